@@ -1,0 +1,6 @@
+"""``python -m edgetune`` is the same as the ``edgetune`` command."""
+
+from edgetune.cli.main import main
+
+if __name__ == "__main__":
+    main()

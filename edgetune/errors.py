@@ -1,0 +1,134 @@
+"""Every error class of edgetune, its exit code, and the sentence that says what to do.
+
+One exit code per class: scripts tell failures apart by number. The message (``args[0]``) is one
+sentence: what is wrong, where, and what to do about it. Code 2 is click's own, for a wrong command line.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class EdgetuneError(Exception):
+    """Base of all errors that edgetune raises on purpose (exit code 1)."""
+
+    exit_code: ClassVar[int] = 1
+
+    @property
+    def message(self) -> str:
+        """The sentence for the user, without the class name."""
+        return str(self.args[0]) if self.args else type(self).__name__
+
+
+class UsageError(EdgetuneError):
+    """The command line asks for something that makes no sense (the code that click uses as well)."""
+
+    exit_code = 2
+
+
+class ConfigError(EdgetuneError):
+    """``edgetune.yaml``, a target file, a user file or an environment variable is wrong: names file and line."""
+
+    exit_code = 3
+
+
+class ModelError(EdgetuneError):
+    """The model file is missing, truncated, empty, or not a model: names the file."""
+
+    exit_code = 4
+
+
+class UnsupportedOperator(EdgetuneError):
+    """The model uses an operator that cannot be imported: names operator, node and what to do."""
+
+    exit_code = 5
+
+
+class DynamicShape(EdgetuneError):
+    """An input has a dimension that is not fixed: names the input and the ``--shape`` that fixes it."""
+
+    exit_code = 6
+
+
+class UnknownBoard(EdgetuneError):
+    """There is no target file of that name: names the nearest ones."""
+
+    exit_code = 7
+
+
+class BoardUnavailable(EdgetuneError):
+    """The board is known, but cannot be measured from here: names the verb that works without it."""
+
+    exit_code = 8
+
+
+class ToolchainMissing(EdgetuneError):
+    """A compiler or an emulator that the target needs is not installed: names the command that installs it."""
+
+    exit_code = 9
+
+
+class CompileFailed(EdgetuneError):
+    """The C compiler refused emitted code: names the file and the first diagnostic."""
+
+    exit_code = 10
+
+
+class WrongResult(EdgetuneError):
+    """Outputs differ from the reference by more than the tolerance: names the output and the difference."""
+
+    exit_code = 11
+
+
+class OutputRefused(EdgetuneError):
+    """The output folder cannot be written, or holds something that is not a package."""
+
+    exit_code = 12
+
+
+class DatabaseError(EdgetuneError):
+    """The records database cannot be opened, or was written by another version."""
+
+    exit_code = 13
+
+
+class MemoryLimitExceeded(EdgetuneError):
+    """The package would need more RAM or flash than the limit allows: names the largest tensors."""
+
+    exit_code = 14
+
+
+class DiskFull(EdgetuneError):
+    """No space is left on the device that is written to."""
+
+    exit_code = 15
+
+
+class StackMismatch(EdgetuneError):
+    """The installed TVM pair is not the pinned one: names the pip command that repairs it."""
+
+    exit_code = 16
+
+
+class PackageInvalid(EdgetuneError):
+    """A folder that should be a package lacks files or was changed: names the file."""
+
+    exit_code = 17
+
+
+class KernelFailed(EdgetuneError):
+    """Lowering or printing of a kernel failed: names the kernel and the construct."""
+
+    exit_code = 18
+
+
+class SelfTestFailed(EdgetuneError):
+    """The self-test of a package did not end with ``PASS``: gives its last line."""
+
+    exit_code = 19
+
+
+class Interrupted(EdgetuneError):
+    """The user pressed Ctrl-C; what was measured is kept and the same command goes on."""
+
+    exit_code = 130

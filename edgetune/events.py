@@ -1,0 +1,31 @@
+"""Events: what a long run tells whoever watches it, in the order in which it happens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+EventKind = Literal["round", "candidate", "task", "phase", "warning", "summary"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened during ``tune`` or ``build``.
+
+    ``data`` holds JSON values only. Keys that the progress display understands (all optional):
+
+    * ``phase``: ``name`` (str), ``seconds`` (float, when it ended)
+    * ``task``: ``task`` (str), ``best_us`` (float), ``weight`` (int), ``trials`` (int)
+    * ``round``: ``task``, ``best_us``, ``trials`` (done in total), ``budget_trials`` (int or null),
+      ``elapsed_s``, ``budget_s`` (float or null), ``end_to_end_us`` (float or null)
+    * ``candidate``: ``task``, ``status`` (str), ``us`` (float or null)
+    * ``warning``: ``message`` (str)
+    * ``summary``: anything; printed as it is
+    """
+
+    kind: EventKind
+    data: dict[str, object] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, object]:
+        """Return one flat JSON object, ``event`` holding the kind."""
+        return {"event": self.kind, **self.data}
