@@ -1,0 +1,108 @@
+"""From a YAML document to a pydantic model, with errors that name file, line and the nearest valid key."""
+
+from __future__ import annotations
+
+import difflib
+import types
+import typing
+from typing import TYPE_CHECKING, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from edgetune.config.yaml_source import describe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pydantic_core import ErrorDetails
+
+    from edgetune.config.yaml_source import Location, YamlDocument
+
+
+class Checked(BaseModel):
+    """Base of everything read from YAML: frozen, no unknown keys, no silent conversions between types."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+
+ModelT = TypeVar("ModelT", bound=Checked)
+
+
+def check_document(model: type[ModelT], document: YamlDocument) -> ModelT:
+    """Validate ``document`` as ``model``; the first problem in file order becomes the ConfigError."""
+    try:
+        return model.model_validate(document.data)
+    except ValidationError as error:
+        details = sorted(error.errors(include_url=False), key=lambda item: document.line(_location(item)))
+        first = details[0]
+        problem = _sentence(model, first)
+        if len(details) > 1:
+            problem += f" (and {len(details) - 1} more)"
+        raise document.error(_location(first), problem) from None
+
+
+def nearest(word: str, choices: Iterable[str]) -> str:
+    """Return ``": did you mean 'x'?"`` for the choice nearest to ``word``, else the list of all choices."""
+    known = sorted(choices)
+    close = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.5)
+    if close:
+        return f"did you mean '{close[0]}'?"
+    return f"valid are {', '.join(known)}"
+
+
+def _location(item: ErrorDetails) -> Location:
+    return item["loc"]
+
+
+def _sentence(model: type[BaseModel], item: ErrorDetails) -> str:
+    location = _location(item)
+    name = ".".join(str(part) for part in location)
+    kind = item["type"]
+    if kind == "extra_forbidden":
+        group = _model_at(model, location[:-1])
+        keys = list(group.model_fields) if group is not None else []
+        return f"unknown key '{name}': {nearest(str(location[-1]), keys)}"
+    if kind == "missing":
+        return f"key '{name}' is missing: add it"
+    if kind == "value_error":
+        cause = item.get("ctx", {}).get("error")
+        return f"'{name}' {cause}" if name else str(cause)
+    if kind == "literal_error":
+        expected = str(item.get("ctx", {}).get("expected", ""))
+        return f"'{name}' must be {expected}, not {describe(item['input'])}"
+    wanted = item["msg"].replace("Input should be ", "must be ").replace("String should", "must")
+    for technical, plain in _PLAIN.items():
+        wanted = wanted.replace(technical, plain)
+    return f"'{name}' {wanted}, not {describe(item['input'])}"
+
+
+_PLAIN = {
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    "a valid string": "text (quote it)",
+    "a valid boolean": "true or false",
+    "a valid tuple": "a list",
+    "a valid list": "a list",
+    "a valid dictionary or instance of": "a group of keys:",
+    "a valid dictionary": "a group of keys",
+}
+
+
+def _model_at(model: type[BaseModel], location: Location) -> type[BaseModel] | None:
+    current: type[BaseModel] | None = model
+    for part in location:
+        if current is None or str(part) not in current.model_fields:
+            return None
+        current = _model_in(current.model_fields[str(part)].annotation)
+    return current
+
+
+def _model_in(annotation: object) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
+        for part in typing.get_args(annotation):
+            found = _model_in(part)
+            if found is not None:
+                return found
+    return None

@@ -1,0 +1,47 @@
+"""The settings that may stand in several places: project, user and board file alike."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, StrictInt, model_validator
+
+from edgetune.config.checked import Checked
+from edgetune.config.quantities import ByteCount, Seconds
+
+Objective = Literal["latency"]
+
+
+class Budget(Checked):
+    """How long to search: a number of trials over all tasks, or a time."""
+
+    trials: Annotated[StrictInt, Field(ge=0)] | None = Field(
+        default=None, description="Candidates to measure, over all tasks; those already in the database count.",
+    )
+    time: Seconds | None = Field(default=None, description="Time to search, such as 30m.")
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if (self.trials is None) == (self.time is None):
+            msg = "needs one of 'trials' and 'time'"
+            raise ValueError(msg)
+        return self
+
+
+class MemoryLimits(Checked):
+    """What the package may use at most."""
+
+    ram: ByteCount | None = Field(default=None, description="Workspace (arena with scratch) in bytes.")
+    flash: ByteCount | None = Field(default=None, description="Code and weights in bytes.")
+
+
+class Preferences(Checked):
+    """Settings with a default, common to every configuration file."""
+
+    budget: Budget | None = Field(default=None, description="How long to search.")
+    objective: Objective | None = Field(default=None, description="What to make small.")
+    memory: MemoryLimits | None = Field(default=None, description="What the package may use at most.")
+    seed: Annotated[StrictInt, Field(ge=0, lt=2**31)] | None = Field(default=None, description="Seed of the search.")
+    threads: Annotated[StrictInt, Field(ge=1, le=256)] | None = Field(
+        default=None, description="Threads that the package may use on the board.",
+    )

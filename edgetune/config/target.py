@@ -1,0 +1,135 @@
+"""Targets: what a board is, as its YAML file tells it. Adding a board touches no Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, StrictBool, StrictInt, StrictStr
+
+from edgetune.config.checked import Checked, check_document, nearest
+from edgetune.config.preferences import Preferences
+from edgetune.config.resources import targets_dir, user_dir
+from edgetune.config.yaml_source import YamlDocument, load_yaml
+from edgetune.errors import UnknownBoard
+
+Isa = Literal["x86_64", "aarch64", "armv7"]
+Words = tuple[StrictStr, ...]
+Count = Annotated[StrictInt, Field(ge=1)]
+
+
+class Compiler(Checked):
+    """The one compiler command line of a board: what is timed is what ships."""
+
+    cc: StrictStr = Field(description="C compiler, as found on PATH.")
+    cxx: StrictStr | None = Field(default=None, description="C++ compiler, for tests of the header only.")
+    cross_prefix: StrictStr = Field(default="", description="Prefix of the binutils, such as aarch64-linux-gnu-.")
+    cflags: Words = Field(description="Flags for every C file.")
+    kernel_cflags: Words = Field(default=(), description="Flags added for the kernel file alone.")
+    ldflags: Words = Field(default=("-lm",), description="Flags after the objects when linking a program.")
+    package: StrictStr | None = Field(default=None, description="Debian packages that bring the compiler.")
+
+
+class Target(Checked):
+    """A board, fixed in every detail that code generation, compilation and measuring depend on."""
+
+    name: Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")] = Field(description="Name for --board.")
+    description: StrictStr = Field(description="One line for `edgetune boards list`.")
+    isa: Isa = Field(description="Instruction set family.")
+    triple: StrictStr = Field(description="LLVM target triple.")
+    cpu: StrictStr = Field(description="LLVM name of the CPU (mcpu).")
+    llvm_features: Words = Field(default=(), description="LLVM features beyond those of the CPU, such as +dotprod.")
+    vector_bits: Literal[0, 64, 128, 256, 512] = Field(description="Native vector width; 0 means no vectors.")
+    vector_registers: Annotated[StrictInt, Field(ge=0)] = Field(description="Vector registers at that width.")
+    cores: Count = Field(description="Cores of the board.")
+    l1_bytes: Count = Field(description="L1 data cache of one core, in bytes.")
+    l2_bytes: Count = Field(description="L2 cache that one core sees, in bytes.")
+    compiler: Compiler
+    has_float16: StrictBool = Field(default=False, description="The compiler has _Float16 for this board.")
+    reach: Literal["local", "none"] = Field(description="local: measured on this machine; none: build only.")
+    emulator: Words = Field(default=(), description="Command prefix that runs its binaries on this machine.")
+    emulator_package: StrictStr | None = Field(default=None, description="Debian packages that bring the emulator.")
+    cpu_checks: Words = Field(
+        default=(),
+        description="CPU features that init() verifies: names of __builtin_cpu_supports, or of HWCAP bits on ARM.",
+    )
+    defaults: Preferences = Field(default=Preferences(), description="Settings that hold unless said elsewhere.")
+
+
+class DetectedCompiler(Checked):
+    """Overrides of the detected compiler."""
+
+    cc: StrictStr | None = None
+    cxx: StrictStr | None = None
+    ldflags: Words | None = None
+
+
+class DetectedTarget(Checked):
+    """A target file whose facts are detected on this machine; what it states wins over what was detected."""
+
+    name: Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
+    description: StrictStr
+    detect: Literal[True] = Field(description="Fill the rest from this machine.")
+    cores: Count | None = None
+    compiler: DetectedCompiler = DetectedCompiler()
+    defaults: Preferences = Preferences()
+
+
+def load_target(name: str) -> Target:
+    """Return the target called ``name``, or the one in the file ``name`` if that ends in ``.yaml``.
+
+    Files in the user's own ``targets`` folder come before the shipped ones.
+    Raises UnknownBoard (no such file, names the nearest) and ConfigError (the file is wrong).
+    """
+    if name.endswith((".yaml", ".yml")):
+        path = Path(name)
+        if not path.is_file():
+            msg = f"there is no target file {name}: give the name of a board or the path of its YAML file"
+            raise UnknownBoard(msg)
+        return _read(path)
+    files = _target_files()
+    if name not in files:
+        msg = f"unknown board '{name}': {nearest(name, files)} (`edgetune boards list` shows all)"
+        raise UnknownBoard(msg)
+    return _read(files[name])
+
+
+def list_targets() -> list[Target]:
+    """Return all targets, ``host`` first, then by name."""
+    targets = [_read(path) for path in _target_files().values()]
+    return sorted(targets, key=lambda target: (target.name != "host", target.name))
+
+
+def _target_files() -> dict[str, Path]:
+    files: dict[str, Path] = {}
+    for folder in (targets_dir(), user_dir() / "targets"):
+        if folder.is_dir():
+            files |= {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    return files
+
+
+def _read(path: Path) -> Target:
+    document = load_yaml(path)
+    target = _complete(document) if "detect" in document.data else check_document(Target, document)
+    if target.name != path.stem:
+        raise document.error(("name",), f"'name' must be '{path.stem}', like the file")
+    return target
+
+
+def _complete(document: YamlDocument) -> Target:
+    from edgetune.config.detect import detect_host
+
+    stated = check_document(DetectedTarget, document)
+    detected = detect_host(cc=stated.compiler.cc or "gcc")
+    compiler = detected.compiler.model_copy(
+        update=stated.compiler.model_dump(exclude_none=True, exclude_unset=True),
+    )
+    update: dict[str, object] = {
+        "name": stated.name,
+        "description": stated.description,
+        "compiler": compiler,
+        "defaults": stated.defaults,
+    }
+    if stated.cores is not None:
+        update["cores"] = stated.cores
+    return detected.model_copy(update=update)

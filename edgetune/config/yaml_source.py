@@ -1,0 +1,142 @@
+"""YAML text with the line of every key, so that an error can say where it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+
+from edgetune.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Location = tuple[str | int, ...]
+
+_MAX_NODES = 10_000
+_MAX_DEPTH = 20
+
+
+@dataclass(frozen=True)
+class YamlDocument:
+    """One parsed file: ``data`` is its top-level mapping, ``lines`` gives the line (from 1) of each key path."""
+
+    path: Path
+    data: dict[str, object]
+    lines: Mapping[Location, int]
+
+    def line(self, location: Location) -> int:
+        """Return the line of ``location``, or of the nearest enclosing key that is in the file."""
+        for end in range(len(location), 0, -1):
+            found = self.lines.get(location[:end])
+            if found is not None:
+                return found
+        return 1
+
+    def error(self, location: Location, problem: str) -> ConfigError:
+        """Build the error for ``problem`` at ``location``."""
+        return ConfigError(f"{self.path}, line {self.line(location)}: {problem}")
+
+
+def load_yaml(path: Path) -> YamlDocument:
+    """Read ``path``; raise :class:`ConfigError` with file and line for whatever is wrong with it as YAML."""
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        msg = f"{path} does not exist"
+        raise ConfigError(msg) from None
+    except IsADirectoryError:
+        msg = f"{path} is a folder, not a YAML file"
+        raise ConfigError(msg) from None
+    except UnicodeDecodeError as error:
+        msg = f"{path} is not text in UTF-8 (byte {error.start}): save it as UTF-8"
+        raise ConfigError(msg) from None
+    return parse_yaml(text, path)
+
+
+def parse_yaml(text: str, path: Path) -> YamlDocument:
+    """Parse ``text`` as if it were the content of ``path``."""
+    try:
+        loader = yaml.SafeLoader(text)
+        try:
+            node = loader.get_single_node()
+            lines = _key_lines(node, path)
+            data = loader.construct_document(node) if node is not None else None
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        raise _syntax_error(error, text, path) from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        msg = f"{path}, line {line}: contains a character that YAML does not allow ({error.character!r})"
+        raise ConfigError(msg) from None
+    except RecursionError:
+        msg = f"{path}: is nested too deeply to be a configuration"
+        raise ConfigError(msg) from None
+    except (ValueError, KeyError, AttributeError, TypeError, OverflowError) as error:
+        # PyYAML lets these escape from its constructors of dates, numbers and explicit tags.
+        msg = f"{path}: has a value that cannot be read ({error}): put it in quotes if it is text"
+        raise ConfigError(msg) from None
+    if data is None:
+        data = {}
+    if not isinstance(data, dict):
+        msg = f"{path}, line 1: must be a list of 'key: value' lines, not {describe(data)}"
+        raise ConfigError(msg)
+    return YamlDocument(path, data, lines)
+
+
+def describe(value: object) -> str:
+    """Name the kind of a YAML value in words, with the value itself where it is short."""
+    if isinstance(value, dict):
+        return "a group of keys"
+    if isinstance(value, list):
+        return "a list"
+    if value is None:
+        return "nothing"
+    kinds = {bool: "yes/no", int: "a whole number", float: "a number", str: "text"}
+    text = str(value) if not isinstance(value, str) else repr(value)
+    kind = kinds.get(type(value), f"a {type(value).__name__}")
+    shown = text if len(text) <= 40 else text[:37] + "..."  # noqa: PLR2004 (fits on a line)
+    return f"{shown} ({kind})"
+
+
+def _key_lines(root: yaml.Node | None, path: Path) -> dict[Location, int]:
+    lines: dict[Location, int] = {}
+    visited = 0
+    todo: list[tuple[Location, yaml.Node]] = [((), root)] if root is not None else []
+    while todo:
+        location, node = todo.pop()
+        visited += 1
+        line = node.start_mark.line + 1
+        if visited > _MAX_NODES or len(location) > _MAX_DEPTH:
+            msg = f"{path}, line {line}: is too large or nested too deeply to be a configuration"
+            raise ConfigError(msg)
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                inner = (*location, str(key.value))
+                key_line = key.start_mark.line + 1
+                if inner in lines:
+                    msg = f"{path}, line {key_line}: key '{key.value}' was given before, on line {lines[inner]}"
+                    raise ConfigError(msg)
+                lines[inner] = key_line
+                todo.append((inner, value))
+        elif isinstance(node, yaml.SequenceNode):
+            for index, value in enumerate(node.value):
+                lines[(*location, index)] = value.start_mark.line + 1
+                todo.append(((*location, index), value))
+    return lines
+
+
+def _syntax_error(error: yaml.MarkedYAMLError, text: str, path: Path) -> ConfigError:
+    mark = error.problem_mark or error.context_mark
+    if mark is None:
+        return ConfigError(f"{path}: is not YAML ({error.problem})")
+    rows = text.splitlines()
+    row = rows[mark.line] if mark.line < len(rows) else ""
+    where = f"{path}, line {mark.line + 1}"
+    if "\t" in row[: mark.column + 1]:
+        return ConfigError(f"{where}: has a tab, which YAML does not allow there: use spaces")
+    problem = (error.problem or "cannot be read").replace("\t", "\\t")
+    return ConfigError(f"{where}: is not YAML ({problem})")
