@@ -78,8 +78,19 @@ def describe_x86(cpuinfo: str, *, cores: int, l1: int, l2: int, cc: str, tune: s
         flags.append(f"-mtune={tune}")
     features = tuple(f"+{feature}" for feature in used if feature in extras)
     return _host(
-        isa="x86_64", triple="x86_64-linux-gnu", cpu=level, features=features, bits=bits, registers=registers,
-        cores=cores, l1=l1, l2=l2, cc=cc, cflags=tuple(flags), checks=used, has_float16=True,
+        isa="x86_64",
+        triple="x86_64-linux-gnu",
+        cpu=level,
+        features=features,
+        bits=bits,
+        registers=registers,
+        cores=cores,
+        l1=l1,
+        l2=l2,
+        cc=cc,
+        cflags=tuple(flags),
+        checks=used,
+        has_float16=True,
     )
 
 
@@ -90,9 +101,19 @@ def describe_aarch64(cpuinfo: str, *, cores: int, l1: int, l2: int, cc: str) -> 
     march = "armv8.2-a+fp16+dotprod" if modern else "armv8-a"
     checks = ("asimd", "asimddp", "asimdhp", "fphp", "atomics") if modern else ("asimd",)
     return _host(
-        isa="aarch64", triple="aarch64-linux-gnu", cpu="generic", bits=128, registers=32,
+        isa="aarch64",
+        triple="aarch64-linux-gnu",
+        cpu="generic",
+        bits=128,
+        registers=32,
         features=("+v8.2a", "+fullfp16", "+dotprod") if modern else (),
-        cores=cores, l1=l1, l2=l2, cc=cc, cflags=(*_COMMON, f"-march={march}"), checks=checks, has_float16=True,
+        cores=cores,
+        l1=l1,
+        l2=l2,
+        cc=cc,
+        cflags=(*_COMMON, f"-march={march}"),
+        checks=checks,
+        has_float16=True,
     )
 
 
@@ -103,8 +124,18 @@ def describe_armv7(cpuinfo: str, *, cores: int, l1: int, l2: int, cc: str) -> Ta
         msg = "this ARM machine lacks NEON with VFPv4, which edgetune needs: use a board with a Cortex-A7 or later"
         raise EdgetuneError(msg)
     target = _host(
-        isa="armv7", triple="armv7l-linux-gnueabihf", cpu="cortex-a7", features=("+neon", "+vfp4"), bits=128,
-        registers=16, cores=cores, l1=l1, l2=l2, cc=cc, checks=("neon", "vfpv4"), has_float16=False,
+        isa="armv7",
+        triple="armv7l-linux-gnueabihf",
+        cpu="cortex-a7",
+        features=("+neon", "+vfp4"),
+        bits=128,
+        registers=16,
+        cores=cores,
+        l1=l1,
+        l2=l2,
+        cc=cc,
+        checks=("neon", "vfpv4"),
+        has_float16=False,
         cflags=(*_COMMON, "-march=armv7-a", "-mfpu=neon-vfpv4", "-mfloat-abi=hard"),
     )
     compiler = target.compiler.model_copy(update={"kernel_cflags": ("-funsafe-math-optimizations",)})
@@ -128,18 +159,41 @@ def cache_bytes(folder: Path) -> tuple[int, int]:
 
 
 def _host(
-    *, isa: Isa, triple: str, cpu: str, features: tuple[str, ...], bits: int, registers: int, cores: int,
-    l1: int, l2: int, cc: str, cflags: tuple[str, ...], checks: tuple[str, ...], has_float16: bool,
-) -> Target:  # fmt: skip
+    *,
+    isa: Isa,
+    triple: str,
+    cpu: str,
+    features: tuple[str, ...],
+    bits: int,
+    registers: int,
+    cores: int,
+    l1: int,
+    l2: int,
+    cc: str,
+    cflags: tuple[str, ...],
+    checks: tuple[str, ...],
+    has_float16: bool,
+) -> Target:
     cxx = {"gcc": "g++", "clang": "clang++"}.get(cc)
     return Target.model_validate(
         {
-            "name": "host", "description": "this machine", "isa": isa, "triple": triple, "cpu": cpu,
-            "llvm_features": features, "vector_bits": bits, "vector_registers": registers, "cores": cores,
-            "l1_bytes": l1, "l2_bytes": l2, "has_float16": has_float16, "reach": "local", "cpu_checks": checks,
+            "name": "host",
+            "description": "this machine",
+            "isa": isa,
+            "triple": triple,
+            "cpu": cpu,
+            "llvm_features": features,
+            "vector_bits": bits,
+            "vector_registers": registers,
+            "cores": cores,
+            "l1_bytes": l1,
+            "l2_bytes": l2,
+            "has_float16": has_float16,
+            "reach": "local",
+            "cpu_checks": checks,
             "compiler": Compiler(cc=cc, cxx=cxx, cflags=cflags, package="gcc g++ libc6-dev"),
         },
-    )  # fmt: skip
+    )
 
 
 def _field(cpuinfo: str, name: str) -> str:
@@ -152,8 +206,12 @@ def _tuned_for(cc: str) -> str | None:
     path = shutil.which(cc)
     if path is None or "clang" in cc:
         return None
-    done = subprocess.run(  # noqa: S603 (the compiler that the target names)
-        [path, "-march=native", "-Q", "--help=target"], capture_output=True, text=True, check=False, timeout=30,
+    done = subprocess.run(
+        [path, "-march=native", "-Q", "--help=target"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
     )
     match = re.search(r"^\s*-mtune=\s+(\S+)$", done.stdout, re.MULTILINE)
     return match[1] if match else None

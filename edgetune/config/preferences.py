@@ -16,7 +16,8 @@ class Budget(Checked):
     """How long to search: a number of trials over all tasks, or a time."""
 
     trials: Annotated[StrictInt, Field(ge=0)] | None = Field(
-        default=None, description="Candidates to measure, over all tasks; those already in the database count.",
+        default=None,
+        description="Candidates to measure, over all tasks; those already in the database count.",
     )
     time: Seconds | None = Field(default=None, description="Time to search, such as 30m.")
 
@@ -43,5 +44,6 @@ class Preferences(Checked):
     memory: MemoryLimits | None = Field(default=None, description="What the package may use at most.")
     seed: Annotated[StrictInt, Field(ge=0, lt=2**31)] | None = Field(default=None, description="Seed of the search.")
     threads: Annotated[StrictInt, Field(ge=1, le=256)] | None = Field(
-        default=None, description="Threads that the package may use on the board.",
+        default=None,
+        description="Threads that the package may use on the board.",
     )

@@ -8,7 +8,17 @@ from typing import Annotated
 from pydantic import BeforeValidator, WithJsonSchema
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMG]i?)?B?", re.ASCII)
-_FACTORS = {"": 1, "k": 1000, "K": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1024, "ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
+_FACTORS = {
+    "": 1,
+    "k": 1000,
+    "K": 1000,
+    "M": 1000**2,
+    "G": 1000**3,
+    "Ki": 1024,
+    "ki": 1024,
+    "Mi": 1024**2,
+    "Gi": 1024**3,
+}
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m(?:in)?)?(?:(\d+(?:\.\d+)?)s?)?", re.ASCII)
 
 
