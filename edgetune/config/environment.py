@@ -1,0 +1,72 @@
+"""The ``EDGETUNE_*`` variables: settings of one shell, or of one job on a build server."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from edgetune.config.quantities import parse_bytes, parse_seconds
+from edgetune.errors import ConfigError
+
+VARIABLE_NAMES = {
+    "board": "EDGETUNE_BOARD",
+    "budget": "EDGETUNE_TRIALS/EDGETUNE_TIME",
+    "objective": "EDGETUNE_OBJECTIVE",
+    "seed": "EDGETUNE_SEED",
+    "threads": "EDGETUNE_THREADS",
+    "db": "EDGETUNE_DB",
+    "out": "EDGETUNE_OUT",
+    "ram": "EDGETUNE_RAM",
+    "flash": "EDGETUNE_FLASH",
+}
+_VARIABLES = [name for names in VARIABLE_NAMES.values() for name in names.split("/")]
+
+
+def read_environment(environment: Mapping[str, str]) -> dict[str, object]:
+    """Return the settings that ``environment`` states, by key; raise ConfigError for a wrong value or a typo."""
+    for name in environment:
+        if name.startswith("EDGETUNE_") and name not in _VARIABLES:
+            close = difflib.get_close_matches(name, _VARIABLES, n=1, cutoff=0.85)
+            if close:  # other programs may own such a name; a near miss is a typo
+                raise ConfigError(f"environment variable {name} is unknown: did you mean {close[0]}?")
+    given = {name: value.strip() for name in _VARIABLES if (value := environment.get(name, "").strip())}
+    if {"EDGETUNE_TRIALS", "EDGETUNE_TIME"} <= given.keys():
+        raise ConfigError("environment variables EDGETUNE_TRIALS and EDGETUNE_TIME exclude each other: unset one")
+    values: dict[str, object] = {}
+    readers = _readers()
+    for name, value in given.items():
+        key, read = readers[name]
+        try:
+            values[key] = read(value)
+        except ValueError as error:
+            raise ConfigError(f"environment variable {name} {error}") from None
+    return values
+
+
+def _readers() -> dict[str, tuple[str, Callable[[str], object]]]:
+    here = Path.cwd()
+    return {
+        "EDGETUNE_BOARD": ("board", str),
+        "EDGETUNE_TRIALS": ("budget", lambda text: (_count(text, 0), None)),
+        "EDGETUNE_TIME": ("budget", lambda text: (None, parse_seconds(text))),
+        "EDGETUNE_OBJECTIVE": ("objective", _objective),
+        "EDGETUNE_SEED": ("seed", lambda text: _count(text, 0)),
+        "EDGETUNE_THREADS": ("threads", lambda text: _count(text, 1)),
+        "EDGETUNE_DB": ("db", lambda text: here / Path(text).expanduser()),
+        "EDGETUNE_OUT": ("out", lambda text: here / Path(text).expanduser()),
+        "EDGETUNE_RAM": ("ram", parse_bytes),
+        "EDGETUNE_FLASH": ("flash", parse_bytes),
+    }
+
+
+def _count(text: str, least: int) -> int:
+    if not text.isascii() or not text.isdigit() or not least <= int(text[:12]) < 2**31:
+        raise ValueError(f"must be a whole number of at least {least}, not {text!r}")
+    return int(text)
+
+
+def _objective(text: str) -> str:
+    if text != "latency":
+        raise ValueError(f"must be 'latency', not {text!r}")
+    return text

@@ -1,0 +1,59 @@
+"""``edgetune.yaml`` of a project, and the user's own ``config.yaml``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, StrictInt, StrictStr, WithJsonSchema
+
+from edgetune.config.naming import is_package_name
+from edgetune.config.preferences import Preferences
+
+PROJECT_FILE = "edgetune.yaml"
+USER_FILE = "config.yaml"
+
+
+def _checked_name(name: str) -> str:
+    if not is_package_name(name):
+        raise ValueError(
+            f"must be a C identifier of letters, digits and single underscores, not a C header, not {name!r}"
+        )
+    return name
+
+
+def _checked_dimension(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**31:
+        raise ValueError(f"must be a fixed size of at least 1, not {value!r}")
+    return value
+
+
+Name = Annotated[
+    StrictStr, AfterValidator(_checked_name), WithJsonSchema({"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_]*$"})
+]
+Dimension = Annotated[
+    StrictInt | StrictStr, AfterValidator(_checked_dimension), WithJsonSchema({"type": "integer", "minimum": 1})
+]
+Text = Annotated[StrictStr, Field(min_length=1)]
+
+
+class ProjectFile(Preferences):
+    """``edgetune.yaml``: one model, the boards it is for, and how to tune it."""
+
+    model: Text = Field(description="Model file, relative to this file.")
+    name: Name | None = Field(default=None, description="Name of the package; made from the file name if absent.")
+    boards: Annotated[tuple[Text, ...], Field(min_length=1)] | None = Field(
+        default=None,
+        description="Boards the model is for; with a single one, --board may be left out.",
+    )
+    shapes: dict[Text, tuple[Dimension, ...]] = Field(
+        default={},
+        description="Fixed shapes of inputs whose shape the model leaves open.",
+    )
+    db: Text | None = Field(default=None, description="Records database, relative to this file.")
+
+
+class UserFile(Preferences):
+    """``~/.config/edgetune/config.yaml``: what one person wants in every project."""
+
+    board: Text | None = Field(default=None, description="Board when neither flag nor project names one.")
+    db: Text | None = Field(default=None, description="Records database; ~ is the home folder.")

@@ -1,0 +1,152 @@
+"""``edgetune init``: a commented ``edgetune.yaml`` for a model."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgetune.config.naming import package_name
+from edgetune.config.project import PROJECT_FILE
+from edgetune.errors import ModelError, OutputRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import onnx
+
+Shape = tuple[int | str, ...]
+
+_TEMPLATE = """\
+# What edgetune shall do with this model. `edgetune tune --board NAME` in this folder does it.
+# Flags and EDGETUNE_* variables win over this file; ~/.config/edgetune/config.yaml and the board come after it.
+
+model: {model}
+name: {name}            # prefix of every C symbol and file of the package
+
+# Boards that this model is for (`edgetune boards list`). With a single one, --board may be left out.
+boards: [host]
+
+{shapes}
+# How long to search: a time, or a number of trials over all kernels (those recorded before count).
+budget:
+  time: 30m
+  # trials: 2000
+
+objective: latency     # what to make small
+
+# Refuse a package that needs more than this.
+# memory:
+#   ram: 256KiB        # workspace: activations and scratch
+#   flash: 1MiB        # code and weights
+
+# seed: 0              # the same seed explores in the same order
+# threads: 1           # threads that the package may use on the board
+# db: .edgetune/records.db
+"""
+
+
+def init_project(model: Path, out: Path | None = None) -> Path:
+    """Write a commented ``edgetune.yaml`` for ``model`` and return its path.
+
+    ``out`` is the file to write, ``edgetune.yaml`` in the working folder by default. Raises ModelError where the
+    model cannot be read and OutputRefused where the file is there already: nothing is overwritten.
+    """
+    target = (out or Path.cwd() / PROJECT_FILE).absolute()
+    signature = read_signature(model)
+    text = _TEMPLATE.format(
+        model=json.dumps(_relative(model, target.parent), ensure_ascii=False),
+        name=package_name(model.stem),
+        shapes=_shapes(signature),
+    )
+    try:
+        with target.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise OutputRefused(f"{target} exists already: edit it, or remove it first") from None
+    except FileNotFoundError:
+        raise OutputRefused(f"the folder {target.parent} does not exist: create it first") from None
+    return target
+
+
+def read_signature(model: Path) -> dict[str, Shape]:
+    """Return name and shape of each input of an ONNX file; an open dimension is its symbol, or ``"?"``.
+
+    Raises ModelError where the file is missing, empty, or not an ONNX model.
+    """
+    graph = _read_model(model).graph
+    constants = {tensor.name for tensor in graph.initializer}
+    return {
+        value.name: tuple(_dimension(dim) for dim in value.type.tensor_type.shape.dim)
+        for value in graph.input
+        if value.name not in constants
+    }
+
+
+def _read_model(path: Path) -> onnx.ModelProto:
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise ModelError(f"{path} does not exist: give the path of an ONNX file") from None
+    except IsADirectoryError:
+        raise ModelError(f"{path} is a folder: give the path of an ONNX file") from None
+    if not data:
+        raise ModelError(f"{path} is empty (0 bytes): export or copy the model again")
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except DecodeError:
+        raise ModelError(f"{path} is not an ONNX model, or is truncated ({len(data)} bytes): copy it again") from None
+    if not model.graph.output or not model.opset_import:
+        raise ModelError(f"{path} is not an ONNX model: it has no graph with outputs")
+    return model
+
+
+def _dimension(dim: onnx.TensorShapeProto.Dimension) -> int | str:
+    if dim.WhichOneof("value") == "dim_value" and dim.dim_value > 0:
+        return int(dim.dim_value)
+    return str(dim.dim_param) or "?"
+
+
+def _shapes(signature: dict[str, Shape]) -> str:
+    lines = ["# Inputs: " + _one_line("; ".join(f"{name} {_text(shape)}" for name, shape in signature.items()))]
+    still_open = {name: shape for name, shape in signature.items() if any(isinstance(dim, str) for dim in shape)}
+    if not still_open:
+        lines.append("# shapes:              # only for inputs whose shape the model leaves open")
+        lines += [f"#   {_quoted(name)}: {_text(shape)}" for name, shape in list(signature.items())[:1]]
+        return "\n".join(lines) + "\n"
+    lines.append('# The model leaves these shapes open: replace each "?" by the size it has on the board.')
+    lines.append("shapes:")
+    for name, shape in still_open.items():
+        # An open first dimension is the batch, and a board runs one input at a time.
+        fixed = [1 if index == 0 and isinstance(dim, str) else dim for index, dim in enumerate(shape)]
+        written = ", ".join(str(dim) if isinstance(dim, int) else '"?"' for dim in fixed)
+        lines.append(f"  {_quoted(name)}: [{written}]")
+    return "\n".join(lines) + "\n"
+
+
+def _text(shape: Sequence[int | str]) -> str:
+    return "[" + ", ".join(str(dim) for dim in shape) + "]"
+
+
+def _quoted(name: str) -> str:
+    """Write a name of the model as a YAML key: JSON strings are YAML, with everything odd escaped."""
+    return name if name.isidentifier() and name.isascii() and name.lower() not in _WORDS else json.dumps(name)
+
+
+_WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
+
+
+def _one_line(text: str) -> str:
+    """Make names of the model harmless in a comment."""
+    clean = "".join(char if char.isprintable() else "?" for char in text)
+    return clean if len(clean) <= 100 else clean[:97] + "..."  # noqa: PLR2004 (fits on a line)
+
+
+def _relative(model: Path, folder: Path) -> str:
+    absolute = model.absolute()
+    return os.path.relpath(absolute, folder) if absolute.is_relative_to(folder.parent) else str(absolute)

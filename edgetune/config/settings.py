@@ -1,0 +1,268 @@
+"""Settings of one run: flag before environment before project before user before board before default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from edgetune.config.checked import check_document
+from edgetune.config.environment import VARIABLE_NAMES, read_environment
+from edgetune.config.naming import package_name
+from edgetune.config.preferences import Preferences
+from edgetune.config.project import PROJECT_FILE, USER_FILE, ProjectFile, UserFile
+from edgetune.config.resources import user_dir
+from edgetune.config.target import Target, load_target
+from edgetune.config.yaml_source import YamlDocument, load_yaml
+from edgetune.errors import ModelError, UsageError
+
+DEFAULT_SECONDS = 1800.0
+DEFAULT_DB = Path(".edgetune") / "records.db"
+
+
+@dataclass(frozen=True)
+class Flags:
+    """What the command line said; None (or empty) where it said nothing."""
+
+    model: Path | None = None
+    board: str | None = None
+    trials: int | None = None
+    seconds: float | None = None
+    objective: str | None = None
+    seed: int | None = None
+    threads: int | None = None
+    db: Path | None = None
+    out: Path | None = None
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that ``tune`` and ``build`` need to know, checked and absolute.
+
+    Exactly one of ``budget_trials`` (candidates over all tasks) and ``budget_seconds`` is set. ``ram_limit`` and
+    ``flash_limit`` are bytes. ``shapes`` maps input names to fixed shapes. ``origins`` tells for each field where
+    its value came from, in words.
+    """
+
+    model: Path
+    name: str
+    target: Target
+    budget_trials: int | None
+    budget_seconds: float | None
+    objective: str
+    ram_limit: int | None
+    flash_limit: int | None
+    seed: int
+    threads: int
+    db: Path
+    out: Path
+    shapes: Mapping[str, tuple[int, ...]]
+    origins: Mapping[str, str]
+
+    @property
+    def board(self) -> str:
+        """The name of the board."""
+        return self.target.name
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """One place where settings come from: its values, and how to name where one stands."""
+
+    values: Mapping[str, object]
+    origin: Callable[[str], str]
+
+
+_DEFAULTS: dict[str, object] = {
+    "budget": (None, DEFAULT_SECONDS),
+    "objective": "latency",
+    "seed": 0,
+    "threads": 1,
+    "ram": None,
+    "flash": None,
+    "shapes": {},
+}
+
+
+def resolve_settings(flags: Flags, environment: Mapping[str, str], folder: Path) -> Settings:
+    """Resolve the settings of one run in ``folder``, the one place where precedence is decided.
+
+    Raises ConfigError (a file or variable is wrong), UsageError (no model or board is named anywhere),
+    UnknownBoard and ModelError (the model file is not there).
+    """
+    folder = folder.resolve()
+    project_document = _optional(folder / PROJECT_FILE)
+    project = check_document(ProjectFile, project_document) if project_document else None
+    layers = [
+        _Layer(_of_flags(flags), lambda key: f"flag {_FLAG_NAMES[key]}"),
+        _Layer(read_environment(environment), lambda key: f"environment {VARIABLE_NAMES[key]}"),
+    ]
+    if project is not None and project_document is not None:
+        layers.append(_of_project(project, project_document, folder, flags.model))
+    user_document = _optional(user_dir() / USER_FILE)
+    if user_document is not None:
+        layers.append(_of_user(check_document(UserFile, user_document), user_document, folder))
+    board = next((str(layer.values["board"]) for layer in layers if "board" in layer.values), None)
+    if board is None:
+        raise UsageError(_no_board(project))
+    target = load_target(board)
+    layers.append(_Layer(_of_preferences(target.defaults), lambda _: f"board {target.name}"))
+    layers.append(_Layer(_DEFAULTS, lambda _: "default"))
+    return _settle(layers, target, folder)
+
+
+def resolve_db(flag: Path | None, environment: Mapping[str, str], folder: Path) -> Path:
+    """Resolve the records database alone, for verbs that need neither model nor board."""
+    folder = folder.resolve()
+    if flag is not None:
+        return folder / flag
+    if value := environment.get("EDGETUNE_DB"):
+        return folder / Path(value).expanduser()
+    project, user = _optional(folder / PROJECT_FILE), _optional(user_dir() / USER_FILE)
+    stated = check_document(ProjectFile, project).db if project else None
+    stated = stated or (check_document(UserFile, user).db if user else None)
+    return folder / (Path(stated).expanduser() if stated else DEFAULT_DB)
+
+
+def _settle(layers: list[_Layer], target: Target, folder: Path) -> Settings:
+    values: dict[str, object] = {}
+    origins: dict[str, str] = {}
+    for layer in reversed(layers):
+        for key, value in layer.values.items():
+            values[key] = value
+            origins[key] = layer.origin(key)
+    model = values.get("model")
+    if not isinstance(model, Path):
+        raise UsageError(
+            "no model is named: give one (`edgetune tune model.onnx --board host`) or write an edgetune.yaml "
+            "with `edgetune init model.onnx`",
+        )
+    if not model.is_file():
+        reason = "is a folder" if model.is_dir() else "does not exist"
+        raise ModelError(f"{model} {reason}: give the path of an ONNX file ({origins['model']})")
+    name = str(values.get("name") or package_name(model.stem))
+    origins.setdefault("name", "the model's file name")
+    trials, seconds = _pair(values["budget"])
+    out, db = values.get("out"), values.get("db")
+    origins.setdefault("out", "default")
+    origins.setdefault("db", "default")
+    shapes: dict[str, tuple[int, ...]] = {}
+    for layer in reversed(layers):  # a flag fixes one input and leaves the others
+        stated = layer.values.get("shapes")
+        shapes |= stated if isinstance(stated, dict) else {}
+    return Settings(
+        model=model,
+        name=name,
+        target=target,
+        budget_trials=trials,
+        budget_seconds=seconds,
+        objective=str(values["objective"]),
+        ram_limit=_whole(values["ram"]),
+        flash_limit=_whole(values["flash"]),
+        seed=_whole(values["seed"]) or 0,
+        threads=_whole(values["threads"]) or 1,
+        db=db if isinstance(db, Path) else folder / DEFAULT_DB,
+        out=out if isinstance(out, Path) else folder / "build" / f"{name}-{target.name}",
+        shapes=shapes,
+        origins=origins,
+    )
+
+
+def _pair(value: object) -> tuple[int | None, float | None]:
+    trials, seconds = value if isinstance(value, tuple) else (None, DEFAULT_SECONDS)
+    return trials, seconds
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+_FLAG_NAMES = {
+    "model": "MODEL",
+    "board": "--board",
+    "budget": "--trials/--time",
+    "objective": "--objective",
+    "seed": "--seed",
+    "threads": "--threads",
+    "db": "--db",
+    "out": "--out",
+    "shapes": "--shape",
+}
+
+
+def _of_flags(flags: Flags) -> dict[str, object]:
+    here = Path.cwd()
+    if flags.trials is not None and flags.seconds is not None:
+        raise UsageError("--trials and --time exclude each other: give one of them")
+    values: dict[str, object] = {
+        "model": here / flags.model if flags.model else None,
+        "board": flags.board,
+        "budget": None if flags.trials is flags.seconds is None else (flags.trials, flags.seconds),
+        "objective": flags.objective,
+        "seed": flags.seed,
+        "threads": flags.threads,
+        "db": here / flags.db if flags.db else None,
+        "out": here / flags.out if flags.out else None,
+        "shapes": dict(flags.shapes) or None,
+    }
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _of_project(project: ProjectFile, document: YamlDocument, folder: Path, model: Path | None) -> _Layer:
+    values = _of_preferences(project)
+    own = folder / Path(project.model).expanduser()
+    if model is None or (Path.cwd() / model).resolve() == own.resolve():
+        # Name and shapes belong to the model that the file names, not to another one given as a flag.
+        values["model"] = own
+        if project.shapes:
+            values["shapes"] = dict(project.shapes)
+        if project.name is not None:
+            values["name"] = project.name
+    if project.boards is not None and len(project.boards) == 1:
+        values["board"] = project.boards[0]
+    if project.db is not None:
+        values["db"] = folder / Path(project.db).expanduser()
+    return _Layer(values, _file_origin(document))
+
+
+def _of_user(user: UserFile, document: YamlDocument, folder: Path) -> _Layer:
+    values = _of_preferences(user)
+    if user.board is not None:
+        values["board"] = user.board
+    if user.db is not None:
+        values["db"] = folder / Path(user.db).expanduser()
+    return _Layer(values, _file_origin(document))
+
+
+def _of_preferences(stated: Preferences) -> dict[str, object]:
+    return dict(_stated(stated))
+
+
+def _stated(stated: Preferences) -> Iterator[tuple[str, object]]:
+    if stated.budget is not None:
+        yield "budget", (stated.budget.trials, stated.budget.time)
+    if stated.memory is not None and stated.memory.ram is not None:
+        yield "ram", stated.memory.ram
+    if stated.memory is not None and stated.memory.flash is not None:
+        yield "flash", stated.memory.flash
+    for key in ("objective", "seed", "threads"):
+        if (value := getattr(stated, key)) is not None:
+            yield key, value
+
+
+_FILE_KEYS: dict[str, tuple[str, ...]] = {"ram": ("memory", "ram"), "flash": ("memory", "flash"), "board": ("boards",)}
+
+
+def _file_origin(document: YamlDocument) -> Callable[[str], str]:
+    return lambda key: f"{document.path}, line {document.line(_FILE_KEYS.get(key, (key,)))}"
+
+
+def _optional(path: Path) -> YamlDocument | None:
+    return load_yaml(path) if path.exists() else None
+
+
+def _no_board(project: ProjectFile | None) -> str:
+    if project is not None and project.boards:
+        return f"no board is named: give --board with one of {', '.join(project.boards)}"
+    return "no board is named: give one, such as --board host (`edgetune boards list` shows all)"
