@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from edgetune.config.target import Target
-from edgetune.errors import ToolchainMissing
+from edgetune.errors import BoardUnavailable, ToolchainMissing
 
 
 def require_compiler(target: Target) -> Path:
@@ -31,3 +31,12 @@ def _require(program: str, package: str | None, role: str) -> Path:
     if found is None:
         raise ToolchainMissing(f"{program} ({role}) is not on PATH: {install_command(package)}")
     return Path(found)
+
+
+def require_measurable(target: Target) -> None:
+    """Raise BoardUnavailable where the target cannot be timed from this machine."""
+    if target.reach == "none":
+        raise BoardUnavailable(
+            f"board '{target.name}' cannot be measured from here yet: `edgetune build --board {target.name}` makes "
+            "a package for it from what is recorded, and `edgetune verify` checks that under its emulator",
+        )

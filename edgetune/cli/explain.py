@@ -1,0 +1,20 @@
+"""``edgetune explain DIR KERNEL``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from edgetune.cli.output import Output, output_options
+
+
+@click.command("explain")
+@click.argument("package", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("kernel")
+@output_options
+def command(output: Output, package: Path, kernel: str) -> None:
+    """Tell which record, board, time and schedule stand behind KERNEL of the package in DIR, and why it won."""
+    from edgetune import api
+
+    output.result(api.explain(package, kernel).to_json(), title=kernel)

@@ -1,0 +1,24 @@
+"""``edgetune init MODEL``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from edgetune.cli.output import Output, output_options
+
+
+@click.command("init")
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="File to write (edgetune.yaml).")
+@output_options
+def command(output: Output, model: Path, out: Path | None) -> None:
+    """Write a commented edgetune.yaml for MODEL; `edgetune tune --board NAME` then does the job."""
+    from edgetune.config.project_template import init_project
+
+    written = init_project(model, out)
+    if output.as_json:
+        output.result({"project": written})
+    else:
+        output.line(f"wrote {written}; next: edgetune tune --board host")

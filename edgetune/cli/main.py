@@ -1,0 +1,82 @@
+"""The ``edgetune`` command: its verbs, and the one way out of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from edgetune import __version__
+from edgetune.cli.failure import exit_code_of, report
+
+# Verb -> (module, first line of its help). The module is imported when the verb is used, not before.
+VERBS = {
+    "init": "Write edgetune.yaml for a model.",
+    "tune": "Search for the fastest kernels on a board and write the package.",
+    "build": "Write the package from records, without search.",
+    "verify": "Compile a package, run its self-test and compare with the reference.",
+    "bench": "Measure a package, layer by layer.",
+    "explain": "Tell why a kernel of a package is what it is.",
+    "records": "List, show, export, import and prune what was measured.",
+    "boards": "List and check boards.",
+    "doctor": "Check this installation; each fault comes with the command that fixes it.",
+    "completion": "Print the completion script of a shell.",
+}
+
+
+class VerbGroup(click.Group):
+    """A group whose verbs live in modules of their own, imported on demand."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the verbs in the order in which one meets them."""
+        del ctx
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of ``cmd_name`` and return its command."""
+        del ctx
+        if cmd_name not in VERBS:
+            return None
+        command = import_module(f"edgetune.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)  # noqa: S101 (each verb module has one)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the verbs with their help, without importing any."""
+        del ctx
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.group(
+    cls=VerbGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Each verb has --help, --json, -v and -q. Precedence of settings: flag, EDGETUNE_* environment, "
+    "edgetune.yaml, ~/.config/edgetune/config.yaml, board.",
+)
+@click.version_option(__version__, "-V", "--version", message="edgetune %(version)s")
+def cli() -> None:
+    """Tune an ONNX model for a board by timing it there, and get it back as plain C."""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line ``argv`` (that of the process by default) and leave with its exit code."""
+    sys.exit(run(sys.argv[1:] if argv is None else argv))
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run the command line ``argv`` and return its exit code; faults become one sentence on stderr."""
+    as_json = "--json" in argv
+    try:
+        code = cli.main(args=list(argv), prog_name="edgetune", standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as error:
+        sys.stderr.write(error.format_message() + "\n")
+        return error.exit_code
+    except Exception as error:
+        if exit_code_of(error) is None:
+            raise  # a fault of edgetune's own: its traceback is what a report needs
+        return report(error, as_json=as_json)
+    return code if isinstance(code, int) else 0

@@ -1,0 +1,102 @@
+"""Flags that several verbs share, and how their values are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from edgetune.config.quantities import parse_seconds
+from edgetune.config.resources import targets_dir, user_dir
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from edgetune.config.settings import Settings
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Duration(click.ParamType[float]):
+    """A time such as ``30m``; the value is seconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read ``value``; a bare number is seconds."""
+        try:
+            return parse_seconds(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class InputShape(click.ParamType[tuple[str, tuple[int, ...]]]):
+    """A fixed shape of an input such as ``name=1,3,224,224``; the value is the pair."""
+
+    name = "name=dims"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, tuple[int, ...]]:
+        """Read ``value``; the last equals sign separates, for names may have one."""
+        if isinstance(value, tuple):
+            return value
+        name, _, dims = str(value).rpartition("=")
+        parts = [part.strip() for part in dims.split(",")]
+        if not name or not all(part.isascii() and part.isdigit() and 0 < int(part[:12]) < 2**31 for part in parts):
+            self.fail(f"must look like input=1,3,224,224 with sizes of at least 1, not {value!r}", param, ctx)
+        return name, tuple(int(part) for part in parts)
+
+
+class BoardName(click.ParamType[str]):
+    """The name of a board, or the path of its YAML file; the shell completes it."""
+
+    name = "board"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the boards that begin with ``incomplete``."""
+        from click.shell_completion import CompletionItem
+
+        del ctx, param
+        folders = (targets_dir(), user_dir() / "targets")
+        names = {path.stem for folder in folders for path in folder.glob("*.yaml")}
+        return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
+
+
+BOARD = BoardName()
+
+
+def model_and_board(function: F) -> F:
+    """Give a verb the flags that ``tune`` and ``build`` have in common."""
+    for decorate in reversed(
+        (
+            click.argument("model", required=False, type=click.Path(path_type=Path)),
+            click.option("--board", type=BOARD, help="Board, as `edgetune boards list` names it."),
+            click.option("--db", type=click.Path(path_type=Path), help="Records database (.edgetune/records.db)."),
+            click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder of the package."),
+            click.option(
+                "--shape", "shapes", type=InputShape(), multiple=True, help="Fix an open shape; may be repeated."
+            ),
+            click.option("--threads", type=click.IntRange(1, 256), help="Threads that the package may use."),
+        )
+    ):
+        function = decorate(function)
+    return function
+
+
+def settings_of(
+    model: Path | None,
+    shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    **flags: Any,
+) -> Settings:
+    """Resolve the settings of a run from its flags, the environment and the files of the working folder."""
+    import os
+
+    from edgetune.config.settings import Flags, resolve_settings
+
+    named = dict(shapes)
+    if len(named) < len(shapes):
+        raise click.UsageError("--shape names the same input twice")
+    return resolve_settings(Flags(model=model, shapes=named, **flags), os.environ, Path.cwd())

@@ -1,0 +1,163 @@
+"""Progress of a long run on stderr: a live display on a terminal, plain lines elsewhere, JSON lines for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Self
+
+from edgetune.cli.failure import one_line
+from edgetune.cli.output import Output, to_plain
+from edgetune.config.quantities import format_seconds
+from edgetune.events import Event
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Listener = Callable[[Event], None]
+_SHOWN_TASKS = 12
+
+
+@contextmanager
+def show_progress(output: Output, title: str) -> Iterator[Listener]:
+    """Yield the function that shows events as ``output`` asks for."""
+    if output.as_json:
+        yield _write_json
+    elif output.verbosity < 0:
+        yield _ignore
+    elif sys.stderr.isatty():
+        with _LiveDisplay(title, output.verbosity) as display:
+            yield display.show
+    else:
+        yield _PlainLines(output.verbosity).show
+
+
+def eta_seconds(data: dict[str, object]) -> float | None:
+    """Return the seconds that a round's event says are left, None where it does not tell."""
+    elapsed, budget = _number(data.get("elapsed_s")), _number(data.get("budget_s"))
+    if elapsed is None:
+        return None
+    if budget is not None:
+        return max(0.0, budget - elapsed)
+    done, total = _number(data.get("trials")), _number(data.get("budget_trials"))
+    if not done or total is None:
+        return None
+    return max(0.0, elapsed / done * (total - done))
+
+
+def share_done(data: dict[str, object]) -> float | None:
+    """Return the part of the budget that a round's event says is used, 0 to 1."""
+    for done, total in (("elapsed_s", "budget_s"), ("trials", "budget_trials")):
+        used, whole = _number(data.get(done)), _number(data.get(total))
+        if used is not None and whole:
+            return min(1.0, used / whole)
+    return None
+
+
+def plain_line(event: Event) -> str:
+    """Write an event as one line for a log."""
+    data = event.data
+    if event.kind == "warning":
+        return f"warning: {data.get('message', '')}"
+    words: list[str] = [event.kind]
+    for key, value in data.items():
+        if value is not None and not isinstance(value, dict | list):
+            words.append(f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}")
+    if event.kind == "round" and (left := eta_seconds(data)) is not None:
+        words.append(f"eta={format_seconds(left)}")
+    return " ".join(words)
+
+
+def _write_json(event: Event) -> None:
+    sys.stderr.write(json.dumps(to_plain(event.to_json()), allow_nan=False) + "\n")
+    sys.stderr.flush()
+
+
+def _ignore(event: Event) -> None:
+    del event
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _is_wanted(event: Event, verbosity: int) -> bool:
+    """Candidates are for ``-v``, the summary is part of the result on stdout."""
+    return event.kind != "summary" and (event.kind != "candidate" or verbosity > 0)
+
+
+class _PlainLines:
+    """One line per event."""
+
+    def __init__(self, verbosity: int) -> None:
+        self.verbosity = verbosity
+
+    def show(self, event: Event) -> None:
+        if _is_wanted(event, self.verbosity):
+            sys.stderr.write(f"edgetune: {one_line(plain_line(event))}\n")
+            sys.stderr.flush()
+
+
+class _LiveDisplay:
+    """A bar with ETA, the end-to-end estimate, and the best time of each task."""
+
+    def __init__(self, title: str, verbosity: int) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self.title = title
+        self.verbosity = verbosity
+        self.phase = "starting"
+        self.latest: dict[str, object] = {}
+        self.tasks: dict[str, dict[str, object]] = {}
+        self.console = Console(stderr=True, markup=False, highlight=False, emoji=False)
+        self.live = Live(console=self.console, refresh_per_second=4, get_renderable=self._render, transient=True)
+
+    def __enter__(self) -> Self:
+        self.live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.live.stop()
+
+    def show(self, event: Event) -> None:
+        task = event.data.get("task")
+        if event.kind in {"task", "round"} and task is not None:
+            self.tasks.setdefault(str(task), {}).update(event.data)
+        if event.kind == "round":
+            self.latest = event.data
+        elif event.kind == "phase":
+            self.phase = one_line(str(event.data.get("name", "")))
+        elif event.kind == "warning" or (event.kind == "candidate" and self.verbosity > 0):
+            self.console.print(one_line(plain_line(event)))
+
+    def _render(self) -> Table:
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+
+        grid = Table.grid(padding=(0, 2))
+        grid.add_row(one_line(self.title), self.phase, self._estimate())
+        share = share_done(self.latest)
+        if share is not None:
+            left = eta_seconds(self.latest)
+            eta = f"{share:.0%}, {format_seconds(left)} left" if left is not None else f"{share:.0%}"
+            grid.add_row(
+                f"{self.latest.get('trials', 0)} trials", ProgressBar(total=1.0, completed=share, width=40), eta
+            )
+        for name, data in self._slowest():
+            best = _number(data.get("best_us"))
+            weight = data.get("weight", 1)
+            grid.add_row(f"  {one_line(name)}", f"x{weight}", f"{best:.2f} us" if best is not None else "-")
+        return grid
+
+    def _estimate(self) -> str:
+        total = _number(self.latest.get("end_to_end_us"))
+        return f"end to end about {total:.1f} us" if total is not None else ""
+
+    def _slowest(self) -> list[tuple[str, dict[str, object]]]:
+        def cost(item: tuple[str, dict[str, object]]) -> float:
+            return -(_number(item[1].get("best_us")) or 0.0) * (_number(item[1].get("weight")) or 1.0)
+
+        return sorted(self.tasks.items(), key=cost)[:_SHOWN_TASKS]

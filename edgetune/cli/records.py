@@ -1,0 +1,132 @@
+"""``edgetune records list|show|export|import|prune``."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from edgetune.cli.output import Output, output_options
+
+if TYPE_CHECKING:
+    from edgetune.tuning.records import RecordStore
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_STATUSES_HELP = "Only records of this status, such as ok."
+# Columns of the table for people; --json has all fields.
+_COLUMNS = ("id", "workload_name", "workload", "target", "board", "status", "median_ns", "toolchain", "utc", "reason")
+_SHORT_HASH = 10
+
+
+@click.group("records")
+def command() -> None:
+    """List, show, export, import and prune what was measured."""
+
+
+_DB = click.option("--db", type=click.Path(path_type=Path), help="Records database (.edgetune/records.db).")
+
+
+def _filters(function: F) -> F:
+    for decorate in (
+        click.option("--status", help=_STATUSES_HELP),
+        click.option("--target", help="Only records of this target."),
+        click.option("--workload", help="Only records of this kernel: its name, or the start of its hash."),
+    ):
+        function = decorate(function)
+    return function
+
+
+def _open(db: Path | None, *, create: bool = False) -> RecordStore:
+    from edgetune.config.settings import resolve_db
+    from edgetune.tuning.records import RecordStore
+
+    return RecordStore.open(resolve_db(db, os.environ, Path.cwd()), create=create)
+
+
+@command.command("list")
+@_DB
+@_filters
+@click.option("--limit", type=click.IntRange(min=1), help="Only the newest N.")
+@output_options
+def list_(output: Output, /, db: Path | None, **filters: Any) -> None:
+    """List records, oldest first."""
+    with _open(db) as store:
+        rows = store.list(**filters)
+    if output.as_json:
+        output.result(rows)
+        return
+    output.result([_row(row) for row in rows])
+    output.note(f"{len(rows)} records")
+
+
+@command.command("show")
+@click.argument("record", metavar="ID", type=int)
+@_DB
+@output_options
+def show(output: Output, /, record: int, db: Path | None) -> None:
+    """Show one record in full: samples, environment and schedule."""
+    with _open(db) as store:
+        found = store.get(record)
+    output.result({"id": record, **dataclasses.asdict(found)}, title=f"record {record}")
+
+
+@command.command("export")
+@click.argument("file", type=click.Path(path_type=Path))
+@_DB
+@_filters
+@output_options
+def export(output: Output, /, file: Path, db: Path | None, **filters: Any) -> None:
+    """Write records to FILE, one JSON object per line."""
+    with _open(db) as store:
+        count = store.export_jsonl(file, **filters)
+    if output.as_json:
+        output.result({"exported": count, "file": file})
+    else:
+        output.line(f"exported {count} records to {file}")
+
+
+@command.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@_DB
+@output_options
+def import_(output: Output, /, file: Path, db: Path | None) -> None:
+    """Add the records of FILE, an export of this or another database; those known already are left out."""
+    from edgetune.errors import DatabaseError
+
+    with _open(db, create=True) as store:
+        counts = store.import_jsonl(file)
+    output.result(counts.to_dict(), title=f"import of {file}")
+    if counts.refused:
+        line, reason = counts.reasons[0]
+        raise DatabaseError(f"{counts.refused} lines of {file} were refused, the first is line {line}: {reason}")
+
+
+@command.command("prune")
+@_DB
+@click.option("--keep-best", type=click.IntRange(min=0), help="Keep the N fastest per kernel and board, nothing else.")
+@click.option("--older-codegen/--all-codegen", default=True, help="Drop records of older code generators, or not.")
+@click.option("--dry-run", is_flag=True, help="Only count.")
+@output_options
+def prune(output: Output, /, db: Path | None, *, keep_best: int | None, older_codegen: bool, dry_run: bool) -> None:
+    """Delete records that no package would use."""
+    with _open(db) as store:
+        count = store.prune(keep_best=keep_best, older_codegen=older_codegen, dry_run=dry_run)
+    if output.as_json:
+        output.result({"pruned": count, "dry_run": dry_run})
+    else:
+        output.line(f"{'would prune' if dry_run else 'pruned'} {count} records")
+
+
+def _row(row: dict[str, Any]) -> dict[str, object]:
+    """Pick and shorten the fields that fit in a table."""
+    shown = {key: row[key] for key in _COLUMNS if key in row}
+    if isinstance(shown.get("workload"), str):
+        shown["workload"] = shown["workload"][:_SHORT_HASH]
+    if (median := shown.pop("median_ns", None)) is not None:
+        shown["median_us"] = median / 1000
+    return shown

@@ -1,0 +1,43 @@
+"""``edgetune tune [MODEL] --board NAME``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from edgetune.cli.options import Duration, model_and_board, settings_of
+from edgetune.cli.output import Output, output_options
+
+
+@click.command("tune")
+@model_and_board
+@click.option("--trials", type=click.IntRange(min=0), help="Candidates over all kernels; recorded ones count.")
+@click.option("--time", "seconds", type=Duration(), help="Time to search, such as 30m.")
+@click.option("--objective", type=click.Choice(["latency"]), help="What to make small.")
+@click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Seed of the search.")
+@output_options
+def command(output: Output, /, **flags: Any) -> None:
+    """Search for the fastest kernels of MODEL by timing them on the board, then write the package.
+
+    MODEL may be left out in a folder with an edgetune.yaml. Ctrl-C ends the search and writes the best
+    package so far; the same command goes on where it ended and measures nothing again.
+    """
+    settings = settings_of(**flags)
+    from edgetune.config.stack import check_stack
+    from edgetune.config.toolchain import require_compiler, require_measurable
+
+    require_measurable(settings.target)
+    require_compiler(settings.target)
+    check_stack()
+    from edgetune import api
+    from edgetune.cli.progress import show_progress
+    from edgetune.errors import Interrupted
+
+    with show_progress(output, f"{settings.name} on {settings.board}") as events:
+        result = api.tune(settings, events=events)
+    output.result(result.to_json(), title=f"{settings.name} on {settings.board}")
+    if result.interrupted:
+        raise Interrupted(
+            "interrupted; the package holds the best kernels so far, and the same command goes on from there"
+        )

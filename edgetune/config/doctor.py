@@ -1,0 +1,127 @@
+"""``edgetune doctor``: pins, packages, toolchains, clocks, disk and permissions, each fault with its fix."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from edgetune.config.board_check import check_board
+from edgetune.config.checked import check_document
+from edgetune.config.findings import Finding
+from edgetune.config.project import PROJECT_FILE, ProjectFile
+from edgetune.config.quantities import format_bytes
+from edgetune.config.settings import resolve_db
+from edgetune.config.stack import REPAIR, check_stack, installed_version
+from edgetune.config.target import list_targets
+from edgetune.config.yaml_source import load_yaml
+from edgetune.errors import ConfigError, DiskFull, OutputRefused, StackMismatch, ToolchainMissing
+
+_LOW_DISK = 2 * 1024**3
+_NO_DISK = 200 * 1024**2
+_PACKAGES = ("numpy", "onnx", "psutil", "cloudpickle", "click", "rich", "pydantic", "jinja2", "SQLAlchemy", "PyYAML")
+
+
+def diagnose(environment: Mapping[str, str], folder: Path) -> Iterator[Finding]:
+    """Yield the findings for this machine and the project in ``folder``, one check after the other."""
+    yield _python()
+    yield _stack()
+    yield from _packages()
+    yield from _tools()
+    for target in list_targets():
+        yield from check_board(target)
+    yield _governor()
+    yield _load()
+    yield from _project(folder)
+    try:
+        db = resolve_db(None, environment, folder).parent
+    except ConfigError:
+        db = folder  # reported above
+    for role, path in {"records": db, "packages": folder / "build"}.items():
+        yield _writable(role, path)
+        yield _disk(role, path)
+
+
+def _python() -> Finding:
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    return Finding("python", sys.version_info >= (3, 11), version, "", required=True)
+
+
+def _stack() -> Finding:
+    try:
+        check_stack()
+    except StackMismatch as error:
+        return Finding("tvm pins", False, error.message, REPAIR, True, error.exit_code)
+    versions = f"apache-tvm {installed_version('apache-tvm')}, apache-tvm-ffi {installed_version('apache-tvm-ffi')}"
+    return Finding("tvm pins", True, versions)
+
+
+def _packages() -> Iterator[Finding]:
+    missing = [name for name in _PACKAGES if installed_version(name) is None]
+    fix = f"pip install {' '.join(missing)}" if missing else ""
+    detail = f"missing: {', '.join(missing)}" if missing else "all there"
+    yield Finding("python packages", not missing, detail, fix, True)
+    booster = next((name for name in ("xgboost-cpu", "xgboost") if installed_version(name)), None)
+    detail = f"{booster} {installed_version(booster)}" if booster else "not installed"
+    yield Finding("cost model", booster is not None, detail, "" if booster else "pip install xgboost-cpu", True)
+    reference = installed_version("onnxruntime")
+    detail = f"onnxruntime {reference}" if reference else "not installed: verify uses the slower ONNX evaluator"
+    yield Finding("reference", reference is not None, detail, "" if reference else "pip install onnxruntime")
+
+
+def _tools() -> Iterator[Finding]:
+    for program, required in (("make", True), ("cmake", False), ("clang-19", False)):
+        path = shutil.which(program)
+        fix = "" if path else f"sudo apt-get install {program}"
+        detail = path or "not on PATH"
+        yield Finding(program, path is not None, detail, fix, required, ToolchainMissing.exit_code)
+
+
+def _governor() -> Finding:
+    files = sorted(Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor"))
+    names = {path.read_text(encoding="ascii").strip() for path in files}
+    if not names:
+        return Finding("cpu governor", True, "this machine does not tell (usual in virtual machines)")
+    good = names == {"performance"}
+    fix = "" if good else "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
+    return Finding("cpu governor", good, ", ".join(sorted(names)), fix)
+
+
+def _load() -> Finding:
+    load, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
+    calm = load < max(1.0, cores / 2)
+    fix = "" if calm else "stop other programs while timing: `top` shows them"
+    return Finding("load", calm, f"{load:.1f} on {cores} cores", fix)
+
+
+def _project(folder: Path) -> Iterator[Finding]:
+    path = folder / PROJECT_FILE
+    if not path.exists():
+        return
+    try:
+        check_document(ProjectFile, load_yaml(path))
+    except ConfigError as error:
+        yield Finding("project", False, error.message, f"edit {path}", True, error.exit_code)
+    else:
+        yield Finding("project", True, str(path))
+
+
+def _writable(role: str, path: Path) -> Finding:
+    existing = _existing(path)
+    good = existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
+    fix = "" if good else f'sudo chown "$USER" {existing}'
+    detail = f"{path}" if good else f"{existing} cannot be written to"
+    return Finding(f"folder of {role}", good, detail, fix, True, OutputRefused.exit_code)
+
+
+def _disk(role: str, path: Path) -> Finding:
+    free = shutil.disk_usage(_existing(path)).free
+    fix = "" if free >= _LOW_DISK else f"free some space: `du -xh {_existing(path)} | sort -h | tail` shows the largest"
+    detail = f"{format_bytes(free)} free"
+    return Finding(f"disk for {role}", free >= _LOW_DISK, detail, fix, free < _NO_DISK, DiskFull.exit_code)
+
+
+def _existing(path: Path) -> Path:
+    return next(parent for parent in (path, *path.parents) if parent.exists())

@@ -1,0 +1,21 @@
+"""One fact that a check found out, and the command that fixes it where it is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``fix`` is a command line or an instruction, empty where all is well; ``exit_code`` counts if required."""
+
+    check: str
+    ok: bool
+    detail: str
+    fix: str = ""
+    required: bool = False
+    exit_code: int = 1
+
+    def to_json(self) -> dict[str, object]:
+        """Return the finding as a JSON object."""
+        return asdict(self)
