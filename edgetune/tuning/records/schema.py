@@ -1,0 +1,173 @@
+"""The tables of the records database, and records as rows of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    Float,
+    Integer,
+    MetaData,
+    RowMapping,
+    Table,
+    Text,
+    UniqueConstraint,
+    and_,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.dialects.sqlite import insert
+
+from edgetune.errors import DatabaseError
+from edgetune.tuning.records.record import FIELDS, Record, RecordKey, record_line
+
+SCHEMA_VERSION = 1
+"""Kept in SQLite's ``user_version``; goes up whenever a table changes."""
+
+APPLICATION_ID = 0x65744E31
+"""Kept in SQLite's ``application_id``: tells this database from those of other programs."""
+
+IDENTITY = ("workload", "target_fingerprint", "toolchain", "codegen_version", "board", "candidate")
+"""The columns that make a record unique, and the order of exported lines."""
+
+SHORTEST_PREFIX = 8
+"""How many characters of a workload's hash may stand for all of it."""
+
+_JSON_COLUMNS = ("samples_ns", "environment")
+
+metadata = MetaData()
+
+# Long columns come last: SQLite reads a row only as far as it must.
+records = Table(
+    "records",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("workload", Text, nullable=False),
+    Column("target_fingerprint", Text, nullable=False),
+    Column("toolchain", Text, nullable=False),
+    Column("codegen_version", BigInteger, nullable=False),
+    Column("board", Text, nullable=False),
+    Column("candidate", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("median_ns", Float),
+    Column("ci_low_ns", Float),
+    Column("ci_high_ns", Float),
+    Column("max_error", Float),
+    Column("scratch_bytes", BigInteger, nullable=False),
+    Column("code_bytes", BigInteger, nullable=False),
+    Column("seed", BigInteger, nullable=False),
+    Column("round", BigInteger, nullable=False),
+    Column("build_seconds", Float, nullable=False),
+    Column("measure_seconds", Float, nullable=False),
+    Column("created_utc", Text, nullable=False),
+    Column("tool_version", Text, nullable=False),
+    Column("workload_name", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("environment", Text, nullable=False),
+    Column("samples_ns", Text, nullable=False),
+    Column("trace", Text, nullable=False),
+    UniqueConstraint(*IDENTITY, name="one_record_per_candidate"),
+    sqlite_autoincrement=True,  # the id of a pruned record is never given to another
+)
+
+starts = Table(
+    "starts",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("workload", Text, nullable=False),
+    Column("target_fingerprint", Text, nullable=False),
+    Column("toolchain", Text, nullable=False),
+    Column("codegen_version", BigInteger, nullable=False),
+    Column("board", Text, nullable=False),
+    Column("candidate", Text, nullable=False, index=True),
+    Column("utc", Text, nullable=False),
+    Column("pid", BigInteger, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+
+def to_row(record: Record) -> dict[str, Any]:
+    """The columns of a record, id excluded."""
+    row = {name: getattr(record, name) for name in FIELDS if name != "id"}
+    row["samples_ns"] = json.dumps(record.samples_ns, allow_nan=False)
+    row["environment"] = json.dumps(record.environment, allow_nan=False, sort_keys=True)
+    return row
+
+
+def row_values(row: Mapping[str, Any] | RowMapping) -> dict[str, Any]:
+    """A row, whole or in part, as plain JSON values."""
+    return {name: json.loads(value) if name in _JSON_COLUMNS else value for name, value in dict(row).items()}
+
+
+def from_row(row: RowMapping) -> Record:
+    """The record of a whole row. Raises DatabaseError when the row was not written by edgetune."""
+    try:
+        values = row_values(row)
+        values["samples_ns"] = tuple(values["samples_ns"])
+        return Record(**values)
+    except (TypeError, ValueError) as error:
+        raise DatabaseError(
+            f"record {row['id']} was changed by another program ({error}): delete its row, or restore a copy"
+        ) from error
+
+
+def of_key(table: Table, key: RecordKey) -> ColumnElement[bool]:
+    """The condition that a row of `table` belongs to `key`."""
+    terms = [
+        table.c.workload == key.workload,
+        table.c.target_fingerprint == key.target_fingerprint,
+        table.c.toolchain == key.toolchain,
+        table.c.codegen_version == key.codegen_version,
+    ]
+    if key.board is not None:
+        terms.append(table.c.board == key.board)
+    return and_(*terms)
+
+
+def chosen(workload: str | None, target: str | None, status: str | None) -> ColumnElement[bool]:
+    """The condition of the filters that `list` and `export` share.
+
+    `workload` is a name, a hash, or the first 8 or more characters of a hash.
+    """
+    terms: list[ColumnElement[bool]] = [records.c.id.is_not(None)]
+    if workload is not None:
+        names = [records.c.workload_name == workload, records.c.workload == workload]
+        if len(workload) >= SHORTEST_PREFIX:
+            names.append(records.c.workload.startswith(workload, autoescape=True))
+        terms.append(or_(*names))
+    if target is not None:
+        terms.append(records.c.target == target)
+    if status is not None:
+        terms.append(records.c.status == status)
+    return and_(*terms)
+
+
+def insert_new(connection: Connection, record: Record) -> int | None:
+    """Inserts the record and returns its id; None, and no change, when its candidate is there already."""
+    statement = insert(records).values(to_row(record)).on_conflict_do_nothing().returning(records.c.id)
+    return connection.execute(statement).scalar_one_or_none()
+
+
+def find_same(connection: Connection, record: Record) -> Record:
+    """The stored record of the same candidate under the same key."""
+    same = and_(*(records.c[name] == getattr(record, name) for name in IDENTITY))
+    return from_row(connection.execute(select(records).where(same)).mappings().one())
+
+
+def keep_earlier(connection: Connection, stored: Record, other: Record) -> bool:
+    """Puts `other` in the place of `stored` when it was measured earlier; says whether it did.
+
+    Equal times are decided by the text of the record, so that two databases merged in either order agree.
+    """
+    if (other.created_utc, record_line(other)) >= (stored.created_utc, record_line(stored)):
+        return False
+    connection.execute(update(records).where(records.c.id == stored.id).values(to_row(other)))
+    return True

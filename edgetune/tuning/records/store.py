@@ -1,0 +1,271 @@
+"""`RecordStore`: what the search, the package and the command line ask the records database."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+from sqlalchemy import ColumnElement, Select, and_, delete, exists, func, or_, select
+from sqlalchemy.dialects.sqlite import insert
+
+from edgetune.errors import DatabaseError
+from edgetune.tuning.records import exchange
+from edgetune.tuning.records.database import Database
+from edgetune.tuning.records.record import Record, RecordKey, parse_line, record_line, utc_now
+from edgetune.tuning.records.schema import (
+    IDENTITY,
+    chosen,
+    find_same,
+    from_row,
+    insert_new,
+    of_key,
+    records,
+    row_values,
+    starts,
+)
+
+# `list` is a method below, and would hide the type in annotations of the class.
+RecordList: TypeAlias = list[Record]
+RowList: TypeAlias = list[dict[str, Any]]
+StartList: TypeAlias = "list[Start]"
+
+
+@dataclass(frozen=True)
+class Start:
+    """A candidate whose measurement began: under which key, when (UTC), in which process."""
+
+    key: RecordKey
+    candidate: str
+    utc: str
+    pid: int
+
+
+class RecordStore:
+    """All measurements of one database file, each durable before the call that adds it returns.
+
+    Several processes may use one file at once, each with a store of its own; threads may share a store.
+    Every method raises DatabaseError or DiskFull when the file cannot be read or written.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], create: bool = True) -> RecordStore:
+        """Opens the file, and makes it and its folder when missing and `create` is true.
+
+        Raises DatabaseError for a file that is no records database, is damaged, or has another schema.
+        """
+        return cls(Database.open(Path(path), create=create))
+
+    @property
+    def path(self) -> Path:
+        """The database file, symbolic links resolved."""
+        return self._database.path
+
+    def close(self) -> None:
+        """Closes the file; nothing is lost without it."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def add(self, record: Record) -> int:
+        """Stores the record durably and returns its id; the id of the stored one if its candidate is known.
+
+        Raises DatabaseError when a field breaks the rules of `Record`.
+        """
+        try:
+            checked = parse_line(record_line(record))
+        except (TypeError, ValueError) as error:
+            raise DatabaseError(
+                f"a record of {record.workload_name!r} cannot be stored ({error}): correct that field"
+            ) from error
+        with self._database.writing() as connection:
+            return insert_new(connection, checked) or find_same(connection, checked).id
+
+    def has(self, key: RecordKey, candidate: str) -> bool:
+        """Whether the candidate was measured, or failed, under this key."""
+        found = exists().where(of_key(records, key), records.c.candidate == candidate)
+        with self._database.reading() as connection:
+            return bool(connection.execute(select(found)).scalar_one())
+
+    def seen(self, key: RecordKey) -> set[str]:
+        """All candidates with a record under this key, failed ones too."""
+        with self._database.reading() as connection:
+            return set(connection.scalars(select(records.c.candidate).where(of_key(records, key))))
+
+    def best(self, key: RecordKey, limit: int = 1) -> RecordList:
+        """The fastest correct records of this key, by median, equal ones by candidate hash and board."""
+        order = (records.c.median_ns, records.c.candidate, records.c.board)
+        fastest = (
+            select(records.c.id)
+            .where(of_key(records, key), records.c.status == "ok")
+            .order_by(*order)
+            .limit(max(limit, 0))
+        )
+        return self._load(select(records).where(records.c.id.in_(fastest)).order_by(*order))
+
+    def count(self, keys: Iterable[RecordKey]) -> int:
+        """How many candidates have a record under any of the keys, failures included."""
+        with self._database.reading() as connection:
+            return sum(
+                connection.execute(select(func.count()).select_from(records).where(of_key(records, key))).scalar_one()
+                for key in set(keys)
+            )
+
+    def all(self, key: RecordKey) -> RecordList:
+        """Every record of this key, in the order of arrival."""
+        return self._load(select(records).where(of_key(records, key)).order_by(records.c.id))
+
+    def get(self, id: int) -> Record:  # noqa: A002 - the name of the field
+        """The record of that id. Raises DatabaseError when there is none."""
+        found = self._load(select(records).where(records.c.id == id)) if 0 < id < 2**63 else []
+        if not found:
+            raise DatabaseError(f"{self.path} has no record {id}: `edgetune records list` shows the ids")
+        return found[0]
+
+    def list(
+        self,
+        workload: str | None = None,
+        target: str | None = None,
+        status: str | None = None,
+        limit: int | None = None,
+    ) -> RowList:
+        """The newest `limit` records that pass the filters, oldest first, as plain JSON values.
+
+        Every field but the trace, which `get` has. `workload` is a name, a hash, or the first 8 or more
+        characters of a hash.
+        """
+        columns = [column for column in records.c if column.name != "trace"]
+        query = select(*columns).where(chosen(workload, target, status)).order_by(records.c.id.desc())
+        if limit is not None:
+            query = query.limit(max(limit, 0))
+        with self._database.reading() as connection:
+            rows = [row_values(row) for row in connection.execute(query).mappings()]
+        rows.reverse()
+        return rows
+
+    def log_start(self, key: RecordKey, candidate: str) -> None:
+        """Notes durably that the measurement of a candidate begins now, in this process."""
+        row = {
+            "workload": key.workload,
+            "target_fingerprint": key.target_fingerprint,
+            "toolchain": key.toolchain,
+            "codegen_version": key.codegen_version,
+            "board": key.board or "",
+            "candidate": candidate,
+            "utc": utc_now(),
+            "pid": os.getpid(),
+        }
+        with self._database.writing() as connection:
+            connection.execute(insert(starts).values(row))
+
+    def starts(self, key: RecordKey | None = None) -> StartList:
+        """Every measurement that began, in order; one candidate twice when a kill interrupted the first."""
+        return self._load_starts(_start_of(key))
+
+    def in_flight(self, key: RecordKey | None = None) -> StartList:
+        """The measurements that began and left no record: running now, or interrupted by a kill."""
+        return self._load_starts(and_(_start_of(key), ~_recorded()))
+
+    def prune(self, keep_best: int | None = None, older_codegen: bool = True, dry_run: bool = False) -> int:
+        """Deletes records and their starts, gives the space back, and returns how many records went.
+
+        `keep_best` keeps that many of the fastest correct records per key and board and deletes all others,
+        failures included, which are then measured again when they come up. `older_codegen` deletes the
+        records of every codegen version but the newest in the file. `dry_run` only counts.
+        """
+        if keep_best is not None and keep_best < 0:
+            raise DatabaseError(f"cannot keep {keep_best} records: give 0 or more")
+        doomed = _doomed(keep_best, older_codegen)
+        if dry_run:
+            with self._database.reading() as connection:
+                return int(connection.execute(select(func.count()).where(doomed)).scalar_one())
+        with self._database.writing() as connection:
+            same = and_(*(records.c[name] == starts.c[name] for name in IDENTITY if name != "board"))
+            board = or_(starts.c.board == "", starts.c.board == records.c.board)
+            connection.execute(delete(starts).where(exists().where(same, board, doomed)))
+            return connection.execute(delete(records).where(doomed)).rowcount
+
+    def export_jsonl(
+        self,
+        path: str | os.PathLike[str],
+        workload: str | None = None,
+        target: str | None = None,
+        status: str | None = None,
+    ) -> int:
+        """Writes the records that pass the filters, one JSON line each, and returns their number.
+
+        The same records give the same bytes, whatever their ids. Raises OutputRefused or DiskFull.
+        """
+        return exchange.export_jsonl(self._database, Path(path), chosen(workload, target, status))
+
+    def import_jsonl(self, path: str | os.PathLike[str]) -> exchange.ImportCounts:
+        """Adds the records of an export; wrong lines are refused one by one. Raises DatabaseError."""
+        return exchange.import_jsonl(self._database, Path(path))
+
+    def _load(self, query: Select[Any]) -> RecordList:
+        with self._database.reading() as connection:
+            return [from_row(row) for row in connection.execute(query).mappings()]
+
+    def _load_starts(self, condition: ColumnElement[bool]) -> StartList:
+        query = select(starts).where(condition).order_by(starts.c.id)
+        with self._database.reading() as connection:
+            rows = connection.execute(query).all()
+        return [
+            Start(
+                RecordKey(
+                    row.workload,
+                    row.target_fingerprint,
+                    row.toolchain,
+                    row.codegen_version,
+                    row.board or None,
+                ),
+                row.candidate,
+                row.utc,
+                row.pid,
+            )
+            for row in rows
+        ]
+
+
+def _start_of(key: RecordKey | None) -> ColumnElement[bool]:
+    return starts.c.id.is_not(None) if key is None else of_key(starts, key)
+
+
+def _recorded() -> ColumnElement[bool]:
+    """The condition that a start has its record; one logged without a board takes any board's."""
+    same = [records.c[name] == starts.c[name] for name in IDENTITY if name != "board"]
+    return exists().where(*same, or_(starts.c.board == "", starts.c.board == records.c.board))
+
+
+def _doomed(keep_best: int | None, older_codegen: bool) -> ColumnElement[bool]:
+    terms: list[ColumnElement[bool]] = [records.c.id.is_(None)]
+    if older_codegen:
+        newest = select(func.max(records.c.codegen_version)).scalar_subquery()
+        terms.append(records.c.codegen_version < newest)
+    if keep_best is not None:
+        place = (
+            func.row_number()
+            .over(
+                partition_by=[records.c[name] for name in IDENTITY if name != "candidate"],
+                order_by=[records.c.median_ns, records.c.candidate],
+            )
+            .label("place")
+        )
+        ranked = select(records.c.id, place).where(records.c.status == "ok").subquery()
+        terms.append(records.c.id.not_in(select(ranked.c.id).where(ranked.c.place <= keep_best)))
+    return or_(*terms)
