@@ -1,0 +1,35 @@
+"""What the C printer hands on: one kernel as C text, with everything its callers must know about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class CParam:
+    """One pointer parameter of a C kernel; `shape` is as scheduled, that is, packed for weights."""
+
+    name: str
+    c_type: str
+    shape: tuple[int, ...]
+    dtype: str
+    writable: bool
+    alignment: int
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """C text of one kernel.
+
+    `preamble` names the shared snippets (vector typedefs, maths functions) the text needs: `render_preamble` writes them.
+    `scratch_bytes` > 0 means a last parameter `unsigned char *restrict scratch`, aligned to 64 bytes.
+    `local_bytes` is what the kernel's own arrays take of the stack.
+    """
+
+    symbol: str
+    prototype: str
+    definition: str
+    preamble: frozenset[str]
+    params: tuple[CParam, ...]
+    scratch_bytes: int
+    local_bytes: int

@@ -1,0 +1,104 @@
+"""Folds constant scales and shifts (BatchNorm above all) into the weights and bias of the operator before them."""
+
+from __future__ import annotations
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from edgetune.graph.rewrite import View, constant, rewrite
+
+_CONVOLUTIONS = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
+_LINEAR = (*_CONVOLUTIONS, "relax.matmul")
+
+
+def fold_scale(module: tvm.IRModule) -> tvm.IRModule:
+    """Rewrites, in channels-first layout: scale(linear(x, W)) to linear(x, scale W); scale(y + b) to scale(y) + scale b;
+    (y + a) + b to y + (a + b); y - b and y / s to their sums and products. Only where the inner value has no other reader.
+    """
+    return rewrite(relax.transform.FoldConstant()(module), _rule)
+
+
+def _split(call: relax.Call) -> tuple[relax.Expr, np.ndarray] | None:
+    """The variable and the float constant operand of a binary call; constants that stand first only if it commutes."""
+    left, right = call.args
+    value = constant(right)
+    if value is None and call.op.name in {"relax.add", "relax.multiply"}:
+        left, value = right, constant(left)
+    if value is None or constant(left) is not None or value.dtype.kind != "f":
+        return None
+    return left, value.astype("float64")
+
+
+def _is_linear(expr: relax.Expr, view: View) -> bool:
+    """Whether `expr` is a linear operator, perhaps with constant shifts added, that nothing else reads on the way."""
+    while view.used_once(expr):
+        if view.call(expr, *_LINEAR) is not None:
+            return True
+        call = view.call(expr, "relax.add")
+        parts = _split(call) if call is not None else None
+        if parts is None:
+            return False
+        expr = parts[0]
+    return False
+
+
+def _rule(call: relax.Call, view: View, _: relax.BlockBuilder) -> relax.Expr | None:
+    if call.op.name not in {"relax.add", "relax.subtract", "relax.multiply", "relax.divide"}:
+        return None
+    parts = _split(call)
+    if parts is None or not _is_linear(parts[0], view):
+        return None
+    inner, value = parts
+    dtype = str(call.ty.dtype)
+    if not _keeps_shape(call, inner):
+        return None
+    if call.op.name == "relax.subtract":
+        return relax.op.add(inner, relax.const((-value).astype(dtype)))
+    if call.op.name == "relax.divide":
+        return None if not value.all() else relax.op.multiply(inner, relax.const((1.0 / value).astype(dtype)))
+    previous = view.call(inner, "relax.add")
+    if call.op.name == "relax.add":
+        return _merge_shifts(previous, value, dtype)
+    if previous is not None:
+        return _scale_shift(previous, value, dtype)
+    return _scale_weights(view.call(inner, *_LINEAR), value, dtype)
+
+
+def _keeps_shape(call: relax.Call, inner: relax.Expr) -> bool:
+    return [int(e) for e in call.ty.shape] == [int(e) for e in inner.ty.shape]
+
+
+def _merge_shifts(previous: relax.Call | None, value: np.ndarray, dtype: str) -> relax.Expr | None:
+    parts = _split(previous) if previous is not None else None
+    if parts is None:
+        return None
+    return relax.op.add(parts[0], relax.const((parts[1] + value).astype(dtype)))
+
+
+def _scale_shift(previous: relax.Call, value: np.ndarray, dtype: str) -> relax.Expr | None:
+    parts = _split(previous)
+    if parts is None:
+        return None
+    scaled = relax.op.multiply(parts[0], relax.const(value.astype(dtype)))
+    return relax.op.add(scaled, relax.const((parts[1] * value).astype(dtype)))
+
+
+def _scale_weights(linear: relax.Call | None, value: np.ndarray, dtype: str) -> relax.Expr | None:
+    weights = None if linear is None else constant(linear.args[1])
+    if linear is None or weights is None:
+        return None
+    rank = len(linear.ty.shape)
+    if linear.op.name == "relax.matmul":
+        channels, axis, packed = weights.shape[-1], rank - 1, (-1,)
+        if weights.ndim < 2:
+            return None
+    else:
+        channels, axis, packed = weights.shape[0], 1, (-1, *[1] * (weights.ndim - 1))
+    aligned = value.reshape((1,) * (rank - value.ndim) + value.shape)
+    if aligned.size not in {1, channels} or (aligned.size > 1 and aligned.shape[axis] != channels):
+        return None
+    scale = np.broadcast_to(aligned.reshape(-1), (channels,)).reshape(packed)
+    return relax.Call(
+        linear.op, [linear.args[0], relax.const((weights.astype("float64") * scale).astype(dtype))], linear.attrs
+    )

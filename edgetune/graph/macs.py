@@ -1,0 +1,34 @@
+"""Counts multiply-accumulates of a kernel from its unscheduled form."""
+
+from __future__ import annotations
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+
+
+def multiply_accumulates(function: tvm.tirx.PrimFunc) -> int:
+    """Sum over reduction blocks that multiply of the product of their iteration extents."""
+    total = 0
+
+    def visit(node: s_tir.SBlock) -> None:
+        nonlocal total
+        if node.init is not None and _multiplies(node.body):
+            count = 1
+            for iterator in node.iter_vars:
+                count *= int(iterator.dom.extent)
+            total += count
+
+    tvm_ffi.structural_walk(function.body, (s_tir.SBlock, visit))
+    return total
+
+
+def _multiplies(statement: object) -> bool:
+    found = False
+
+    def visit(node: tirx.Mul) -> None:
+        nonlocal found
+        found = found or "int64" not in str(node.ty)
+
+    tvm_ffi.structural_walk(statement.value, (tirx.Mul, visit))
+    return found

@@ -1,0 +1,252 @@
+"""Cuts a fused Relax module into kernels, buffers and calls."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import tvm
+from tvm import relax, te, tirx, topi
+from tvm.ir import GenericConst, GlobalVar
+
+from edgetune.errors import UnsupportedOperator
+from edgetune.graph.evaluate import evaluate
+from edgetune.graph.macs import multiply_accumulates
+from edgetune.graph.passes import fuse
+from edgetune.graph.program import Buffer, Call, Kernel, Param, Program, TensorSpec
+from edgetune.graph.workload import workload_hash
+from edgetune.models.importer import Imported
+
+# What quantisation looks like once it is elementwise (see edgetune.models.converters.quantisation).
+_CHAINS = (
+    ("divide_tir_round_add_maximum_minimum_cast", "quantize"),
+    ("divide_tir_round_maximum_minimum_cast", "quantize"),
+    ("tir_round_add_maximum_minimum_cast", "quantize"),
+    ("tir_round_maximum_minimum_cast", "quantize"),
+    ("cast_subtract_cast_multiply", "dequantize"),
+    ("cast_cast_multiply", "dequantize"),
+    ("cast_multiply_multiply_add", "scale_add"),
+)
+_LONGEST_NAME = 60
+
+
+def to_program(imported: Imported) -> Program:
+    """Runs the graph passes and cuts the result into a `Program`; raises UnsupportedOperator for what has no kernel."""
+    return partition(fuse(imported.module), imported)
+
+
+def partition(module: tvm.IRModule, imported: Imported) -> Program:
+    """`module` as `fuse` leaves it: `main` binds call_tir of PrimFuncs, reshapes and tuples."""
+    cutter = _Cutter(module, imported)
+    cutter.run()
+    return cutter.program()
+
+
+@dataclass
+class _Work:
+    function: tirx.PrimFunc
+    name: str
+    mask: tuple[bool, ...]
+    calls: int = 0
+
+
+@dataclass
+class _Cutter:
+    module: tvm.IRModule
+    imported: Imported
+    buffers: list[Buffer] = field(default_factory=list)
+    constants: dict[int, np.ndarray] = field(default_factory=dict)
+    work: dict[str, _Work] = field(default_factory=dict)
+    calls: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
+    values: dict[relax.Var, list[int]] = field(default_factory=dict)
+    by_content: dict[tuple[bytes, str, tuple[int, ...]], int] = field(default_factory=dict)
+    hashes: dict[tuple[str, tuple[bool, ...]], str] = field(default_factory=dict)
+
+    def run(self) -> None:
+        main = self.module["main"]
+        names = [s.name for s in self.imported.inputs]
+        for index, param in enumerate(main.params):
+            shape, dtype = _tensor(param.ty)
+            if index < len(names):
+                self.values[param] = [self._buffer(names[index], shape, dtype, "input")]
+            else:
+                array = list(self.imported.weights.values())[index - len(names)]
+                self.values[param] = [self._constant(array)]
+        for block in main.body.blocks:
+            for binding in block.bindings:
+                self.values[binding.var] = self._bind(binding)
+        self._outputs(main.body.body)
+
+    def _bind(self, binding: relax.Binding) -> list[int]:
+        value = binding.value
+        if isinstance(value, relax.Call):
+            name = getattr(value.op, "name", str(value.op))
+            if name == "relax.call_tir":
+                return self._call_tir(value)
+            if name == "relax.reshape":
+                return self._reshape(value)
+            raise UnsupportedOperator(
+                f"{name.removeprefix('relax.')} in model {self.imported.name} has no kernel; "
+                "replace the operator in the model, or give its shape-like inputs as constants"
+            )
+        return self._read(value)
+
+    def _read(self, value: relax.Expr) -> list[int]:
+        if isinstance(value, relax.Var):
+            return self.values[value]
+        if isinstance(value, GenericConst):
+            return [self._constant(value.value.numpy())]
+        if isinstance(value, relax.Tuple):
+            return [i for f in value.fields for i in self._read(f)]
+        if isinstance(value, relax.TupleGetItem):
+            return [self._read(value.tuple_value)[value.index]]
+        raise UnsupportedOperator(
+            f"model {self.imported.name} needs {type(value).__name__} at run time (control flow or a run-time shape), "
+            "which cannot be built; make it constant in the model"
+        )
+
+    def _reshape(self, call: relax.Call) -> list[int]:
+        source = self._read(call.args[0])
+        if source[0] not in self.constants:
+            return source
+        return [self._constant(self.constants[source[0]].reshape(_tensor(call.ty)[0]))]
+
+    def _call_tir(self, call: relax.Call) -> list[int]:
+        global_var = call.args[0]
+        assert isinstance(global_var, GlobalVar)
+        if len(call.args) > 2:
+            raise UnsupportedOperator(f"{global_var.name_hint} in model {self.imported.name} has a run-time shape; fix all shapes")
+        arguments = self._read(call.args[1])
+        types = list(call.ty.fields) if isinstance(call.ty, relax.TupleType) else [call.ty]
+        return self._emit(self.module[global_var], _plain_name(global_var.name_hint), arguments, [_tensor(t) for t in types])
+
+    def _emit(
+        self, function: tirx.PrimFunc, name: str, arguments: list[int], outputs: Sequence[tuple[tuple[int, ...], str]]
+    ) -> list[int]:
+        if arguments and all(a in self.constants for a in arguments) or not arguments:
+            return [self._constant(r) for r in evaluate(function, [self.constants[a] for a in arguments], outputs)]
+        mask = tuple(a in self.constants for a in arguments)
+        key = self._workload(function, name, mask)
+        self.work[key].calls += 1
+        written = [self._buffer(name, shape, dtype, "intermediate") for shape, dtype in outputs]
+        self.calls.append((key, (*arguments, *written)))
+        return written
+
+    def _workload(self, function: tirx.PrimFunc, name: str, mask: tuple[bool, ...]) -> str:
+        cached = self.hashes.get((name, mask))
+        if cached is not None and self.work[cached].function.same_as(function):
+            return cached
+        free = [i for i, fixed in enumerate(mask) if fixed and sum(int(e) > 1 for e in function.params[i].shape) > 1]
+        plain = function.with_attr("global_symbol", "main").with_attr("tirx.noalias", True).with_attr("layout_free_buffers", free)
+        for attribute in ("op_pattern", "operator_name"):
+            if attribute in plain.attrs:
+                plain = plain.without_attr(attribute)
+        key = workload_hash(plain)
+        self.work.setdefault(key, _Work(plain, name, mask))
+        return key
+
+    def _buffer(self, name: str, shape: tuple[int, ...], dtype: str, kind: str) -> int:
+        self.buffers.append(Buffer(len(self.buffers), name, shape, dtype, kind))
+        return len(self.buffers) - 1
+
+    def _constant(self, array: np.ndarray) -> int:
+        array = np.ascontiguousarray(array)
+        content = (array.tobytes(), array.dtype.name, array.shape)
+        if content not in self.by_content:
+            index = self._buffer(f"constant_{len(self.constants)}", array.shape, array.dtype.name, "constant")
+            self.constants[index] = array
+            self.by_content[content] = index
+        return self.by_content[content]
+
+    def _outputs(self, body: relax.Expr) -> None:
+        """Gives every model output a buffer of its own, by a copy where it is an input, a constant or named twice."""
+        self.output_ids: list[int] = []
+        types = list(body.ty.fields) if isinstance(body.ty, relax.TupleType) else [body.ty]
+        self.output_types = [_tensor(t) for t in types]
+        for name, source, (shape, dtype) in zip(self.imported.outputs, self._read(body), self.output_types, strict=True):
+            index = source
+            if self.buffers[source].kind != "intermediate":
+                function = _copy(shape, dtype)
+                key = self._workload(function, "copy", (source in self.constants,))
+                self.work[key].calls += 1
+                index = self._buffer(name, shape, dtype, "output")
+                self.calls.append((key, (source, index)))
+            self.buffers[index] = replace(self.buffers[index], name=name, kind="output")
+            self.output_ids.append(index)
+
+    def program(self) -> Program:
+        outputs = tuple(
+            TensorSpec(name, shape, dtype)
+            for name, (shape, dtype) in zip(self.imported.outputs, self.output_types, strict=True)
+        )
+        # Buffers in the order of ids, but model outputs in the order of the interface.
+        renumber: dict[int, int] = {}
+        ordered: list[Buffer] = []
+        used = {a for _, arguments in self.calls for a in arguments}
+        rest = [b for b in self.buffers if b.kind != "output" and (b.id in used or b.kind == "input")]
+        for buffer in rest + [self.buffers[i] for i in self.output_ids]:
+            renumber[buffer.id] = len(ordered)
+            ordered.append(replace(buffer, id=len(ordered)))
+        kernels, index = self._kernels()
+        return Program(
+            name=self.imported.name,
+            inputs=self.imported.inputs,
+            outputs=outputs,
+            buffers=tuple(ordered),
+            kernels=kernels,
+            calls=tuple(
+                Call(index[key], tuple(renumber[a] for a in arguments), self.work[key].name) for key, arguments in self.calls
+            ),
+            constants={renumber[i]: a for i, a in self.constants.items() if i in renumber},
+            model_sha256=self.imported.sha256,
+        )
+
+    def _kernels(self) -> tuple[tuple[Kernel, ...], dict[str, int]]:
+        taken: Counter[str] = Counter()
+        kernels: list[Kernel] = []
+        index: dict[str, int] = {}
+        for key, work in self.work.items():
+            if not work.calls:
+                continue
+            taken[work.name] += 1
+            name = work.name if taken[work.name] == 1 else f"{work.name}_{taken[work.name]}"
+            index[key] = len(kernels)
+            kernels.append(_kernel(name, key, work))
+        return tuple(kernels), index
+
+
+def _kernel(name: str, workload: str, work: _Work) -> Kernel:
+    params = []
+    for i, buffer in enumerate(work.function.params):
+        role = "output" if i >= len(work.mask) else "constant" if work.mask[i] else "input"
+        label = re.sub(r"\W", "_", str(buffer.name))
+        params.append(Param(label, tuple(int(e) for e in buffer.shape), _dtype(buffer.dtype), role))
+    return Kernel(
+        name, workload, work.function, tuple(params), tuple(work.name.split("_")), multiply_accumulates(work.function), work.calls
+    )
+
+
+def _tensor(ty: relax.TensorType) -> tuple[tuple[int, ...], str]:
+    if ty.shape is None or any(not isinstance(e, tirx.IntImm) for e in ty.shape):
+        raise UnsupportedOperator("a tensor inside the model has a shape that depends on data; make it constant in the model")
+    return tuple(int(e) for e in ty.shape), _dtype(ty.dtype)
+
+
+def _dtype(dtype: object) -> str:
+    return str(dtype)
+
+
+def _plain_name(name: str) -> str:
+    """conv2d_add_relu for fused_conv2d3_add1_relu: without the numbers that tell functions of one module apart."""
+    plain = re.sub(r"(?<=[a-z])\d+(?=_|$)", "", name.removeprefix("fused_"))
+    for chain, operator in _CHAINS:
+        plain = plain.replace(chain, operator)
+    return plain[:_LONGEST_NAME].strip("_") or "kernel"
+
+
+def _copy(shape: tuple[int, ...], dtype: str) -> tirx.PrimFunc:
+    source = te.placeholder(shape, dtype, name="source")
+    return te.create_prim_func([source, topi.identity(source)])

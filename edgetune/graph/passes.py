@@ -1,0 +1,55 @@
+"""The order of graph passes: from an imported Relax module to one PrimFunc per fused kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from edgetune.graph.fold_scale import fold_scale
+from edgetune.graph.layout import channels_last
+from edgetune.graph.quantised import integer_operators
+from edgetune.graph.rewrite import View, constant, rewrite
+
+_SHAPE_ONLY = frozenset({"relax.flatten", "relax.squeeze", "relax.expand_dims"})
+
+
+def fuse(module: tvm.IRModule) -> tvm.IRModule:
+    """Folds, lays out, recognises integer operators, legalises and fuses. `main` then calls PrimFuncs and reshapes only."""
+    module = relax.transform.DecomposeOpsForInference()(module)
+    module = fold_scale(module)
+    module = channels_last(module)
+    module = integer_operators(module)
+    module = rewrite(module, _shape_only)
+    module = relax.transform.FoldConstant()(module)
+    return tvm.transform.Sequential(
+        [
+            relax.transform.LegalizeOps(skip_ops=["relax.reshape"]),
+            relax.transform.AnnotateTIROpPattern(),
+            relax.transform.FoldConstant(),
+            relax.transform.FuseOps(),
+            relax.transform.FuseTIR(),
+            relax.transform.DeadCodeElimination(),
+        ]
+    )(module)
+
+
+def _shape_only(call: relax.Call, view: View, _: relax.BlockBuilder) -> relax.Expr | None:
+    """Operators that move no data become reshapes, a reshape of a reshape one reshape, and x / constant a product."""
+    shape = [int(e) for e in call.ty.shape] if call.ty.shape is not None else None
+    if call.op.name in _SHAPE_ONLY and shape is not None:
+        return relax.op.reshape(call.args[0], shape)
+    if call.op.name == "relax.reshape" and shape is not None:
+        source = view.call(call.args[0], "relax.reshape")
+        return None if source is None else relax.op.reshape(source.args[0], shape)
+    if call.op.name == "relax.divide" and str(call.ty.dtype) == "float32":
+        return _exact_reciprocal(call)
+    return None
+
+
+def _exact_reciprocal(call: relax.Call) -> relax.Expr | None:
+    """x / c as x * (1 / c) where c is a power of two: the same bits, without the division."""
+    value = constant(call.args[1])
+    if value is None or not value.all() or not np.all(np.frexp(np.abs(value))[0] == 0.5):
+        return None
+    return relax.op.multiply(call.args[0], relax.const((1.0 / value).astype("float32")))

@@ -1,0 +1,111 @@
+"""A partitioned model: which kernels exist, in which order they are called, and on which buffers.
+
+This is what flows from the graph room to everything behind it. Only `Kernel.function` is TVM's; all else is plain data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import tvm
+
+Role = Literal["input", "constant", "output"]
+BufferKind = Literal["input", "output", "intermediate", "constant"]
+
+
+def byte_size(shape: tuple[int, ...], dtype: str) -> int:
+    """Bytes of a dense tensor of `shape` (elements per axis) and numpy dtype name `dtype`."""
+    return prod(shape) * np.dtype(dtype).itemsize
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """An input or output of the model as its author named it; `dtype` is a numpy dtype name."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return byte_size(self.shape, self.dtype)
+
+
+@dataclass(frozen=True)
+class Param:
+    """One tensor parameter of a kernel, with its shape before any weight packing."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    role: Role
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One fused operator group, called `weight` times a run.
+
+    `function` is the unscheduled PrimFunc whose parameters are tensors: inputs and constants in call order, then outputs.
+    `workload` is the SHA-256 of its structure: equal workloads are one tuning task.
+    """
+
+    name: str
+    workload: str
+    function: tvm.tirx.PrimFunc
+    params: tuple[Param, ...]
+    sources: tuple[str, ...]
+    macs: int
+    weight: int
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A tensor of the running model. Model inputs, outputs and constants live outside the arena."""
+
+    id: int
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    kind: BufferKind
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return byte_size(self.shape, self.dtype)
+
+
+@dataclass(frozen=True)
+class Call:
+    """Step of a run: kernel index and one buffer id per kernel parameter; `label` names the source operators."""
+
+    kernel: int
+    arguments: tuple[int, ...]
+    label: str
+
+
+@dataclass(frozen=True)
+class Program:
+    """A whole model. Every model output is its own buffer, written by some call."""
+
+    name: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    buffers: tuple[Buffer, ...]
+    kernels: tuple[Kernel, ...]
+    calls: tuple[Call, ...]
+    constants: dict[int, np.ndarray] = field(repr=False)
+    model_sha256: str
+
+    def input_buffers(self) -> tuple[Buffer, ...]:
+        """Buffers of kind "input", in the order of `inputs`."""
+        return tuple(b for b in self.buffers if b.kind == "input")
+
+    def output_buffers(self) -> tuple[Buffer, ...]:
+        """Buffers of kind "output", in the order of `outputs`."""
+        return tuple(b for b in self.buffers if b.kind == "output")

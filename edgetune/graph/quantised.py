@@ -1,0 +1,106 @@
+"""Recognises dequantise -> convolution or matmul and computes it on the integers: int8 in, int32 accumulated, one scale after.
+
+The float definition and this one differ by rounding of the products only: sum((q - zq) sq * (w - zw) sw) is
+sq sw * sum((q - zq)(w - zw)) where sq is one number and sw is one per output channel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import tvm
+from tvm import relax, te, topi
+
+from edgetune.graph.rewrite import View, constant, rewrite
+
+# TVM's operator pattern "out elementwise fusable": whatever is elementwise behind it may be fused.
+_OUT_ELEMENTWISE_FUSABLE = 4
+
+
+@dataclass(frozen=True)
+class _Dequantised:
+    """(integers - zero_point) * scale, as `edgetune.models.converters.quantisation` writes it."""
+
+    integers: relax.Expr
+    zero_point: np.ndarray
+    scale: np.ndarray
+
+
+def integer_operators(module: tvm.IRModule) -> tvm.IRModule:
+    """Rewrites 2-D convolutions (channels last) and matrix products of two dequantised operands."""
+    return rewrite(module, _rule)
+
+
+def _dequantised(expr: relax.Expr, view: View) -> _Dequantised | None:
+    product = view.call(expr, "relax.multiply")
+    scale = constant(product.args[1]) if product is not None else None
+    widened = view.call(product.args[0], "relax.astype") if product is not None else None
+    if scale is None or widened is None or str(widened.ty.dtype) != "float32":
+        return None
+    zero_point = np.zeros((), "int32")
+    inner = widened.args[0]
+    difference = view.call(inner, "relax.subtract")
+    if difference is not None:
+        value = constant(difference.args[1])
+        if value is None:
+            return None
+        zero_point, inner = value, difference.args[0]
+    integers = view.call(inner, "relax.astype")
+    if integers is None or str(integers.args[0].ty.dtype) not in {"int8", "uint8"}:
+        return None
+    return _Dequantised(integers.args[0], zero_point, scale)
+
+
+def _rule(call: relax.Call, view: View, builder: relax.BlockBuilder) -> relax.Expr | None:
+    if call.op.name not in {"relax.nn.conv2d", "relax.matmul"}:
+        return None
+    data, weights = (_dequantised(argument, view) for argument in call.args[:2])
+    if data is None or weights is None or data.scale.size != 1 or data.zero_point.size != 1:
+        return None
+    if weights.zero_point.size != 1:
+        return None
+    zeros = int(data.zero_point.reshape(())), int(weights.zero_point.reshape(()))
+    if call.op.name == "relax.matmul":
+        if len(call.ty.shape) != 2 or not _per_column(weights.scale, int(call.ty.shape[-1])):
+            return None
+        accumulated = _emit(builder, integer_matmul, data.integers, weights.integers, *zeros)
+        scale = weights.scale.reshape(-1) if weights.scale.size > 1 else weights.scale.reshape(())
+    else:
+        if call.attrs.data_layout != "NHWC" or call.attrs.kernel_layout != "OHWI" or not _per_row(weights.scale):
+            return None
+        accumulated = _emit(builder, integer_conv2d, data.integers, weights.integers, *zeros, call.attrs)
+        scale = weights.scale.reshape(1, 1, 1, -1) if weights.scale.size > 1 else weights.scale.reshape(())
+    product = (scale.astype("float64") * float(data.scale.reshape(()))).astype("float32")
+    return relax.op.multiply(relax.op.astype(accumulated, "float32"), relax.const(product))
+
+
+def _per_row(scale: np.ndarray) -> bool:
+    return scale.size == 1 or (scale.ndim > 1 and scale.shape[0] == scale.size)
+
+
+def _per_column(scale: np.ndarray, columns: int) -> bool:
+    return scale.size == 1 or (scale.shape[-1] == scale.size == columns)
+
+
+def _emit(builder: relax.BlockBuilder, compute: object, *arguments: object) -> relax.Expr:
+    call = builder.call_te(compute, *arguments)
+    name = call.args[0]
+    builder.update_func(name, builder.get()[name].with_attr("op_pattern", _OUT_ELEMENTWISE_FUSABLE))
+    return builder.emit(call)
+
+
+def _centred(tensor: te.Tensor, zero_point: int) -> te.Tensor:
+    return te.compute(tensor.shape, lambda *i: tensor(*i).astype("int32") - zero_point, name="centred")
+
+
+def integer_conv2d(data: te.Tensor, weights: te.Tensor, data_zero: int, weight_zero: int, attrs: object) -> te.Tensor:
+    strides, padding, dilation = ([int(v) for v in a] for a in (attrs.strides, attrs.padding, attrs.dilation))
+    return topi.nn.conv(
+        _centred(data, data_zero), _centred(weights, weight_zero), strides, padding, dilation,
+        int(attrs.groups), "NHWC", "OHWI", "int32",
+    )
+
+
+def integer_matmul(data: te.Tensor, weights: te.Tensor, data_zero: int, weight_zero: int) -> te.Tensor:
+    return topi.nn.matmul(_centred(data, data_zero), _centred(weights, weight_zero))

@@ -1,0 +1,116 @@
+"""ONNX to Relax, by TVM's importer with some converters of our own put before TVM's."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+import tvm
+from onnx import numpy_helper
+from tvm.relax.frontend.onnx import onnx_frontend
+
+from edgetune.errors import ModelError, UnsupportedOperator
+from edgetune.graph.program import TensorSpec
+from edgetune.models.converters import OWN_CONVERTERS
+from edgetune.models.onnx_file import OnnxModel, real_inputs
+from edgetune.models.quantised import kept_weights
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A Relax module whose `main` takes the model's inputs in order, then one parameter for each of `weights`.
+
+    `weights` are the constants that must not be folded away: the integers of a quantised model.
+    """
+
+    name: str
+    sha256: str
+    module: tvm.IRModule
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[str, ...]
+    weights: dict[str, np.ndarray]
+
+
+def import_onnx(model: OnnxModel) -> Imported:
+    """Converts a model with static shapes.
+
+    Raises UnsupportedOperator, which names the operator, its node and what to do, and ModelError when TVM's importer
+    refuses the graph for another reason.
+    """
+    proto = onnx.ModelProto()
+    proto.CopyFrom(model.proto)
+    _check_operators(proto, model)
+    weights = kept_weights(proto)
+    inputs = tuple(_spec(i) for i in real_inputs(proto.graph) if i.name not in weights)
+    _put_inputs_first(proto.graph, [i.name for i in inputs] + list(weights))
+    module = _convert(proto, model)
+    return Imported(model.name, model.sha256, module, inputs, tuple(o.name for o in proto.graph.output), weights)
+
+
+def _convert(proto: onnx.ModelProto, model: OnnxModel) -> tvm.IRModule:
+    said = io.StringIO()
+    try:
+        with own_converters(), warnings.catch_warnings(), contextlib.redirect_stdout(said):
+            warnings.simplefilter("ignore")
+            return onnx_frontend.from_onnx(proto, opset=model.opset, keep_params_in_input=False)
+    # TVM's importer raises whatever Python raises inside a converter: all of them mean "cannot be imported".
+    except Exception as error:
+        reason = str(error).strip().splitlines()
+        operator = re.search(r"Error converting operator (\w+)", said.getvalue())
+        where = f"operator {operator.group(1)} of {model.name}" if operator else f"model {model.name}"
+        raise UnsupportedOperator(
+            f"{where} cannot be imported ({reason[0] if reason else type(error).__name__}); "
+            "replace the operator, or simplify the model before export"
+        ) from error
+
+
+@contextlib.contextmanager
+def own_converters() -> Iterator[None]:
+    """Lets `OWN_CONVERTERS` take precedence over TVM's while the block runs."""
+    original = onnx_frontend._get_convert_map
+    onnx_frontend._get_convert_map = lambda: original() | OWN_CONVERTERS
+    try:
+        yield
+    finally:
+        onnx_frontend._get_convert_map = original
+
+
+def _check_operators(proto: onnx.ModelProto, model: OnnxModel) -> None:
+    known = set(onnx_frontend._get_convert_map()) | set(OWN_CONVERTERS) | {"If", "Constant"}
+    for node in proto.graph.node:
+        if node.op_type not in known:
+            shown = node.name or (node.output[0] if node.output else "unnamed")
+            raise UnsupportedOperator(
+                f"operator {node.op_type} (node {shown!r} of {model.name}) is not supported; "
+                "replace it in the model by operators that `edgetune doctor --operators` lists"
+            )
+
+
+def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
+    tensor = value.type.tensor_type
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
+    if dtype in {"object", "str"}:
+        raise ModelError(f"input {value.name!r} holds strings; only numbers and bool can be built")
+    return TensorSpec(value.name, tuple(d.dim_value for d in tensor.shape.dim), dtype)
+
+
+def _put_inputs_first(graph: onnx.GraphProto, order: list[str]) -> None:
+    """Sorts graph inputs as `order`; names not in it (initializers listed as inputs) are dropped."""
+    by_name = {i.name: i for i in graph.input}
+    for name in order:
+        if name not in by_name:
+            array = next(numpy_helper.to_array(i) for i in graph.initializer if i.name == name)
+            by_name[name] = onnx.helper.make_tensor_value_info(
+                name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+            )
+    kept = [by_name[name] for name in order]
+    del graph.input[:]
+    graph.input.extend(kept)
+    for initializer in [i for i in graph.initializer if i.name in set(order)]:
+        graph.initializer.remove(initializer)
