@@ -29,11 +29,15 @@ ModelT = TypeVar("ModelT", bound=Checked)
 
 
 def check_document(model: type[ModelT], document: YamlDocument) -> ModelT:
-    """Validate ``document`` as ``model``; the first problem in file order becomes the ConfigError."""
+    """Validate ``document`` as ``model``; the first problem becomes the ConfigError."""
     try:
         return model.model_validate(document.data)
     except ValidationError as error:
-        details = sorted(error.errors(include_url=False), key=lambda item: document.line(_location(item)))
+        details = sorted(
+            error.errors(include_url=False),
+            # a typo explains a missing key, so it is told first
+            key=lambda item: (item["type"] == "missing", document.line(_location(item))),
+        )
         first = details[0]
         problem = _sentence(model, first)
         if len(details) > 1:

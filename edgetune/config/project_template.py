@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import yaml
 
 from edgetune.config.naming import package_name
 from edgetune.config.project import PROJECT_FILE
@@ -56,7 +57,7 @@ def init_project(model: Path, out: Path | None = None) -> Path:
     target = (out or Path.cwd() / PROJECT_FILE).absolute()
     signature = read_signature(model)
     text = _TEMPLATE.format(
-        model=json.dumps(_relative(model, target.parent), ensure_ascii=False),
+        model=_quoted(_relative(model, target.parent)),
         name=package_name(model.stem),
         shapes=_shapes(signature),
     )
@@ -134,11 +135,8 @@ def _text(shape: Sequence[int | str]) -> str:
 
 
 def _quoted(name: str) -> str:
-    """Write a name of the model as a YAML key: JSON strings are YAML, with everything odd escaped."""
-    return name if name.isidentifier() and name.isascii() and name.lower() not in _WORDS else json.dumps(name)
-
-
-_WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
+    """Write text from outside in double quotes, with everything odd escaped, on one line."""
+    return str(yaml.dump(name, default_style='"', width=float("inf"))).strip()
 
 
 def _one_line(text: str) -> str:

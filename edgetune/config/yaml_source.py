@@ -96,7 +96,9 @@ def describe(value: object) -> str:
     if value is None:
         return "nothing"
     kinds = {bool: "yes/no", int: "a whole number", float: "a number", str: "text"}
-    text = str(value) if not isinstance(value, str) else repr(value)
+    text = repr(value) if isinstance(value, str) else str(value)
+    if isinstance(value, bool):
+        text = text.lower()
     kind = kinds.get(type(value), f"a {type(value).__name__}")
     shown = text if len(text) <= 40 else text[:37] + "..."  # noqa: PLR2004 (fits on a line)
     return f"{shown} ({kind})"

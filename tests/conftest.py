@@ -1,0 +1,79 @@
+"""Rules for the whole suite: a skipped test is a failed run, golden files are updated only when asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+GOLDEN = Path(__file__).parent / "golden"
+
+# The machine that runs the suite may be busy: no deadline per example, and the same examples every time.
+settings.register_profile("edgetune", deadline=None, derandomize=True, max_examples=60)
+settings.load_profile("edgetune")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write golden files instead of comparing with them")
+
+
+@pytest.fixture(scope="session")
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    """Tell whether golden files are to be written."""
+    return bool(request.config.getoption("--update-golden"))
+
+
+@pytest.fixture
+def golden(update_golden: bool) -> Callable[[str, str], None]:
+    """Return ``check(name, text)``, which compares ``text`` with ``tests/golden/<name>``."""
+
+    def check(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if update_golden:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        assert path.is_file(), f"{path} is missing: run pytest with --update-golden and look at what it wrote"
+        assert text == path.read_text(encoding="utf-8"), f"{path} differs: --update-golden if that is meant"
+
+    return check
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep the settings of whoever runs the suite out of it."""
+    import os
+
+    for name in list(os.environ):
+        if name.startswith("EDGETUNE_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "no-user-config"))
+
+
+class _NoSkips:
+    """Fails the run when a test was skipped or expected to fail: it could not show what it is for."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.skipped:
+            self.names.append(report.nodeid)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.skipped:
+            self.names.append(report.nodeid)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self.names and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.names:
+            terminalreporter.write_sep("=", f"{len(self.names)} skipped, which counts as failed", red=True)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(_NoSkips(), "no-skips")

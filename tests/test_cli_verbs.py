@@ -1,0 +1,191 @@
+"""The command line: exit codes, one sentence per fault, JSON, quick help."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import pytest
+
+from edgetune import errors
+from edgetune.cli.failure import as_edgetune_error, exit_code_of, report
+from edgetune.cli.main import VERBS, cli, run
+
+ROOT = Path(__file__).parents[1]
+MODEL = ROOT / "examples" / "models" / "ds_cnn.onnx"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def refused(capsys: pytest.CaptureFixture[str], argv: list[str]) -> tuple[int, str]:
+    """Run a command that must fail; return its code and its sentence, after checking that there is only one."""
+    code = run(argv)
+    said = capsys.readouterr()
+    lines = said.err.strip().splitlines()
+    assert len(lines) == 1, said.err
+    assert lines[0].startswith("edgetune: error: ")
+    assert said.out == ""
+    return code, lines[0]
+
+
+def test_every_error_class_has_a_code_of_its_own() -> None:
+    classes = [
+        item for item in vars(errors).values() if isinstance(item, type) and issubclass(item, errors.EdgetuneError)
+    ]
+    codes = [item.exit_code for item in classes]
+    assert len(set(codes)) == len(codes) == 20
+    assert all(item.__doc__ for item in classes)
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "words"),
+    [
+        (["tune", str(MODEL), "--board", "rpi4"], 8, "edgetune build --board rpi4"),
+        (["tune", str(MODEL), "--board", "rpi44"], 7, "did you mean 'rpi4'"),
+        (["tune", "gone.onnx", "--board", "host"], 4, "does not exist"),
+        (["tune", str(MODEL)], 2, "no board is named"),
+        (["tune", "--board", "host"], 2, "edgetune init"),
+        (["tune", str(MODEL), "--board", "host", "--trials", "3", "--time", "3m"], 2, "exclude each other"),
+        (["tune", str(MODEL), "--trails", "3"], 2, "--trials"),
+        (["tune", str(MODEL), "--time", "soon"], 2, "must be a time such as 30m"),
+        (["tune", str(MODEL), "--shape", "x=1,a"], 2, "must look like input=1,3,224,224"),
+        (["tune", str(MODEL), "--board", "host", "--shape", "x=1", "--shape", "x=2"], 2, "same input twice"),
+        (["tune", "-v", "-q"], 2, "exclude each other"),
+        (["frobnicate"], 2, "frobnicate"),
+        (["build", str(MODEL), "--board", "nope"], 7, "unknown board 'nope'"),
+        (["init", "gone.onnx"], 4, "does not exist"),
+        (["records", "list"], 13, "records.db"),
+        (["boards", "check", "nope"], 7, "unknown board"),
+    ],
+)
+def test_faults(argv: list[str], code: int, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found, sentence = refused(capsys, argv)
+    assert found == code
+    assert words in sentence
+
+
+def test_faults_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["tune", str(MODEL), "--board", "rpi44", "--json"]) == 7
+    body = json.loads(capsys.readouterr().err)["error"]
+    assert (body["class"], body["exit_code"]) == ("UnknownBoard", 7)
+    assert "did you mean 'rpi4'" in body["message"]
+
+
+def test_faults_of_the_project_name_file_and_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "edgetune.yaml").write_text("model: x.onnx\nbord: host\n", encoding="utf-8")
+    code, sentence = refused(capsys, ["tune", "--board", "host"])
+    assert code == 3
+    assert "edgetune.yaml, line 2: unknown key 'bord': did you mean 'boards'?" in sentence
+
+
+def test_no_compiler(monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("PATH", str(folder))
+    code, sentence = refused(capsys, ["tune", str(MODEL), "--board", "host"])
+    assert code == 9
+    assert "gcc (the C compiler of board 'host') is not on PATH: sudo apt-get install gcc" in sentence
+
+
+def test_system_faults_become_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code_of(OSError(errno.ENOSPC, "No space", "/x")) == errors.DiskFull.exit_code
+    assert exit_code_of(PermissionError(errno.EACCES, "Permission denied", "/x")) == errors.OutputRefused.exit_code
+    assert exit_code_of(OSError(errno.EROFS, "Read-only", "/x")) == errors.OutputRefused.exit_code
+    assert exit_code_of(click.Abort()) == exit_code_of(KeyboardInterrupt()) == 130
+    assert exit_code_of(ValueError("a fault of ours")) is None
+    assert as_edgetune_error(ZeroDivisionError()) is None
+    assert report(errors.ModelError("odd \x1b[31m name\nsecond line"), as_json=False) == 4
+    assert capsys.readouterr().err == "edgetune: error: odd ?[31m name second line\n"
+
+
+def test_init_and_its_refusal(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init", str(MODEL), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"project": str(folder / "edgetune.yaml")}
+    code, sentence = refused(capsys, ["init", str(MODEL)])
+    assert code == 12
+    assert "exists already" in sentence
+
+
+def test_boards(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["boards", "list"]) == 0
+    assert "cortex-a76" in capsys.readouterr().out
+    assert run(["boards", "list", "--json"]) == 0
+    boards = json.loads(capsys.readouterr().out)
+    assert [board["name"] for board in boards][:2] == ["host", "generic-aarch64"]
+    assert run(["boards", "check", "generic-armv7"]) == 0
+    assert capsys.readouterr().out.count("ok  ") == 3
+
+
+def test_doctor(monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor", "--json"]) == 0
+    findings = json.loads(capsys.readouterr().out)
+    assert all(finding["ok"] or finding["fix"] for finding in findings)
+    assert {"tvm pins", "compiles for host", "cpu governor", "disk for records"} <= {item["check"] for item in findings}
+    (folder / "edgetune.yaml").write_text("model: [\n", encoding="utf-8")
+    monkeypatch.setenv("PATH", str(folder))
+    assert run(["doctor"]) == errors.ToolchainMissing.exit_code
+    out = capsys.readouterr().out
+    assert "FAIL  make: not on PATH\n      fix: sudo apt-get install make" in out
+    assert "warn  compiler of rpi4" in out
+    assert "FAIL  project" in out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["completion", shell]) == 0
+    assert "_EDGETUNE_COMPLETE" in capsys.readouterr().out
+
+
+def test_every_verb_has_help_json_verbose_and_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+    context = click.Context(cli)
+    leaves: list[click.Command] = []
+    for verb in VERBS:
+        command = cli.get_command(context, verb)
+        assert command is not None
+        assert command.help
+        leaves += command.commands.values() if isinstance(command, click.Group) else [command]
+        assert run([verb, "--help"]) == 0
+    assert capsys.readouterr().err == ""
+    for leaf in leaves:
+        options = {option for parameter in leaf.params for option in parameter.opts}
+        assert {"--json", "-v", "-q"} <= options, leaf.name
+
+
+def edgetune(*argv: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "edgetune", *argv]
+    merged = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=merged)
+
+
+def test_help_imports_nothing_heavy_and_is_quick() -> None:
+    listing = edgetune("--help", PYTHONPROFILEIMPORTTIME="1")
+    assert listing.returncode == 0
+    imported = {line.rpartition("|")[2].strip() for line in listing.stderr.splitlines()}
+    assert not imported & {"tvm", "numpy", "onnx", "pydantic", "rich", "sqlalchemy", "yaml", "edgetune.api"}
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        edgetune("--help")
+        times.append(time.perf_counter() - start)
+    assert min(times) < 1.0  # 0.15 s on an idle machine; the list of imports above is the sharper test
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    script = f"'{sys.executable}' -m edgetune boards list --json | true"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.stderr == ""
+
+
+def test_version_and_no_verb() -> None:
+    assert edgetune("--version").stdout.startswith("edgetune 0.")
+    bare = edgetune()
+    assert bare.returncode == 2
+    assert "Verbs:" in bare.stderr

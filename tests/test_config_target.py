@@ -1,0 +1,137 @@
+"""Targets: all shipped files, the detected host, a board of the user's own, and what a wrong file says."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from edgetune.config.board_check import check_board
+from edgetune.config.detect import cache_bytes, describe_aarch64, describe_armv7, describe_x86
+from edgetune.config.target import list_targets, load_target
+from edgetune.config.toolchain import require_compiler, require_emulator, require_measurable
+from edgetune.errors import BoardUnavailable, ConfigError, EdgetuneError, ToolchainMissing, UnknownBoard
+
+SHIPPED = ["host", "generic-aarch64", "generic-armv7", "rpi3", "rpi4", "rpi5"]
+HASWELL = "flags\t\t: fpu sse sse2 pni ssse3 sse4_1 sse4_2 popcnt avx avx2 fma f16c bmi1 bmi2 abm\n"
+ZEN4 = HASWELL.strip() + " avx512f avx512cd avx512bw avx512dq avx512vl avx512_vnni avx512_bf16\n"
+
+
+def test_all_shipped_targets_load() -> None:
+    assert [target.name for target in list_targets()] == SHIPPED
+    for target in list_targets():
+        assert target.compiler.package
+        assert "-O3" in target.compiler.cflags
+        assert "-ffp-contract=fast" in target.compiler.cflags
+        assert not any("native" in flag for flag in target.compiler.cflags)
+        assert (target.reach == "local") == (target.emulator == ())
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_toolchain_of_each_target_compiles_and_runs(name: str) -> None:
+    findings = check_board(load_target(name))
+    assert [finding for finding in findings if not finding.ok] == []
+    assert len(findings) == 3
+
+
+def test_the_host_flags_are_those_that_init_checks() -> None:
+    target = load_target("host")
+    require_measurable(target)
+    assert require_compiler(target).name == target.compiler.cc
+    assert require_emulator(target) is None
+    if target.isa == "x86_64":
+        assert [f"-m{feature}" for feature in target.cpu_checks] == [
+            flag for flag in target.compiler.cflags if flag.startswith("-m") and "=" not in flag
+        ]
+
+
+def test_every_x86_check_is_known_to_both_compilers(tmp_path: Path) -> None:
+    zen4 = describe_x86(ZEN4, cores=1, l1=1, l2=1, cc="gcc", tune="znver3")
+    checks = " && ".join(f'__builtin_cpu_supports("{feature}")' for feature in zen4.cpu_checks)
+    source = tmp_path / "check.c"
+    source.write_text(f"int main(void) {{ return !({checks}); }}\n", encoding="ascii")
+    flags = ["-Werror", *zen4.compiler.cflags, str(source), "-o", str(tmp_path / "check")]
+    for compiler in (["gcc"], ["clang-19", "--target=x86_64-linux-gnu"]):
+        extra = ["-c"] if "clang" in compiler[0] else []
+        subprocess.run([*compiler, *extra, *flags], check=True)
+
+
+def test_x86_levels() -> None:
+    zen4 = describe_x86(ZEN4, cores=2, l1=32768, l2=1048576, cc="gcc", tune="znver3")
+    assert (zen4.cpu, zen4.vector_bits, zen4.vector_registers) == ("x86-64-v4", 512, 32)
+    assert zen4.llvm_features == ("+avx512vnni", "+avx512bf16")
+    assert "-mprefer-vector-width=512" in zen4.compiler.cflags
+    assert "-mtune=znver3" in zen4.compiler.cflags
+    haswell = describe_x86(HASWELL, cores=2, l1=32768, l2=262144, cc="gcc", tune=None)
+    assert (haswell.cpu, haswell.vector_bits, haswell.vector_registers) == ("x86-64-v3", 256, 16)
+    old = describe_x86("flags : fpu sse sse2\n", cores=1, l1=1, l2=1, cc="gcc", tune=None)
+    assert (old.cpu, old.vector_bits, old.cpu_checks) == ("x86-64", 128, ())
+    # AVX-512F without its companions (Knights Landing) counts as AVX2: half an extension is a trap.
+    odd = describe_x86(HASWELL.strip() + " avx512f avx512cd\n", cores=1, l1=1, l2=1, cc="gcc", tune=None)
+    assert (odd.cpu, odd.vector_bits) == ("x86-64-v3", 256)
+
+
+def test_arm_hosts() -> None:
+    text = "Features\t: fp asimd evtstrm crc32 atomics fphp asimdhp cpuid asimdrdm asimddp\n"
+    modern = describe_aarch64(text, cores=4, l1=65536, l2=524288, cc="gcc")
+    assert "-march=armv8.2-a+fp16+dotprod" in modern.compiler.cflags
+    plain = describe_aarch64("Features : fp asimd crc32\n", cores=4, l1=32768, l2=524288, cc="gcc")
+    assert "-march=armv8-a" in plain.compiler.cflags
+    small = describe_armv7("Features : half neon vfpv4\n", cores=4, l1=32768, l2=524288, cc="gcc")
+    assert small.compiler.kernel_cflags == ("-funsafe-math-optimizations",)
+    with pytest.raises(EdgetuneError, match="lacks NEON"):
+        describe_armv7("Features : half vfp\n", cores=1, l1=1, l2=1, cc="gcc")
+
+
+def test_caches_are_read_and_have_a_fallback(tmp_path: Path) -> None:
+    assert cache_bytes(tmp_path) == (32 * 1024, 512 * 1024)
+    for index, (level, kind, size) in enumerate(
+        [("1", "Data", "48K"), ("1", "Instruction", "32K"), ("2", "Unified", "2M")]
+    ):
+        folder = tmp_path / f"index{index}"
+        folder.mkdir()
+        for name, text in {"level": level, "type": kind, "size": size}.items():
+            (folder / name).write_text(text + "\n", encoding="ascii")
+    assert cache_bytes(tmp_path) == (48 * 1024, 2 * 1024**2)
+
+
+def test_unknown_boards_name_the_nearest() -> None:
+    with pytest.raises(UnknownBoard, match="unknown board 'rpi44': did you mean 'rpi4'"):
+        load_target("rpi44")
+    with pytest.raises(UnknownBoard, match="there is no target file"):
+        load_target("no/such.yaml")
+
+
+def test_a_board_of_the_user_needs_only_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shipped = Path(__file__).parents[1] / "targets" / "rpi4.yaml"
+    text = shipped.read_text(encoding="utf-8").replace("name: rpi4", "name: shelf")
+    folder = tmp_path / "edgetune" / "targets"
+    folder.mkdir(parents=True)
+    (folder / "shelf.yaml").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert load_target("shelf").cpu == "cortex-a72"
+    assert load_target(str(folder / "shelf.yaml")).name == "shelf"
+    (folder / "other.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"other.yaml, line 2: 'name' must be 'other', like the file"):
+        load_target("other")
+    (folder / "shelf.yaml").write_text(text.replace("vector_bits: 128", "vector_bits: 100"), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"shelf.yaml, line \d+: 'vector_bits' must be 0, 64, 128, 256 or 512"):
+        load_target("shelf")
+    (folder / "shelf.yaml").write_text(text.replace("  cflags:", "  cflgas:"), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"unknown key 'compiler\.cflgas': did you mean 'cflags'"):
+        load_target("shelf")
+
+
+def test_boards_out_of_reach_and_missing_compilers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    target = load_target("rpi4")
+    with pytest.raises(BoardUnavailable, match="edgetune build --board rpi4"):
+        require_measurable(target)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ToolchainMissing, match="apt-get install gcc-aarch64-linux-gnu"):
+        require_compiler(target)
+    with pytest.raises(ToolchainMissing, match="apt-get install qemu-user"):
+        require_emulator(target)
+    (finding,) = check_board(target)
+    assert not finding.ok
+    assert finding.fix.startswith("sudo apt-get install gcc-aarch64-linux-gnu")
