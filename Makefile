@@ -1,0 +1,88 @@
+# make demo      set up, tune ds_cnn for this machine, build and verify the package, compare with ONNX Runtime
+# make test      set up, lint, type-check, run the tests
+# make system    install what the tests need from Debian (or print the line to type)
+# make conformance   run the ONNX backend node tests through the emitted C, write SUPPORT.md
+# make benchmark     packages beside ONNX Runtime, OpenVINO, ncnn, MNN and LiteRT
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+DEMO_TIME ?= 5m
+DEMO_OUT := build/demo/ds_cnn
+
+SYSTEM_PACKAGES := gcc g++ make cmake clang-19 qemu-user \
+	gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
+	gcc-arm-linux-gnueabihf libc6-dev-armhf-cross
+SYSTEM_PROGRAMS := gcc g++ make cmake clang-19 qemu-aarch64 qemu-arm aarch64-linux-gnu-gcc \
+	arm-linux-gnueabihf-gcc
+SYSTEM_LINE := apt-get update && apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES)
+
+.DELETE_ON_ERROR:
+.PHONY: all demo test lint types pytest format schemas system conformance benchmark clean
+
+all: test
+
+# --- environments: a stamp per set of extras, renewed when the project file changes ---------------------------
+$(VENV)/pyvenv.cfg:
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed: make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.stamp-run: pyproject.toml | $(VENV)/pyvenv.cfg
+	$(PIP) install --editable '.[verify]'
+	touch $@
+
+$(VENV)/.stamp-test: pyproject.toml | $(VENV)/pyvenv.cfg
+	$(PIP) install --editable '.[test]'
+	touch $@ $(VENV)/.stamp-run
+
+# Peers one by one: one without a wheel for this machine leaves the others in the table.
+$(VENV)/.stamp-bench: pyproject.toml | $(VENV)/.stamp-run
+	for peer in openvino ncnn MNN ai-edge-litert; do $(PIP) install $$peer || echo "$$peer does not install here"; done
+	touch $@
+
+# --- the main job -----------------------------------------------------------------------------------------------
+demo: $(VENV)/.stamp-run
+	PATH="$(CURDIR)/$(BIN):$$PATH" DEMO_TIME=$(DEMO_TIME) bash examples/demo.sh $(DEMO_OUT)
+
+# --- checks -----------------------------------------------------------------------------------------------------
+test: lint types pytest
+
+lint: $(VENV)/.stamp-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.stamp-test
+	$(BIN)/mypy
+
+pytest: $(VENV)/.stamp-test
+	$(BIN)/pytest
+
+format: $(VENV)/.stamp-test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+schemas: $(VENV)/.stamp-run
+	$(BIN)/python -m edgetune.config.schema schemas
+
+system:
+	@missing=""; for program in $(SYSTEM_PROGRAMS); do command -v $$program >/dev/null || missing="$$missing $$program"; done; \
+	for folder in /usr/aarch64-linux-gnu/include /usr/arm-linux-gnueabihf/include; do \
+		test -d $$folder || missing="$$missing $$folder"; done; \
+	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || missing="$$missing python3-venv"; \
+	if test -z "$$missing"; then echo "system: all there"; exit 0; fi; \
+	echo "system: missing$$missing"; \
+	case "$$missing" in *python3-venv*) extra=" python3-venv" ;; *) extra="" ;; esac; \
+	if ! command -v apt-get >/dev/null; then echo "system: not Debian; install:$$missing"; exit 1; fi; \
+	if test "$$(id -u)" = 0; then export DEBIAN_FRONTEND=noninteractive; $(SYSTEM_LINE)$$extra; \
+	elif sudo --non-interactive true 2>/dev/null; then sudo --non-interactive sh -c "DEBIAN_FRONTEND=noninteractive; export DEBIAN_FRONTEND; $(SYSTEM_LINE)$$extra"; \
+	else echo "system: type this, then run the same command again:"; \
+		echo "sudo sh -c '$(SYSTEM_LINE)$$extra'"; exit 1; fi
+
+conformance: $(VENV)/.stamp-test
+	$(BIN)/python tests/conformance/run.py
+
+benchmark: $(VENV)/.stamp-bench
+	$(BIN)/python -m benchmarks.run
+
+clean:
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
