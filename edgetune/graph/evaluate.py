@@ -8,7 +8,9 @@ import numpy as np
 import tvm
 
 
-def evaluate(function: tvm.tirx.PrimFunc, arguments: Sequence[np.ndarray], outputs: Sequence[tuple[tuple[int, ...], str]]) -> list[np.ndarray]:
+def evaluate(
+    function: tvm.tirx.PrimFunc, arguments: Sequence[np.ndarray], outputs: Sequence[tuple[tuple[int, ...], str]]
+) -> list[np.ndarray]:
     """Outputs (shape, numpy dtype name) of `function` for `arguments`, computed by TVM's LLVM back end."""
     module = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
     compiled = tvm.compile(module, target="llvm")

@@ -13,8 +13,10 @@ _LINEAR = (*_CONVOLUTIONS, "relax.matmul")
 
 
 def fold_scale(module: tvm.IRModule) -> tvm.IRModule:
-    """Rewrites, in channels-first layout: scale(linear(x, W)) to linear(x, scale W); scale(y + b) to scale(y) + scale b;
-    (y + a) + b to y + (a + b); y - b and y / s to their sums and products. Only where the inner value has no other reader.
+    """Moves constant scales and shifts into the linear operator before them, in channels-first layout.
+
+    scale(linear(x, W)) becomes linear(x, scale W); scale(y + b) becomes scale(y) + scale b; (y + a) + b becomes
+    y + (a + b); y - b and y / s become sums and products. Only where the inner value has no other reader.
     """
     return rewrite(relax.transform.FoldConstant()(module), _rule)
 
@@ -89,8 +91,9 @@ def _scale_weights(linear: relax.Call | None, value: np.ndarray, dtype: str) -> 
     if linear is None or weights is None:
         return None
     rank = len(linear.ty.shape)
+    packed: tuple[int, ...] = (-1,)
     if linear.op.name == "relax.matmul":
-        channels, axis, packed = weights.shape[-1], rank - 1, (-1,)
+        channels, axis = weights.shape[-1], rank - 1
         if weights.ndim < 2:
             return None
     else:

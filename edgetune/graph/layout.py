@@ -1,4 +1,4 @@
-"""Channels last: convolutions and pools read unit-stride vectors of channels; transposes vanish or move to the border."""
+"""Channels last: convolutions read unit-stride vectors of channels; transposes vanish or move to the border."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ CHANNELS_LAST = {
     "relax.nn.conv3d": ["NDHWC", "ODHWI"],
 }
 _ELEMENTWISE = frozenset(
-    "relax." + name
-    for name in "add subtract multiply divide maximum minimum astype round exp tanh sigmoid abs negative sqrt nn.relu".split()
+    f"relax.{name}"
+    for name in (
+        *("add", "subtract", "multiply", "divide", "maximum", "minimum"),
+        *("astype", "round", "exp", "tanh", "sigmoid", "abs", "negative", "sqrt", "nn.relu"),
+    )
 )
 
 

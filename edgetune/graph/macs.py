@@ -23,7 +23,7 @@ def multiply_accumulates(function: tvm.tirx.PrimFunc) -> int:
     return total
 
 
-def _multiplies(statement: object) -> bool:
+def _multiplies(statement: tirx.Stmt) -> bool:
     found = False
 
     def visit(node: tirx.Mul) -> None:

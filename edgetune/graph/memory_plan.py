@@ -29,7 +29,8 @@ class MemoryPlan:
 
 @dataclass(frozen=True)
 class _Block:
-    """Something that needs `size` bytes (a multiple of the alignment) from call `first` to call `last`, both included."""
+    """Something that needs `size` bytes (a multiple of the alignment) from call `first` to call `last`, both
+    included."""
 
     key: tuple[str, int]
     size: int
@@ -41,7 +42,7 @@ class _Block:
 
 
 def live_bytes(program: Program) -> list[int]:
-    """Bytes of intermediate tensors alive during each call: its own inputs and outputs, and what later calls still read."""
+    """Bytes of intermediate tensors alive during each call: its inputs and outputs, and what later calls still read."""
     totals = [0] * len(program.calls)
     for buffer_id, (first, last) in _lifetimes(program).items():
         for call in range(first, last + 1):
@@ -50,9 +51,9 @@ def live_bytes(program: Program) -> list[int]:
 
 
 def scratch_limits(program: Program, slack: float = 1.10) -> dict[int, int]:
-    """Scratch bytes that each kernel (by index) may use so that the arena stays within `slack` times its lower bound."""
-    live = live_bytes(program)
-    allowed = int(max(live, default=0) * slack)
+    """Scratch bytes that each kernel (by index) may use so that the arena stays within `slack` times its lower
+    bound.""" live
+    = live_bytes(program) allowed = int(max(live, default=0) * slack)
     limits: dict[int, int] = {}
     for call, used in zip(program.calls, live, strict=True):
         limits[call.kernel] = min(limits.get(call.kernel, allowed), max(allowed - used - ARENA_ALIGNMENT, 0))
@@ -105,14 +106,17 @@ def _aligned(size: int) -> int:
 
 def _best_placement(blocks: list[_Block], calls: int) -> tuple[dict[tuple[str, int], int], int]:
     unavoidable = max((sum(b.size for b in blocks if b.first <= i <= b.last) for i in range(calls)), default=0)
-    pressure = {b.key: max(sum(o.size for o in blocks if o.meets(b) and o.first <= i <= o.last) for i in (b.first, b.last)) for b in blocks}
+    pressure = {
+        b.key: max(sum(o.size for o in blocks if o.meets(b) and o.first <= i <= o.last) for i in (b.first, b.last))
+        for b in blocks
+    }
     orders = [
         sorted(blocks, key=lambda b: (-b.size, b.first, b.key)),
         sorted(blocks, key=lambda b: (-pressure[b.key], -b.size, b.key)),
         sorted(blocks, key=lambda b: (-(b.last - b.first), -b.size, b.key)),
         sorted(blocks, key=lambda b: (b.first, -b.size, b.key)),
     ]
-    best = min((_first_fit(order) + (order,) for order in orders), key=lambda placed: placed[1])
+    best = min(((*_first_fit(order), order) for order in orders), key=lambda placed: placed[1])
     generator = random.Random(0)  # noqa: S311 - a search, not a secret
     for _ in range(_LOCAL_SEARCH_STEPS if len(blocks) > 1 else 0):
         if best[1] <= unavoidable:

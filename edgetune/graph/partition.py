@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import tvm
 from tvm import relax, te, tirx, topi
-from tvm.ir import GenericConst, GlobalVar
+from tvm.ir import GenericConst
 
 from edgetune.errors import UnsupportedOperator
 from edgetune.graph.evaluate import evaluate
 from edgetune.graph.macs import multiply_accumulates
 from edgetune.graph.passes import fuse
-from edgetune.graph.program import Buffer, Call, Kernel, Param, Program, TensorSpec
+from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Param, Program, Role, TensorSpec
 from edgetune.graph.workload import workload_hash
 from edgetune.models.importer import Imported
 
@@ -116,17 +116,20 @@ class _Cutter:
 
     def _call_tir(self, call: relax.Call) -> list[int]:
         global_var = call.args[0]
-        assert isinstance(global_var, GlobalVar)
         if len(call.args) > 2:
-            raise UnsupportedOperator(f"{global_var.name_hint} in model {self.imported.name} has a run-time shape; fix all shapes")
+            raise UnsupportedOperator(
+                f"{global_var.name_hint} in model {self.imported.name} has a run-time shape; fix all shapes"
+            )
         arguments = self._read(call.args[1])
         types = list(call.ty.fields) if isinstance(call.ty, relax.TupleType) else [call.ty]
-        return self._emit(self.module[global_var], _plain_name(global_var.name_hint), arguments, [_tensor(t) for t in types])
+        return self._emit(
+            self.module[global_var], _plain_name(global_var.name_hint), arguments, [_tensor(t) for t in types]
+        )
 
     def _emit(
         self, function: tirx.PrimFunc, name: str, arguments: list[int], outputs: Sequence[tuple[tuple[int, ...], str]]
     ) -> list[int]:
-        if arguments and all(a in self.constants for a in arguments) or not arguments:
+        if all(a in self.constants for a in arguments):
             return [self._constant(r) for r in evaluate(function, [self.constants[a] for a in arguments], outputs)]
         mask = tuple(a in self.constants for a in arguments)
         key = self._workload(function, name, mask)
@@ -140,7 +143,11 @@ class _Cutter:
         if cached is not None and self.work[cached].function.same_as(function):
             return cached
         free = [i for i, fixed in enumerate(mask) if fixed and sum(int(e) > 1 for e in function.params[i].shape) > 1]
-        plain = function.with_attr("global_symbol", "main").with_attr("tirx.noalias", True).with_attr("layout_free_buffers", free)
+        plain = (
+            function.with_attr("global_symbol", "main")
+            .with_attr("tirx.noalias", True)
+            .with_attr("layout_free_buffers", free)
+        )
         for attribute in ("op_pattern", "operator_name"):
             if attribute in plain.attrs:
                 plain = plain.without_attr(attribute)
@@ -148,7 +155,7 @@ class _Cutter:
         self.work.setdefault(key, _Work(plain, name, mask))
         return key
 
-    def _buffer(self, name: str, shape: tuple[int, ...], dtype: str, kind: str) -> int:
+    def _buffer(self, name: str, shape: tuple[int, ...], dtype: str, kind: BufferKind) -> int:
         self.buffers.append(Buffer(len(self.buffers), name, shape, dtype, kind))
         return len(self.buffers) - 1
 
@@ -166,7 +173,9 @@ class _Cutter:
         self.output_ids: list[int] = []
         types = list(body.ty.fields) if isinstance(body.ty, relax.TupleType) else [body.ty]
         self.output_types = [_tensor(t) for t in types]
-        for name, source, (shape, dtype) in zip(self.imported.outputs, self._read(body), self.output_types, strict=True):
+        for name, source, (shape, dtype) in zip(
+            self.imported.outputs, self._read(body), self.output_types, strict=True
+        ):
             index = source
             if self.buffers[source].kind != "intermediate":
                 function = _copy(shape, dtype)
@@ -198,7 +207,8 @@ class _Cutter:
             buffers=tuple(ordered),
             kernels=kernels,
             calls=tuple(
-                Call(index[key], tuple(renumber[a] for a in arguments), self.work[key].name) for key, arguments in self.calls
+                Call(index[key], tuple(renumber[a] for a in arguments), self.work[key].name)
+                for key, arguments in self.calls
             ),
             constants={renumber[i]: a for i, a in self.constants.items() if i in renumber},
             model_sha256=self.imported.sha256,
@@ -221,17 +231,25 @@ class _Cutter:
 def _kernel(name: str, workload: str, work: _Work) -> Kernel:
     params = []
     for i, buffer in enumerate(work.function.params):
-        role = "output" if i >= len(work.mask) else "constant" if work.mask[i] else "input"
+        role: Role = "output" if i >= len(work.mask) else "constant" if work.mask[i] else "input"
         label = re.sub(r"\W", "_", str(buffer.name))
         params.append(Param(label, tuple(int(e) for e in buffer.shape), _dtype(buffer.dtype), role))
     return Kernel(
-        name, workload, work.function, tuple(params), tuple(work.name.split("_")), multiply_accumulates(work.function), work.calls
+        name,
+        workload,
+        work.function,
+        tuple(params),
+        tuple(work.name.split("_")),
+        multiply_accumulates(work.function),
+        work.calls,
     )
 
 
 def _tensor(ty: relax.TensorType) -> tuple[tuple[int, ...], str]:
     if ty.shape is None or any(not isinstance(e, tirx.IntImm) for e in ty.shape):
-        raise UnsupportedOperator("a tensor inside the model has a shape that depends on data; make it constant in the model")
+        raise UnsupportedOperator(
+            "a tensor inside the model has a shape that depends on data; make it constant in the model"
+        )
     return tuple(int(e) for e in ty.shape), _dtype(ty.dtype)
 
 

@@ -15,9 +15,9 @@ _SHAPE_ONLY = frozenset({"relax.flatten", "relax.squeeze", "relax.expand_dims"})
 
 
 def fuse(module: tvm.IRModule) -> tvm.IRModule:
-    """Folds, lays out, recognises integer operators, legalises and fuses. `main` then calls PrimFuncs and reshapes only."""
-    module = relax.transform.DecomposeOpsForInference()(module)
-    module = fold_scale(module)
+    """Folds, lays out, recognises integer operators, legalises, fuses. `main` then calls PrimFuncs and reshapes
+    only.""" module
+    = relax.transform.DecomposeOpsForInference()(module) module = fold_scale(module)
     module = channels_last(module)
     module = integer_operators(module)
     module = rewrite(module, _shape_only)
@@ -48,7 +48,7 @@ def _shape_only(call: relax.Call, view: View, _: relax.BlockBuilder) -> relax.Ex
 
 
 def _exact_reciprocal(call: relax.Call) -> relax.Expr | None:
-    """x / c as x * (1 / c) where c is a power of two: the same bits, without the division."""
+    """Division by c as a product with 1 / c where c is a power of two: the same bits, without the division."""
     value = constant(call.args[1])
     if value is None or not value.all() or not np.all(np.frexp(np.abs(value))[0] == 0.5):
         return None

@@ -51,8 +51,8 @@ class Param:
 class Kernel:
     """One fused operator group, called `weight` times a run.
 
-    `function` is the unscheduled PrimFunc whose parameters are tensors: inputs and constants in call order, then outputs.
-    `workload` is the SHA-256 of its structure: equal workloads are one tuning task.
+    `function` is the unscheduled PrimFunc; its parameters are tensors: inputs and constants in call order, then
+    outputs. `workload` is the SHA-256 of its structure: equal workloads are one tuning task.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Recognises dequantise -> convolution or matmul and computes it on the integers: int8 in, int32 accumulated, one scale after.
+"""Recognises dequantise -> convolution or matmul and computes it on integers: int8 in, int32 summed, one scale after.
 
 The float definition and this one differ by rounding of the products only: sum((q - zq) sq * (w - zw) sw) is
 sq sw * sum((q - zq)(w - zw)) where sq is one number and sw is one per output channel.
@@ -7,6 +7,7 @@ sq sw * sum((q - zq)(w - zw)) where sq is one number and sw is one per output ch
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import tvm
@@ -65,7 +66,7 @@ def _rule(call: relax.Call, view: View, builder: relax.BlockBuilder) -> relax.Ex
         if len(call.ty.shape) != 2 or not _per_column(weights.scale, int(call.ty.shape[-1])):
             return None
         accumulated = _emit(builder, integer_matmul, data.integers, weights.integers, *zeros)
-        scale = weights.scale.reshape(-1) if weights.scale.size > 1 else weights.scale.reshape(())
+        scale: np.ndarray = weights.scale.reshape(-1) if weights.scale.size > 1 else weights.scale.reshape(())
     else:
         if call.attrs.data_layout != "NHWC" or call.attrs.kernel_layout != "OHWI" or not _per_row(weights.scale):
             return None
@@ -94,13 +95,22 @@ def _centred(tensor: te.Tensor, zero_point: int) -> te.Tensor:
     return te.compute(tensor.shape, lambda *i: tensor(*i).astype("int32") - zero_point, name="centred")
 
 
-def integer_conv2d(data: te.Tensor, weights: te.Tensor, data_zero: int, weight_zero: int, attrs: object) -> te.Tensor:
+def integer_conv2d(data: te.Tensor, weights: te.Tensor, data_zero: int, weight_zero: int, attrs: Any) -> te.Tensor:
+    """int32 convolution, channels last, of centred integers (N, H, W, C) and (O, KH, KW, I)."""
     strides, padding, dilation = ([int(v) for v in a] for a in (attrs.strides, attrs.padding, attrs.dilation))
     return topi.nn.conv(
-        _centred(data, data_zero), _centred(weights, weight_zero), strides, padding, dilation,
-        int(attrs.groups), "NHWC", "OHWI", "int32",
+        _centred(data, data_zero),
+        _centred(weights, weight_zero),
+        strides,
+        padding,
+        dilation,
+        int(attrs.groups),
+        "NHWC",
+        "OHWI",
+        "int32",
     )
 
 
 def integer_matmul(data: te.Tensor, weights: te.Tensor, data_zero: int, weight_zero: int) -> te.Tensor:
+    """int32 product of centred integers (M, K) and (K, N)."""
     return topi.nn.matmul(_centred(data, data_zero), _centred(weights, weight_zero))

@@ -13,14 +13,16 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 
 
 class View:
-    """What a rule may ask about the function as it stood before the rewrite: producers, and how often a value is used."""
+    """What a rule may ask about the function before the rewrite: producers, and how often a value is used."""
 
     def __init__(self, function: relax.Function) -> None:
         self._values = relax.analysis.get_var2val(function)
         self._uses: Counter[relax.Var] = Counter()
 
         def count(expr: relax.Expr) -> None:
-            operands = expr.args if isinstance(expr, relax.Call) else expr.fields if isinstance(expr, relax.Tuple) else []
+            operands = (
+                expr.args if isinstance(expr, relax.Call) else expr.fields if isinstance(expr, relax.Tuple) else []
+            )
             self._uses.update(o for o in operands if isinstance(o, relax.Var))
             if isinstance(expr, relax.TupleGetItem) and isinstance(expr.tuple_value, relax.Var):
                 self._uses[expr.tuple_value] += 1

@@ -9,8 +9,11 @@ import tvm
 
 _TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|(?<![\w.])[A-Za-z_]\w*')
 _LANGUAGE = frozenset(
-    "T I R def for in with if elif else while range return and or not True False None class from import as Ptr Buffer prim_func "
-    "func private s_tir".split()
+    (
+        *("T", "I", "R", "def", "for", "in", "with", "if", "elif", "else", "while", "range", "return", "and", "or"),
+        *("not", "True", "False", "None", "class", "from", "import", "as", "Ptr", "Buffer", "prim_func", "func"),
+        *("private", "s_tir"),
+    )
 )
 
 

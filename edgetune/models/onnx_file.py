@@ -29,8 +29,8 @@ class OnnxModel:
 def read_onnx(path: Path, shapes: Shapes | None = None) -> OnnxModel:
     """Reads `path` and fixes its input shapes from the file or from `shapes` (input name to extents).
 
-    Raises ModelError when the file is missing, unreadable or not a valid ONNX model, DynamicShape when an input's extent
-    stays unknown, and ModelError when `shapes` names an input that the model does not have or contradicts it.
+    Raises ModelError when the file is missing, unreadable or not a valid ONNX model, DynamicShape when an input's
+    extent stays unknown, and ModelError when `shapes` names an input that the model does not have or contradicts it.
     """
     try:
         data = path.read_bytes()
@@ -50,9 +50,7 @@ def read_onnx(path: Path, shapes: Shapes | None = None) -> OnnxModel:
     return model_from_proto(proto, hashlib.sha256(data).hexdigest(), path.stem, shapes, str(path))
 
 
-def model_from_proto(
-    proto: onnx.ModelProto, sha256: str, name: str, shapes: Shapes | None, where: str
-) -> OnnxModel:
+def model_from_proto(proto: onnx.ModelProto, sha256: str, name: str, shapes: Shapes | None, where: str) -> OnnxModel:
     """Checks `proto`, fixes its input shapes and infers the rest; `where` names the model in messages."""
     _fix_shapes(proto, shapes or {}, where)
     try:
@@ -77,14 +75,18 @@ def _load_external_data(proto: onnx.ModelProto, path: Path) -> None:
     try:
         onnx.load_external_data_for_model(proto, str(path.parent))
     except (OSError, onnx.checker.ValidationError) as error:
-        raise ModelError(f"the weights beside {path} cannot be read ({error}); keep them in the model's folder") from None
+        raise ModelError(
+            f"the weights beside {path} cannot be read ({error}); keep them in the model's folder"
+        ) from None
 
 
 def _fix_shapes(proto: onnx.ModelProto, shapes: Shapes, where: str) -> None:
     inputs = {i.name: i for i in real_inputs(proto.graph)}
     unknown = sorted(set(shapes) - set(inputs))
     if unknown:
-        raise ModelError(f"--shape names {unknown[0]!r}, but {where} has the inputs {', '.join(sorted(inputs)) or 'none'}")
+        raise ModelError(
+            f"--shape names {unknown[0]!r}, but {where} has the inputs {', '.join(sorted(inputs)) or 'none'}"
+        )
     for name, value in inputs.items():
         if not value.type.HasField("tensor_type"):
             raise ModelError(f"input {name!r} of {where} is not a tensor; only tensor inputs can be built")
@@ -97,11 +99,13 @@ def _fix_shapes(proto: onnx.ModelProto, shapes: Shapes, where: str) -> None:
                 tensor.shape.dim.add().dim_value = extent
         elif not tensor.HasField("shape") or any(d.dim_value <= 0 and not _is_zero(d) for d in tensor.shape.dim):
             dims = ",".join(str(d.dim_value) if d.dim_value > 0 else "1" for d in tensor.shape.dim) or "1"
-            raise DynamicShape(f"input {name!r} of {where} has no fixed shape; give one, for example --shape {name}={dims}")
+            raise DynamicShape(
+                f"input {name!r} of {where} has no fixed shape; give one, for example --shape {name}={dims}"
+            )
 
 
 def _is_zero(dim: onnx.TensorShapeProto.Dimension) -> bool:
-    return dim.HasField("dim_value") and dim.dim_value == 0
+    return bool(dim.HasField("dim_value")) and dim.dim_value == 0
 
 
 def _check_against_file(name: str, tensor: onnx.TypeProto.Tensor, wanted: tuple[int, ...], where: str) -> None:

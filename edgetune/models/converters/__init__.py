@@ -1,5 +1,7 @@
-"""Converters from ONNX operators to Relax that take precedence over TVM's: plain elementwise operators, so that
-layouts pass through and fusion sees them. A converter is TVM's `OnnxOpConverter` with one `_impl_v<opset>` per version.
+"""Converters from ONNX operators to Relax that take precedence over TVM's.
+
+They write plain elementwise operators, so that layouts pass through and fusion sees them. A converter is TVM's
+`OnnxOpConverter` with one `_impl_v<opset>` per version.
 """
 
 from edgetune.models.converters.elementwise import Clip, Dropout, Max, Mean, Min, Sum

@@ -1,4 +1,4 @@
-"""Clip and the variadic operators as chains of binary elementwise operators (TVM: opaque calls, or stack and reduce)."""
+"""Clip and the variadic operators as chains of binary elementwise operators (TVM: opaque calls, stack and reduce)."""
 
 from __future__ import annotations
 

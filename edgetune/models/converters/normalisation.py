@@ -11,7 +11,7 @@ from tvm.relax.frontend.onnx import onnx_frontend as tvm_onnx
 
 
 class BatchNormalization(tvm_onnx.BatchNormalization):
-    """y = x * s + t with s = scale / sqrt(var + epsilon), t = bias - mean * s (ONNX operator specification, inference)."""
+    """y = x * s + t with s = scale / sqrt(var + epsilon), t = bias - mean * s (ONNX, inference)."""
 
     @classmethod
     def _impl_v9(cls, bb: relax.BlockBuilder, inputs: Any, attr: dict[str, Any], params: Any) -> relax.Expr:

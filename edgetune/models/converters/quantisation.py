@@ -1,4 +1,4 @@
-"""QuantizeLinear and DequantizeLinear as elementwise arithmetic (ONNX operator specification), so that layouts pass through.
+"""QuantizeLinear and DequantizeLinear as elementwise arithmetic (ONNX definition), so that layouts pass.
 
 `edgetune.graph.quantised` recognises the very chains that are built here: change both together.
 """
@@ -27,7 +27,9 @@ def _along(values: np.ndarray, rank: int, axis: int) -> np.ndarray:
 def _plain(inputs: Any, attr: dict[str, Any]) -> bool:
     """Whether scale and zero point are constants of one value or one per channel (not blocked)."""
     parameters = [p for p in list(inputs)[1:3] if p is not None]
-    return not attr.get("block_size", 0) and all(isinstance(p, GenericConst) and len(p.ty.shape) <= 1 for p in parameters)
+    return not attr.get("block_size", 0) and all(
+        isinstance(p, GenericConst) and len(p.ty.shape) <= 1 for p in parameters
+    )
 
 
 def _zero_point(inputs: Any) -> GenericConst | None:

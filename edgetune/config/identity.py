@@ -1,0 +1,50 @@
+"""Names for what a measured time depends on: the target as code generation sees it, and the compiler with its flags."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from functools import lru_cache
+
+from edgetune.config.target import Target
+from edgetune.config.toolchain import require_compiler
+from edgetune.errors import ToolchainMissing
+
+_DIGITS = 16
+_PATIENCE_S = 20
+
+
+def target_fingerprint(target: Target) -> str:
+    """16 hex digits over what schedules and the C printer read of a target: equal digits, comparable times."""
+    facts = [target.isa, target.triple, target.cpu, target.llvm_features, target.vector_bits, target.vector_registers]
+    return _digest([*facts, target.l1_bytes, target.l2_bytes, target.has_float16])
+
+
+def toolchain_id(target: Target) -> str:
+    """The compiler, its version and a digest of its flags, such as `gcc-12.2.0-3f9a0c1e5b7d2468`.
+
+    Raises ToolchainMissing when the compiler is not installed or does not answer.
+    """
+    compiler = target.compiler
+    flags = _digest([compiler.cflags, compiler.kernel_cflags])
+    return f"{compiler.cc}-{_version(str(require_compiler(target)))}-{flags}"
+
+
+@lru_cache(maxsize=8)
+def _version(program: str) -> str:
+    try:
+        answer = subprocess.run(
+            [program, "-dumpfullversion", "-dumpversion"],
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_S,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ToolchainMissing(f"{program} does not say its version ({error}); reinstall the compiler") from None
+    return answer.stdout.strip().splitlines()[0]
+
+
+def _digest(facts: object) -> str:
+    return hashlib.sha256(json.dumps(facts, default=list, sort_keys=True).encode()).hexdigest()[:_DIGITS]
