@@ -30,7 +30,8 @@ class MemoryPlan:
 @dataclass(frozen=True)
 class _Block:
     """Something that needs `size` bytes (a multiple of the alignment) from call `first` to call `last`, both
-    included."""
+    included.
+    """
 
     key: tuple[str, int]
     size: int
@@ -51,9 +52,9 @@ def live_bytes(program: Program) -> list[int]:
 
 
 def scratch_limits(program: Program, slack: float = 1.10) -> dict[int, int]:
-    """Scratch bytes that each kernel (by index) may use so that the arena stays within `slack` times its lower
-    bound.""" live
-    = live_bytes(program) allowed = int(max(live, default=0) * slack)
+    """Scratch bytes that each kernel (by index) may use for an arena within `slack` times its lower bound."""
+    live = live_bytes(program)
+    allowed = int(max(live, default=0) * slack)
     limits: dict[int, int] = {}
     for call, used in zip(program.calls, live, strict=True):
         limits[call.kernel] = min(limits.get(call.kernel, allowed), max(allowed - used - ARENA_ALIGNMENT, 0))

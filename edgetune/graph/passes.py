@@ -15,9 +15,9 @@ _SHAPE_ONLY = frozenset({"relax.flatten", "relax.squeeze", "relax.expand_dims"})
 
 
 def fuse(module: tvm.IRModule) -> tvm.IRModule:
-    """Folds, lays out, recognises integer operators, legalises, fuses. `main` then calls PrimFuncs and reshapes
-    only.""" module
-    = relax.transform.DecomposeOpsForInference()(module) module = fold_scale(module)
+    """Folds, lays out, recognises integer operators, legalises, fuses; `main` then calls PrimFuncs or reshapes."""
+    module = relax.transform.DecomposeOpsForInference()(module)
+    module = fold_scale(module)
     module = channels_last(module)
     module = integer_operators(module)
     module = rewrite(module, _shape_only)
