@@ -27,20 +27,24 @@ class FeatureCache:
         self._known: dict[int, Features | None] = {}
 
     def of(self, schedule: Any) -> Features | None:
-        """Shape (stores, 164); None for a program without stores."""
+        """Shape (stores, 164); None for a program without stores, or one that TVM fails to analyse."""
         name = structural_hash(schedule.mod)
         if name not in self._known:
             while len(self._known) >= _KEPT:
                 del self._known[next(iter(self._known))]
             candidate = ms.search_strategy.MeasureCandidate(schedule, [])
-            (tensor,) = self._extractor.extract_from(self._context, [candidate])
+            try:
+                (tensor,) = self._extractor.extract_from(self._context, [candidate])
+            except (RuntimeError, ValueError):  # TVM cannot analyse this one: it ranks last
+                self._known[name] = None
+                return None
             features = tensor.numpy().astype(np.float32)
             self._known[name] = features if len(features) else None
         return self._known[name]
 
 
 @derived_object
-class RankingModel(ms.cost_model.PyCostModel):  # type: ignore[misc]
+class RankingModel(ms.cost_model.PyCostModel):
     """Lets TVM's evolution ask our cost model."""
 
     def __init__(self, cache: FeatureCache, model: CostModel) -> None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from tvm.s_tir.meta_schedule.logging import get_logging_func
 from tvm.s_tir.schedule import Trace
 from tvm_ffi import structural_hash
 
+from edgetune.errors import KernelFailed
 from edgetune.tuning.cost_model import CostModel
 from edgetune.tuning.features import FeatureCache, RankingModel
 from edgetune.tuning.seeds import derive_seed
@@ -65,6 +67,17 @@ class Proposal:
     schedule: Any
 
 
+@contextmanager
+def told_as_failure(what: str) -> Iterator[None]:
+    """Turn the errors that TVM raises over a schedule into KernelFailed, with TVM's own reason."""
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        reason = lines[-1].strip() if lines else type(error).__name__
+        raise KernelFailed(f"TVM could not {what} ({reason}): the search goes on without it") from error
+
+
 class TaskSearch:
     """Proposes for one task. `workload` is its name towards the cost model, together with `seed` its luck."""
 
@@ -88,18 +101,22 @@ class TaskSearch:
     def learn(self, results: Sequence[tuple[str, float | None]]) -> None:
         """Adds measured traces with their times (None: failed) to the cost model and to what is known."""
         for trace, time in results:
-            schedule = self.replay(trace)
-            self._known.add(structural_hash(schedule.mod))
-            features = self._features.of(schedule)
+            try:
+                schedule = self.replay(trace)
+                self._known.add(structural_hash(schedule.mod))
+                features = self._features.of(schedule)
+            except KernelFailed:
+                continue  # a record of a program that no longer applies teaches nothing
             if features is not None:
                 self._model.add(self._workload, features, time)
 
     def replay(self, trace: str) -> Any:
-        """The schedule of a trace. Raises RuntimeError when the trace does not fit the function."""
+        """The schedule of a trace. Raises KernelFailed when the trace does not fit the function."""
         schedule = self._replayed.get(trace)
         if schedule is None:
             schedule = Schedule(self._space.module, seed=derive_seed(self._seed, self._workload))
-            Trace.apply_json_to_schedule(json.loads(trace), schedule)
+            with told_as_failure("replay a schedule"):
+                Trace.apply_json_to_schedule(json.loads(trace), schedule)
             self._replayed[trace] = schedule
             while len(self._replayed) > 4 * self._options.population:
                 del self._replayed[next(iter(self._replayed))]
@@ -108,8 +125,13 @@ class TaskSearch:
     def propose(self, count: int, round_number: int, fastest: Sequence[str], known: Collection[str]) -> list[Proposal]:
         """At most `count` programs that are not among the traces `known`; fewer when no others were found.
 
-        `fastest` are measured traces, best first. The cost model should be fitted before.
+        `fastest` are measured traces, best first. The cost model should be fitted before. Raises KernelFailed
+        when TVM trips over a program; another `round_number` takes another path.
         """
+        with told_as_failure("search a round"):
+            return self._propose(count, round_number, fastest, known)
+
+    def _propose(self, count: int, round_number: int, fastest: Sequence[str], known: Collection[str]) -> list[Proposal]:
         strategy = self._strategy()
         context = self._context(derive_seed(self._seed, self._workload, round_number), strategy)
         random = np.random.default_rng(derive_seed(self._seed, self._workload, round_number, "pick"))

@@ -162,6 +162,12 @@ def find_same(connection: Connection, record: Record) -> Record:
     return from_row(connection.execute(select(records).where(same)).mappings().one())
 
 
+def replace_same(connection: Connection, record: Record) -> bool:
+    """Puts the record in the place of the one of the same candidate and key; says whether there was one."""
+    same = and_(*(records.c[name] == getattr(record, name) for name in IDENTITY))
+    return connection.execute(update(records).where(same).values(to_row(record))).rowcount == 1
+
+
 def keep_earlier(connection: Connection, stored: Record, other: Record) -> bool:
     """Puts `other` in the place of `stored` when it was measured earlier; says whether it did.
 

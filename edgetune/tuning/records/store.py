@@ -24,6 +24,7 @@ from edgetune.tuning.records.schema import (
     insert_new,
     of_key,
     records,
+    replace_same,
     row_values,
     starts,
 )
@@ -95,6 +96,16 @@ class RecordStore:
             ) from error
         with self._database.writing() as connection:
             return insert_new(connection, checked) or find_same(connection, checked).id
+
+    def refine(self, record: Record) -> None:
+        """Puts the record in the place of the one of the same candidate and key: it was timed better.
+
+        Raises DatabaseError when there is no such record, or a field breaks the rules of `Record`.
+        """
+        checked = _checked(record)
+        with self._database.writing() as connection:
+            if not replace_same(connection, checked):
+                raise DatabaseError(f"{self.path} has no record of candidate {record.candidate}: add it first")
 
     def has(self, key: RecordKey, candidate: str) -> bool:
         """Whether the candidate was measured, or failed, under this key."""
@@ -240,6 +251,15 @@ class RecordStore:
             )
             for row in rows
         ]
+
+
+def _checked(record: Record) -> Record:
+    try:
+        return parse_line(record_line(record))
+    except (TypeError, ValueError) as error:
+        raise DatabaseError(
+            f"a record of {record.workload_name} cannot be stored ({error}): correct that field"
+        ) from error
 
 
 def _start_of(key: RecordKey | None) -> ColumnElement[bool]:

@@ -1,0 +1,118 @@
+"""The measuring line: batches of orders wait in a queue, one thread measures them, each result is stored at once."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from edgetune.tuning.measuring import Measurement, Measurer, Order
+from edgetune.tuning.records import Record, RecordKey, RecordStore
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Orders of one round of one task (of many tasks in round 0); `seed` goes into the records."""
+
+    task: int | None
+    round: int
+    orders: tuple[Order, ...]
+    seed: int
+    best_ns: Mapping[str, float]
+
+
+class MeasuringLine:
+    """Measures batches in the order of submission and keeps the caller's thread free.
+
+    A record is durable before the next candidate's result is taken, and the start of each timing is logged before.
+    """
+
+    def __init__(self, measurer: Measurer, store: RecordStore) -> None:
+        self._measurer = measurer
+        self._store = store
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="edgetune-measure")
+        self._news: queue.SimpleQueue[Measurement | None] = queue.SimpleQueue()
+        self._stopped = False
+
+    def submit(self, batch: Batch) -> Future[list[Measurement]]:
+        """Queue a batch; the future has its measurements in the order of the orders, records with their ids."""
+        return self._thread.submit(self._measure, batch)
+
+    def compare(self, groups: Sequence[Sequence[Record]], sweeps: int) -> Future[list[Record]]:
+        """Time groups of records again, group after group, and store the better samples; the future has them."""
+        return self._thread.submit(self._compare, groups, sweeps)
+
+    def wait(
+        self,
+        future: Future[Result],
+        on_news: Callable[[Measurement], None],
+        on_tick: Callable[[], None],
+        tick: float = 0.25,
+    ) -> Result:
+        """The result of a future of any thread; until then calls `on_news` per measurement, and `on_tick` often."""
+        future.add_done_callback(lambda _: self._news.put(None))
+        while True:
+            done = future.done()
+            try:
+                news = self._news.get(timeout=0.0 if done else tick)
+            except queue.Empty:
+                if done:
+                    return future.result()
+                news = None
+            if news is not None:
+                on_news(news)
+            on_tick()
+
+    def tell_rest(self, on_news: Callable[[Measurement], None]) -> None:
+        """Call `on_news` for measurements that nobody waited for."""
+        while not self._news.empty():
+            news = self._news.get()
+            if news is not None:
+                on_news(news)
+
+    def stop(self) -> None:
+        """End what is being measured and drop what waits; nothing can be submitted for measuring after it."""
+        self._stopped = True
+        self._measurer.cancel()
+
+    def cancel(self) -> None:
+        """End what is being measured now."""
+        self._measurer.cancel()
+
+    def close(self) -> None:
+        """Close the measurer and end its thread, after what it does now."""
+        closing = self._thread.submit(self._measurer.close)
+        self._thread.shutdown(wait=True)
+        closing.result()
+
+    def _measure(self, batch: Batch) -> list[Measurement]:
+        place = {order: index for index, order in enumerate(batch.orders)}
+        results: list[Measurement] = []
+        if self._stopped:
+            return results
+        for measurement in self._measurer.measure(batch.orders, batch.best_ns, self._log_start):
+            stored = measurement
+            if measurement.record is not None:
+                record = replace(measurement.record, round=batch.round, seed=batch.seed)
+                stored = replace(measurement, record=replace(record, id=self._store.add(record)))
+            results.append(stored)
+            self._news.put(stored)
+        results.sort(key=lambda measurement: place[measurement.order])
+        return results
+
+    def _log_start(self, key: RecordKey, candidate: str) -> None:
+        self._store.log_start(key, candidate)
+
+    def _compare(self, groups: Sequence[Sequence[Record]], sweeps: int) -> list[Record]:
+        results: list[Record] = []
+        for group in groups:
+            for record in self._measurer.time_again(group, sweeps):
+                if self._stopped:
+                    return results
+                self._store.refine(record)
+                results.append(record)
+        return results

@@ -1,0 +1,318 @@
+"""The tuning loop: which task, which programs, measure, learn, and again until the budget is used.
+
+Two rounds are under way at any time: while one is measured on its core, the next is searched on another. To
+keep a search repeatable, results enter the decisions in the order of the rounds, never as they happen to arrive.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import TypeVar
+
+from edgetune.errors import KernelFailed
+from edgetune.events import Event
+from edgetune.tuning.budget import Budget
+from edgetune.tuning.cost_model import CostModel
+from edgetune.tuning.line import Batch, MeasuringLine
+from edgetune.tuning.measuring import Measurement, Measurer, Order
+from edgetune.tuning.options import TuneOptions
+from edgetune.tuning.outcome import TaskOutcome, TuneOutcome
+from edgetune.tuning.playoff import contenders
+from edgetune.tuning.progress import FIXED_ROUND, TaskProgress, rounds_of
+from edgetune.tuning.records import Record, RecordStore
+from edgetune.tuning.reporting import Reporter
+from edgetune.tuning.scheduler import Round, curves, next_task, stalled
+from edgetune.tuning.search import SearchSpace, TaskSearch
+from edgetune.tuning.seeds import derive_seed
+from edgetune.tuning.task import TuneTask
+
+DEPTH = 2
+"""Rounds under way at once."""
+
+LEARNED_RECORDS = 96
+"""How many records of earlier runs a task teaches the cost model at most: half the fastest, half the newest."""
+
+PLAYOFF_SWEEPS = 3
+PLAYOFF_SECONDS = 1.0
+"""Expected cost of one contender in the play-off, building included."""
+
+MOST_FAILURES = 3
+
+TIMED = ("ok", "refused_noisy")
+"""Statuses of candidates whose time means something to the cost model."""
+
+Result = TypeVar("Result")
+Events = Callable[[Event], None]
+
+
+@dataclass
+class Rooms:
+    """What the loop takes from other rooms: the space and the fixed schedule of a task, and who measures.
+
+    `entering` is told the workload and round before TVM searches, and None after: whoever supervises learns from it
+    which task crashed the process.
+    """
+
+    measurer: Measurer
+    space: Callable[[TuneTask], SearchSpace]
+    fixed_trace: Callable[[TuneTask], str]
+    entering: Callable[[str | None, int], None] = field(default=lambda _workload, _round: None)
+
+
+class TuningLoop:
+    """One run of the search over some tasks; `run` once."""
+
+    def __init__(
+        self, tasks: Sequence[TuneTask], rooms: Rooms, store: RecordStore, options: TuneOptions, events: Events
+    ) -> None:
+        self._rooms = rooms
+        self._store = store
+        self._options = options
+        self._model = CostModel(options.seed)
+        self._searches: dict[int, TaskSearch] = {}
+        stored = [store.all(rooms.measurer.key(task.workload)) for task in tasks]
+        self._tasks = [
+            TaskProgress(task, rooms.fixed_trace(task), records) for task, records in zip(tasks, stored, strict=True)
+        ]
+        for progress in self._tasks:
+            progress.excluded = progress.task.workload in options.excluded
+        finished = sorted((item for index, part in enumerate(stored) for item in rounds_of(index, part)), key=_place)
+        self._history: list[Round] = [item for _, item in finished]
+        self._budget = Budget(options.trials, options.seconds, used=sum(map(len, stored)))
+        self._line = MeasuringLine(rooms.measurer, store)
+        self._searcher = ThreadPoolExecutor(1, thread_name_prefix="edgetune-search")
+        self._report = Reporter(self._tasks, self._budget, events)
+        self._batch = self._batch_size()
+
+    def run(self) -> TuneOutcome:
+        """Search until the budget is used, every task is exhausted, or the user interrupts."""
+        interrupted = False
+        try:
+            self._fixed_schedules()
+            self._rounds()
+            self._playoff()
+        except KeyboardInterrupt:
+            interrupted = True
+            self._report.warn("interrupted: ending what is being measured")
+        finally:
+            self._line.stop()
+            self._searcher.shutdown(wait=True, cancel_futures=True)
+            self._line.close()
+            self._line.tell_rest(self._report.measurement)
+        outcome = self._outcome(interrupted)
+        self._report.send("summary", **outcome.to_json())
+        return outcome
+
+    # --- rounds -------------------------------------------------------------------------------------------------
+
+    def _fixed_schedules(self) -> None:
+        """Round 0: the schedule used without a record, for every task, so that tuning never makes anything worse."""
+        missing = [progress for progress in self._tasks if progress.needs_fixed]
+        missing.sort(key=lambda progress: -progress.task.facts.weight * progress.task.facts.flops)
+        orders = tuple(Order(progress.task.workload, progress.fixed_trace) for progress in missing)
+        room = self._budget.room(0)
+        orders = orders if room is None else orders[:room]
+        if orders:
+            with self._report.phase("fixed schedules"):
+                batch = Batch(None, FIXED_ROUND, orders, self._options.seed, self._best_ns())
+                self._absorb(batch, self._line.submit(batch))
+
+    def _rounds(self) -> None:
+        under_way: deque[tuple[Batch, Future[list[Measurement]]]] = deque()
+        with self._report.phase("search"):
+            while True:
+                batch = self._next_batch([batch for batch, _ in under_way])
+                if batch is not None:
+                    under_way.append((batch, self._line.submit(batch)))
+                if not under_way:
+                    return
+                if batch is None or len(under_way) >= DEPTH:
+                    self._absorb(*under_way.popleft())
+
+    def _next_batch(self, under_way: Sequence[Batch]) -> Batch | None:
+        """The next round's orders, or None when there is no budget, or nothing to do before a round has ended."""
+        busy = {batch.task for batch in under_way}
+        while True:
+            room = self._budget.room(sum(len(batch.orders) for batch in under_way))
+            if room == 0 or self._all_stalled():
+                return None
+            opened = [index for index, task in enumerate(self._tasks) if not task.exhausted and not task.excluded]
+            free = [index for index in opened if index not in busy] or opened
+            index = next_task(
+                [progress.task.facts for progress in self._tasks],
+                self._history,
+                available=free,
+                seed=self._options.seed,
+                parameters=self._options.scheduling,
+            )
+            if index is None:
+                return None
+            batch = self._propose(index, self._batch if room is None else min(room, self._batch))
+            if batch is not None:
+                return batch
+
+    def _propose(self, index: int, count: int) -> Batch | None:
+        progress = self._tasks[index]
+        workload = progress.task.workload
+        number = progress.rounds + 1
+        try:
+            traces = self._in_search(lambda: self._search(index, count, number))
+        except KernelFailed as error:
+            progress.failures += 1
+            progress.exhausted = progress.failures >= MOST_FAILURES
+            self._report.warn(f"a round of {progress.task.name} was lost: {error.message}")
+            progress.rounds = number
+            return None
+        if not traces:
+            progress.empty += 1
+            progress.exhausted = progress.empty >= self._options.empty_rounds
+            progress.rounds = number
+            return None
+        progress.empty = 0
+        progress.rounds = number
+        progress.tried.update(traces)
+        orders = tuple(Order(workload, trace) for trace in traces)
+        return Batch(index, number, orders, self._options.seed, self._best_ns())
+
+    def _absorb(self, batch: Batch, future: Future[list[Measurement]]) -> None:
+        """Wait for a batch, and let its results enter history, budget and the next decisions."""
+        started = monotonic()
+        results = self._await(future)
+        self._report.spent("waiting", monotonic() - started)
+        places = {progress.task.workload: progress for progress in self._tasks}
+        times = []
+        for result in results:
+            progress = places[result.order.workload]
+            if result.record is None:
+                progress.add_duplicate(result.order.trace, result.candidate)
+                continue
+            progress.add(result.record)
+            self._budget.used += 1
+            if result.record.status == "ok" and result.record.median_ns is not None:
+                times.append(result.record.median_ns)
+        if batch.task is not None and results:
+            self._history.append(Round(batch.task, min(times, default=None)))
+            self._in_search(lambda: self._learn(batch.task))
+        self._report.round(None if batch.task is None else self._tasks[batch.task])
+
+    # --- what runs in the search thread -------------------------------------------------------------------------
+
+    def _search(self, index: int, count: int, number: int) -> list[str]:
+        progress = self._tasks[index]
+        workload = progress.task.workload
+        self._rooms.entering(workload, number)
+        if index not in self._searches:
+            seed = derive_seed(self._options.seed, "salt", self._options.salts.get(workload, 0))
+            space = self._rooms.space(progress.task)
+            self._searches[index] = TaskSearch(workload, space, self._model, seed, self._options.search)
+            progress.unlearned = _worth_learning(progress.unlearned)
+        self._learn(index)
+        self._model.fit()
+        fastest = [record.trace for record in progress.fastest(self._options.search.population)]
+        proposals = self._searches[index].propose(count, number, fastest, progress.tried)
+        self._rooms.entering(None, number)
+        return [proposal.trace for proposal in proposals]
+
+    def _learn(self, index: int | None) -> None:
+        if index is None or index not in self._searches:
+            return
+        progress = self._tasks[index]
+        self._searches[index].learn(
+            [(record.trace, record.median_ns if record.status in TIMED else None) for record in progress.unlearned]
+        )
+        progress.unlearned = []
+
+    # --- the end ------------------------------------------------------------------------------------------------
+
+    def _playoff(self) -> None:
+        """Time the fastest of each task again, side by side: the best of many noisy times is partly the luckiest."""
+        seconds = self._budget.seconds_for_playoff(self._budget.elapsed)
+        groups = contenders(self._tasks, self._options.playoff, int(seconds / PLAYOFF_SECONDS))
+        if not groups or not self._report.measured:
+            return
+        with self._report.phase("playoff"):
+            started = monotonic()
+            ends = started + 1.5 * max(seconds, PLAYOFF_SECONDS)
+            future = self._line.compare(groups, PLAYOFF_SWEEPS)
+            places = {progress.task.workload: progress for progress in self._tasks}
+            for record in self._await(future, ends):
+                places[record.workload].replace(record)
+            self._report.spent("playoff", monotonic() - started)
+
+    def _outcome(self, interrupted: bool) -> TuneOutcome:
+        tasks = [
+            TaskOutcome(
+                workload=progress.task.workload,
+                name=progress.task.name,
+                weight=progress.task.kernel.weight,
+                best=next(iter(self._store.best(self._rooms.measurer.key(progress.task.workload))), None),
+                fixed_ns=progress.fixed_ns,
+                records=self._store.count([self._rooms.measurer.key(progress.task.workload)]),
+                rounds=progress.rounds,
+                ending="excluded" if progress.excluded else "exhausted" if progress.exhausted else "budget",
+            )
+            for progress in self._tasks
+        ]
+        return TuneOutcome(
+            tasks=tuple(tasks),
+            records=sum(task.records for task in tasks),
+            measured=self._report.measured,
+            failed=dict(self._report.failed),
+            duplicates=self._report.duplicates,
+            elapsed=self._budget.elapsed,
+            seconds=dict(self._report.seconds),
+            interrupted=interrupted,
+            warnings=tuple(self._report.warnings),
+        )
+
+    # --- odds -----------------------------------------------------------------------------------------------------
+
+    def _in_search(self, work: Callable[[], Result]) -> Result:
+        started = monotonic()
+        result = self._await(self._searcher.submit(work))
+        self._report.spent("search", monotonic() - started)
+        return result
+
+    def _await(self, future: Future[Result], ends: float | None = None) -> Result:
+        def tick() -> None:
+            if self._budget.out_of_time() if ends is None else monotonic() > ends:
+                self._line.cancel()
+
+        return self._line.wait(future, self._report.measurement, tick)
+
+    def _best_ns(self) -> dict[str, float]:
+        return {item.task.workload: item.best_ns for item in self._tasks if item.best_ns is not None}
+
+    def _all_stalled(self) -> bool:
+        if not self._options.early_stopping:
+            return False
+        progress = curves(len(self._tasks), self._history)
+        return all(
+            task.exhausted or task.excluded or stalled(curve, self._options.scheduling)
+            for task, curve in zip(self._tasks, progress, strict=True)
+        )
+
+    def _batch_size(self) -> int:
+        """Smaller rounds when the budget is small for so many tasks: four rounds of each should fit."""
+        options = self._options
+        expected = options.trials if options.trials is not None else options.seconds
+        if expected is None:
+            return options.batch
+        return max(min(int(expected / (4 * max(len(self._tasks), 1))), options.batch), options.smallest_batch)
+
+
+def _worth_learning(records: list[Record]) -> list[Record]:
+    if len(records) <= LEARNED_RECORDS:
+        return records
+    newest = records[-LEARNED_RECORDS // 2 :]
+    valid = [record for record in records[: -LEARNED_RECORDS // 2] if record.status == "ok"]
+    valid.sort(key=lambda record: record.median_ns or 0.0)
+    return valid[: LEARNED_RECORDS // 2] + newest
+
+
+def _place(item: tuple[int, Round]) -> int:
+    return item[0]

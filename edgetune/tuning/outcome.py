@@ -1,0 +1,105 @@
+"""What a search reports when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from edgetune.tuning.records import Record
+
+Ending = Literal["budget", "exhausted", "excluded"]
+
+
+@dataclass(frozen=True)
+class TaskOutcome:
+    """One task: its fastest record (None where nothing was valid), and the time of the fixed schedule.
+
+    `records` are all of the task in the store, `rounds` those of all runs.
+    """
+
+    workload: str
+    name: str
+    weight: int
+    best: Record | None
+    fixed_ns: float | None
+    records: int
+    rounds: int
+    ending: Ending
+
+    def to_json(self) -> dict[str, object]:
+        """Plain JSON values; times in microseconds."""
+        return {
+            "workload": self.workload,
+            "name": self.name,
+            "weight": self.weight,
+            "best_us": _us(self.best.median_ns if self.best else None),
+            "fixed_us": _us(self.fixed_ns),
+            "records": self.records,
+            "rounds": self.rounds,
+            "ending": self.ending,
+        }
+
+
+@dataclass(frozen=True)
+class TuneOutcome:
+    """The whole search. Counts and times are of this run, except `records`, which the budget counts.
+
+    `seconds` says where the time went: "search", "lower", "compile", "timing", "playoff" (sums over processes, so they
+    may exceed `elapsed`) and "waiting" (the search had nothing to do but wait for measurements).
+    """
+
+    tasks: tuple[TaskOutcome, ...]
+    records: int
+    measured: int
+    failed: Mapping[str, int]
+    duplicates: int
+    elapsed: float
+    seconds: Mapping[str, float]
+    interrupted: bool = False
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def before_ns(self) -> float | None:
+        """Time of a run with the fixed schedules: the weighted sum over the tasks, None when one is missing."""
+        return _total([(task.weight, task.fixed_ns) for task in self.tasks])
+
+    @property
+    def after_ns(self) -> float | None:
+        """Time of a run with the best records."""
+        return _total([(task.weight, task.best.median_ns if task.best else None) for task in self.tasks])
+
+    @property
+    def pace_per_minute(self) -> float:
+        """Records added per minute."""
+        return 60 * self.measured / self.elapsed if self.elapsed > 0 else 0.0
+
+    def to_json(self) -> dict[str, object]:
+        """Plain JSON values; times of calls in microseconds, of work in seconds."""
+        return {
+            "before_us": _us(self.before_ns),
+            "after_us": _us(self.after_ns),
+            "records": self.records,
+            "measured": self.measured,
+            "failed": dict(sorted(self.failed.items())),
+            "duplicates": self.duplicates,
+            "elapsed_s": round(self.elapsed, 3),
+            "pace_per_minute": round(self.pace_per_minute, 1),
+            "seconds": {name: round(value, 3) for name, value in sorted(self.seconds.items())},
+            "interrupted": self.interrupted,
+            "warnings": list(self.warnings),
+            "tasks": [task.to_json() for task in self.tasks],
+        }
+
+
+def _total(items: list[tuple[int, float | None]]) -> float | None:
+    total = 0.0
+    for weight, time in items:
+        if time is None:
+            return None
+        total += weight * time
+    return total
+
+
+def _us(time_ns: float | None) -> float | None:
+    return None if time_ns is None else round(time_ns / 1000, 4)

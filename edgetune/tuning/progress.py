@@ -1,0 +1,87 @@
+"""What is known of one task while it is tuned: its records, its rounds, what was tried, and what to learn next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+
+from edgetune.tuning.records import Record
+from edgetune.tuning.scheduler import Round
+from edgetune.tuning.task import TuneTask
+
+FIXED_ROUND = 0
+"""The round of the fixed schedule; the search counts from 1."""
+
+
+class TaskProgress:
+    """Starts from the records of earlier runs and grows by each measurement."""
+
+    def __init__(self, task: TuneTask, fixed_trace: str, records: Iterable[Record]) -> None:
+        self.task = task
+        self.fixed_trace = fixed_trace
+        self.tried: set[str] = set()
+        self.records = 0
+        self.rounds = 0
+        self.failures = 0
+        self.empty = 0
+        self.exhausted = False
+        self.excluded = False
+        self.fixed_candidate: str | None = None
+        self.unlearned: list[Record] = []
+        self._valid: dict[str, Record] = {}
+        for record in records:
+            self.add(record)
+
+    def add(self, record: Record) -> None:
+        """Takes in a record, one of the store or one just made."""
+        self.tried.add(record.trace)
+        self.records += 1
+        self.rounds = max(self.rounds, record.round)
+        self.unlearned.append(record)
+        if record.trace == self.fixed_trace:
+            self.fixed_candidate = record.candidate
+        if record.status == "ok":
+            self._valid[record.candidate] = record
+
+    def add_duplicate(self, trace: str, candidate: str | None) -> None:
+        """Takes in that a trace leads to a program that was measured already."""
+        self.tried.add(trace)
+        if trace == self.fixed_trace:
+            self.fixed_candidate = candidate
+
+    def replace(self, record: Record) -> None:
+        """Puts better samples in the place of those of the same candidate."""
+        self._valid[record.candidate] = record
+
+    def fastest(self, limit: int | None = None) -> list[Record]:
+        """Valid records, fastest first; the store's order."""
+        ordered = sorted(self._valid.values(), key=lambda record: (record.median_ns or 0.0, record.candidate))
+        return ordered[:limit]
+
+    @property
+    def best_ns(self) -> float | None:
+        """The best time, None while nothing is valid."""
+        fastest = self.fastest(1)
+        return fastest[0].median_ns if fastest else None
+
+    @property
+    def fixed_ns(self) -> float | None:
+        """The time of the fixed schedule, None when it failed or was not measured."""
+        record = self._valid.get(self.fixed_candidate or "")
+        return record.median_ns if record else None
+
+    @property
+    def needs_fixed(self) -> bool:
+        """Whether the fixed schedule is still to be measured."""
+        return self.fixed_trace not in self.tried
+
+
+def rounds_of(index: int, records: Iterable[Record]) -> list[tuple[int, Round]]:
+    """The finished rounds that records of task number `index` tell of, each with the id of its last record."""
+    searched = sorted((record for record in records if record.round > FIXED_ROUND), key=lambda record: record.round)
+    result = []
+    for _, members in groupby(searched, key=lambda record: record.round):
+        group = list(members)
+        times = [record.median_ns for record in group if record.status == "ok" and record.median_ns is not None]
+        result.append((max(record.id for record in group), Round(index, min(times, default=None))))
+    return result

@@ -1,0 +1,104 @@
+"""Turns what happens in the loop into events and counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from time import monotonic
+
+from edgetune.events import Event, EventKind
+from edgetune.tuning.budget import Budget
+from edgetune.tuning.measuring import Measurement
+from edgetune.tuning.progress import TaskProgress
+
+
+class Reporter:
+    """Counts measurements of this run and tells the listener; called from one thread."""
+
+    def __init__(self, tasks: Sequence[TaskProgress], budget: Budget, events: Callable[[Event], None]) -> None:
+        self.measured = 0
+        self.duplicates = 0
+        self.failed: Counter[str] = Counter()
+        self.seconds: dict[str, float] = {}
+        self.warnings: list[str] = []
+        self._tasks = tasks
+        self._names = {progress.task.workload: progress.task.name for progress in tasks}
+        self._budget = budget
+        self._events = events
+
+    def send(self, kind: EventKind, **data: object) -> None:
+        """Tell the listener one event."""
+        self._events(Event(kind, data))
+
+    def warn(self, message: str) -> None:
+        """Tell, and keep for the outcome, something that went wrong without ending the search."""
+        self.warnings.append(message)
+        self.send("warning", message=message)
+
+    def spent(self, name: str, seconds: float) -> None:
+        """Add to the time that a kind of work took."""
+        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+
+    def measurement(self, result: Measurement) -> None:
+        """Count and tell one candidate's fate."""
+        for name, seconds in result.seconds.items():
+            self.spent(name, seconds)
+        record = result.record
+        if record is None:
+            self.duplicates += 1
+            return
+        self.measured += 1
+        if record.status != "ok":
+            self.failed[record.status] += 1
+        self.send(
+            "candidate",
+            task=self._names[record.workload],
+            status=record.status,
+            us=None if record.median_ns is None else record.median_ns / 1000,
+            candidate=record.candidate,
+            round=record.round,
+        )
+
+    def round(self, progress: TaskProgress | None) -> None:
+        """Tell where the search stands after a round, of one task or of all."""
+        for task in self._tasks if progress is None else [progress]:
+            self.send(
+                "task",
+                task=task.task.name,
+                best_us=None if task.best_ns is None else task.best_ns / 1000,
+                weight=task.task.kernel.weight,
+                trials=task.records,
+            )
+        budget = self._budget
+        pace = self.measured / budget.elapsed if budget.elapsed > 0 else None
+        best = None if progress is None or progress.best_ns is None else progress.best_ns / 1000
+        self.send(
+            "round",
+            task=None if progress is None else progress.task.name,
+            best_us=best,
+            trials=budget.used,
+            budget_trials=budget.trials,
+            elapsed_s=budget.elapsed,
+            budget_s=budget.seconds,
+            end_to_end_us=self._end_to_end(),
+            eta_s=budget.remaining_seconds(pace),
+        )
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Tell that a phase begins, and how long it took when it ends."""
+        started = monotonic()
+        self.send("phase", name=name)
+        try:
+            yield
+        finally:
+            self.send("phase", name=name, seconds=monotonic() - started)
+
+    def _end_to_end(self) -> float | None:
+        total = 0.0
+        for progress in self._tasks:
+            if progress.best_ns is None:
+                return None
+            total += progress.task.kernel.weight * progress.best_ns / 1000
+        return total

@@ -1,0 +1,56 @@
+"""Tuning tasks: the kernels of a program with equal work merged, and what the options say about each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from math import prod
+
+from edgetune.graph.program import Kernel
+from edgetune.tuning.scheduler import TaskFacts
+
+UNLIMITED_SCRATCH = 1 << 40
+
+
+@dataclass(frozen=True)
+class TuneTask:
+    """One kernel to tune; `kernel.weight` sums all kernels of the same workload. `scratch_limit` is in bytes."""
+
+    kernel: Kernel
+    scratch_limit: int = UNLIMITED_SCRATCH
+
+    @property
+    def workload(self) -> str:
+        """The hash that names the task in records."""
+        return self.kernel.workload
+
+    @property
+    def name(self) -> str:
+        """The kernel's name, for people."""
+        return self.kernel.name
+
+    @property
+    def facts(self) -> TaskFacts:
+        """What the scheduler may know."""
+        return TaskFacts(float(self.kernel.weight), _flops(self.kernel), _tag(self.kernel.name))
+
+
+def tasks_of(kernels: Iterable[Kernel], scratch_limits: Mapping[str, int]) -> list[TuneTask]:
+    """One task per workload in order of first appearance; `scratch_limits` maps workloads to bytes."""
+    merged: dict[str, Kernel] = {}
+    for kernel in kernels:
+        seen = merged.get(kernel.workload)
+        merged[kernel.workload] = replace(seen, weight=seen.weight + kernel.weight) if seen else kernel
+    return [TuneTask(kernel, scratch_limits.get(name, UNLIMITED_SCRATCH)) for name, kernel in merged.items()]
+
+
+def _flops(kernel: Kernel) -> float:
+    """Operations of one call: two per multiply-add, or one per output element where there are none."""
+    outputs = sum(prod(param.shape) for param in kernel.params if param.role == "output")
+    return float(max(2 * kernel.macs, outputs))
+
+
+def _tag(name: str) -> str:
+    """The sort of operator: the kernel's name without its number."""
+    return re.sub(r"_?\d+$", "", name)
