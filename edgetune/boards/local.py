@@ -1,0 +1,81 @@
+"""This machine as a board: candidates run in the runner process, on the measuring core."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from edgetune.config.target import Target
+from edgetune.errors import BoardUnavailable
+from edgetune.events import Event
+from edgetune.measure.cores import CoreSplit
+from edgetune.measure.environment import Reading, read_environment
+from edgetune.measure.jobs import RunRequest, RunResult
+from edgetune.measure.lock import TimingLock
+from edgetune.measure.runner import RunnerProcess
+
+
+class LocalBoard:
+    """The host, for a target whose `reach` is "local"; raises BoardUnavailable for any other."""
+
+    def __init__(
+        self,
+        target: Target,
+        folder: Path,
+        split: CoreSplit,
+        *,
+        lock_file: Path | None = None,
+        lock_timeout_s: float = 600.0,
+        on_event: Callable[[Event], None] = lambda _: None,
+    ) -> None:
+        if target.reach != "local":
+            raise BoardUnavailable(
+                f"board '{target.name}' cannot be measured from here: use `edgetune build --board {target.name}`"
+            )
+        self._name = target.name
+        self._core = max(split.measuring)
+        self._lock = TimingLock(lock_file, lock_timeout_s, on_event)
+        cores = None if split.shared else split.measuring
+        self._runner = RunnerProcess(folder, target.compiler.cc, cores, on_event)
+
+    @property
+    def name(self) -> str:
+        """Name of the target."""
+        return self._name
+
+    def reserve(self) -> None:
+        """Take the timing lock of this machine."""
+        self._lock.acquire()
+
+    def put(self, path: Path) -> str:
+        """Files are here already."""
+        return str(path)
+
+    def begin(self, request: RunRequest) -> None:
+        """Hand the candidate to the runner."""
+        self._runner.begin(request)
+
+    def fileno(self) -> int:
+        """The runner's answers."""
+        return self._runner.fileno()
+
+    def collect(self, timeout_s: float = 0.0) -> RunResult | None:
+        """Return the runner's result if it is there within `timeout_s`."""
+        return self._runner.collect(timeout_s)
+
+    def health(self) -> dict[str, Reading]:
+        """Read the measuring core's state from /proc and /sys."""
+        return read_environment(self._core)
+
+    def recover(self) -> None:
+        """Start the runner again."""
+        self._runner.recover()
+
+    def release(self) -> None:
+        """Give the timing lock back."""
+        self._lock.release()
+
+    def close(self) -> None:
+        """End the runner, free the lock."""
+        self._runner.close()
+        self._lock.close()

@@ -1,0 +1,215 @@
+"""The pool of build workers: jobs go in, results come out as they finish, whatever a worker does or dies of."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import select
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from edgetune.config.target import Target
+from edgetune.errors import DiskFull, EdgetuneError
+from edgetune.events import Event
+from edgetune.measure.build_worker import Known, OutOfSpace, Progress, Ready, WorkerSetup, spec_path
+from edgetune.measure.child_process import ChildProcess
+from edgetune.measure.compiler import Toolchain, kill_group
+from edgetune.measure.jobs import BuildJob, BuildResult, BuildStatus, KernelSpec, ReferenceJob, ReferenceResult
+
+SOURCE_STEP = "edgetune.measure.candidate:make_source"
+REFERENCE_STEP = "edgetune.measure.reference:make_case"
+Job = BuildJob | ReferenceJob
+Result = BuildResult | ReferenceResult
+_AHEAD = 2  # jobs a worker holds: one at work, one waiting, so that it never idles while we are busy
+
+
+class _Worker:
+    """One worker process and the jobs it holds, oldest first."""
+
+    def __init__(self, process: ChildProcess) -> None:
+        self.process = process
+        self.jobs: deque[Job] = deque()
+        self.since = 0.0
+        self.progress = Progress("start")
+        self.ready = False
+        self.told: dict[str, set[str]] = {}
+
+    def fileno(self) -> int:
+        return self.process.fileno()
+
+
+class BuildPool:
+    """`workers` persistent processes that build candidates into libraries under `folder`.
+
+    Use it from one thread, which must live as long as the pool. `job_timeout_s` is wall time for one job, beyond which
+    its worker is killed and replaced; `start_timeout_s` is for a new worker's imports.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        target: Target,
+        toolchain: Toolchain,
+        *,
+        workers: int = 1,
+        cores: frozenset[int] | None = None,
+        source_step: str = SOURCE_STEP,
+        reference_step: str = REFERENCE_STEP,
+        job_timeout_s: float = 60.0,
+        start_timeout_s: float = 300.0,
+        on_event: Callable[[Event], None] = lambda _: None,
+    ) -> None:
+        for name in ("kernels", "candidates", "cases"):
+            (folder / name).mkdir(exist_ok=True)
+        self._setup = WorkerSetup(folder, target, toolchain, source_step, reference_step, cores)
+        self._job_timeout = job_timeout_s
+        self._start_timeout = start_timeout_s
+        self._on_event = on_event
+        self._queue: deque[Job] = deque()
+        self._known: dict[str, set[str]] = {}
+        self._starts = 0
+        self._start_failures = 0
+        self._workers = [self._start() for _ in range(workers)]
+
+    @property
+    def outstanding(self) -> int:
+        """Jobs submitted whose results have not been handed out yet."""
+        return len(self._queue) + sum(len(worker.jobs) for worker in self._workers)
+
+    def register(self, spec: KernelSpec) -> None:
+        """Make a kernel known under its key, before any job names it."""
+        spec_path(self._setup.folder, spec.key).write_bytes(pickle.dumps(spec))
+
+    def add_known(self, kernel_key: str, candidates: Iterable[str]) -> None:
+        """Tell ids of candidates that need not be built again: they come back as "duplicate"."""
+        self._known.setdefault(kernel_key, set()).update(candidates)
+
+    def submit(self, job: Job) -> None:
+        """Queue a job. It is started by this call or a later one to `poll`."""
+        self._queue.append(job)
+        self._feed()
+
+    def filenos(self) -> list[int]:
+        """Descriptors that become readable when `poll` has something to do."""
+        return [worker.process.fileno() for worker in self._workers]
+
+    def poll(self, timeout_s: float = 0.0) -> list[Result]:
+        """Return results that are there, waiting up to `timeout_s` for the first.
+
+        Raises DiskFull when candidates cannot be stored, EdgetuneError when workers do not even start.
+        """
+        results: list[Result] = []
+        readable, _, _ = select.select(self._workers, [], [], timeout_s) if self.outstanding else ([], [], [])
+        for worker in [w for w in self._workers if w in readable]:
+            for message in worker.process.read_available():
+                results += self._take(worker, message)
+        now = time.monotonic()
+        for index, worker in enumerate(self._workers):
+            limit = self._job_timeout if worker.ready else self._start_timeout
+            late = bool(worker.jobs) and now - worker.since > limit
+            if late or worker.process.ended:
+                results += self._bury(worker, f"stopped after {limit:g} s" if late else "")
+                self._workers[index] = self._start()
+        self._feed()
+        return results
+
+    def close(self) -> None:
+        """End all workers and the compilers they run; results not handed out yet are lost."""
+        for worker in self._workers:
+            self._stop(worker)
+        self._workers.clear()
+        self._queue.clear()
+
+    def _start(self) -> _Worker:
+        self._starts += 1
+        log = self._setup.folder / f"worker-{self._starts}.log"
+        worker = _Worker(ChildProcess("edgetune.measure.build_worker", (), log))
+        worker.since = time.monotonic()
+        worker.process.send(self._setup)
+        return worker
+
+    def _feed(self) -> None:
+        for depth in range(1, _AHEAD + 1):
+            for worker in self._workers:
+                if self._queue and len(worker.jobs) < depth and not worker.process.ended:
+                    self._give(worker, self._queue.popleft())
+
+    def _give(self, worker: _Worker, job: Job) -> None:
+        if isinstance(job, BuildJob):
+            told = worker.told.setdefault(job.kernel_key, set())
+            news = self._known.get(job.kernel_key, set()) - told
+            if news:
+                worker.process.send(Known(job.kernel_key, frozenset(news)))
+                told |= news
+        if not worker.jobs:
+            worker.since = time.monotonic()
+        worker.jobs.append(job)
+        worker.process.send(job)  # if it is gone, `poll` buries it together with the job
+
+    def _take(self, worker: _Worker, message: object) -> list[Result]:
+        if isinstance(message, Ready):
+            worker.ready = True
+            self._start_failures = 0
+            worker.since = time.monotonic()
+            self._on_event(Event("phase", {"name": "start build worker", "seconds": message.seconds}))
+        elif isinstance(message, Progress):
+            worker.progress = message
+        elif isinstance(message, OutOfSpace):
+            raise DiskFull(message.message)
+        elif isinstance(message, (BuildResult, ReferenceResult)):
+            worker.jobs.popleft()
+            worker.since = time.monotonic()
+            return [self._without_twins(message) if isinstance(message, BuildResult) else message]
+        else:
+            raise TypeError(f"a build worker sent {type(message).__name__}")
+        return []
+
+    def _without_twins(self, result: BuildResult) -> BuildResult:
+        """Turn a candidate that another worker built at the same time into a duplicate."""
+        if result.candidate_id is None or result.status not in {"built", "build_failed", "timeout"}:
+            return result
+        known = self._known.setdefault(result.kernel_key, set())
+        if result.candidate_id in known:
+            return BuildResult(
+                result.job_id,
+                result.kernel_key,
+                "duplicate",
+                candidate_id=result.candidate_id,
+                scratch_bytes=result.scratch_bytes,
+                seconds=result.seconds,
+            )
+        known.add(result.candidate_id)
+        return result
+
+    def _bury(self, worker: _Worker, reason: str) -> list[Result]:
+        """Blame the job at work for its worker's end, and put the one that waited back to the front of the queue."""
+        if reason:
+            self._stop(worker)
+        words = reason or worker.process.last_words()
+        self._stop(worker)
+        if not worker.ready:
+            self._start_failures += 1
+            if self._start_failures > len(self._workers):
+                raise EdgetuneError(f"build workers do not start ({words}): run `edgetune doctor`")
+            self._queue.extendleft(reversed(worker.jobs))
+            return []
+        if not worker.jobs:
+            return []
+        job = worker.jobs.popleft()
+        self._queue.extendleft(reversed(worker.jobs))
+        phase = worker.progress.phase
+        self._on_event(Event("warning", {"message": f"a build worker ended in phase '{phase}' ({words})"}))
+        if isinstance(job, ReferenceJob):
+            return [ReferenceResult(job.kernel_key, None, words, time.monotonic() - worker.since)]
+        status: BuildStatus = "lower_failed" if phase in {"start", "lower"} else "build_failed"
+        return [BuildResult(job.job_id, job.kernel_key, "timeout" if reason else status, f"{phase}: {words}")]
+
+    @staticmethod
+    def _stop(worker: _Worker) -> None:
+        worker.process.kill()
+        if worker.progress.compiler:
+            with contextlib.suppress(PermissionError):
+                kill_group(worker.progress.compiler)
+            worker.progress = Progress(worker.progress.phase)

@@ -1,0 +1,71 @@
+"""Turns a schedule trace of a kernel into the C text of a candidate, the same text that a package would hold."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from edgetune.config.target import Target
+from edgetune.measure.jobs import KernelSpec
+
+if TYPE_CHECKING:
+    import tvm
+
+PREFIX = "edgetune"
+
+
+class WeightLayout(Protocol):
+    """How a schedule wants a weight laid out."""
+
+    def apply(self, array: np.ndarray) -> np.ndarray:
+        """Return the weight in that layout."""
+
+
+@dataclass(frozen=True)
+class CandidateSource:
+    """C text of a candidate: `unit` is the kernel file as it ships, `shim` defines `edgetune_call(void *const *)`.
+
+    `packing` is keyed by parameter index; `seconds` tells the phases "lower" and "emit".
+    """
+
+    unit: str
+    shim: str
+    scratch_bytes: int
+    packing: Mapping[int, WeightLayout]
+    seconds: dict[str, float]
+
+
+def make_source(spec: KernelSpec, trace: str, target: Target) -> CandidateSource:
+    """Replay `trace` on the kernel's function, split off weight packing, print; raises KernelFailed."""
+    from edgetune.codegen.compile_unit import kernel_unit, shim
+    from edgetune.codegen.emit import emit_kernel
+    from edgetune.codegen.packing import split_packing
+    from edgetune.tuning.replay import replay
+
+    started = time.perf_counter()
+    scheduled = replay(_function(spec), trace, target)
+    lowered = time.perf_counter()
+    module, packing = split_packing(scheduled)
+    source = emit_kernel(module, target, spec.symbol)
+    unit = kernel_unit(source, target, PREFIX)
+    seconds = {"lower": lowered - started, "emit": time.perf_counter() - lowered}
+    return CandidateSource(unit, shim(source, PREFIX), source.scratch_bytes, packing, seconds)
+
+
+def warm_up() -> None:
+    """Import all that `make_source` needs, so that the first candidate does not pay for it."""
+    for module in ("codegen.compile_unit", "codegen.emit", "codegen.packing", "tuning.replay"):
+        importlib.import_module(f"edgetune.{module}")
+
+
+@lru_cache(maxsize=256)
+def _function(spec: KernelSpec) -> tvm.tirx.PrimFunc:
+    import tvm
+
+    return tvm.ir.load_json(spec.function_json)

@@ -1,0 +1,166 @@
+"""Compiles a candidate as it ships: the kernel's object by the very command of the package, then a library of it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgetune.config.target import Target
+from edgetune.errors import DiskFull, ToolchainMissing
+
+STANDARD = "-std=gnu11"
+_REASON = 2000
+_PROBE_UNIT = """static const float table[64] = {1.0f};
+float edgetune_probe(int i);
+float edgetune_probe(int i) { return table[i]; }
+"""
+_PROBE_SHIM = """void edgetune_call(void *const *buffers);
+void edgetune_call(void *const *buffers) { (void)buffers; }
+"""
+_NO_SPACE = os.strerror(errno.ENOSPC)
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """One compiler command line. `kernel_flags` are those of the shipped kernel file, in its order.
+
+    `position_flags` is empty where the object that ships can be linked into a shared library as it is (compilers that
+    make position independent executables by default, as Debian's do); otherwise it is `-fPIE`, which, for a file whose
+    data are all static, changes only how the address of a constant table is formed.
+    """
+
+    cc: str
+    size: str
+    kernel_flags: tuple[str, ...]
+    position_flags: tuple[str, ...]
+    link_flags: tuple[str, ...]
+    timeout_s: float = 30.0
+    memory_bytes: int = 2 << 30
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What a compilation came to: an empty `reason` is success. `code_bytes` is code and constants of the kernel."""
+
+    reason: str
+    timed_out: bool
+    code_bytes: int
+
+
+def toolchain_of(target: Target, timeout_s: float = 30.0) -> Toolchain:
+    """Return the command line of `target`, after trying it; raises ToolchainMissing if there is no such compiler."""
+    compiler = target.compiler
+    if shutil.which(compiler.cc) is None:
+        install = f": sudo apt-get install {compiler.package}" if compiler.package else ": put it on PATH"
+        raise ToolchainMissing(f"{compiler.cc} (the C compiler of board '{target.name}') is not on PATH{install}")
+    plain = Toolchain(
+        cc=compiler.cc,
+        size=f"{compiler.cross_prefix}size",
+        kernel_flags=(STANDARD, *compiler.cflags, *compiler.kernel_cflags),
+        position_flags=(),
+        link_flags=compiler.ldflags,
+        timeout_s=timeout_s,
+    )
+    movable = Toolchain(**{**vars(plain), "position_flags": ("-fPIE",)})
+    problem = ""
+    with tempfile.TemporaryDirectory(prefix="edgetune-probe-") as folder:
+        for toolchain in (plain, movable):
+            unit, shim = Path(folder, "unit.c"), Path(folder, "shim.c")
+            unit.write_text(_PROBE_UNIT)
+            shim.write_text(_PROBE_SHIM)
+            compiled = build_library(toolchain, unit, shim, Path(folder, "probe.so"))
+            if not compiled.reason:
+                return toolchain
+            problem = compiled.reason
+    raise ToolchainMissing(f"{compiler.cc} with the flags of board '{target.name}' cannot build a library: {problem}")
+
+
+def build_library(
+    toolchain: Toolchain, unit: Path, shim: Path, library: Path, on_start: Callable[[int], None] | None = None
+) -> Compiled:
+    """Compile the kernel file `unit` as it ships and link it with `shim` into `library`.
+
+    Each step runs in a process group of its own, told to `on_start`, and is killed with it after `timeout_s`. Raises
+    DiskFull, which says nothing about the candidate.
+    """
+    kernel = unit.with_suffix(".o")
+    steps = (
+        [toolchain.cc, *toolchain.kernel_flags, *toolchain.position_flags, "-c", str(unit), "-o", str(kernel)],
+        [
+            toolchain.cc,
+            *(STANDARD, "-O1", "-fPIC", "-shared", "-Wl,-Bsymbolic,-z,defs", "-o", str(library), str(shim), str(kernel)),
+            *toolchain.link_flags,
+        ],
+    )
+    deadline = time.monotonic() + toolchain.timeout_s
+    for command in steps:
+        code, text = _run_limited(command, deadline, toolchain, on_start)
+        if code is None:
+            return Compiled(f"{toolchain.cc} was stopped after {toolchain.timeout_s:g} s", timed_out=True, code_bytes=0)
+        if code != 0:
+            if _NO_SPACE in text:
+                raise DiskFull(f"no space left for candidates in {unit.parent}: free some, or set TMPDIR")
+            reason = _first_diagnostic(text) or f"{toolchain.cc}: exit code {code}"
+            return Compiled(reason, timed_out=False, code_bytes=0)
+    return Compiled("", timed_out=False, code_bytes=_code_bytes(toolchain, kernel, deadline))
+
+
+def _run_limited(
+    command: list[str], deadline: float, toolchain: Toolchain, on_start: Callable[[int], None] | None
+) -> tuple[int | None, str]:
+    """Run with limits on address space and CPU time, which hold even if we are killed; None instead of a late code."""
+    seconds, kilobytes = int(toolchain.timeout_s) + 1, toolchain.memory_bytes >> 10
+    limits = f'ulimit -v {kilobytes}; ulimit -t {seconds}; ulimit -c 0; exec "$@"'
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", limits, "sh", *command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        env={**os.environ, "LC_ALL": "C"},
+    )
+    if on_start is not None:
+        on_start(process.pid)
+    try:
+        _, output = process.communicate(timeout=max(0.01, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        kill_group(process.pid)
+        process.communicate()
+        return None, ""
+    except BaseException:
+        kill_group(process.pid)
+        process.wait()
+        raise
+    return process.returncode, output.decode(errors="replace")
+
+
+def kill_group(group: int) -> None:
+    """Kill a process group if it is still there."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+
+
+def _first_diagnostic(text: str) -> str:
+    lines = text.splitlines()
+    start = next((i for i, line in enumerate(lines) if "error" in line and "collect2" not in line), 0)
+    return "\n".join(lines[start : start + 8])[:_REASON].strip()
+
+
+def _code_bytes(toolchain: Toolchain, kernel: Path, deadline: float) -> int:
+    """Bytes of code and constants in an object, by binutils' `size`; 0 where that is not installed."""
+    try:
+        timeout = max(1.0, deadline - time.monotonic())
+        command = [toolchain.size, str(kernel)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=timeout)
+        return int(done.stdout.splitlines()[1].split()[0])
+    except (OSError, subprocess.SubprocessError, IndexError, ValueError):
+        return 0

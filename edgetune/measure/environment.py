@@ -1,0 +1,62 @@
+"""What Linux tells about the conditions of a measurement: governor, clock, temperature, throttling, load."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+Reading = str | int | float
+
+
+def read_environment(core: int, root: Path = Path("/")) -> dict[str, Reading]:
+    """Return what is known of `core` now; a key is absent where the system does not tell.
+
+    Keys: `governor`, `clock_khz` (now), `clock_max_khz`, `temperature_c` (hottest sensor), `throttle_count` (of this
+    core since boot), `load_1min` (runnable processes). `root` is where /proc and /sys are.
+    """
+    frequency = root / f"sys/devices/system/cpu/cpu{core}/cpufreq"
+    found: dict[str, Reading] = {}
+    if governor := _text(frequency / "scaling_governor"):
+        found["governor"] = governor
+    for key, path in (
+        ("clock_khz", frequency / "scaling_cur_freq"),
+        ("clock_max_khz", frequency / "scaling_max_freq"),
+        ("throttle_count", root / f"sys/devices/system/cpu/cpu{core}/thermal_throttle/core_throttle_count"),
+    ):
+        with contextlib.suppress(ValueError):
+            found[key] = int(_text(path))
+    if "clock_khz" not in found:
+        with contextlib.suppress(ValueError):
+            found["clock_khz"] = _cpuinfo_khz(root / "proc/cpuinfo", core)
+    zones = [*root.glob("sys/class/thermal/thermal_zone*/temp"), *root.glob("sys/class/hwmon/hwmon*/temp*_input")]
+    degrees = []
+    for zone in sorted(zones):
+        with contextlib.suppress(ValueError):
+            degrees.append(int(_text(zone)) / 1000)
+    if degrees:
+        found["temperature_c"] = max(degrees)
+    with contextlib.suppress(ValueError, IndexError):
+        found["load_1min"] = float(_text(root / "proc/loadavg").split()[0])
+    return found
+
+
+def throttled(before: dict[str, Reading], after: dict[str, Reading]) -> bool:
+    """Whether the core was throttled between two readings, as far as they tell."""
+    counts = [reading.get("throttle_count") for reading in (before, after)]
+    return None not in counts and counts[0] != counts[1]
+
+
+def _cpuinfo_khz(path: Path, core: int) -> int:
+    for block in _text(path).split("\n\n"):
+        fields = dict(line.split(":", 1) for line in block.splitlines() if ":" in line)
+        named = {key.strip(): value.strip() for key, value in fields.items()}
+        if named.get("processor") == str(core):
+            return int(float(named.get("cpu MHz", "")) * 1000)
+    raise ValueError("not told")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""

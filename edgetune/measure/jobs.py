@@ -1,0 +1,164 @@
+"""What travels between a measuring session, its build workers and its runner: plain frozen data, all picklable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from edgetune.graph.program import Kernel, Param
+
+if TYPE_CHECKING:
+    from edgetune.measure.sampling import TimingPolicy
+
+BuildStatus = Literal["built", "duplicate", "over_scratch", "lower_failed", "build_failed", "timeout"]
+RunStatus = Literal["ok", "wrong_result", "crashed", "timeout", "build_failed"]
+Status = Literal[
+    "ok",
+    "refused_noisy",
+    "duplicate",
+    "over_scratch",
+    "lower_failed",
+    "build_failed",
+    "timeout",
+    "crashed",
+    "wrong_result",
+    "reference_failed",
+]
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    """One kernel to measure candidates of: `key` names it in jobs, `function_json` is `tvm.ir.save_json` of it.
+
+    `params` are the tensors of a call before weight packing, `scratch_limit` is in bytes.
+    """
+
+    key: str
+    symbol: str
+    function_json: str
+    params: tuple[Param, ...]
+    scratch_limit: int
+
+
+@dataclass(frozen=True)
+class BuildJob:
+    """A schedule to lower, print and compile. `job_id` is the caller's own name for it, unique in a session."""
+
+    job_id: str
+    kernel_key: str
+    trace: str
+
+
+@dataclass(frozen=True)
+class BuildResult:
+    """What became of a `BuildJob`.
+
+    `candidate_id` is the SHA-256 of the C text of the kernel, None when lowering failed. `seconds` has the keys
+    "lower", "emit", "pack", "compile" of the phases that ran. `packed` maps parameter index to the .npy of a weight
+    whose layout the schedule changes. `library` is the shared object, None unless `status` is "built". `code_bytes` is
+    code with its constants. A candidate of status "duplicate" was built before, under the same `candidate_id`.
+    """
+
+    job_id: str
+    kernel_key: str
+    status: BuildStatus
+    reason: str = ""
+    candidate_id: str | None = None
+    library: Path | None = None
+    packed: dict[int, Path] = field(default_factory=dict)
+    scratch_bytes: int = 0
+    code_bytes: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ReferenceJob:
+    """Ask a worker for test inputs and reference outputs of a kernel; `constants` are weights to use, by index."""
+
+    kernel_key: str
+    seed: int
+    constants: dict[int, Path]
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far an output may be from its reference.
+
+    `relative`: of the largest absolute reference value; `absolute`: in units of the output. Both 0 means exact.
+    """
+
+    relative: float = 0.0
+    absolute: float = 0.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """Test vectors of a kernel: one .npy per parameter (inputs and constants as given, outputs as expected)."""
+
+    kernel_key: str
+    arrays: tuple[Path, ...]
+    roles: tuple[str, ...]
+    tolerances: tuple[Tolerance | None, ...]
+
+
+@dataclass(frozen=True)
+class ReferenceResult:
+    """A `Case`, or the reason why there is none (then no candidate of the kernel can be measured)."""
+
+    kernel_key: str
+    case: Case | None
+    reason: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """One candidate to check and time: `arrays`, `roles` and `tolerances` as in `Case`, weights already packed.
+
+    `best_ns` is the best time of this kernel so far (0: none). `deadline_s` is wall time for the whole of it, after
+    which it is killed; `memory_bytes` is the address space that it may take beyond what the runner has.
+    """
+
+    candidate_id: str
+    library: str
+    arrays: tuple[str, ...]
+    roles: tuple[str, ...]
+    tolerances: tuple[Tolerance | None, ...]
+    scratch_bytes: int
+    timing: TimingPolicy
+    best_ns: float = 0.0
+    deadline_s: float = 10.0
+    memory_bytes: int = 2 << 30
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What became of a `RunRequest`. `samples_ns` are nanoseconds per call, in order of measuring.
+
+    `error_absolute` and `error_relative` (of the largest reference value) are those of the worst output.
+    `stopped` says why sampling ended: "narrow", "budget", "slow" or "count". `seconds` has "load", "check", "time".
+    """
+
+    candidate_id: str
+    status: RunStatus
+    reason: str = ""
+    samples_ns: tuple[float, ...] = ()
+    repeat: int = 0
+    stopped: str = ""
+    error_absolute: float = 0.0
+    error_relative: float = 0.0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def kernel_spec(kernel: Kernel, scratch_limit: int, key: str | None = None) -> KernelSpec:
+    """Describe a kernel of a program for measuring; `key` is its workload hash unless given, `scratch_limit` bytes."""
+    import tvm
+
+    return KernelSpec(
+        key=key or kernel.workload,
+        symbol=kernel.name,
+        function_json=str(tvm.ir.save_json(kernel.function)),
+        params=kernel.params,
+        scratch_limit=scratch_limit,
+    )

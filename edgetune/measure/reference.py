@@ -1,0 +1,131 @@
+"""Test vectors of a kernel: random inputs, and outputs that TVM's LLVM build of the unscheduled function computes.
+
+That build shares nothing with the C printer, nor with the schedule of any candidate. Runs in a build worker, because
+a kernel that divides by zero takes its process down.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgetune.errors import KernelFailed
+from edgetune.graph.program import Param
+from edgetune.measure.child_process import die_with_parent
+from edgetune.measure.inputs import random_input
+from edgetune.measure.jobs import Case, KernelSpec, ReferenceJob, Tolerance
+
+FLOAT_TOLERANCE = {"float16": 4e-3, "float32": 1e-4, "float64": 1e-4}
+_SMALL_INTEGERS = frozenset({"int8", "uint8", "int16", "uint16"})
+_MOST_SPECIAL = 0.1
+
+
+def make_case(spec: KernelSpec, folder: Path, job: ReferenceJob) -> Case:
+    """Write `array_<i>.npy` for every parameter of the kernel into `folder`; raises KernelFailed where that fails.
+
+    `job.constants` replaces random weights. Where the kernel traps, or more than a tenth of its outputs are not finite,
+    inputs are drawn again, positive this time.
+    """
+    import tvm
+
+    function = tvm.ir.load_json(spec.function_json)
+    floats_inside = "float" in str(function.script())
+    build = _build(tvm, function)
+    folder.mkdir(parents=True, exist_ok=True)
+    arrays = _draw(spec, job, positive=False)
+    outputs = _compute_guarded(tvm, build, spec, arrays)
+    if outputs is None or _mostly_special(outputs):
+        again = _draw(spec, job, positive=True)
+        second = _compute_guarded(tvm, build, spec, again)
+        if second is not None and (outputs is None or not _mostly_special(second)):
+            arrays, outputs = again, second
+    if outputs is None:
+        raise KernelFailed(f"the reference of kernel {spec.symbol} traps on random inputs, even positive ones")
+    paths = []
+    for index, param in enumerate(spec.params):
+        paths.append(folder / f"array_{index}.npy")
+        np.save(paths[-1], outputs[index] if param.role == "output" else arrays[index])
+    return Case(
+        kernel_key=spec.key,
+        arrays=tuple(paths),
+        roles=tuple(param.role for param in spec.params),
+        tolerances=tuple(_tolerance(param, floats_inside=floats_inside) for param in spec.params),
+    )
+
+
+def _tolerance(param: Param, *, floats_inside: bool) -> Tolerance | None:
+    """Floats: relative to the largest. Small integers rounded from floats: one step. Everything else: exact."""
+    if param.role != "output":
+        return None
+    if param.dtype in FLOAT_TOLERANCE:
+        return Tolerance(relative=FLOAT_TOLERANCE[param.dtype])
+    if param.dtype in _SMALL_INTEGERS and floats_inside:
+        return Tolerance(absolute=1.0)
+    return Tolerance()
+
+
+def _build(tvm: Any, function: Any) -> Callable[..., None]:
+    module = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
+    built: Callable[..., None] = tvm.compile(module, target=tvm.target.Target({"kind": "llvm"}))["main"]
+    return built
+
+
+def _draw(spec: KernelSpec, job: ReferenceJob, *, positive: bool) -> dict[int, np.ndarray]:
+    generator = np.random.default_rng(job.seed)
+    arrays: dict[int, np.ndarray] = {}
+    for index, param in enumerate(spec.params):
+        if param.role == "output":
+            continue
+        drawn = random_input(param, spec.params, generator, positive=positive)
+        given = job.constants.get(index)
+        arrays[index] = drawn if given is None else np.load(given).astype(param.dtype).reshape(param.shape)
+    return arrays
+
+
+def _compute_guarded(
+    tvm: Any, build: Callable[..., None], spec: KernelSpec, arrays: dict[int, np.ndarray]
+) -> dict[int, np.ndarray] | None:
+    """Run the build in a fork; return the outputs by parameter index, None if it ends by a signal."""
+    shared: dict[int, np.ndarray] = {}
+    for index, param in enumerate(spec.params):
+        if param.role == "output":
+            count = prod(param.shape)
+            room = mmap.mmap(-1, max(1, count * np.dtype(param.dtype).itemsize))
+            shared[index] = np.frombuffer(room, param.dtype, count).reshape(param.shape)
+    parent = os.getpid()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            die_with_parent(parent)
+            tensors = [
+                tvm.runtime.tensor(arrays[index] if index in arrays else np.zeros(param.shape, param.dtype))
+                for index, param in enumerate(spec.params)
+            ]
+            build(*tensors)
+            for index, view in shared.items():
+                view[...] = tensors[index].numpy()
+            code = 0
+        finally:
+            if code:
+                traceback.print_exc()
+                sys.stderr.flush()
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code > 0:
+        raise KernelFailed(f"the reference of kernel {spec.symbol} cannot be computed: TVM refuses its arguments")
+    return {index: view.copy() for index, view in shared.items()} if code == 0 else None
+
+
+def _mostly_special(outputs: dict[int, np.ndarray]) -> bool:
+    floats = [array for array in outputs.values() if array.dtype.kind == "f" and array.size]
+    return any(float(np.mean(~np.isfinite(array))) > _MOST_SPECIAL for array in floats)

@@ -1,0 +1,181 @@
+"""The runner: a small process (numpy, ctypes, no TVM) that forks a child per candidate and outlives all of them.
+
+A child may crash, hang, exit, fork or eat memory: it is killed at
+its deadline together with all it started (orphans come back to the runner, which is their subreaper).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import sys
+import time
+from dataclasses import dataclass, replace
+from math import ceil
+from pathlib import Path
+from typing import NoReturn
+
+from edgetune.measure import cores, trial, wire
+from edgetune.measure.child_process import claim_pipes, describe_exit, die_with_parent
+from edgetune.measure.jobs import RunRequest, RunResult
+
+_PR_SET_CHILD_SUBREAPER = 36
+_MOST_ANSWER_BYTES = 1 << 20
+_TOKEN_BYTES = 16
+_MOST_ORPHANS = 1000
+
+
+@dataclass(frozen=True)
+class RunnerSetup:
+    """First message to the runner: the library of the timing loop, and the cores to stay on (None: any)."""
+
+    timer: Path
+    cores: frozenset[int] | None
+
+
+class Runner:
+    """Tries candidates one at a time."""
+
+    def __init__(self, setup: RunnerSetup, private: tuple[int, ...]) -> None:
+        self._timer = ctypes.CDLL(str(setup.timer))
+        self._timer.edgetune_sample.restype = None
+        self._private = private
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+    def run(self, request: RunRequest) -> RunResult:
+        """Fork, wait for the answer, the end or the deadline; leave no process behind."""
+        token = os.urandom(_TOKEN_BYTES)
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reading)
+            self._be_child(request, token, writing)
+        os.close(writing)
+        process = os.pidfd_open(child)
+        try:
+            answer, late = self._await(reading, process, time.monotonic() + request.deadline_s, token)
+        finally:
+            code = self._clear_away(child)
+            os.close(process)
+            os.close(reading)
+        messages = _messages(answer, token)
+        if messages and isinstance(messages[-1], RunResult):
+            return messages[-1]
+        phase = messages[-1] if messages else "start"
+        if late:
+            reason = f"still in phase '{phase}' after {request.deadline_s:g} s"
+            return RunResult(request.candidate_id, "timeout", reason)
+        reason = f"{describe_exit(code)} in phase '{phase}'"
+        return RunResult(request.candidate_id, "timeout" if code == -signal.SIGXCPU else "crashed", reason)
+
+    def _be_child(self, request: RunRequest, token: bytes, writing: int) -> NoReturn:
+        code = 98
+        try:
+            os.setsid()
+            die_with_parent(os.getppid())
+            _silence(self._private)
+
+            def note(message: object) -> None:
+                os.write(writing, token + wire.encode(message))
+
+            trial.confine(request.memory_bytes, ceil(request.deadline_s) + 1)
+            try:
+                result = trial.try_candidate(request, self._timer, note)
+            except (OSError, ValueError, MemoryError) as error:
+                result = RunResult(request.candidate_id, "crashed", f"{type(error).__name__}: {error}"[:1000])
+            note(replace(result, samples_ns=tuple(float(value) for value in result.samples_ns)))
+            code = 0
+        finally:
+            os._exit(code)  # no clean-up: this memory is whatever the candidate made of it
+
+    @staticmethod
+    def _await(reading: int, process: int, deadline: float, token: bytes) -> tuple[bytes, bool]:
+        """Collect what the child writes until its last message, its end, or the deadline (then True)."""
+        answer = b""
+        poller = select.poll()
+        poller.register(reading, select.POLLIN)
+        poller.register(process, select.POLLIN)
+        while len(answer) < _MOST_ANSWER_BYTES:
+            left = deadline - time.monotonic()
+            events = dict(poller.poll(max(0.0, left) * 1000)) if left > 0 else {}
+            if not events:
+                return answer, True
+            if events.get(reading, 0) & select.POLLIN:
+                answer += os.read(reading, 1 << 16)
+                messages = _messages(answer, token)
+                if messages and isinstance(messages[-1], RunResult):
+                    break
+            elif process in events or events.get(reading, 0) & select.POLLHUP:
+                break
+        return answer, False
+
+    @staticmethod
+    def _clear_away(child: int) -> int:
+        """Kill the child and everything it started; return the child's exit status."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        for _ in range(_MOST_ORPHANS):
+            if not trial.has_children():
+                break
+            for orphan in _children():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(orphan, signal.SIGKILL)
+            os.waitpid(-1, 0)
+        return os.waitstatus_to_exitcode(status)
+
+
+def _messages(answer: bytes, token: bytes) -> list[object]:
+    """Messages in what a child wrote; what is not preceded by the token is a candidate's rubbish and is passed over."""
+    found: list[object] = []
+    for part in answer.split(token)[1:]:
+        found += wire.FrameBuffer().feed(part)[:1]
+    return found
+
+
+def _silence(private: tuple[int, ...]) -> None:
+    """Keep the candidate away from the runner's pipes and from the log."""
+    for descriptor in private:
+        os.close(descriptor)
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(null, standard)
+    os.close(null)
+
+
+def _children() -> list[int]:
+    me = os.getpid()
+    found = []
+    for entry in os.scandir("/proc"):
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            stat = Path(entry.path, "stat").read_text(errors="replace")
+            if int(stat.rpartition(")")[2].split()[1]) == me:
+                found.append(int(entry.name))
+    return found
+
+
+def main() -> None:
+    """Run the process: the first argument is the id of its parent."""
+    die_with_parent(int(sys.argv[1]))
+    incoming, outgoing = claim_pipes()
+    setup = wire.receive(incoming)
+    if not isinstance(setup, RunnerSetup):
+        raise TypeError("the first message must be the setup")
+    if setup.cores is not None:
+        cores.pin(setup.cores)
+    runner = Runner(setup, (incoming, outgoing))
+    while True:
+        try:
+            request = wire.receive(incoming)
+        except EOFError:
+            return
+        if not isinstance(request, RunRequest):
+            raise TypeError("the runner takes run requests")
+        wire.send(outgoing, runner.run(request))

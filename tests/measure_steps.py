@@ -1,0 +1,82 @@
+"""Steps that measuring tests name by `measure_steps:...`: hand-written C instead of lowering, numpy instead of TVM.
+
+A trace is JSON: `body` (C statements), optional `globals` (C text before the function), `scratch` (bytes), `pack` (index
+of a constant to reverse), and `lowering`: "raise", "die" or "hang". The kernel is out[i] = 2 * a[i] + w[i].
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+
+from edgetune.config.target import Target
+from edgetune.errors import KernelFailed
+from edgetune.graph.program import Param
+from edgetune.measure.candidate import CandidateSource
+from edgetune.measure.inputs import random_input
+from edgetune.measure.jobs import Case, KernelSpec, ReferenceJob, Tolerance
+
+LENGTH = 1000
+GOOD = "for (int i = 0; i < 1000; ++i) out[i] = 2.0f * a[i] + w[i];"
+
+
+def trace(body: str = GOOD, **options: object) -> str:
+    return json.dumps({"body": body, **options})
+
+
+def spec(key: str = "k", scratch_limit: int = 4096) -> KernelSpec:
+    shape = (LENGTH,)
+    params = (
+        Param("a", shape, "float32", "input"),
+        Param("w", shape, "float32", "constant"),
+        Param("out", shape, "float32", "output"),
+    )
+    return KernelSpec(key, "twice_plus", "{}", params, scratch_limit)
+
+
+class Reversed:
+    def apply(self, array: np.ndarray) -> np.ndarray:
+        return array[::-1]
+
+
+def make_source(spec: KernelSpec, trace: str, target: Target) -> CandidateSource:
+    del target
+    plan = json.loads(trace)
+    match plan.get("lowering"):
+        case "raise":
+            raise KernelFailed("the schedule makes no sense")
+        case "die":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        case "hang":
+            time.sleep(1000)
+    scratch = int(plan.get("scratch", 0))
+    prototype = f"void {spec.symbol}(const float *a, const float *w, float *out, unsigned char *scratch)"
+    unit = f"{plan.get('globals', '')}\n{prototype};\n{prototype}\n{{\n(void)scratch; (void)a; (void)w;\n{plan['body']}\n}}\n"
+    last = "buffers[3]" if scratch else "0"
+    shim = (
+        f"{prototype};\nvoid edgetune_call(void *const *buffers);\n"
+        f"void edgetune_call(void *const *buffers) {{ {spec.symbol}(buffers[0], buffers[1], buffers[2], {last}); }}\n"
+    )
+    packing = {int(plan["pack"]): Reversed()} if "pack" in plan else {}
+    return CandidateSource(unit, shim, scratch, packing, {"lower": 0.0, "emit": 0.0})
+
+
+def make_case(spec: KernelSpec, folder: Path, job: ReferenceJob) -> Case:
+    if spec.key == "hopeless":
+        raise KernelFailed("no reference for this one")
+    if spec.key == "deadly":
+        os.kill(os.getpid(), signal.SIGFPE)
+    generator = np.random.default_rng(job.seed)
+    a, w = (random_input(param, spec.params, generator, positive=False) for param in spec.params[:2])
+    if 1 in job.constants:
+        w = np.load(job.constants[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = tuple(folder / f"array_{index}.npy" for index in range(3))
+    for path, array in zip(paths, (a, w, 2 * a + w), strict=True):
+        np.save(path, array)
+    return Case(spec.key, paths, tuple(p.role for p in spec.params), (None, None, Tolerance(relative=1e-4)))

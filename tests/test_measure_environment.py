@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from edgetune.measure.environment import read_environment, throttled
+
+
+def test_a_board_that_tells_everything(tmp_path: Path) -> None:
+    files = {
+        "sys/devices/system/cpu/cpu3/cpufreq/scaling_governor": "performance\n",
+        "sys/devices/system/cpu/cpu3/cpufreq/scaling_cur_freq": "1500000\n",
+        "sys/devices/system/cpu/cpu3/cpufreq/scaling_max_freq": "1800000\n",
+        "sys/devices/system/cpu/cpu3/thermal_throttle/core_throttle_count": "7\n",
+        "sys/class/thermal/thermal_zone0/temp": "48312\n",
+        "sys/class/hwmon/hwmon1/temp1_input": "51000\n",
+        "proc/loadavg": "0.52 0.58 0.59 1/389 12345\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert read_environment(3, tmp_path) == {
+        "governor": "performance",
+        "clock_khz": 1_500_000,
+        "clock_max_khz": 1_800_000,
+        "throttle_count": 7,
+        "temperature_c": 51.0,
+        "load_1min": 0.52,
+    }
+
+
+def test_a_silent_board_tells_nothing(tmp_path: Path) -> None:
+    assert read_environment(0, tmp_path) == {}
+
+
+def test_the_clock_of_a_machine_without_cpufreq(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/cpuinfo").write_text("processor\t: 0\ncpu MHz\t\t: 2500.0\n\nprocessor\t: 1\ncpu MHz\t\t: 2400.5\n")
+    assert read_environment(1, tmp_path) == {"clock_khz": 2_400_500}
+
+
+def test_throttling_is_seen_only_where_told() -> None:
+    assert throttled({"throttle_count": 1}, {"throttle_count": 2})
+    assert not throttled({"throttle_count": 2}, {"throttle_count": 2})
+    assert not throttled({}, {"throttle_count": 2})
+
+
+def test_this_machine_can_be_read() -> None:
+    assert "load_1min" in read_environment(0)

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from edgetune.errors import BoardUnavailable
+from edgetune.events import Event
+from edgetune.measure.lock import TimingLock, lock_path
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from edgetune.measure.lock import TimingLock
+lock = TimingLock(Path(sys.argv[1]))
+lock.acquire()
+print("held", flush=True)
+time.sleep(float(sys.argv[2]))
+lock.release()
+"""
+
+
+def hold(path: Path, seconds: float) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", HOLD, str(path), str(seconds)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def test_a_second_run_waits_and_is_told_for_whom(tmp_path: Path) -> None:
+    events: list[Event] = []
+    with hold(tmp_path / "lock", 3.0) as other:
+        lock = TimingLock(tmp_path / "lock", on_event=events.append)
+        assert lock.holder() == other.pid
+        started = time.monotonic()
+        lock.acquire()
+        assert time.monotonic() - started > 2.0
+    assert [event.data["message"] for event in events] == [f"waiting for process {other.pid}, which is timing"]
+    assert json.loads((tmp_path / "lock").read_text())["pid"] == os.getpid()
+    lock.close()
+    assert (tmp_path / "lock").read_text() == ""
+
+
+def test_waiting_has_an_end(tmp_path: Path) -> None:
+    with hold(tmp_path / "lock", 1.0) as other:
+        lock = TimingLock(tmp_path / "lock", timeout_s=0.2)
+        with pytest.raises(BoardUnavailable, match=str(other.pid)):
+            lock.acquire()
+        lock.close()
+
+
+def test_a_killed_holder_frees_the_lock(tmp_path: Path) -> None:
+    with hold(tmp_path / "lock", 100.0) as other:
+        other.kill()
+        other.wait()
+        lock = TimingLock(tmp_path / "lock", timeout_s=1.0)
+        lock.acquire()
+        lock.close()
+
+
+def _take_turns(path: Path, name: str, log: Path, start: float) -> None:
+    lock = TimingLock(path)
+    time.sleep(max(0.0, start - time.time()))
+    for _ in range(10):
+        lock.acquire()
+        with log.open("a") as file:
+            file.write(name)
+        time.sleep(0.03)
+        lock.release()
+
+
+def test_two_runs_take_turns(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    log, start = tmp_path / "log", time.time() + 0.5
+    runs = [context.Process(target=_take_turns, args=(tmp_path / "lock", name, log, start)) for name in "ab"]
+    for run in runs:
+        run.start()
+    for run in runs:
+        run.join()
+    order = log.read_text()
+    assert sorted(order) == ["a"] * 10 + ["b"] * 10
+    assert "aaaaa" not in order
+    assert "bbbbb" not in order
+
+
+def test_a_link_in_place_of_the_lock_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(BoardUnavailable, match="remove it"):
+        TimingLock(tmp_path / "lock")
+
+
+def test_the_lock_is_one_per_user_whatever_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = lock_path()
+    monkeypatch.setenv("TMPDIR", "/elsewhere")
+    assert lock_path() == before
+    assert str(os.getuid()) in before.name

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import cycle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgetune.measure.sampling import Sampling, TimingPolicy, sample
+
+
+class Kernel:
+    """A kernel of known time: `factors` multiply `ns` from sample to sample."""
+
+    def __init__(self, ns: float, factors: tuple[float, ...] = (1.0,)) -> None:
+        self.ns = ns
+        self.spent = 0.0
+        self.factors: Iterator[float] = cycle(factors)
+
+    def take(self, repeat: int, count: int) -> list[float]:
+        values = [self.ns * next(self.factors) for _ in range(count)]
+        self.spent += repeat * sum(values)
+        return values
+
+
+def run(ns: float, best: float = 0.0, factors: tuple[float, ...] = (1.0,)) -> tuple[Sampling, Kernel]:
+    kernel = Kernel(ns, factors)
+    return sample(kernel.take, TimingPolicy(), best), kernel
+
+
+@given(st.floats(min_value=1.0, max_value=25e6))
+def test_short_kernels_get_eight_samples_of_half_a_millisecond_within_the_budget(ns: float) -> None:
+    sampling, kernel = run(ns)
+    assert len(sampling.samples) >= 8
+    assert sampling.repeat * ns >= 0.5e6
+    assert kernel.spent == pytest.approx(sampling.spent_ns)
+    assert kernel.spent <= 0.3e9
+
+
+@given(st.floats(min_value=1.0, max_value=90e6), st.lists(st.floats(0.7, 2.0), min_size=2, max_size=9))
+def test_noise_uses_the_budget_and_hardly_more(ns: float, factors: list[float]) -> None:
+    sampling, kernel = run(ns, factors=tuple(factors))
+    assert len(sampling.samples) >= 3
+    assert kernel.spent <= max(0.3e9 + 8 * 2 * max(ns, 0.6e6), 8 * ns)
+
+
+def test_a_long_kernel_is_called_three_times() -> None:
+    sampling, _ = run(5e9)
+    assert (len(sampling.samples), sampling.repeat, sampling.stopped) == (3, 1, "budget")
+
+
+def test_a_hopeless_kernel_is_timed_briefly() -> None:
+    sampling, kernel = run(1e6, best=0.3e6)
+    assert (len(sampling.samples), sampling.stopped) == (3, "slow")
+    assert kernel.spent < 10e6
+    assert run(1e6, best=0.4e6)[0].stopped == "narrow"
+
+
+def test_a_long_hopeless_kernel_is_called_once_more() -> None:
+    assert len(run(5e9, best=1e6)[0].samples) == 1
+
+
+def test_a_steady_kernel_ends_early_and_a_noisy_one_does_not() -> None:
+    calm, _ = run(50e3)
+    noisy, _ = run(50e3, factors=(1.0, 1.3, 0.8, 1.6, 1.1))
+    assert (calm.stopped, noisy.stopped) == ("narrow", "budget")
+    assert calm.spent_ns < 60e6
