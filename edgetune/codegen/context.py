@@ -1,0 +1,72 @@
+"""What is known while one kernel is printed: target, names, where buffers live, which snippets are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvm import sym
+
+from edgetune.codegen.dtypes import Element
+from edgetune.codegen.names import Names
+from edgetune.config.target import Target
+
+
+@dataclass
+class Place:
+    """Where a buffer lives. `lanes` > 1: its TIR elements are vectors; in C it is flat all the same.
+
+    `registers` maps the first element of a piece to (variable, elements in it); None for buffers in memory.
+    """
+
+    name: str
+    of: Element
+    lanes: int
+    registers: dict[int, tuple[str, int]] | None = None
+    written: bool = False
+    offset: Any = None  # in elements, a TIR expression; None for none
+
+
+@dataclass
+class Context:
+    """State of one kernel's printing. `lines` is where statements go: expressions may put theirs in front."""
+
+    target: Target
+    lanes_limit: int  # elements of the widest value type in one native vector; 1 for no vectors
+    names: Names
+    places: dict[Any, Place] = field(default_factory=dict)
+    variables: dict[Any, Any] = field(default_factory=dict)
+    preamble: set[str] = field(default_factory=set)
+    lines: list[str] = field(default_factory=list)
+    depth: int = 1
+    analyzer: Any = field(default_factory=sym.Analyzer)
+
+    def emit(self, line: str) -> None:
+        """Append a line of C at the current indentation."""
+        self.lines.append("  " * self.depth + line)
+
+    @contextmanager
+    def indented(self) -> Iterator[None]:
+        """Lines emitted inside are one level deeper."""
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.depth -= 1
+
+    @contextmanager
+    def captured(self) -> Iterator[list[str]]:
+        """Lines emitted inside go to the yielded list instead."""
+        outer, self.lines = self.lines, []
+        try:
+            yield self.lines
+        finally:
+            self.lines = outer
+
+    def need(self, snippet: str) -> str:
+        """Ask for a preamble snippet by name ("max:f32"); returns the C name it defines (et_max_f32, or a type)."""
+        self.preamble.add(snippet)
+        kind, _, rest = snippet.partition(":")
+        return rest if kind == "type" else f"et_{kind}_{rest}"

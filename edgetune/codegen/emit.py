@@ -1,0 +1,87 @@
+"""One scheduled function to one C kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tvm
+from tvm import tirx
+
+from edgetune.codegen.context import Context, Place
+from edgetune.codegen.dtypes import element_and_lanes, storage_type
+from edgetune.codegen.kernel_source import CParam, KernelSource
+from edgetune.codegen.lower import lower
+from edgetune.codegen.memory import Survey, register_pieces, size_of, stack_or_scratch, survey
+from edgetune.codegen.names import Names, comment_text
+from edgetune.codegen.statements import Layout, StatementPrinter
+from edgetune.config.target import Target
+from edgetune.errors import KernelFailed
+
+
+def emit_kernel(
+    mod: tvm.IRModule, target: Target, symbol: str, comment_lines: Sequence[str] = ()
+) -> KernelSource:
+    """C text of the one scheduled function in `mod`, for `target`, as the function `symbol`.
+
+    `mod` holds no weight-packing blocks any more (see split_packing). `comment_lines` go above the function, made safe.
+    Equal input gives equal text. Raises KernelFailed, naming the construct, for what cannot be lowered or printed.
+    """
+    function = lower(mod)
+    found = survey(function.body)
+    limit = target.vector_bits // (found.widest or 32) if target.vector_bits else 1
+    context = Context(target, max(limit, 1), Names((symbol,)))
+    params = tuple(_parameter(context, found, buffer) for buffer in function.params)
+    layout, scratch_bytes, local_bytes = _lay_out(found, max(limit, 1))
+    printer = StatementPrinter(context, found, layout)
+    printer.statement(function.body)
+    prototype = _prototype(symbol, params, scratch_bytes)
+    comment = "".join(f" * {comment_text(line)}\n" for line in comment_lines)
+    head = f"/*\n{comment} */\n" if comment else ""
+    body = "\n".join(context.lines)
+    return KernelSource(
+        symbol=symbol,
+        prototype=prototype,
+        definition=f"{head}{prototype} {{\n{body}\n}}\n",
+        preamble=frozenset(context.preamble),
+        params=params,
+        scratch_bytes=scratch_bytes,
+        local_bytes=local_bytes,
+    )
+
+
+def _parameter(context: Context, found: Survey, buffer: Any) -> CParam:
+    if not hasattr(buffer.ty, "shape"):
+        raise KernelFailed(f"parameter {buffer.name} of the kernel is not a tensor")
+    of, lanes = element_and_lanes(buffer.ty.dtype)
+    written = buffer in found.written
+    name = context.names.unique(buffer.name)
+    context.places[buffer] = Place(name, of, lanes, written=written)
+    shape = []
+    for extent in buffer.ty.shape:
+        if not isinstance(extent, tirx.IntImm):
+            raise KernelFailed(f"parameter {buffer.name} of the kernel has a shape that is not constant")
+        shape.append(int(extent.value))
+    c_type = storage_type(of, context.target.has_float16)
+    return CParam(name, c_type, tuple(shape), of.dtype, written, of.bytes)
+
+
+def _lay_out(found: Survey, limit: int) -> tuple[Layout, int, int]:
+    layout = Layout()
+    sizes: dict[Any, int] = {}
+    for buffer in found.allocated:
+        of, _ = element_and_lanes(buffer.ty.dtype)
+        wanted = register_pieces(of, found.accesses.get(buffer, set()), limit)
+        if wanted is None:
+            sizes[buffer] = size_of(buffer)
+        else:
+            layout.registers[buffer] = wanted
+    stack, layout.scratch, scratch_bytes = stack_or_scratch(sizes)
+    return layout, scratch_bytes, sum(sizes[buffer] for buffer in stack)
+
+
+def _prototype(symbol: str, params: tuple[CParam, ...], scratch_bytes: int) -> str:
+    parts = [f"{'' if p.writable else 'const '}{p.c_type} *restrict {p.name}" for p in params]
+    if scratch_bytes:
+        parts.append("unsigned char *restrict scratch")
+    return f"void {symbol}({', '.join(parts)})"

@@ -1,0 +1,135 @@
+"""Calls in TIR as scalar C: libm through compiler builtins, snippets of our own where C has nothing or something slower.
+
+No header is included, so no parameter can shadow a library function: `__builtin_sinf` is sinf without math.h.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from edgetune.codegen.dtypes import Element, element_and_lanes
+from edgetune.codegen.text import ADD, ATOM, LOOSE, UNARY, Text, cast, joined
+from edgetune.errors import KernelFailed
+
+if TYPE_CHECKING:
+    from edgetune.codegen.scalars import ScalarPrinter
+
+# Snippets of ours in float; libm in double.
+POLYNOMIALS = frozenset(("exp", "log", "tanh", "sigmoid", "erf"))
+_UNARY = frozenset(
+    "exp2 log2 log10 log1p expm1 sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh floor ceil trunc fabs sqrt "
+    "nearbyint erf exp log cbrt".split()
+)
+_BINARY = frozenset("pow fmod atan2 hypot copysign nextafter".split())
+_OTHER_NAMES = {"round": "nearbyint", "abs": "fabs", "rint": "nearbyint"}
+_IGNORED = frozenset(("likely", "assume", "ignore_loop_partition", "filter"))
+
+
+def operator(e: Any) -> str:
+    """Name of what a TIR call calls, without its dialect: "exp", "if_then_else"."""
+    name = getattr(e.op, "name", None) or getattr(e.op, "name_hint", "")
+    return str(name).rpartition(".")[2]
+
+
+def scalar_call(printer: ScalarPrinter, e: Any) -> Text:
+    """C for one scalar call, or for the printer's lane of a vector call. KernelFailed names an unknown operator."""
+    name = operator(e)
+    args = list(e.args)
+    if name == "if_then_else":
+        return printer.choose(args[0], args[1], args[2])
+    if name in _IGNORED:
+        return printer.scalar(args[0])
+    if name in ("call_extern", "call_pure_extern"):
+        return _external(printer, e)
+    to = element_and_lanes(e.ty)[0]
+    if name == "undef":
+        return cast(to.value, Text("0"))
+    of = element_and_lanes(args[0].ty)[0]
+    values = [printer.scalar(arg) for arg in args]
+    return _operation(printer, name, of, to, values)
+
+
+def _operation(printer: ScalarPrinter, name: str, of: Element, to: Element, values: list[Text]) -> Text:
+    need = printer.context.need
+    a = values[0]
+    name = _OTHER_NAMES.get(name, name)
+    if name == "isnan":
+        return Text(f"__builtin_isnan({a.code}) != 0", LOOSE) if of.kind == "float" else Text("0")
+    if name in ("isinf", "isfinite"):
+        return Text(f"__builtin_{name}({a.code}) != 0", LOOSE)
+    if name == "reinterpret":
+        return _reinterpreted(printer, of, to, a)
+    if name in ("popcount", "ctpop", "clz"):
+        word = "clz" if name == "clz" else "popcount"
+        return _converted(Text(f"{need(f'{word}:{of.value_short}')}({a.code})"), to)
+    if name in ("shift_left", "shift_right"):
+        return Text(f"{need(('shl:' if name == 'shift_left' else 'shr:') + of.value_short)}({a.code}, {values[1].code})")
+    if name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
+        sign = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}[name]
+        return cast(to.value, Text(f"{a.at(ADD)} {sign} {values[1].at(ADD)}", LOOSE))
+    if name == "bitwise_not":
+        return cast(to.value, Text(f"~{a.at(UNARY)}", UNARY))
+    if name == "q_multiply_shift":
+        return Text(f"{need('q_multiply_shift:i32')}({', '.join(v.code for v in values)})")
+    if of.kind == "float":
+        found = _float_operation(printer, name, of, values)
+        if found is not None:
+            return found
+    if name == "fabs" and of.kind in ("int", "uint"):
+        return Text(f"{need(f'abs:{of.value_short}')}({a.code})") if of.kind == "int" else a
+    if name == "pow" and of.kind in ("int", "uint"):
+        return Text(f"{need(f'pow:{of.value_short}')}({a.code}, {values[1].code})")
+    if name in ("floor", "ceil", "trunc", "nearbyint") and of.kind in ("int", "uint"):
+        return a
+    raise KernelFailed(f"the C printer does not know the operator {name!r} on {of.dtype}")
+
+
+def _float_operation(printer: ScalarPrinter, name: str, of: Element, values: list[Text]) -> Text | None:
+    need, double = printer.context.need, of.value_bits == 64
+    suffix = "" if double else "f"
+    codes = ", ".join(value.code for value in values)
+    if name in POLYNOMIALS and not double:
+        return Text(f"{need(f'{name}:f32')}({codes})")
+    if name == "sigmoid":
+        return Text(f"{need('sigmoid:f64')}({codes})")
+    if name == "rsqrt":
+        return joined(Text(f"1.0{suffix}"), "/", Text(f"__builtin_sqrt{suffix}({codes})"))
+    if name == "exp10":
+        return Text(f"__builtin_pow{suffix}(10.0{suffix}, {codes})")
+    if name == "ldexp":
+        return Text(f"__builtin_ldexp{suffix}({values[0].code}, (int){values[1].at(UNARY)})")
+    if name == "fma":
+        return Text(f"__builtin_fma{suffix}({codes})")
+    if (name in _UNARY and len(values) == 1) or (name in _BINARY and len(values) == 2):
+        return Text(f"__builtin_{name}{suffix}({codes})", ATOM)
+    return None
+
+
+def _external(printer: ScalarPrinter, e: Any) -> Text:
+    name = str(e.args[0].value)
+    values = [printer.scalar(arg) for arg in list(e.args)[1:]]
+    of = element_and_lanes(e.ty)[0]
+    single = name.endswith("f") and name[:-1] in _UNARY | _BINARY | {"round", "rint", "roundeven", "fmin", "fmax", "fma"}
+    base = name[:-1] if single else name
+    if base not in _UNARY | _BINARY | {"round", "rint", "roundeven", "fmin", "fmax", "fma"}:
+        raise KernelFailed(f"the kernel calls {name!r}, which is not a function of the C mathematics library")
+    operands = element_and_lanes(e.args[1].ty)[0]
+    if (operands.value_bits == 64) == single or of.value_bits != operands.value_bits:
+        raise KernelFailed(f"the kernel calls {name!r} with {operands.dtype}, which that function does not take")
+    if base == "roundeven":
+        base = "nearbyint"
+    return Text(f"__builtin_{base}{'f' if single else ''}({', '.join(value.code for value in values)})")
+
+
+def _reinterpreted(printer: ScalarPrinter, of: Element, to: Element, a: Text) -> Text:
+    if of.half or to.half or of.kind == "bool" or to.kind == "bool" or of.bits != to.bits:
+        raise KernelFailed(f"reinterpreting {of.dtype} as {to.dtype} cannot be printed")
+    if of.short == to.short:
+        return a
+    if of.kind != "float" and to.kind != "float":
+        return cast(to.value, a)
+    return Text(f"{printer.context.need(f'reinterpret:{of.short}_{to.short}')}({a.code})")
+
+
+def _converted(a: Text, to: Element) -> Text:
+    return a if to.value == "int32_t" else cast(to.value, a)

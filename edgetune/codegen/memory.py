@@ -1,0 +1,195 @@
+"""Where every buffer of a kernel lives: a parameter, named registers, an array on the stack, or the scratch.
+
+A buffer becomes registers when all its indices are constants and the pieces accessed do not overlap: each piece is one
+variable, a vector of the target's width where the access is one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvm import ir, tirx
+
+from edgetune.codegen.dtypes import Element, element_and_lanes
+from edgetune.codegen.traverse import children, expressions, operands
+from edgetune.errors import KernelFailed
+
+MAX_REGISTER_BYTES = 2048
+MAX_VARIABLES = 64
+STACK_BYTES = 1024
+SCRATCH_ALIGNMENT = 64
+
+
+def pieces(lanes: int, limit: int) -> list[tuple[int, int]]:
+    """(first lane, lanes) of the native vectors that `lanes` lanes are made of: powers of two, at most `limit`."""
+    found: list[tuple[int, int]] = []
+    first = 0
+    while first < lanes:
+        width = limit
+        while width > lanes - first:
+            width //= 2
+        found.append((first, width))
+        first += width
+    return found
+
+
+@dataclass
+class Survey:
+    """What a walk over a lowered function finds.
+
+    `accesses`: of each allocated buffer, (first element or None when not constant, lanes). `alias`: buffers that are
+    another one's memory. `widest`: bits of the widest value in vector expressions.
+    """
+
+    allocated: list[Any] = field(default_factory=list)
+    alias: dict[Any, Any] = field(default_factory=dict)
+    written: set[Any] = field(default_factory=set)
+    accesses: dict[Any, set[tuple[int | None, int]]] = field(default_factory=dict)
+    widest: int = 0
+
+    def base(self, buffer: Any) -> Any:
+        """The buffer whose memory `buffer` is."""
+        while buffer in self.alias:
+            buffer = self.alias[buffer]
+        return buffer
+
+
+def survey(body: Any) -> Survey:
+    """Walk the statements of a lowered function."""
+    found = Survey()
+    _statement(body, found)
+    return found
+
+
+def _statement(node: Any, found: Survey) -> None:
+    if isinstance(node, tirx.AllocBuffer):
+        found.allocated.append(node.buffer)
+    elif isinstance(node, tirx.DeclBuffer):
+        source = aliased_buffer(node)
+        found.alias[node.buffer] = source
+        if element_and_lanes(source.ty.dtype) != element_and_lanes(node.buffer.ty.dtype):
+            _record(found, source, None, 1)
+    elif isinstance(node, tirx.BufferStore):
+        found.written.add(found.base(node.buffer))
+        _access(found, node.buffer, node.indices)
+        for index in node.indices:
+            _indices(index, found)
+    for expression in expressions(node):
+        _expression(expression, found)
+    for child in children(node):
+        _statement(child, found)
+
+
+def aliased_buffer(node: Any) -> Any:
+    """The buffer whose data a DeclBuffer views; KernelFailed if it views anything else."""
+    data = node.data
+    if isinstance(data, ir.Call) and len(data.args) == 1 and str(getattr(data.op, "name", "")).endswith("buffer_data"):
+        return data.args[0]
+    if isinstance(data, ir.Var):
+        return data
+    raise KernelFailed(f"buffer {node.buffer.name} views memory that is not a buffer")
+
+
+def _record(found: Survey, buffer: Any, first: int | None, lanes: int) -> None:
+    found.accesses.setdefault(found.base(buffer), set()).add((first, lanes))
+
+
+def _access(found: Survey, buffer: Any, indices: Any) -> None:
+    of, lanes = element_and_lanes(buffer.ty.dtype)
+    index = indices[0] if len(indices) == 1 else None
+    if index is None:
+        _record(found, buffer, None if len(indices) else 0, lanes)
+        return
+    _, index_lanes = element_and_lanes(index.ty)
+    if lanes * index_lanes > 1:
+        found.widest = max(found.widest, of.value_bits)
+    if isinstance(index, tirx.IntImm):
+        _record(found, buffer, int(index.value) * lanes, lanes)
+    elif isinstance(index, tirx.Ramp) and isinstance(index.base, tirx.IntImm) and lanes == 1 and is_one(index.stride):
+        _record(found, buffer, int(index.base.value), index_lanes)
+    else:
+        _record(found, buffer, None, lanes * index_lanes)
+
+
+def is_one(e: Any) -> bool:
+    """Whether an expression is the constant 1."""
+    return isinstance(e, tirx.IntImm) and int(e.value) == 1
+
+
+def _indices(node: Any, found: Survey) -> None:
+    """Loads inside an index; the index arithmetic itself is no vector of data."""
+    if isinstance(node, ir.TensorLoad):
+        _access(found, node.source, node.indices)
+    for operand in operands(node):
+        _indices(operand, found)
+
+
+def _expression(node: Any, found: Survey) -> None:
+    if isinstance(node, ir.TensorLoad):
+        _indices(node, found)
+        return
+    if isinstance(node, ir.Var):
+        if node in found.accesses or node in found.alias:
+            _record(found, node, None, 1)
+        return
+    if not isinstance(node, (ir.StringImm, tirx.IntImm, tirx.FloatImm)) and hasattr(node.ty, "dtype"):
+        of, lanes = element_and_lanes(node.ty)
+        if lanes > 1 and of.kind != "bool":
+            found.widest = max(found.widest, of.value_bits)
+    for operand in operands(node):
+        _expression(operand, found)
+
+
+def size_of(buffer: Any) -> int:
+    """Bytes of an allocated buffer; KernelFailed where its shape is not constant."""
+    of, lanes = element_and_lanes(buffer.ty.dtype)
+    total = lanes * of.bytes
+    for extent in buffer.ty.shape:
+        if not isinstance(extent, tirx.IntImm):
+            raise KernelFailed(f"buffer {buffer.name} has a size that is not constant")
+        total *= int(extent.value)
+    return total
+
+
+def register_pieces(of: Element, accesses: set[tuple[int | None, int]], limit: int) -> dict[int, int] | None:
+    """{first element: elements} of the variables that a buffer becomes, None if it has to stay in memory."""
+    found: dict[int, int] = {}
+    scalars: set[int] = set()
+    for first, lanes in accesses:
+        if first is None:
+            return None
+        for offset, width in pieces(lanes, limit):
+            if width == 1:
+                scalars.add(first + offset)
+            elif found.setdefault(first + offset, width) != width:
+                return None
+    end = 0
+    for first, width in sorted(found.items()):
+        if first < end:
+            return None
+        end = first + width
+    for element in scalars:
+        if not any(first <= element < first + width for first, width in found.items()):
+            found[element] = 1
+    vectors = any(width > 1 for width in found.values())
+    size = sum(found.values()) * of.value_bits // 8
+    if size > MAX_REGISTER_BYTES or len(found) > MAX_VARIABLES or (vectors and of.kind == "bool"):
+        return None
+    return dict(sorted(found.items()))
+
+
+def stack_or_scratch(sizes: dict[Any, int]) -> tuple[set[Any], dict[Any, int], int]:
+    """(buffers on the stack, {buffer: scratch offset}, scratch bytes): the smallest buffers get the stack."""
+    stack: set[Any] = set()
+    offsets: dict[Any, int] = {}
+    used = total = 0
+    for buffer, size in sorted(sizes.items(), key=lambda item: item[1]):
+        if used + size <= STACK_BYTES:
+            stack.add(buffer)
+            used += size
+    for buffer, size in sizes.items():
+        if buffer not in stack:
+            offsets[buffer] = total
+            total += -(-size // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+    return stack, offsets, total

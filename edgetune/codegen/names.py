@@ -1,0 +1,56 @@
+"""C identifiers and comments out of hostile names.
+
+Names in a model are anybody's text: here they become identifiers that are unique in one function, that no keyword, macro,
+library function or type of ours shadows, and comment text that cannot end its comment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_RESERVED = frozenset(
+    "auto break case char const continue default do double else enum extern float for goto if inline int long register "
+    "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof "
+    "linux unix i386 arm main bool true false scratch errno assert offsetof stdin stdout stderr signgam index rindex "
+    "gamma lgamma tgamma exp exp2 exp10 expm1 log log2 log10 log1p pow pow10 sqrt cbrt hypot sin cos tan asin acos atan "
+    "atan2 sinh cosh tanh asinh acosh atanh erf erfc ceil floor round trunc rint nearbyint fabs abs labs fmod fmin fmax "
+    "fma fdim ldexp frexp modf scalb significand drem logb ilogb remainder nan read write link time signal select free "
+    "malloc calloc realloc exit abort memcpy memset memmove memcmp y0 y1 yn j0 j1 jn div ldiv dup pipe near far".split()
+)
+_SHORT_TYPE = re.compile(r"(bf|f|i|u)\d+(x\d+)?u?$")
+
+
+def identifier(text: str) -> str:
+    """A lower-case C identifier made of `text`, at most 40 characters; not yet unique."""
+    name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:40].strip("_") or "v"
+    if not name[0].isalpha():
+        name = "v" + name
+    if name in _RESERVED or name.startswith("et_") or _SHORT_TYPE.match(name) or name.endswith("_t"):
+        name += "_v"
+    return name
+
+
+class Names:
+    """Hands out identifiers, none twice. Two functions have two of these."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+        self._next: dict[str, int] = {}
+
+    def unique(self, text: str) -> str:
+        """`identifier(text)`, with a number behind where that is taken."""
+        base = identifier(text)
+        name = base
+        while name in self._taken:
+            self._next[base] = self._next.get(base, 0) + 1
+            name = f"{base}_{self._next[base]}"
+        self._taken.add(name)
+        return name
+
+
+def comment_text(text: str) -> str:
+    """`text` without anything that could end or open a comment, splice lines or leave printable ASCII."""
+    plain = re.sub(r"[^\x20-\x7e]+", " ", text).replace("\\", "/").replace("??", "? ?")
+    plain = re.sub(r"(\*+)/", r"\1 /", plain)
+    return re.sub(r"/(\*+)", r"/ \1", plain).strip()

@@ -1,0 +1,194 @@
+"""exp, log, tanh, sigmoid and erf of floats, as C text that is the same for scalars and vectors of any width.
+
+Largest errors in units in the last place, over all results that are normal numbers, against double precision:
+see `ULP_BOUND`, which the tests measure. NaN gives NaN, infinities their limits.
+
+The text is a template: F and I stand for the types, SEL chooses lanes by a comparison, BITS and VAL reinterpret, FTOI and
+ITOF convert (truncating), K makes a vector of a constant, CALL(f, v) replaces v by f(v). KEEP hides a value from
+ARMv7's compilers, which reassociate sums there (-funsafe-math-optimizations) and would undo the two-part subtractions.
+"""
+
+from __future__ import annotations
+
+import re
+
+ULP_BOUND = {"exp": 1.5, "log": 2.0, "tanh": 2.5, "sigmoid": 3.0, "erf": 2.0}
+
+# exp: x = n ln 2 + r, |r| <= ln 2 / 2; polynomial of degree 7 (Cephes); 2^n in two factors, so that subnormals are right.
+_EXP = """
+  F c = SEL(x < 89.0f, x, K(89.0f));
+  c = SEL(c > -104.0f, c, K(-104.0f));
+  const I n = FTOI(c * 0x1.715476p+0f + 192.5f) - 192;
+  const F k = ITOF(n);
+  F r = c - k * 0x1.63p-1f;
+  KEEP(r);
+  r = r + k * 0x1.bd0106p-13f;
+  F p = 0x1.a0d2cep-13f * r + 0x1.6e879cp-10f;
+  p = p * r + 0x1.11121p-7f;
+  p = p * r + 0x1.555502p-5f;
+  p = p * r + 0x1.555554p-3f;
+  p = p * r + 0.5f;
+  p = p * (r * r) + r + 1.0f;
+  const I half = n >> 1;
+  p = p * VAL((half + 127) << 23) * VAL((n - half + 127) << 23);
+  y = SEL(x == x, p, x);
+"""
+
+# log: x = 2^e m, sqrt(1/2) <= m < sqrt(2); polynomial in m - 1 (Cephes); subnormals are scaled up first.
+_LOG = """
+  const F s = SEL(x < 0x1p-126f, x * 0x1p+23f, x);
+  const I b = BITS(s) - 0x3f3504f3;
+  F e = ITOF(b >> 23);
+  e = SEL(x < 0x1p-126f, e - 23.0f, e);
+  const F f = VAL((b & 0x007fffff) + 0x3f3504f3) - 1.0f;
+  const F z = f * f;
+  F p = 0x1.204376p-4f * f - 0x1.d7a37p-4f;
+  p = p * f + 0x1.de4a34p-4f;
+  p = p * f - 0x1.fcba9ep-4f;
+  p = p * f + 0x1.23d37ep-3f;
+  p = p * f - 0x1.555ca4p-3f;
+  p = p * f + 0x1.999d58p-3f;
+  p = p * f - 0x1.fffff8p-3f;
+  p = p * f + 0x1.555554p-2f;
+  F t = p * f * z;
+  t = t - e * 0x1.bd0106p-13f;
+  KEEP(t);
+  t = t - 0.5f * z;
+  F r = f + t;
+  KEEP(r);
+  r = r + e * 0x1.63p-1f;
+  r = SEL(x == 0.0f, K(-__builtin_inff()), r);
+  r = SEL(x < 0.0f, K(__builtin_nanf("")), r);
+  r = SEL(x == K(__builtin_inff()), x, r);
+  y = SEL(x == x, r, x);
+"""
+
+# tanh: odd polynomial below 0.625 (Cephes), 1 - 2 / (exp(2|x|) + 1) above, with the sign put back.
+_TANH = """
+  const F a = VAL(BITS(x) & 0x7fffffff);
+  const F z = x * x;
+  F p = -0x1.75e1f6p-8f * z + 0x1.52269cp-6f;
+  p = p * z - 0x1.b83c52p-5f;
+  p = p * z + 0x1.11078ap-3f;
+  p = p * z - 0x1.55554ap-2f;
+  p = p * z * x + x;
+  F e = a + a;
+  CALL(exp, e);
+  const F q = 1.0f - 2.0f / (e + 1.0f);
+  const F s = VAL(BITS(q) | (BITS(x) & (-0x7fffffff - 1)));
+  y = SEL(a < 0.625f, p, s);
+  y = SEL(x == x, y, x);
+"""
+
+_SIGMOID = """
+  F e = -x;
+  CALL(exp, e);
+  y = 1.0f / (1.0f + e);
+"""
+
+# erf: two polynomials (N. Juffa), the second in the exponent of exp.
+_ERF = """
+  const F a = VAL(BITS(x) & 0x7fffffff);
+  const F s = x * x;
+  F u = -0x1.1ff28ep-16f * a + 0x1.91d2ccp-12f;
+  const F v = -0x1.fd1336p-9f * a + 0x1.8d6300p-6f;
+  u = u * s + v;
+  u = u * a - 0x1.b55cb0p-4f;
+  u = u * a - 0x1.450aa0p-1f;
+  u = u * a - 0x1.079d0cp-3f;
+  u = u * a - a;
+  F e = SEL(a > 4.0f, K(-20.0f), u);
+  CALL(exp, e);
+  const F q = 1.0f - e;
+  const F far = VAL(BITS(q) | (BITS(x) & (-0x7fffffff - 1)));
+  F p = -0x1.38dceap-11f * s + 0x1.471af2p-8f;
+  p = p * s - 0x1.b6901cp-6f;
+  p = p * s + 0x1.ce1c46p-4f;
+  p = p * s - 0x1.8126e0p-2f;
+  p = p * s + 0x1.06eba6p-3f;
+  p = p * x + x;
+  y = SEL(a > 0x1.db0000p-1f, far, p);
+  y = SEL(x == x, y, x);
+"""
+
+BODIES = {"exp": _EXP, "log": _LOG, "tanh": _TANH, "sigmoid": _SIGMOID, "erf": _ERF}
+NEEDS = {"tanh": "exp", "sigmoid": "exp", "erf": "exp"}
+
+
+def macros(short: str) -> str:
+    """The macros of the template for type `short`: f32 or, say, f32x16."""
+    if short == "f32":
+        return (
+            "#define ET_SEL_f32(m, a, b) ((m) ? (a) : (b))\n"
+            "#define ET_K_f32(c) (c)\n"
+            "#define ET_BITS_f32(x) et_reinterpret_f32_i32(x)\n"
+            "#define ET_VAL_f32(x) et_reinterpret_i32_f32(x)\n"
+            "#define ET_FTOI_f32(x) ((int32_t)(x))\n"
+            "#define ET_ITOF_f32(x) ((float)(x))\n"
+        )
+    ints = "i" + short[1:]
+    return (
+        f"#define ET_SEL_{short}(m, a, b) (({short})((({ints})(a) & ({ints})(m)) | (({ints})(b) & ~({ints})(m))))\n"
+        f"#define ET_K_{short}(c) ((c) - ({short}){{0}})\n"
+        f"#define ET_BITS_{short}(x) (({ints})(x))\n"
+        f"#define ET_VAL_{short}(x) (({short})(x))\n"
+        f"#define ET_FTOI_{short}(x) __builtin_convertvector((x), {ints})\n"
+        f"#define ET_ITOF_{short}(x) __builtin_convertvector((x), {short})\n"
+    )
+
+
+KEEP = """#if defined(__arm__)
+#define ET_KEEP_SCALAR(x) __asm__("" : "+t"(x))
+#define ET_KEEP_VECTOR(x) __asm__("" : "+w"(x))
+#else
+#define ET_KEEP_SCALAR(x) ((void)0)
+#define ET_KEEP_VECTOR(x) ((void)0)
+#endif
+"""
+
+
+def instantiated(body: str, short: str) -> str:
+    """A template's text for one type."""
+    vector = short != "f32"
+    body = re.sub(r"\b(SEL|K|BITS|VAL|FTOI|ITOF)\(", rf"ET_\1_{short}(", body)
+    body = re.sub(r"\bKEEP\(", "ET_KEEP_VECTOR(" if vector else "ET_KEEP_SCALAR(", body)
+    call = rf"et_\1_{short}(&\2)" if vector else rf"\2 = et_\1_{short}(\2)"
+    body = re.sub(r"CALL\((\w+), (\w+)\)", call, body)
+    body = re.sub(r"\bF\b", short if vector else "float", body)
+    return re.sub(r"\bI\b", "i" + short[1:] if vector else "int32_t", body)
+
+
+def function(name: str, short: str) -> str:
+    """C function of a polynomial: `float et_exp_f32(float)`, or `void et_exp_f32x16(f32x16 *)` in place.
+
+    Vectors pass by pointer, inlined always: passed by value, their ABI would depend on compiler flags (-Wpsabi).
+    """
+    body = instantiated(BODIES[name], short).lstrip("\n")
+    if short == "f32":
+        return f"static inline float et_{name}_f32(float x) {{\n  float y;\n{body}  return y;\n}}\n"
+    return (
+        f"static inline __attribute__((always_inline)) void et_{name}_{short}({short} *v) {{\n"
+        f"  const {short} x = *v;\n  {short} y;\n{body}  *v = y;\n}}\n"
+    )
+
+
+def converter(kind: str, short: str) -> str:
+    """`void et_saturated_i8_f32x16(const f32x16 *, i32x16 *)`: floats to integers in the range of i8; "whole": no clamp."""
+    ints = "i" + short[1:]
+    target = kind.partition("_")[2]
+    if not target:
+        body = "  const F c = SEL(x == x, x, K(0.0f));\n  *r = FTOI(c);\n"
+    elif target == "i32":
+        body = (
+            "  F c = SEL(x == x, x, K(0.0f));\n  c = SEL(c > -0x1p+31f, c, K(-0x1p+31f));\n"
+            "  const I big = (I)(c >= 0x1p+31f);\n  c = SEL(big, K(0.0f), c);\n  *r = FTOI(c) | (big & 0x7fffffff);\n"
+        )
+    else:
+        bits, signed = int(target[1:]), target[0] == "i"
+        low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+        body = (
+            f"  F c = SEL(x == x, x, K(0.0f));\n  c = SEL(c > {low}.0f, c, K({low}.0f));\n"
+            f"  c = SEL(c < {high}.0f, c, K({high}.0f));\n  *r = FTOI(c);\n"
+        )
+    head = f"static inline __attribute__((always_inline)) void et_{kind}_{short}(const {short} *v, {ints} *r) {{\n"
+    return f"{head}  const {short} x = *v;\n{instantiated(body, short)}}}\n"

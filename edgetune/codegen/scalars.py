@@ -1,0 +1,368 @@
+"""Scalar C expressions of TIR expressions, or of one lane of a vector expression.
+
+Every expression has exactly the C type of its TIR dtype (value type, see dtypes), so nothing is converted silently.
+Integer arithmetic on data wraps; on indices, whose range is known, it is written plainly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from tvm import ir, tirx
+
+from edgetune.codegen import intrinsics
+from edgetune.codegen.context import Context, Place
+from edgetune.codegen.dtypes import Element, element_and_lanes
+from edgetune.codegen.text import ADD, ATOM, LOOSE, MUL, TERNARY, UNARY, Text, cast, compared, joined
+from edgetune.errors import KernelFailed
+
+_COMPARISONS = {tirx.EQ: "==", tirx.NE: "!=", tirx.LT: "<", tirx.LE: "<=", tirx.GT: ">", tirx.GE: ">="}
+_ARITHMETIC = {tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*"}
+_BITS = {tirx.BitwiseAnd: "&", tirx.BitwiseOr: "|", tirx.BitwiseXor: "^"}
+_DIVISIONS = {tirx.Div: "div", tirx.Mod: "mod", tirx.FloorDiv: "floordiv", tirx.FloorMod: "floormod"}
+
+
+def float_literal(value: float, of: Element) -> Text:
+    """A float constant: hexadecimal where decimal digits would have to be trusted, so that it is bit exact."""
+    double = of.value_bits == 64
+    value = value if double else float(np.float32(value))
+    if math.isnan(value):
+        return Text('__builtin_nan("")' if double else '__builtin_nanf("")')
+    if math.isinf(value):
+        text = "__builtin_inf()" if double else "__builtin_inff()"
+        return Text(text) if value > 0 else Text(f"-{text}", UNARY)
+    suffix = "" if double else "f"
+    if value == int(value) and abs(value) < 1e6 and not (value == 0 and math.copysign(1, value) < 0):
+        text = f"{value:.1f}{suffix}"
+    else:
+        mantissa, exponent = float(value).hex().split("p")
+        head, _, digits = mantissa.partition(".")
+        text = f"{head}.{digits.rstrip('0') or '0'}p{int(exponent):+d}{suffix}"
+    return Text(text, UNARY if text.startswith("-") else ATOM)
+
+
+def int_literal(value: int, of: Element) -> Text:
+    """An integer constant of exactly the type: the narrow ones by a cast."""
+    if of.bits == 64:
+        if value == -(2**63):
+            return Text("(-INT64_C(9223372036854775807) - 1)")
+        return Text(f"{'U' if of.kind == 'uint' else ''}INT64_C({value})", ATOM, True)
+    if of.kind == "bool":
+        return Text("1" if value else "0", ATOM, True)
+    if value == -(2**31):
+        return Text("(-2147483647 - 1)")
+    if of.bits == 32:
+        text = f"{value}u" if of.kind == "uint" else str(value)
+        return Text(text, UNARY if value < 0 else ATOM, True)
+    return Text(f"({of.value}){value}" if value >= 0 else f"({of.value})({value})", UNARY, True)
+
+
+class ScalarPrinter:
+    """Prints scalar expressions. `lane` is what a vector expression's lane is: a number, or the name of a C variable."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.lane: int | str | None = None
+        self._by_type: dict[type, Callable[[Any], Text]] = {
+            ir.Var: self._variable,
+            tirx.IntImm: lambda e: int_literal(int(e.value), element_and_lanes(e.ty)[0]),
+            tirx.FloatImm: lambda e: float_literal(float(e.value), element_and_lanes(e.ty)[0]),
+            ir.TensorLoad: self._load,
+            tirx.Cast: self._cast,
+            tirx.Not: lambda e: Text(f"!{self.scalar(e.a).at(UNARY)}", UNARY),
+            tirx.And: lambda e: compared(self.scalar(e.a), "&&", self.scalar(e.b)),
+            tirx.Or: lambda e: compared(self.scalar(e.a), "||", self.scalar(e.b)),
+            tirx.Select: lambda e: self.choose(e.condition, e.true_value, e.false_value),
+            tirx.Ramp: self._ramp,
+            tirx.Broadcast: lambda e: self._without_lane(e.value),
+            tirx.Shuffle: self._shuffle,
+            tirx.Let: self._let,
+            tirx.Min: lambda e: self._extreme(e, "min"),
+            tirx.Max: lambda e: self._extreme(e, "max"),
+            tirx.LShift: lambda e: self._shift(e, "shl"),
+            tirx.RShift: lambda e: self._shift(e, "shr"),
+            tirx.BitwiseNot: self._bitwise_not,
+            ir.Call: self._call,
+            **dict.fromkeys(_COMPARISONS, self._comparison),
+            **dict.fromkeys(_ARITHMETIC, self._arithmetic),
+            **dict.fromkeys(_BITS, self._bits),
+            **dict.fromkeys(_DIVISIONS, self._division),
+        }
+
+    def scalar(self, e: Any) -> Text:
+        """C for `e` (or for lane `self.lane` of it): its statements, if it needs any, are emitted first."""
+        printer = self._by_type.get(type(e))
+        if printer is None:
+            raise KernelFailed(f"the C printer does not know the expression {type(e).__name__}: {str(e)[:80]}")
+        return printer(e)
+
+    def lane_of(self, e: Any, lane: int | str) -> Text:
+        """C for one lane of a vector expression."""
+        outer, self.lane = self.lane, lane
+        try:
+            return self.scalar(e)
+        finally:
+            self.lane = outer
+
+    def _without_lane(self, e: Any) -> Text:
+        outer, self.lane = self.lane, None
+        try:
+            return self.scalar(e)
+        finally:
+            self.lane = outer
+
+    def temporary(self, c_type: str, value: str, stem: str = "t") -> str:
+        """Emit `const c_type name = value;` and return the name."""
+        name = self.context.names.unique(stem)
+        self.context.emit(f"const {c_type} {name} = {value};")
+        return name
+
+    def _variable(self, e: Any) -> Text:
+        known = self.context.variables.get(e)
+        if known is None:
+            raise KernelFailed(f"variable {e.name} is used, but no loop or let defines it")
+        if isinstance(known, Text):
+            return known
+        return self._vector_variable(known)
+
+    def _vector_variable(self, known: Any) -> Text:
+        if isinstance(known, list):  # (first lane, lanes, C variable) of each piece
+            if not isinstance(self.lane, int):
+                raise KernelFailed("a vector variable is used at a lane that is not constant")
+            for first, width, name in known:
+                if first <= self.lane < first + width:
+                    return Text(name if width == 1 else f"{name}[{self.lane - first}]")
+        return self.scalar(known)  # a TIR expression that stands for it
+
+    def _ramp(self, e: Any) -> Text:
+        lane = self.lane
+        base = self._without_lane(e.base)
+        if lane is None or lane == 0:
+            return base
+        stride = self._without_lane(e.stride)
+        of, _ = element_and_lanes(e.ty)
+        step = int_literal(lane, of) if isinstance(lane, int) else Text(lane, ATOM, True)
+        if of.bits == 64 and isinstance(lane, str):
+            step = cast(of.value, step)
+        if isinstance(e.stride, tirx.IntImm) and isinstance(lane, int):
+            return _plus(base, lane * int(e.stride.value), of)
+        return joined(base, "+", step if stride.code == "1" else joined(step, "*", stride))
+
+    def _shuffle(self, e: Any) -> Text:
+        index = e.indices[self.lane if isinstance(self.lane, int) else 0]
+        if not isinstance(index, tirx.IntImm) or isinstance(self.lane, str):
+            raise KernelFailed("a shuffle with indices that are not constant cannot be printed")
+        wanted = int(index.value)
+        for vector in e.vectors:
+            _, lanes = element_and_lanes(vector.ty)
+            if wanted < lanes:
+                return self.lane_of(vector, wanted) if lanes > 1 else self._without_lane(vector)
+            wanted -= lanes
+        raise KernelFailed("a shuffle takes a lane that its vectors do not have")
+
+    def _let(self, e: Any) -> Text:
+        self.bind(e.var, e.value)
+        return self.scalar(e.body)
+
+    def bind(self, var: Any, value: Any) -> None:
+        """Emit a constant for a let-bound variable (vectors: see VectorPrinter)."""
+        of, _ = element_and_lanes(value.ty)
+        text = self._without_lane(value)
+        name = self.temporary(of.value, text.code, var.name)
+        self.context.variables[var] = Text(name, ATOM, text.index)
+        if text.index and of.kind in ("int", "uint"):
+            self.context.analyzer.bind(var, value)
+
+    def _comparison(self, e: Any) -> Text:
+        return compared(self.scalar(e.a), _COMPARISONS[type(e)], self.scalar(e.b))
+
+    def _arithmetic(self, e: Any) -> Text:
+        sign, of = _ARITHMETIC[type(e)], element_and_lanes(e.ty)[0]
+        a, b = self.scalar(e.a), self.scalar(e.b)
+        if of.kind == "float":
+            return joined(a, sign, b)
+        if of.kind == "bool":
+            return compared(a, {"+": "||", "*": "&&", "-": "!="}[sign], b)
+        if a.index and b.index and of.bits >= 32:
+            if sign == "+" and isinstance(e.b, tirx.IntImm):
+                return _plus(a, int(e.b.value), of)
+            return joined(a, sign, b)
+        if of.kind == "uint" and of.bits >= 32:
+            return joined(a, sign, b)
+        if of.bits >= 32 and self._fits(e, of):
+            return joined(a, sign, b)
+        wide = "uint64_t" if of.bits == 64 else "uint32_t"
+        return cast(of.value, Text(joined(cast(wide, a), sign, cast(wide, b)).code, ADD))
+
+    def _fits(self, e: Any, of: Element) -> bool:
+        if element_and_lanes(e.ty)[1] > 1:
+            return False
+        bound = self.context.analyzer.const_int_bound(e)
+        return bool(bound.min_value >= -(2 ** (of.bits - 1)) and bound.max_value < 2 ** (of.bits - 1) and of.bits == 32)
+
+    def _bits(self, e: Any) -> Text:
+        of = element_and_lanes(e.ty)[0]
+        text = compared(self.scalar(e.a), _BITS[type(e)], self.scalar(e.b))
+        return cast(of.value, text) if of.bits < 32 and of.kind != "bool" else text
+
+    def _bitwise_not(self, e: Any) -> Text:
+        of = element_and_lanes(e.ty)[0]
+        a = self.scalar(e.a)
+        if of.kind == "bool":
+            return Text(f"!{a.at(UNARY)}", UNARY)
+        return cast(of.value, Text(f"~{a.at(UNARY)}", UNARY))
+
+    def _extreme(self, e: Any, word: str) -> Text:
+        of = element_and_lanes(e.ty)[0]
+        a, b = self.scalar(e.a), self.scalar(e.b)
+        if of.kind == "bool":
+            return compared(a, "||" if word == "max" else "&&", b)
+        name = self.context.need(f"{word}:{of.value_short}")
+        return Text(f"{name}({a.code}, {b.code})", ATOM, a.index and b.index)
+
+    def _shift(self, e: Any, word: str) -> Text:
+        of = element_and_lanes(e.ty)[0]
+        name = self.context.need(f"{word}:{of.value_short}")
+        return Text(f"{name}({self.scalar(e.a).code}, {self.scalar(e.b).code})")
+
+    def _division(self, e: Any) -> Text:
+        of = element_and_lanes(e.ty)[0]
+        word = _DIVISIONS[type(e)]
+        a, b = self.scalar(e.a), self.scalar(e.b)
+        if of.kind == "float":
+            if word == "div":
+                return joined(a, "/", b)
+            raise KernelFailed(f"{word} of floating-point values is not defined")
+        if isinstance(e.b, tirx.IntImm) and int(e.b.value) > 0 and of.bits >= 32:
+            if of.kind == "uint" or word in ("div", "mod") or self._not_negative(e.a):
+                sign = "/" if "div" in word else "%"
+                return Text(f"{a.at(UNARY)} {sign} {b.at(UNARY)}", MUL, a.index)
+        name = self.context.need(f"{word}:{of.value_short}")
+        return Text(f"{name}({a.code}, {b.code})", ATOM, a.index and b.index)
+
+    def _not_negative(self, e: Any) -> bool:
+        if element_and_lanes(e.ty)[1] > 1:
+            return isinstance(e, tirx.Ramp) and isinstance(e.stride, tirx.IntImm) and int(e.stride.value) >= 0 and (
+                self._not_negative(e.base)
+            )
+        return bool(self.context.analyzer.const_int_bound(e).min_value >= 0)
+
+    def _cast(self, e: Any) -> Text:
+        to, source = element_and_lanes(e.ty)[0], element_and_lanes(e.value.ty)[0]
+        a = self.scalar(e.value)
+        if to.kind == "bool":
+            return a if source.kind == "bool" else Text(f"{a.at(ADD)} != 0", LOOSE)
+        if to.half:
+            a = a if source.value == "float" else cast("float", a)
+            return a if source.short == to.short else self._rounded(a, to)
+        if source.kind == "float" and to.kind != "float":
+            name = self.context.need(f"{source.value_short}_to:{to.short}")
+            return Text(f"{name}({a.code})")
+        return a if source.value == to.value else cast(to.value, a)
+
+    def _rounded(self, a: Text, to: Element) -> Text:
+        stored = self.context.need(f"to_{to.short}:f32")
+        loaded = self.context.need(f"from_{to.short}:f32")
+        return Text(f"{loaded}({stored}({a.code}))")
+
+    def choose(self, condition: Any, yes: Any, no: Any) -> Text:
+        """`condition ? yes : no`; only the chosen one is evaluated, statements that it needs included."""
+        chosen = self._without_lane(condition) if element_and_lanes(condition.ty)[1] == 1 else self.scalar(condition)
+        with self.context.captured() as before_yes:
+            a = self.scalar(yes)
+        with self.context.captured() as before_no:
+            b = self.scalar(no)
+        if not before_yes and not before_no:
+            # The condition in parentheses: compilers warn about a comparison before "?".
+            return Text(f"{chosen.at(UNARY)} ? {a.at(LOOSE)} : {b.at(LOOSE)}", TERNARY, a.index and b.index)
+        of = element_and_lanes(yes.ty)[0]
+        name = self.context.names.unique("t")
+        self.context.emit(f"{of.value} {name};")
+        self.branches(chosen.code, [*before_yes, f"{name} = {a.code};"], [*before_no, f"{name} = {b.code};"])
+        return Text(name)
+
+    def branches(self, condition: str, yes: list[str], no: list[str]) -> None:
+        """Emit `if (condition) {yes} else {no}`; lines captured at one depth are indented by one more here."""
+        self.context.emit(f"if ({condition}) {{")
+        for line in yes:
+            self.context.emit("  " + line.strip() if not line.startswith(" ") else "  " + line.lstrip(" "))
+        if no:
+            self.context.emit("} else {")
+            for line in no:
+                self.context.emit("  " + line.lstrip(" "))
+        self.context.emit("}")
+
+    def _call(self, e: Any) -> Text:
+        return intrinsics.scalar_call(self, e)
+
+    # Memory
+
+    def place(self, buffer: Any) -> Place:
+        """Where `buffer` lives; KernelFailed if nothing allocated it."""
+        found = self.context.places.get(buffer)
+        if found is None:
+            raise KernelFailed(f"buffer {buffer.name} is used, but no parameter or allocation defines it")
+        return found
+
+    def flat_index(self, buffer: Any, indices: Any) -> Any:
+        """The one index of an access in elements of the buffer: row-major where several indices are left."""
+        if len(indices) == 0:
+            return tirx.IntImm("int32", 0)
+        index = indices[0]
+        for extent, following in zip(list(buffer.ty.shape)[1:], list(indices)[1:], strict=True):
+            index = index * extent + following
+        return index
+
+    def element_text(self, buffer: Any, indices: Any) -> str:
+        """The C lvalue of one element: of a scalar access, or of lane `self.lane` of a vector access."""
+        place = self.place(buffer)
+        index = self.flat_index(buffer, indices)
+        _, index_lanes = element_and_lanes(index.ty)
+        within: int | str = 0
+        if place.lanes > 1:
+            if index_lanes > 1:
+                raise KernelFailed(f"buffer {buffer.name} of vectors is indexed by a vector")
+            within = self.lane if self.lane is not None else 0
+            position = self._without_lane(index * place.lanes)
+            position = _plus(position, within, element_and_lanes(index.ty)[0]) if within != 0 else position
+        else:
+            position = self.scalar(index)
+        if place.registers is None:
+            return f"{place.name}[{position.code}]"
+        return self._register(place, buffer, position.code)
+
+    def _register(self, place: Place, buffer: Any, position: str) -> str:
+        wanted = int(position)
+        for first, (name, width) in (place.registers or {}).items():
+            if first <= wanted < first + width:
+                return name if width == 1 else f"{name}[{wanted - first}]"
+        raise KernelFailed(f"element {wanted} of {buffer.name} has no register")
+
+    def _load(self, e: Any) -> Text:
+        place = self.place(e.source)
+        text = self.element_text(e.source, e.indices)
+        if place.registers is not None:
+            return Text(text)
+        if place.of.half:
+            return Text(f"{self.context.need(f'from_{place.of.short}:f32')}({text})")
+        return Text(f"{text} != 0", LOOSE) if place.of.kind == "bool" else Text(text)
+
+    def stored(self, value: Text, place: Place) -> str:
+        """`value` as what is assigned to an element of `place`."""
+        if place.registers is None and place.of.half:
+            return f"{self.context.need(f'to_{place.of.short}:f32')}({value.code})"
+        return cast("uint8_t", value).code if place.of.kind == "bool" else value.code
+
+
+def _plus(base: Text, step: int | str, of: Element) -> Text:
+    if isinstance(step, str):
+        return joined(base, "+", Text(step, ATOM, True))
+    if step == 0:
+        return base
+    if base.code.lstrip("-").isdigit():
+        return int_literal(int(base.code) + step, of)
+    sign = "+" if step > 0 else "-"
+    return joined(base, sign, int_literal(abs(step), of))

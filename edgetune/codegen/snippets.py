@@ -1,0 +1,228 @@
+"""Scalar snippets of the preamble: what C leaves undefined or lacks, defined for every input.
+
+Integer division by zero gives 0, the smallest integer over -1 wraps, shifts by too much give 0 (or the sign), a float
+that does not fit an integer saturates and NaN becomes 0. max(a, b) and min(a, b) give a when one of both is NaN, so that
+relu passes NaN on, as ONNX Runtime's does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from edgetune.codegen.dtypes import Element, by_short, storage_type
+from edgetune.errors import KernelFailed
+
+
+def _unsigned(of: Element) -> str:
+    return "uint64_t" if of.bits == 64 else "uint32_t"
+
+
+def _limits(of: Element) -> tuple[str, str]:
+    letter = "U" if of.kind == "uint" else ""
+    return f"{letter}INT{of.bits}_MIN" if not letter else "0", f"{letter}INT{of.bits}_MAX"
+
+
+def _extreme(rest: str, sign: str, word: str) -> str:
+    of = by_short(rest).value
+    return f"static inline {of} et_{word}_{rest}({of} a, {of} b) {{ return b {sign} a ? b : a; }}\n"
+
+
+def _negated(of: Element) -> str:
+    return f"({of.value})(0u - ({_unsigned(of)})a)"
+
+
+def _div(rest: str) -> str:
+    of = by_short(rest)
+    special = "" if of.kind == "uint" else f"b == -1 ? {_negated(of)} : "
+    head = f"static inline {of.value} et_div_{rest}({of.value} a, {of.value} b) {{\n"
+    return f"{head}  return b == 0 ? 0 : {special}({of.value})(a / b);\n}}\n"
+
+
+def _mod(rest: str) -> str:
+    of = by_short(rest)
+    special = "" if of.kind == "uint" else " || b == -1"
+    head = f"static inline {of.value} et_mod_{rest}({of.value} a, {of.value} b) {{\n"
+    return f"{head}  return b == 0{special} ? 0 : ({of.value})(a % b);\n}}\n"
+
+
+def _floordiv(rest: str) -> str:
+    of = by_short(rest)
+    if of.kind == "uint":
+        return _div(rest).replace("et_div_", "et_floordiv_")
+    return (
+        f"static inline {of.value} et_floordiv_{rest}({of.value} a, {of.value} b) {{\n"
+        f"  if (b == 0 || b == -1) return b == 0 ? 0 : {_negated(of)};\n"
+        f"  return ({of.value})(a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0));\n}}\n"
+    )
+
+
+def _floormod(rest: str) -> str:
+    of = by_short(rest)
+    if of.kind == "uint":
+        return _mod(rest).replace("et_mod_", "et_floormod_")
+    return (
+        f"static inline {of.value} et_floormod_{rest}({of.value} a, {of.value} b) {{\n"
+        f"  if (b == 0 || b == -1) return 0;\n"
+        f"  const {of.value} r = ({of.value})(a % b);\n"
+        f"  return r != 0 && (r < 0) != (b < 0) ? ({of.value})(r + b) : r;\n}}\n"
+    )
+
+
+def _shl(rest: str) -> str:
+    of = by_short(rest)
+    head = f"static inline {of.value} et_shl_{rest}({of.value} a, {of.value} b) {{\n"
+    return f"{head}  return (uint64_t)b < {of.bits} ? ({of.value})(({_unsigned(of)})a << b) : 0;\n}}\n"
+
+
+def _shr(rest: str) -> str:
+    of = by_short(rest)
+    over = "0" if of.kind == "uint" else f"({of.value})(a >> {of.bits - 1})"
+    head = f"static inline {of.value} et_shr_{rest}({of.value} a, {of.value} b) {{\n"
+    return f"{head}  return (uint64_t)b < {of.bits} ? ({of.value})(a >> b) : {over};\n}}\n"
+
+
+def _abs(rest: str) -> str:
+    of = by_short(rest)
+    return f"static inline {of.value} et_abs_{rest}({of.value} a) {{ return a < 0 ? {_negated(of)} : a; }}\n"
+
+
+def _pow(rest: str) -> str:
+    of = by_short(rest)
+    wide = _unsigned(of)
+    negative = f"  if (b < 0) return a == 1 ? 1 : a == -1 ? ({of.value})(b % 2 == 0 ? 1 : -1) : 0;\n"
+    return (
+        f"static inline {of.value} et_pow_{rest}({of.value} a, {of.value} b) {{\n"
+        f"{negative if of.kind == 'int' else ''}"
+        f"  {wide} r = 1, s = ({wide})a;\n"
+        f"  for (uint64_t n = (uint64_t)b; n != 0; n >>= 1) {{ if (n & 1) r *= s; s *= s; }}\n"
+        f"  return ({of.value})r;\n}}\n"
+    )
+
+
+def _popcount(rest: str) -> str:
+    of = by_short(rest)
+    narrow = f"(uint{of.bits}_t)"
+    return f"static inline int32_t et_popcount_{rest}({of.value} a) {{ return __builtin_popcountll({narrow}a); }}\n"
+
+
+def _clz(rest: str) -> str:
+    of = by_short(rest)
+    value = f"__builtin_clzll((uint{of.bits}_t)a) - {64 - of.bits}"
+    return f"static inline int32_t et_clz_{rest}({of.value} a) {{ return a == 0 ? {of.bits} : {value}; }}\n"
+
+
+def _float_to(source: str) -> Callable[[str], str]:
+    def text(rest: str) -> str:
+        to, of = by_short(rest), by_short(source)
+        low, high = _limits(to)
+        top = to.bits - (to.kind == "int")
+        suffix = "" if of.bits == 64 else "f"
+        head = f"static inline {to.value} et_{source}_to_{rest}({of.value} x) {{\n"
+        if to.kind == "uint":
+            return f"{head}  return x >= 0x1p+{top}{suffix} ? {high} : x > 0.0{suffix} ? ({to.value})x : 0;\n}}\n"
+        low_float = f"-0x1p+{top}{suffix}"
+        inside = f"x >= {low_float} ? ({to.value})x : x < {low_float} ? {low} : 0"
+        return f"{head}  return x >= 0x1p+{top}{suffix} ? {high} : {inside};\n}}\n"
+
+    return text
+
+
+def _reinterpret(rest: str) -> str:
+    of, to = (by_short(short).value for short in rest.split("_"))
+    return (
+        f"static inline {to} et_reinterpret_{rest}({of} a) {{\n"
+        f"  union {{ {of} from; {to} to; }} bits = {{a}};\n  return bits.to;\n}}\n"
+    )
+
+
+def _alias(rest: str) -> str:
+    return f"typedef {by_short(rest).value} et_alias_{rest} __attribute__((may_alias));\n"
+
+
+_SIGMOID_F64 = """static inline double et_sigmoid_f64(double x) {
+  return 1.0 / (1.0 + __builtin_exp(-x));
+}
+"""
+_MULTIPLY_SHIFT = """static inline int32_t et_q_multiply_shift_i32(int32_t x, int32_t y, int32_t q, int32_t s) {
+  const int64_t product = (int64_t)((uint64_t)x << (s > 0 ? s : 0)) * y;
+  const int32_t right = q - (s < 0 ? s : 0);
+  return (int32_t)((product + (INT64_C(1) << (right - 1))) >> right);
+}
+"""
+_FROM_BF16 = """static inline float et_from_bf16_f32(uint16_t h) {
+  union { uint32_t bits; float value; } f = {(uint32_t)h << 16};
+  return f.value;
+}
+"""
+_TO_BF16 = """static inline uint16_t et_to_bf16_f32(float x) {
+  union { float value; uint32_t bits; } f = {x};
+  if ((f.bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)((f.bits >> 16) | 0x40u);
+  return (uint16_t)((f.bits + 0x7fffu + ((f.bits >> 16) & 1u)) >> 16);
+}
+"""
+_FROM_F16 = """static inline float et_from_f16_f32(uint16_t h) {
+  const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, rest = h & 0x7fffu;
+  union { uint32_t bits; float value; } f = {rest >= 0x7c00u ? rest << 13 | 0x7f800000u : (rest << 13) + 0x38000000u};
+  if (rest < 0x0400u) f.value = (float)rest * 0x1p-24f;
+  f.bits |= sign;
+  return f.value;
+}
+"""
+_TO_F16 = """static inline uint16_t et_to_f16_f32(float x) {
+  union { float value; uint32_t bits; } f = {x};
+  const uint32_t sign = f.bits >> 16 & 0x8000u, rest = f.bits & 0x7fffffffu;
+  uint32_t h = 0;
+  if (rest > 0x7f800000u) h = 0x7e00u;
+  else if (rest >= 0x477ff000u) h = 0x7c00u;
+  else if (rest >= 0x38800000u) h = (rest - 0x38000000u + 0xfffu + (rest >> 13 & 1u)) >> 13;
+  else if (rest >= 0x33000000u) {
+    const uint32_t shift = 126u - (rest >> 23), m = (rest & 0x7fffffu) | 0x800000u, half = 1u << (shift - 1u);
+    h = m >> shift;
+    if ((m & (half * 2u - 1u)) > half || ((m & (half * 2u - 1u)) == half && (h & 1u) != 0)) h += 1u;
+  }
+  return (uint16_t)(sign | h);
+}
+"""
+
+SCALAR: dict[str, Callable[[str], str]] = {
+    "max": lambda rest: _extreme(rest, ">", "max"),
+    "min": lambda rest: _extreme(rest, "<", "min"),
+    "div": _div,
+    "mod": _mod,
+    "floordiv": _floordiv,
+    "floormod": _floormod,
+    "shl": _shl,
+    "shr": _shr,
+    "abs": _abs,
+    "pow": _pow,
+    "popcount": _popcount,
+    "clz": _clz,
+    "f32_to": _float_to("f32"),
+    "f64_to": _float_to("f64"),
+    "reinterpret": _reinterpret,
+    "q_multiply_shift": lambda _: _MULTIPLY_SHIFT,
+    "from_bf16": lambda _: _FROM_BF16,
+    "alias": _alias,
+    "to_bf16": lambda _: _TO_BF16,
+}
+
+
+def half_conversion(kind: str, has_float16: bool) -> str:
+    """Conversions of float16: the compiler's own, or ours on its bits (round to nearest even, subnormals, NaN)."""
+    if not has_float16:
+        return _FROM_F16 if kind == "from_f16" else _TO_F16
+    stored = storage_type(by_short("f16"), has_float16)
+    if kind == "from_f16":
+        return f"static inline float et_from_f16_f32({stored} h) {{ return (float)h; }}\n"
+    return f"static inline {stored} et_to_f16_f32(float x) {{ return ({stored})x; }}\n"
+
+
+def scalar_snippet(kind: str, rest: str, has_float16: bool) -> str:
+    """C text of a scalar snippet; KernelFailed if there is none of that name."""
+    if kind in ("from_f16", "to_f16"):
+        return half_conversion(kind, has_float16)
+    if (kind, rest) == ("sigmoid", "f64"):
+        return _SIGMOID_F64
+    if kind not in SCALAR:
+        raise KernelFailed(f"there is no preamble snippet {kind}:{rest}")
+    return SCALAR[kind](rest)

@@ -1,0 +1,241 @@
+"""C statements of TIR statements: loops, stores, allocations, conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import tvm
+from tvm import ir, tirx
+
+from edgetune.codegen.context import Context, Place
+from edgetune.codegen.dtypes import element_and_lanes, storage_type
+from edgetune.codegen.intrinsics import operator
+from edgetune.codegen.memory import Survey, pieces
+from edgetune.codegen.text import ATOM, Text
+from edgetune.codegen.traverse import operands
+from edgetune.codegen.vector_calls import has_vector_form
+from edgetune.codegen.vectors import VectorPrinter
+from edgetune.errors import KernelFailed
+
+_SILENT = frozenset(("assume", "likely", "undef", "type_annotation", "ignore_loop_partition"))
+
+
+@dataclass
+class Layout:
+    """Where allocated buffers go: pieces of registers, offsets in the scratch; the others are arrays on the stack."""
+
+    registers: dict[Any, dict[int, int]] = field(default_factory=dict)
+    scratch: dict[Any, int] = field(default_factory=dict)
+
+
+class StatementPrinter(VectorPrinter):
+    """Prints statements into its context's lines."""
+
+    def __init__(self, context: Context, survey: Survey, layout: Layout) -> None:
+        super().__init__(context)
+        self.survey = survey
+        self.layout = layout
+        self._statement_by_type: dict[type, Callable[[Any], None]] = {
+            tirx.SeqStmt: lambda s: [self.statement(child) for child in s.seq] and None,
+            tirx.For: self._for,
+            tirx.While: self._while,
+            tirx.IfThenElse: self._if,
+            tirx.BufferStore: self._store,
+            tirx.Bind: lambda s: self.bind(s.var, s.value),
+            tirx.AllocBuffer: lambda s: self._allocate(s.buffer),
+            tirx.DeclBuffer: self._declare,
+            tirx.AttrStmt: lambda s: self.statement(s.body),
+            tirx.Evaluate: self._evaluate,
+            tirx.AssertStmt: lambda _: None,
+            tirx.Break: lambda _: self.context.emit("break;"),
+            tirx.Continue: lambda _: self.context.emit("continue;"),
+        }
+
+    def statement(self, s: Any) -> None:
+        """Emit one statement; KernelFailed names what cannot be printed."""
+        printer = self._statement_by_type.get(type(s))
+        if printer is None:
+            raise KernelFailed(f"the C printer does not know the statement {type(s).__name__}")
+        printer(s)
+
+    def block(self, s: Any) -> None:
+        """Emit a statement inside braces that the caller writes."""
+        with self.context.indented():
+            self.statement(s)
+
+    def _for(self, s: Any) -> None:
+        of, _ = element_and_lanes(s.loop_var.ty)
+        low, extent = self.scalar(s.min), self.scalar(s.extent)
+        if low.code == "0":
+            high = extent
+        elif isinstance(s.min, tirx.IntImm) and isinstance(s.extent, tirx.IntImm):
+            high = Text(str(int(s.min.value) + int(s.extent.value)))
+        else:
+            high = Text(f"{low.at(ATOM)} + {extent.at(ATOM)}")
+        name = self.context.names.unique(s.loop_var.name)
+        self.context.variables[s.loop_var] = Text(name, ATOM, True)
+        self.context.analyzer.bind(s.loop_var, tvm.ir.Range.from_min_extent(s.min, s.extent), True)
+        step = "++" + name if s.step is None else f"{name} += {self.scalar(s.step).code}"
+        self.context.emit(f"for ({of.value} {name} = {low.code}; {name} < {high.code}; {step}) {{")
+        self.block(s.body)
+        self.context.emit("}")
+
+    def _while(self, s: Any) -> None:
+        self.context.emit("for (;;) {")
+        with self.context.indented():
+            self.context.emit(f"if (!({self.scalar(s.condition).code})) break;")
+            self.statement(s.body)
+        self.context.emit("}")
+
+    def _if(self, s: Any) -> None:
+        self.context.emit(f"if ({self.scalar(s.condition).code}) {{")
+        self.block(s.then_case)
+        if s.else_case is not None:
+            self.context.emit("} else {")
+            self.block(s.else_case)
+        self.context.emit("}")
+
+    def _evaluate(self, s: Any) -> None:
+        if not isinstance(s.value, ir.Call) or operator(s.value) in _SILENT:
+            return
+        self.context.emit(f"(void){self.scalar(s.value).at(ATOM)};")
+
+    # Memory
+
+    def _allocate(self, buffer: Any) -> None:
+        of, lanes = element_and_lanes(buffer.ty.dtype)
+        name = self.context.names.unique(buffer.name)
+        base = self.survey.base(buffer)
+        wanted = self.layout.registers.get(base)
+        if wanted is not None:
+            self.context.places[buffer] = Place(name, of, lanes, self._registers(name, of, wanted), written=True)
+            return
+        self.context.places[buffer] = Place(name, of, lanes, written=True)
+        c_type = storage_type(of, self.context.target.has_float16)
+        offset = self.layout.scratch.get(buffer)
+        if offset is not None:
+            where = f"scratch + {offset}" if offset else "scratch"
+            self.context.emit(f"{c_type} *restrict const {name} = ({c_type} *)(void *)({where}); /* 64-byte aligned */")
+            return
+        count = lanes
+        for extent in buffer.ty.shape:
+            count *= int(extent.value)
+        aligned = " __attribute__((aligned(64)))" if count * of.bytes >= 64 else ""  # noqa: PLR2004 (a cache line)
+        self.context.emit(f"{c_type} {name}[{count}]{aligned};")
+
+    def _registers(self, name: str, of: Any, wanted: dict[int, int]) -> dict[int, tuple[str, int]]:
+        found: dict[int, tuple[str, int]] = {}
+        by_type: dict[str, list[str]] = {}
+        for number, (first, width) in enumerate(wanted.items()):
+            variable = name if len(wanted) == 1 else self.context.names.unique(f"{name}_{number}")
+            found[first] = (variable, width)
+            c_type = self.type(of, width) if width > 1 else ("uint8_t" if of.kind == "bool" else of.value)
+            by_type.setdefault(c_type, []).append(f"{variable} = {'{0}' if width > 1 else '0'}")
+        for c_type, variables in by_type.items():
+            for start in range(0, len(variables), 4):
+                self.context.emit(f"{c_type} {', '.join(variables[start : start + 4])};")
+        return found
+
+    def _declare(self, s: Any) -> None:
+        source = self.survey.alias[s.buffer]
+        place = self.place(source)
+        of, lanes = element_and_lanes(s.buffer.ty.dtype)
+        if of == place.of:
+            self.context.places[s.buffer] = Place(place.name, of, lanes, place.registers, place.written)
+            return
+        name = self.context.names.unique(s.buffer.name)
+        c_type = storage_type(of, self.context.target.has_float16)
+        loose = self.context.need(f"alias:{of.short}")
+        const = "" if place.written else "const "
+        self.context.emit(f"{const}{loose} *const {name} = ({const}{loose} *)({const}void *){place.name}; /* {c_type} */")
+        self.context.places[s.buffer] = Place(name, of, lanes, None, place.written)
+
+    def _store(self, s: Any) -> None:
+        of, value_lanes = element_and_lanes(s.value.ty)
+        place = self.place(s.buffer)
+        lanes = max(value_lanes, place.lanes)
+        if lanes == 1:
+            target = self.element_text(s.buffer, s.indices)
+            self.context.emit(f"{target} = {self.stored(self.scalar(s.value), place)};")
+            return
+        start = self.contiguous(s.buffer, s.indices)
+        touches = self._touches_registers(s)
+        clean = start is not None and not place.of.half and has_vector_form(self, s.value)
+        if (not clean and not touches) or self.context.lanes_limit == 1:
+            if not touches and not self._overlaps(s):
+                self._lane_loop(s, lanes)
+                return
+        self._store_pieces(s, start, lanes)
+
+    def _lane_loop(self, s: Any, lanes: int) -> None:
+        name = self.context.names.unique("lane")
+        self.context.emit(f"for (int32_t {name} = 0; {name} < {lanes}; ++{name}) {{")
+        with self.context.indented():
+            outer, self.lane = self.lane, name
+            target = self.element_text(s.buffer, s.indices)
+            self.context.emit(f"{target} = {self.stored(self.scalar(s.value), self.place(s.buffer))};")
+            self.lane = outer
+        self.context.emit("}")
+
+    def _store_pieces(self, s: Any, start: tuple[Any, int] | None, lanes: int) -> None:
+        of = element_and_lanes(s.value.ty)[0]
+        parts = pieces(lanes, self.context.lanes_limit)
+        values: list[tuple[int, int, Text]] = []
+        hold = len(parts) > 1 and self._overlaps(s)
+        for first, width in parts:
+            text = self.vector(s.value, first, width)
+            if hold:
+                text = Text(self.temporary(of.value if width == 1 else self.type(of, width), text.code))
+                values.append((first, width, text))
+            else:
+                self._store_piece(s, start, first, width, text)
+        for first, width, text in values:
+            self._store_piece(s, start, first, width, text)
+
+    def _store_piece(self, s: Any, start: tuple[Any, int] | None, first: int, width: int, value: Text) -> None:
+        place = self.place(s.buffer)
+        if start is not None and width > 1 and not place.of.half:
+            if place.registers is None:
+                loose = self.context.need(f"type:{place.of.value_short}x{width}u")
+                self.context.emit(f"*({loose} *){self.pointer(s.buffer, start, first)} = {value.code};")
+                return
+            name = self.register(place, start, first, width)
+            if name is not None:
+                self.context.emit(f"{name} = {value.code};")
+                return
+        of = element_and_lanes(s.value.ty)[0]
+        kept = value.code if width == 1 else self.named(value, self.type(of, width))
+        for lane in range(width):
+            self.lane = first + lane
+            target = self.element_text(s.buffer, s.indices)
+            self.lane = None
+            text = Text(kept if width == 1 else f"{kept}[{lane}]")
+            self.context.emit(f"{target} = {self.stored(text, place)};")
+
+    def _touches_registers(self, s: Any) -> bool:
+        if self.place(s.buffer).registers is not None:
+            return True
+        return any(self.place(load.source).registers is not None for load in _loads([s.value, *s.indices]))
+
+    def _overlaps(self, s: Any) -> bool:
+        """Whether the value reads the stored buffer anywhere but at the stored index itself."""
+        base = self.survey.base(s.buffer)
+        for load in _loads([s.value, *s.indices]):
+            if self.survey.base(load.source) == base:
+                same = len(load.indices) == len(s.indices) and all(
+                    tvm.ir.structural_equal(a, b) for a, b in zip(load.indices, s.indices, strict=True)
+                )
+                if not same:
+                    return True
+        return False
+
+
+def _loads(nodes: list[Any]) -> list[Any]:
+    found = []
+    for node in nodes:
+        if isinstance(node, ir.TensorLoad):
+            found.append(node)
+        found += _loads(operands(node))
+    return found

@@ -1,0 +1,38 @@
+"""C expressions as text with their binding strength, so that parentheses appear only where C or a compiler wants them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ATOM, UNARY, MUL, ADD, LOOSE, TERNARY = 6, 5, 4, 3, 2, 1
+
+
+@dataclass(frozen=True)
+class Text:
+    """An expression. `index` says that it is made of loop variables and constants alone, so it cannot overflow."""
+
+    code: str
+    level: int = ATOM
+    index: bool = False
+
+    def at(self, level: int) -> str:
+        """The code, in parentheses if it binds less than `level`."""
+        return self.code if self.level >= level else f"({self.code})"
+
+
+def joined(a: Text, sign: str, b: Text) -> Text:
+    """`a sign b` for + - * / %: anything looser is put in parentheses, also where C would not need them."""
+    level = MUL if sign in "*/%" else ADD
+    index = a.index and b.index
+    right = level if sign in "*+" and not (sign == "*" and b.level == MUL and "/" in b.code) else level + 1
+    return Text(f"{a.at(level)} {sign} {b.at(right)}", level, index)
+
+
+def compared(a: Text, sign: str, b: Text) -> Text:
+    """`a sign b` for comparisons, bit and logic operators: operands are arithmetic or in parentheses."""
+    return Text(f"{a.at(ADD)} {sign} {b.at(ADD)}", LOOSE, a.index and b.index)
+
+
+def cast(c_type: str, a: Text) -> Text:
+    """`(c_type)a`."""
+    return Text(f"({c_type}){a.at(UNARY)}", UNARY, a.index)

@@ -1,0 +1,67 @@
+"""Walking TIR: what lies directly under a statement or an expression."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import ir, tirx
+
+_BINARY = (
+    tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod, tirx.Min, tirx.Max, tirx.EQ, tirx.NE,
+    tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.And, tirx.Or, tirx.LShift, tirx.RShift, tirx.BitwiseAnd, tirx.BitwiseOr,
+    tirx.BitwiseXor,
+)  # fmt: skip
+_FIELDS: dict[type, tuple[str, ...]] = dict.fromkeys(_BINARY, ("a", "b")) | {
+    tirx.Not: ("a",),
+    tirx.BitwiseNot: ("a",),
+    tirx.Cast: ("value",),
+    tirx.Select: ("condition", "true_value", "false_value"),
+    tirx.Ramp: ("base", "stride"),
+    tirx.Broadcast: ("value",),
+    tirx.Let: ("value", "body"),
+}
+
+
+def operands(node: Any) -> list[Any]:
+    """Expressions directly under an expression; those of a load are its indices."""
+    kind = type(node)
+    fields = _FIELDS.get(kind)
+    if fields is not None:
+        return [getattr(node, field) for field in fields]
+    if kind is ir.Call:
+        return list(node.args)
+    if kind is ir.TensorLoad:
+        return list(node.indices)
+    if kind is tirx.Shuffle:
+        return [*node.vectors, *node.indices]
+    return []
+
+
+def children(node: Any) -> list[Any]:
+    """Statements directly under a statement."""
+    if isinstance(node, tirx.SeqStmt):
+        return list(node.seq)
+    if isinstance(node, tirx.IfThenElse):
+        return [node.then_case] if node.else_case is None else [node.then_case, node.else_case]
+    if isinstance(node, (tirx.For, tirx.While, tirx.AttrStmt)):
+        return [node.body]
+    return []
+
+
+def expressions(node: Any) -> list[Any]:
+    """Expressions directly in a statement; the indices of a store are not among them."""
+    if isinstance(node, (tirx.BufferStore, tirx.Bind, tirx.Evaluate)):
+        return [node.value]
+    if isinstance(node, (tirx.IfThenElse, tirx.While)):
+        return [node.condition]
+    if isinstance(node, tirx.For):
+        return [node.min, node.extent]
+    return []
+
+
+def variables_in(nodes: Any, found: set[Any]) -> None:
+    """Add every variable that occurs in the expressions `nodes` to `found`."""
+    for node in nodes:
+        if isinstance(node, ir.Var):
+            found.add(node)
+        variables_in(operands(node), found)

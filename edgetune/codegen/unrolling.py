@@ -1,0 +1,148 @@
+"""Which loops are unrolled, decided before TVM unrolls them.
+
+A small local buffer becomes registers only if all its indices are constant, so the loops that run over it are unrolled;
+and no body may grow past a limit, so loops that a schedule asked to unroll beyond it stay loops.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import ir, tirx
+
+from edgetune.codegen.dtypes import element_and_lanes
+from edgetune.codegen.traverse import children, expressions, operands, variables_in
+
+MAX_STATEMENTS = 2048  # stores in one fully unrolled body
+MAX_TILE_STATEMENTS = 512  # stores that promoting a tile to registers may cost
+MAX_TILE_BYTES = 2048  # the register file of a core with 512-bit vectors
+
+_UNROLLED = int(tirx.ForKind.UNROLLED)
+
+
+def extent_of(loop: tirx.For) -> int | None:
+    """Trip count if it is a constant."""
+    return int(loop.extent.value) if isinstance(loop.extent, tirx.IntImm) else None
+
+
+def with_kind(loop: tirx.For, kind: int, body: Any) -> tirx.For:
+    """`loop` with another kind and body."""
+    if body.same_as(loop.body) and kind == int(loop.kind):
+        return loop
+    return tirx.For(
+        loop.loop_var, loop.min, loop.extent, kind, body, loop.thread_binding, loop.annotations, loop.step, loop.span
+    )
+
+
+def rebuilt(node: Any, loop_kind: Any) -> Any:
+    """`node` with every loop's kind replaced by `loop_kind(loop, new body)`, innermost first."""
+    if isinstance(node, tirx.For):
+        body = rebuilt(node.body, loop_kind)
+        return with_kind(node, loop_kind(node, body), body)
+    if isinstance(node, tirx.SeqStmt):
+        return tirx.SeqStmt([rebuilt(s, loop_kind) for s in node.seq])
+    if isinstance(node, tirx.IfThenElse):
+        otherwise = None if node.else_case is None else rebuilt(node.else_case, loop_kind)
+        return tirx.IfThenElse(node.condition, rebuilt(node.then_case, loop_kind), otherwise)
+    if isinstance(node, tirx.While):
+        return tirx.While(node.condition, rebuilt(node.body, loop_kind))
+    if isinstance(node, tirx.AttrStmt):
+        return tirx.AttrStmt(node.node, node.attr_key, node.value, rebuilt(node.body, loop_kind))
+    return node
+
+
+def weight(node: Any) -> int:
+    """Stores in `node` once its UNROLLED loops are unrolled."""
+    if isinstance(node, tirx.For):
+        times = (extent_of(node) or 1) if int(node.kind) == _UNROLLED else 1
+        return times * weight(node.body)
+    below = children(node)
+    return sum(weight(child) for child in below) if below else int(isinstance(node, (tirx.BufferStore, tirx.Evaluate)))
+
+
+def limit_unrolling(body: Any) -> Any:
+    """Turn unrolled loops back into loops where their bodies would pass `MAX_STATEMENTS`."""
+
+    def kind(loop: tirx.For, below: Any) -> int:
+        if int(loop.kind) != _UNROLLED:
+            return int(loop.kind)
+        extent = extent_of(loop)
+        if extent is None or extent * weight(below) > MAX_STATEMENTS:
+            return int(tirx.ForKind.SERIAL)
+        return _UNROLLED
+
+    return rebuilt(body, kind)
+
+
+def unroll_register_tiles(body: Any) -> Any:
+    """Mark loops UNROLLED that run over a register tile, where that stays affordable.
+
+    A tile is a small allocated buffer that some loop around an access, not part of its index, comes back to.
+    """
+    tiles = _Tiles()
+    tiles.visit(body, [])
+    indexing: set[Any] = set()
+    for buffer in tiles.revisited:
+        indexing |= tiles.indexing[buffer]
+    if not indexing:
+        return body
+
+    def kind(loop: tirx.For, below: Any) -> int:
+        extent = extent_of(loop)
+        if loop.loop_var not in indexing or extent is None or int(loop.kind) not in (0, 1):
+            return int(loop.kind)
+        return _UNROLLED if extent * weight(below) <= MAX_TILE_STATEMENTS else int(loop.kind)
+
+    return rebuilt(body, kind)
+
+
+class _Tiles:
+    """Small buffers, the variables in their indices, and which of them a loop comes back to."""
+
+    def __init__(self) -> None:
+        self.indexing: dict[Any, set[Any]] = {}
+        self.depth: dict[Any, int] = {}
+        self.revisited: set[Any] = set()
+
+    def visit(self, node: Any, loops: list[Any]) -> None:
+        """Walk statements; `loops` holds the variables of the loops around, outermost first."""
+        if isinstance(node, tirx.AllocBuffer):
+            if _bytes_of(node.buffer) <= MAX_TILE_BYTES:
+                self.indexing[node.buffer] = set()
+                self.depth[node.buffer] = len(loops)
+            return
+        if isinstance(node, tirx.BufferStore):
+            self._access(node.buffer, node.indices, loops)
+        for expression in expressions(node):
+            self._expression(expression, loops)
+        inside = loops
+        if isinstance(node, tirx.For) and extent_of(node) != 1:
+            inside = [*loops, node.loop_var]
+        for child in children(node):
+            self.visit(child, inside)
+
+    def _expression(self, node: Any, loops: list[Any]) -> None:
+        if isinstance(node, ir.TensorLoad):
+            self._access(node.source, node.indices, loops)
+        for operand in operands(node):
+            self._expression(operand, loops)
+
+    def _access(self, buffer: Any, indices: Any, loops: list[Any]) -> None:
+        known = self.indexing.get(buffer)
+        if known is None:
+            return
+        here: set[Any] = set()
+        variables_in(indices, here)
+        known |= here
+        if any(variable not in here for variable in loops[self.depth[buffer] :]):
+            self.revisited.add(buffer)
+
+
+def _bytes_of(buffer: Any) -> int:
+    total = 1
+    for extent in buffer.ty.shape:
+        if not isinstance(extent, tirx.IntImm):
+            return MAX_TILE_BYTES + 1
+        total *= int(extent.value)
+    of, lanes = element_and_lanes(buffer.ty.dtype)
+    return total * lanes * of.bytes

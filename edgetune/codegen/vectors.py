@@ -1,0 +1,268 @@
+"""Vector C expressions of TIR expressions, one native vector (a piece of the lanes) at a time.
+
+What has no vector form is written lane by lane into a vector literal, so every expression has one. Vectors are typedefs
+with GCC vector extensions (f32x16); masks are integer vectors of 0 and -1 as wide as the values they choose between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import ir, tirx
+
+from edgetune.codegen import vector_calls
+from edgetune.codegen.context import Context, Place
+from edgetune.codegen.dtypes import Element, element_and_lanes
+from edgetune.codegen.memory import is_one
+from edgetune.codegen.scalars import ScalarPrinter, _plus
+from edgetune.codegen.text import ADD, ATOM, LOOSE, MUL, TERNARY, UNARY, Text, cast, joined
+from edgetune.codegen.vector_masks import MaskPrinter
+
+_ARITHMETIC = {tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.Div: "/"}
+_BITS = {tirx.BitwiseAnd: "&", tirx.BitwiseOr: "|", tirx.BitwiseXor: "^"}
+
+
+class VectorPrinter(ScalarPrinter):
+    """Prints lanes [first, first + width) of vector expressions; width 1 is a scalar."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.masks = MaskPrinter(self)
+        self._vector_by_type: dict[type, Callable[[Any, int, int], Text]] = {
+            tirx.Broadcast: lambda e, _, width: self.splat(self._without_lane(e.value), element_and_lanes(e.ty)[0], width),
+            tirx.Ramp: self._ramp_vector,
+            ir.TensorLoad: self._load_vector,
+            ir.Var: self._variable_vector,
+            tirx.Cast: self._cast_vector,
+            tirx.Select: self._select_vector,
+            tirx.Min: lambda e, first, width: self._extreme_vector(e, "<", first, width),
+            tirx.Max: lambda e, first, width: self._extreme_vector(e, ">", first, width),
+            tirx.LShift: lambda e, first, width: self._shift_vector(e, "<<", first, width),
+            tirx.RShift: lambda e, first, width: self._shift_vector(e, ">>", first, width),
+            tirx.Let: self._let_vector,
+            ir.Call: lambda e, first, width: vector_calls.vector_call(self, e, first, width),
+            **dict.fromkeys(_ARITHMETIC, self._arithmetic_vector),
+            **dict.fromkeys(_BITS, self._arithmetic_vector),
+        }
+
+    def type(self, of: Element, width: int, form: str = "value") -> str:
+        """Name of a vector type: of values ("value"), of the masks of such values ("mask"), unsigned ("unsigned")."""
+        short = of.value_short
+        if form == "mask":
+            short = f"i{of.value_bits}"
+        elif form == "unsigned":
+            short = f"u{of.value_bits}"
+        return self.context.need(f"type:{short}x{width}")
+
+    def vector(self, e: Any, first: int, width: int) -> Text:
+        """C for some lanes of `e`: a vector, or for width 1 a scalar. Statements it needs are emitted first."""
+        if width == 1:
+            return self.lane_of(e, first)
+        of = element_and_lanes(e.ty)[0]
+        if of.kind == "bool":
+            truth = self.masks.mask(e, first, width, 8)
+            return Text(f"({self.context.need(f'type:u8x{width}')})({truth.at(ADD)} & 1)", UNARY)
+        printer = self._vector_by_type.get(type(e), self.by_lanes)
+        return printer(e, first, width)
+
+    def by_lanes(self, e: Any, first: int, width: int) -> Text:
+        """A vector literal of the lanes, each printed as a scalar."""
+        of = element_and_lanes(e.ty)[0]
+        lanes = ", ".join(self.lane_of(e, first + lane).code for lane in range(width))
+        return Text(f"({self.type(of, width)}){{{lanes}}}")
+
+    def splat(self, a: Text, of: Element, width: int) -> Text:
+        """A vector whose lanes are all `a`. Subtracting +0.0 changes no float, not even -0.0."""
+        c_type = self.type(of, width)
+        if a.code in ("0", "0.0", "0.0f") or a.code.endswith(")0"):
+            return Text(f"({c_type}){{0}}")
+        return Text(f"({a.at(MUL)} {'-' if of.kind == 'float' else '+'} ({c_type}){{0}})")
+
+    def operand(self, e: Any, first: int, width: int) -> Text:
+        """Like `vector`, but a broadcast stays the scalar: vector arithmetic takes one scalar operand."""
+        return self._without_lane(e.value) if isinstance(e, tirx.Broadcast) else self.vector(e, first, width)
+
+    def named(self, a: Text, c_type: str) -> str:
+        """`a` if it is a plain name, or else a temporary that holds it."""
+        return a.code if a.code.isidentifier() else self.temporary(c_type, a.code)
+
+    def blend(self, of: Element, width: int, mask: str, yes: Text, no: Text) -> Text:
+        """Lanes of `yes` where `mask` (a name) is -1, of `no` where it is 0."""
+        value, bits = self.type(of, width), self.type(of, width, "mask")
+        yes, no = (a if value == bits else cast(bits, a) for a in (yes, no))
+        mixed = f"({yes.at(UNARY)} & {mask}) | ({no.at(UNARY)} & ~{mask})"
+        return Text(f"({mixed})") if value == bits else Text(f"({value})({mixed})", UNARY)
+
+    def _arithmetic_vector(self, e: Any, first: int, width: int) -> Text:
+        of = element_and_lanes(e.ty)[0]
+        sign = _ARITHMETIC.get(type(e)) or _BITS[type(e)]
+        if sign == "/" and of.kind != "float":
+            return self.by_lanes(e, first, width)
+        if isinstance(e.a, tirx.Broadcast) and isinstance(e.b, tirx.Broadcast):
+            return self.splat(self._without_lane(type(e)(e.a.value, e.b.value)), of, width)
+        a, b = self.operand(e.a, first, width), self.operand(e.b, first, width)
+        if sign in "&|^":
+            return Text(f"({a.at(UNARY)} {sign} {b.at(UNARY)})")
+        if of.kind != "int" or (sign == "*" and _narrow(e.a) and _narrow(e.b)):
+            return joined(a, sign, b)
+        wide = self.type(of, width, "unsigned")
+        a, b = (
+            cast(f"uint{of.bits}_t" if isinstance(side, tirx.Broadcast) else wide, text)
+            for side, text in ((e.a, a), (e.b, b))
+        )
+        return Text(f"({self.type(of, width)})({joined(a, sign, b).code})", UNARY)
+
+    def _shift_vector(self, e: Any, sign: str, first: int, width: int) -> Text:
+        of = element_and_lanes(e.ty)[0]
+        amount = e.b.value if isinstance(e.b, tirx.Broadcast) else None
+        if not isinstance(amount, tirx.IntImm) or not 0 <= int(amount.value) < of.bits:
+            return self.by_lanes(e, first, width)
+        a, c_type = self.vector(e.a, first, width), self.type(of, width)
+        if sign == "<<" and of.kind == "int":
+            wide = self.type(of, width, "unsigned")
+            return Text(f"({c_type})(({wide}){a.at(UNARY)} << {int(amount.value)})", UNARY)
+        return Text(f"({a.at(UNARY)} {sign} {int(amount.value)})")
+
+    def _extreme_vector(self, e: Any, sign: str, first: int, width: int) -> Text:
+        of = element_and_lanes(e.ty)[0]
+        c_type, mask_type = self.type(of, width), self.type(of, width, "mask")
+        a = self.named(self.vector(e.a, first, width), c_type)
+        b = self.named(self.vector(e.b, first, width), c_type)
+        mask = self.temporary(mask_type, f"({mask_type})({b} {sign} {a})", "m")
+        return self.blend(of, width, mask, Text(b), Text(a))
+
+    def _select_vector(self, e: Any, first: int, width: int) -> Text:
+        of = element_and_lanes(e.ty)[0]
+        if element_and_lanes(e.condition.ty)[1] == 1:
+            return self.choose_vector(e.condition, e.true_value, e.false_value, first, width)
+        mask = self.masks.mask(e.condition, first, width, of.value_bits)
+        name = self.named(mask, self.type(of, width, "mask"))
+        return self.blend(of, width, name, self.vector(e.true_value, first, width), self.vector(e.false_value, first, width))
+
+    def choose_vector(self, condition: Any, yes: Any, no: Any, first: int, width: int) -> Text:
+        """`condition ? yes : no` with a scalar condition: only the chosen vector is evaluated, loads included."""
+        of = element_and_lanes(yes.ty)[0]
+        chosen = self._without_lane(condition)
+        with self.context.captured() as before_yes:
+            a = self.vector(yes, first, width)
+        with self.context.captured() as before_no:
+            b = self.vector(no, first, width)
+        if not before_yes and not before_no:
+            return Text(f"{chosen.at(UNARY)} ? {a.at(LOOSE)} : {b.at(LOOSE)}", TERNARY)
+        name = self.context.names.unique("t")
+        self.context.emit(f"{self.type(of, width)} {name};")
+        self.branches(chosen.code, [*before_yes, f"{name} = {a.code};"], [*before_no, f"{name} = {b.code};"])
+        return Text(name)
+
+    def _let_vector(self, e: Any, first: int, width: int) -> Text:
+        self.bind(e.var, e.value)
+        return self.vector(e.body, first, width)
+
+    def bind(self, var: Any, value: Any) -> None:
+        """Emit constants for a let-bound variable: one per native vector; ramps stand for themselves."""
+        of, lanes = element_and_lanes(value.ty)
+        if lanes == 1:
+            super().bind(var, value)
+        elif isinstance(value, (tirx.Ramp, tirx.Broadcast)) or of.kind == "bool":
+            self.context.variables[var] = value
+        else:
+            from edgetune.codegen.memory import pieces
+
+            parts = []
+            for first, width in pieces(lanes, self.context.lanes_limit):
+                text = self.vector(value, first, width)
+                c_type = of.value if width == 1 else self.type(of, width)
+                parts.append((first, width, self.temporary(c_type, text.code, var.name)))
+            self.context.variables[var] = parts
+
+    def _variable_vector(self, e: Any, first: int, width: int) -> Text:
+        known = self.context.variables.get(e)
+        if isinstance(known, list):
+            for start, lanes, name in known:
+                if (start, lanes) == (first, width):
+                    return Text(name)
+            return self.by_lanes(e, first, width)
+        return self.scalar(e) if known is None or isinstance(known, Text) else self.vector(known, first, width)
+
+    def _ramp_vector(self, e: Any, first: int, width: int) -> Text:
+        of = element_and_lanes(e.ty)[0]
+        if not isinstance(e.stride, tirx.IntImm):
+            return self.by_lanes(e, first, width)
+        stride = int(e.stride.value)
+        steps = ", ".join(str((first + lane) * stride) for lane in range(width))
+        return joined(self._without_lane(e.base), "+", Text(f"({self.type(of, width)}){{{steps}}}"))
+
+    # Memory
+
+    def contiguous(self, buffer: Any, indices: Any) -> tuple[Any, int] | None:
+        """(index of the first element, factor) of an access to neighbouring elements; None if they are not."""
+        place = self.place(buffer)
+        index = self.flat_index(buffer, indices)
+        if isinstance(index, ir.Var) and index in self.context.variables:
+            known = self.context.variables[index]
+            index = known if isinstance(known, tirx.Ramp) else index
+        if element_and_lanes(index.ty)[1] == 1:
+            return index, place.lanes
+        if place.lanes == 1 and isinstance(index, tirx.Ramp) and is_one(index.stride):
+            return index.base, 1
+        return None
+
+    def pointer(self, buffer: Any, start: tuple[Any, int], first: int) -> str:
+        """Address of element `first` of a contiguous access to memory."""
+        index, factor = start
+        position = self._without_lane(index * factor if factor > 1 else index)
+        text = _plus(position, first, element_and_lanes(index.ty)[0])
+        name = self.place(buffer).name
+        return name if text.code == "0" else f"({name} + {text.at(ADD)})"
+
+    def register(self, place: Place, start: tuple[Any, int], first: int, width: int) -> str | None:
+        """Name of the register that holds exactly these elements, None if no single one does."""
+        index, factor = start
+        if place.registers is None or not isinstance(index, tirx.IntImm):
+            return None
+        name, lanes = place.registers.get(int(index.value) * factor + first, ("", 0))
+        return name if lanes == width else None
+
+    def _load_vector(self, e: Any, first: int, width: int) -> Text:
+        place = self.place(e.source)
+        start = self.contiguous(e.source, e.indices)
+        if start is None or place.of.half:
+            return self.by_lanes(e, first, width)
+        if place.registers is not None:
+            name = self.register(place, start, first, width)
+            return Text(name) if name is not None else self.by_lanes(e, first, width)
+        loose = self.context.need(f"type:{place.of.value_short}x{width}u")
+        return Text(f"*(const {loose} *){self.pointer(e.source, start, first)}", UNARY)
+
+    def _cast_vector(self, e: Any, first: int, width: int) -> Text:
+        to, of = element_and_lanes(e.ty)[0], element_and_lanes(e.value.ty)[0]
+        if to.half or (of.half and to.kind != "float"):
+            return self.by_lanes(e, first, width)
+        c_type = self.type(to, width)
+        if of.kind == "bool":
+            truth = self.masks.mask(e.value, first, width, to.value_bits)
+            if to.kind != "float":
+                return Text(f"({c_type})({truth.at(UNARY)} & 1)", UNARY)
+            return Text(f"__builtin_convertvector({truth.at(UNARY)} & 1, {c_type})")
+        if of.kind == "float" and to.kind != "float":
+            return vector_calls.float_to_int(self, e, of, to, first, width)
+        a = self.vector(e.value, first, width)
+        if of.value_short == to.value_short:
+            return a
+        if of.kind != "float" and of.bits == to.bits and to.kind != "float":
+            return cast(c_type, a)
+        if to.kind == "float" and of.kind != "float" and of.bits < to.value_bits:
+            middle = self.context.need(f"type:i{to.value_bits}x{width}")
+            a = Text(f"__builtin_convertvector({a.code}, {middle})")
+        return Text(f"__builtin_convertvector({a.code}, {c_type})", ATOM)
+
+
+def _narrow(e: Any) -> bool:
+    """Whether an operand of an integer product comes from so few bits that the product cannot overflow."""
+    if isinstance(e, tirx.Broadcast):
+        e = e.value
+    if not isinstance(e, tirx.Cast):
+        return False
+    to, of = element_and_lanes(e.ty)[0], element_and_lanes(e.value.ty)[0]
+    return of.kind in ("int", "uint") and to.bits >= 32 and (of.bits == 8 or (of.bits == 16 and of.kind == "int"))
