@@ -52,7 +52,7 @@ lint: $(VENV)/.stamp-test
 	$(BIN)/ruff format --check .
 
 types: $(VENV)/.stamp-test
-	$(BIN)/mypy
+	$(BIN)/mypy edgetune examples tests $(wildcard benchmarks)
 
 pytest: $(VENV)/.stamp-test
 	$(BIN)/pytest

@@ -14,10 +14,11 @@ class Event:
 
     ``data`` holds JSON values only. Keys that the progress display understands (all optional):
 
-    * ``phase``: ``name`` (str), ``seconds`` (float, when it ended)
+    * ``phase``: ``name`` (str), ``seconds`` (float, only when it ended)
     * ``task``: ``task`` (str), ``best_us`` (float), ``weight`` (int), ``trials`` (int)
     * ``round``: ``task``, ``best_us``, ``trials`` (done in total), ``budget_trials`` (int or null),
-      ``elapsed_s``, ``budget_s`` (float or null), ``end_to_end_us`` (float or null)
+      ``elapsed_s``, ``budget_s`` (float or null), ``end_to_end_us`` (float or null),
+      ``eta_s`` (float or null)
     * ``candidate``: ``task``, ``status`` (str), ``us`` (float or null)
     * ``warning``: ``message`` (str)
     * ``summary``: anything; printed as it is

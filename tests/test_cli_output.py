@@ -58,6 +58,7 @@ def test_eta_and_share() -> None:
     assert share_done(ROUND.data) == 0.25
     assert eta_seconds({"elapsed_s": 100.0, "budget_s": 60.0}) == 0.0
     assert share_done({"elapsed_s": 100.0, "budget_s": 60.0}) == 1.0
+    assert eta_seconds({"elapsed_s": 1.0, "budget_s": 60.0, "eta_s": 7.0}) == 7.0
     assert eta_seconds({}) is None
     assert share_done({"trials": 3}) is None
 
@@ -68,7 +69,7 @@ def test_plain_lines_away_from_a_terminal(capsys: pytest.CaptureFixture[str]) ->
         for event in (ROUND, candidate, Event("warning", {"message": "noisy\nmachine"})):
             events(event)
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "edgetune: round task=conv_3 best_us=12.35 trials=64 budget_trials=256 elapsed_s=10 eta=30s"
+    assert lines[0] == "edgetune: 64 of 256 trials, conv_3 12.35 us, 10s so far, 30s left"
     assert lines[1:] == ["edgetune: warning: noisy machine"]
     with show_progress(Output(as_json=False, verbosity=1), "t") as events:
         events(candidate)

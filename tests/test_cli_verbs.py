@@ -64,7 +64,7 @@ def test_every_error_class_has_a_code_of_its_own() -> None:
         (["frobnicate"], 2, "frobnicate"),
         (["build", str(MODEL), "--board", "nope"], 7, "unknown board 'nope'"),
         (["init", "gone.onnx"], 4, "does not exist"),
-        (["records", "list"], 13, "records.db"),
+        (["records", "show", "1"], 13, "records.db"),
         (["boards", "check", "nope"], 7, "unknown board"),
     ],
 )

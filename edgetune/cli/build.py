@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from edgetune.cli.options import model_and_board, settings_of
+from edgetune.cli.options import model_and_board, settings_of, show_origins
 from edgetune.cli.output import Output, output_options
 
 
@@ -16,6 +16,7 @@ from edgetune.cli.output import Output, output_options
 def command(output: Output, /, **flags: Any) -> None:
     """Write the package of MODEL from records, without search; kernels without a record get a fixed schedule."""
     settings = settings_of(**flags)
+    show_origins(output, settings)
     from edgetune.config.stack import check_stack
 
     check_stack()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from edgetune.cli.output import Output
 from edgetune.config.quantities import parse_seconds
 from edgetune.config.resources import targets_dir, user_dir
 
@@ -100,3 +101,10 @@ def settings_of(
     if len(named) < len(shapes):
         raise click.UsageError("--shape names the same input twice")
     return resolve_settings(Flags(model=model, shapes=named, **flags), os.environ, Path.cwd())
+
+
+def show_origins(output: Output, settings: Settings) -> None:
+    """With ``-v``, tell where each setting came from."""
+    if output.verbosity > 0:
+        for key, origin in sorted(settings.origins.items()):
+            output.note(f"{key}: {origin}")

@@ -36,6 +36,9 @@ def show_progress(output: Output, title: str) -> Iterator[Listener]:
 
 def eta_seconds(data: dict[str, object]) -> float | None:
     """Return the seconds that a round's event says are left, None where it does not tell."""
+    stated = _number(data.get("eta_s"))
+    if stated is not None:
+        return max(0.0, stated)
     elapsed, budget = _number(data.get("elapsed_s")), _number(data.get("budget_s"))
     if elapsed is None:
         return None
@@ -61,13 +64,28 @@ def plain_line(event: Event) -> str:
     data = event.data
     if event.kind == "warning":
         return f"warning: {data.get('message', '')}"
+    if event.kind == "round":
+        return _round_line(data)
     words: list[str] = [event.kind]
     for key, value in data.items():
         if value is not None and not isinstance(value, dict | list):
             words.append(f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}")
-    if event.kind == "round" and (left := eta_seconds(data)) is not None:
-        words.append(f"eta={format_seconds(left)}")
     return " ".join(words)
+
+
+def _round_line(data: dict[str, object]) -> str:
+    trials, total = data.get("trials", 0), data.get("budget_trials")
+    parts = [f"{trials} of {total} trials" if total is not None else f"{trials} trials"]
+    task, best = data.get("task"), _number(data.get("best_us"))
+    if task is not None:
+        parts.append(f"{task} {f'{best:.2f} us' if best is not None else 'not yet measured'}")
+    if (whole := _number(data.get("end_to_end_us"))) is not None:
+        parts.append(f"end to end about {whole:.1f} us")
+    if (elapsed := _number(data.get("elapsed_s"))) is not None:
+        parts.append(f"{format_seconds(elapsed)} so far")
+    if (left := eta_seconds(data)) is not None:
+        parts.append(f"{format_seconds(left)} left")
+    return ", ".join(parts)
 
 
 def _write_json(event: Event) -> None:
@@ -84,8 +102,8 @@ def _number(value: object) -> float | None:
 
 
 def _is_wanted(event: Event, verbosity: int) -> bool:
-    """Candidates are for ``-v``, the summary is part of the result on stdout."""
-    return event.kind != "summary" and (event.kind != "candidate" or verbosity > 0)
+    """Candidates and tasks are for ``-v``, the summary is part of the result on stdout."""
+    return event.kind != "summary" and (event.kind not in {"candidate", "task"} or verbosity > 0)
 
 
 class _PlainLines:
@@ -124,11 +142,11 @@ class _LiveDisplay:
 
     def show(self, event: Event) -> None:
         task = event.data.get("task")
-        if event.kind in {"task", "round"} and task is not None:
+        if event.kind == "task" and task is not None:
             self.tasks.setdefault(str(task), {}).update(event.data)
         if event.kind == "round":
             self.latest = event.data
-        elif event.kind == "phase":
+        elif event.kind == "phase" and "seconds" not in event.data:  # with seconds it has ended
             self.phase = one_line(str(event.data.get("name", "")))
         elif event.kind == "warning" or (event.kind == "candidate" and self.verbosity > 0):
             self.console.print(one_line(plain_line(event)))

@@ -19,7 +19,18 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _STATUSES_HELP = "Only records of this status, such as ok."
 # Columns of the table for people; --json has all fields.
-_COLUMNS = ("id", "workload_name", "workload", "target", "board", "status", "median_ns", "toolchain", "utc", "reason")
+_COLUMNS = (
+    "id",
+    "workload_name",
+    "workload",
+    "target",
+    "board",
+    "status",
+    "median_ns",
+    "toolchain",
+    "created_utc",
+    "reason",
+)
 _SHORT_HASH = 10
 
 
@@ -55,12 +66,16 @@ def _open(db: Path | None, *, create: bool = False) -> RecordStore:
 @output_options
 def list_(output: Output, /, db: Path | None, **filters: Any) -> None:
     """List records, oldest first."""
-    with _open(db) as store:
-        rows = store.list(**filters)
-    if output.as_json:
-        output.result(rows)
-        return
-    output.result([_row(row) for row in rows])
+    from edgetune.config.settings import resolve_db
+
+    path = resolve_db(db, os.environ, Path.cwd())
+    rows: list[dict[str, Any]] = []
+    if path.exists():
+        with _open(db) as store:
+            rows = store.list(**filters)
+    else:
+        output.note(f"{path} does not exist: nothing was recorded yet")
+    output.result(rows if output.as_json else [_row(row) for row in rows])
     output.note(f"{len(rows)} records")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from edgetune.cli.options import Duration, model_and_board, settings_of
+from edgetune.cli.options import Duration, model_and_board, settings_of, show_origins
 from edgetune.cli.output import Output, output_options
 
 
@@ -24,6 +24,7 @@ def command(output: Output, /, **flags: Any) -> None:
     package so far; the same command goes on where it ended and measures nothing again.
     """
     settings = settings_of(**flags)
+    show_origins(output, settings)
     from edgetune.config.stack import check_stack
     from edgetune.config.toolchain import require_compiler, require_measurable
 

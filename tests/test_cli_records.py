@@ -1,0 +1,91 @@
+"""``edgetune records`` against a real database: list, show, export, import, prune."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from edgetune.cli.main import run
+from edgetune.tuning.records import Record, RecordStore
+
+DB = Path("records.db")
+
+
+def record(number: int, median_us: float | None) -> Record:
+    ok = median_us is not None
+    ns = float((median_us or 0.0) * 1000)
+    return Record(
+        workload="ab" * 32,
+        workload_name="conv2d_relu",
+        target="host",
+        target_fingerprint="fingerprint",
+        toolchain="gcc 12",
+        codegen_version=1,
+        board="host",
+        candidate=f"{number:064x}",
+        status="ok" if ok else "wrong_result",
+        tool_version="0.1.0",
+        trace="[]" if ok else "",
+        reason="" if ok else "differs",
+        samples_ns=(ns, ns) if ok else (),
+        median_ns=ns if ok else None,
+        ci_low_ns=ns if ok else None,
+        ci_high_ns=ns if ok else None,
+        max_error=0.0 if ok else None,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    with RecordStore.open(DB) as store:
+        for number, median in enumerate([12.5, 11.25, None]):
+            store.add(record(number, median))
+    return tmp_path
+
+
+def test_list_is_one_json_list(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["records", "list", "--db", str(folder / DB), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["median_ns"] for row in rows] == [12500.0, 11250.0, None]
+    assert run(["records", "list", "--db", str(DB), "--status", "ok", "--limit", "1", "--json"]) == 0
+    assert [row["median_ns"] for row in json.loads(capsys.readouterr().out)] == [11250.0]
+    assert run(["records", "list", "--db", str(DB)]) == 0
+    said = capsys.readouterr()
+    assert "conv2d_relu" in said.out
+    assert "12.50" in said.out
+    assert said.err == "edgetune: 3 records\n"
+
+
+def test_list_before_anything_was_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gone = tmp_path / "gone.db"
+    assert run(["records", "list", "--db", str(gone), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+    assert run(["records", "list", "--db", str(gone)]) == 0
+    assert "nothing was recorded yet" in capsys.readouterr().err
+    assert not gone.exists()
+
+
+@pytest.mark.usefixtures("folder")
+def test_show(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["records", "show", "2", "--db", str(DB), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["id"], shown["median_ns"], shown["trace"]) == (2, 11250.0, "[]")
+    assert run(["records", "show", "99", "--db", str(DB)]) == 13
+    assert "99" in capsys.readouterr().err
+
+
+def test_export_import_and_prune(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["records", "export", "all.jsonl", "--db", str(DB), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"exported": 3, "file": "all.jsonl"}
+    assert run(["records", "import", "all.jsonl", "--db", "other.db", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["imported"] == 3
+    (folder / "bad.jsonl").write_text("no json\n", encoding="utf-8")
+    assert run(["records", "import", "bad.jsonl", "--db", "other.db"]) == 13
+    assert "1 lines of bad.jsonl were refused, the first is line 1" in capsys.readouterr().err
+    assert run(["records", "prune", "--keep-best", "1", "--dry-run", "--db", str(DB)]) == 0
+    assert capsys.readouterr().out == "would prune 2 records\n"
+    assert run(["records", "prune", "--keep-best", "1", "--db", str(DB), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"pruned": 2, "dry_run": False}
