@@ -189,3 +189,27 @@ def test_version_and_no_verb() -> None:
     bare = edgetune()
     assert bare.returncode == 2
     assert "Verbs:" in bare.stderr
+
+
+def test_a_full_disk_behind_stdout() -> None:
+    for flags in ([], ["--json"]):
+        with Path("/dev/full").open("w", encoding="utf-8") as full:
+            command = [sys.executable, "-m", "edgetune", "boards", "list", *flags]
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, cwd=ROOT)
+        assert done.returncode == errors.DiskFull.exit_code
+        assert "no space is left on the device" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_make_system_prints_the_line_where_it_may_not_install(folder: Path) -> None:
+    (folder / "sudo").write_text("#!/bin/sh\nexit 1\n", encoding="ascii")
+    (folder / "id").write_text("#!/bin/sh\necho 1000\n", encoding="ascii")
+    for name in ("sudo", "id"):
+        (folder / name).chmod(0o755)
+    path = f"{folder}:{os.environ['PATH']}"
+    command = ["make", "-s", "-C", str(ROOT), "system", "SYSTEM_PROGRAMS=gcc no-such-compiler"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "PATH": path})
+    assert done.returncode != 0
+    assert "missing no-such-compiler" in done.stdout
+    line = done.stdout.strip().splitlines()[-1]
+    assert line.startswith("sudo sh -c 'apt-get update && apt-get install --yes --no-install-recommends gcc ")
