@@ -1,0 +1,124 @@
+"""The schedule of a kernel that nobody tuned: the register tile that a formula ranks first. No search, no compiler.
+
+The formula counts, for one step of the reduction over a tile, multiply-adds and loads, and how far the tile hides the
+latency of multiply-adds; tiles that do not fit the registers are out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from math import prod
+from typing import Any
+
+from tvm.s_tir import Schedule, ScheduleError
+
+from edgetune.config.target import Target
+from edgetune.tuning.replay import trace_of
+from edgetune.tuning.sketches import elementwise, rowwise
+from edgetune.tuning.sketches.anatomy import anatomy_of
+from edgetune.tuning.sketches.decisions import Chosen
+from edgetune.tuning.sketches.limits import footprint
+from edgetune.tuning.sketches.register_tile import MAX_ROWS, Tile, Variant, variants_of
+from edgetune.tuning.sketches.spaces import limits, native_lanes, postprocs, tile_of, tiled, untouched
+
+_LATENCY = 8  # multiply-adds in flight that keep a core's units busy
+_LOADS = 2  # loads per cycle
+_DEPTH = 4  # steps of a long reduction that are unrolled
+_UNROLLED = 160  # stores in a body that is unrolled without being asked
+
+
+def fixed_trace(function: Any, target: Target, scratch_limit: int = 0) -> tuple[str, str]:
+    """Trace of the best-guess schedule and a note for people. Scratch stays within `scratch_limit` bytes.
+
+    Never fails: what no rule fits is the plain loop nest, and the note says so.
+    """
+    for sch, note in _candidates(function, target):
+        if footprint(sch.mod).within(limits(target, scratch_limit)) and _finish(sch, target, scratch_limit):
+            return trace_of(sch), note
+    sch = untouched(function)
+    _finish(sch, target, 1 << 40)
+    return trace_of(sch), "plain loops: no schedule rule fits this kernel"
+
+
+def _finish(sch: Schedule, target: Target, scratch_limit: int) -> bool:
+    sch.enter_postproc()
+    return all(post.apply(sch) for post in postprocs(target, scratch_limit))
+
+
+def _candidates(function: Any, target: Target) -> Iterator[tuple[Schedule, str]]:
+    found = tile_of(function, target)
+    if found is not None:
+        _, tile = found
+        sizes = best_sizes(tile, target)
+        for variant in _preferred(tile, target):
+            fused = dict(sizes, pixel=best_sizes(tile, target, fused=True)["pixel"], row=1) if variant.fuse else sizes
+            try:
+                yield tiled(function, tile, variant, Chosen(fused), target), f"register tile {_text(fused, tile)}"
+            except ScheduleError:
+                continue
+    anatomy = anatomy_of(function)
+    if anatomy is None:
+        return
+    lanes = native_lanes(function, target)
+    sch = untouched(function)
+    if elementwise.applies(anatomy):
+        elementwise.apply_elementwise(sch, anatomy, lanes, Chosen({}))
+        yield sch, "elementwise"
+    else:
+        yield rowwise.apply_rowwise(sch, anatomy, lanes, Chosen({})), "row by row"
+
+
+def best_sizes(tile: Tile, target: Target, *, fused: bool = False) -> dict[str, int]:
+    """Inner extents by tile name: "row", "pixel", "vectors" and "reduction0" .. in order of the reduction axes."""
+    spatial = tile.anchor.spatial_extents
+    pixels = 1 if tile.pixel is None else spatial[tile.pixel]
+    rows = 1 if tile.row is None else spatial[tile.row]
+    if fused:
+        pixels, rows = pixels * rows, 1
+    vectors = spatial[tile.channel] // tile.lanes
+    registers = max(2, target.vector_registers)
+    choices = product(_divisors(rows, MAX_ROWS), _divisors(pixels, registers), _divisors(vectors, registers))
+    row, pixel, vector = min(choices, key=lambda choice: _cost(choice, registers, tile))
+    sizes = {"row": row, "pixel": pixel, "vectors": vector}
+    left = max(1, _UNROLLED // (row * pixel * vector))
+    for number in range(len(tile.anchor.reduction) - 1, -1, -1):
+        extent = tile.anchor.reduction_extents[number]
+        last = number == len(tile.anchor.reduction) - 1
+        limit = _DEPTH if last and extent > _DEPTH else left
+        sizes[f"reduction{number}"] = part = max(_divisors(extent, min(limit, left, 7)))
+        left //= part
+        if part < extent:
+            break
+    return sizes
+
+
+def _cost(choice: tuple[int, ...], registers: int, tile: Tile) -> tuple[float, int]:
+    """Cycles per multiply-add of one vector (lower is better), then smaller tiles first."""
+    row, pixel, vector = choice
+    tile_size = prod(choice)
+    if tile_size + vector + 1 > registers:
+        return (1e3 + tile_size, tile_size)
+    loads = vector + (tile_size if tile.per_channel else row * pixel)
+    cycles = max(tile_size, _LATENCY) / 2 + 0.25 * loads / _LOADS
+    return (cycles / tile_size, tile_size)
+
+
+def _preferred(tile: Tile, target: Target) -> list[Variant]:
+    """Variants, the most promising first: weights that fit the first cache stay inside, others outside."""
+    spatial, lanes = tile.anchor.spatial_extents, tile.lanes
+    weights = 4 * spatial[tile.channel] * prod(tile.anchor.reduction_extents)
+    first = "channel" if weights > target.l1_bytes // 2 and lanes > 1 else None
+
+    def rank(variant: Variant) -> tuple[bool, bool, bool]:
+        return (not variant.fuse, variant.pad_rows, (variant.order[-2:-1] == ("channel",)) != (first == "channel"))
+
+    return sorted(variants_of(tile), key=rank)
+
+
+def _divisors(extent: int, limit: int) -> list[int]:
+    return [n for n in range(1, max(1, min(extent, limit)) + 1) if extent % n == 0]
+
+
+def _text(sizes: dict[str, int], tile: Tile) -> str:
+    return f"{sizes['row']}x{sizes['pixel']} pixels, {sizes['vectors']} vectors of {tile.lanes}"

@@ -1,0 +1,182 @@
+"""What an unscheduled kernel consists of: its stages in order, their axes, and how they read each other.
+
+A stage is one block under the root with one loop per block axis. Functions that look otherwise have no anatomy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from tvm import ir, s_tir, tirx
+
+_REDUCTION = 2  # tirx.IterVar.CommReduce
+_SPATIAL = 0  # tirx.IterVar.DataPar
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One block. `spatial` and `reduction` are its axes, of constant extents, in the order of its loops."""
+
+    name: str
+    block: Any
+    spatial: tuple[Any, ...]
+    reduction: tuple[Any, ...]
+
+    @property
+    def spatial_extents(self) -> tuple[int, ...]:
+        """Extents of the spatial axes, outermost first."""
+        return tuple(extent_of(axis) for axis in self.spatial)
+
+    @property
+    def reduction_extents(self) -> tuple[int, ...]:
+        """Extents of the reduction axes, outermost first."""
+        return tuple(extent_of(axis) for axis in self.reduction)
+
+    @property
+    def work(self) -> int:
+        """How often the body runs."""
+        return prod(self.spatial_extents) * prod(self.reduction_extents)
+
+    def writes_its_axes(self) -> bool:
+        """Whether the stage writes one buffer, at exactly its spatial axes in their order."""
+        if len(self.block.writes) != 1:
+            return False
+        region = self.block.writes[0].region
+        if len(region) != len(self.spatial):
+            return False
+        return all(
+            is_one(item.extent) and (item.min.same_as(axis.var) or (extent_of(axis) == 1 and is_zero(item.min)))
+            for item, axis in zip(region, self.spatial, strict=True)
+        )
+
+    def branches(self) -> bool:
+        """Whether the value chooses by a condition (padding, or another selection over positions)."""
+        return any(_is_branch(node) for store in stores(self.block.body) for node in expressions(store.value))
+
+    def reads(self) -> tuple[Any, ...]:
+        """Regions read that are not what is written (a reduction reads its own output)."""
+        written = [region.source for region in self.block.writes]
+        return tuple(r for r in self.block.reads if not any(r.source.same_as(w) for w in written))
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """Stages in order of execution. `outputs` names stages that write a parameter of the function."""
+
+    function: Any
+    stages: tuple[Stage, ...]
+    outputs: tuple[str, ...]
+
+    @property
+    def reductions(self) -> tuple[Stage, ...]:
+        """Stages with a reduction axis (of any extent)."""
+        return tuple(stage for stage in self.stages if stage.reduction)
+
+    def stage(self, name: str) -> Stage:
+        """The stage called `name`."""
+        return next(stage for stage in self.stages if stage.name == name)
+
+    def packed(self) -> tuple[Any, ...]:
+        """Parameters whose layout is free: weights that are packed when the package is built."""
+        free = self.function.attrs.get("layout_free_buffers") if self.function.attrs else None
+        return tuple(self.function.params[int(index)] for index in free or ())
+
+
+def anatomy_of(function: Any) -> Anatomy | None:
+    """The anatomy of an unscheduled PrimFunc; None if it is not a sequence of plain stages of constant extents."""
+    root = function.body
+    if not isinstance(root, s_tir.SBlockRealize):
+        return None
+    stages: list[Stage] = []
+    for statement in _sequence(root.block.body):
+        stage = _stage(statement)
+        if stage is None:
+            return None
+        stages.append(stage)
+    if not stages or len({stage.name for stage in stages}) != len(stages):
+        return None
+    params = set(function.params)
+    outputs = tuple(s.name for s in stages if any(write.source in params for write in s.block.writes))
+    return Anatomy(function, tuple(stages), outputs)
+
+
+def _stage(statement: Any) -> Stage | None:
+    loops: list[Any] = []
+    while isinstance(statement, tirx.For):
+        if int(statement.kind) != int(tirx.ForKind.SERIAL) or not is_zero(statement.min):
+            return None
+        loops.append(statement)
+        statement = statement.body
+    if not isinstance(statement, s_tir.SBlockRealize) or not is_one(statement.predicate):
+        return None
+    block = statement.block
+    if len(loops) != len(block.iter_vars):
+        return None
+    for axis, value, loop in zip(block.iter_vars, statement.iter_values, loops, strict=True):
+        if not value.same_as(loop.loop_var) or int(axis.iter_type) not in {_SPATIAL, _REDUCTION}:
+            return None
+        if not isinstance(axis.dom.extent, tirx.IntImm) or not is_zero(axis.dom.min):
+            return None
+    kinds = [int(axis.iter_type) for axis in block.iter_vars]
+    if kinds != sorted(kinds):
+        return None
+    spatial = tuple(axis for axis in block.iter_vars if int(axis.iter_type) == _SPATIAL)
+    return Stage(str(block.name_hint), block, spatial, tuple(block.iter_vars[len(spatial) :]))
+
+
+def _sequence(body: Any) -> Iterator[Any]:
+    if isinstance(body, tirx.SeqStmt):
+        yield from body.seq
+    else:
+        yield body
+
+
+def stores(statement: Any) -> Iterator[Any]:
+    """All stores in a block's body."""
+    if isinstance(statement, tirx.BufferStore):
+        yield statement
+    elif isinstance(statement, tirx.SeqStmt):
+        for child in statement.seq:
+            yield from stores(child)
+    else:
+        for field in ("body", "then_case", "else_case"):
+            child = getattr(statement, field, None)
+            if child is not None:
+                yield from stores(child)
+
+
+def expressions(value: Any) -> Iterator[Any]:
+    """`value` and every expression in it."""
+    yield value
+    for field in ("a", "b", "value", "condition", "true_value", "false_value", "body"):
+        child = getattr(value, field, None)
+        if isinstance(child, ir.Expr) and not isinstance(value, (ir.Var, tirx.IntImm, tirx.FloatImm)):
+            yield from expressions(child)
+    for field in ("args", "indices"):
+        for child in getattr(value, field, ()):
+            if isinstance(child, ir.Expr):
+                yield from expressions(child)
+
+
+def _is_branch(node: Any) -> bool:
+    return isinstance(node, tirx.Select) or (
+        isinstance(node, ir.Call) and getattr(node.op, "name", "").endswith("if_then_else")
+    )
+
+
+def extent_of(axis: Any) -> int:
+    """Constant extent of a block axis."""
+    return int(axis.dom.extent.value)
+
+
+def is_zero(value: Any) -> bool:
+    """Whether `value` is the constant 0."""
+    return isinstance(value, tirx.IntImm) and int(value.value) == 0
+
+
+def is_one(value: Any) -> bool:
+    """Whether `value` is the constant 1 (or true)."""
+    return isinstance(value, tirx.IntImm) and int(value.value) == 1

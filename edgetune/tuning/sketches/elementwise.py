@@ -1,0 +1,86 @@
+"""Kernels without a reduction: everything inlined into the last stage, its contiguous axis on vector lanes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm.s_tir import Schedule
+
+from edgetune.tuning.sketches.anatomy import Anatomy, Stage, expressions, extent_of
+from edgetune.tuning.sketches.decisions import Decisions
+from edgetune.tuning.sketches.inlining import inline_all
+from edgetune.tuning.sketches.register_tile import lanes_for
+
+MAX_VECTORS = 8
+
+
+def applies(anatomy: Anatomy) -> bool:
+    """Whether the kernel has no reduction."""
+    return not anatomy.reductions
+
+
+def apply_elementwise(sch: Schedule, anatomy: Anatomy, native_lanes: int, decide: Decisions) -> None:
+    """Schedule `sch` (untouched so far): inline, then vectorise each stage that stays.
+
+    What is drawn by `decide`: how many vectors of the innermost loop are unrolled ("vectors").
+    """
+    hidden = [stage.name for stage in anatomy.stages if stage.name not in anatomy.outputs]
+    left = set(inline_all(sch, hidden))
+    for stage in anatomy.stages:
+        if stage.name in left or stage.name in anatomy.outputs:
+            vectorize_stage(sch, anatomy, stage, native_lanes, decide)
+
+
+def vectorize_stage(sch: Schedule, anatomy: Anatomy, stage: Stage, native_lanes: int, decide: Decisions) -> None:
+    """Put lanes on the innermost loops of a spatial stage, where neighbours are contiguous."""
+    loops = sch.get_loops(sch.get_sblock(stage.name))[-len(stage.spatial) :] if stage.spatial else []
+    if not loops or stage.reduction or not stage.writes_its_axes():
+        return
+    block = sch.get(sch.get_sblock(stage.name))
+    width = lanes_for(int(sch.get(loops[-1]).extent.value), native_lanes)
+    if width < native_lanes and uniform(block, anatomy):
+        flat = sch.fuse(*loops)
+        flat_width = lanes_for(int(sch.get(flat).extent.value), native_lanes)
+        if flat_width > 1:
+            _lanes(sch, flat, flat_width, decide)
+    elif width > 1 and contiguous(block):
+        _lanes(sch, loops[-1], width, decide)
+
+
+def _lanes(sch: Schedule, loop: Any, width: int, decide: Decisions) -> None:
+    vectors, lane = sch.split(loop, [None, width])
+    _, unrolled = decide.tile(sch, "vectors", vectors, MAX_VECTORS)
+    sch.unroll(unrolled)
+    sch.vectorize(lane)
+
+
+def contiguous(block: Any) -> bool:
+    """Whether the last axis of `block` is the last index, with stride one, of all it reads that depends on it."""
+    lane = block.iter_vars[-1].var
+    for region in block.reads:
+        if any(_mentions(item.min, lane) for item in region.region[:-1]):
+            return False
+        last = region.region[-1].min
+        if _mentions(last, lane) and not last.same_as(lane):
+            return False
+    return True
+
+
+def uniform(block: Any, anatomy: Anatomy) -> bool:
+    """Whether each element depends on elements at the same position of tensors of the same shape alone."""
+    del anatomy
+    axes = block.iter_vars
+    shape = [extent_of(axis) for axis in axes]
+    for region in block.reads:
+        if [int(extent) for extent in region.source.shape] != shape:
+            return False
+        if not all(
+            item.min.same_as(axis.var) or extent == 1
+            for item, axis, extent in zip(region.region, axes, shape, strict=True)
+        ):
+            return False
+    return True
+
+
+def _mentions(expression: Any, variable: Any) -> bool:
+    return any(node.same_as(variable) for node in expressions(expression))

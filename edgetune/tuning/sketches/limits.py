@@ -1,0 +1,103 @@
+"""What a scheduled kernel takes of registers, scratch memory and code, and the refusal of what takes too much."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import tvm
+from tvm import s_tir, tirx
+from tvm.ir.utils import derived_object
+from tvm.s_tir import Schedule
+from tvm.s_tir import meta_schedule as ms
+
+MAX_UNROLLED = 640  # stores in all unrolled bodies together; compile time and code size grow with them
+FREE_SCRATCH = 1024  # bytes that a kernel may keep on its stack
+
+
+@dataclass(frozen=True)
+class Limits:
+    """`tile_bytes`: accumulators that fit the vector registers; `scratch_bytes`: memory besides the stack."""
+
+    tile_bytes: int
+    scratch_bytes: int
+    unrolled: int = MAX_UNROLLED
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """`tile_bytes`: buffers of scope "local"; `scratch_bytes`: all others; `unrolled`: stores in unrolled bodies."""
+
+    tile_bytes: int
+    scratch_bytes: int
+    unrolled: int
+
+    def within(self, limits: Limits) -> bool:
+        """Whether nothing exceeds its limit."""
+        return (
+            self.tile_bytes <= limits.tile_bytes
+            and self.scratch_bytes <= max(limits.scratch_bytes, FREE_SCRATCH)
+            and self.unrolled <= limits.unrolled
+        )
+
+
+_COMPACT = tvm.transform.Sequential(
+    [
+        s_tir.transform.CanonicalizeLoop(),
+        s_tir.transform.LowerInitBlock(),
+        s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
+        s_tir.transform.ConvertBlocksToOpaque(),
+        s_tir.transform.CompactBufferAllocation(),
+    ]
+)
+
+
+def footprint(mod: Any) -> Footprint:
+    """Footprint of a module of one scheduled function, before weights are packed."""
+    sizes = {"local": 0, "global": 0}
+    unrolled = _visit(_COMPACT(mod)["main"].body, 1, sizes)
+    return Footprint(sizes["local"], sizes["global"], unrolled)
+
+
+def _visit(node: Any, times: int, sizes: dict[str, int]) -> int:
+    if isinstance(node, s_tir.SBlockRealize):
+        for buffer in node.block.alloc_buffers:
+            scope = "local" if buffer.scope() == "local" else "global"
+            sizes[scope] += prod(int(extent) for extent in buffer.shape) * _bytes(buffer)
+        return _visit(node.block.body, times, sizes)
+    if isinstance(node, tirx.For):
+        extent = node.extent
+        copied = int(node.kind) == int(tirx.ForKind.UNROLLED) and isinstance(extent, tirx.IntImm)
+        return _visit(node.body, times * int(extent.value) if copied else times, sizes)
+    if isinstance(node, tirx.SeqStmt):
+        return sum(_visit(child, times, sizes) for child in node.seq)
+    if isinstance(node, tirx.BufferStore):
+        return times if times > 1 else 0
+    below = [getattr(node, field, None) for field in ("body", "then_case", "else_case")]
+    return sum(_visit(child, times, sizes) for child in below if child is not None)
+
+
+def _bytes(buffer: Any) -> int:
+    bits = int(tvm.DataType(str(buffer.dtype)).bits)
+    return (bits + 7) // 8
+
+
+@derived_object
+class FitsLimits(ms.postproc.PyPostproc):
+    """Postprocessor that changes nothing and refuses schedules beyond the limits."""
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__()
+        self._limits = limits
+
+    def _initialize_with_tune_context(self, context: Any) -> None:
+        del context
+
+    def apply(self, sch: Schedule) -> bool:
+        """Whether `sch` may be measured."""
+        return footprint(sch.mod).within(self._limits)
+
+    def clone(self) -> Any:
+        """Another one with the same limits."""
+        return FitsLimits(self._limits)

@@ -1,0 +1,267 @@
+"""Register tiles: a tile of pixels times vectors of channels is accumulated in registers over the whole reduction.
+
+Applies to every kernel with one reduction whose last output axis is contiguous: convolutions (plain, grouped,
+depthwise, 1D to 3D), matrix products, pooling, sums over leading axes. Loops from outside to inside: outer tiles
+in the order of the variant, reductions, unrolled parts of reductions, rows, pixels, vectors, lanes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tvm import sym
+from tvm.s_tir import Schedule
+
+from edgetune.tuning.sketches.anatomy import Anatomy, Stage, extent_of
+from edgetune.tuning.sketches.decisions import Decisions
+
+Outer = Literal["row", "pixel", "channel"]
+MAX_UNROLLED_WINDOW = 7  # largest part of a window axis that is unrolled
+MAX_UNROLLED_DEPTH = 8  # largest part of the last reduction axis that is unrolled
+MAX_ROWS = 4
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The choices that change a trace's structure. `pad_rows` copies padded rows instead of testing each access."""
+
+    order: tuple[Outer, ...]
+    fuse: bool = False
+    pad_rows: bool = False
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What is known of a kernel that can be tiled; axis numbers count the anchor's spatial axes."""
+
+    anchor: Stage
+    before: tuple[str, ...]  # stages that produce for the anchor, in order
+    after: tuple[str, ...]  # stages behind it, in order; the last one writes the output
+    pad: str | None  # the one of `before` that adds padding
+    channel: int
+    pixel: int | None
+    row: int | None
+    fusible: bool  # row and pixel may become one axis
+    per_channel: bool  # each channel reads its own input (depthwise, pooling): no operand is shared by channels
+    lanes: int
+
+
+def find_tile(anatomy: Anatomy, native_lanes: int) -> Tile | None:
+    """The register tile of a kernel, or None if it has none. `native_lanes`: elements of one vector register."""
+    if len(anatomy.reductions) != 1 or len(anatomy.outputs) != 1:
+        return None
+    anchor = anatomy.reductions[0]
+    if not anchor.spatial or not anchor.writes_its_axes():
+        return None
+    place = anatomy.stages.index(anchor)
+    before, after = anatomy.stages[:place], anatomy.stages[place + 1 :]
+    if (after and after[-1].name != anatomy.outputs[0]) or not all(_aligned(anchor, stage) for stage in after):
+        return None
+    pads = [stage for stage in before if _pads(stage, anatomy)]
+    channel = len(anchor.spatial) - 1
+    if _strided(anatomy, anchor, anchor.spatial[channel]):
+        return None
+    wide = [i for i in range(channel) if anchor.spatial_extents[i] > 1]
+    pixel = wide[-1] if wide else None
+    row = wide[-2] if len(wide) > 1 else None
+    fusible = (
+        pixel is not None and row is not None and not pads and row + 1 == pixel and _linear(anchor, before, row, pixel)
+    )
+    return Tile(
+        anchor,
+        tuple(stage.name for stage in before),
+        tuple(stage.name for stage in after),
+        pads[0].name if len(pads) == 1 else None,
+        channel,
+        pixel,
+        row,
+        fusible,
+        _per_channel(anatomy, anchor, anchor.spatial[channel]),
+        lanes_for(anchor.spatial_extents[channel], native_lanes),
+    )
+
+
+def lanes_for(extent: int, native_lanes: int) -> int:
+    """The largest power of two that divides `extent` and fits a vector register."""
+    lanes = 1
+    while extent % (2 * lanes) == 0 and 2 * lanes <= native_lanes:
+        lanes *= 2
+    return lanes
+
+
+def variants_of(tile: Tile) -> tuple[Variant, ...]:
+    """All structures worth searching for a tile."""
+    if tile.pixel is None:
+        return (Variant(("channel",)),)
+    if tile.row is None:
+        orders: tuple[tuple[Outer, ...], ...] = (("pixel", "channel"), ("channel", "pixel"))
+        return tuple(Variant(order, pad_rows=rows) for order in orders for rows in _pad_choices(tile, order))
+    orders = (("row", "pixel", "channel"), ("row", "channel", "pixel"), ("channel", "row", "pixel"))
+    found = [Variant(order, pad_rows=rows) for order in orders for rows in _pad_choices(tile, order)]
+    if tile.fusible:
+        fused: tuple[tuple[Outer, ...], ...] = (("pixel", "channel"), ("channel", "pixel"))
+        found = [Variant(order, fuse=True) for order in fused] + found[:1]
+    return tuple(found)
+
+
+def _pad_choices(tile: Tile, order: tuple[Outer, ...]) -> tuple[bool, ...]:
+    # Rows copied inside the channel loop would be copied once for each block of channels.
+    return (False, True) if tile.pad is not None and order[0] != "channel" else (False,)
+
+
+def apply_tile(sch: Schedule, tile: Tile, variant: Variant, decide: Decisions, registers: int) -> None:
+    """Schedule `sch` (untouched so far) by the variant; sizes come from `decide`.
+
+    Raises ScheduleError of TVM where the kernel does not allow it.
+    """
+    for name in tile.before:
+        if not (variant.pad_rows and name == tile.pad):
+            sch.compute_inline(sch.get_sblock(name))
+    for name in tile.after[:-1]:
+        sch.compute_inline(sch.get_sblock(name))
+    anchor = sch.get_sblock(tile.anchor.name)
+    if tile.after:
+        epilogue = sch.get_sblock(tile.after[-1])
+        sch.set_scope(anchor, 0, "local")
+    else:
+        epilogue = sch.cache_write(anchor, 0, "local")
+    rank = len(tile.anchor.spatial)
+    row, pixel, channel = tile.row, tile.pixel, tile.channel
+    if variant.fuse:
+        _fuse_axes(sch, tile, anchor, epilogue)
+        rank, row, pixel, channel = rank - 1, None, tile.row, channel - 1
+    _tile_loops(sch, tile, variant, decide, registers, (anchor, epilogue, rank, row, pixel, channel))
+
+
+def _tile_loops(
+    sch: Schedule, tile: Tile, variant: Variant, decide: Decisions, registers: int, where: tuple[Any, ...]
+) -> None:
+    anchor, epilogue, rank, row, pixel, channel = where
+    loops = sch.get_loops(anchor)
+    spatial, reduction = loops[:rank], loops[rank:]
+    outer: dict[str, Any] = {}
+    inner: list[Any] = []
+    for name, axis, limit in (("row", row, MAX_ROWS), ("pixel", pixel, registers)):
+        if axis is not None:
+            outer[name], part = decide.tile(sch, name, spatial[axis], limit)
+            inner.append(part)
+    vectors, lanes = sch.split(spatial[channel], [None, tile.lanes])
+    outer["channel"], vectors = decide.tile(sch, "vectors", vectors, registers)
+    slow, unrolled = [], []
+    for number, loop in enumerate(reduction):
+        last = number == len(reduction) - 1
+        limit = MAX_UNROLLED_DEPTH if last else MAX_UNROLLED_WINDOW
+        big, small = decide.tile(sch, f"reduction{number}", loop, limit)
+        slow.append(big)
+        unrolled.append(small)
+    others = [loop for i, loop in enumerate(spatial) if i not in {row, pixel, channel}]
+    outers = [outer[name] for name in variant.order if name in outer]
+    sch.reorder(*others, *outers, *slow, *unrolled, *inner, vectors, lanes)
+    for loop in (*unrolled, *inner, vectors):
+        sch.unroll(loop)
+    if variant.pad_rows and tile.pad is not None:
+        at = outer["row"] if row is not None else outer["pixel"]
+        _copy_rows(sch, sch.get_sblock(tile.pad), at, tile.lanes)
+    _finish_epilogue(sch, epilogue, outers[-1], rank, tile.lanes)
+    sch.vectorize(lanes)
+    sch.decompose_reduction(anchor, slow[0])
+
+
+def _finish_epilogue(sch: Schedule, epilogue: Any, at: Any, rank: int, lanes: int) -> None:
+    sch.reverse_compute_at(epilogue, at, preserve_unit_loops=True)
+    own = sch.get_loops(epilogue)[-rank:]
+    vectors, lane = sch.split(own[-1], [None, lanes])
+    for loop in (*own[:-1], vectors):
+        sch.unroll(loop)
+    sch.vectorize(lane)
+
+
+def _copy_rows(sch: Schedule, pad: Any, at: Any, lanes: int) -> None:
+    rank = len(sch.get(pad).iter_vars)
+    sch.compute_at(pad, at, preserve_unit_loops=True)
+    last = sch.get_loops(pad)[-rank:][-1]
+    width = lanes_for(int(sch.get(last).extent.value), lanes)
+    _, lane = sch.split(last, [None, width])
+    sch.vectorize(lane)
+
+
+def _fuse_axes(sch: Schedule, tile: Tile, anchor: Any, epilogue: Any) -> None:
+    """Make row and pixel one axis of both blocks and of the buffer between them."""
+    assert tile.row is not None  # noqa: S101 (a fusible tile has both axes)
+    row, width = tile.row, tile.anchor.spatial_extents[tile.row + 1]
+
+    def fused(*axes: Any) -> list[Any]:
+        return [*axes[:row], axes[row] * width + axes[row + 1], *axes[row + 2 :]]
+
+    # A function of named arguments: TVM reads their number from the signature.
+    sch.transform_layout(anchor, ("write", 0), _with_arity(fused, len(tile.anchor.spatial)))
+    count = len(tile.anchor.spatial) + len(tile.anchor.reduction)
+    sch.transform_block_layout(anchor, _with_arity(fused, count))
+    sch.transform_block_layout(epilogue, _with_arity(fused, len(tile.anchor.spatial)))
+
+
+def _with_arity(function: Any, count: int) -> Any:
+    from tvm.tirx import IndexMap
+
+    return IndexMap.from_func(function, ndim=count, index_dtype="int64")
+
+
+def _aligned(anchor: Stage, stage: Stage) -> bool:
+    """Whether a stage behind the anchor has the anchor's spatial axes, and no more."""
+    return not stage.reduction and stage.spatial_extents == anchor.spatial_extents and stage.writes_its_axes()
+
+
+def _pads(stage: Stage, anatomy: Anatomy) -> bool:
+    """Whether a stage selects by position from a parameter (padding), which costs a test at each access if inlined."""
+    del anatomy
+    return stage.branches()
+
+
+def _strided(anatomy: Anatomy, anchor: Stage, axis: Any) -> bool:
+    """Whether neighbours along `axis` lie apart in something the anchor reads, other than weights packed later."""
+    packed = anatomy.packed()
+    for region in anchor.reads():
+        if any(region.source.same_as(weight) for weight in packed):
+            continue
+        if any(_mentions(item.min, axis.var) for item in region.region[:-1]) and extent_of(axis) > 1:
+            return True
+    return False
+
+
+def _per_channel(anatomy: Anatomy, anchor: Stage, axis: Any) -> bool:
+    packed = anatomy.packed()
+    return any(
+        not any(region.source.same_as(weight) for weight in packed) and _mentions(region.region[-1].min, axis.var)
+        for region in anchor.reads()
+        if region.region
+    )
+
+
+def _mentions(expression: Any, variable: Any) -> bool:
+    from edgetune.tuning.sketches.anatomy import expressions
+
+    return any(node.same_as(variable) for node in expressions(expression))
+
+
+def _linear(anchor: Stage, before: tuple[Stage, ...], row: int, pixel: int) -> bool:
+    """Whether everything indexed by row and pixel is indexed by exactly these two axes, side by side and whole."""
+    analyzer = sym.Analyzer()
+    for axis in (*anchor.spatial, *anchor.reduction):
+        if extent_of(axis) == 1:
+            analyzer.bind(axis.var, axis.dom)
+    axes = (anchor.spatial[row], anchor.spatial[pixel])
+    del before
+    for region in anchor.reads():
+        used = [any(_mentions(item.min, axis.var) for axis in axes) for item in region.region]
+        if not any(used):
+            continue
+        first = used.index(True)
+        if sum(used) != len(axes) or used[first + 1 : first + 2] != [True]:
+            return False
+        for place, axis in zip((first, first + 1), axes, strict=True):
+            if not analyzer.simplify(region.region[place].min).same_as(axis.var):
+                return False
+            if int(region.source.shape[place]) != extent_of(axis):
+                return False
+    return True

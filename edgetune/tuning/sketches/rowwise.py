@@ -1,0 +1,63 @@
+"""Kernels of several dependent stages (softmax, normalisation, arg-max, ...): computed row by row.
+
+Each stage moves to the deepest loop of the last stage at which it is not computed twice, so that what is stored
+between stages is one row. The fall-back for everything that the other sketches do not know.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import s_tir, tirx
+from tvm.s_tir import Schedule, ScheduleError
+
+from edgetune.tuning.sketches.anatomy import Anatomy
+from edgetune.tuning.sketches.decisions import Decisions
+from edgetune.tuning.sketches.elementwise import vectorize_stage
+from edgetune.tuning.sketches.inlining import cheap_to_repeat, inline_all
+
+
+def apply_rowwise(sch: Schedule, anatomy: Anatomy, native_lanes: int, decide: Decisions) -> Schedule:
+    """Schedule a copy of `sch` (untouched so far) row by row and return it; never fails."""
+    cheap = [s.name for s in anatomy.stages if s.name not in anatomy.outputs and cheap_to_repeat(anatomy, s)]
+    inlined = set(cheap) - set(inline_all(sch, cheap))
+    stages = [stage for stage in anatomy.stages if stage.name not in inlined]
+    last = stages[-1]
+    for stage in reversed(stages[:-1]):
+        if stage.name not in anatomy.outputs:
+            sch = _move_inwards(sch, stage.name, last.name, len(last.spatial))
+    for stage in stages:
+        if not stage.reduction:
+            vectorize_stage(sch, anatomy, stage, native_lanes, decide)
+    return sch
+
+
+def _move_inwards(sch: Schedule, name: str, reader: str, depth: int) -> Schedule:
+    """Compute stage `name` at the deepest of the reader's first `depth` loops that costs no repeated work."""
+    before = _work(sch)
+    for level in range(depth - 1, 0, -1):
+        trial = sch.copy()
+        loop = trial.get_loops(trial.get_sblock(reader))[level - 1]
+        try:
+            trial.compute_at(trial.get_sblock(name), loop, preserve_unit_loops=True)
+        except ScheduleError:
+            continue
+        if _work(trial) <= before:
+            return trial
+    return sch
+
+
+def _work(sch: Schedule) -> int:
+    """How often block bodies run in all."""
+
+    def visit(node: Any, times: int) -> int:
+        if isinstance(node, tirx.For):
+            extent = node.extent
+            return visit(node.body, times * int(extent.value) if isinstance(extent, tirx.IntImm) else times)
+        if isinstance(node, tirx.SeqStmt):
+            return sum(visit(child, times) for child in node.seq)
+        if isinstance(node, s_tir.SBlockRealize):
+            return visit(node.block.body, times)
+        return times
+
+    return visit(sch.mod["main"].body, 1)

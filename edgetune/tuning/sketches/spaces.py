@@ -1,0 +1,102 @@
+"""The programs that a search may propose for a kernel: designs, postprocessors, mutators, and single choices."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import tvm
+from tvm.s_tir import Schedule, ScheduleError
+from tvm.s_tir import meta_schedule as ms
+
+from edgetune.config.target import Target
+from edgetune.tuning.sketches import elementwise, rowwise
+from edgetune.tuning.sketches.anatomy import Anatomy, anatomy_of
+from edgetune.tuning.sketches.decisions import Decisions
+from edgetune.tuning.sketches.limits import FitsLimits, Limits
+from edgetune.tuning.sketches.register_tile import Tile, Variant, apply_tile, find_tile, variants_of
+
+UNLIMITED = 1 << 40
+
+
+def module_of(function: Any) -> Any:
+    """The module that traces of `function` apply to: the function alone, called "main"."""
+    return tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
+
+
+def design_spaces(function: Any, target: Target, *, seed: int = 1) -> list[Schedule]:
+    """Traced schedules of an unscheduled PrimFunc, one per structure; their sampled decisions span the space.
+
+    Never empty: the last resort is the untouched function.
+    """
+    anatomy = anatomy_of(function)
+    if anatomy is None:
+        return [untouched(function, seed)]
+    found = list(_tiled(function, anatomy, target, seed))
+    if found:
+        return found
+    sch = untouched(function, seed)
+    lanes = native_lanes(function, target)
+    if elementwise.applies(anatomy):
+        elementwise.apply_elementwise(sch, anatomy, lanes, Decisions())
+        return [sch]
+    return [rowwise.apply_rowwise(sch, anatomy, lanes, Decisions())]
+
+
+def postprocs(target: Target, scratch_limit: int = UNLIMITED) -> list[Any]:
+    """What every sampled schedule goes through: limits of `target` (and scratch bytes), then packing of weights."""
+    return [FitsLimits(limits(target, scratch_limit)), ms.postproc.RewriteLayout()]
+
+
+def mutator_probs() -> dict[Any, float]:
+    """How evolution changes a schedule."""
+    return {ms.mutator.MutateTileSize(): 1.0}
+
+
+def limits(target: Target, scratch_limit: int = UNLIMITED) -> Limits:
+    """Limits of `target`. One register is left for an operand; without vectors 16 registers of 8 bytes are assumed."""
+    if target.vector_bits == 0:
+        return Limits(16 * 8, scratch_limit)
+    return Limits((target.vector_registers - 1) * target.vector_bits // 8, scratch_limit)
+
+
+def tile_of(function: Any, target: Target) -> tuple[Anatomy, Tile] | None:
+    """Anatomy and register tile of a function, None if it has none."""
+    anatomy = anatomy_of(function)
+    tile = find_tile(anatomy, native_lanes(function, target)) if anatomy else None
+    return None if anatomy is None or tile is None else (anatomy, tile)
+
+
+def tiled(function: Any, tile: Tile, variant: Variant, decide: Decisions, target: Target, seed: int = 1) -> Schedule:
+    """The function scheduled as a register tile. Raises ScheduleError where the kernel does not allow the variant."""
+    sch = untouched(function, seed)
+    apply_tile(sch, tile, variant, decide, max(1, target.vector_registers - 2))
+    return sch
+
+
+def untouched(function: Any, seed: int = 1) -> Schedule:
+    """A traced schedule of the function with nothing done to it."""
+    return Schedule(module_of(function), seed=seed)
+
+
+def native_lanes(function: Any, target: Target) -> int:
+    """Elements of the widest type among the function's tensors in one vector register of `target`; at least 1."""
+    bits = [8 * _bytes(str(param.dtype)) for param in function.params]
+    return max(1, target.vector_bits // max(bits, default=32))
+
+
+def _tiled(function: Any, anatomy: Anatomy, target: Target, seed: int) -> Iterator[Schedule]:
+    tile = find_tile(anatomy, native_lanes(function, target))
+    if tile is None:
+        return
+    for variant in variants_of(tile):
+        try:
+            yield tiled(function, tile, variant, Decisions(), target, seed)
+        except ScheduleError:
+            continue  # TVM refuses this structure for this kernel
+
+
+def _bytes(dtype: str) -> int:
+    bits = re.search(r"\d+", dtype)
+    return max(1, int(bits.group()) // 8) if bits else 1
