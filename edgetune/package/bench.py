@@ -1,0 +1,83 @@
+"""How fast is a package here, as a whole and layer by layer?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from edgetune.config.target import Target
+from edgetune.errors import PackageInvalid, SelfTestFailed
+from edgetune.package.driver import last_words
+from edgetune.package.toolchain import Toolchain
+from edgetune.package.work_copy import make, run, work_copy
+
+TIMEOUT_S = 1800.0
+
+
+@dataclass(frozen=True)
+class LayerTime:
+    """Median time of one layer in microseconds, measured in runs of their own: it includes reading the clock."""
+
+    index: int
+    name: str
+    kernel: str
+    macs: int
+    median_us: float
+
+
+@dataclass(frozen=True)
+class BenchReport:
+    """Times in microseconds; with `emulator` they are those of the emulator and say nothing about a real core."""
+
+    package: str
+    board: str
+    compiler: str
+    emulator: str | None
+    median_us: float
+    min_us: float
+    runs: int
+    threads: int
+    layers: tuple[LayerTime, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain JSON values."""
+        return asdict(self)
+
+
+def bench(
+    package: Path, *, target: Target | None = None, runs: int = 1000, seconds: float = 3.0, timeout_s: float = TIMEOUT_S
+) -> BenchReport:
+    """Build a copy of `package` and run its benchmark: at most `runs` runs, not much longer than `seconds`.
+
+    Raises PackageInvalid, ToolchainMissing, CompileFailed and SelfTestFailed (it crashed or refused).
+    """
+    with work_copy(package) as (copy, manifest):
+        tools = Toolchain.of(manifest, target)
+        tools.require()
+        binary = f"build/{manifest['prefix']}_bench"
+        make(copy, binary, tools, timeout_s)
+        done = run([*tools.emulator, f"./{binary}", str(runs), f"{seconds:g}"], copy, timeout_s)
+    if done.status:
+        raise SelfTestFailed(f"the benchmark of {package} failed: {last_words(done.status, done.stderr)}")
+    try:
+        result = json.loads(done.stdout.strip().splitlines()[-1])
+        layers = tuple(
+            LayerTime(entry["index"], entry["name"], layer["kernel"], layer["macs"], entry["median_us"])
+            for entry, layer in zip(result["layers"], manifest["layers"], strict=True)
+        )
+        return BenchReport(
+            package=manifest["prefix"],
+            board=tools.board,
+            compiler=tools.cc,
+            emulator=tools.emulator[0] if tools.emulator else None,
+            median_us=result["median_us"],
+            min_us=result["min_us"],
+            runs=result["runs"],
+            threads=result["threads"],
+            layers=layers,
+        )
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        raise PackageInvalid(
+            f"the benchmark of {package} wrote no usable JSON ({error}): emit the package again"
+        ) from error

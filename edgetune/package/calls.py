@@ -1,0 +1,213 @@
+"""Calls, kernels and arena slots as the templates print them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from edgetune.codegen.kernel_source import CParam, KernelSource
+from edgetune.errors import KernelFailed
+from edgetune.graph.memory_plan import MemoryPlan
+from edgetune.graph.program import Call, Program
+from edgetune.package import ctext
+from edgetune.package.constants import Weights
+from edgetune.package.interface import Interface
+from edgetune.package.provenance import KernelProvenance
+
+LABEL_LIMIT = 80
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A stretch of the arena: a tensor, or the scratch of a call; `first` and `last` are the calls that use it."""
+
+    macro: str
+    offset: int
+    nbytes: int
+    first: int
+    last: int
+    label: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class CallView:
+    """One call: C symbol and argument expressions; `shape` is that of its first output, times are microseconds."""
+
+    symbol: str
+    arguments: tuple[str, ...]
+    label: str
+    kernel: str
+    shape: tuple[int, ...]
+    macs: int
+    provenance: KernelProvenance
+
+
+@dataclass(frozen=True)
+class KernelView:
+    """One kernel function with what the comment above it says."""
+
+    symbol: str
+    name: str
+    prototype: str
+    definition: str
+    sources: tuple[str, ...]
+    tensors: str
+    provenance: KernelProvenance
+    time: str
+    macs: int
+    calls: int
+
+
+def label_of(call: Call) -> str:
+    """Return the label of a call as one harmless line that is never empty."""
+    return ctext.comment(call.label, LABEL_LIMIT) or "layer"
+
+
+def arena_slots(program: Program, plan: MemoryPlan, sources: Sequence[KernelSource]) -> tuple[Slot, ...]:
+    """Return the arena's slots in the order in which a run first touches them."""
+    buffers = {buffer.id: buffer for buffer in program.buffers}
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for number, call in enumerate(program.calls):
+        for argument in call.arguments:
+            first.setdefault(argument, number)
+            last[argument] = number
+    slots = [
+        Slot(
+            macro=f"AT_{buffer}",
+            offset=offset,
+            nbytes=buffers[buffer].nbytes,
+            first=first.get(buffer, 0),
+            last=last.get(buffer, 0),
+            label=_slot_label(program, buffer, first.get(buffer, 0)),
+            shape=buffers[buffer].shape,
+            dtype=buffers[buffer].dtype,
+        )
+        for buffer, offset in plan.offsets.items()
+    ]
+    for number, offset in plan.scratch_offsets.items():
+        nbytes = sources[program.calls[number].kernel].scratch_bytes
+        label = f"scratch of {label_of(program.calls[number])}"
+        slots.append(Slot(f"SCRATCH_{number}", offset, nbytes, number, number, label, (nbytes,), "bytes"))
+    return tuple(sorted(slots, key=lambda slot: (slot.first, slot.offset, slot.macro)))
+
+
+def _slot_label(program: Program, buffer: int, writer: int) -> str:
+    call = program.calls[writer]
+    outputs = [
+        a for a, p in zip(call.arguments, program.kernels[call.kernel].params, strict=True) if p.role == "output"
+    ]
+    part = f" output {outputs.index(buffer)}" if len(outputs) > 1 and buffer in outputs else ""
+    return f"{label_of(call)}{part}"
+
+
+def call_views(
+    program: Program,
+    sources: Sequence[KernelSource],
+    plan: MemoryPlan,
+    weights: Weights,
+    api: Interface,
+    provenance: Sequence[KernelProvenance],
+) -> tuple[CallView, ...]:
+    """Return the calls of a run; raises KernelFailed where kernel, call and plan do not fit together."""
+    shapes = {buffer.id: buffer.shape for buffer in program.buffers}
+    views = []
+    for number, call in enumerate(program.calls):
+        source = sources[call.kernel]
+        kernel = program.kernels[call.kernel]
+        if len(source.params) != len(call.arguments):
+            raise KernelFailed(
+                f"kernel {kernel.name} has {len(source.params)} parameters in C "
+                f"but call {number} passes {len(call.arguments)}: report this model"
+            )
+        arguments = [
+            _argument(number, position, buffer, param, plan, weights, api)
+            for position, (buffer, param) in enumerate(zip(call.arguments, source.params, strict=True))
+        ]
+        if source.scratch_bytes:
+            if number not in plan.scratch_offsets:
+                raise KernelFailed(f"the memory plan has no scratch for call {number} (kernel {kernel.name})")
+            arguments.append(f"ARENA(SCRATCH_{number})")
+        outputs = [a for a, p in zip(call.arguments, kernel.params, strict=True) if p.role == "output"]
+        views.append(
+            CallView(
+                symbol=source.symbol,
+                arguments=tuple(arguments),
+                label=label_of(call),
+                kernel=kernel.name,
+                shape=shapes[outputs[0]] if outputs else (),
+                macs=kernel.macs,
+                provenance=provenance[call.kernel],
+            )
+        )
+    return tuple(views)
+
+
+def _argument(
+    number: int, position: int, buffer: int, param: CParam, plan: MemoryPlan, weights: Weights, api: Interface
+) -> str:
+    element = param.c_type.replace("const", "").replace("restrict", "").replace("*", "").strip()
+    for side, tensors in (("inputs", api.inputs), ("outputs", api.outputs)):
+        for tensor in tensors:
+            if tensor.buffer == buffer:
+                cast = "" if element == tensor.c_type else ("(const void *)" if side == "inputs" else "(void *)")
+                return f"{cast}{side}->{tensor.field}"
+    if (number, position) in weights.uses:
+        item = weights.items[weights.uses[number, position]]
+        _check_weight(number, item.array, param)
+        if weights.placement == "text":
+            cast = "" if element == item.c_type else "(const void *)"
+            return f"{cast}{api.prefix}__w{item.index}"
+        return f"WEIGHT(WEIGHT_{item.index})"
+    if buffer not in plan.offsets:
+        raise KernelFailed(f"the memory plan has no place for tensor {buffer} of call {number}")
+    return f"ARENA(AT_{buffer})"
+
+
+def _check_weight(number: int, array: np.ndarray, param: CParam) -> None:
+    if array.size != prod(param.shape) or str(array.dtype) != param.dtype:
+        wanted = f"{ctext.shape(param.shape)} {param.dtype}"
+        got = f"{ctext.shape(array.shape)} {array.dtype}"
+        raise KernelFailed(
+            f"constant {param.name} of call {number} is {got}, the kernel wants {wanted}: report this model"
+        )
+
+
+def kernel_views(
+    program: Program, sources: Sequence[KernelSource], provenance: Sequence[KernelProvenance], calls: Mapping[int, int]
+) -> tuple[KernelView, ...]:
+    """Return the kernels that are called; `calls` counts the calls of each kernel index."""
+    views = []
+    for index, (kernel, source, origin) in enumerate(zip(program.kernels, sources, provenance, strict=True)):
+        if not calls.get(index):
+            continue
+        tensors = ", ".join(f"{p.name} {ctext.shape(p.shape)} {p.dtype}" for p in source.params)
+        views.append(
+            KernelView(
+                symbol=source.symbol,
+                name=kernel.name,
+                prototype=source.prototype.strip().rstrip(";"),
+                definition=source.definition.strip("\n"),
+                sources=kernel.sources,
+                tensors=tensors,
+                provenance=origin,
+                time=_time_line(origin),
+                macs=kernel.macs,
+                calls=calls[index],
+            )
+        )
+    return tuple(views)
+
+
+def _time_line(origin: KernelProvenance) -> str:
+    if origin.origin == "fixed" or origin.median_us is None:
+        return origin.measured_by()
+    interval = ""
+    if origin.low_us is not None and origin.high_us is not None:
+        interval = f" ({origin.low_us:.2f} to {origin.high_us:.2f})"
+    return f"{origin.median_us:.2f} us{interval}, {origin.measured_by()}"

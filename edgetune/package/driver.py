@@ -1,0 +1,82 @@
+"""Runs a built package on inputs that are not in it: a generated program that goes from file to file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgetune.errors import CompileFailed, SelfTestFailed, WrongResult
+from edgetune.package.diagnostics import first_diagnostic
+from edgetune.package.golden import Golden
+from edgetune.package.rendering import render
+from edgetune.package.toolchain import Toolchain
+from edgetune.package.work_copy import run
+
+
+def run_cases(
+    copy: Path, manifest: dict[str, Any], tools: Toolchain, cases: Sequence[Golden], timeout_s: float
+) -> list[dict[str, np.ndarray]]:
+    """Return what the package built in `copy` computes for the inputs of `cases`, by output name.
+
+    Raises CompileFailed, SelfTestFailed (it crashed or refused) and WrongResult (inputs do not fit the package).
+    """
+    p = manifest["prefix"]
+    inputs, outputs = manifest["inputs"], manifest["outputs"]
+    external = manifest["memory"]["weights_placement"] == "external"
+    alignment = max([64, *(t["alignment"] for t in (*inputs, *outputs))])
+    source = render(
+        "driver.c.j2", p=p, inputs=inputs, outputs=outputs, external=external, alignment=alignment, cases=len(cases)
+    )
+    (copy / "driver.c").write_text(source, encoding="ascii")
+    (copy / "driver.in").write_bytes(b"".join(_input(tensor, case) for case in cases for tensor in inputs))
+    objects = [f"build/{p}_test_weights.o"] if external and manifest["memory"]["weights_bytes"] else []
+    command = [
+        tools.cc,
+        "-std=gnu11",
+        *tools.cflags,
+        "-Iinclude",
+        "driver.c",
+        *objects,
+        f"build/lib{p}.a",
+        *tools.ldflags,
+    ]
+    built = run([*command, "-o", "build/driver"], copy, timeout_s)
+    if built.status:
+        raise CompileFailed(f"{tools.cc} could not build the test driver: {first_diagnostic(built.stderr)}")
+    done = run([*tools.emulator, "./build/driver", "driver.in", "driver.out"], copy, timeout_s)
+    if done.status:
+        raise SelfTestFailed(f"{p}_run failed on fresh inputs: {last_words(done.status, done.stderr)}")
+    return _outputs(copy / "driver.out", outputs, len(cases))
+
+
+def last_words(status: int, text: str) -> str:
+    """Return what a program said last, or how it died."""
+    lines = text.strip().splitlines()
+    if lines:
+        return lines[-1][:300]
+    return f"killed by signal {-status}" if status < 0 else f"exit status {status}"
+
+
+def _input(tensor: dict[str, Any], case: Golden) -> bytes:
+    array = case.inputs.get(tensor["name"])
+    if array is None or str(array.dtype) != tensor["dtype"] or array.size != prod(tensor["shape"]):
+        raise WrongResult(f"input '{tensor['name']}' of a fresh case is not {tensor['shape']} {tensor['dtype']}")
+    return np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False)).tobytes()
+
+
+def _outputs(path: Path, tensors: list[dict[str, Any]], cases: int) -> list[dict[str, np.ndarray]]:
+    data = path.read_bytes()
+    results, offset = [], 0
+    for _ in range(cases):
+        result = {}
+        for tensor in tensors:
+            dtype = np.dtype(tensor["dtype"])
+            flat = np.frombuffer(data, dtype.newbyteorder("<"), prod(tensor["shape"]), offset)
+            result[tensor["name"]] = flat.astype(dtype).reshape(tensor["shape"])
+            offset += tensor["bytes"]
+        results.append(result)
+    return results

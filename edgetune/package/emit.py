@@ -1,0 +1,194 @@
+"""Emission: every file of a package, from plain data through templates, renamed into place as a whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import edgetune
+from edgetune.codegen.kernel_source import KernelSource
+from edgetune.config.target import Target
+from edgetune.errors import KernelFailed
+from edgetune.events import Event
+from edgetune.graph.memory_plan import ARENA_ALIGNMENT, MemoryPlan
+from edgetune.graph.program import Program
+from edgetune.package.calls import arena_slots, call_views, kernel_views
+from edgetune.package.constants import Placement, place_weights
+from edgetune.package.cpu_checks import cpu_checks
+from edgetune.package.facts import PackageFacts, manifest_facts, template_context
+from edgetune.package.flags import split_flags
+from edgetune.package.golden import Golden, Tolerance
+from edgetune.package.ident import package_prefix
+from edgetune.package.interface import Interface, alignments, public_tensors
+from edgetune.package.manifest import write_manifest
+from edgetune.package.output_folder import staged
+from edgetune.package.provenance import KernelProvenance
+from edgetune.package.rendering import render
+from edgetune.package.size import STACK_LIMIT_BYTES, CodeSize, StaticSize, measure_code, static_size
+from edgetune.package.vectors import place_vectors
+
+VERSION = (1, 0, 0)
+OnEvent = Callable[[Event], None]
+
+
+@dataclass(frozen=True)
+class PackageSummary:
+    """What was written: where, under which C prefix, and how large (bytes); `code` is None without a compiler."""
+
+    folder: Path
+    prefix: str
+    size: StaticSize
+    code: CodeSize | None
+    warnings: tuple[str, ...]
+
+
+def emit_package(
+    program: Program,
+    sources: Sequence[KernelSource],
+    packed: Mapping[tuple[int, int], np.ndarray],
+    plan: MemoryPlan,
+    target: Target,
+    out_dir: Path,
+    *,
+    name: str | None = None,
+    goldens: Sequence[Golden],
+    provenance: Sequence[KernelProvenance],
+    reference: str = "",
+    preamble: str = "",
+    includes: Sequence[str] = (),
+    tolerances: Mapping[str, Tolerance] | None = None,
+    model_file: str = "",
+    weights: Placement | None = None,
+    measure: bool = True,
+    on_event: OnEvent | None = None,
+) -> PackageSummary:
+    """Write the package of `program` for `target` to `out_dir`, replacing an earlier package there.
+
+    `sources` and `provenance` hold one entry per kernel of the program; every symbol is `kernel_symbol(prefix, kernel)`
+    with `prefix = package_prefix(name or program.name)`. `packed` holds constants in the layout their kernel wants, by
+    (call index, parameter index); the others are taken from the program. `reference` names the evaluator that computed
+    the goldens. `preamble` and `includes` are C text for the top of the kernels file. `tolerances` go by output name,
+    `Tolerance.default` for the rest. `model_file` is a name without a folder. `weights` None chooses text or binary by
+    size. `measure` compiles once for code size and stack.
+
+    The bytes depend on the arguments alone (and, with `measure`, on the compiler): not on time, folder or locale.
+    Raises OutputRefused, DiskFull, KernelFailed, WrongResult (golden does not fit) and CompileFailed.
+    """
+    prefix = package_prefix(name or program.name)
+    _check(program, sources, provenance, plan, prefix)
+    placed = place_weights(program, packed, weights)
+    needed = alignments(program, sources)
+    chosen = tolerances or {}
+    api = Interface(
+        prefix=prefix,
+        inputs=public_tensors(program.inputs, program.input_buffers(), needed, "input", chosen),
+        outputs=public_tensors(program.outputs, program.output_buffers(), needed, "output", chosen),
+        workspace_bytes=max(plan.arena_bytes, ARENA_ALIGNMENT),
+        layers=len(program.calls),
+        external_weights=placed.placement == "external",
+        weights_bytes=placed.nbytes,
+    )
+    facts = PackageFacts(
+        api=api,
+        program=program,
+        plan=plan,
+        target=target,
+        flags=split_flags(target),
+        cpu=cpu_checks(target.isa, target.cpu_checks),
+        slots=arena_slots(program, plan, sources),
+        calls=call_views(program, sources, plan, placed, api, provenance),
+        kernels=kernel_views(program, sources, provenance, Counter(call.kernel for call in program.calls)),
+        weights=placed,
+        vectors=place_vectors(api, goldens),
+        goldens=len(goldens),
+        reference=reference,
+        preamble=preamble,
+        includes=tuple(includes),
+        model_file=Path(model_file).name,
+        model_name=program.name,
+        version=VERSION,
+        generator=edgetune.__version__,
+        size=static_size(program, plan, placed),
+    )
+    with staged(out_dir) as stage:
+        code = _write(stage, facts, measure=measure)
+    warnings = _stack_warnings(code)
+    for message in warnings:
+        if on_event is not None:
+            on_event(Event("warning", {"message": message}))
+    return PackageSummary(out_dir, prefix, facts.size, code, warnings)
+
+
+def _check(
+    program: Program,
+    sources: Sequence[KernelSource],
+    provenance: Sequence[KernelProvenance],
+    plan: MemoryPlan,
+    prefix: str,
+) -> None:
+    if not len(program.kernels) == len(sources) == len(provenance):
+        raise KernelFailed(
+            f"the model has {len(program.kernels)} kernels, but {len(sources)} were printed "
+            f"and {len(provenance)} explained"
+        )
+    for source in sources:
+        if not source.symbol.startswith(f"{prefix}_"):
+            raise KernelFailed(f"kernel symbol {source.symbol} does not start with the package's prefix {prefix}_")
+    places = (*plan.offsets.values(), *plan.scratch_offsets.values())
+    if any(offset % ARENA_ALIGNMENT for offset in places):
+        raise KernelFailed(f"the memory plan has an offset that is no multiple of {ARENA_ALIGNMENT}")
+
+
+def _write(stage: Path, facts: PackageFacts, *, measure: bool) -> CodeSize | None:
+    p = facts.api.prefix
+    context = template_context(facts)
+    for folder in ("include", "src", "test", "examples"):
+        (stage / folder).mkdir()
+
+    def write(path: str, template: str, **more: object) -> None:
+        text = render(template, **context, **more)
+        (stage / path).write_text(text, encoding="utf-8", newline="\n")
+
+    write(f"include/{p}.h", "public.h.j2")
+    write(f"src/{p}.c", "run.c.j2")
+    write(f"src/{p}_kernels.h", "kernels.h.j2")
+    write(f"src/{p}_kernels.c", "kernels.c.j2")
+    write(f"src/{p}_rt.h", "rt.h.j2")
+    write(f"src/{p}_rt.c", "rt.c.j2")
+    if facts.weights.items:
+        write(f"src/{p}_weights.h", "weights.h.j2")
+        if facts.weights.placement == "text":
+            write(f"src/{p}_weights.c", "weights.c.j2")
+        else:
+            (stage / f"src/{p}_weights.bin").write_bytes(facts.weights.image())
+            for blob in facts.weight_blobs():
+                write(blob.path, "blob.S.j2", blob=blob)
+    write(f"test/{p}_vectors.h", "vectors.h.j2")
+    if facts.vectors.binary:
+        (stage / f"test/{p}_vectors.bin").write_bytes(facts.vectors.image())
+        write(f"test/{p}_vectors.S", "blob.S.j2", blob=facts.vector_blob())
+    write(f"test/{p}_selftest.c", "selftest.c.j2")
+    write(f"test/{p}_bench.c", "bench.c.j2")
+    write("examples/main.c", "example.c.j2")
+    write("Makefile", "Makefile.j2")
+    write("CMakeLists.txt", "CMakeLists.txt.j2")
+    write("README.md", "README.md.j2")
+    write("LICENSE", "LICENSE")
+    code = measure_code(stage, p, facts.target) if measure else None
+    write("REPORT.md", "REPORT.md.j2", code=code)
+    write_manifest(stage, manifest_facts(facts, code))
+    return code
+
+
+def _stack_warnings(code: CodeSize | None) -> tuple[str, ...]:
+    if code is None:
+        return ()
+    return tuple(
+        f"{function.name} takes {function.stack_bytes:,} bytes of stack, more than {STACK_LIMIT_BYTES:,}"
+        for function in code.functions
+        if function.stack_bytes > STACK_LIMIT_BYTES
+    )

@@ -1,0 +1,72 @@
+"""Why is this kernel the one in the package? Answered from the manifest alone."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from edgetune.errors import PackageInvalid, UsageError
+from edgetune.package.manifest import read_manifest
+from edgetune.package.provenance import KernelProvenance
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One kernel: the operators it stands for, the layers that call it, and its provenance. Times are microseconds."""
+
+    kernel: str
+    symbol: str
+    operators: tuple[str, ...]
+    layers: tuple[str, ...]
+    macs: int
+    calls: int
+    provenance: KernelProvenance
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain JSON values, the provenance's beside the others."""
+        own = asdict(self)
+        return {**{name: value for name, value in own.items() if name != "provenance"}, **own["provenance"]}
+
+
+def explain(package: Path, kernel: str) -> Explanation:
+    """Return what the manifest of `package` says of `kernel`: its name, its C symbol, or the number of a layer.
+
+    Raises PackageInvalid, and UsageError with the nearest names where there is no such kernel.
+    """
+    manifest = read_manifest(package)
+    try:
+        entry = _find(manifest, kernel)
+        name = entry["name"]
+        layers = tuple(
+            f"{number}: {layer['label']}" for number, layer in enumerate(manifest["layers"]) if layer["kernel"] == name
+        )
+        return Explanation(
+            kernel=name,
+            symbol=entry["symbol"],
+            operators=tuple(entry["sources"]),
+            layers=layers,
+            macs=entry["macs"],
+            calls=entry["calls"],
+            provenance=KernelProvenance(**entry["provenance"]),
+        )
+    except (KeyError, TypeError) as error:
+        raise PackageInvalid(
+            f"{package}/MANIFEST.json does not describe its kernels ({error}): emit it again"
+        ) from error
+
+
+def _find(manifest: dict[str, Any], kernel: str) -> dict[str, Any]:
+    kernels: list[dict[str, Any]] = manifest["kernels"]
+    wanted = kernel
+    if kernel.isdecimal() and int(kernel) < len(manifest["layers"]):
+        wanted = manifest["layers"][int(kernel)]["kernel"]
+    for entry in kernels:
+        if wanted in {entry["name"], entry["symbol"]}:
+            return entry
+    names = [entry["name"] for entry in kernels]
+    near = difflib.get_close_matches(kernel, names, n=3, cutoff=0.0)
+    raise UsageError(
+        f"the package has no kernel '{kernel}': the nearest are {', '.join(near)}; a layer number works too"
+    )

@@ -1,0 +1,222 @@
+"""All facts of one package in one place: what the templates see and what the manifest says."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from edgetune.config.target import Target
+from edgetune.graph.memory_plan import MemoryPlan
+from edgetune.graph.program import Program
+from edgetune.package.calls import CallView, KernelView, Slot
+from edgetune.package.constants import ALIGNMENT, Weights
+from edgetune.package.cpu_checks import CpuChecks
+from edgetune.package.flags import Flags
+from edgetune.package.interface import CONTEXT_WORDS, WORKSPACE_ALIGNMENT, Interface, PublicTensor
+from edgetune.package.size import CodeSize, StaticSize
+from edgetune.package.vectors import Vectors
+
+_NATIVE_MACHINES = {"x86_64": (), "aarch64": ("aarch64", "arm64"), "armv7": ("armv7l", "armv8l")}
+
+
+@dataclass(frozen=True)
+class Blob:
+    """A binary file linked by an assembler file: its symbol is defined in `path` over the bytes of `file`."""
+
+    path: str
+    symbol: str
+    file: str
+    what: str
+    nbytes: int
+    section_macro: str
+
+
+@dataclass(frozen=True)
+class PackageFacts:
+    """Everything that decides the bytes of a package; plain data."""
+
+    api: Interface
+    program: Program
+    plan: MemoryPlan
+    target: Target
+    flags: Flags
+    cpu: CpuChecks
+    slots: tuple[Slot, ...]
+    calls: tuple[CallView, ...]
+    kernels: tuple[KernelView, ...]
+    weights: Weights
+    vectors: Vectors
+    goldens: int
+    reference: str
+    preamble: str
+    includes: tuple[str, ...]
+    model_file: str
+    model_name: str
+    version: tuple[int, int, int]
+    generator: str
+    size: StaticSize
+
+    def weight_blobs(self) -> tuple[Blob, ...]:
+        """Assembler files for the weights: in the library, or for the tests alone where weights are bound at init."""
+        p = self.api.prefix
+        external = self.api.external_weights
+        path, symbol = (
+            (f"test/{p}_test_weights.S", f"{p}__test_weights")
+            if external
+            else (
+                f"src/{p}_weights.S",
+                f"{p}__weights",
+            )
+        )
+        what = f"{p}: the weights{', for the tests' if external else ''}"
+        return (Blob(path, symbol, f"{p}_weights.bin", what, self.weights.nbytes, f"{self.api.upper}_WEIGHTS_SECTION"),)
+
+    def vector_blob(self) -> Blob:
+        """Assembler file for the golden vectors."""
+        p = self.api.prefix
+        what = f"{p}: golden vectors"
+        path = f"test/{p}_vectors.S"
+        return Blob(
+            path, f"{p}__vectors", f"{p}_vectors.bin", what, self.vectors.nbytes, f"{self.api.upper}_VECTORS_SECTION"
+        )
+
+    def sources(self) -> tuple[str, ...]:
+        """Names of the files in src/ that make up the library."""
+        p = self.api.prefix
+        names = [f"{p}.c", f"{p}_kernels.c", f"{p}_rt.c"]
+        if self.weights.items and self.weights.placement != "external":
+            names.append(f"{p}_weights.c" if self.weights.placement == "text" else f"{p}_weights.S")
+        return tuple(names)
+
+    def test_assembly(self) -> tuple[str, ...]:
+        """Names of the assembler files in test/."""
+        p = self.api.prefix
+        names = [f"{p}_vectors.S"] if self.vectors.binary else []
+        if self.weights.items and self.api.external_weights:
+            names.append(f"{p}_test_weights.S")
+        return tuple(names)
+
+
+def template_context(facts: PackageFacts) -> dict[str, object]:
+    """Return the variables of the package templates."""
+    api, plan, target = facts.api, facts.plan, facts.target
+    measured = [call.provenance.median_us for call in facts.calls if call.provenance.median_us is not None]
+    compiler = target.compiler
+    return {
+        "p": api.prefix,
+        "api": api,
+        "program": facts.program,
+        "plan": plan,
+        "target": target,
+        "flags": facts.flags,
+        "cpu": facts.cpu,
+        "slots": facts.slots,
+        "calls": facts.calls,
+        "kernels": facts.kernels,
+        "weights": facts.weights,
+        "vectors": facts.vectors,
+        "goldens": range(facts.goldens),
+        "preamble": facts.preamble.strip("\n"),
+        "includes": "\n".join(facts.includes),
+        "model_name": facts.model_name,
+        "version": facts.version,
+        "generator": facts.generator,
+        "workspace_alignment": WORKSPACE_ALIGNMENT,
+        "weights_alignment": ALIGNMENT,
+        "buffer_alignment": max(WORKSPACE_ALIGNMENT, *(t.alignment for t in (*api.inputs, *api.outputs)), 1),
+        "context_words": CONTEXT_WORDS,
+        "build_info": build_info(facts),
+        "compile_flags": " ".join(facts.flags.measured),
+        "uses_arena": any(argument.startswith("ARENA(") for call in facts.calls for argument in call.arguments),
+        "uses_weights": any(argument.startswith("WEIGHT(") for call in facts.calls for argument in call.arguments),
+        "inputs_initializer": _initializer("input", api.inputs),
+        "outputs_initializer": _initializer("output", api.outputs),
+        "native_machines": _NATIVE_MACHINES[target.isa],
+        "cc": "$(CROSS_COMPILE)gcc" if compiler.cc == f"{compiler.cross_prefix}gcc" else compiler.cc,
+        "sources": facts.sources(),
+        "objects": [f"{name.rsplit('.', 1)[0]}.o" for name in facts.sources()],
+        "test_assembly": facts.test_assembly(),
+        "test_objects": [f"{name.rsplit('.', 1)[0]}.o" for name in facts.test_assembly()],
+        "has_assembly": any(name.endswith(".S") for name in (*facts.sources(), *facts.test_assembly())),
+        "ratio": f"{plan.arena_bytes / plan.bound_bytes:.3f}" if plan.bound_bytes else "-",
+        "io_bytes": facts.size.io_bytes,
+        "largest": sorted(facts.slots, key=lambda slot: (-slot.nbytes, slot.first, slot.macro))[:8],
+        "total_macs": sum(call.macs for call in facts.calls),
+        "measured_us": sum(measured),
+        "measured_layers": len(measured),
+        "measured_all": len(measured) == len(facts.calls),
+    }
+
+
+def _initializer(side: str, tensors: tuple[PublicTensor, ...]) -> str:
+    return ", ".join(f".{t.field} = {side}_{t.field}" for t in tensors) or ".reserved = 0"
+
+
+def build_info(facts: PackageFacts) -> str:
+    """Return the line of `<p>_build_info()`."""
+    version = ".".join(map(str, facts.version))
+    return (
+        f"{facts.api.prefix} {version}, model sha256 {facts.program.model_sha256}, target {facts.target.name}, "
+        f"edgetune {facts.generator}, abi {facts.api.fingerprint}"
+    )
+
+
+def manifest_facts(facts: PackageFacts, code: CodeSize | None) -> dict[str, object]:
+    """Return the content of MANIFEST.json but for the table of files: JSON values only."""
+    # What a package depends on; cores and caches do not decide its bytes.
+    target = facts.target.model_dump(
+        mode="json", exclude={"defaults", "reach", "description", "cores", "l1_bytes", "l2_bytes"}
+    )
+    return {
+        "name": facts.model_name,
+        "prefix": facts.api.prefix,
+        "version": ".".join(map(str, facts.version)),
+        "abi": facts.api.fingerprint,
+        "generator": {"name": "edgetune", "version": facts.generator},
+        "model": {"file": facts.model_file, "sha256": facts.program.model_sha256},
+        "target": target,
+        "memory": {
+            "arena_bytes": facts.plan.arena_bytes,
+            "arena_bound_bytes": facts.plan.bound_bytes,
+            "peak_layer": facts.plan.peak_call,
+            "workspace_bytes": facts.api.workspace_bytes,
+            "workspace_align": WORKSPACE_ALIGNMENT,
+            "weights_bytes": facts.weights.nbytes,
+            "weights_placement": facts.weights.placement,
+            "io_bytes": facts.size.io_bytes,
+            "code_bytes": code.code_bytes if code else None,
+            "stack_bytes": code.stack_bytes if code else None,
+            "measured_with": code.compiler if code else None,
+        },
+        "inputs": [_tensor(t) for t in facts.api.inputs],
+        "outputs": [
+            _tensor(t) | {"tolerance": {"relative": t.tolerance.relative, "absolute": t.tolerance.absolute}}
+            for t in facts.api.outputs
+        ],
+        "goldens": {"cases": facts.goldens, "reference": facts.reference},
+        "layers": [
+            {"kernel": call.kernel, "label": call.label, "output": list(call.shape), "macs": call.macs}
+            for call in facts.calls
+        ],
+        "kernels": [
+            {
+                "name": kernel.name,
+                "symbol": kernel.symbol,
+                "sources": list(kernel.sources),
+                "macs": kernel.macs,
+                "calls": kernel.calls,
+                "provenance": asdict(kernel.provenance),
+            }
+            for kernel in facts.kernels
+        ],
+    }
+
+
+def _tensor(tensor: PublicTensor) -> dict[str, object]:
+    return {
+        "name": tensor.name,
+        "field": tensor.field,
+        "shape": list(tensor.shape),
+        "dtype": tensor.dtype,
+        "bytes": tensor.nbytes,
+        "alignment": tensor.alignment,
+    }

@@ -1,0 +1,142 @@
+"""The public face of a package: tensors as C struct fields, sizes, alignment, and the fingerprint that ties them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from edgetune.codegen.kernel_source import KernelSource
+from edgetune.graph.program import Buffer, Program, TensorSpec
+from edgetune.package.ctext import c_type, element_type, real
+from edgetune.package.golden import Tolerance
+from edgetune.package.ident import unique_identifiers
+
+LAYOUT_VERSION = 1
+CONTEXT_WORDS = 8
+WORKSPACE_ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class PublicTensor:
+    """An input or output: `field` of the C struct, `name` as in the model (hostile), shape in elements, `nbytes`."""
+
+    field: str
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    c_type: str
+    elements: int
+    nbytes: int
+    alignment: int
+    buffer: int
+    tolerance: Tolerance
+
+    @property
+    def macro(self) -> str:
+        """The field in capitals, for macro names."""
+        return self.field.upper()
+
+    @property
+    def meaning(self) -> str:
+        """What an element is, for the header's comment."""
+        special = {
+            "float16": "IEEE 754 half precision, as bits",
+            "bfloat16": "bfloat16, as bits",
+            "bool": "0 or 1",
+            "float32": "IEEE 754 single precision",
+            "float64": "IEEE 754 double precision",
+        }
+        return special.get(self.dtype, f"{'unsigned' if self.dtype[0] == 'u' else 'signed'} integer")
+
+    @property
+    def element_type(self) -> str:
+        """Name of the element type in the self-test."""
+        return element_type(self.dtype)
+
+    @property
+    def relative_literal(self) -> str:
+        """Relative tolerance as a C literal."""
+        return real(self.tolerance.relative)
+
+    @property
+    def absolute_literal(self) -> str:
+        """Absolute tolerance as a C literal."""
+        return real(self.tolerance.absolute)
+
+
+@dataclass(frozen=True)
+class Interface:
+    """Everything an application compiles against."""
+
+    prefix: str
+    inputs: tuple[PublicTensor, ...]
+    outputs: tuple[PublicTensor, ...]
+    workspace_bytes: int
+    layers: int
+    external_weights: bool
+    weights_bytes: int
+
+    @property
+    def upper(self) -> str:
+        """Prefix of macros."""
+        return self.prefix.upper()
+
+    @property
+    def fingerprint(self) -> str:
+        """Eight hex digits that change with anything a caller could notice at compile time."""
+        facts = {
+            "layout": LAYOUT_VERSION,
+            "prefix": self.prefix,
+            "tensors": [
+                [(t.field, t.dtype, t.shape, t.alignment) for t in side] for side in (self.inputs, self.outputs)
+            ],
+            "workspace": [self.workspace_bytes, WORKSPACE_ALIGNMENT],
+            "context": CONTEXT_WORDS,
+            "layers": self.layers,
+            "external": self.external_weights and self.weights_bytes,
+        }
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def alignments(program: Program, sources: Sequence[KernelSource]) -> dict[int, int]:
+    """Return, for each buffer, the largest alignment in bytes that a kernel using it states."""
+    needed: dict[int, int] = {}
+    for call in program.calls:
+        for buffer, param in zip(call.arguments, sources[call.kernel].params, strict=True):
+            needed[buffer] = max(needed.get(buffer, 1), param.alignment)
+    return needed
+
+
+def public_tensors(
+    specs: Sequence[TensorSpec],
+    buffers: Sequence[Buffer],
+    needed: Mapping[int, int],
+    fallback: str,
+    tolerances: Mapping[str, Tolerance],
+) -> tuple[PublicTensor, ...]:
+    """Return the struct fields of one side of the model, in the model's order; `fallback` names the nameless."""
+    fields = unique_identifiers([spec.name for spec in specs], fallback)
+    return tuple(
+        PublicTensor(
+            field=field,
+            name=spec.name,
+            shape=spec.shape,
+            dtype=spec.dtype,
+            c_type=c_type(spec.dtype),
+            elements=prod(spec.shape),
+            nbytes=spec.nbytes,
+            alignment=max(_natural_alignment(spec.dtype), needed.get(buffer.id, 1)),
+            buffer=buffer.id,
+            tolerance=tolerances.get(spec.name, Tolerance.default(spec.dtype)),
+        )
+        for field, spec, buffer in zip(fields, specs, buffers, strict=True)
+    )
+
+
+def _natural_alignment(dtype: str) -> int:
+    sizes = {"float": 4, "double": 8}
+    name = c_type(dtype)
+    return sizes.get(name) or int("".join(filter(str.isdigit, name))) // 8

@@ -1,0 +1,84 @@
+"""MANIFEST.json: what a package is made of, where each kernel comes from, and the hash of every file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from edgetune.errors import PackageInvalid
+
+MANIFEST = "MANIFEST.json"
+FORMAT = 1
+
+
+def sha256_file(path: Path) -> str:
+    """Return the SHA-256 of a file in hex."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def file_table(folder: Path) -> dict[str, dict[str, object]]:
+    """Return bytes and hash of every file under `folder` but the manifest, by POSIX path."""
+    return {
+        path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != MANIFEST
+    }
+
+
+def write_manifest(folder: Path, facts: dict[str, object]) -> None:
+    """Write MANIFEST.json over all files now in `folder`: sorted keys, no time, no path."""
+    content = {"format": FORMAT, **facts, "files": file_table(folder)}
+    text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=True, allow_nan=False)
+    (folder / MANIFEST).write_text(text + "\n", encoding="ascii")
+
+
+def is_package(folder: Path) -> bool:
+    """Say whether `folder` holds a package that edgetune wrote, of whatever version."""
+    try:
+        content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(content, dict) and _written_by(content) == "edgetune"
+
+
+def _written_by(content: dict[str, Any]) -> object:
+    generator = content.get("generator")
+    return generator.get("name") if isinstance(generator, dict) else None
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return the manifest of a package; raises PackageInvalid naming what is wrong with it."""
+    path = folder / MANIFEST
+    if not folder.is_dir():
+        raise PackageInvalid(f"{folder} is not a folder: give the folder of a package")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise PackageInvalid(f"{folder} has no {MANIFEST}: it is not a package of edgetune") from None
+    except OSError as error:
+        raise PackageInvalid(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise PackageInvalid(f"{path} is not JSON ({error}): emit the package again with `edgetune build`") from error
+    if not isinstance(content, dict) or _written_by(content) != "edgetune":
+        raise PackageInvalid(f"{path} was not written by edgetune: emit the package again with `edgetune build`")
+    if content.get("format") != FORMAT:
+        raise PackageInvalid(
+            f"{path} has format {content.get('format')!r}, this version reads {FORMAT}: emit the package again"
+        )
+    return content
+
+
+def check_files(folder: Path, manifest: dict[str, Any]) -> None:
+    """Raise PackageInvalid for the first listed file that is missing or was changed."""
+    listed: dict[str, dict[str, Any]] = manifest["files"]
+    for name, facts in sorted(listed.items()):
+        path = folder / name
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise PackageInvalid(f"{MANIFEST} lists {name!r}, which is outside the package: emit the package again")
+        if not path.is_file():
+            raise PackageInvalid(f"{folder} lacks {name}: emit the package again")
+        if path.stat().st_size != facts["bytes"] or sha256_file(path) != facts["sha256"]:
+            raise PackageInvalid(f"{folder / name} was changed since it was emitted: emit the package again")

@@ -1,0 +1,42 @@
+"""The Jinja2 environment: strict, no escaping of its own, the C filters of this project."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from edgetune.config.resources import templates_dir
+from edgetune.package import ctext
+
+
+@lru_cache(maxsize=1)
+def environment() -> Environment:
+    """Return the environment of the package templates.
+
+    Filters: `c_comment`, `c_string`, `markdown` make hostile text harmless where they are named; `shape` writes a
+    shape; `c_array` writes the body of an initialiser; `json_text` a JSON string; `thousands` groups digits.
+    """
+    env = Environment(
+        loader=FileSystemLoader(templates_dir() / "package"),
+        undefined=StrictUndefined,
+        autoescape=False,  # noqa: S701 (this writes C, not HTML: the filters below do the escaping)
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        newline_sequence="\n",
+    )
+    env.filters["c_comment"] = ctext.comment
+    env.filters["c_string"] = ctext.string
+    env.filters["c_array"] = ctext.initializer
+    env.filters["markdown"] = ctext.markdown
+    env.filters["shape"] = ctext.shape
+    env.filters["json_text"] = json.dumps
+    env.filters["thousands"] = lambda number: f"{number:,}"
+    return env
+
+
+def render(template: str, **context: object) -> str:
+    """Return the text of templates/package/`template`; an unknown variable is an error, not an empty place."""
+    return environment().get_template(template).render(**context)

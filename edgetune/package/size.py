@@ -1,0 +1,148 @@
+"""What a package costs: facts known without a compiler, and code and stack where one is at hand."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgetune.config.target import Target
+from edgetune.errors import CompileFailed, MemoryLimitExceeded
+from edgetune.graph.memory_plan import MemoryPlan
+from edgetune.graph.program import Program
+from edgetune.package.constants import Weights
+from edgetune.package.diagnostics import first_diagnostic
+from edgetune.package.flags import split_flags
+
+STACK_LIMIT_BYTES = 4096
+_COMPILE_SECONDS = 1800
+
+
+@dataclass(frozen=True)
+class StaticSize:
+    """Bytes known from the model alone; `largest` holds (name, bytes) of the largest tensors in the arena."""
+
+    arena_bytes: int
+    bound_bytes: int
+    weights_bytes: int
+    io_bytes: int
+    largest: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class FunctionStack:
+    """Stack frame of one C function in bytes."""
+
+    name: str
+    stack_bytes: int
+
+
+@dataclass(frozen=True)
+class CodeSize:
+    """What the compiler made: code with its constants (no weights), and the stack of every function, deepest first."""
+
+    compiler: str
+    code_bytes: int
+    functions: tuple[FunctionStack, ...]
+
+    @property
+    def stack_bytes(self) -> int:
+        """Largest stack frame."""
+        return self.functions[0].stack_bytes if self.functions else 0
+
+    @property
+    def deepest(self) -> str:
+        """Function with the largest stack frame."""
+        return self.functions[0].name if self.functions else ""
+
+
+def static_size(program: Program, plan: MemoryPlan, weights: Weights) -> StaticSize:
+    """Return what can be said before anything is compiled."""
+    arena = [buffer for buffer in program.buffers if buffer.id in plan.offsets]
+    largest = sorted(arena, key=lambda buffer: (-buffer.nbytes, buffer.id))[:5]
+    return StaticSize(
+        arena_bytes=plan.arena_bytes,
+        bound_bytes=plan.bound_bytes,
+        weights_bytes=weights.nbytes,
+        io_bytes=sum(spec.nbytes for spec in (*program.inputs, *program.outputs)),
+        largest=tuple((buffer.name, buffer.nbytes) for buffer in largest),
+    )
+
+
+def check_limits(size: StaticSize, *, ram_bytes: int | None, flash_bytes: int | None, code_bytes: int = 0) -> None:
+    """Raise MemoryLimitExceeded where the arena exceeds `ram_bytes`, or weights and code exceed `flash_bytes`."""
+    if ram_bytes is not None and size.arena_bytes > ram_bytes:
+        tensors = ", ".join(f"'{name}' ({nbytes:,} bytes)" for name, nbytes in size.largest[:3]) or "none"
+        raise MemoryLimitExceeded(
+            f"the workspace needs {size.arena_bytes:,} bytes of RAM and the limit is {ram_bytes:,}: "
+            f"the largest tensors are {tensors}; raise the limit or use smaller inputs"
+        )
+    flash = size.weights_bytes + code_bytes
+    if flash_bytes is not None and flash > flash_bytes:
+        raise MemoryLimitExceeded(
+            f"weights ({size.weights_bytes:,} bytes) and code ({code_bytes:,} bytes) exceed the flash limit of "
+            f"{flash_bytes:,} bytes: raise the limit or quantise the model"
+        )
+
+
+def measure_code(folder: Path, prefix: str, target: Target) -> CodeSize | None:
+    """Compile the package in `folder` but for its weights; None where the compiler is missing.
+
+    Raises CompileFailed with the first diagnostic.
+    """
+    cc = shutil.which(target.compiler.cc)
+    size = shutil.which(f"{target.compiler.cross_prefix}size") or shutil.which("size")
+    if cc is None or size is None:
+        return None
+    flags = split_flags(target)
+    with tempfile.TemporaryDirectory(prefix="edgetune-size-") as scratch:
+        objects: list[Path] = []
+        functions: list[FunctionStack] = []
+        for stem in (prefix, f"{prefix}_rt", f"{prefix}_kernels"):
+            out = Path(scratch) / f"{stem}.o"
+            extra = flags.kernel if stem.endswith("_kernels") and stem != prefix else ()
+            _compile([cc, "-std=gnu11", *flags.arch, *flags.all, *extra], folder, f"src/{stem}.c", out)
+            objects.append(out)
+            functions += _frames(out.with_suffix(".su"))
+        code = _text_bytes([size, *map(str, objects)])
+    functions.sort(key=lambda function: (-function.stack_bytes, function.name))
+    return CodeSize(_version(cc, target.compiler.cc), code, tuple(functions))
+
+
+def _compile(command: Sequence[str], folder: Path, source: str, out: Path) -> None:
+    done = subprocess.run(
+        [*command, "-fstack-usage", "-Iinclude", "-Isrc", "-c", source, "-o", str(out)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_COMPILE_SECONDS,
+    )
+    if done.returncode:
+        raise CompileFailed(f"{command[0]} refused {source}: {first_diagnostic(done.stderr)}")
+
+
+def _frames(path: Path) -> list[FunctionStack]:
+    if not path.is_file():
+        return []
+    frames = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        place, nbytes, _ = line.split("\t")[:3]
+        frames.append(FunctionStack(place.rsplit(":", 1)[-1], int(nbytes)))
+    return frames
+
+
+def _text_bytes(command: Sequence[str]) -> int:
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    return sum(int(match[1]) for match in re.finditer(r"^\s*(\d+)\s+\d+\s+\d+\s", done.stdout, re.MULTILINE))
+
+
+def _version(cc: str, name: str) -> str:
+    done = subprocess.run(
+        [cc, "-dumpfullversion", "-dumpversion"], capture_output=True, text=True, check=False, timeout=60
+    )
+    return f"{name} {done.stdout.split()[0] if done.stdout.split() else ''}".strip()

@@ -1,0 +1,147 @@
+"""Is a package still whole, does it compile, and does it compute what the reference computes?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from edgetune.config.target import Target
+from edgetune.errors import ModelError, SelfTestFailed, WrongResult
+from edgetune.package.difference import Difference, difference
+from edgetune.package.driver import last_words, run_cases
+from edgetune.package.golden import Golden, Tolerance
+from edgetune.package.toolchain import Toolchain
+from edgetune.package.work_copy import Finished, make, run, work_copy
+
+TIMEOUT_S = 1800.0
+_LINE = re.compile(
+    r"case (?P<case>\d+) output (?P<output>\d+) max_abs (?P<abs>\S+) max_rel (?P<rel>\S+) ulp (?P<ulp>\S+) "
+    r"bound (?P<bound>\S+) (?P<verdict>ok|WRONG) "
+)
+
+
+@dataclass(frozen=True)
+class OutputReport:
+    """Worst case of one output over all comparisons of one kind; `against` is "golden" or "fresh"."""
+
+    name: str
+    against: str
+    max_abs: float
+    max_rel: float
+    ulp: float
+    bound: float
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """A package that passed: what it was built with, where it ran, and how near each output came."""
+
+    package: str
+    model: str
+    board: str
+    compiler: str
+    emulator: str | None
+    reference: str
+    golden_cases: int
+    fresh_cases: int
+    outputs: tuple[OutputReport, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain JSON values."""
+        return asdict(self)
+
+
+def verify(
+    package: Path,
+    *,
+    target: Target | None = None,
+    fresh: Sequence[Golden] = (),
+    reference: str = "",
+    model_sha256: str | None = None,
+    timeout_s: float = TIMEOUT_S,
+) -> VerifyReport:
+    """Check the hashes of `package`, build a copy, run its self-test, and compare with `fresh` cases where given.
+
+    `target` overrides the compiler and the emulator of the board that the package was made for. `fresh` are inputs with
+    the outputs that `reference` computed for them just now, from the model whose hash is `model_sha256`. Binaries run
+    natively where they can, else under the board's emulator. Raises PackageInvalid, ModelError (another model),
+    ToolchainMissing, CompileFailed, SelfTestFailed and WrongResult.
+    """
+    with work_copy(package) as (copy, manifest):
+        if model_sha256 is not None and model_sha256 != manifest["model"]["sha256"]:
+            raise ModelError(
+                f"{package} was made from a model with SHA-256 {manifest['model']['sha256']}, the one given has "
+                f"{model_sha256}: give the model it was made from"
+            )
+        tools = Toolchain.of(manifest, target)
+        tools.require()
+        binary = f"build/{manifest['prefix']}_selftest"
+        make(copy, binary, tools, timeout_s)
+        outputs = _judge(run([*tools.emulator, f"./{binary}"], copy, timeout_s), manifest)
+        if fresh:
+            outputs += _compare(manifest, fresh, run_cases(copy, manifest, tools, fresh, timeout_s))
+    return VerifyReport(
+        package=manifest["prefix"],
+        model=manifest["name"],
+        board=tools.board,
+        compiler=tools.cc,
+        emulator=tools.emulator[0] if tools.emulator else None,
+        reference=reference if fresh and reference else manifest["goldens"]["reference"],
+        golden_cases=manifest["goldens"]["cases"],
+        fresh_cases=len(fresh),
+        outputs=tuple(outputs),
+    )
+
+
+def _judge(done: Finished, manifest: dict[str, Any]) -> list[OutputReport]:
+    """Turn the self-test's text into reports; raises WrongResult for a wrong output, SelfTestFailed for all else."""
+    worst: dict[int, OutputReport] = {}
+    for match in _LINE.finditer(done.stdout):
+        index = int(match["output"])
+        name = manifest["outputs"][index]["name"]
+        report = OutputReport(name, "golden", *(float(match[part]) for part in ("abs", "rel", "ulp", "bound")))
+        if match["verdict"] == "WRONG":
+            raise WrongResult(
+                f"output '{name}' of golden case {match['case']} is off by {report.max_abs:g}, "
+                f"the tolerance is {report.bound:g}"
+            )
+        before = worst.get(index, report)
+        worst[index] = OutputReport(
+            name,
+            "golden",
+            max(before.max_abs, report.max_abs),
+            max(before.max_rel, report.max_rel),
+            max(before.ulp, report.ulp),
+            max(before.bound, report.bound),
+        )
+    lines = done.stdout.strip().splitlines()
+    if done.status or not lines or lines[-1] != "PASS":
+        complaint = next((line for line in lines if line.startswith("FAIL: ")), "") or last_words(
+            done.status, done.stderr
+        )
+        raise SelfTestFailed(f"the self-test did not end with PASS: {complaint}")
+    return [worst[index] for index in sorted(worst)]
+
+
+def _compare(
+    manifest: dict[str, Any], fresh: Sequence[Golden], computed: Sequence[dict[str, Any]]
+) -> list[OutputReport]:
+    reports = []
+    for tensor in manifest["outputs"]:
+        name = tensor["name"]
+        worst: Difference | None = None
+        for number, (case, got) in enumerate(zip(fresh, computed, strict=True)):
+            wanted = case.outputs[name].reshape(tensor["shape"])
+            found = difference(name, got[name], wanted, Tolerance(**tensor["tolerance"]))
+            if not found.ok:
+                raise WrongResult(
+                    f"output '{name}' of fresh case {number} is off by {found.max_abs:g}, "
+                    f"the tolerance is {found.bound:g}"
+                )
+            worst = found if worst is None else worst.worse(found)
+        if worst is not None:
+            reports.append(OutputReport(name, "fresh", worst.max_abs, worst.max_rel, worst.ulp, worst.bound))
+    return reports

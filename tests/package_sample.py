@@ -1,0 +1,194 @@
+"""A hand-made program of three kernels, so that packages can be tested without a search or a printer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgetune.codegen.kernel_source import CParam, KernelSource
+from edgetune.config.target import Compiler, Target, load_target
+from edgetune.graph.memory_plan import MemoryPlan, plan
+from edgetune.graph.program import Buffer, Call, Kernel, Param, Program, TensorSpec
+from edgetune.package.emit import PackageSummary, emit_package
+from edgetune.package.golden import Golden
+from edgetune.package.ident import kernel_symbol, package_prefix
+from edgetune.package.provenance import KernelProvenance
+
+SHA = "ab" * 32
+HOSTILE = 'in*/put "0"\n\\ ??/ %s'
+
+
+def generic_x86() -> Target:
+    """A target whose facts do not depend on the machine that runs the tests."""
+    return Target(
+        name="plain-x86",
+        description="any 64-bit PC",
+        isa="x86_64",
+        triple="x86_64-linux-gnu",
+        cpu="x86-64",
+        vector_bits=128,
+        vector_registers=16,
+        cores=2,
+        l1_bytes=32768,
+        l2_bytes=262144,
+        compiler=Compiler(cc="gcc", cxx="g++", cflags=("-O2", "-msse2")),
+        reach="local",
+        cpu_checks=("sse2",),
+    )
+
+
+def program(name: str = "tiny", width: int = 8, input_name: str = "x", output_name: str = "y") -> Program:
+    """Scale-and-shift by a weight vector (called twice), then a sum with the input: 4 x width floats."""
+    shape = (4, width)
+    function: Any = None
+    scale = Kernel(
+        "scale_add",
+        "11" * 32,
+        function,
+        (
+            Param("a", shape, "float32", "input"),
+            Param("w", (width,), "float32", "constant"),
+            Param("out", shape, "float32", "output"),
+        ),
+        ("Mul */ one", "Add"),
+        4 * width,
+        2,
+    )
+    total = Kernel(
+        "add",
+        "22" * 32,
+        function,
+        (
+            Param("a", shape, "float32", "input"),
+            Param("b", shape, "float32", "input"),
+            Param("out", shape, "float32", "output"),
+        ),
+        ("Add",),
+        0,
+        1,
+    )
+    weight = np.linspace(-1.5, 2.25, width, dtype=np.float32)
+    return Program(
+        name=name,
+        inputs=(TensorSpec(input_name, shape, "float32"),),
+        outputs=(TensorSpec(output_name, shape, "float32"),),
+        buffers=(
+            Buffer(0, input_name, shape, "float32", "input"),
+            Buffer(1, "w0", (width,), "float32", "constant"),
+            Buffer(2, "t0", shape, "float32", "intermediate"),
+            Buffer(3, "w1", (width,), "float32", "constant"),
+            Buffer(4, "t1", shape, "float32", "intermediate"),
+            Buffer(5, output_name, shape, "float32", "output"),
+        ),
+        kernels=(scale, total),
+        calls=(
+            Call(0, (0, 1, 2), "Mul */ one + Add"),
+            Call(0, (2, 3, 4), "second\nscale"),
+            Call(1, (4, 0, 5), "Add"),
+        ),
+        constants={1: weight, 3: weight[::-1].copy()},
+        model_sha256=SHA,
+    )
+
+
+def sources(prefix: str, width: int = 8, scratch: int = 0) -> list[KernelSource]:
+    """C of the two kernels; with `scratch` the first one goes through its scratch memory."""
+    scale, add = kernel_symbol(prefix, "scale_add"), kernel_symbol(prefix, "add")
+    shape = (4, width)
+    count = 4 * width
+    more = ", unsigned char *restrict scratch" if scratch else ""
+    head = f"void {scale}(const float *restrict a, const float *restrict w, float *restrict out{more})"
+    body = f"out[i] = a[i] * w[i % {width}] + 0.5f;"
+    if scratch:
+        place = "((float *)(void *)scratch)[i % 4]"
+        body = f"{place} = a[i] * w[i % {width}]; out[i] = {place} + 0.5f;"
+    total = f"void {add}(const float *restrict a, const float *restrict b, float *restrict out)"
+
+    def loop(text: str) -> str:
+        return f"{{\n    for (int i = 0; i < {count}; i++) {{\n        {text}\n    }}\n}}\n"
+
+    def param(name: str, extent: tuple[int, ...], writable: bool = False) -> CParam:
+        return CParam(name, "float", extent, "float32", writable, 4)
+
+    return [
+        KernelSource(
+            scale,
+            head,
+            f"{head}\n{loop(body)}",
+            frozenset(),
+            (param("a", shape), param("w", (width,)), param("out", shape, writable=True)),
+            scratch,
+            0,
+        ),
+        KernelSource(
+            add,
+            total,
+            f"{total}\n{loop('out[i] = a[i] + b[i];')}",
+            frozenset(),
+            (param("a", shape), param("b", shape), param("out", shape, writable=True)),
+            0,
+            0,
+        ),
+    ]
+
+
+def goldens(model: Program, cases: int = 3) -> list[Golden]:
+    """Inputs from a fixed seed, outputs computed by numpy."""
+    random = np.random.default_rng(7)
+    made = []
+    for _ in range(cases):
+        x = random.standard_normal(model.inputs[0].shape).astype(np.float32)
+        half = np.float32(0.5)
+        y = (x * model.constants[1] + half) * model.constants[3] + half + x
+        made.append(Golden({model.inputs[0].name: x}, {model.outputs[0].name: y}))
+    return made
+
+
+def provenance() -> list[KernelProvenance]:
+    """One kernel from a record, one from the fixed schedule."""
+    return [
+        KernelProvenance(
+            workload="11" * 32,
+            origin="record",
+            board="bench-1",
+            record="17",
+            trace_sha256="cd" * 32,
+            median_us=1.25,
+            low_us=1.2,
+            high_us=1.3,
+            samples=30,
+            candidates=12,
+            codegen_version=1,
+            toolchain="gcc-12.2.0",
+            schedule="vectorize(i, 8)",
+            why="fastest median of 12 correct candidates",
+        ),
+        KernelProvenance(workload="22" * 32, origin="fixed", why="no record for this workload"),
+    ]
+
+
+def emit(
+    out: Path,
+    *,
+    name: str = "tiny",
+    width: int = 8,
+    scratch: int = 0,
+    target: Target | None = None,
+    input_name: str = "x",
+    output_name: str = "y",
+    **options: Any,
+) -> PackageSummary:
+    """Emit the sample as a package."""
+    model = program(name, width, input_name, output_name)
+    made = sources(package_prefix(name), width, scratch)
+    layout: MemoryPlan = plan(model, {0: scratch} if scratch else {})
+    board = target or generic_x86()
+    golden = goldens(model)
+    return emit_package(model, made, {}, layout, board, out, goldens=golden, provenance=provenance(), **options)
+
+
+def arm(name: str) -> Target:
+    """A shipped ARM target."""
+    return load_target(name)
