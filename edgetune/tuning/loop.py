@@ -92,6 +92,7 @@ class TuningLoop:
         """Search until the budget is used, every task is exhausted, or the user interrupts."""
         interrupted = False
         try:
+            self._report.round(None)
             self._fixed_schedules()
             self._rounds()
             self._playoff()

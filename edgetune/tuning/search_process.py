@@ -1,0 +1,100 @@
+"""The search as a child process: reads its set-up from a pipe, tells events and at last its outcome, and ends.
+
+Runs as `python -m edgetune.tuning.search_process`. It says which task it searches before TVM does anything risky,
+so that its parent knows what to leave out when TVM takes the process down.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import cast
+
+from edgetune.config.target import Target
+from edgetune.errors import EdgetuneError, Interrupted
+from edgetune.events import Event
+from edgetune.graph.program import Kernel
+from edgetune.measure import wire
+from edgetune.measure.build_worker import load_step
+from edgetune.measure.child_process import claim_pipes, die_with_parent
+from edgetune.tuning.loop import Rooms, TuningLoop
+from edgetune.tuning.options import TuneOptions
+from edgetune.tuning.outcome import TuneOutcome
+from edgetune.tuning.records import RecordStore
+from edgetune.tuning.task import TuneTask, tasks_of
+
+RoomsStep = Callable[[Sequence[TuneTask], Target, RecordStore, Callable[[Event], None]], Rooms]
+
+REAL_ROOMS = "edgetune.tuning.rooms:make_rooms"
+
+
+@dataclass(frozen=True)
+class SearchSetup:
+    """Everything a search needs; `rooms` is a `RoomsStep` as `module:function`."""
+
+    kernels: tuple[Kernel, ...]
+    target: Target
+    database: Path
+    options: TuneOptions
+    rooms: str = REAL_ROOMS
+
+
+@dataclass(frozen=True)
+class Entering:
+    """The search of a task begins; `workload` is None when it is over."""
+
+    workload: str | None
+    round: int
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The search ended with an error meant for the user."""
+
+    error: EdgetuneError
+
+
+def search(setup: SearchSetup, events: Callable[[Event], None], entering: Callable[[Entering], None]) -> TuneOutcome:
+    """Search in this process. `events` and `entering` are called from several threads, one at a time."""
+    lock = threading.Lock()
+
+    def tell(event: Event) -> None:
+        with lock:
+            events(event)
+
+    def enter(workload: str | None, number: int) -> None:
+        with lock:
+            entering(Entering(workload, number))
+
+    tasks = tasks_of(setup.kernels, setup.options.scratch_limits)
+    with RecordStore.open(setup.database) as store:
+        make_rooms = cast(RoomsStep, load_step(setup.rooms))
+        rooms = replace(make_rooms(tasks, setup.target, store, tell), entering=enter)
+        return TuningLoop(tasks, rooms, store, setup.options, tell).run()
+
+
+def main() -> None:
+    """Entry point of the process."""
+    die_with_parent(int(sys.argv[1]))
+    incoming, outgoing = claim_pipes()
+    setup = wire.receive(incoming)
+    if not isinstance(setup, SearchSetup):
+        raise TypeError("the first message must be the setup")
+
+    def send(message: object) -> None:
+        wire.send(outgoing, message)
+
+    try:
+        send(Entering(None, 0))
+        send(search(setup, send, send))
+    except EdgetuneError as error:
+        send(Failed(error))
+    except KeyboardInterrupt:
+        send(Failed(Interrupted("interrupted before the first measurement: nothing was lost")))
+
+
+if __name__ == "__main__":
+    main()

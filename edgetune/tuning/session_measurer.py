@@ -1,0 +1,195 @@
+"""The measurer of real tunes: orders go through a `MeasureSession`, its measurements become records."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from edgetune import __version__
+from edgetune.codegen import CODEGEN_VERSION
+from edgetune.config.identity import target_fingerprint, toolchain_id
+from edgetune.config.target import Target
+from edgetune.errors import KernelFailed
+from edgetune.events import Event
+from edgetune.measure.jobs import BuildJob, KernelSpec, kernel_spec
+from edgetune.measure.measurement import Measurement as Measured
+from edgetune.measure.measurement import MeasureStart
+from edgetune.measure.session import MeasureSession
+from edgetune.measure.statistics import summarise
+from edgetune.tuning.measuring import Measurement, Order, Starting
+from edgetune.tuning.playoff import MARK
+from edgetune.tuning.records import Record, RecordKey
+from edgetune.tuning.task import TuneTask
+
+WINDOW = 12
+"""Jobs in the session at once: enough to keep builders ahead, few enough that an interrupt ends soon."""
+
+_BUILDING = ("lower", "emit", "pack", "compile")
+_RUNNING = ("load", "check", "time")
+
+
+class SessionMeasurer:
+    """Opens its session in the thread that first measures, and must be closed in that thread.
+
+    `known` are candidates with a record, by workload: they are reported as duplicates instead of built.
+    """
+
+    def __init__(
+        self,
+        tasks: Sequence[TuneTask],
+        target: Target,
+        known: Callable[[RecordKey], set[str]],
+        on_event: Callable[[Event], None],
+        **session: Any,
+    ) -> None:
+        self._tasks = {task.workload: task for task in tasks}
+        self._target = target
+        self._known = known
+        self._on_event = on_event
+        self._options = session
+        self._key = RecordKey("", target_fingerprint(target), toolchain_id(target), CODEGEN_VERSION)
+        self._session: MeasureSession | None = None
+        self._starting: Starting = lambda _key, _candidate: None
+        self._cancelled = False
+        self._jobs = 0
+
+    def key(self, workload: str) -> RecordKey:
+        """The key under which measurements of a kernel are recorded."""
+        return replace(self._key, workload=workload)
+
+    def measure(
+        self, orders: Sequence[Order], best_ns: Mapping[str, float], starting: Starting
+    ) -> Iterator[Measurement]:
+        """Yield a measurement per order as it is ready; those not begun at a `cancel` are left out.
+
+        Raises KernelFailed when a kernel has no reference outputs to compare with.
+        """
+        self._cancelled = False
+        self._starting = starting
+        session = self._opened(best_ns)
+        jobs = {self._job_id(): order for order in orders}
+        waiting = [BuildJob(job, order.workload, order.trace) for job, order in jobs.items()]
+        for measured in self._stream(session, waiting):
+            order = jobs[measured.job_id]
+            yield Measurement(order, measured.candidate_id, self._record(order, measured), _phases(measured))
+
+    def time_again(self, records: Sequence[Record], sweeps: int) -> Iterator[Record]:
+        """Time recorded candidates of one kernel anew, interleaved, `sweeps` times each; yield better records."""
+        self._cancelled = False
+        self._starting = lambda _key, _candidate: None
+        session = self._opened({})
+        by_job = {self._job_id(): record for _ in range(sweeps) for record in records}
+        waiting = [BuildJob(job, record.workload, record.trace, again=True) for job, record in by_job.items()]
+        samples: dict[str, list[Measured]] = {record.candidate: [] for record in records}
+        for measured in self._stream(session, waiting):
+            if measured.summary is not None:
+                samples[by_job[measured.job_id].candidate].append(measured)
+        for record in records:
+            found = samples[record.candidate]
+            if len(found) == sweeps:
+                yield _refined(record, found)
+
+    def cancel(self) -> None:
+        """End what is running now, after the few jobs already in the session."""
+        self._cancelled = True
+
+    def close(self) -> None:
+        """End the session's processes."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def _opened(self, best_ns: Mapping[str, float]) -> MeasureSession:
+        """The session, with the kernels prepared; opened anew after it was closed."""
+        if self._session is None:
+            self._session = MeasureSession(
+                self._target, on_start=self._started, on_event=self._on_event, **self._options
+            )
+            specs = [_spec(task) for task in self._tasks.values()]
+            known = {name: self._known(self.key(name)) for name in self._tasks}
+            failed = self._session.prepare(specs, known=known, best_ns=best_ns)
+            for name, reason in failed.items():
+                raise KernelFailed(
+                    f"no reference outputs for kernel {self._tasks[name].name} ({reason}): report this as a bug"
+                )
+        return self._session
+
+    def _stream(self, session: MeasureSession, waiting: list[BuildJob]) -> Iterator[Measured]:
+        waiting.reverse()
+        while True:
+            while waiting and not self._cancelled and session.outstanding < WINDOW:
+                session.submit(waiting.pop())
+            if not session.outstanding:
+                return
+            yield from session.poll(0.5)
+
+    def _started(self, start: MeasureStart) -> None:
+        self._starting(self.key(start.kernel_key), start.candidate_id)
+
+    def _job_id(self) -> str:
+        self._jobs += 1
+        return str(self._jobs)
+
+    def _record(self, order: Order, measured: Measured) -> Record | None:
+        if measured.status == "duplicate":
+            return None
+        if measured.status == "reference_failed":
+            raise KernelFailed(f"no reference outputs for kernel {order.workload} ({measured.reason})")
+        summary = measured.summary
+        return Record(
+            workload=order.workload,
+            workload_name=self._tasks[order.workload].name,
+            target=self._target.name,
+            target_fingerprint=self._key.target_fingerprint,
+            toolchain=self._key.toolchain,
+            codegen_version=self._key.codegen_version,
+            board=self._target.name,
+            candidate=measured.candidate_id or hashlib.sha256(order.trace.encode()).hexdigest(),
+            status=measured.status,
+            tool_version=__version__,
+            trace=order.trace,
+            reason=measured.reason,
+            samples_ns=measured.samples_ns,
+            median_ns=summary.median if summary else None,
+            ci_low_ns=summary.low if summary else None,
+            ci_high_ns=summary.high if summary else None,
+            max_error=measured.error_relative,
+            scratch_bytes=measured.scratch_bytes,
+            code_bytes=measured.code_bytes,
+            environment=cast(dict[str, str | int | float | bool | None], dict(measured.environment)),
+            build_seconds=_sum(measured, _BUILDING),
+            measure_seconds=_sum(measured, _RUNNING),
+        )
+
+
+def _spec(task: TuneTask) -> KernelSpec:
+    """The symbol comes from the workload: equal kernels of two models have equal C text."""
+    return replace(kernel_spec(task.kernel, task.scratch_limit), symbol=f"kernel_{task.workload[:12]}")
+
+
+def _refined(record: Record, found: Sequence[Measured]) -> Record:
+    samples = tuple(sample for measured in found for sample in measured.samples_ns)
+    summary = summarise(samples)
+    return replace(
+        record,
+        samples_ns=samples,
+        median_ns=summary.median,
+        ci_low_ns=summary.low,
+        ci_high_ns=summary.high,
+        measure_seconds=sum(_sum(measured, _RUNNING) for measured in found),
+        environment={**record.environment, **found[-1].environment, MARK: len(found)},
+    )
+
+
+def _phases(measured: Measured) -> dict[str, float]:
+    return {
+        "lower": _sum(measured, ("lower", "emit", "pack")),
+        "compile": _sum(measured, ("compile",)),
+        "timing": _sum(measured, _RUNNING),
+    }
+
+
+def _sum(measured: Measured, phases: Sequence[str]) -> float:
+    return sum(measured.seconds.get(phase, 0.0) for phase in phases)

@@ -1,0 +1,152 @@
+"""Keeps a search going when TVM crashes: the search runs in a child process and is started again without its killer.
+
+Every result is in the store before the next candidate, so a restart loses only what was being measured.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+from edgetune.errors import EdgetuneError, Interrupted
+from edgetune.events import Event
+from edgetune.measure.child_process import ChildProcess
+from edgetune.tuning.options import TuneOptions
+from edgetune.tuning.outcome import TuneOutcome
+from edgetune.tuning.search_process import Entering, Failed, SearchSetup
+
+MOST_RESTARTS = 5
+MOST_CRASHES = 2
+"""Crashes after which a task is left out; after fewer it is searched with another seed."""
+
+_KILLED = "killed by"
+
+
+class SupervisedSearch:
+    """One search in child processes, one at a time; `run` once."""
+
+    def __init__(self, setup: SearchSetup, events: Callable[[Event], None]) -> None:
+        self._setup = setup
+        self._events = events
+        self._started = time.monotonic()
+        self._suspect: Entering | None = None
+        self._crashes: Counter[str] = Counter()
+        self._statuses: Counter[str] = Counter()
+        self._records_before: int | None = None
+        self._warnings: list[str] = []
+        self._interrupted = False
+        self._ready = False
+
+    def run(self) -> TuneOutcome:
+        """Search until an outcome.
+
+        Raises what the search raised, EdgetuneError when it keeps crashing, Interrupted when Ctrl-C came too early.
+        """
+        for _ in range(MOST_RESTARTS + 1):
+            outcome, last_words = self._run_child()
+            if outcome is not None:
+                return self._whole(outcome)
+            if self._interrupted:
+                raise Interrupted("interrupted; what was measured is kept, and the same command goes on from there")
+            if not last_words.startswith(_KILLED):
+                raise EdgetuneError(
+                    f"the search ended unexpectedly ({last_words}): nothing measured is lost; report this"
+                )
+            self._after_crash(last_words)
+        raise EdgetuneError(
+            f"the search crashed {MOST_RESTARTS + 1} times ({last_words}): what was measured is kept; "
+            "`edgetune build` makes the package from it"
+        )
+
+    def _run_child(self) -> tuple[TuneOutcome | None, str]:
+        self._suspect, self._ready = None, False
+        with tempfile.TemporaryDirectory(prefix="edgetune-search-") as folder:
+            child = ChildProcess("edgetune.tuning.search_process", [], Path(folder, "log"))
+            try:
+                child.send(replace(self._setup, options=self._options()))
+                outcome = self._listen(child)
+                return outcome, "" if outcome else child.last_words()
+            finally:
+                child.close()
+
+    def _listen(self, child: ChildProcess) -> TuneOutcome | None:
+        """Pass on what the child tells until its outcome, None when it ends without; a first Ctrl-C asks it to end."""
+        while not child.ended:
+            try:
+                for message in child.read_available():
+                    if isinstance(message, TuneOutcome):
+                        return message
+                    self._take(message)
+            except KeyboardInterrupt:
+                if self._interrupted:
+                    child.kill()
+                    raise
+                self._interrupted = True
+                if self._ready:
+                    os.kill(child.pid, signal.SIGINT)
+                else:  # it is still importing, and there is nothing to end cleanly
+                    child.kill()
+                    return None
+        return None
+
+    def _take(self, message: object) -> None:
+        if isinstance(message, Failed):
+            raise message.error
+        if isinstance(message, Entering):
+            self._suspect, self._ready = message, True
+        elif isinstance(message, Event):
+            if message.kind == "round" and self._records_before is None:
+                self._records_before = cast(int, message.data["trials"])
+            if message.kind == "candidate":
+                self._statuses[str(message.data.get("status"))] += 1
+            if message.kind != "summary":
+                self._events(message)
+
+    def _after_crash(self, last_words: str) -> None:
+        suspect, self._suspect = self._suspect, None
+        if suspect is None or suspect.workload is None:
+            self._warn(f"the search was {_how(last_words)}; starting it again")
+            return
+        workload = suspect.workload
+        self._crashes[workload] += 1
+        name = next(kernel.name for kernel in self._setup.kernels if kernel.workload == workload)
+        out = self._crashes[workload] >= MOST_CRASHES
+        consequence = "it keeps its best schedule so far" if out else "going on with another seed for it"
+        self._warn(f"the search of {name} was {_how(last_words)} in round {suspect.round}: {consequence}")
+
+    def _options(self) -> TuneOptions:
+        options = self._setup.options
+        seconds = options.seconds
+        if seconds is not None and self._crashes:
+            seconds = max(seconds - (time.monotonic() - self._started), 0.0)
+        excluded = {name for name, count in self._crashes.items() if count >= MOST_CRASHES}
+        return replace(options, seconds=seconds, salts=dict(self._crashes), excluded=options.excluded | excluded)
+
+    def _warn(self, message: str) -> None:
+        self._warnings.append(message)
+        self._events(Event("warning", {"message": message}))
+
+    def _whole(self, outcome: TuneOutcome) -> TuneOutcome:
+        """The outcome of the last child, with counts and time of all of them."""
+        failed = {status: count for status, count in self._statuses.items() if status != "ok"}
+        whole = replace(
+            outcome,
+            measured=outcome.records - (self._records_before or 0),
+            failed=failed,
+            elapsed=time.monotonic() - self._started,
+            interrupted=outcome.interrupted or self._interrupted,
+            warnings=(*self._warnings, *outcome.warnings),
+        )
+        self._events(Event("summary", whole.to_json()))
+        return whole
+
+
+def _how(last_words: str) -> str:
+    return last_words.split(":", maxsplit=1)[0]

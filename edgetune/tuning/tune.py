@@ -1,0 +1,36 @@
+"""`tune`: the door to this room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from edgetune.config.target import Target
+from edgetune.config.toolchain import require_compiler, require_measurable
+from edgetune.events import Event
+from edgetune.graph.program import Program
+from edgetune.tuning.options import TuneOptions
+from edgetune.tuning.outcome import TuneOutcome
+from edgetune.tuning.records import RecordStore
+from edgetune.tuning.search_process import SearchSetup, search
+from edgetune.tuning.supervise import SupervisedSearch
+
+
+def tune(
+    program: Program,
+    target: Target,
+    store: RecordStore,
+    options: TuneOptions,
+    events: Callable[[Event], None],
+) -> TuneOutcome:
+    """Search for fast schedules of the program's kernels by timing them on `target`; all results go to `store`.
+
+    Ends when the budget of `options` is used, or nothing new is left to try, or at Ctrl-C (`interrupted` in the
+    outcome). Called again with the same arguments it goes on where it ended, however that was. Raises
+    ToolchainMissing, BoardUnavailable, DiskFull, DatabaseError, and KernelFailed when a kernel cannot be measured.
+    """
+    require_measurable(target)
+    require_compiler(target)
+    setup = SearchSetup(program.kernels, target, store.path, options)
+    if options.isolated:
+        return SupervisedSearch(setup, events).run()
+    return search(setup, events, lambda _: None)

@@ -1,0 +1,119 @@
+"""The search as a child process: its outcome, its errors, its crashes and Ctrl-C all arrive."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgetune.config.target import Target, load_target
+from edgetune.errors import DiskFull
+from edgetune.events import Event
+from edgetune.tuning.loop import Rooms
+from edgetune.tuning.options import TuneOptions
+from edgetune.tuning.outcome import TuneOutcome
+from edgetune.tuning.records import RecordStore
+from edgetune.tuning.search import SearchSpace
+from edgetune.tuning.search_process import SearchSetup
+from edgetune.tuning.supervise import SupervisedSearch
+from edgetune.tuning.task import TuneTask
+
+BAD = "matmul_2"
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+
+
+def fakes() -> Any:
+    return importlib.import_module("test_tuning_loop")
+
+
+def good_rooms(
+    tasks: Sequence[TuneTask], target: Target, store: RecordStore, on_event: Callable[[Event], None]
+) -> Rooms:
+    del tasks, target, store, on_event
+    return Rooms(fakes().FakeMeasurer(delay=0.01), fakes().space_of, fakes().fixed_trace)
+
+
+def crashing_rooms(
+    tasks: Sequence[TuneTask], target: Target, store: RecordStore, on_event: Callable[[Event], None]
+) -> Rooms:
+    def space(task: TuneTask) -> SearchSpace:
+        if task.name == BAD:
+            os.kill(os.getpid(), signal.SIGSEGV)
+            time.sleep(5)
+        found: SearchSpace = fakes().space_of(task)
+        return found
+
+    return replace(good_rooms(tasks, target, store, on_event), space=space)
+
+
+def full_rooms(
+    tasks: Sequence[TuneTask], target: Target, store: RecordStore, on_event: Callable[[Event], None]
+) -> Rooms:
+    def space(task: TuneTask) -> SearchSpace:
+        raise DiskFull(f"no space left while searching {task.name}: free some")
+
+    return replace(good_rooms(tasks, target, store, on_event), space=space)
+
+
+def run(
+    tmp_path: Path, rooms: str, trials: int, events: Callable[[Event], None] = lambda _: None
+) -> tuple[TuneOutcome, int]:
+    options = TuneOptions(trials=trials, search=fakes().SMALL)
+    setup = SearchSetup(
+        fakes().kernels(), load_target("host"), tmp_path / "db", options, f"test_tuning_loop_supervise:{rooms}"
+    )
+    outcome = SupervisedSearch(setup, events).run()
+    return outcome, len(fakes().all_records(tmp_path / "db"))
+
+
+def test_the_outcome_and_events_of_the_child_arrive(tmp_path: Path) -> None:
+    told: list[Event] = []
+    outcome, records = run(tmp_path, "good_rooms", 30, told.append)
+    assert outcome.records == outcome.measured == records == 30
+    assert sum(event.kind == "candidate" for event in told) == 30
+    assert [event.kind for event in told][-1] == "summary"
+
+
+def test_a_task_that_crashes_the_search_is_left_out(tmp_path: Path) -> None:
+    told: list[Event] = []
+    outcome, records = run(tmp_path, "crashing_rooms", 40, told.append)
+    endings = {task.name: task.ending for task in outcome.tasks}
+    assert endings[BAD] == "excluded"
+    assert next(task.best for task in outcome.tasks if task.name == BAD) is not None
+    assert outcome.records == outcome.measured == records == 40
+    warnings = [str(event.data["message"]) for event in told if event.kind == "warning"]
+    assert len(warnings) == 2
+    assert all(BAD in warning and "SIGSEGV" in warning for warning in warnings)
+    assert list(outcome.warnings) == warnings
+
+
+def test_an_error_of_the_child_is_raised_here(tmp_path: Path) -> None:
+    with pytest.raises(DiskFull, match="no space left"):
+        run(tmp_path, "full_rooms", 30)
+
+
+def test_ctrl_c_ends_the_child_cleanly(tmp_path: Path) -> None:
+    pressed = threading.Event()
+
+    def press(event: Event) -> None:
+        if event.kind == "candidate" and not pressed.is_set():
+            pressed.set()
+            os.kill(os.getpid(), signal.SIGINT)
+
+    outcome, records = run(tmp_path, "good_rooms", 5000, press)
+    assert outcome.interrupted
+    assert 0 < outcome.measured <= records == outcome.records < 500
+    assert sys.exc_info() == (None, None, None)
