@@ -1,7 +1,7 @@
-"""Steps that measuring tests name by `measure_steps:...`: hand-written C instead of lowering, numpy instead of TVM.
+"""Steps that measuring tests name by `measure_steps:...`: C by hand instead of lowering, numpy instead of TVM.
 
-A trace is JSON: `body` (C statements), optional `globals` (C text before the function), `scratch` (bytes), `pack` (index
-of a constant to reverse), and `lowering`: "raise", "die" or "hang". The kernel is out[i] = 2 * a[i] + w[i].
+A trace is JSON: `body` (C statements), optional `globals` (C text before the function), `scratch` (bytes), `pack`
+(index of a constant to reverse), and `lowering`: "raise", "die" or "hang". The kernel is out[i] = 2 * a[i] + w[i].
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def make_source(spec: KernelSpec, trace: str, target: Target) -> CandidateSource
             time.sleep(1000)
     scratch = int(plan.get("scratch", 0))
     prototype = f"void {spec.symbol}(const float *a, const float *w, float *out, unsigned char *scratch)"
-    unit = f"{plan.get('globals', '')}\n{prototype};\n{prototype}\n{{\n(void)scratch; (void)a; (void)w;\n{plan['body']}\n}}\n"
+    unused = "(void)scratch; (void)a; (void)w;"
+    unit = f"{plan.get('globals', '')}\n{prototype};\n{prototype}\n{{\n{unused}\n{plan['body']}\n}}\n"
     last = "buffers[3]" if scratch else "0"
     shim = (
         f"{prototype};\nvoid edgetune_call(void *const *buffers);\n"

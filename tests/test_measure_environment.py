@@ -34,7 +34,7 @@ def test_a_silent_board_tells_nothing(tmp_path: Path) -> None:
 
 def test_the_clock_of_a_machine_without_cpufreq(tmp_path: Path) -> None:
     (tmp_path / "proc").mkdir()
-    (tmp_path / "proc/cpuinfo").write_text("processor\t: 0\ncpu MHz\t\t: 2500.0\n\nprocessor\t: 1\ncpu MHz\t\t: 2400.5\n")
+    (tmp_path / "proc/cpuinfo").write_text("processor\t: 0\ncpu MHz\t: 2500.0\n\nprocessor\t: 1\ncpu MHz\t: 2400.5\n")
     assert read_environment(1, tmp_path) == {"clock_khz": 2_400_500}
 
 

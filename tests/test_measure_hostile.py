@@ -1,4 +1,4 @@
-"""Candidates that do all they should not: each is a recorded failure, and the next one is measured as if nothing was."""
+"""Candidates that do all they should not: each is a recorded failure, and the next is measured as if nothing was."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_good_candidate_is_timed(session: MeasureSession, steps: ModuleType) -
         ("for (int i = 0; i < 1000; ++i) out[i] = 2.01f * a[i] + w[i];", "wrong_result", "output 2 differs"),
         ("for (int i = 0; i < 999; ++i) out[i] = 2.0f * a[i] + w[i];", "wrong_result", "inf"),
         ("for (int i = 0; i < 1001; ++i) out[i] = 2.0f * a[i % 1000] + w[i % 1000];", "wrong_result", "behind its end"),
-        ("for (int i = -1; i < 1000; ++i) out[i] = i < 0 ? 3.0f : 2.0f * a[i] + w[i];", "wrong_result", "before its st"),
+        ("for (int i = -1; i < 1000; ++i) out[i] = i < 0 ? 3.0f : 2.0f * a[i] + w[i];", "wrong_result", "before its"),
         ("for (int i = 0; i < 1100; ++i) out[i] = 0;", "crashed", "SIGSEGV"),
         ("for (int i = 0; i < 1000; ++i) out[i] = 2.0f * a[i] + w[i + 50];", "crashed", "SIGSEGV"),
         ("((float *)a)[0] = 1.0f;", "crashed", "SIGSEGV"),
@@ -152,8 +152,7 @@ def test_the_same_text_is_built_once(session: MeasureSession, steps: ModuleType)
         ({"lowering": "die"}, "lower_failed", "SIGSEGV"),
         ({"lowering": "hang"}, "timeout", "lower: stopped after"),
         ({"body": "this is not C"}, "build_failed", "error"),
-        ({"body": "missing_function();", "globals": "void missing_function(void);"}, "build_failed", "missing_function"),
-        ({"body": "x", "globals": '#include "/dev/zero"'}, "build_failed", ""),
+        ({"body": "missing();", "globals": "void missing(void);"}, "build_failed", "undefined reference to `missing'"),
     ],
 )
 def test_a_candidate_that_cannot_be_built(
@@ -162,6 +161,14 @@ def test_a_candidate_that_cannot_be_built(
     measured = one(session, steps.trace(**trace))
     assert (measured.status, words in measured.reason) == (status, True), measured.reason
     assert one(session, steps.trace(f"{steps.GOOD} /* after {trace} */")).status == "ok"
+
+
+def test_a_known_candidate_can_be_timed_again(session: MeasureSession, steps: ModuleType) -> None:
+    text = steps.trace(steps.GOOD + " /* again */")
+    assert one(session, text).status == "ok"
+    assert one(session, text).status == "duplicate"
+    (again,) = session.measure([BuildJob("again", "k", text, again=True)])
+    assert again.status == "ok"
 
 
 def test_a_compiler_that_takes_too_long_is_stopped(session: MeasureSession, steps: ModuleType) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import cycle
+from statistics import NormalDist
 
 import pytest
 from hypothesis import given
@@ -42,7 +43,7 @@ def test_short_kernels_get_eight_samples_of_half_a_millisecond_within_the_budget
 def test_noise_uses_the_budget_and_hardly_more(ns: float, factors: list[float]) -> None:
     sampling, kernel = run(ns, factors=tuple(factors))
     assert len(sampling.samples) >= 3
-    assert kernel.spent <= max(0.3e9 + 8 * 2 * max(ns, 0.6e6), 8 * ns)
+    assert kernel.spent <= max(0.3e9 + 8 * 3 * max(ns, 0.6e6), 10 * ns)
 
 
 def test_a_long_kernel_is_called_three_times() -> None:
@@ -63,6 +64,7 @@ def test_a_long_hopeless_kernel_is_called_once_more() -> None:
 
 def test_a_steady_kernel_ends_early_and_a_noisy_one_does_not() -> None:
     calm, _ = run(50e3)
-    noisy, _ = run(50e3, factors=(1.0, 1.3, 0.8, 1.6, 1.1))
-    assert (calm.stopped, noisy.stopped) == ("narrow", "budget")
+    noisy, _ = run(50e3, factors=tuple(1.0 + abs(value) for value in NormalDist(0, 0.3).samples(1009, seed=7)))
+    assert calm.stopped == "narrow"
+    assert noisy.stopped in {"budget", "count"}
     assert calm.spent_ns < 60e6

@@ -134,7 +134,8 @@ class BuildWorker:
             scratch_bytes=source.scratch_bytes,
             seconds=dict(source.seconds),
         )
-        if built.candidate_id in self._known.setdefault(job.kernel_key, set()):
+        known = self._known.setdefault(job.kernel_key, set())
+        if built.candidate_id in known and not job.again:
             return replace(built, status="duplicate")
         if source.scratch_bytes > spec.scratch_limit:
             reason = f"needs {source.scratch_bytes} bytes of scratch, allowed are {spec.scratch_limit}"

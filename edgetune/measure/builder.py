@@ -159,9 +159,10 @@ class BuildPool:
         elif isinstance(message, OutOfSpace):
             raise DiskFull(message.message)
         elif isinstance(message, (BuildResult, ReferenceResult)):
-            worker.jobs.popleft()
+            job = worker.jobs.popleft()
             worker.since = time.monotonic()
-            return [self._without_twins(message) if isinstance(message, BuildResult) else message]
+            again = isinstance(job, BuildJob) and job.again
+            return [self._without_twins(message) if isinstance(message, BuildResult) and not again else message]
         else:
             raise TypeError(f"a build worker sent {type(message).__name__}")
         return []

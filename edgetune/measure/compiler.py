@@ -97,7 +97,17 @@ def build_library(
         [toolchain.cc, *toolchain.kernel_flags, *toolchain.position_flags, "-c", str(unit), "-o", str(kernel)],
         [
             toolchain.cc,
-            *(STANDARD, "-O1", "-fPIC", "-shared", "-Wl,-Bsymbolic,-z,defs", "-o", str(library), str(shim), str(kernel)),
+            *(
+                STANDARD,
+                "-O1",
+                "-fPIC",
+                "-shared",
+                "-Wl,-Bsymbolic,-z,defs",
+                "-o",
+                str(library),
+                str(shim),
+                str(kernel),
+            ),
             *toolchain.link_flags,
         ],
     )

@@ -43,11 +43,15 @@ class KernelSpec:
 
 @dataclass(frozen=True)
 class BuildJob:
-    """A schedule to lower, print and compile. `job_id` is the caller's own name for it, unique in a session."""
+    """A schedule to lower, print and compile. `job_id` is the caller's own name for it, unique in a session.
+
+    With `again`, a candidate that is known is built all the same, instead of being called a duplicate.
+    """
 
     job_id: str
     kernel_key: str
     trace: str
+    again: bool = False
 
 
 @dataclass(frozen=True)

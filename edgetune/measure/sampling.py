@@ -10,6 +10,7 @@ from typing import Literal
 from edgetune.measure.statistics import summarise
 
 Stop = Literal["narrow", "budget", "slow", "count"]
+_LEAST_NS = 0.1
 Take = Callable[[int, int], list[float]]
 
 
@@ -57,8 +58,8 @@ def sample(take: Take, policy: TimingPolicy, best_ns: float = 0.0) -> Sampling:
     repeat, estimate = 1, timed(1, 1)[0]
     while estimate * repeat < policy.sample_ns or (spent < policy.warm_up_ns and estimate * repeat < policy.warm_up_ns):
         if estimate * repeat < policy.sample_ns:
-            wanted = ceil(1.1 * policy.sample_ns / max(estimate, 1.0))
-            repeat = max(repeat + 1, min(wanted, repeat * 32))
+            wanted = ceil(1.1 * policy.sample_ns / max(estimate, _LEAST_NS))
+            repeat = max(ceil(1.5 * repeat), min(wanted, repeat * 32))
         estimate = timed(repeat, 1)[0]
     one = max(estimate * repeat, 1.0)
     if best_ns > 0 and estimate > policy.hopeless * best_ns:
