@@ -10,6 +10,7 @@ from tvm.s_tir.schedule import Trace
 
 from edgetune.config.target import Target
 from edgetune.errors import KernelFailed
+from edgetune.tuning.sketches.guards import guard_accumulations
 from edgetune.tuning.sketches.spaces import module_of
 
 
@@ -27,7 +28,7 @@ def replay(function: Any, trace_json: str, target: Target) -> Any:
         reason = lines[-1].strip() if lines else type(error).__name__
         msg = f"a recorded schedule does not fit its kernel ({reason}): delete the record or tune again"
         raise KernelFailed(msg) from error
-    return sch.mod
+    return guard_accumulations(sch.mod)
 
 
 def trace_of(schedule: Schedule) -> str:
