@@ -6,7 +6,11 @@ from dataclasses import dataclass
 
 from edgetune.config.target import Target
 
-_X86_NOTE = ("The -m flags are on the kernels alone: the code that checks the CPU must run on one that lacks them.",)
+_MACHINE_NOTE = (
+    "The -m flags are on the kernels alone: the check of the CPU must run where those instructions are lacking.",
+)
+# Flags that every object of a program must agree on, or that firmware chooses for a reason of its own.
+_AGREED = ("-mabi", "-m32", "-m64", "-mx32", "-mcmodel", "-mfloat-abi", "-mbranch-protection", "-mlittle", "-mbig")
 _UNSAFE_NOTE = (
     "-funsafe-math-optimizations: NEON flushes denormals to zero, so without this flag GCC makes scalar code of it.",
     "Effect, in the kernels alone: denormals become zero, sums may be reassociated, x / c may become x * (1 / c), and",
@@ -29,20 +33,18 @@ class Flags:
 
 
 def split_flags(target: Target) -> Flags:
-    """Split the flags of a target: on x86 machine flags go to the kernels, elsewhere they are part of the ABI."""
+    """Split the flags of a target: machine flags go to the kernels alone, except on ARMv7, where they are the ABI."""
     compiler = target.compiler
     machine = tuple(flag for flag in compiler.cflags if flag.startswith("-m"))
-    rest = tuple(flag for flag in compiler.cflags if not flag.startswith("-m"))
-    x86 = target.isa == "x86_64"
-    notes: tuple[str, ...] = ()
-    if x86 and machine:
-        notes += _X86_NOTE
+    arch = tuple(flag for flag in machine if target.isa == "armv7" or flag.startswith(_AGREED))
+    special = tuple(flag for flag in machine if flag not in arch)
+    notes: tuple[str, ...] = _MACHINE_NOTE if special else ()
     if "-funsafe-math-optimizations" in compiler.kernel_cflags:
         notes += _UNSAFE_NOTE
     return Flags(
-        all=rest,
-        arch=() if x86 else machine,
-        kernel=(*machine, *compiler.kernel_cflags) if x86 else compiler.kernel_cflags,
+        all=tuple(flag for flag in compiler.cflags if not flag.startswith("-m")),
+        arch=arch,
+        kernel=(*special, *compiler.kernel_cflags),
         measured=(*compiler.cflags, *compiler.kernel_cflags),
         notes=notes,
     )

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tiny: the call order and the memory plan.
+ * Written by edgetune 0.1.0; edits are lost when the package is emitted again.
+ */
+#define TINY_NO_ATTRIBUTES /* arguments are checked here, so null must not be assumed away */
+#include "tiny.h"
+
+#include "tiny_kernels.h"
+#include "tiny_rt.h"
+#include "tiny_weights.h"
+
+#if TINY_ABI != 0xb18320d2u
+#error "tiny.h and tiny.c are of different packages: take both from the same folder"
+#endif
+
+typedef struct __attribute__((may_alias)) {
+    unsigned char *workspace;
+    tiny_profile_fn hook;
+    void *user;
+    uint32_t magic;
+} state;
+
+#define READY 0xb18320d2u
+
+_Static_assert(sizeof(state) <= sizeof(tiny_ctx), "an instance fits into its context");
+_Static_assert(_Alignof(state) <= _Alignof(tiny_ctx), "a context is aligned for an instance");
+_Static_assert(sizeof(tiny_inputs) == 1 * sizeof(void *), "inputs are pointers only");
+_Static_assert(sizeof(tiny_outputs) == 1 * sizeof(void *), "outputs are pointers only");
+_Static_assert(sizeof(float) == 4 && sizeof(double) == 8, "IEEE 754 formats");
+_Static_assert(TINY_WORKSPACE_BYTES == 256u, "the memory plan below is that of the header");
+
+/*
+ * Memory plan: offsets into the workspace, in bytes.
+ * Peak 256 bytes; no plan can need fewer than 256 (the largest sum of tensors alive at once, reached at
+ * layer 1).
+ */
+#define AT_2 0u /* 128 bytes, layers 0 to 1: Mul * / one + Add */
+#define AT_4 128u /* 128 bytes, layers 1 to 2: second scale */
+
+static const char *const layer_names[] = {
+    "Mul * / one + Add",
+    "second scale",
+    "Add",
+};
+
+static void mark(const state *s, unsigned layer, int end)
+{
+    if (s->hook != NULL)
+        s->hook(s->user, layer, layer_names[layer], end);
+}
+
+static tiny_status check(const state *s, const void *tensor, size_t bytes, size_t alignment)
+{
+    const uintptr_t first = (uintptr_t)tensor;
+    const uintptr_t arena = (uintptr_t)s->workspace;
+
+    if (tensor == NULL)
+        return TINY_ERR_NULL;
+    if (first % alignment != 0)
+        return TINY_ERR_TENSOR_ALIGN;
+    if (first < arena + TINY_WORKSPACE_BYTES && arena < first + bytes)
+        return TINY_ERR_TENSOR_OVERLAP;
+    return TINY_OK;
+}
+
+size_t tiny_workspace_size(void)
+{
+    return TINY_WORKSPACE_BYTES;
+}
+
+tiny_status tiny_init(tiny_ctx *ctx, void *workspace, size_t bytes)
+{
+    state *s = (state *)ctx;
+
+    if (ctx == NULL)
+        return TINY_ERR_NULL;
+    s->magic = 0;
+    if (workspace == NULL)
+        return TINY_ERR_NULL;
+    if (bytes < TINY_WORKSPACE_BYTES)
+        return TINY_ERR_WORKSPACE_SIZE;
+    if ((uintptr_t)workspace % TINY_WORKSPACE_ALIGN != 0)
+        return TINY_ERR_WORKSPACE_ALIGN;
+    if (!tiny__cpu_supported())
+        return TINY_ERR_CPU;
+    s->workspace = (unsigned char *)workspace;
+    s->hook = NULL;
+    s->user = NULL;
+    s->magic = READY;
+    return TINY_OK;
+}
+
+void tiny_set_profiler(tiny_ctx *ctx, tiny_profile_fn hook, void *user)
+{
+    state *s = (state *)ctx;
+
+    if (ctx == NULL)
+        return;
+    s->hook = hook;
+    s->user = user;
+}
+
+void tiny_deinit(tiny_ctx *ctx)
+{
+    if (ctx != NULL)
+        ((state *)ctx)->magic = 0;
+}
+
+#define ARENA(offset) ((void *)(arena + (offset)))
+
+tiny_status tiny_run(tiny_ctx *ctx, const tiny_inputs *inputs, const tiny_outputs *outputs)
+{
+    const state *s = (const state *)ctx;
+    tiny_status status;
+
+    if (ctx == NULL || inputs == NULL || outputs == NULL)
+        return TINY_ERR_NULL;
+    if (s->magic != READY)
+        return TINY_ERR_NOT_READY;
+    status = check(s, inputs->x, TINY_INPUT_X_BYTES, 4);
+    if (status != TINY_OK)
+        return status;
+    status = check(s, outputs->y, TINY_OUTPUT_Y_BYTES, 4);
+    if (status != TINY_OK)
+        return status;
+
+    unsigned char *const arena = s->workspace;
+
+    /* 0: Mul * / one + Add -> 4x8 */
+    mark(s, 0, 0);
+    tiny__scale_add(inputs->x, tiny__w0, ARENA(AT_2));
+    mark(s, 0, 1);
+    /* 1: second scale -> 4x8 */
+    mark(s, 1, 0);
+    tiny__scale_add(ARENA(AT_2), tiny__w1, ARENA(AT_4));
+    mark(s, 1, 1);
+    /* 2: Add -> 4x8 */
+    mark(s, 2, 0);
+    tiny__add(ARENA(AT_4), inputs->x, outputs->y);
+    mark(s, 2, 1);
+    return status;
+}
+
+const char *tiny_strerror(tiny_status status)
+{
+    switch (status) {
+    case TINY_OK:
+        return "no error";
+    case TINY_ERR_NULL:
+        return "a pointer is null that must not be";
+    case TINY_ERR_WORKSPACE_SIZE:
+        return "the workspace has fewer than TINY_WORKSPACE_BYTES bytes";
+    case TINY_ERR_WORKSPACE_ALIGN:
+        return "the workspace is not aligned to TINY_WORKSPACE_ALIGN bytes";
+    case TINY_ERR_CPU:
+        return "this CPU lacks instructions that the kernels were compiled for";
+    case TINY_ERR_NOT_READY:
+        return "the context is not initialised";
+    case TINY_ERR_TENSOR_ALIGN:
+        return "an input or output is not aligned as the header asks";
+    case TINY_ERR_TENSOR_OVERLAP:
+        return "an input or output lies in the workspace";
+    case TINY_ERR_WEIGHTS:
+        return "the weights are not bound, too small or misaligned";
+    default:
+        return "unknown status";
+    }
+}
+
+const char *tiny_build_info(void)
+{
+    return "tiny 1.0.0, model sha256 abababababababababababababababababababababababababababababababab, target plain-x86, edgetune 0.1.0, abi b18320d2";
+}

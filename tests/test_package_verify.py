@@ -1,0 +1,209 @@
+"""What can be said of a package later: whole, right, fast, explained, small enough."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgetune.errors import (
+    CompileFailed,
+    MemoryLimitExceeded,
+    ModelError,
+    PackageInvalid,
+    SelfTestFailed,
+    ToolchainMissing,
+    UsageError,
+    WrongResult,
+)
+from edgetune.package.bench import bench
+from edgetune.package.difference import difference
+from edgetune.package.explain import explain
+from edgetune.package.golden import Golden, Tolerance
+from edgetune.package.manifest import MANIFEST, read_manifest, write_manifest
+from edgetune.package.size import StaticSize, check_limits
+from edgetune.package.verify import verify
+from tests import package_sample as sample
+
+
+@pytest.fixture(scope="module")
+def emitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("verify") / "package"
+    sample.emit(folder, reference="numpy", model_file="models/tiny.onnx")
+    return folder
+
+
+@pytest.fixture
+def package(emitted: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(emitted, tmp_path / "package"))
+
+
+def reseal(package: Path, name: str, old: str, new: str) -> None:
+    """Change a file and the manifest with it, as a bug of the generator would."""
+    path = package / name
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    facts = {key: value for key, value in read_manifest(package).items() if key not in {"files", "format"}}
+    write_manifest(package, facts)
+
+
+def test_a_good_package_passes_and_says_how_near_it_came(emitted: Path) -> None:
+    fresh = sample.goldens(sample.program(), cases=5)
+    report = verify(emitted, fresh=fresh, reference="numpy again", model_sha256=sample.SHA)
+    assert (report.golden_cases, report.fresh_cases, report.reference, report.emulator) == (3, 5, "numpy again", None)
+    assert [(o.name, o.against) for o in report.outputs] == [("y", "golden"), ("y", "fresh")]
+    assert all(0 <= o.max_abs <= o.bound for o in report.outputs)
+    json.dumps(report.to_json(), allow_nan=False)
+    assert not (emitted / "build").exists()
+
+
+def test_the_shells_own_flags_do_not_leak_in(emitted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CFLAGS", "-DKWS=( -fno-such-flag")
+    monkeypatch.setenv("MAKEFLAGS", "--no-such-option")
+    assert verify(emitted).golden_cases == 3
+
+
+@pytest.mark.parametrize("board", ["generic-aarch64", "generic-armv7"])
+def test_packages_of_other_machines_run_under_their_emulator(tmp_path: Path, board: str) -> None:
+    sample.emit(tmp_path / "p", target=sample.arm(board), weights="external", measure=False)
+    report = verify(tmp_path / "p", fresh=sample.goldens(sample.program(), cases=1))
+    assert report.emulator is not None
+    assert report.emulator.startswith("qemu-")
+    assert bench(tmp_path / "p", runs=3, seconds=0.01).emulator == report.emulator
+
+
+def test_tampering_is_named(package: Path) -> None:
+    with (package / "src/tiny.c").open("a", encoding="ascii") as stream:
+        stream.write("/* improved */\n")
+    with pytest.raises(PackageInvalid, match=r"src/tiny\.c was changed"):
+        verify(package)
+    (package / "src/tiny.c").unlink()
+    with pytest.raises(PackageInvalid, match=r"lacks src/tiny\.c"):
+        verify(package)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"generator": {"name": "edgetune"}, "format": 99}'])
+def test_a_broken_manifest_is_one_sentence(package: Path, text: str) -> None:
+    (package / MANIFEST).write_text(text, encoding="utf-8")
+    for question in (verify, bench):
+        with pytest.raises(PackageInvalid):
+            question(package)
+    with pytest.raises(PackageInvalid):
+        explain(package, "add")
+
+
+def test_what_is_no_package_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PackageInvalid, match="no MANIFEST"):
+        verify(tmp_path)
+    with pytest.raises(PackageInvalid, match="not a folder"):
+        verify(tmp_path / "nothing")
+
+
+def test_a_manifest_cannot_reach_outside(package: Path) -> None:
+    content = json.loads((package / MANIFEST).read_text(encoding="utf-8"))
+    content["files"]["../../outside"] = {"bytes": 0, "sha256": ""}
+    (package / MANIFEST).write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(PackageInvalid, match="outside the package"):
+        verify(package)
+
+
+def test_wrong_kernels_are_wrong_results(package: Path) -> None:
+    reseal(package, "src/tiny_kernels.c", "a[i] + b[i]", "a[i] + b[i] + 0.25f")
+    with pytest.raises(WrongResult, match=r"output 'y' of golden case 0 is off by 0\.25"):
+        verify(package)
+
+
+def test_wrong_references_are_wrong_results(emitted: Path) -> None:
+    x = np.zeros((4, 8), np.float32)
+    with pytest.raises(WrongResult, match="output 'y' of fresh case 0"):
+        verify(emitted, fresh=[Golden({"x": x}, {"y": x})])
+
+
+def test_a_crash_is_a_failed_self_test(package: Path) -> None:
+    reseal(package, "src/tiny_kernels.c", "out[i] = a[i] + b[i];", "__builtin_trap();")
+    with pytest.raises(SelfTestFailed, match="killed by signal"):
+        verify(package)
+
+
+def test_a_hang_ends(package: Path) -> None:
+    reseal(package, "src/tiny_kernels.c", "out[i] = a[i] + b[i];", 'for (;;) __asm__ volatile("");')
+    with pytest.raises(SelfTestFailed, match="did not end within"):
+        verify(package, timeout_s=3)
+
+
+def test_code_that_does_not_compile_shows_the_first_diagnostic(package: Path) -> None:
+    reseal(package, "src/tiny_kernels.c", "a[i] + b[i]", "a[i] + nobody")
+    with pytest.raises(CompileFailed, match="nobody"):
+        verify(package)
+
+
+def test_missing_tools_name_the_command_that_installs_them(emitted: Path) -> None:
+    target = sample.generic_x86()
+    nothing = target.compiler.model_copy(update={"cc": "no-such-cc", "package": "gcc"})
+    with pytest.raises(ToolchainMissing, match=r"no-such-cc.*apt-get install gcc"):
+        verify(emitted, target=target.model_copy(update={"compiler": nothing}))
+
+
+def test_another_board_or_model_is_refused(emitted: Path) -> None:
+    with pytest.raises(UsageError, match="the package is for x86_64"):
+        verify(emitted, target=sample.arm("rpi4"))
+    with pytest.raises(ModelError, match="give the model it was made from"):
+        verify(emitted, model_sha256="00" * 32)
+
+
+def test_bench_gives_whole_runs_and_layers(emitted: Path) -> None:
+    report = bench(emitted, runs=20, seconds=0.05)
+    assert 0 < report.min_us <= report.median_us
+    assert (report.runs, report.threads) == (20, 1)
+    assert [layer.kernel for layer in report.layers] == ["scale_add", "scale_add", "add"]
+    json.dumps(report.to_json(), allow_nan=False)
+
+
+@pytest.mark.parametrize("name", ["scale_add", "tiny__scale_add", "1"])
+def test_explain_tells_where_a_kernel_comes_from(emitted: Path, name: str) -> None:
+    told = explain(emitted, name)
+    assert (told.kernel, told.provenance.record, told.provenance.board) == ("scale_add", "17", "bench-1")
+    assert told.to_json()["why"] == "fastest median of 12 correct candidates"
+    assert [layer.split(":")[0] for layer in told.layers] == ["0", "1"]
+    with pytest.raises(UsageError, match="nearest are scale_add"):
+        explain(emitted, "scale")
+
+
+def test_the_manifest_is_complete(emitted: Path) -> None:
+    manifest = read_manifest(emitted)
+    assert manifest["model"] == {"file": "tiny.onnx", "sha256": sample.SHA}
+    assert manifest["memory"]["arena_bytes"] == manifest["memory"]["arena_bound_bytes"] == 256
+    assert manifest["memory"]["code_bytes"] > 0
+    assert manifest["target"]["compiler"]["cflags"] == ["-O2", "-msse2"]
+    on_disk = {p.relative_to(emitted).as_posix() for p in emitted.rglob("*") if p.is_file()}
+    assert set(manifest["files"]) == on_disk - {MANIFEST}
+
+
+def test_limits_name_the_largest_tensors() -> None:
+    size = StaticSize(1000, 900, 5000, 64, (("conv */ 1", 600), ("relu", 400)))
+    check_limits(size, ram_bytes=1000, flash_bytes=5000)
+    with pytest.raises(MemoryLimitExceeded, match=r"1,000 bytes of RAM and the limit is 999.*'relu' \(400 bytes\)"):
+        check_limits(size, ram_bytes=999, flash_bytes=None)
+    with pytest.raises(MemoryLimitExceeded, match="flash limit of 5,000"):
+        check_limits(size, ram_bytes=None, flash_bytes=5000, code_bytes=1)
+
+
+def test_differences() -> None:
+    wanted = np.array([1.0, -2.0, np.inf, np.nan, 0.0], np.float32)
+    same = difference("y", wanted.copy(), wanted, Tolerance(relative=1e-4))
+    assert (same.ok, same.max_abs, same.ulp, same.differing) == (True, 0.0, 0.0, 0.0)
+    near = wanted.copy()
+    near[0] = np.nextafter(np.float32(1), np.float32(2))
+    assert difference("y", near, wanted, Tolerance(relative=1e-4)).ulp == 1.0
+    lost = wanted.copy()
+    lost[2] = 1.0
+    assert not difference("y", lost, wanted, Tolerance(relative=1e-4)).ok
+    big = np.array([2**62], np.int64)
+    assert not difference("y", big + 1, big, Tolerance.default("int64")).ok
+    assert difference("y", np.array([3], np.uint8), np.array([4], np.uint8), Tolerance(absolute=1.0)).ok
+    crossing = difference("y", np.array([-1e-45], np.float32), np.array([1e-45], np.float32), Tolerance(absolute=1.0))
+    assert crossing.ulp == 2.0
