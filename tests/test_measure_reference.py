@@ -17,7 +17,7 @@ from edgetune.graph.program import Param
 from edgetune.measure.comparison import compare
 from edgetune.measure.inputs import random_input
 from edgetune.measure.jobs import KernelSpec, ReferenceJob, Tolerance
-from edgetune.measure.reference import make_case
+from edgetune.measure.reference import make_case, tolerance_of
 
 
 def describe(function: tvm.tirx.PrimFunc, *params: Param) -> KernelSpec:
@@ -91,7 +91,7 @@ def test_quantised_outputs_may_be_one_step_off(tmp_path: Path) -> None:
         Param("out", (100,), "int8", "output"),
     )
     case = make_case(spec, tmp_path, ReferenceJob("k", 0, {}))
-    assert case.tolerances[1] == Tolerance(absolute=1.0)
+    assert case.tolerances[1] == Tolerance(absolute=1.0, share=0.02)
     assert np.array_equal(np.load(case.arrays[1]), np.round(np.load(case.arrays[0]) * np.float32(9)).astype(np.int8))
 
 
@@ -141,6 +141,29 @@ def test_integers_are_exact_unless_said() -> None:
     steps = np.array([1, 127], np.int8)
     assert compare(steps - np.int8(1), steps, Tolerance(absolute=1.0)).allowed
     assert not compare(steps - np.int8(2), steps, Tolerance(absolute=1.0)).allowed
+
+
+def test_only_few_elements_may_be_a_step_off() -> None:
+    reference = np.arange(100, dtype=np.int8)
+    tolerance = Tolerance(absolute=1.0, share=0.02)
+    for off, allowed in ((0, True), (2, True), (3, False), (100, False)):
+        changed = reference.copy()
+        changed[:off] += 1
+        assert compare(changed, reference, tolerance).allowed == allowed
+
+
+def test_floats_in_steps_may_be_a_step_off() -> None:
+    script = 'T.Cast("int8", T.round(x))'
+    steps = (np.arange(-40, 40) * 0.25).astype(np.float32)
+    param = Param("out", steps.shape, "float32", "output")
+    tolerance = tolerance_of(param, script, steps)
+    assert tolerance.absolute == pytest.approx(0.25, rel=0.02)
+    off = steps.copy()
+    off[3] += 0.25
+    assert compare(off, steps, tolerance).allowed
+    off[3] += 0.25
+    assert not compare(off, steps, tolerance).allowed
+    assert tolerance_of(param, "no such cast", steps) == Tolerance(relative=1e-4)
 
 
 def test_a_bool_is_nought_or_one() -> None:

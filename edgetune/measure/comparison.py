@@ -47,4 +47,7 @@ def _compare(output: np.ndarray, reference: np.ndarray, tolerance: Tolerance) ->
         return Difference(max(absolute, 1.0), absolute / max(largest, 1.0), allowed=False)
     relative = absolute / largest if largest > 0 else float(absolute > 0)
     allowed = absolute <= max(tolerance.absolute, tolerance.relative * largest)
+    if allowed and tolerance.share < 1:
+        off = int(np.count_nonzero(np.abs(got[finite] - wanted[finite]) > tolerance.relative * largest))
+        allowed = off <= max(1.0, tolerance.share * wanted.size)
     return Difference(absolute, relative, allowed)

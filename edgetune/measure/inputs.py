@@ -10,6 +10,7 @@ from edgetune.graph.program import Param
 
 _WIDE_LIMIT = 1000  # 32-bit integers stay small enough that sums and products of a kernel do not overflow
 _INDEX_LIMIT = 8
+_ANYWHERE = 1 / 16
 
 
 def random_input(
@@ -18,7 +19,8 @@ def random_input(
     """Return an array for one input or constant.
 
     Floats are N(0, 1), constants with at least two axes divided by the square root of their fan-in (elements per slice
-    of the first axis), so that sums keep the scale of the inputs. int8, uint8, int16 and uint16 use their whole range.
+    of the first axis), so that sums keep the scale of the inputs. int8, uint8, int16 and uint16 use their whole range,
+    most values near its middle, so that quantised sums do not all saturate.
     64-bit integers are taken for indices: 0 up to the smallest axis of the float and small integer `others`, 8 at most.
     `positive` asks for values above 0.1 (1 for integers), for kernels that divide or take logarithms.
     """
@@ -27,6 +29,11 @@ def random_input(
         return generator.integers(0, 2, param.shape).astype(np.bool_)
     if kind.kind in "iu":
         low, high = _range(param, others, positive=positive)
+        if kind.itemsize <= 2:  # noqa: PLR2004  quantised values
+            spread = (high - low) / 8
+            near = np.rint(generator.normal((low + high) / 2, spread, param.shape)).clip(low, high)
+            anywhere = generator.integers(low, high, param.shape, endpoint=True)
+            return np.where(generator.random(param.shape) < _ANYWHERE, anywhere, near).astype(kind)
         return np.asarray(generator.integers(low, high, param.shape, endpoint=True)).astype(kind)
     values = np.asarray(generator.standard_normal(param.shape))
     if positive:

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from edgetune.graph.program import Kernel, Param
+from edgetune.graph.program import Kernel, Param, Program
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from edgetune.measure.sampling import TimingPolicy
 
 BuildStatus = Literal["built", "duplicate", "over_scratch", "lower_failed", "build_failed", "timeout"]
@@ -89,11 +91,14 @@ class ReferenceJob:
 class Tolerance:
     """How far an output may be from its reference.
 
-    `relative`: of the largest absolute reference value; `absolute`: in units of the output. Both 0 means exact.
+    `relative`: of the largest absolute reference value; `absolute`: in units of the output. Both 0 means exact. At most
+    the `share` of the elements (or one) may be further off than `relative` allows, such as values that round to the
+    neighbouring step.
     """
 
     relative: float = 0.0
     absolute: float = 0.0
+    share: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -166,3 +171,20 @@ def kernel_spec(kernel: Kernel, scratch_limit: int, key: str | None = None) -> K
         params=kernel.params,
         scratch_limit=scratch_limit,
     )
+
+
+def first_constants(program: Program) -> dict[str, dict[int, np.ndarray]]:
+    """Weights of the first call of each kernel, by workload and parameter index.
+
+    Scales and biases of quantised kernels mean nothing when drawn at random: with these, outputs do not saturate.
+    """
+    found: dict[str, dict[int, np.ndarray]] = {}
+    for call in program.calls:
+        kernel = program.kernels[call.kernel]
+        if kernel.workload not in found:
+            found[kernel.workload] = {
+                index: program.constants[call.arguments[index]]
+                for index, param in enumerate(kernel.params)
+                if param.role == "constant"
+            }
+    return found

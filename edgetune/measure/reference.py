@@ -9,6 +9,7 @@ from __future__ import annotations
 import faulthandler
 import mmap
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -27,6 +28,9 @@ from edgetune.measure.jobs import Case, KernelSpec, ReferenceJob, Tolerance
 FLOAT_TOLERANCE = {"float16": 4e-3, "float32": 1e-4, "float64": 1e-4}
 _SMALL_INTEGERS = frozenset({"int8", "uint8", "int16", "uint16"})
 _MOST_SPECIAL = 0.1
+_MOST_OFF = 0.02  # of the elements may round to the neighbouring step
+_INTO_SMALL = re.compile(r'T\.Cast\("u?int8"|T\.u?int8\(|\.astype\("u?int8"\)')
+_STEPS = 256
 
 
 def make_case(spec: KernelSpec, folder: Path, job: ReferenceJob) -> Case:
@@ -38,7 +42,7 @@ def make_case(spec: KernelSpec, folder: Path, job: ReferenceJob) -> Case:
     import tvm
 
     function = tvm.ir.load_json(spec.function_json)
-    floats_inside = "float" in str(function.script())
+    text = str(function.script())
     build = _build(tvm, function)
     folder.mkdir(parents=True, exist_ok=True)
     arrays = _draw(spec, job, positive=False)
@@ -58,18 +62,29 @@ def make_case(spec: KernelSpec, folder: Path, job: ReferenceJob) -> Case:
         kernel_key=spec.key,
         arrays=tuple(paths),
         roles=tuple(param.role for param in spec.params),
-        tolerances=tuple(_tolerance(param, floats_inside=floats_inside) for param in spec.params),
+        tolerances=tuple(
+            tolerance_of(param, text, outputs[index]) if param.role == "output" else None
+            for index, param in enumerate(spec.params)
+        ),
     )
 
 
-def _tolerance(param: Param, *, floats_inside: bool) -> Tolerance | None:
-    """Floats: relative to the largest. Small integers rounded from floats: one step. Everything else: exact."""
-    if param.role != "output":
-        return None
+def tolerance_of(param: Param, script: str, expected: np.ndarray) -> Tolerance:
+    """How far an output may be off, given the text of its function and the reference.
+
+    Floats: relative to the largest. Small integers rounded from floats: one step, for few elements. Floats that come
+    from such integers (at most 256 distinct values): the same, a step being the smallest gap between values.
+    Everything else: exact.
+    """
     if param.dtype in FLOAT_TOLERANCE:
-        return Tolerance(relative=FLOAT_TOLERANCE[param.dtype])
-    if param.dtype in _SMALL_INTEGERS and floats_inside:
-        return Tolerance(absolute=1.0)
+        relative = FLOAT_TOLERANCE[param.dtype]
+        if _INTO_SMALL.search(script):
+            values = np.unique(expected[np.isfinite(expected)]).astype(np.float64)
+            if 1 < values.size <= _STEPS:
+                return Tolerance(relative, absolute=1.01 * float(np.min(np.diff(values))), share=_MOST_OFF)
+        return Tolerance(relative)
+    if param.dtype in _SMALL_INTEGERS and "float" in script:
+        return Tolerance(absolute=1.0, share=_MOST_OFF)
     return Tolerance()
 
 
