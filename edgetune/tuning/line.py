@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -55,17 +56,14 @@ class MeasuringLine:
     ) -> Result:
         """The result of a future of any thread; until then calls `on_news` per measurement, and `on_tick` often."""
         future.add_done_callback(lambda _: self._news.put(None))
-        while True:
-            done = future.done()
-            try:
-                news = self._news.get(timeout=0.0 if done else tick)
-            except queue.Empty:
-                if done:
-                    return future.result()
-                news = None
-            if news is not None:
-                on_news(news)
+        while not future.done():
+            with suppress(queue.Empty):
+                news = self._news.get(timeout=tick)
+                if news is not None:
+                    on_news(news)
             on_tick()
+        self.tell_rest(on_news)
+        return future.result()
 
     def tell_rest(self, on_news: Callable[[Measurement], None]) -> None:
         """Call `on_news` for measurements that nobody waited for."""
