@@ -6,6 +6,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from edgetune.graph.fold_constant import fold_constants
 from edgetune.graph.rewrite import View, constant, rewrite
 
 _CONVOLUTIONS = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
@@ -18,7 +19,7 @@ def fold_scale(module: tvm.IRModule) -> tvm.IRModule:
     scale(linear(x, W)) becomes linear(x, scale W); scale(y + b) becomes scale(y) + scale b; (y + a) + b becomes
     y + (a + b); y - b and y / s become sums and products. Only where the inner value has no other reader.
     """
-    return rewrite(relax.transform.FoldConstant()(module), _rule)
+    return rewrite(fold_constants(module), _rule)
 
 
 def _split(call: relax.Call) -> tuple[relax.Expr, np.ndarray] | None:

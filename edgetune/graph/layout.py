@@ -6,6 +6,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from edgetune.graph.fold_constant import fold_constants, permutation
 from edgetune.graph.rewrite import View, constant, rewrite
 
 CHANNELS_LAST = {
@@ -25,8 +26,7 @@ _ELEMENTWISE = frozenset(
 def channels_last(module: tvm.IRModule) -> tvm.IRModule:
     """Converts convolutions and what stands between them to channels-last, then moves transposes towards the inputs."""
     module = relax.transform.ConvertLayout(CHANNELS_LAST)(module)
-    module = relax.transform.FoldConstant()(module)
-    return rewrite(module, _raise_transpose)
+    return rewrite(fold_constants(module), _raise_transpose)
 
 
 def _raise_transpose(call: relax.Call, view: View, builder: relax.BlockBuilder) -> relax.Expr | None:
@@ -36,10 +36,10 @@ def _raise_transpose(call: relax.Call, view: View, builder: relax.BlockBuilder) 
     """
     if call.op.name != "relax.permute_dims":
         return None
-    axes = _axes(call)
+    axes = permutation(call)
     source = view.call(call.args[0])
     if source is not None and source.op.name == "relax.permute_dims":
-        first = _axes(source)
+        first = permutation(source)
         return relax.op.permute_dims(source.args[0], [first[a] for a in axes])
     raised = _raised(source, axes, view, call.args[0], builder)
     shape = [int(e) for e in call.args[0].ty.shape]
@@ -60,11 +60,6 @@ def _raised(
     if any(m is None for m in moved):
         return None
     return relax.Call(source.op, moved, source.attrs)
-
-
-def _axes(call: relax.Call) -> list[int]:
-    rank = len(call.args[0].ty.shape)
-    return [int(a) % rank for a in call.attrs.axes] if call.attrs.axes is not None else list(range(rank))[::-1]
 
 
 def _transposed(argument: relax.Expr, axes: list[int], builder: relax.BlockBuilder) -> relax.Expr | None:

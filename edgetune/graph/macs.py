@@ -30,5 +30,5 @@ def _multiplies(statement: tirx.Stmt) -> bool:
         nonlocal found
         found = found or "int64" not in str(node.ty)
 
-    tvm_ffi.structural_walk(statement.value, (tirx.Mul, visit))
+    tvm_ffi.structural_walk(statement, (tirx.Mul, visit))
     return found

@@ -6,6 +6,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from edgetune.graph.fold_constant import fold_constants
 from edgetune.graph.fold_scale import fold_scale
 from edgetune.graph.layout import channels_last
 from edgetune.graph.quantised import integer_operators
@@ -21,7 +22,7 @@ def fuse(module: tvm.IRModule) -> tvm.IRModule:
     module = channels_last(module)
     module = integer_operators(module)
     module = rewrite(module, _shape_only)
-    module = relax.transform.FoldConstant()(module)
+    module = fold_constants(module)
     return tvm.transform.Sequential(
         [
             relax.transform.LegalizeOps(skip_ops=["relax.reshape"]),

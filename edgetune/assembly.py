@@ -1,0 +1,137 @@
+"""From a program and one schedule per kernel to a package: replay, print, pack the weights, plan the memory, emit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from edgetune.codegen.emit import emit_kernel
+from edgetune.codegen.kernel_source import KernelSource
+from edgetune.codegen.packing import PackedLayout, split_packing
+from edgetune.codegen.preamble import render_preamble
+from edgetune.config.target import Target
+from edgetune.errors import KernelFailed, MemoryLimitExceeded
+from edgetune.events import Event
+from edgetune.graph.memory_plan import MemoryPlan, plan
+from edgetune.graph.program import Program
+from edgetune.package.emit import OnEvent, PackageSummary, emit_package
+from edgetune.package.golden import Golden, Tolerance
+from edgetune.package.ident import kernel_symbol, package_prefix
+from edgetune.package.provenance import KernelProvenance
+from edgetune.tuning.replay import replay
+
+_LARGEST_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The schedule of one kernel, as a trace, and where it comes from."""
+
+    trace: str
+    provenance: KernelProvenance
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bytes that the device has; None where nobody said."""
+
+    ram: int | None = None
+    flash: int | None = None
+
+
+@dataclass(frozen=True)
+class Printed:
+    """One kernel as C text, and how its constants must be packed, by parameter index."""
+
+    source: KernelSource
+    packing: Mapping[int, PackedLayout]
+
+
+def print_kernels(program: Program, choices: Sequence[Choice], target: Target, prefix: str) -> list[Printed]:
+    """The C text of every kernel of `program` under `choices`, in order; raises KernelFailed."""
+    printed = []
+    for kernel, choice in zip(program.kernels, choices, strict=True):
+        module, packing = split_packing(replay(kernel.function, choice.trace, target))
+        printed.append(Printed(emit_kernel(module, target, kernel_symbol(prefix, kernel.name)), packing))
+    return printed
+
+
+def assemble(
+    program: Program,
+    choices: Sequence[Choice],
+    target: Target,
+    out: Path,
+    *,
+    name: str,
+    goldens: Sequence[Golden],
+    tolerances: Mapping[str, Tolerance],
+    model_file: str,
+    limits: Limits,
+    events: OnEvent,
+) -> PackageSummary:
+    """Writes the package of `program` to `out`.
+
+    Raises what `emit_package` raises, KernelFailed, and MemoryLimitExceeded (before anything is written) when the arena
+    or the weights do not fit `limits`.
+    """
+    prefix = package_prefix(name)
+    printed = print_kernels(program, choices, target, prefix)
+    memory = plan(program, {i: p.source.scratch_bytes for i, p in enumerate(printed)})
+    packed = pack_constants(program, printed)
+    check_limits(program, memory, packed, limits)
+    preamble = frozenset().union(*(p.source.preamble for p in printed))
+    return emit_package(
+        program,
+        [p.source for p in printed],
+        packed,
+        memory,
+        target,
+        out,
+        name=name,
+        goldens=goldens,
+        provenance=[choice.provenance for choice in choices],
+        preamble=render_preamble(preamble, target, prefix),
+        tolerances=tolerances,
+        model_file=model_file,
+        on_event=events,
+    )
+
+
+def pack_constants(program: Program, printed: Sequence[Printed]) -> dict[tuple[int, int], np.ndarray]:
+    """Constants in the layout that their kernel reads, by (call index, parameter index), where it is not the plain one."""
+    return {
+        (i, parameter): layout.apply(program.constants[call.arguments[parameter]])
+        for i, call in enumerate(program.calls)
+        for parameter, layout in printed[call.kernel].packing.items()
+    }
+
+
+def check_limits(
+    program: Program, memory: MemoryPlan, packed: Mapping[tuple[int, int], np.ndarray], limits: Limits
+) -> None:
+    """Raises MemoryLimitExceeded, naming the tensors that need most, when RAM or flash do not suffice."""
+    if limits.ram is not None and memory.arena_bytes > limits.ram:
+        live = [program.buffers[i] for i in memory.offsets]
+        largest = sorted(live, key=lambda b: (-b.nbytes, b.id))[:_LARGEST_SHOWN]
+        shown = ", ".join(f"{b.name} {'x'.join(map(str, b.shape))} of {b.nbytes} bytes" for b in largest)
+        raise MemoryLimitExceeded(
+            f"{program.name} needs an arena of {memory.arena_bytes} bytes, and the limit is {limits.ram}; "
+            f"the largest tensors are {shown}: raise memory.ram or use a smaller model"
+        )
+    weights = {(c, p): program.constants[a] for c, call in enumerate(program.calls)
+               for p, a in enumerate(call.arguments) if a in program.constants}
+    weights |= dict(packed)
+    total = sum(a.nbytes for a in {a.tobytes(): a for a in weights.values()}.values())
+    if limits.flash is not None and total > limits.flash:
+        largest_weights = sorted(weights.items(), key=lambda item: -item[1].nbytes)[:_LARGEST_SHOWN]
+        shown = ", ".join(
+            f"{program.kernels[program.calls[c].kernel].params[p].name} of {program.calls[c].label} with {a.nbytes} bytes"
+            for (c, p), a in largest_weights
+        )
+        raise MemoryLimitExceeded(
+            f"the weights of {program.name} take {total} bytes, and the limit is {limits.flash}; "
+            f"the largest are {shown}: raise memory.flash or use a smaller model"
+        )

@@ -1,0 +1,62 @@
+"""Which schedule each kernel of a package gets: the fastest record for this target and compiler, else the fixed one."""
+
+from __future__ import annotations
+
+import hashlib
+
+from edgetune.assembly import Choice
+from edgetune.codegen import CODEGEN_VERSION
+from edgetune.config.identity import target_fingerprint, toolchain_id
+from edgetune.config.target import Target
+from edgetune.graph.program import Kernel, Program
+from edgetune.package.provenance import KernelProvenance
+from edgetune.tuning.fixed import fixed_trace
+from edgetune.tuning.records import Record, RecordKey, RecordStore
+
+
+def record_key(kernel: Kernel, target: Target) -> RecordKey:
+    """The key under which `kernel` was measured on any board of `target` with today's compiler and C printer."""
+    return RecordKey(kernel.workload, target_fingerprint(target), toolchain_id(target), CODEGEN_VERSION)
+
+
+def choose(program: Program, target: Target, store: RecordStore | None) -> list[Choice]:
+    """One choice per kernel of `program`, in order."""
+    return [_choose(kernel, target, store) for kernel in program.kernels]
+
+
+def _choose(kernel: Kernel, target: Target, store: RecordStore | None) -> Choice:
+    if store is not None:
+        key = record_key(kernel, target)
+        best = store.best(key, limit=2)
+        if best:
+            valid = sum(record.status == "ok" for record in store.all(key))
+            return Choice(best[0].trace, _measured(best, valid))
+    trace, note = fixed_trace(kernel.function, target)
+    why = note or "no record: the fixed schedule"
+    return Choice(trace, KernelProvenance(kernel.workload, "fixed", codegen_version=CODEGEN_VERSION, why=why))
+
+
+def _measured(best: list[Record], valid: int) -> KernelProvenance:
+    winner = best[0]
+    why = f"fastest of {valid} correct candidates"
+    if len(best) > 1 and winner.median_ns:
+        why += f"; the next takes {(best[1].median_ns or 0) / winner.median_ns:.3f} times as long"
+    return KernelProvenance(
+        workload=winner.workload,
+        origin="record",
+        board=winner.board,
+        record=winner.candidate[:16],
+        trace_sha256=hashlib.sha256(winner.trace.encode()).hexdigest(),
+        median_us=_us(winner.median_ns),
+        low_us=_us(winner.ci_low_ns),
+        high_us=_us(winner.ci_high_ns),
+        samples=len(winner.samples_ns),
+        candidates=valid,
+        codegen_version=winner.codegen_version,
+        toolchain=winner.toolchain,
+        why=why,
+    )
+
+
+def _us(nanoseconds: float | None) -> float | None:
+    return None if nanoseconds is None else round(nanoseconds / 1000, 4)
