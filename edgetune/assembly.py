@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +13,7 @@ from edgetune.codegen.kernel_source import KernelSource
 from edgetune.codegen.packing import PackedLayout, split_packing
 from edgetune.codegen.preamble import render_preamble
 from edgetune.config.target import Target
-from edgetune.errors import KernelFailed, MemoryLimitExceeded
-from edgetune.events import Event
+from edgetune.errors import MemoryLimitExceeded
 from edgetune.graph.memory_plan import MemoryPlan, plan
 from edgetune.graph.program import Program
 from edgetune.package.emit import OnEvent, PackageSummary, emit_package
@@ -101,7 +100,7 @@ def assemble(
 
 
 def pack_constants(program: Program, printed: Sequence[Printed]) -> dict[tuple[int, int], np.ndarray]:
-    """Constants in the layout that their kernel reads, by (call index, parameter index), where it is not the plain one."""
+    """Constants in the layout that their kernel reads, by (call, parameter) index, where it is not the plain one."""
     return {
         (i, parameter): layout.apply(program.constants[call.arguments[parameter]])
         for i, call in enumerate(program.calls)
@@ -128,8 +127,7 @@ def check_limits(
     if limits.flash is not None and total > limits.flash:
         largest_weights = sorted(weights.items(), key=lambda item: -item[1].nbytes)[:_LARGEST_SHOWN]
         shown = ", ".join(
-            f"{program.kernels[program.calls[c].kernel].params[p].name} of {program.calls[c].label} with {a.nbytes} bytes"
-            for (c, p), a in largest_weights
+            f"parameter {p} of {program.calls[c].label} with {a.nbytes} bytes" for (c, p), a in largest_weights
         )
         raise MemoryLimitExceeded(
             f"the weights of {program.name} take {total} bytes, and the limit is {limits.flash}; "

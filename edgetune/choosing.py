@@ -8,10 +8,13 @@ from edgetune.assembly import Choice
 from edgetune.codegen import CODEGEN_VERSION
 from edgetune.config.identity import target_fingerprint, toolchain_id
 from edgetune.config.target import Target
+from edgetune.graph.memory_plan import scratch_limits
 from edgetune.graph.program import Kernel, Program
 from edgetune.package.provenance import KernelProvenance
 from edgetune.tuning.fixed import fixed_trace
 from edgetune.tuning.records import Record, RecordKey, RecordStore
+
+_CONSIDERED = 50
 
 
 def record_key(kernel: Kernel, target: Target) -> RecordKey:
@@ -20,19 +23,20 @@ def record_key(kernel: Kernel, target: Target) -> RecordKey:
 
 
 def choose(program: Program, target: Target, store: RecordStore | None) -> list[Choice]:
-    """One choice per kernel of `program`, in order."""
-    return [_choose(kernel, target, store) for kernel in program.kernels]
+    """One choice per kernel of `program`, in order; none needs more scratch than this program's memory plan allows."""
+    limits = scratch_limits(program)
+    return [_choose(kernel, target, store, limits[i]) for i, kernel in enumerate(program.kernels)]
 
 
-def _choose(kernel: Kernel, target: Target, store: RecordStore | None) -> Choice:
+def _choose(kernel: Kernel, target: Target, store: RecordStore | None, scratch_limit: int) -> Choice:
     if store is not None:
         key = record_key(kernel, target)
-        best = store.best(key, limit=2)
+        best = [r for r in store.best(key, limit=_CONSIDERED) if r.scratch_bytes <= scratch_limit]
         if best:
             valid = sum(record.status == "ok" for record in store.all(key))
             return Choice(best[0].trace, _measured(best, valid))
-    trace, note = fixed_trace(kernel.function, target)
-    why = note or "no record: the fixed schedule"
+    trace, note = fixed_trace(kernel.function, target, scratch_limit)
+    why = f"no record: the fixed schedule ({note})"
     return Choice(trace, KernelProvenance(kernel.workload, "fixed", codegen_version=CODEGEN_VERSION, why=why))
 
 

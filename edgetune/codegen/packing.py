@@ -1,103 +1,163 @@
-"""Weight packing: takes the copies into a better layout out of a scheduled kernel, to be done once at build time.
+"""Weight packing: the layout that a schedule wants its constants in, as a recipe that numpy carries out at build time.
 
-The postprocessor RewriteLayout of meta_schedule puts a block in front of a kernel that copies a weight into the order in
-which the loops read it. Here that block goes, the rewritten buffer becomes the parameter, and the copy becomes data.
+Schedules say it as blocks that copy a parameter into another shape ("layout_rewrite_preproc"). Here the blocks
+leave the function, its parameter takes the packed shape, and what they did becomes a `PackedLayout`: plain data, no
+TVM inside.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import tvm
-import tvm_ffi
-from tvm import s_tir, tirx
+from tvm import ir, s_tir, tirx
 
+from edgetune.codegen.intrinsics import operator
+from edgetune.codegen.lower import sole_function
 from edgetune.errors import KernelFailed
 
 _ANNOTATION = "meta_schedule.layout_rewrite_preproc"
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "Add": operator.add,
-    "Sub": operator.sub,
-    "Mul": operator.mul,
-    "FloorDiv": operator.floordiv,
-    "FloorMod": operator.mod,
-}
 
-Index = int | str | tuple[str, "Index", "Index"]
-"""An index expression: a number, an axis of the source ("0", "1", ...), or an operator with two operands."""
+# An index expression: ("axis", n), ("const", value) or (operator, left, right).
+Index = tuple[Any, ...]
+
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "//": np.floor_divide,
+    "%": np.mod,
+    "<": np.less,
+    "<=": np.less_equal,
+    "==": np.equal,
+    "and": np.logical_and,
+    "or": np.logical_or,
+}
+_NODES: dict[type, str] = {
+    tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.FloorDiv: "//", tirx.FloorMod: "%", tirx.LT: "<", tirx.LE: "<=",
+    tirx.EQ: "==", tirx.And: "and", tirx.Or: "or",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class PackedLayout:
-    """packed[indices of (i, j, ...)] = weight[i, j, ...]; places that no element reaches hold zero."""
+    """How one constant is packed: for every point of `extents`, packed[to] = source[at] where `guard` holds.
+
+    Elements that no point writes are zero.
+    """
 
     source_shape: tuple[int, ...]
-    shape: tuple[int, ...]
-    indices: tuple[Index, ...]
+    packed_shape: tuple[int, ...]
+    extents: tuple[int, ...]
+    at: tuple[Index, ...]
+    to: tuple[Index, ...]
+    guard: Index | None = None
 
-    def apply(self, array: np.ndarray) -> np.ndarray:
-        """`array` of `source_shape` as a new array of `shape`."""
-        axes = np.ogrid[tuple(slice(extent) for extent in self.source_shape)]
-        packed = np.zeros(self.shape, array.dtype)
-        where = tuple(np.broadcast_to(_evaluate(index, axes), self.source_shape) for index in self.indices)
-        packed[where] = array.reshape(self.source_shape)
+    def apply(self, source: np.ndarray) -> np.ndarray:
+        """`source` (of `source_shape`, any dtype) packed; raises KernelFailed for another shape."""
+        if source.shape != self.source_shape:
+            raise KernelFailed(f"a constant of shape {source.shape} cannot be packed as one of {self.source_shape}")
+        axes = list(np.ogrid[tuple(slice(extent) for extent in self.extents)]) if self.extents else []
+        packed = np.zeros(self.packed_shape, source.dtype)
+        at = [_evaluate(index, axes) for index in self.at]
+        to = tuple(_evaluate(index, axes) for index in self.to)
+        if self.guard is None:
+            packed[to] = source[tuple(at)]
+            return packed
+        inside = np.broadcast_to(_evaluate(self.guard, axes), self.extents)
+        bounded = [np.clip(index, 0, extent - 1) for index, extent in zip(at, self.source_shape, strict=True)]
+        packed[to] = np.where(inside, source[tuple(bounded)], np.zeros((), source.dtype))
         return packed
 
 
-def split_packing(module: tvm.IRModule) -> tuple[tvm.IRModule, dict[int, PackedLayout]]:
-    """A scheduled module without its packing blocks, and the layout of each weight that had one, by parameter index.
+def _evaluate(index: Index, axes: list[Any]) -> Any:
+    if index[0] == "axis":
+        return axes[index[1]]
+    if index[0] == "const":
+        return np.int64(index[1])
+    return _OPERATORS[index[0]](_evaluate(index[1], axes), _evaluate(index[2], axes))
 
-    Raises KernelFailed when a packing block does something else than to move single elements.
+
+def split_packing(mod: tvm.IRModule) -> tuple[tvm.IRModule, dict[int, PackedLayout]]:
+    """(module without packing blocks, {parameter index: its layout}); parameters not named keep their shape.
+
+    The parameter of a packed constant has the packed shape afterwards. Raises KernelFailed for a packing block that
+    does more than copy one parameter.
     """
-    name, function = next((v, f) for v, f in module.functions.items() if isinstance(f, tirx.PrimFunc))
-    blocks: list[s_tir.SBlock] = []
-    tvm_ffi.structural_walk(
-        function.body, (s_tir.SBlock, lambda b: blocks.append(b) if _ANNOTATION in b.annotations else None)
-    )
-    if not blocks:
-        return module, {}
-    layouts = {}
-    for block in blocks:
-        source, layout = _layout(block)
-        position = next((i for i, p in enumerate(function.params) if p.same_as(source)), None)
-        if position is None:
-            raise KernelFailed(f"kernel {name.name_hint} packs {source.name}, which is not one of its parameters")
-        layouts[position] = layout
-    return s_tir.transform.RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(module), layouts
+    function = sole_function(mod)
+    copies = _packing_blocks(function.body)
+    if not copies:
+        return mod, {}
+    layouts: dict[int, PackedLayout] = {}
+    for block in copies:
+        number, layout = _layout(block, list(function.params))
+        if number in layouts and layouts[number] != layout:
+            raise KernelFailed("a schedule packs one constant in two ways")
+        layouts[number] = layout
+    packed = s_tir.transform.RemoveWeightLayoutRewriteBlock(True)(mod)
+    for number, layout in layouts.items():
+        shape = tuple(int(extent) for extent in sole_function(packed).params[number].ty.shape)
+        if shape != layout.packed_shape:
+            raise KernelFailed(f"a packed constant has shape {shape} where {layout.packed_shape} was wanted")
+    return packed, layouts
 
 
-def _layout(block: s_tir.SBlock) -> tuple[Any, PackedLayout]:
+def _packing_blocks(body: Any) -> list[Any]:
+    found: list[Any] = []
+    while isinstance(body, s_tir.SBlockRealize) and _ANNOTATION not in body.block.annotations:
+        body = body.block.body
+    statements = list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
+    for statement in statements:
+        inner = statement
+        while isinstance(inner, tirx.For):
+            inner = inner.body
+        if isinstance(inner, s_tir.SBlockRealize) and _ANNOTATION in inner.block.annotations:
+            found.append(inner.block)
+    return found
+
+
+def _layout(block: Any, params: list[Any]) -> tuple[int, PackedLayout]:
     store = block.body
-    if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, tvm.ir.TensorLoad):
-        raise KernelFailed("a packing block does more than move elements; this schedule cannot be built")
-    load = store.value
-    axes = {v.var: str(axis) for axis, index in enumerate(load.indices) for v in block.iter_vars if v.var.same_as(index)}
-    if len(axes) != len(load.indices):
-        raise KernelFailed("a packing block reads its weight out of order; this schedule cannot be built")
-    source = load.source
-    return source, PackedLayout(
-        tuple(int(e) for e in source.shape),
-        tuple(int(e) for e in store.buffer.shape),
-        tuple(_index(i, axes) for i in store.indices),
+    if not isinstance(store, tirx.BufferStore):
+        raise KernelFailed("a packing block does more than copy: this schedule cannot be packed at build time")
+    axes: dict[Any, int] = {}
+    extents: list[int] = []
+    for number, axis in enumerate(block.iter_vars):
+        axes[axis.var] = number
+        extents.append(int(axis.dom.extent))
+        if int(axis.dom.min) != 0:
+            raise KernelFailed("a packing block starts at an index other than zero")
+    value, guard = store.value, None
+    if isinstance(value, ir.Call) and operator(value) == "if_then_else":
+        guard = _index(value.args[0], axes)
+        if float(getattr(value.args[2], "value", 1)) != 0:
+            raise KernelFailed("a packing block pads with something other than zero")
+        value = value.args[1]
+    if not isinstance(value, ir.TensorLoad) or value.source not in params:
+        raise KernelFailed("a packing block copies something other than a parameter")
+    source = value.source
+    number = next(n for n, param in enumerate(params) if param.same_as(source))
+    return number, PackedLayout(
+        source_shape=tuple(int(extent) for extent in source.ty.shape),
+        packed_shape=tuple(int(extent) for extent in store.buffer.ty.shape),
+        extents=tuple(extents),
+        at=tuple(_index(index, axes) for index in value.indices),
+        to=tuple(_index(index, axes) for index in store.indices),
+        guard=guard,
     )
 
 
-def _index(expression: Any, axes: dict[Any, str]) -> Index:
-    if isinstance(expression, tirx.IntImm):
-        return int(expression)
-    if isinstance(expression, tirx.Var) and expression in axes:
-        return axes[expression]
-    kind = type(expression).__name__
-    if kind not in _OPERATORS:
-        raise KernelFailed(f"a packing block uses {kind} in an index; this schedule cannot be built")
-    return kind, _index(expression.a, axes), _index(expression.b, axes)
-
-
-def _evaluate(index: Index, axes: Any) -> Any:
-    if isinstance(index, tuple):
-        return _OPERATORS[index[0]](_evaluate(index[1], axes), _evaluate(index[2], axes))
-    return index if isinstance(index, int) else axes[int(index)]
+def _index(e: Any, axes: dict[Any, int]) -> Index:
+    if isinstance(e, tirx.IntImm):
+        return ("const", int(e.value))
+    if isinstance(e, ir.Var) and e in axes:
+        return ("axis", axes[e])
+    if isinstance(e, tirx.Cast):
+        return _index(e.value, axes)
+    sign = _NODES.get(type(e))
+    if sign is None:
+        raise KernelFailed(f"a packing block uses an index that cannot be evaluated: {type(e).__name__}")
+    return (sign, _index(e.a, axes), _index(e.b, axes))

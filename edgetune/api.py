@@ -1,0 +1,204 @@
+"""What the command line can do, as library calls: tune, build, verify, bench and explain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgetune import assembly
+from edgetune.choosing import choose
+from edgetune.config.settings import Settings
+from edgetune.config.target import Target, load_target
+from edgetune.events import Event
+from edgetune.graph.memory_plan import scratch_limits
+from edgetune.graph.partition import to_program
+from edgetune.graph.program import Program
+from edgetune.models.importer import import_onnx
+from edgetune.models.onnx_file import OnnxModel, read_onnx
+from edgetune.models.reference import choose_evaluator, evaluate_model, output_steps
+from edgetune.models.sample_inputs import sample_inputs
+from edgetune.package import bench as bench_package
+from edgetune.package import explain as explain_package
+from edgetune.package import verify as verify_package
+from edgetune.package.bench import BenchReport
+from edgetune.package.emit import PackageSummary
+from edgetune.package.explain import Explanation
+from edgetune.package.golden import Golden, Tolerance
+from edgetune.package.manifest import read_manifest, sha256_file
+from edgetune.package.output_folder import check_output_folder
+from edgetune.package.verify import VerifyReport
+from edgetune.tuning.options import TuneOptions
+from edgetune.tuning.outcome import TuneOutcome
+from edgetune.tuning.records import RecordStore
+from edgetune.tuning.tune import tune as search
+
+Events = Callable[[Event], None]
+
+GOLDEN_CASES = 3
+FRESH_CASES = 2
+_FRESH_SEED = 1_000_003
+
+
+@dataclass(frozen=True)
+class BuildResult:
+    """A package: where it is, how large (bytes), and how many of its kernels have a measured schedule."""
+
+    package: PackageSummary
+    kernels: int
+    measured_kernels: int
+    reference: str
+
+    def to_json(self) -> dict[str, object]:
+        """Plain JSON values."""
+        size, code = self.package.size, self.package.code
+        return {
+            "package": str(self.package.folder),
+            "arena_bytes": size.arena_bytes,
+            "arena_bound_bytes": size.bound_bytes,
+            "weights_bytes": size.weights_bytes,
+            "code_bytes": code.code_bytes if code else None,
+            "kernels": self.kernels,
+            "measured_kernels": self.measured_kernels,
+            "reference": self.reference,
+            "warnings": list(self.package.warnings),
+        }
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """A search and the package of its winners; `interrupted` when Ctrl-C ended the search."""
+
+    search: TuneOutcome
+    build: BuildResult
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the search was ended by the user."""
+        return self.search.interrupted
+
+    def to_json(self) -> dict[str, object]:
+        """Plain JSON values."""
+        return {**self.build.to_json(), "search": self.search.to_json()}
+
+
+def tune(settings: Settings, *, events: Events) -> TuneResult:
+    """Searches for the fastest kernels on the board of `settings`, then writes the package.
+
+    Raises the errors of `build`, and BoardUnavailable when the board cannot be measured from here.
+    """
+    check_output_folder(settings.out)
+    model, program = load(settings)
+    _check_limits_early(program, settings)
+    limits = {program.kernels[i].workload: limit for i, limit in scratch_limits(program).items()}
+    options = TuneOptions(
+        trials=settings.budget_trials, seconds=settings.budget_seconds, seed=settings.seed, scratch_limits=limits
+    )
+    with RecordStore.open(settings.db) as store:
+        outcome = search(program, settings.target, store, options, events)
+        built = _build(model, program, settings, store, events)
+    return TuneResult(outcome, built)
+
+
+def build(settings: Settings, *, events: Events) -> BuildResult:
+    """Writes the package from the records there are; a kernel without one gets the fixed schedule.
+
+    Raises ModelError, UnsupportedOperator, DynamicShape, KernelFailed, MemoryLimitExceeded, OutputRefused, DiskFull,
+    DatabaseError, CompileFailed.
+    """
+    check_output_folder(settings.out)
+    model, program = load(settings)
+    _check_limits_early(program, settings)
+    if not settings.db.exists():
+        events(Event("warning", {"message": f"there are no records at {settings.db}: all schedules are fixed ones"}))
+        return _build(model, program, settings, None, events)
+    with RecordStore.open(settings.db, create=False) as store:
+        return _build(model, program, settings, store, events)
+
+
+def verify(package: Path, board: str | None, model: Path | None = None) -> VerifyReport:
+    """Compiles `package`, runs its self-test on `board` (its own target by default), compares with the reference.
+
+    The goldens in the package always count. Where the model file is at hand (`model`, or a file of the recorded name
+    and hash in the working folder or beside the package), fresh inputs are compared as well. Raises PackageInvalid,
+    ToolchainMissing, CompileFailed, SelfTestFailed and WrongResult.
+    """
+    target = load_target(board) if board else None
+    source = model or _find_model(package)
+    if source is None:
+        return verify_package.verify(package, target=target)
+    read = read_onnx(source, _package_shapes(package))
+    inputs = import_onnx(read).inputs
+    feeds = sample_inputs(read, inputs, FRESH_CASES, _FRESH_SEED)
+    fresh = [Golden(i, o) for i, o in zip(feeds, evaluate_model(read, feeds), strict=True)]
+    return verify_package.verify(package, target=target, fresh=fresh, reference=choose_evaluator())
+
+
+def bench(package: Path, board: str | None) -> BenchReport:
+    """Times `package` as a whole and layer by layer; raises what `verify` raises."""
+    return bench_package.bench(package, target=load_target(board) if board else None)
+
+
+def explain(package: Path, kernel: str) -> Explanation:
+    """Tells where a kernel of `package` comes from; raises PackageInvalid when it has no such kernel."""
+    return explain_package.explain(package, kernel)
+
+
+def load(settings: Settings) -> tuple[OnnxModel, Program]:
+    """The model of `settings`, and the program made of it."""
+    model = read_onnx(settings.model, settings.shapes)
+    return model, to_program(import_onnx(model))
+
+
+def _build(
+    model: OnnxModel, program: Program, settings: Settings, store: RecordStore | None, events: Events
+) -> BuildResult:
+    choices = choose(program, settings.target, store)
+    feeds = sample_inputs(model, program.inputs, GOLDEN_CASES, settings.seed)
+    answers = evaluate_model(model, feeds)
+    summary = assembly.assemble(
+        program,
+        choices,
+        settings.target,
+        settings.out,
+        name=settings.name,
+        goldens=[Golden(i, o) for i, o in zip(feeds, answers, strict=True)],
+        tolerances={name: Tolerance(absolute=step * _STEP) for name, step in output_steps(model).items()},
+        model_file=settings.model.name,
+        limits=_limits(settings),
+        events=events,
+    )
+    measured = sum(choice.provenance.origin == "record" for choice in choices)
+    return BuildResult(summary, len(choices), measured, choose_evaluator())
+
+
+# One quantisation step, and what rounding to float adds to it.
+_STEP = 1.001
+
+
+def _limits(settings: Settings) -> assembly.Limits:
+    return assembly.Limits(settings.ram_limit, settings.flash_limit)
+
+
+def _check_limits_early(program: Program, settings: Settings) -> None:
+    """Refuses before the search what no schedule can make fit: scratch only adds to the arena planned here."""
+    from edgetune.graph.memory_plan import plan
+
+    assembly.check_limits(program, plan(program, {}), {}, _limits(settings))
+
+
+def _find_model(package: Path) -> Path | None:
+    facts = read_manifest(package)["model"]
+    for folder in (Path.cwd(), package.parent):
+        candidate = folder / Path(str(facts["file"])).name
+        if candidate.is_file() and sha256_file(candidate) == facts["sha256"]:
+            return candidate
+    return None
+
+
+def _package_shapes(package: Path) -> dict[str, tuple[int, ...]]:
+    return {i["name"]: tuple(i["shape"]) for i in read_manifest(package)["inputs"]}
+
+
+def _target(board: str | None) -> Target | None:
+    return load_target(board) if board else None
