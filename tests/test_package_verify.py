@@ -11,7 +11,6 @@ import pytest
 
 from edgetune.errors import (
     CompileFailed,
-    MemoryLimitExceeded,
     ModelError,
     PackageInvalid,
     SelfTestFailed,
@@ -24,7 +23,6 @@ from edgetune.package.difference import difference
 from edgetune.package.explain import explain
 from edgetune.package.golden import Golden, Tolerance
 from edgetune.package.manifest import MANIFEST, read_manifest, write_manifest
-from edgetune.package.size import StaticSize, check_limits
 from edgetune.package.verify import verify
 from tests import package_sample as sample
 
@@ -181,15 +179,6 @@ def test_the_manifest_is_complete(emitted: Path) -> None:
     assert manifest["target"]["compiler"]["cflags"] == ["-O2", "-msse2"]
     on_disk = {p.relative_to(emitted).as_posix() for p in emitted.rglob("*") if p.is_file()}
     assert set(manifest["files"]) == on_disk - {MANIFEST}
-
-
-def test_limits_name_the_largest_tensors() -> None:
-    size = StaticSize(1000, 900, 5000, 64, (("conv */ 1", 600), ("relu", 400)))
-    check_limits(size, ram_bytes=1000, flash_bytes=5000)
-    with pytest.raises(MemoryLimitExceeded, match=r"1,000 bytes of RAM and the limit is 999.*'relu' \(400 bytes\)"):
-        check_limits(size, ram_bytes=999, flash_bytes=None)
-    with pytest.raises(MemoryLimitExceeded, match="flash limit of 5,000"):
-        check_limits(size, ram_bytes=None, flash_bytes=5000, code_bytes=1)
 
 
 def test_differences() -> None:

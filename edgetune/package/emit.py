@@ -59,7 +59,6 @@ def emit_package(
     provenance: Sequence[KernelProvenance],
     reference: str = "",
     preamble: str = "",
-    includes: Sequence[str] = (),
     tolerances: Mapping[str, Tolerance] | None = None,
     model_file: str = "",
     weights: Placement | None = None,
@@ -71,7 +70,7 @@ def emit_package(
     `sources` and `provenance` hold one entry per kernel of the program; every symbol is `kernel_symbol(prefix, kernel)`
     with `prefix = package_prefix(name or program.name)`. `packed` holds constants in the layout their kernel wants, by
     (call index, parameter index); the others are taken from the program. `reference` names the evaluator that computed
-    the goldens. `preamble` and `includes` are C text for the top of the kernels file. `tolerances` go by output name,
+    the goldens. `preamble` is C text for the top of the kernels file. `tolerances` go by output name,
     `Tolerance.default` for the rest. `model_file` is a name without a folder. `weights` None chooses text or binary by
     size. `measure` compiles once for code size and stack.
 
@@ -107,7 +106,6 @@ def emit_package(
         goldens=len(goldens),
         reference=reference,
         preamble=preamble,
-        includes=tuple(includes),
         model_file=Path(model_file).name,
         model_name=program.name,
         version=VERSION,

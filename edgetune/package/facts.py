@@ -48,7 +48,6 @@ class PackageFacts:
     goldens: int
     reference: str
     preamble: str
-    includes: tuple[str, ...]
     model_file: str
     model_name: str
     version: tuple[int, int, int]
@@ -116,7 +115,6 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "vectors": facts.vectors,
         "goldens": range(facts.goldens),
         "preamble": facts.preamble.strip("\n"),
-        "includes": "\n".join(facts.includes),
         "model_name": facts.model_name,
         "version": facts.version,
         "generator": facts.generator,

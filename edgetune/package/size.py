@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgetune.config.target import Target
-from edgetune.errors import CompileFailed, MemoryLimitExceeded
+from edgetune.errors import CompileFailed
 from edgetune.graph.memory_plan import MemoryPlan
 from edgetune.graph.program import Program
 from edgetune.package.constants import Weights
@@ -71,22 +71,6 @@ def static_size(program: Program, plan: MemoryPlan, weights: Weights) -> StaticS
         io_bytes=sum(spec.nbytes for spec in (*program.inputs, *program.outputs)),
         largest=tuple((buffer.name, buffer.nbytes) for buffer in largest),
     )
-
-
-def check_limits(size: StaticSize, *, ram_bytes: int | None, flash_bytes: int | None, code_bytes: int = 0) -> None:
-    """Raise MemoryLimitExceeded where the arena exceeds `ram_bytes`, or weights and code exceed `flash_bytes`."""
-    if ram_bytes is not None and size.arena_bytes > ram_bytes:
-        tensors = ", ".join(f"'{name}' ({nbytes:,} bytes)" for name, nbytes in size.largest[:3]) or "none"
-        raise MemoryLimitExceeded(
-            f"the workspace needs {size.arena_bytes:,} bytes of RAM and the limit is {ram_bytes:,}: "
-            f"the largest tensors are {tensors}; raise the limit or use smaller inputs"
-        )
-    flash = size.weights_bytes + code_bytes
-    if flash_bytes is not None and flash > flash_bytes:
-        raise MemoryLimitExceeded(
-            f"weights ({size.weights_bytes:,} bytes) and code ({code_bytes:,} bytes) exceed the flash limit of "
-            f"{flash_bytes:,} bytes: raise the limit or quantise the model"
-        )
 
 
 def measure_code(folder: Path, prefix: str, target: Target) -> CodeSize | None:

@@ -6,9 +6,10 @@
 /*
  * Timed and shipped with: gcc -O2 -msse2
  */
-
 #include "tiny_kernels.h"
 
+#include <stddef.h>
+#include <stdint.h>
 
 /*
  * scale_add
