@@ -6,8 +6,19 @@ boards or search.
 from edgetune.codegen.compile_unit import kernel_unit, shim
 from edgetune.codegen.emit import emit_kernel
 from edgetune.codegen.kernel_source import CParam, KernelSource
+from edgetune.codegen.packing import PackedLayout, split_packing
 from edgetune.codegen.preamble import render_preamble
 
 CODEGEN_VERSION = 1
 
-__all__ = ["CODEGEN_VERSION", "CParam", "KernelSource", "emit_kernel", "kernel_unit", "render_preamble", "shim"]
+__all__ = [
+    "CODEGEN_VERSION",
+    "CParam",
+    "KernelSource",
+    "PackedLayout",
+    "emit_kernel",
+    "kernel_unit",
+    "render_preamble",
+    "shim",
+    "split_packing",
+]

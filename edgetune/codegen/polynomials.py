@@ -115,6 +115,12 @@ BODIES = {"exp": _EXP, "log": _LOG, "tanh": _TANH, "sigmoid": _SIGMOID, "erf": _
 NEEDS = {"tanh": "exp", "sigmoid": "exp", "erf": "exp"}
 
 
+def reinterpretations(name: str) -> list[str]:
+    """Snippets that the scalar form of a polynomial needs to reach the bits of a float and back."""
+    pairs = (("BITS(", "reinterpret:f32_i32"), ("VAL(", "reinterpret:i32_f32"))
+    return [snippet for word, snippet in pairs if word in BODIES[name]]
+
+
 def macros(short: str) -> str:
     """The macros of the template for type `short`: f32 or, say, f32x16."""
     if short == "f32":

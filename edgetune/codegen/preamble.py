@@ -26,13 +26,12 @@ def _requirements(snippet: str) -> list[str]:
     kind, _, rest = snippet.partition(":")
     if kind in polynomials.BODIES and rest != "f64":
         inner = [f"{polynomials.NEEDS[kind]}:{rest}"] if kind in polynomials.NEEDS else []
-        return [f"macros:{rest}", "keep:all", *inner]
+        bits = polynomials.reinterpretations(kind) if rest == "f32" else []
+        return [*bits, f"macros:{rest}", "keep:all", *inner]
     if kind in _CONVERTERS:
         return [f"macros:{rest}"]
     if kind == "macros":
-        if rest == "f32":
-            return ["reinterpret:f32_i32", "reinterpret:i32_f32"]
-        return [f"type:{rest}", f"type:i{rest[1:]}"]
+        return [] if rest == "f32" else [f"type:{rest}", f"type:i{rest[1:]}"]
     return []
 
 
