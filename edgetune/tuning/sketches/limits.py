@@ -12,7 +12,7 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir import Schedule
 from tvm.s_tir import meta_schedule as ms
 
-MAX_UNROLLED = 640  # stores in all unrolled bodies together; compile time and code size grow with them
+MAX_UNROLLED = 320  # stores in all unrolled bodies together; compile time and code size grow with them
 FREE_SCRATCH = 1024  # bytes that a kernel may keep on its stack
 
 

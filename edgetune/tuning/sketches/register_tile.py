@@ -12,8 +12,9 @@ from typing import Any, Literal
 
 from tvm import sym
 from tvm.s_tir import Schedule
+from tvm.tirx import IndexMap
 
-from edgetune.tuning.sketches.anatomy import Anatomy, Stage, extent_of
+from edgetune.tuning.sketches.anatomy import Anatomy, Stage, expressions, extent_of
 from edgetune.tuning.sketches.decisions import Decisions
 
 Outer = Literal["row", "pixel", "channel"]
@@ -194,17 +195,13 @@ def _fuse_axes(sch: Schedule, tile: Tile, anchor: Any, epilogue: Any) -> None:
     def fused(*axes: Any) -> list[Any]:
         return [*axes[:row], axes[row] * width + axes[row + 1], *axes[row + 2 :]]
 
-    # A function of named arguments: TVM reads their number from the signature.
-    sch.transform_layout(anchor, ("write", 0), _with_arity(fused, len(tile.anchor.spatial)))
-    count = len(tile.anchor.spatial) + len(tile.anchor.reduction)
-    sch.transform_block_layout(anchor, _with_arity(fused, count))
-    sch.transform_block_layout(epilogue, _with_arity(fused, len(tile.anchor.spatial)))
-
-
-def _with_arity(function: Any, count: int) -> Any:
-    from tvm.tirx import IndexMap
-
-    return IndexMap.from_func(function, ndim=count, index_dtype="int64")
+    axes = len(tile.anchor.spatial)
+    dtype = str(tile.anchor.spatial[row].dom.extent.ty.dtype)
+    ranks = (axes, axes + len(tile.anchor.reduction))
+    short, long = (IndexMap.from_func(fused, ndim=rank, index_dtype=dtype) for rank in ranks)
+    sch.transform_layout(anchor, ("write", 0), short)
+    sch.transform_block_layout(anchor, long)
+    sch.transform_block_layout(epilogue, short)
 
 
 def _aligned(anchor: Stage, stage: Stage) -> bool:
@@ -239,8 +236,6 @@ def _per_channel(anatomy: Anatomy, anchor: Stage, axis: Any) -> bool:
 
 
 def _mentions(expression: Any, variable: Any) -> bool:
-    from edgetune.tuning.sketches.anatomy import expressions
-
     return any(node.same_as(variable) for node in expressions(expression))
 
 

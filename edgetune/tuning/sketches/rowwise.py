@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvm import s_tir, tirx
-from tvm.s_tir import Schedule, ScheduleError
+from tvm.s_tir import Schedule
 
 from edgetune.tuning.sketches.anatomy import Anatomy
 from edgetune.tuning.sketches.decisions import Decisions
@@ -40,7 +40,7 @@ def _move_inwards(sch: Schedule, name: str, reader: str, depth: int) -> Schedule
         loop = trial.get_loops(trial.get_sblock(reader))[level - 1]
         try:
             trial.compute_at(trial.get_sblock(name), loop, preserve_unit_loops=True)
-        except ScheduleError:
+        except RuntimeError:  # ScheduleError, or what TVM raises for a case that it forgot
             continue
         if _work(trial) <= before:
             return trial

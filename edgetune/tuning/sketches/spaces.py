@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import tvm
-from tvm.s_tir import Schedule, ScheduleError
+from tvm import s_tir
+from tvm.s_tir import Schedule
 from tvm.s_tir import meta_schedule as ms
 
 from edgetune.config.target import Target
@@ -21,8 +22,11 @@ UNLIMITED = 1 << 40
 
 
 def module_of(function: Any) -> Any:
-    """The module that traces of `function` apply to: the function alone, called "main"."""
-    return tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
+    """The module that traces of `function` apply to: a copy of the function alone, called "main".
+
+    A copy, because TVM schedules in place what it believes to be unshared, and can be wrong about that.
+    """
+    return tvm.IRModule({"main": s_tir.renew_defs(function).with_attr("global_symbol", "main")})
 
 
 def design_spaces(function: Any, target: Target, *, seed: int = 1) -> list[Schedule]:
@@ -93,7 +97,7 @@ def _tiled(function: Any, anatomy: Anatomy, target: Target, seed: int) -> Iterat
     for variant in variants_of(tile):
         try:
             yield tiled(function, tile, variant, Decisions(), target, seed)
-        except ScheduleError:
+        except RuntimeError:  # ScheduleError, or what TVM raises for a case that it forgot
             continue  # TVM refuses this structure for this kernel
 
 
