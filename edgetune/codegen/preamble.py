@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from edgetune.codegen import polynomials
 from edgetune.codegen.dtypes import by_short, storage_type
+from edgetune.codegen.extremes import vector_extreme
 from edgetune.codegen.snippets import scalar_snippet
 from edgetune.config.target import Target
 
@@ -30,6 +31,9 @@ def _requirements(snippet: str) -> list[str]:
         return [*bits, f"macros:{rest}", "keep:all", *inner]
     if kind in _CONVERTERS:
         return [f"macros:{rest}"]
+    if kind in ("vmax", "vmin"):
+        element, _, lanes = rest.partition("x")
+        return [f"type:{rest}", f"type:i{by_short(element).bits}x{lanes}"]
     if kind == "macros":
         return [] if rest == "f32" else [f"type:{rest}", f"type:i{rest[1:]}"]
     return []
@@ -47,6 +51,8 @@ def _text(snippet: str, has_float16: bool) -> str:
         return polynomials.function(kind, rest)
     if kind in _CONVERTERS:
         return polynomials.converter(kind, rest)
+    if kind in ("vmax", "vmin"):
+        return vector_extreme(kind[1:], rest)
     return scalar_snippet(kind, rest, has_float16)
 
 

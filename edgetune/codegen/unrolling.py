@@ -13,8 +13,8 @@ from tvm import ir, tirx
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.traverse import children, expressions, operands, variables_in
 
-MAX_STATEMENTS = 2048  # stores in one fully unrolled body
-MAX_TILE_STATEMENTS = 512  # stores that promoting a tile to registers may cost
+MAX_STATEMENTS = 512  # stores in one fully unrolled body
+MAX_TILE_STATEMENTS = 256  # stores that promoting a tile to registers may cost
 MAX_TILE_BYTES = 2048  # the register file of a core with 512-bit vectors
 
 _UNROLLED = int(tirx.ForKind.UNROLLED)

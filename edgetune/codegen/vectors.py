@@ -36,8 +36,8 @@ class VectorPrinter(ScalarPrinter):
             ir.Var: self._variable_vector,
             tirx.Cast: self._cast_vector,
             tirx.Select: self._select_vector,
-            tirx.Min: lambda e, first, width: self._extreme_vector(e, "<", first, width),
-            tirx.Max: lambda e, first, width: self._extreme_vector(e, ">", first, width),
+            tirx.Min: lambda e, first, width: self._extreme_vector(e, "min", first, width),
+            tirx.Max: lambda e, first, width: self._extreme_vector(e, "max", first, width),
             tirx.LShift: lambda e, first, width: self._shift_vector(e, "<<", first, width),
             tirx.RShift: lambda e, first, width: self._shift_vector(e, ">>", first, width),
             tirx.Let: self._let_vector,
@@ -124,13 +124,15 @@ class VectorPrinter(ScalarPrinter):
             return Text(f"({c_type})(({wide}){a.at(UNARY)} << {int(amount.value)})", UNARY)
         return Text(f"({a.at(UNARY)} {sign} {int(amount.value)})")
 
-    def _extreme_vector(self, e: Any, sign: str, first: int, width: int) -> Text:
+    def _extreme_vector(self, e: Any, word: str, first: int, width: int) -> Text:
         of = element_and_lanes(e.ty)[0]
-        c_type, mask_type = self.type(of, width), self.type(of, width, "mask")
-        a = self.named(self.vector(e.a, first, width), c_type)
-        b = self.named(self.vector(e.b, first, width), c_type)
-        mask = self.temporary(mask_type, f"({mask_type})({b} {sign} {a})", "m")
-        return self.blend(of, width, mask, Text(b), Text(a))
+        c_type = self.type(of, width)
+        a, b = self.vector(e.a, first, width), self.vector(e.b, first, width)
+        value = self.context.names.unique("t")
+        self.context.emit(f"{c_type} {value} = {a.code};")
+        other = b.code if b.code == f"({c_type}){{0}}" else self.named(b, c_type)
+        self.context.emit(f"{self.context.need(f'v{word}:{of.value_short}x{width}')}(&{value}, &{other});")
+        return Text(value)
 
     def _select_vector(self, e: Any, first: int, width: int) -> Text:
         of = element_and_lanes(e.ty)[0]
@@ -149,7 +151,9 @@ class VectorPrinter(ScalarPrinter):
         with self.context.captured() as before_no:
             b = self.vector(no, first, width)
         if not before_yes and not before_no:
-            return Text(f"{chosen.at(UNARY)} ? {a.at(LOOSE)} : {b.at(LOOSE)}", TERNARY)
+            # Loads are of the unaligned type: GCC wants both arms of exactly one type.
+            yes_text, no_text = (cast(self.type(of, width), text).code for text in (a, b))
+            return Text(f"{chosen.at(UNARY)} ? {yes_text} : {no_text}", TERNARY)
         name = self.context.names.unique("t")
         self.context.emit(f"{self.type(of, width)} {name};")
         self.branches(chosen.code, [*before_yes, f"{name} = {a.code};"], [*before_no, f"{name} = {b.code};"])
