@@ -22,7 +22,7 @@ def board(vector_bits: int = 256, registers: int = 16) -> Target:
         isa="x86_64",
         triple="x86_64-linux-gnu",
         cpu="x86-64-v3",
-        vector_bits=vector_bits,  # type: ignore[arg-type]
+        vector_bits=vector_bits,
         vector_registers=registers,
         cores=1,
         l1_bytes=32768,

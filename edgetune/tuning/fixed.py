@@ -19,13 +19,13 @@ from edgetune.tuning.sketches import elementwise, rowwise
 from edgetune.tuning.sketches.anatomy import anatomy_of
 from edgetune.tuning.sketches.decisions import Chosen
 from edgetune.tuning.sketches.limits import footprint
-from edgetune.tuning.sketches.register_tile import MAX_ROWS, Tile, Variant, variants_of
+from edgetune.tuning.sketches.register_tile import MAX_ROWS, MAX_UNROLLED_WINDOW, Tile, Variant, variants_of
 from edgetune.tuning.sketches.spaces import limits, native_lanes, postprocs, tile_of, tiled, untouched
 
 _LATENCY = 8  # multiply-adds in flight that keep a core's units busy
 _LOADS = 2  # loads per cycle
 _DEPTH = 4  # steps of a long reduction that are unrolled
-_UNROLLED = 160  # stores in a body that is unrolled without being asked
+_UNROLLED = 256  # stores in a body that is unrolled without being asked
 
 
 def fixed_trace(function: Any, target: Target, scratch_limit: int = 0) -> tuple[str, str]:
@@ -79,36 +79,54 @@ def best_sizes(tile: Tile, target: Target, *, fused: bool = False) -> dict[str, 
     vectors = spatial[tile.channel] // tile.lanes
     registers = max(2, target.vector_registers)
     choices = product(_divisors(rows, MAX_ROWS), _divisors(pixels, registers), _divisors(vectors, registers))
-    row, pixel, vector = min(choices, key=lambda choice: _cost(choice, registers, tile))
+    row, pixel, vector = min(choices, key=lambda choice: _cost(choice, registers, tile, target))
     sizes = {"row": row, "pixel": pixel, "vectors": vector}
-    left = max(1, _UNROLLED // (row * pixel * vector))
-    for number in range(len(tile.anchor.reduction) - 1, -1, -1):
-        extent = tile.anchor.reduction_extents[number]
-        last = number == len(tile.anchor.reduction) - 1
-        limit = _DEPTH if last and extent > _DEPTH else left
-        sizes[f"reduction{number}"] = part = max(_divisors(extent, min(limit, left, 7)))
-        left //= part
-        if part < extent:
-            break
+    return sizes | _unrolled(tile, max(1, _UNROLLED // (row * pixel * vector)))
+
+
+def _windows(tile: Tile) -> list[int]:
+    """Reduction axes that are short enough to be unrolled whole, innermost first; not the depth of a first layer."""
+    extents = tile.anchor.reduction_extents
+    found = [n for n in reversed(range(len(extents))) if 1 < extents[n] <= MAX_UNROLLED_WINDOW]
+    return found[1:] if len(found) > 1 and found[0] == len(extents) - 1 and not tile.per_channel else found
+
+
+def _unrolled(tile: Tile, room: int) -> dict[str, int]:
+    """How much of each reduction axis is unrolled, `room` steps in all."""
+    extents, windows = tile.anchor.reduction_extents, _windows(tile)
+    sizes = {f"reduction{number}": 1 for number in range(len(extents))}
+    for number in windows if tile.per_channel else windows[:1]:
+        if extents[number] <= room:
+            sizes[f"reduction{number}"] = extents[number]
+            room //= extents[number]
+    if not windows and extents:
+        sizes[f"reduction{len(extents) - 1}"] = max(_divisors(extents[-1], min(_DEPTH, room)))
     return sizes
 
 
-def _cost(choice: tuple[int, ...], registers: int, tile: Tile) -> tuple[float, int]:
-    """Cycles per multiply-add of one vector (lower is better), then smaller tiles first."""
+def _cost(choice: tuple[int, ...], registers: int, tile: Tile, target: Target) -> tuple[float, int]:
+    """Cycles per multiply-add of one vector (lower is better), then smaller tiles first.
+
+    Neighbours in an unrolled window share inputs, which compilers keep in registers: half of them are left for that.
+    """
     row, pixel, vector = choice
     tile_size = prod(choice)
-    if tile_size + vector + 1 > registers:
+    if tile_size + vector > registers or (_windows(tile) and tile_size > registers // 2):
         return (1e3 + tile_size, tile_size)
     loads = vector + (tile_size if tile.per_channel else row * pixel)
-    cycles = max(tile_size, _LATENCY) / 2 + 0.25 * loads / _LOADS
+    cycles = max(tile_size, _LATENCY, loads) / 2 + 0.1 * loads
+    if not tile.per_channel and _weight_bytes(tile) > target.l1_bytes // 2:
+        cycles += 0.5 * vector
     return (cycles / tile_size, tile_size)
+
+
+def _weight_bytes(tile: Tile) -> int:
+    return 4 * tile.anchor.spatial_extents[tile.channel] * prod(tile.anchor.reduction_extents)
 
 
 def _preferred(tile: Tile, target: Target) -> list[Variant]:
     """Variants, the most promising first: weights that fit the first cache stay inside, others outside."""
-    spatial, lanes = tile.anchor.spatial_extents, tile.lanes
-    weights = 4 * spatial[tile.channel] * prod(tile.anchor.reduction_extents)
-    first = "channel" if weights > target.l1_bytes // 2 and lanes > 1 else None
+    first = "channel" if _weight_bytes(tile) > target.l1_bytes // 2 and tile.lanes > 1 else None
 
     def rank(variant: Variant) -> tuple[bool, bool, bool]:
         return (not variant.fuse, variant.pad_rows, (variant.order[-2:-1] == ("channel",)) != (first == "channel"))
