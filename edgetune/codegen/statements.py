@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import ir, tirx
 
 from edgetune.codegen.context import Context, Place
@@ -225,7 +226,7 @@ class StatementPrinter(VectorPrinter):
         for load in _loads([s.value, *s.indices]):
             if self.survey.base(load.source) == base:
                 same = len(load.indices) == len(s.indices) and all(
-                    tvm.ir.structural_equal(a, b) for a, b in zip(load.indices, s.indices, strict=True)
+                    tvm_ffi.structural_equal(a, b) for a, b in zip(load.indices, s.indices, strict=True)
                 )
                 if not same:
                     return True
