@@ -11,6 +11,7 @@ from edgetune.codegen.kernel_source import CParam, KernelSource
 from edgetune.config.target import Compiler, Target, load_target
 from edgetune.graph.memory_plan import MemoryPlan, plan
 from edgetune.graph.program import Buffer, Call, Kernel, Param, Program, TensorSpec
+from edgetune.package import ctext
 from edgetune.package.emit import PackageSummary, emit_package
 from edgetune.package.golden import Golden
 from edgetune.package.ident import kernel_symbol, package_prefix
@@ -187,6 +188,61 @@ def emit(
     board = target or generic_x86()
     golden = goldens(model)
     return emit_package(model, made, {}, layout, board, out, goldens=golden, provenance=provenance(), **options)
+
+
+def copies(
+    tensors: list[tuple[str, tuple[int, ...]]], *, inputs: bool = True
+) -> tuple[Program, list[KernelSource], list[Golden]]:
+    """A program that copies one tensor per (dtype, shape) to an output, from an input or else from a constant."""
+    random = np.random.default_rng(11)
+    specs, buffers, kernels, calls, made = [], [], [], [], []
+    constants: dict[int, np.ndarray] = {}
+    function: Any = None
+    for number, (dtype, shape) in enumerate(tensors):
+        source, target = 2 * number, 2 * number + 1
+        specs.append((TensorSpec(f"in {dtype}", shape, dtype), TensorSpec(f"out {dtype}", shape, dtype)))
+        buffers.append(Buffer(source, f"in {dtype}", shape, dtype, "input" if inputs else "constant"))
+        buffers.append(Buffer(target, f"out {dtype}", shape, dtype, "output"))
+        if not inputs:
+            constants[source] = _values(random, dtype, shape)
+        params = (
+            Param("a", shape, dtype, "input" if inputs else "constant"),
+            Param("b", shape, dtype, "output"),
+        )
+        kernels.append(Kernel(f"copy_{number}", "33" * 32, function, params, ("Identity",), 0, 1))
+        calls.append(Call(number, (source, target), "Identity"))
+        c_type = {"float16": "_Float16"}.get(dtype, ctext.c_type(dtype))
+        symbol = kernel_symbol("copies", f"copy_{number}")
+        head = f"void {symbol}(const {c_type} *restrict a, {c_type} *restrict b)"
+        body = f"{{\n    __builtin_memcpy(b, a, {specs[-1][0].nbytes});\n}}\n"
+        item = np.dtype(dtype).itemsize
+        ends = (CParam("a", c_type, shape, dtype, False, item), CParam("b", c_type, shape, dtype, True, item))
+        made.append(KernelSource(symbol, head, f"{head}\n{body}", frozenset(), ends, 0, 0))
+    model = Program(
+        name="copies",
+        inputs=tuple(one for one, _ in specs) if inputs else (),
+        outputs=tuple(other for _, other in specs),
+        buffers=tuple(buffers),
+        kernels=tuple(kernels),
+        calls=tuple(calls),
+        constants=constants,
+        model_sha256=SHA,
+    )
+    cases = []
+    for _ in range(3):
+        arrays = constants.values() if not inputs else [_values(random, dtype, shape) for dtype, shape in tensors]
+        given = {spec.name: array for (spec, _), array in zip(specs, arrays, strict=True)} if inputs else {}
+        cases.append(Golden(given, {spec.name: array for (_, spec), array in zip(specs, arrays, strict=True)}))
+    return model, made, cases
+
+
+def _values(random: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    if dtype.startswith("float"):
+        return np.asarray(random.standard_normal(shape)).astype(dtype)
+    if dtype == "bool":
+        return np.asarray(random.integers(0, 2, shape)).astype(dtype)
+    info = np.iinfo(dtype)
+    return np.asarray(random.integers(info.min, info.max, shape, dtype=dtype, endpoint=True))
 
 
 def arm(name: str) -> Target:

@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from edgetune.graph.memory_plan import plan
+from edgetune.package.emit import emit_package
+from edgetune.package.provenance import KernelProvenance
+from edgetune.package.verify import verify
 from tests import package_sample as sample
 
 WARNINGS = "-Wall -Wextra -Wconversion -Wshadow -Werror"
@@ -244,3 +248,61 @@ def test_the_self_test_notices_a_wrong_kernel_and_a_stray_write(tmp_path: Path) 
         assert last(done.stdout).startswith("FAIL (")
         if "beside" not in complaint:
             assert complaint in done.stdout
+
+
+def test_every_element_type_and_odd_shapes(tmp_path: Path) -> None:
+    dtypes = [
+        "float32",
+        "float64",
+        "float16",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "bool",
+    ]
+    shapes = {"float32": (), "int8": (0, 4), "bool": (1, 1, 3)}
+    model, made, cases = sample.copies([(dtype, shapes.get(dtype, (2, 3))) for dtype in dtypes])
+    emit_package(
+        model,
+        made,
+        {},
+        plan(model, {}),
+        sample.generic_x86(),
+        tmp_path / "p",
+        goldens=cases,
+        provenance=[KernelProvenance("33" * 32, "fixed")] * len(made),
+    )
+    for compiler in ("gcc", "clang-19"):
+        words = (
+            f"CC={compiler}",
+            f"WARNINGS={WARNINGS}",
+            "CFLAGS=-O1 -fsanitize=address,undefined",
+            "selftest",
+            "example",
+        )
+        assert last(make(tmp_path / "p", *words)) == "PASS"
+    report = verify(tmp_path / "p", fresh=cases)
+    assert len(report.outputs) == 2 * len(dtypes)
+
+
+def test_a_model_without_inputs(tmp_path: Path) -> None:
+    model, made, cases = sample.copies([("float32", (4,))], inputs=False)
+    emit_package(
+        model,
+        made,
+        {},
+        plan(model, {}),
+        sample.generic_x86(),
+        tmp_path / "p",
+        goldens=cases,
+        provenance=[KernelProvenance("33" * 32, "fixed")],
+    )
+    assert last(
+        make(tmp_path / "p", f"WARNINGS={WARNINGS}", "selftest", "example", "bench", "BENCH_ARGS=3")
+    ).startswith("{")
+    assert verify(tmp_path / "p", fresh=cases).fresh_cases == 3

@@ -183,6 +183,7 @@ def manifest_facts(facts: PackageFacts, code: CodeSize | None) -> dict[str, obje
             "io_bytes": facts.size.io_bytes,
             "code_bytes": code.code_bytes if code else None,
             "stack_bytes": code.stack_bytes if code else None,
+            "call_stack_bytes": code.call_stack_bytes if code else None,
             "measured_with": code.compiler if code else None,
         },
         "inputs": [_tensor(t) for t in facts.api.inputs],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import shutil
@@ -75,17 +76,33 @@ def staged(out_dir: Path) -> Iterator[Path]:
 def _replace(out_dir: Path, stage: Path) -> None:
     if not out_dir.exists():
         stage.rename(out_dir)
-        return
-    graveyard = Path(tempfile.mkdtemp(prefix=f".{out_dir.name}.old-", dir=out_dir.parent))
-    before = graveyard / "package"
-    out_dir.rename(before)
+    elif not _exchange(stage, out_dir):
+        # A file system that cannot swap: for an instant there is no package, but never half of one.
+        graveyard = Path(tempfile.mkdtemp(prefix=f".{out_dir.name}.old-", dir=out_dir.parent))
+        before = graveyard / "package"
+        out_dir.rename(before)
+        try:
+            stage.rename(out_dir)
+        except OSError:
+            before.rename(out_dir)
+            raise
+        finally:
+            shutil.rmtree(graveyard, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swap two folders in one step (Linux renameat2); False where the system or the file system cannot."""
     try:
-        stage.rename(out_dir)
-    except OSError:
-        before.rename(out_dir)
-        raise
-    finally:
-        shutil.rmtree(graveyard, ignore_errors=True)
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except AttributeError:
+        return False
+    here, exchange = -100, 2
+    if rename(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}:
+        return False
+    raise OSError(code, os.strerror(code))
 
 
 def _translated(error: OSError, out_dir: Path) -> EdgetuneError:

@@ -43,10 +43,14 @@ class FunctionStack:
 
 @dataclass(frozen=True)
 class CodeSize:
-    """What the compiler made: code with its constants (no weights), and the stack of every function, deepest first."""
+    """What the compiler made: code with its constants (no weights), and the stack of every function, deepest first.
+
+    `call_stack_bytes` is what the deepest call into the library takes: init with its check, or run with a kernel.
+    """
 
     compiler: str
     code_bytes: int
+    call_stack_bytes: int
     functions: tuple[FunctionStack, ...]
 
     @property
@@ -94,7 +98,7 @@ def measure_code(folder: Path, prefix: str, target: Target) -> CodeSize | None:
             functions += _frames(out.with_suffix(".su"))
         code = _text_bytes([size, *map(str, objects)])
     functions.sort(key=lambda function: (-function.stack_bytes, function.name))
-    return CodeSize(_version(cc, target.compiler.cc), code, tuple(functions))
+    return CodeSize(_version(cc, target.compiler.cc), code, _deepest_call(prefix, functions), tuple(functions))
 
 
 def _compile(command: Sequence[str], folder: Path, source: str, out: Path) -> None:
@@ -118,6 +122,14 @@ def _frames(path: Path) -> list[FunctionStack]:
         place, nbytes, _ = line.split("\t")[:3]
         frames.append(FunctionStack(place.rsplit(":", 1)[-1], int(nbytes)))
     return frames
+
+
+def _deepest_call(prefix: str, functions: Sequence[FunctionStack]) -> int:
+    frames = {function.name: function.stack_bytes for function in functions}
+    own = {f"{prefix}_init", f"{prefix}_run", f"{prefix}__cpu_supported"}
+    kernels = [nbytes for name, nbytes in frames.items() if name not in own]
+    checking = frames.get(f"{prefix}_init", 0) + frames.get(f"{prefix}__cpu_supported", 0)
+    return max(checking, frames.get(f"{prefix}_run", 0) + max(kernels, default=0))
 
 
 def _text_bytes(command: Sequence[str]) -> int:

@@ -63,7 +63,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* tiny_bench [runs [seconds]]: at most `runs` runs, and not for longer than `seconds` once ten are done. */
+/* tiny_bench [runs [seconds]]: at most `runs` runs, and not for longer than `seconds` once three are done. */
 int main(int argc, char **argv)
 {
     const long asked = argc > 1 ? strtol(argv[1], NULL, 10) : MAX_RUNS;
@@ -86,16 +86,20 @@ int main(int argc, char **argv)
         status = tiny_run(&ctx, &inputs, &outputs); /* warm-up */
 
     const uint64_t begin = now_ns();
-    while (status == TINY_OK && runs < limit && (runs < 10 || (double)(now_ns() - begin) < seconds * 1e9)) {
+    while (status == TINY_OK && runs < limit && (runs < 3 || (double)(now_ns() - begin) < seconds * 1e9)) {
         const uint64_t start = now_ns();
         status = tiny_run(&ctx, &inputs, &outputs);
         run_ns[runs++] = now_ns() - start;
     }
     /* Layers in runs of their own: reading the clock around each of them costs time. */
     tiny_set_profiler(&ctx, on_layer, &watch);
-    const size_t profiled = runs < MAX_PROFILED ? runs : MAX_PROFILED;
-    for (watch.run = 0; status == TINY_OK && watch.run < profiled; watch.run++)
+    const size_t wanted = runs < MAX_PROFILED ? runs : MAX_PROFILED;
+    const uint64_t second = now_ns();
+    while (status == TINY_OK && watch.run < wanted && (watch.run < 3 || (double)(now_ns() - second) < seconds * 1e9)) {
         status = tiny_run(&ctx, &inputs, &outputs);
+        watch.run++;
+    }
+    const size_t profiled = watch.run;
     if (status != TINY_OK) {
         fprintf(stderr, "tiny_bench: %s\n", tiny_strerror(status));
         return 1;

@@ -198,7 +198,6 @@ static void compare(const instance *it, unsigned number)
            "an output is too far from its golden vector");
     expect(guarded(it->output_y, TINY_OUTPUT_Y_BYTES), "something was written beside an output");
     expect(guarded(it->workspace, TINY_WORKSPACE_BYTES), "something was written beside the workspace");
-    (void)number;
 }
 
 /* Runs the whole second instance in the middle of a run of the first: they must not know of each other. */
@@ -225,7 +224,6 @@ static void check_refusals(void)
     expect(tiny_init(&ctx, NULL, TINY_WORKSPACE_BYTES) == TINY_ERR_NULL, "a null workspace is refused");
     expect(tiny_init(&ctx, workspace, TINY_WORKSPACE_BYTES - 1u) == TINY_ERR_WORKSPACE_SIZE, "a workspace that is too small is refused");
     expect(tiny_init(&ctx, workspace + 1, TINY_WORKSPACE_BYTES) == TINY_ERR_WORKSPACE_ALIGN, "a misaligned workspace is refused");
-    expect(run(&first, 0) == TINY_OK, "a run before deinit");
     tiny_deinit(&first.ctx);
     expect(run(&first, 0) == TINY_ERR_NOT_READY, "a run after deinit is refused");
     tiny_deinit(NULL);
