@@ -120,8 +120,12 @@ def check_limits(
             f"{program.name} needs an arena of {memory.arena_bytes} bytes, and the limit is {limits.ram}; "
             f"the largest tensors are {shown}: raise memory.ram or use a smaller model"
         )
-    weights = {(c, p): program.constants[a] for c, call in enumerate(program.calls)
-               for p, a in enumerate(call.arguments) if a in program.constants}
+    weights = {
+        (c, p): program.constants[a]
+        for c, call in enumerate(program.calls)
+        for p, a in enumerate(call.arguments)
+        if a in program.constants
+    }
     weights |= dict(packed)
     total = sum(a.nbytes for a in {a.tobytes(): a for a in weights.values()}.values())
     if limits.flash is not None and total > limits.flash:

@@ -25,7 +25,10 @@ _ELEMENTWISE = frozenset(
 
 def channels_last(module: tvm.IRModule) -> tvm.IRModule:
     """Converts convolutions and what stands between them to channels-last, then moves transposes towards the inputs."""
-    module = relax.transform.ConvertLayout(CHANNELS_LAST)(module)
+    # Without a convolution there is nothing to convert, and TVM 0.27's pass dies on some operators of any rank.
+    view, values = View(module["main"]), relax.analysis.get_var2val(module["main"]).values()
+    if any(view.call(value, *CHANNELS_LAST) is not None for value in values):
+        module = relax.transform.ConvertLayout(CHANNELS_LAST)(module)
     return rewrite(fold_constants(module), _raise_transpose)
 
 

@@ -183,7 +183,8 @@ class _Cutter:
                 self.work[key].calls += 1
                 index = self._buffer(name, shape, dtype, "output")
                 self.calls.append((key, (source, index)))
-            self.buffers[index] = replace(self.buffers[index], name=name, kind="output")
+            # The shape is the model's: a reshape on the way has left no trace in the buffer.
+            self.buffers[index] = replace(self.buffers[index], name=name, shape=shape, kind="output")
             self.output_ids.append(index)
 
     def program(self) -> Program:

@@ -54,8 +54,9 @@ def model_from_proto(proto: onnx.ModelProto, sha256: str, name: str, shapes: Sha
     """Checks `proto`, fixes its input shapes and infers the rest; `where` names the model in messages."""
     _fix_shapes(proto, shapes or {}, where)
     try:
-        onnx.checker.check_model(proto)
+        # First the shapes: the checker wants them on outputs, and exporters leave them out.
         proto = shape_inference.infer_shapes(proto)
+        onnx.checker.check_model(proto)
     except (onnx.checker.ValidationError, shape_inference.InferenceError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ModelError(f"{where} is not a valid ONNX model ({reason}); export it again") from None
@@ -95,6 +96,7 @@ def _fix_shapes(proto: onnx.ModelProto, shapes: Shapes, where: str) -> None:
         if wanted is not None:
             _check_against_file(name, tensor, wanted, where)
             tensor.ClearField("shape")
+            tensor.shape.SetInParent()
             for extent in wanted:
                 tensor.shape.dim.add().dim_value = extent
         elif not tensor.HasField("shape") or any(d.dim_value <= 0 and not _is_zero(d) for d in tensor.shape.dim):
