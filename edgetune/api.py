@@ -9,7 +9,7 @@ from pathlib import Path
 from edgetune import assembly
 from edgetune.choosing import choose
 from edgetune.config.settings import Settings
-from edgetune.config.target import Target, load_target
+from edgetune.config.target import load_target
 from edgetune.events import Event
 from edgetune.graph.memory_plan import scratch_limits
 from edgetune.graph.partition import to_program
@@ -131,7 +131,9 @@ def verify(package: Path, board: str | None, model: Path | None = None) -> Verif
     inputs = import_onnx(read).inputs
     feeds = sample_inputs(read, inputs, FRESH_CASES, _FRESH_SEED)
     fresh = [Golden(i, o) for i, o in zip(feeds, evaluate_model(read, feeds), strict=True)]
-    return verify_package.verify(package, target=target, fresh=fresh, reference=choose_evaluator())
+    return verify_package.verify(
+        package, target=target, fresh=fresh, reference=choose_evaluator(), model_sha256=read.sha256
+    )
 
 
 def bench(package: Path, board: str | None) -> BenchReport:
@@ -163,6 +165,7 @@ def _build(
         settings.out,
         name=settings.name,
         goldens=[Golden(i, o) for i, o in zip(feeds, answers, strict=True)],
+        reference=choose_evaluator(),
         tolerances={name: Tolerance(absolute=step * _STEP) for name, step in output_steps(model).items()},
         model_file=settings.model.name,
         limits=_limits(settings),
@@ -198,7 +201,3 @@ def _find_model(package: Path) -> Path | None:
 
 def _package_shapes(package: Path) -> dict[str, tuple[int, ...]]:
     return {i["name"]: tuple(i["shape"]) for i in read_manifest(package)["inputs"]}
-
-
-def _target(board: str | None) -> Target | None:
-    return load_target(board) if board else None

@@ -66,12 +66,13 @@ def assemble(
     *,
     name: str,
     goldens: Sequence[Golden],
+    reference: str,
     tolerances: Mapping[str, Tolerance],
     model_file: str,
     limits: Limits,
     events: OnEvent,
 ) -> PackageSummary:
-    """Writes the package of `program` to `out`.
+    """Writes the package of `program` to `out`; `reference` names the evaluator that answered the goldens.
 
     Raises what `emit_package` raises, KernelFailed, and MemoryLimitExceeded (before anything is written) when the arena
     or the weights do not fit `limits`.
@@ -92,6 +93,7 @@ def assemble(
         name=name,
         goldens=goldens,
         provenance=[choice.provenance for choice in choices],
+        reference=reference,
         preamble=render_preamble(preamble, target, prefix),
         tolerances=tolerances,
         model_file=model_file,

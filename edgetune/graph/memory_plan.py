@@ -29,9 +29,7 @@ class MemoryPlan:
 
 @dataclass(frozen=True)
 class _Block:
-    """Something that needs `size` bytes (a multiple of the alignment) from call `first` to call `last`, both
-    included.
-    """
+    """Something that needs `size` bytes (a multiple of the alignment) from call `first` to call `last`, inclusive."""
 
     key: tuple[str, int]
     size: int
