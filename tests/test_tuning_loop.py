@@ -26,15 +26,17 @@ from tvm.s_tir import meta_schedule as ms
 
 from edgetune.events import Event
 from edgetune.graph.program import Kernel, Param
+from edgetune.tuning.features import make_context
+from edgetune.tuning.genome import trace_text
 from edgetune.tuning.loop import Rooms, TuningLoop
 from edgetune.tuning.measuring import Measurement, Order, Starting
 from edgetune.tuning.options import TuneOptions
 from edgetune.tuning.outcome import TuneOutcome
 from edgetune.tuning.records import Record, RecordKey, RecordStore
-from edgetune.tuning.search import SearchOptions, SearchSpace, make_context, trace_text
+from edgetune.tuning.search import SearchOptions, SearchSpace
 from edgetune.tuning.task import TuneTask, tasks_of
 
-SMALL = SearchOptions(population=12, generations=1)
+SMALL = SearchOptions(generations=1)
 CPU = {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "num-cores": 1}
 
 
@@ -89,9 +91,9 @@ def space_of(task: TuneTask) -> SearchSpace:
     generator = ms.space_generator.PostOrderApply(
         sch_rules=rules, postprocs=[ms.postproc.RewriteReductionBlock()], mutator_probs={ms.mutator.MutateTileSize(): 1}
     )
-    context = make_context(module, target, generator, None, 1)
+    context = make_context(module, target, [], {})
+    generator._initialize_with_tune_context(context)
     designs = list(generator.generate_design_space(module))
-    del context
     return SearchSpace(
         module, target, designs, [ms.postproc.RewriteReductionBlock()], {ms.mutator.MutateTileSize(): 1.0}
     )

@@ -1,62 +1,47 @@
-"""TVM's features per store of scheduled programs, and the cost model in the form that TVM's evolution calls."""
+"""TVM's features per store of scheduled programs, for the cost model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
-from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
-from tvm_ffi import structural_hash
+from tvm.s_tir.meta_schedule.logging import get_logging_func
 
-from edgetune.tuning.cost_model import FLOOR, CostModel, Features
+from edgetune.tuning.cost_model import Features
 
-_KEPT = 4096
+_ffi_api = ms._ffi_api  # noqa: SLF001 (see make_context)
 
 
-class FeatureCache:
-    """Features of schedules of one function, remembered by the structure of the scheduled program.
+@cache
+def _extractor() -> Any:
+    return ms.feature_extractor.PerStoreFeature()
 
-    Evolution meets the same program many times over; extracting costs some 10 ms, looking up 0.3 ms.
+
+def extract(context: Any, schedule: Any) -> Features | None:
+    """Shape (stores, 164); None for a program without stores. Raises RuntimeError where TVM fails to analyse one."""
+    candidate = ms.search_strategy.MeasureCandidate(schedule, [])
+    (tensor,) = _extractor().extract_from(context, [candidate])
+    features: Features = tensor.numpy().astype(np.float32)
+    return features if len(features) else None
+
+
+def make_context(module: Any, target: Any, postprocs: Sequence[Any], mutators: Mapping[Any, float]) -> Any:
+    """A TuneContext on one thread, which makes `postprocs` and `mutators` ready for use.
+
+    Its own constructor imports all tensor intrinsics, some 30 s of CPU, none of which ends in printable C.
     """
-
-    def __init__(self, context: Any) -> None:
-        self._context = context
-        self._extractor = ms.feature_extractor.PerStoreFeature()
-        self._known: dict[int, Features | None] = {}
-
-    def of(self, schedule: Any) -> Features | None:
-        """Shape (stores, 164); None for a program without stores, or one that TVM fails to analyse."""
-        name = structural_hash(schedule.mod)
-        if name not in self._known:
-            while len(self._known) >= _KEPT:
-                del self._known[next(iter(self._known))]
-            candidate = ms.search_strategy.MeasureCandidate(schedule, [])
-            try:
-                (tensor,) = self._extractor.extract_from(self._context, [candidate])
-            except (RuntimeError, ValueError):  # TVM cannot analyse this one: it ranks last
-                self._known[name] = None
-                return None
-            features = tensor.numpy().astype(np.float32)
-            self._known[name] = features if len(features) else None
-        return self._known[name]
-
-
-@derived_object
-class RankingModel(ms.cost_model.PyCostModel):
-    """Lets TVM's evolution ask our cost model."""
-
-    def __init__(self, cache: FeatureCache, model: CostModel) -> None:
-        super().__init__()
-        self._cache = cache
-        self._model = model
-
-    def predict(self, context: Any, candidates: Sequence[Any]) -> Any:
-        """Scores of shape (candidates,), larger is faster."""
-        del context
-        features = [self._cache.of(candidate.sch) for candidate in candidates]
-        scores = np.full(len(features), FLOOR)
-        places = [place for place, item in enumerate(features) if item is not None]
-        scores[places] = self._model.score([item for item in features if item is not None])
-        return scores
+    space = ms.space_generator.ScheduleFn(
+        lambda schedule: schedule, sch_rules=[], postprocs=list(postprocs), mutator_probs=dict(mutators)
+    )
+    logger = logging.getLogger("edgetune.tuning.tvm")
+    logger.setLevel(logging.ERROR)
+    context = ms.TuneContext.__new__(ms.TuneContext)
+    context.__init_handle_by_constructor__(
+        _ffi_api.TuneContext, module, target, space, None, "main", 1, 1, get_logging_func(logger)
+    )
+    _ffi_api.TuneContextInitialize(context)
+    return context

@@ -26,7 +26,7 @@ from edgetune.tuning.progress import FIXED_ROUND, TaskProgress, rounds_of
 from edgetune.tuning.records import Record, RecordStore
 from edgetune.tuning.reporting import Reporter
 from edgetune.tuning.scheduler import Round, curves, next_task, stalled
-from edgetune.tuning.search import SearchSpace, TaskSearch
+from edgetune.tuning.search import SearchSpace, TaskSearch, told_as_failure
 from edgetune.tuning.seeds import derive_seed
 from edgetune.tuning.task import TuneTask
 
@@ -208,15 +208,15 @@ class TuningLoop:
         self._rooms.entering(workload, number)
         if index not in self._searches:
             seed = derive_seed(self._options.seed, "salt", self._options.salts.get(workload, 0))
-            space = self._rooms.space(progress.task)
-            self._searches[index] = TaskSearch(workload, space, self._model, seed, self._options.search)
+            with told_as_failure("make the search space"):
+                space = self._rooms.space(progress.task)
+                self._searches[index] = TaskSearch(workload, space, self._model, seed, self._options.search)
             progress.unlearned = _worth_learning(progress.unlearned)
         self._learn(index)
         self._model.fit()
-        fastest = [record.trace for record in progress.fastest(self._options.search.population)]
-        proposals = self._searches[index].propose(count, number, fastest, progress.tried)
+        traces = self._searches[index].propose(count, number, progress.tried)
         self._rooms.entering(None, number)
-        return [proposal.trace for proposal in proposals]
+        return traces
 
     def _learn(self, index: int | None) -> None:
         if index is None or index not in self._searches:

@@ -29,6 +29,7 @@ class TaskProgress:
         self.fixed_candidate: str | None = None
         self.unlearned: list[Record] = []
         self._valid: dict[str, Record] = {}
+        self._noisy: dict[str, Record] = {}
         for record in records:
             self.add(record)
 
@@ -42,6 +43,8 @@ class TaskProgress:
             self.fixed_candidate = record.candidate
         if record.status == "ok":
             self._valid[record.candidate] = record
+        elif record.median_ns is not None:
+            self._noisy[record.candidate] = record
 
     def add_duplicate(self, trace: str, candidate: str | None) -> None:
         """Takes in that a trace leads to a program that was measured already."""
@@ -66,8 +69,9 @@ class TaskProgress:
 
     @property
     def fixed_ns(self) -> float | None:
-        """The time of the fixed schedule, None when it failed or was not measured."""
-        record = self._valid.get(self.fixed_candidate or "")
+        """The time of the fixed schedule, be it noisy; None when it failed or was not measured."""
+        candidate = self.fixed_candidate or ""
+        record = self._valid.get(candidate) or self._noisy.get(candidate)
         return record.median_ns if record else None
 
     @property

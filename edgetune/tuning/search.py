@@ -1,48 +1,48 @@
-"""Proposes programs for one task: TVM's sampling and evolution, driven round by round from here.
+"""Proposes programs for one task by evolution: parents that were fast, or promise to be, and children of them.
 
-A round takes the fastest measured programs and freshly sampled ones, evolves both by TVM's mutators towards
-high scores of the cost model, and picks the best that were never proposed, a few of them at random. TVM's own
-memory of what it proposed starts empty in each process; here the measured set comes from the records instead,
-so nothing is proposed twice. A round depends only on the seed, its number, and what was measured before it.
+TVM gives the space (designs with sampled decisions, mutators, postprocessors) and the features; its own evolution
+class forgets in each process what was measured, has no crossover, and makes programs again and again that it made
+before. Here a program is known by its decisions: only new ones are replayed, those not measured yet stay in a
+pool that later rounds rank with what the cost model has learned since. A round depends on the seed, its number
+and what was measured before it, and on nothing else.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from tvm.s_tir import Schedule
-from tvm.s_tir import meta_schedule as ms
-from tvm.s_tir.meta_schedule.logging import get_logging_func
 from tvm.s_tir.schedule import Trace
 from tvm_ffi import structural_hash
 
 from edgetune.errors import KernelFailed
-from edgetune.tuning.cost_model import CostModel
-from edgetune.tuning.features import FeatureCache, RankingModel
+from edgetune.tuning.cost_model import CostModel, Features
+from edgetune.tuning.features import extract, make_context
+from edgetune.tuning.genome import Genetics, Genome, trace_text
 from edgetune.tuning.seeds import derive_seed
-
-_ffi_api = ms._ffi_api  # noqa: SLF001 (the two steps of evolution that we drive have no public wrapper)
 
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """Size of a round: about `population * (1 + generations)` programs are made, at some 10 ms of CPU each.
+    """How a round searches: it makes `children` new programs per proposed one, at 10 to 30 ms of CPU each.
 
-    `measured_share` of the population are the fastest measured programs; `random_share` of a batch is picked
-    at random; `mutation` is the chance that a child differs from its parent.
+    `newcomers` of the children are sampled afresh, `crossed` have two parents; `by_chance` of the proposals are picked
+    without asking the cost model. Parents are the `parents` best. `pool` bounds the programs kept for later rounds.
     """
 
-    population: int = 64
+    children: float = 2.0
     generations: int = 2
-    measured_share: float = 0.3
-    random_share: float = 0.1
-    mutation: float = 0.9
+    newcomers: float = 0.2
+    crossed: float = 0.15
+    by_chance: float = 0.1
+    parents: int = 48
+    pool: int = 1024
+    tries: int = 12
 
 
 @dataclass(frozen=True)
@@ -60,22 +60,22 @@ class SearchSpace:
 
 
 @dataclass(frozen=True)
-class Proposal:
-    """A program to measure: the text of its trace, and the schedule that the trace leads to."""
+class _Made:
+    """A program that exists but was not proposed: its postprocessed trace (TVM's), and its features."""
 
-    trace: str
-    schedule: Any
+    genome: Genome
+    trace: Any
+    features: Features
 
 
-@contextmanager
-def told_as_failure(what: str) -> Iterator[None]:
-    """Turn the errors that TVM raises over a schedule into KernelFailed, with TVM's own reason."""
-    try:
-        yield
-    except (RuntimeError, ValueError) as error:
-        lines = [line for line in str(error).splitlines() if line.strip()]
-        reason = lines[-1].strip() if lines else type(error).__name__
-        raise KernelFailed(f"TVM could not {what} ({reason}): the search goes on without it") from error
+@dataclass
+class _Parents:
+    genomes: list[Genome] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+
+    def draw(self, random: np.random.Generator) -> Genome:
+        odds = np.array(self.scores)
+        return self.genomes[int(random.choice(len(odds), p=odds / odds.sum()))]
 
 
 class TaskSearch:
@@ -94,127 +94,149 @@ class TaskSearch:
         self._model = model
         self._seed = seed
         self._options = options or SearchOptions()
-        self._known: set[int] = set()
-        self._replayed: dict[str, Any] = {}
-        self._features = FeatureCache(self._context(1, self._strategy()))
+        self._context = make_context(space.module, space.target, space.postprocs, space.mutators)
+        self._genetics = Genetics(space.designs, space.mutators)
+        self._met: set[Genome] = set()
+        self._programs: set[int] = set()
+        self._measured: dict[Genome, float] = {}
+        self._pool: dict[Genome, _Made] = {}
+        self._proposed: dict[str, Features] = {}
 
     def learn(self, results: Sequence[tuple[str, float | None]]) -> None:
         """Adds measured traces with their times (None: failed) to the cost model and to what is known."""
         for trace, time in results:
-            try:
-                schedule = self.replay(trace)
-                self._known.add(structural_hash(schedule.mod))
-                features = self._features.of(schedule)
-            except KernelFailed:
-                continue  # a record of a program that no longer applies teaches nothing
+            genome = self._genetics.read(trace)
+            if genome is not None:
+                self._met.add(genome)
+                self._pool.pop(genome, None)
+                if time is not None:
+                    self._measured[genome] = time
+            features = self._proposed.pop(trace, None)
+            if features is None:
+                features = self._recall(trace)
             if features is not None:
                 self._model.add(self._workload, features, time)
 
-    def replay(self, trace: str) -> Any:
-        """The schedule of a trace. Raises KernelFailed when the trace does not fit the function."""
-        schedule = self._replayed.get(trace)
-        if schedule is None:
-            schedule = Schedule(self._space.module, seed=derive_seed(self._seed, self._workload))
-            with told_as_failure("replay a schedule"):
-                Trace.apply_json_to_schedule(json.loads(trace), schedule)
-            self._replayed[trace] = schedule
-            while len(self._replayed) > 4 * self._options.population:
-                del self._replayed[next(iter(self._replayed))]
-        return schedule
+    def propose(self, count: int, round_number: int, known: Collection[str]) -> list[str]:
+        """At most `count` traces that are not among `known`; fewer when no others were found.
 
-    def propose(self, count: int, round_number: int, fastest: Sequence[str], known: Collection[str]) -> list[Proposal]:
-        """At most `count` programs that are not among the traces `known`; fewer when no others were found.
-
-        `fastest` are measured traces, best first. The cost model should be fitted before. Raises KernelFailed
-        when TVM trips over a program; another `round_number` takes another path.
+        The cost model should be fitted before.
         """
-        with told_as_failure("search a round"):
-            return self._propose(count, round_number, fastest, known)
-
-    def _propose(self, count: int, round_number: int, fastest: Sequence[str], known: Collection[str]) -> list[Proposal]:
-        strategy = self._strategy()
-        context = self._context(derive_seed(self._seed, self._workload, round_number), strategy)
-        random = np.random.default_rng(derive_seed(self._seed, self._workload, round_number, "pick"))
-        population = self._options.population
-        measured = [self.replay(trace) for trace in fastest[: int(population * self._options.measured_share)]]
-        self._known.update(structural_hash(schedule.mod) for schedule in measured)
-        ranking = RankingModel(self._features, self._model)
-        context.pre_tuning(population, population, list(self._space.designs), ms.database.MemoryDatabase(), ranking)
-        sampled = list(
-            _ffi_api.SearchStrategyEvolutionarySearchSampleInitPopulation(strategy, population - len(measured))
-        )
-        if not sampled and not measured:
-            context.post_tuning()
-            return []
-        parents = (measured + sampled) * -(-population // len(measured + sampled))
-        everything = population * (1 + self._options.generations)
-        evolved = list(
-            _ffi_api.SearchStrategyEvolutionarySearchEvolveWithCostModel(strategy, parents[:population], everything)
-        )
-        context.post_tuning()
-        random.shuffle(sampled)
-        return self._pick(evolved, sampled, count, known)
-
-    def _pick(
-        self, ranked: Sequence[Any], sampled: Sequence[Any], count: int, known: Collection[str]
-    ) -> list[Proposal]:
-        picked: list[Proposal] = []
-        by_chance = round(count * self._options.random_share)
-        for schedules, limit in ((ranked, count - by_chance), (sampled, count), (ranked, count)):
-            for schedule in schedules:
-                if len(picked) >= limit:
-                    break
-                name = structural_hash(schedule.mod)
-                if name in self._known:
-                    continue
-                self._known.add(name)
-                trace = trace_text(schedule.trace)
-                if trace not in known:
-                    self._replayed[trace] = schedule
-                    picked.append(Proposal(trace, schedule))
+        random = np.random.default_rng(derive_seed(self._seed, self._workload, round_number))
+        wanted = max(round(count * self._options.children / self._options.generations), 1)
+        for generation in range(self._options.generations):
+            if generation == 0:
+                self._make_newcomers(max(round(wanted * self._options.newcomers), 1), random)
+            self._make_children(wanted, random)
+        picked = self._pick(count, random, known)
+        self._trim()
         return picked
 
-    def _strategy(self) -> Any:
-        options = self._options
-        return ms.search_strategy.EvolutionarySearch(
-            population_size=options.population,
-            init_measured_ratio=0.0,
-            init_min_unmeasured=1,
-            max_fail_count=3,
-            genetic_num_iters=options.generations,
-            genetic_mutate_prob=options.mutation,
-            eps_greedy=0.0,
-        )
+    def _make_newcomers(self, count: int, random: np.random.Generator) -> None:
+        """Samples programs; each design has at least one before any has two."""
+        represented = {genome.design for genome in self._met}
+        missing = [number for number in range(len(self._genetics.designs)) if number not in represented]
+        drawn = [int(number) for number in random.integers(0, len(self._genetics.designs), count)]
+        for number in missing + drawn:
+            with _unless_refused():
+                self._make(self._genetics.sample(number, self._space.module, random))
 
-    def _context(self, seed: int, strategy: Any) -> Any:
-        designs = list(self._space.designs)
-        space = ms.space_generator.ScheduleFn(
-            lambda _: designs,
-            sch_rules=[],
-            postprocs=list(self._space.postprocs),
-            mutator_probs=dict(self._space.mutators),
-        )
-        return make_context(self._space.module, self._space.target, space, strategy, seed)
+    def _make_children(self, count: int, random: np.random.Generator) -> None:
+        parents = self._parents()
+        made = tries = 0
+        while parents.genomes and made < count and tries < count * self._options.tries:
+            tries += 1
+            parent = parents.draw(random)
+            with _unless_refused():
+                if random.random() < self._options.crossed:
+                    child = self._genetics.cross(parent, parents.draw(random), random)
+                else:
+                    child = self._genetics.mutate(parent, random)
+                if child is not None and child not in self._met:
+                    self._make(child)
+                    made += 1
+
+    def _parents(self) -> _Parents:
+        """The best of the measured and of the pool, scored alike: speed relative to the best measured."""
+        fastest = min(self._measured.values(), default=1.0)
+        scored = [(fastest / time, genome) for genome, time in self._measured.items()]
+        pool = list(self._pool.values())
+        scores = self._model.score([made.features for made in pool])
+        scored += [(float(score), made.genome) for score, made in zip(scores, pool, strict=True)]
+        scored.sort(key=lambda item: -item[0])
+        best = scored[: self._options.parents]
+        return _Parents([genome for _, genome in best], [score for score, _ in best])
+
+    def _make(self, genome: Genome) -> None:
+        """Replays and postprocesses a program, and puts it into the pool if it is valid and new."""
+        if genome in self._met:
+            return
+        self._met.add(genome)
+        schedule = Schedule(self._space.module, seed=1)
+        trace = self._genetics.designs[genome.design].trace(genome.decisions)
+        trace.apply_to_schedule(schedule, remove_postproc=True)
+        schedule.enter_postproc()
+        if not all(postproc.apply(schedule) for postproc in self._space.postprocs):
+            return
+        program = structural_hash(schedule.mod)
+        if program in self._programs:
+            return
+        self._programs.add(program)
+        features = extract(self._context, schedule)
+        if features is not None:
+            self._pool[genome] = _Made(genome, schedule.trace, features)
+
+    def _pick(self, count: int, random: np.random.Generator, known: Collection[str]) -> list[str]:
+        pool = list(self._pool.values())
+        scores = self._model.score([made.features for made in pool])
+        ranked = [pool[place] for place in np.argsort(-scores, kind="stable")]
+        by_chance = round(count * self._options.by_chance)
+        shuffled = [pool[place] for place in random.permutation(len(pool))]
+        picked: list[str] = []
+        for candidates, limit in ((ranked, count - by_chance), (shuffled, count)):
+            for made in candidates:
+                if len(picked) >= limit:
+                    break
+                if self._pool.pop(made.genome, None) is not None:
+                    trace = trace_text(made.trace)
+                    if trace not in known:
+                        self._proposed[trace] = made.features
+                        picked.append(trace)
+        return picked
+
+    def _trim(self) -> None:
+        """Forgets the least promising; they count as met all the same."""
+        if len(self._pool) > self._options.pool:
+            pool = list(self._pool.values())
+            scores = self._model.score([made.features for made in pool])
+            kept = np.argsort(-scores, kind="stable")[: self._options.pool]
+            self._pool = {pool[place].genome: pool[place] for place in sorted(kept)}
+
+    def _recall(self, trace: str) -> Features | None:
+        """Features of a recorded program; None when it no longer applies, which teaches nothing."""
+        with _unless_refused():
+            schedule = Schedule(self._space.module, seed=1)
+            Trace.apply_json_to_schedule(json.loads(trace), schedule)
+            self._programs.add(structural_hash(schedule.mod))
+            return extract(self._context, schedule)
+        return None
 
 
-def make_context(module: Any, target: Any, space: Any, strategy: Any, seed: int) -> Any:
-    """A TuneContext on one thread, without the import of all tensor intrinsics that its constructor does.
-
-    That import costs seconds of CPU, and none of the intrinsics ends in printable C.
-    """
-    context = ms.TuneContext.__new__(ms.TuneContext)
-    log = get_logging_func(_quiet_logger())
-    context.__init_handle_by_constructor__(_ffi_api.TuneContext, module, target, space, strategy, "main", 1, seed, log)
-    _ffi_api.TuneContextInitialize(context)
-    return context
+@contextmanager
+def _unless_refused() -> Iterator[None]:
+    """Drops a program over which TVM raises: decisions that do not go together, a block that cannot move there."""
+    try:
+        yield
+    except (RuntimeError, ValueError):
+        return
 
 
-def trace_text(trace: Any) -> str:
-    """The trace as compact JSON text; equal traces give equal text."""
-    return json.dumps(trace.as_json(), separators=(",", ":"), default=lambda constant: constant.value)
-
-
-def _quiet_logger() -> logging.Logger:
-    logger = logging.getLogger("edgetune.tuning.tvm")
-    logger.setLevel(logging.ERROR)
-    return logger
+@contextmanager
+def told_as_failure(what: str) -> Iterator[None]:
+    """Turn the errors that TVM raises into KernelFailed, with TVM's own reason."""
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        reason = lines[-1].strip() if lines else type(error).__name__
+        raise KernelFailed(f"TVM could not {what} ({reason}): the search goes on without it") from error

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
+
+import numpy as np
 
 from edgetune.config.target import Target
 from edgetune.errors import EdgetuneError, Interrupted
@@ -33,13 +35,17 @@ REAL_ROOMS = "edgetune.tuning.rooms:make_rooms"
 
 @dataclass(frozen=True)
 class SearchSetup:
-    """Everything a search needs; `rooms` is a `RoomsStep` as `module:function`."""
+    """Everything a search needs; `rooms` is a `RoomsStep` as `module:function`.
+
+    `constants` are weights to measure with, by workload and parameter index.
+    """
 
     kernels: tuple[Kernel, ...]
     target: Target
     database: Path
     options: TuneOptions
     rooms: str = REAL_ROOMS
+    constants: Mapping[str, Mapping[int, np.ndarray]] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ def search(setup: SearchSetup, events: Callable[[Event], None], entering: Callab
         with lock:
             entering(Entering(workload, number))
 
-    tasks = tasks_of(setup.kernels, setup.options.scratch_limits)
+    tasks = tasks_of(setup.kernels, setup.options.scratch_limits, setup.constants)
     with RecordStore.open(setup.database) as store:
         make_rooms = cast(RoomsStep, load_step(setup.rooms))
         rooms = replace(make_rooms(tasks, setup.target, store, tell), entering=enter)

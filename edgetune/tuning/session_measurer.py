@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ from edgetune.config.identity import target_fingerprint, toolchain_id
 from edgetune.config.target import Target
 from edgetune.errors import KernelFailed
 from edgetune.events import Event
+from edgetune.measure.cores import confined, split_cores
 from edgetune.measure.jobs import BuildJob, KernelSpec, kernel_spec
 from edgetune.measure.measurement import Measurement as Measured
 from edgetune.measure.measurement import MeasureStart
@@ -51,6 +53,7 @@ class SessionMeasurer:
         self._options = session
         self._key = RecordKey("", target_fingerprint(target), toolchain_id(target), CODEGEN_VERSION)
         self._session: MeasureSession | None = None
+        self._confinement = ExitStack()
         self._starting: Starting = lambda _key, _candidate: None
         self._cancelled = False
         self._jobs = 0
@@ -100,16 +103,21 @@ class SessionMeasurer:
         if self._session is not None:
             self._session.close()
             self._session = None
+        self._confinement.close()
 
     def _opened(self, best_ns: Mapping[str, float]) -> MeasureSession:
         """The session, with the kernels prepared; opened anew after it was closed."""
         if self._session is None:
+            split = split_cores()
             self._session = MeasureSession(
                 self._target, on_start=self._started, on_event=self._on_event, **self._options
             )
+            if not split.shared:  # the search must stay off the core that measures
+                self._confinement.enter_context(confined(split.building))
             specs = [_spec(task) for task in self._tasks.values()]
             known = {name: self._known(self.key(name)) for name in self._tasks}
-            failed = self._session.prepare(specs, known=known, best_ns=best_ns)
+            weights = {name: task.constants for name, task in self._tasks.items()}
+            failed = self._session.prepare(specs, constants=weights, known=known, best_ns=best_ns)
             for name, reason in failed.items():
                 raise KernelFailed(
                     f"no reference outputs for kernel {self._tasks[name].name} ({reason}): report this as a bug"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
+
+import numpy as np
 
 from edgetune.graph.program import Kernel
 from edgetune.tuning.scheduler import TaskFacts
@@ -15,10 +17,14 @@ UNLIMITED_SCRATCH = 1 << 40
 
 @dataclass(frozen=True)
 class TuneTask:
-    """One kernel to tune; `kernel.weight` sums all kernels of the same workload. `scratch_limit` is in bytes."""
+    """One kernel to tune; `kernel.weight` sums all kernels of the same workload. `scratch_limit` is in bytes.
+
+    `constants` are weights to measure with, by parameter index; where there is none, random ones are used.
+    """
 
     kernel: Kernel
     scratch_limit: int = UNLIMITED_SCRATCH
+    constants: Mapping[int, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def workload(self) -> str:
@@ -36,13 +42,24 @@ class TuneTask:
         return TaskFacts(float(self.kernel.weight), _flops(self.kernel), _tag(self.kernel.name))
 
 
-def tasks_of(kernels: Iterable[Kernel], scratch_limits: Mapping[str, int]) -> list[TuneTask]:
-    """One task per workload in order of first appearance; `scratch_limits` maps workloads to bytes."""
+def tasks_of(
+    kernels: Iterable[Kernel],
+    scratch_limits: Mapping[str, int],
+    constants: Mapping[str, Mapping[int, np.ndarray]] | None = None,
+) -> list[TuneTask]:
+    """One task per workload in order of first appearance.
+
+    `scratch_limits` maps workloads to bytes, `constants` maps them to weights by parameter index.
+    """
     merged: dict[str, Kernel] = {}
     for kernel in kernels:
         seen = merged.get(kernel.workload)
         merged[kernel.workload] = replace(seen, weight=seen.weight + kernel.weight) if seen else kernel
-    return [TuneTask(kernel, scratch_limits.get(name, UNLIMITED_SCRATCH)) for name, kernel in merged.items()]
+    weights = constants or {}
+    return [
+        TuneTask(kernel, scratch_limits.get(name, UNLIMITED_SCRATCH), weights.get(name, {}))
+        for name, kernel in merged.items()
+    ]
 
 
 def _flops(kernel: Kernel) -> float:

@@ -8,6 +8,7 @@ from edgetune.config.target import Target
 from edgetune.config.toolchain import require_compiler, require_measurable
 from edgetune.events import Event
 from edgetune.graph.program import Program
+from edgetune.measure.jobs import first_constants
 from edgetune.tuning.options import TuneOptions
 from edgetune.tuning.outcome import TuneOutcome
 from edgetune.tuning.records import RecordStore
@@ -30,7 +31,7 @@ def tune(
     """
     require_measurable(target)
     require_compiler(target)
-    setup = SearchSetup(program.kernels, target, store.path, options)
+    setup = SearchSetup(program.kernels, target, store.path, options, constants=first_constants(program))
     if options.isolated:
         return SupervisedSearch(setup, events).run()
     return search(setup, events, lambda _: None)
