@@ -6,6 +6,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from edgetune.graph.border import read_inputs_in_place
 from edgetune.graph.fold_constant import fold_constants
 from edgetune.graph.fold_scale import fold_scale
 from edgetune.graph.layout import channels_last
@@ -21,10 +22,12 @@ def fuse(module: tvm.IRModule) -> tvm.IRModule:
     module = fold_scale(module)
     module = channels_last(module)
     module = integer_operators(module)
+    module = read_inputs_in_place(module)
     module = rewrite(module, _shape_only)
     module = fold_constants(module)
     return tvm.transform.Sequential(
         [
+            relax.transform.CanonicalizeBindings(),
             relax.transform.LegalizeOps(skip_ops=["relax.reshape"]),
             relax.transform.AnnotateTIROpPattern(),
             relax.transform.FoldConstant(),

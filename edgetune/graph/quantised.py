@@ -14,9 +14,7 @@ import tvm
 from tvm import relax, te, topi
 
 from edgetune.graph.rewrite import View, constant, rewrite
-
-# TVM's operator pattern "out elementwise fusable": whatever is elementwise behind it may be fused.
-_OUT_ELEMENTWISE_FUSABLE = 4
+from edgetune.graph.te_call import call_fusable
 
 
 @dataclass(frozen=True)
@@ -65,12 +63,12 @@ def _rule(call: relax.Call, view: View, builder: relax.BlockBuilder) -> relax.Ex
     if call.op.name == "relax.matmul":
         if len(call.ty.shape) != 2 or not _per_column(weights.scale, int(call.ty.shape[-1])):
             return None
-        accumulated = _emit(builder, integer_matmul, data.integers, weights.integers, *zeros)
+        accumulated = call_fusable(builder, integer_matmul, data.integers, weights.integers, *zeros)
         scale: np.ndarray = weights.scale.reshape(-1) if weights.scale.size > 1 else weights.scale.reshape(())
     else:
         if call.attrs.data_layout != "NHWC" or call.attrs.kernel_layout != "OHWI" or not _per_row(weights.scale):
             return None
-        accumulated = _emit(builder, integer_conv2d, data.integers, weights.integers, *zeros, call.attrs)
+        accumulated = call_fusable(builder, integer_conv2d, data.integers, weights.integers, *zeros, call.attrs)
         scale = weights.scale.reshape(1, 1, 1, -1) if weights.scale.size > 1 else weights.scale.reshape(())
     product = (scale.astype("float64") * float(data.scale.reshape(()))).astype("float32")
     return relax.op.multiply(relax.op.astype(accumulated, "float32"), relax.const(product))
@@ -82,13 +80,6 @@ def _per_row(scale: np.ndarray) -> bool:
 
 def _per_column(scale: np.ndarray, columns: int) -> bool:
     return scale.size == 1 or (scale.shape[-1] == scale.size == columns)
-
-
-def _emit(builder: relax.BlockBuilder, compute: object, *arguments: object) -> relax.Expr:
-    call = builder.call_te(compute, *arguments)
-    name = call.args[0]
-    builder.update_func(name, builder.get()[name].with_attr("op_pattern", _OUT_ELEMENTWISE_FUSABLE))
-    return builder.emit(call)
 
 
 def _centred(tensor: te.Tensor, zero_point: int) -> te.Tensor:
