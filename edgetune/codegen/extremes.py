@@ -23,7 +23,7 @@ def vector_extreme(word: str, rest: str) -> str:
     if short != "f32" or name is None:
         return f"{head}{plain}}}\n"
     feature = {"4": "__SSE__", "8": "__AVX__", "16": "__AVX512F__"}[lanes]
-    more = ", *a, (unsigned short)-1, 4" if lanes == "16" else ""
+    more = ", *a, -1, 4" if lanes == "16" else ""
     builtin = f"__builtin_ia32_{name}"
     return (
         f"{head}#if defined({feature}) && !defined(__clang__) && __has_builtin({builtin})\n"
