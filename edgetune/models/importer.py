@@ -17,7 +17,8 @@ from tvm.relax.frontend.onnx import onnx_frontend
 
 from edgetune.errors import ModelError, UnsupportedOperator
 from edgetune.graph.program import TensorSpec
-from edgetune.models.converters import OWN_CONVERTERS
+from edgetune.models.converters import FEWER_OUTPUTS, OWN_CONVERTERS
+from edgetune.models.inline import simplify
 from edgetune.models.onnx_file import OnnxModel, real_inputs
 from edgetune.models.quantised import kept_weights
 
@@ -43,22 +44,22 @@ def import_onnx(model: OnnxModel) -> Imported:
     Raises UnsupportedOperator, which names the operator, its node and what to do, and ModelError when TVM's importer
     refuses the graph for another reason.
     """
-    proto = onnx.ModelProto()
-    proto.CopyFrom(model.proto)
+    weights = kept_weights(model.proto)
+    proto = simplify(model.proto, _has_converter, weights)
     _check_operators(proto, model)
-    weights = kept_weights(proto)
     inputs = tuple(_spec(i) for i in real_inputs(proto.graph) if i.name not in weights)
     _put_inputs_first(proto.graph, [i.name for i in inputs] + list(weights))
-    module = _convert(proto, model)
+    shapes = {i.name: list(i.shape) for i in inputs}
+    module = _convert(proto, model, shapes)
     return Imported(model.name, model.sha256, module, inputs, tuple(o.name for o in proto.graph.output), weights)
 
 
-def _convert(proto: onnx.ModelProto, model: OnnxModel) -> tvm.IRModule:
+def _convert(proto: onnx.ModelProto, model: OnnxModel, shapes: dict[str, list[int]]) -> tvm.IRModule:
     said = io.StringIO()
     try:
         with own_converters(), warnings.catch_warnings(), contextlib.redirect_stdout(said):
             warnings.simplefilter("ignore")
-            return onnx_frontend.from_onnx(proto, opset=model.opset, keep_params_in_input=False)
+            return onnx_frontend.from_onnx(proto, shape_dict=shapes, opset=model.opset, keep_params_in_input=False)
     # TVM's importer raises whatever Python raises inside a converter: all of them mean "cannot be imported".
     except Exception as error:
         reason = str(error).strip().splitlines()
@@ -81,10 +82,16 @@ def own_converters() -> Iterator[None]:
         onnx_frontend._get_convert_map = original
 
 
+def _has_converter(node: onnx.NodeProto) -> bool:
+    if node.op_type in OWN_CONVERTERS:
+        return True
+    outputs = sum(bool(o) for o in node.output)
+    return node.op_type in onnx_frontend._get_convert_map() and outputs <= FEWER_OUTPUTS.get(node.op_type, outputs)
+
+
 def _check_operators(proto: onnx.ModelProto, model: OnnxModel) -> None:
-    known = set(onnx_frontend._get_convert_map()) | set(OWN_CONVERTERS) | {"If", "Constant"}
     for node in proto.graph.node:
-        if node.op_type not in known:
+        if not _has_converter(node) and node.op_type != "If":
             shown = node.name or (node.output[0] if node.output else "unnamed")
             raise UnsupportedOperator(
                 f"operator {node.op_type} (node {shown!r} of {model.name}) is not supported; "

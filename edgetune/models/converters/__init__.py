@@ -6,9 +6,19 @@ They write plain elementwise operators, so that layouts pass through and fusion 
 
 from edgetune.models.converters.elementwise import Clip, Dropout, Max, Mean, Min, Sum
 from edgetune.models.converters.normalisation import BatchNormalization
+from edgetune.models.converters.precise import Elu, MatMul, Selu
 from edgetune.models.converters.quantisation import DequantizeLinear, QuantizeLinear
+from edgetune.models.converters.rearranging import BitCast, DeformConv, ReverseSequence, TensorScatter
+from edgetune.models.converters.scans import CumProd, CumSum, TopK
 
 OWN_CONVERTERS: dict[str, type] = {
     converter.__name__: converter
-    for converter in (BatchNormalization, Clip, DequantizeLinear, Dropout, Max, Mean, Min, QuantizeLinear, Sum)
+    for converter in (
+        *(BatchNormalization, BitCast, Clip, CumProd, CumSum, DeformConv, DequantizeLinear, Dropout, Elu, MatMul),
+        *(Max, Mean, Min, QuantizeLinear, ReverseSequence, Selu, Sum, TensorScatter, TopK),
+    )
 }
+
+# How many outputs TVM's converters compute where ONNX defines more; 0: TVM's is another operator of that name.
+# Nodes with more are replaced by their function bodies.
+FEWER_OUTPUTS = {"Attention": 0, "LayerNormalization": 1}

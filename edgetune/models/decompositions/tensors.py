@@ -1,0 +1,72 @@
+"""Norms, determinants and the like in simpler operators."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+
+from edgetune.errors import UnsupportedOperator
+from edgetune.models.decompositions.builder import Builder
+
+_LARGEST_DETERMINANT = 6
+
+
+def lp_normalization(b: Builder, _: onnx.NodeProto) -> None:
+    """Divides by the norm along an axis, 0 where the norm is 0."""
+    x = b.input(0)
+    axis = int(b.attributes.get("axis", -1)) % len(b.shape(x))
+    norm = b.total(b.op("Abs", x), axis)
+    if b.attributes.get("p", 2) == 2:
+        norm = b.op("Sqrt", b.total(b.op("Mul", x, x), axis))
+    zero, one = b.constant(0, b.dtype(x)), b.constant(1, b.dtype(x))
+    empty = b.op("Equal", norm, zero)
+    quotient = b.op("Div", x, b.op("Where", empty, one, norm))
+    b.output(0, b.op("Where", empty, zero, quotient))
+
+
+def det(b: Builder, _: onnx.NodeProto) -> None:
+    """Determinants of (..., n, n) by expansion along the first row."""
+    x = b.input(0)
+    shape = b.shape(x)
+    size = shape[-1]
+    if size > _LARGEST_DETERMINANT:
+        raise UnsupportedOperator(f"Det of {size} x {size} matrices is not supported; at most {_LARGEST_DETERMINANT}")
+    rank = len(shape)
+    rows = [b.take(x, i, rank - 2) for i in range(size)]
+    cells = [[b.take(r, j, rank - 2) for j in range(size)] for r in rows]
+    b.output(0, _expanded(b, cells))
+
+
+def _expanded(b: Builder, cells: list[list[str]]) -> str:
+    if len(cells) == 1:
+        return cells[0][0]
+    total = ""
+    for column, cell in enumerate(cells[0]):
+        minor = _expanded(b, [[c for j, c in enumerate(row) if j != column] for row in cells[1:]])
+        term = b.op("Mul", cell, minor)
+        total = term if not total else b.op("Sub" if column % 2 else "Add", total, term)
+    return total
+
+
+def col2im(b: Builder, _: onnx.NodeProto) -> None:
+    """(n, c * product of block, l) to images: a transposed convolution with a kernel of ones and zeros."""
+    image = [int(v) for v in b.needed(1, "image shape")]
+    block = [int(v) for v in b.needed(2, "block shape")]
+    rank = len(image)
+    strides = list(b.attributes.get("strides", [1] * rank))
+    dilations = list(b.attributes.get("dilations", [1] * rank))
+    pads = list(b.attributes.get("pads", [0] * 2 * rank))
+    batch, columns, _ = b.shape(b.input(0))
+    cells = int(np.prod(block))
+    reach = [d * (k - 1) + 1 for d, k in zip(dilations, block, strict=True)]
+    counts = [
+        (image[i] + pads[i] + pads[rank + i] - reach[i]) // strides[i] + 1 for i in range(rank)
+    ]  # fmt: skip
+    spare = [image[i] + pads[i] + pads[rank + i] - reach[i] - (counts[i] - 1) * strides[i] for i in range(rank)]
+    flat_columns = b.reshape(b.input(0), batch * (columns // cells), cells, *counts)
+    kernel = np.eye(cells).reshape(cells, 1, *block)
+    result = b.op(
+        "ConvTranspose", flat_columns, b.constant(kernel, b.dtype(b.input(0))),
+        strides=strides, dilations=dilations, pads=pads, output_padding=spare,
+    )  # fmt: skip
+    b.output(0, b.reshape(result, batch, columns // cells, *image))

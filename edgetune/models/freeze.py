@@ -1,0 +1,107 @@
+"""Which inputs of an ONNX operator are shape-like: they say how large a result is or along what it is computed.
+
+A package has static shapes, so these inputs must be constants. All others carry data and stay inputs. The reason stands
+on each line: without its value the shape of the result, or its loops, would not be known before run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+SHAPE_LIKE: dict[str, tuple[int, ...]] = {
+    "AffineGrid": (1,),  # size: shape of the grid
+    "BlackmanWindow": (0,),  # size: length of the window
+    "CenterCropPad": (1,),  # shape: of the result
+    "Col2Im": (1, 2),  # image_shape: of the result; block_shape: extents of the loops
+    "ConstantOfShape": (0,),  # shape: of the result
+    "CumProd": (1,),  # axis: along which it is computed
+    "CumSum": (1,),  # axis: along which it is computed
+    "DFT": (1, 2),  # dft_length: shape of the result; axis: along which it is computed
+    "Expand": (1,),  # shape: of the result
+    "HammingWindow": (0,),  # size: length of the window
+    "HannWindow": (0,),  # size: length of the window
+    "Loop": (0, 1),  # trip count and first condition: shape of scan outputs
+    "MaxUnpool": (2,),  # output_shape: of the result
+    "MelWeightMatrix": (0, 1),  # counts of bins: shape of the result
+    "NonMaxSuppression": (2,),  # max_output_boxes_per_class: shape of the result
+    "OneHot": (1,),  # depth: shape of the result
+    "Pad": (1, 3),  # pads: shape of the result; axes: along which it pads
+    "Range": (0, 1, 2),  # start, limit, delta: together the shape of the result
+    "ReduceL1": (1,),  # axes: along which it reduces
+    "ReduceL2": (1,),  # axes
+    "ReduceLogSum": (1,),  # axes
+    "ReduceLogSumExp": (1,),  # axes
+    "ReduceMax": (1,),  # axes
+    "ReduceMean": (1,),  # axes
+    "ReduceMin": (1,),  # axes
+    "ReduceProd": (1,),  # axes
+    "ReduceSum": (1,),  # axes
+    "ReduceSumSquare": (1,),  # axes
+    "Reshape": (1,),  # shape: of the result
+    "Resize": (1, 2, 3),  # roi, scales, sizes: shape of the result and the sampling positions
+    "STFT": (1, 3),  # frame_step, frame_length: shape of the result
+    "Slice": (1, 2, 3, 4),  # starts, ends, axes, steps: shape of the result
+    "Split": (1,),  # split: shapes of the results
+    "SplitToSequence": (1,),  # split: shapes of the results
+    "Squeeze": (1,),  # axes: which extents go
+    "Tile": (1,),  # repeats: shape of the result
+    "TopK": (1,),  # K: shape of the result
+    "Trilu": (1,),  # k: which diagonal bounds the loops
+    "Unsqueeze": (1,),  # axes: where extents come
+    "Upsample": (1,),  # scales: shape of the result
+}
+
+
+# Operators that read the shape or the type of an input, not its values.
+_VALUES_UNREAD: dict[str, tuple[int, ...]] = {"Shape": (0,), "Size": (0,), "EyeLike": (0,), "CastLike": (1,)}
+
+
+def shape_like_inputs(graph: onnx.GraphProto) -> set[str]:
+    """Names of graph inputs whose values reach the outputs only as shapes, axes and the like."""
+    data = {o.name for o in graph.output}
+    shape_like: set[str] = set()
+    for node in reversed(graph.node):
+        positions = SHAPE_LIKE.get(node.op_type, ())
+        unread = _VALUES_UNREAD.get(node.op_type, ())
+        for index, name in enumerate(node.input):
+            if index in unread:
+                continue
+            if index in positions or shape_like.intersection(node.output):
+                shape_like.add(name)
+            if index not in positions and data.intersection(node.output):
+                data.add(name)
+        for attribute in node.attribute:
+            data |= captured(attribute)
+    return (shape_like - data) & {i.name for i in graph.input}
+
+
+def captured(attribute: onnx.AttributeProto) -> set[str]:
+    """Names that the graphs in `attribute`, if any, read: their own and those of the graphs around them."""
+    graphs = [attribute.g] if attribute.type == onnx.AttributeProto.GRAPH else list(attribute.graphs)
+    names: set[str] = set()
+    for graph in graphs:
+        names.update(o.name for o in graph.output)
+        for node in graph.node:
+            names.update(node.input)
+            for inner in node.attribute:
+                names |= captured(inner)
+    return names
+
+
+def freeze(proto: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> tuple[onnx.ModelProto, set[str]]:
+    """A model whose shape-like inputs are constants of the given `values`; also their names.
+
+    Inputs without a value stay. ONNX Squeeze before opset 13 and its like have no such inputs: nothing changes then.
+    """
+    frozen = shape_like_inputs(proto.graph) & set(values)
+    result = onnx.ModelProto()
+    result.CopyFrom(proto)
+    kept = [i for i in proto.graph.input if i.name not in frozen]
+    del result.graph.input[:]
+    result.graph.input.extend(kept)
+    result.graph.initializer.extend(numpy_helper.from_array(values[name], name) for name in sorted(frozen))
+    return result, frozen

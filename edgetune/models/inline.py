@@ -1,0 +1,187 @@
+"""Evaluates an ONNX graph as far as its shapes and constants allow, before TVM sees it.
+
+Operators that nobody converts are replaced by the function bodies that ONNX defines for them, or by our own. Shapes are
+static here, so `Shape` and all that is computed from it become constants. If, Loop and Scan vanish where their control
+is constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import onnx
+from onnx import helper, inliner, numpy_helper, shape_inference
+
+from edgetune.models.control_flow import unrolled_if, unrolled_loop, unrolled_scan
+from edgetune.models.decompositions import DECOMPOSITIONS
+from edgetune.models.decompositions.builder import Builder
+from edgetune.models.freeze import captured
+from edgetune.models.function_bodies import function_body, with_attributes
+from edgetune.models.node_values import constant_value
+
+Scope = dict[str, str]
+# Constants up to this many elements are shown to ONNX's shape inference, which reads shapes, axes and the like.
+_SHAPE_LIKE = 4096
+_CONTROL = {"If": unrolled_if, "Loop": unrolled_loop, "Scan": unrolled_scan}
+
+
+def simplify(
+    proto: onnx.ModelProto, has_converter: Callable[[onnx.NodeProto], bool], kept: Iterable[str] = ()
+) -> onnx.ModelProto:
+    """A model of the same inputs and outputs in which every operator that could be removed is gone.
+
+    `has_converter` tells which operators may stay; `kept` are initializers that must not be folded into anything.
+    """
+    if proto.functions:
+        proto = inliner.inline_local_functions(proto)
+    evaluator = Evaluator(proto, has_converter, frozenset(kept))
+    evaluator.run(proto.graph.node, {}, "")
+    return evaluator.model()
+
+
+class Evaluator:
+    """Walks a graph in order; `constants` and `types` say what is known of every value so far."""
+
+    def __init__(
+        self, proto: onnx.ModelProto, has_converter: Callable[[onnx.NodeProto], bool], kept: frozenset[str]
+    ) -> None:
+        self.proto = proto
+        self.has_converter = has_converter
+        self.kept = kept
+        self.opsets = {o.domain: o.version for o in proto.opset_import}
+        self.nodes: list[onnx.NodeProto] = []
+        self.types: dict[str, onnx.TypeProto] = {i.name: i.type for i in proto.graph.input}
+        self.constants: dict[str, np.ndarray] = {}
+        self.from_file = {i.name: i for i in proto.graph.initializer}
+        self._fresh = 0
+        for initializer in proto.graph.initializer:
+            if initializer.name not in self.kept:
+                self.set_constant(initializer.name, numpy_helper.to_array(initializer))
+            else:
+                self.types[initializer.name] = helper.make_tensor_type_proto(initializer.data_type, initializer.dims)
+
+    def run(self, nodes: Iterable[onnx.NodeProto], scope: Scope, prefix: str) -> None:
+        """Evaluates `nodes`, whose names `scope` translates; values they define are called `prefix` + name."""
+        for original in nodes:
+            node = onnx.NodeProto()
+            node.CopyFrom(original)
+            del node.input[:], node.output[:]
+            node.input.extend(scope.get(i, i) for i in original.input)
+            for output in original.output:
+                if output:
+                    scope.setdefault(output, prefix + output)
+                node.output.append(scope.get(output, output))
+            self._node(node, scope)
+
+    def prefix(self) -> str:
+        """A prefix that no value has had before."""
+        self._fresh += 1
+        return f"inlined{self._fresh}_"
+
+    def set_constant(self, name: str, value: np.ndarray) -> None:
+        """Records the value of `name`."""
+        self.constants[name] = value
+        self.types[name] = helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+
+    def emit(self, op_type: str, inputs: list[str], outputs: list[str], **attributes: object) -> None:
+        """Evaluates one new node of the default domain."""
+        self._node(helper.make_node(op_type, inputs, outputs, **attributes), {})
+
+    def schema(self, node: onnx.NodeProto) -> onnx.defs.OpSchema | None:
+        """The definition of the operator in the model's opset, None for one that ONNX does not define."""
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        try:
+            return onnx.defs.get_schema(node.op_type, self.opsets.get(domain, 1), domain)
+        except onnx.defs.SchemaError:
+            return None
+
+    def _node(self, node: onnx.NodeProto, scope: Scope) -> None:
+        if node.op_type == "CastLike" and node.input[1] in self.types:
+            node = helper.make_node(
+                "Cast", node.input[:1], node.output, to=self.types[node.input[1]].tensor_type.elem_type,
+                **{a.name: helper.get_attribute_value(a) for a in node.attribute},
+            )  # fmt: skip
+        values = constant_value(node, self.constants, self.types, self.proto)
+        if values is not None:
+            for name, value in zip(node.output, values, strict=False):
+                if name:
+                    self.set_constant(name, value)
+            return
+        if node.op_type in _CONTROL and _CONTROL[node.op_type](self, node, scope):
+            return
+        if node.op_type in DECOMPOSITIONS:
+            DECOMPOSITIONS[node.op_type](Builder(self, node), node)
+            return
+        schema = self.schema(node)
+        body = None if self._stays(node) else function_body(node, schema, self.opsets, self.types)
+        if body is not None and schema is not None:
+            self._inline(node, schema, body)
+            return
+        self.nodes.append(node)
+        self._infer(node, schema)
+
+    def _stays(self, node: onnx.NodeProto) -> bool:
+        return node.domain in {"", "ai.onnx"} and self.has_converter(node)
+
+    def _inline(self, node: onnx.NodeProto, schema: onnx.defs.OpSchema, body: onnx.FunctionProto) -> None:
+        scope: Scope = {}
+        for index, formal in enumerate(body.input):
+            scope[formal] = node.input[index] if index < len(node.input) else ""
+        late = {}
+        for formal, actual in zip(body.output, node.output, strict=False):
+            if formal in scope:
+                late[formal] = actual
+            elif actual:
+                scope[formal] = actual
+        for formal, actual in late.items():
+            self.emit("Identity", [scope[formal]], [actual])
+        self.run(with_attributes(body, node, schema), scope, self.prefix())
+
+    def _infer(self, node: onnx.NodeProto, schema: onnx.defs.OpSchema | None) -> None:
+        if schema is None or any(i and i not in self.types for i in node.input):
+            return
+        nested = any(a.type == onnx.AttributeProto.GRAPH for a in node.attribute)
+        types = self.types if nested else {i: self.types[i] for i in node.input if i}
+        data = {
+            i: numpy_helper.from_array(self.constants[i])
+            for i in node.input
+            if i in self.constants and self.constants[i].size <= _SHAPE_LIKE
+        }
+        try:
+            found = shape_inference.infer_node_outputs(
+                schema, node, types, data, opset_imports=list(self.proto.opset_import), ir_version=self.proto.ir_version
+            )
+        except (shape_inference.InferenceError, onnx.checker.ValidationError):
+            return  # what depends on these types stays as it is
+        self.types.update(found)
+
+    def model(self) -> onnx.ModelProto:
+        """What is left, as a model."""
+        result = onnx.ModelProto()
+        result.CopyFrom(self.proto)
+        graph = result.graph
+        del graph.node[:], graph.initializer[:], graph.value_info[:], result.functions[:]
+        outputs = [o.name for o in graph.output]
+        graph.node.extend(_needed(self.nodes, outputs))
+        used = {i for n in graph.node for i in n.input} | set(outputs)
+        for name in sorted(used & (set(self.constants) | self.kept)):
+            if name in self.from_file:
+                graph.initializer.append(self.from_file[name])
+            else:
+                graph.initializer.append(numpy_helper.from_array(self.constants[name], name))
+        for name in sorted(used & set(self.types) - {i.name for i in graph.input} - set(outputs)):
+            graph.value_info.append(helper.make_value_info(name, self.types[name]))
+        return result
+
+
+def _needed(nodes: list[onnx.NodeProto], outputs: list[str]) -> list[onnx.NodeProto]:
+    wanted = set(outputs)
+    kept = []
+    for node in reversed(nodes):
+        if wanted.intersection(node.output):
+            kept.append(node)
+            wanted.update(node.input)
+            for attribute in node.attribute:
+                wanted.update(captured(attribute))
+    return kept[::-1]

@@ -1,0 +1,94 @@
+"""Runs one node test from model to compared outputs and says in one word how it went."""
+
+from __future__ import annotations
+
+import subprocess
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from onnx.backend.test.runner import Runner
+
+from edgetune.config.target import Target, load_target
+from edgetune.errors import EdgetuneError, KernelFailed
+from edgetune.graph.partition import to_program
+from edgetune.graph.program import Program
+from edgetune.models.importer import import_onnx
+from edgetune.models.onnx_file import model_from_proto
+from tests.conformance.case import Case, UnfitError, load
+from tests.conformance.native import RunError, compile_unit, emit_unit, execute
+
+Status = Literal[
+    "passed", "constant", "out of scope", "not imported", "not printed", "not compiled", "crashed", "wrong"
+]
+STATUSES: dict[Status, str] = {
+    "passed": "through the emitted C, within the tolerances of the test",
+    "constant": "folds to a constant: no input reaches an output through a kernel",
+    "out of scope": "inputs or outputs are sequences, optionals or strings",
+    "not imported": "an operator, a form of it or an element type is not supported",
+    "not printed": "no C for a kernel",
+    "not compiled": "the C compiler refuses a kernel",
+    "crashed": "the generator or the compiled program died",
+    "wrong": "outputs differ from those of the test",
+}
+
+
+def judge(name: str, folder: Path) -> tuple[Status, str]:
+    """Status of the test `name`, and a one-line reason where it did not pass. Writes into `folder`."""
+    try:
+        case = load(name)
+        program = _program(case)
+        unit = emit_unit(program, _target())
+        outputs = execute(compile_unit(unit, _target(), folder), program, unit, case.inputs)
+    except UnfitError as error:
+        return "out of scope", str(error)
+    except KernelFailed as error:
+        return "not printed", _line(error)
+    except EdgetuneError as error:
+        return "not imported", _line(error)
+    except subprocess.CalledProcessError as error:
+        return "not compiled", next((s for s in error.stderr.splitlines() if "error:" in s), error.stderr)[:200]
+    except (RunError, subprocess.TimeoutExpired) as error:
+        return "crashed", _line(error)
+    difference = _difference(case, outputs)
+    if difference:
+        return "wrong", difference
+    return ("passed", "") if _reaches(program) else ("constant", "")
+
+
+def _program(case: Case) -> Program:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = model_from_proto(case.model, "0" * 64, case.name, case.shapes, case.name)
+        return to_program(import_onnx(model))
+
+
+@cache
+def _target() -> Target:
+    return load_target("host")
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:240] or type(error).__name__
+
+
+def _difference(case: Case, outputs: list[np.ndarray]) -> str:
+    """Empty when ONNX's own test runner accepts `outputs`."""
+    try:
+        Runner.assert_similar_outputs(case.expected, outputs, case.rtol, case.atol)
+    except AssertionError as error:
+        return _line(error)
+    return ""
+
+
+def _reaches(program: Program) -> bool:
+    """Whether some input reaches some output through at least one call."""
+    fed = {b.id for b in program.input_buffers()}
+    for call in program.calls:
+        kernel = program.kernels[call.kernel]
+        read = [a for a, p in zip(call.arguments, kernel.params, strict=True) if p.role != "output"]
+        if fed.intersection(read):
+            fed.update(a for a, p in zip(call.arguments, kernel.params, strict=True) if p.role == "output")
+    return any(b.id in fed for b in program.output_buffers())

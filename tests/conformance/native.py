@@ -1,0 +1,106 @@
+"""A program as one C file, all its kernels and a driver that calls them in order; compiled and run in a child."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import signal
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import tvm
+
+from edgetune.codegen import emit_kernel, render_preamble
+from edgetune.codegen.compile_unit import INCLUDES
+from edgetune.config.target import Target
+from edgetune.graph.program import Program
+
+_ALIGNMENT = 64
+_SECONDS = 30
+
+
+class RunError(Exception):
+    """The compiled program died, or did not end in time."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """C text whose `conformance_run` takes a pointer to each buffer of the program, then one per kernel's scratch."""
+
+    text: str
+    scratch: tuple[int, ...]
+
+
+def emit_unit(program: Program, target: Target) -> Unit:
+    """Every kernel as the plain loop nest that it is before any schedule."""
+    sources = [
+        emit_kernel(tvm.IRModule({"main": kernel.function}), target, f"conformance_{index}_{kernel.name}")
+        for index, kernel in enumerate(program.kernels)
+    ]
+    names = frozenset[str]().union(*(s.preamble for s in sources))
+    lines = []
+    for call in program.calls:
+        source = sources[call.kernel]
+        arguments = [
+            f"({'' if p.writable else 'const '}{p.c_type} *)buffers[{a}]"
+            for p, a in zip(source.params, call.arguments, strict=True)
+        ]
+        if source.scratch_bytes:
+            arguments.append(f"(unsigned char *)buffers[{len(program.buffers) + call.kernel}]")
+        lines.append(f"  {source.symbol}({', '.join(arguments)});\n")
+    driver = "void conformance_run(void *const *buffers);\nvoid conformance_run(void *const *buffers) {\n"
+    driver += f"{''.join(lines) or '  (void)buffers;'}\n}}\n"
+    prototypes = "".join(f"{s.prototype};\n" for s in sources)
+    text = "\n".join(
+        [INCLUDES, render_preamble(names, target, "conformance"), prototypes, *(s.definition for s in sources), driver]
+    )
+    return Unit(text, tuple(s.scratch_bytes for s in sources))
+
+
+def compile_unit(unit: Unit, target: Target, folder: Path) -> Path:
+    """A shared object, with every warning an error; raises CalledProcessError with the compiler's words."""
+    source, library = folder / "unit.c", folder / "unit.so"
+    source.write_text(unit.text)
+    flags = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"]
+    machine = [f for f in (*target.compiler.cflags, *target.compiler.kernel_cflags) if f.startswith("-m")]
+    command = [target.compiler.cc, *flags, *machine, "-o", str(library), str(source), "-lm"]
+    subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    return library
+
+
+def execute(library: Path, program: Program, unit: Unit, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """Outputs of one run, in a child process that may crash; raises RunError then."""
+    sizes = [max(b.nbytes, 1) for b in program.buffers] + [max(s, 1) for s in unit.scratch]
+    offsets = np.concatenate([[0], np.cumsum([-(-s // _ALIGNMENT) * _ALIGNMENT for s in sizes])])
+    with mmap.mmap(-1, int(offsets[-1]) + mmap.PAGESIZE) as shared:
+        for buffer in program.buffers:
+            value = program.constants.get(buffer.id)
+            if buffer.kind == "input":
+                value = inputs[buffer.name].astype(buffer.dtype, copy=False)
+            if value is not None:
+                data = np.ascontiguousarray(value).tobytes()
+                shared[int(offsets[buffer.id]) : int(offsets[buffer.id]) + len(data)] = data
+        _call_in_child(library, shared, offsets)
+        return [
+            np.frombuffer(bytes(shared[int(offsets[b.id]) : int(offsets[b.id]) + b.nbytes]), b.dtype).reshape(b.shape)
+            for b in program.output_buffers()
+        ]
+
+
+def _call_in_child(library: Path, shared: mmap.mmap, offsets: np.ndarray) -> None:
+    child = os.fork()
+    if child == 0:
+        signal.alarm(_SECONDS)
+        try:
+            window = (ctypes.c_char * len(shared)).from_buffer(shared)
+            base = ctypes.addressof(window)
+            pointers = (ctypes.c_void_p * (len(offsets) - 1))(*(base + int(o) for o in offsets[:-1]))
+            ctypes.CDLL(str(library)).conformance_run(pointers)
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        raise RunError(f"the compiled program ended by {signal.Signals(os.WTERMSIG(status)).name}")
