@@ -1,6 +1,6 @@
 """Lets the first convolution read a channels-first input as it comes, instead of transposing it first.
 
-A register tile reads its input one number at a time and broadcasts it, so the order of the input's axes is all the same.
+A register tile reads its input one number at a time and broadcasts it: the order of the input axes is all the same.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from tvm.ir import GenericConst
 from edgetune.errors import UnsupportedOperator
 from edgetune.graph.evaluate import evaluate
 from edgetune.graph.macs import multiply_accumulates
+from edgetune.graph.parameter_names import parameter_names, rename_parameters
 from edgetune.graph.passes import fuse
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Param, Program, Role, TensorSpec
 from edgetune.graph.workload import workload_hash
@@ -151,6 +152,9 @@ class _Cutter:
         for attribute in ("op_pattern", "operator_name"):
             if attribute in plain.attrs:
                 plain = plain.without_attr(attribute)
+        shapes = [tuple(int(e) for e in p.shape) for p in plain.params]
+        names = parameter_names(shapes, _roles(mask, len(shapes)), multiply_accumulates(plain) > 0)
+        plain = rename_parameters(plain, names)
         key = workload_hash(plain)
         self.work.setdefault(key, _Work(plain, name, mask))
         return key
@@ -230,11 +234,11 @@ class _Cutter:
 
 
 def _kernel(name: str, workload: str, work: _Work) -> Kernel:
-    params = []
-    for i, buffer in enumerate(work.function.params):
-        role: Role = "output" if i >= len(work.mask) else "constant" if work.mask[i] else "input"
-        label = re.sub(r"\W", "_", str(buffer.name))
-        params.append(Param(label, tuple(int(e) for e in buffer.shape), _dtype(buffer.dtype), role))
+    roles = _roles(work.mask, len(work.function.params))
+    params = [
+        Param(str(buffer.name), tuple(int(e) for e in buffer.shape), _dtype(buffer.dtype), role)
+        for buffer, role in zip(work.function.params, roles, strict=True)
+    ]
     return Kernel(
         name,
         workload,
@@ -244,6 +248,11 @@ def _kernel(name: str, workload: str, work: _Work) -> Kernel:
         multiply_accumulates(work.function),
         work.calls,
     )
+
+
+def _roles(mask: tuple[bool, ...], count: int) -> list[Role]:
+    reads: list[Role] = ["constant" if fixed else "input" for fixed in mask]
+    return reads + ["output"] * (count - len(mask))
 
 
 def _tensor(ty: relax.TensorType) -> tuple[tuple[int, ...], str]:
