@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from edgetune.graph.memory_plan import scratch_limits
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program
 from edgetune.models.importer import import_onnx
-from edgetune.models.onnx_file import OnnxModel, read_onnx
+from edgetune.models.onnx_file import read_onnx
 from edgetune.models.reference import choose_evaluator, evaluate_model, output_steps
 from edgetune.models.sample_inputs import sample_inputs
 from edgetune.package import bench as bench_package
@@ -38,6 +38,17 @@ Events = Callable[[Event], None]
 GOLDEN_CASES = 3
 FRESH_CASES = 2
 _FRESH_SEED = 1_000_003
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a package is made of: the program, golden cases answered by `reference`, and how near it must come."""
+
+    program: Program
+    goldens: tuple[Golden, ...]
+    reference: str
+    tolerances: Mapping[str, Tolerance]
+    file: str
 
 
 @dataclass(frozen=True)
@@ -88,7 +99,12 @@ def tune(settings: Settings, *, events: Events) -> TuneResult:
     Raises the errors of `build`, and BoardUnavailable when the board cannot be measured from here.
     """
     check_output_folder(settings.out)
-    model, program = load(settings)
+    return tune_subject(load(settings), settings, events)
+
+
+def tune_subject(subject: Subject, settings: Settings, events: Events) -> TuneResult:
+    """`tune` for anything that has become a program; `settings.model` is not read."""
+    program = subject.program
     _check_limits_early(program, settings)
     limits = {program.kernels[i].workload: limit for i, limit in scratch_limits(program).items()}
     options = TuneOptions(
@@ -96,7 +112,7 @@ def tune(settings: Settings, *, events: Events) -> TuneResult:
     )
     with RecordStore.open(settings.db) as store:
         outcome = search(program, settings.target, store, options, events)
-        built = _build(model, program, settings, store, events)
+        built = _build(subject, settings, store, events)
     return TuneResult(outcome, built)
 
 
@@ -107,13 +123,13 @@ def build(settings: Settings, *, events: Events) -> BuildResult:
     DatabaseError, CompileFailed.
     """
     check_output_folder(settings.out)
-    model, program = load(settings)
-    _check_limits_early(program, settings)
+    subject = load(settings)
+    _check_limits_early(subject.program, settings)
     if not settings.db.exists():
         events(Event("warning", {"message": f"there are no records at {settings.db}: all schedules are fixed ones"}))
-        return _build(model, program, settings, None, events)
+        return _build(subject, settings, None, events)
     with RecordStore.open(settings.db, create=False) as store:
-        return _build(model, program, settings, store, events)
+        return _build(subject, settings, store, events)
 
 
 def verify(package: Path, board: str | None, model: Path | None = None) -> VerifyReport:
@@ -146,33 +162,37 @@ def explain(package: Path, kernel: str) -> Explanation:
     return explain_package.explain(package, kernel)
 
 
-def load(settings: Settings) -> tuple[OnnxModel, Program]:
-    """The model of `settings`, and the program made of it."""
+def load(settings: Settings) -> Subject:
+    """The model of `settings` as a program, with the answers of the reference to sample inputs."""
     model = read_onnx(settings.model, settings.shapes)
-    return model, to_program(import_onnx(model))
-
-
-def _build(
-    model: OnnxModel, program: Program, settings: Settings, store: RecordStore | None, events: Events
-) -> BuildResult:
-    choices = choose(program, settings.target, store)
+    program = to_program(import_onnx(model))
     feeds = sample_inputs(model, program.inputs, GOLDEN_CASES, settings.seed)
-    answers = evaluate_model(model, feeds)
-    summary = assembly.assemble(
+    return Subject(
         program,
+        tuple(Golden(i, o) for i, o in zip(feeds, evaluate_model(model, feeds), strict=True)),
+        choose_evaluator(),
+        {name: Tolerance(absolute=step * _STEP) for name, step in output_steps(model).items()},
+        settings.model.name,
+    )
+
+
+def _build(subject: Subject, settings: Settings, store: RecordStore | None, events: Events) -> BuildResult:
+    choices = choose(subject.program, settings.target, store)
+    summary = assembly.assemble(
+        subject.program,
         choices,
         settings.target,
         settings.out,
         name=settings.name,
-        goldens=[Golden(i, o) for i, o in zip(feeds, answers, strict=True)],
-        reference=choose_evaluator(),
-        tolerances={name: Tolerance(absolute=step * _STEP) for name, step in output_steps(model).items()},
-        model_file=settings.model.name,
+        goldens=subject.goldens,
+        reference=subject.reference,
+        tolerances=subject.tolerances,
+        model_file=subject.file,
         limits=_limits(settings),
         events=events,
     )
     measured = sum(choice.provenance.origin == "record" for choice in choices)
-    return BuildResult(summary, len(choices), measured, choose_evaluator())
+    return BuildResult(summary, len(choices), measured, subject.reference)
 
 
 # One quantisation step, and what rounding to float adds to it.

@@ -7,10 +7,11 @@ import io
 import re
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx
+import onnx.version_converter
 import tvm
 from onnx import numpy_helper
 from tvm.relax.frontend.onnx import onnx_frontend
@@ -21,6 +22,8 @@ from edgetune.models.converters import FEWER_OUTPUTS, OWN_CONVERTERS
 from edgetune.models.inline import simplify
 from edgetune.models.onnx_file import OnnxModel, real_inputs
 from edgetune.models.quantised import kept_weights
+
+_UPGRADED = 13
 
 
 @dataclass(frozen=True)
@@ -42,8 +45,32 @@ def import_onnx(model: OnnxModel) -> Imported:
     """Converts a model with static shapes.
 
     Raises UnsupportedOperator, which names the operator, its node and what to do, and ModelError when TVM's importer
-    refuses the graph for another reason.
+    refuses the graph for another reason. Many of TVM's converters know the attributes of old opsets only in part: a
+    model before opset 13 that fails is converted to opset 13 and tried again.
     """
+    try:
+        return _import(model)
+    except UnsupportedOperator as error:
+        newer = _upgraded(model)
+        if newer is None:
+            raise
+        with contextlib.suppress(UnsupportedOperator):
+            return _import(newer)
+        raise error from None
+
+
+def _upgraded(model: OnnxModel) -> OnnxModel | None:
+    if model.opset >= _UPGRADED:
+        return None
+    try:
+        proto = onnx.version_converter.convert_version(model.proto, _UPGRADED)
+        proto = onnx.shape_inference.infer_shapes(proto)
+    except (onnx.version_converter.ConvertError, onnx.shape_inference.InferenceError, RuntimeError):
+        return None
+    return replace(model, proto=proto, opset=_UPGRADED)
+
+
+def _import(model: OnnxModel) -> Imported:
     weights = kept_weights(model.proto)
     proto = simplify(model.proto, _has_converter, weights)
     _check_operators(proto, model)
@@ -95,7 +122,7 @@ def _check_operators(proto: onnx.ModelProto, model: OnnxModel) -> None:
             shown = node.name or (node.output[0] if node.output else "unnamed")
             raise UnsupportedOperator(
                 f"operator {node.op_type} (node {shown!r} of {model.name}) is not supported; "
-                "replace it in the model by operators that `edgetune doctor --operators` lists"
+                "replace it in the model, or give it a tensor expression by edgetune.register_operator"
             )
 
 
