@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +19,9 @@ from edgetune.codegen.names import Names, comment_text
 from edgetune.codegen.statements import Layout, StatementPrinter
 from edgetune.config.target import Target
 from edgetune.errors import KernelFailed
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_CONSTANT = re.compile(r" *const \w+ (\w+) = ")
 
 
 def emit_kernel(
@@ -38,7 +43,10 @@ def emit_kernel(
     prototype = _prototype(symbol, params, scratch_bytes)
     comment = "".join(f" * {comment_text(line)}\n" for line in comment_lines)
     head = f"/*\n{comment} */\n" if comment else ""
-    body = "\n".join(context.lines)
+    lines = _without_unused(context.lines)
+    used = set(_WORD.findall("\n".join(lines)))
+    lines = [*(f"  (void){param.name};" for param in params if param.name not in used), *lines]
+    body = "\n".join(lines)
     return KernelSource(
         symbol=symbol,
         prototype=prototype,
@@ -78,6 +86,20 @@ def _lay_out(found: Survey, limit: int) -> tuple[Layout, int, int]:
             layout.registers[buffer] = wanted
     stack, layout.scratch, scratch_bytes = stack_or_scratch(sizes)
     return layout, scratch_bytes, sum(sizes[buffer] for buffer in stack)
+
+
+def _without_unused(lines: list[str]) -> list[str]:
+    """Drop constants that nothing reads: what they were for may have been printed in another way."""
+    words = [_WORD.findall(line) for line in lines]
+    count = Counter(word for line in words for word in line)
+    kept = []
+    for line, used in zip(reversed(lines), reversed(words), strict=True):
+        declared = _CONSTANT.match(line)
+        if declared is not None and count[declared[1]] == 1:
+            count.subtract(used)
+        else:
+            kept.append(line)
+    return kept[::-1]
 
 
 def _prototype(symbol: str, params: tuple[CParam, ...], scratch_bytes: int) -> str:

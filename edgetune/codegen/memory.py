@@ -38,7 +38,7 @@ def pieces(lanes: int, limit: int) -> list[tuple[int, int]]:
 class Survey:
     """What a walk over a lowered function finds.
 
-    `accesses`: of each allocated buffer, (first element or None when not constant, lanes). `alias`: buffers that are
+    `accesses`: of each allocated buffer, (first element or None when not constant, lanes); `reads`: those that load. `alias`: buffers that are
     another one's memory. `widest`: bits of the widest value in vector expressions.
     """
 
@@ -46,6 +46,7 @@ class Survey:
     alias: dict[Any, Any] = field(default_factory=dict)
     written: set[Any] = field(default_factory=set)
     accesses: dict[Any, set[tuple[int | None, int]]] = field(default_factory=dict)
+    reads: dict[Any, set[tuple[int | None, int]]] = field(default_factory=dict)
     widest: int = 0
 
     def base(self, buffer: Any) -> Any:
@@ -72,7 +73,7 @@ def _statement(node: Any, found: Survey) -> None:
             _record(found, source, None, 1)
     elif isinstance(node, tirx.BufferStore):
         found.written.add(found.base(node.buffer))
-        _access(found, node.buffer, node.indices)
+        _access(found, node.buffer, node.indices, found.accesses)
         for index in node.indices:
             _indices(index, found)
     for expression in expressions(node):
@@ -95,21 +96,22 @@ def _record(found: Survey, buffer: Any, first: int | None, lanes: int) -> None:
     found.accesses.setdefault(found.base(buffer), set()).add((first, lanes))
 
 
-def _access(found: Survey, buffer: Any, indices: Any) -> None:
+def _access(found: Survey, buffer: Any, indices: Any, into: dict[Any, set[tuple[int | None, int]]]) -> None:
     of, lanes = element_and_lanes(buffer.ty.dtype)
+    accesses = into.setdefault(found.base(buffer), set())
     index = indices[0] if len(indices) == 1 else None
     if index is None:
-        _record(found, buffer, None if len(indices) else 0, lanes)
+        accesses.add((None if len(indices) else 0, lanes))
         return
     _, index_lanes = element_and_lanes(index.ty)
     if lanes * index_lanes > 1:
         found.widest = max(found.widest, of.value_bits)
     if isinstance(index, tirx.IntImm):
-        _record(found, buffer, int(index.value) * lanes, lanes)
+        accesses.add((int(index.value) * lanes, lanes))
     elif isinstance(index, tirx.Ramp) and isinstance(index.base, tirx.IntImm) and lanes == 1 and is_one(index.stride):
-        _record(found, buffer, int(index.base.value), index_lanes)
+        accesses.add((int(index.base.value), index_lanes))
     else:
-        _record(found, buffer, None, lanes * index_lanes)
+        accesses.add((None, lanes * index_lanes))
 
 
 def is_one(e: Any) -> bool:
@@ -120,7 +122,8 @@ def is_one(e: Any) -> bool:
 def _indices(node: Any, found: Survey) -> None:
     """Loads inside an index; the index arithmetic itself is no vector of data."""
     if isinstance(node, ir.TensorLoad):
-        _access(found, node.source, node.indices)
+        _access(found, node.source, node.indices, found.accesses)
+        _access(found, node.source, node.indices, found.reads)
     for operand in operands(node):
         _indices(operand, found)
 

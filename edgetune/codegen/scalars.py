@@ -7,6 +7,7 @@ Integer arithmetic on data wraps; on indices, whose range is known, it is writte
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -332,11 +333,8 @@ class ScalarPrinter:
             position = self.scalar(index)
         if place.registers is None:
             return f"{place.name}[{position.code}]"
-        return self._register(place, buffer, position.code)
-
-    def _register(self, place: Place, buffer: Any, position: str) -> str:
-        wanted = int(position)
-        for first, (name, width) in (place.registers or {}).items():
+        wanted = int(re.sub(r"U?INT64_C|[() ]", "", position.code))
+        for first, (name, width) in place.registers.items():
             if first <= wanted < first + width:
                 return name if width == 1 else f"{name}[{wanted - first}]"
         raise KernelFailed(f"element {wanted} of {buffer.name} has no register")
@@ -362,7 +360,8 @@ def _plus(base: Text, step: int | str, of: Element) -> Text:
         return joined(base, "+", Text(step, ATOM, True))
     if step == 0:
         return base
-    if base.code.lstrip("-").isdigit():
-        return int_literal(int(base.code) + step, of)
+    constant = re.fullmatch(r"(?:INT64_C\()?(-?\d+)\)?", base.code)
+    if constant is not None:
+        return int_literal(int(constant[1]) + step, of)
     sign = "+" if step > 0 else "-"
     return joined(base, sign, int_literal(abs(step), of))

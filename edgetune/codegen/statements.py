@@ -111,7 +111,7 @@ class StatementPrinter(VectorPrinter):
         base = self.survey.base(buffer)
         wanted = self.layout.registers.get(base)
         if wanted is not None:
-            self.context.places[buffer] = Place(name, of, lanes, self._registers(name, of, wanted), written=True)
+            self.context.places[buffer] = Place(name, of, lanes, self._registers(base, name, of, wanted), written=True)
             return
         self.context.places[buffer] = Place(name, of, lanes, written=True)
         c_type = storage_type(of, self.context.target.has_float16)
@@ -126,7 +126,7 @@ class StatementPrinter(VectorPrinter):
         aligned = " __attribute__((aligned(64)))" if count * of.bytes >= 64 else ""  # noqa: PLR2004 (a cache line)
         self.context.emit(f"{c_type} {name}[{count}]{aligned};")
 
-    def _registers(self, name: str, of: Any, wanted: dict[int, int]) -> dict[int, tuple[str, int]]:
+    def _registers(self, buffer: Any, name: str, of: Any, wanted: dict[int, int]) -> dict[int, tuple[str, int]]:
         found: dict[int, tuple[str, int]] = {}
         by_type: dict[str, list[str]] = {}
         for number, (first, width) in enumerate(wanted.items()):
@@ -137,7 +137,14 @@ class StatementPrinter(VectorPrinter):
         for c_type, variables in by_type.items():
             for start in range(0, len(variables), 4):
                 self.context.emit(f"{c_type} {', '.join(variables[start : start + 4])};")
+        unread = [name for first, (name, width) in found.items() if not self._is_read(buffer, first, width)]
+        if unread:
+            self.context.emit(f"{', '.join(f'(void){name}' for name in unread)};")
         return found
+
+    def _is_read(self, buffer: Any, first: int, width: int) -> bool:
+        reads = self.survey.reads.get(buffer, set())
+        return any(start is None or (start < first + width and first < start + lanes) for start, lanes in reads)
 
     def _declare(self, s: Any) -> None:
         source = self.survey.alias[s.buffer]

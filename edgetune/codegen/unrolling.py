@@ -77,7 +77,8 @@ def limit_unrolling(body: Any) -> Any:
 def unroll_register_tiles(body: Any) -> Any:
     """Mark loops UNROLLED that run over a register tile, where that stays affordable.
 
-    A tile is a small allocated buffer that some loop around an access, not part of its index, comes back to.
+    A tile is a small allocated buffer that loops run over inside a loop that comes back to it: accumulators, inside the
+    loops of a reduction.
     """
     tiles = _Tiles()
     tiles.visit(body, [])
@@ -134,7 +135,9 @@ class _Tiles:
         here: set[Any] = set()
         variables_in(indices, here)
         known |= here
-        if any(variable not in here for variable in loops[self.depth[buffer] :]):
+        around = [variable in here for variable in loops[self.depth[buffer] :]]
+        # A loop over the tile inside one that comes back to it; the other way round it is one element at a time.
+        if False in around and True in around[around.index(False) :]:
             self.revisited.add(buffer)
 
 
