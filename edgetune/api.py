@@ -10,6 +10,7 @@ from edgetune import assembly
 from edgetune.choosing import choose
 from edgetune.config.settings import Settings
 from edgetune.config.target import load_target
+from edgetune.errors import ConfigError
 from edgetune.events import Event
 from edgetune.graph.memory_plan import scratch_limits
 from edgetune.graph.partition import to_program
@@ -98,6 +99,7 @@ def tune(settings: Settings, *, events: Events) -> TuneResult:
 
     Raises the errors of `build`, and BoardUnavailable when the board cannot be measured from here.
     """
+    _check_threads(settings)
     check_output_folder(settings.out)
     return tune_subject(load(settings), settings, events)
 
@@ -122,6 +124,7 @@ def build(settings: Settings, *, events: Events) -> BuildResult:
     Raises ModelError, UnsupportedOperator, DynamicShape, KernelFailed, MemoryLimitExceeded, OutputRefused, DiskFull,
     DatabaseError, CompileFailed.
     """
+    _check_threads(settings)
     check_output_folder(settings.out)
     subject = load(settings)
     _check_limits_early(subject.program, settings)
@@ -201,6 +204,14 @@ _STEP = 1.001
 
 def _limits(settings: Settings) -> assembly.Limits:
     return assembly.Limits(settings.ram_limit, settings.flash_limit)
+
+
+def _check_threads(settings: Settings) -> None:
+    if settings.threads != 1:
+        origin = settings.origins.get("threads", "a setting")
+        raise ConfigError(
+            f"{settings.threads} threads are asked for ({origin}), but packages run on one thread so far; set threads to 1"
+        )
 
 
 def _check_limits_early(program: Program, settings: Settings) -> None:
