@@ -41,6 +41,7 @@ class Context:
     preamble: set[str] = field(default_factory=set)
     lines: list[str] = field(default_factory=list)
     depth: int = 1
+    shared: dict[str, str] = field(default_factory=dict)  # constants in scope, by the text that they hold
     analyzer: Any = field(default_factory=sym.Analyzer)
 
     def emit(self, line: str) -> None:
@@ -51,19 +52,22 @@ class Context:
     def indented(self) -> Iterator[None]:
         """Lines emitted inside are one level deeper."""
         self.depth += 1
+        outer, self.shared = self.shared, dict(self.shared)
         try:
             yield
         finally:
             self.depth -= 1
+            self.shared = outer
 
     @contextmanager
     def captured(self) -> Iterator[list[str]]:
         """Lines emitted inside go to the yielded list instead."""
         outer, self.lines = self.lines, []
+        known, self.shared = self.shared, dict(self.shared)
         try:
             yield self.lines
         finally:
-            self.lines = outer
+            self.lines, self.shared = outer, known
 
     def need(self, snippet: str) -> str:
         """Ask for a preamble snippet by name ("max:f32"); returns the C name it defines (et_max_f32, or a type)."""

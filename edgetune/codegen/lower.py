@@ -14,6 +14,11 @@ from tvm import s_tir, tirx
 from edgetune.codegen.unrolling import limit_unrolling, unroll_register_tiles
 from edgetune.errors import KernelFailed
 
+# Operators that the printer writes as vectors and that TVM, unless told, would take apart into lanes.
+for _name in ("tirx.nearbyint", "tirx.erf", "tirx.rsqrt", "tirx.isnan"):
+    if tvm.ir.Op.get(_name).get_attr("TVectorizable") is None:
+        tvm.ir.register_op_attr(_name, "TVectorizable", True)
+
 
 @cache
 def _before_unrolling() -> Any:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
-from edgetune.codegen import polynomials
+from edgetune.codegen import polynomials, widths
 from edgetune.codegen.dtypes import by_short, storage_type
 from edgetune.codegen.extremes import vector_extreme
+from edgetune.codegen.products import multiply_add
+from edgetune.codegen.rounding import vector_nearbyint
 from edgetune.codegen.snippets import scalar_snippet
 from edgetune.config.target import Target
 
@@ -22,6 +25,34 @@ def _vector_type(name: str, has_float16: bool) -> str:
     return f"typedef {storage_type(of, has_float16)} {name} __attribute__((vector_size({size}){more}));\n"
 
 
+def _mac_types(rest: str) -> list[str]:
+    lanes = int(rest.partition("x")[2])
+    return [f"type:{rest}", f"type:u32x{lanes}", f"type:i16x{2 * lanes}"]
+
+
+def _extreme_types(rest: str) -> list[str]:
+    element, _, lanes = rest.partition("x")
+    return [f"type:{rest}", f"type:i{by_short(element).bits}x{lanes}"]
+
+
+def _macro_types(rest: str) -> list[str]:
+    return [] if rest == "f32" else [f"type:{rest}", f"type:i{rest[1:]}"]
+
+
+# By kind of snippet: what must stand before one, and its text, both from what follows the colon in its name.
+_VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
+    "macros": (_macro_types, polynomials.macros),
+    "keep": (lambda _: [], lambda _: polynomials.KEEP),
+    "chars": (lambda _: [], lambda _: widths.CHARS),
+    "widen": (widths.needed_types, widths.widen),
+    "narrow": (widths.needed_types, widths.narrow),
+    "mac": (_mac_types, multiply_add),
+    "nearbyint": (_macro_types, vector_nearbyint),
+    "vmax": (_extreme_types, partial(vector_extreme, "max")),
+    "vmin": (_extreme_types, partial(vector_extreme, "min")),
+}
+
+
 def _requirements(snippet: str) -> list[str]:
     """Snippets that must stand before this one, directly."""
     kind, _, rest = snippet.partition(":")
@@ -31,34 +62,23 @@ def _requirements(snippet: str) -> list[str]:
         return [*bits, f"macros:{rest}", "keep:all", *inner]
     if kind in _CONVERTERS:
         return [f"macros:{rest}"]
-    if kind in ("vmax", "vmin"):
-        element, _, lanes = rest.partition("x")
-        return [f"type:{rest}", f"type:i{by_short(element).bits}x{lanes}"]
-    if kind == "macros":
-        return [] if rest == "f32" else [f"type:{rest}", f"type:i{rest[1:]}"]
-    return []
+    return _VECTOR[kind][0](rest) if kind in _VECTOR else []
 
 
 def _text(snippet: str, has_float16: bool) -> str:
     kind, _, rest = snippet.partition(":")
     if kind == "type":
         return _vector_type(rest, has_float16)
-    if kind == "macros":
-        return polynomials.macros(rest)
-    if kind == "keep":
-        return polynomials.KEEP
     if kind in polynomials.BODIES and rest != "f64":
         return polynomials.function(kind, rest)
     if kind in _CONVERTERS:
         return polynomials.converter(kind, rest)
-    if kind in ("vmax", "vmin"):
-        return vector_extreme(kind[1:], rest)
-    return scalar_snippet(kind, rest, has_float16)
+    return _VECTOR[kind][1](rest) if kind in _VECTOR else scalar_snippet(kind, rest, has_float16)
 
 
 def _rank(snippet: str) -> tuple[int, str]:
     kind = snippet.partition(":")[0]
-    return (0 if kind == "type" else 1 if kind in ("keep", "macros", "reinterpret") else 2, snippet)
+    return (0 if kind == "type" else 1 if kind in ("keep", "chars", "macros", "reinterpret") else 2, snippet)
 
 
 def render_preamble(names: Iterable[str], target: Target, prefix: str) -> str:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # Compilers make one vector instruction of a vector literal of these (given -fno-math-errno for sqrt).
 _LANEWISE = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "nearbyint": "nearbyint", "round": "nearbyint"}
+_ROUNDING = ("nearbyint", "round")
 _PASSED = ("likely", "ignore_loop_partition")
 
 
@@ -30,7 +31,8 @@ def vector_call(printer: VectorPrinter, e: Any, first: int, width: int) -> Text:
         return printer.by_lanes(e, first, width)
     c_type = printer.type(of, width)
     a = printer.vector(e.args[0], first, width)
-    if name in POLYNOMIALS:
+    if name in POLYNOMIALS or (name in _ROUNDING and of.value_bits == 32):
+        name = "nearbyint" if name in _ROUNDING else name
         value = printer.context.names.unique("t")
         printer.context.emit(f"{c_type} {value} = {a.code};")
         printer.context.emit(f"{printer.context.need(f'{name}:{of.value_short}x{width}')}(&{value});")
@@ -67,6 +69,11 @@ def float_to_int(printer: VectorPrinter, e: Any, of: Element, to: Element, first
     printer.context.emit(f"{printer.context.need(f'{kind}:f32x{width}')}(&{a}, &{value});")
     if to.short == "i32":
         return Text(value)
+    if to.bits == 8:
+        name = printer.context.names.unique("t")
+        printer.context.emit(f"{printer.type(to, width)} {name};")
+        printer.context.emit(f"{printer.context.need(f'narrow:{to.short}x{width}')}(&{value}, &{name});")
+        return Text(name)
     return Text(f"__builtin_convertvector({value}, {printer.type(to, width)})", ATOM)
 
 

@@ -15,8 +15,10 @@ from edgetune.codegen import vector_calls
 from edgetune.codegen.context import Context, Place
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.memory import is_one
+from edgetune.codegen.products import narrow_product
 from edgetune.codegen.scalars import ScalarPrinter, _plus
 from edgetune.codegen.text import ADD, ATOM, LOOSE, MUL, TERNARY, UNARY, Text, cast, joined
+from edgetune.codegen.traverse import operands
 from edgetune.codegen.vector_masks import MaskPrinter
 
 _ARITHMETIC = {tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.Div: "/"}
@@ -101,17 +103,35 @@ class VectorPrinter(ScalarPrinter):
             return self.by_lanes(e, first, width)
         if isinstance(e.a, tirx.Broadcast) and isinstance(e.b, tirx.Broadcast):
             return self.splat(self._without_lane(type(e)(e.a.value, e.b.value)), of, width)
+        if of.kind == "int" and sign in "+-*" and not narrow_product(e):
+            return self._wrapping_arithmetic(e, sign, first, width)
         a, b = self.operand(e.a, first, width), self.operand(e.b, first, width)
         if sign in "&|^":
             return Text(f"({a.at(UNARY)} {sign} {b.at(UNARY)})")
-        if of.kind != "int" or (sign == "*" and _narrow(e.a) and _narrow(e.b)):
-            return joined(a, sign, b)
-        wide = self.type(of, width, "unsigned")
-        a, b = (
-            cast(f"uint{of.bits}_t" if isinstance(side, tirx.Broadcast) else wide, text)
-            for side, text in ((e.a, a), (e.b, b))
-        )
-        return Text(f"({self.type(of, width)})({joined(a, sign, b).code})", UNARY)
+        return joined(a, sign, b)
+
+    def _wrapping_arithmetic(self, e: Any, sign: str, first: int, width: int) -> Text:
+        """Signed sums and products: multiply-add where the factors are narrow, or else by unsigned vectors."""
+        of = element_and_lanes(e.ty)[0]
+        if sign == "+" and (narrow_product(e.a) or narrow_product(e.b)):
+            product, other = (e.b, e.a) if narrow_product(e.b) else (e.a, e.b)
+            a, b = (product.b, product.a) if isinstance(product.b, tirx.Broadcast) else (product.a, product.b)
+            name = self.context.need(f"mac:{of.short}x{width}").replace("et_mac", "ET_MAC")
+            parts = (self.vector(other, first, width), self.operand(a, first, width), self.vector(b, first, width))
+            return Text(f"{name}({', '.join(part.code for part in parts)})")
+        a, b = (self._unsigned(side, first, width) for side in (e.a, e.b))
+        return cast(self.type(of, width), Text(joined(a, sign, b).code, ADD))
+
+    def _unsigned(self, e: Any, first: int, width: int) -> Text:
+        """A signed operand as unsigned numbers: a vector, or for a broadcast the scalar."""
+        of = element_and_lanes(e.ty)[0]
+        if isinstance(e, tirx.Broadcast):
+            return cast(f"uint{of.bits}_t", self._without_lane(e.value))
+        sign = _ARITHMETIC.get(type(e), "/")
+        splat = sign != "/" and isinstance(e.a, tirx.Broadcast) and isinstance(e.b, tirx.Broadcast)
+        if sign == "/" or splat or narrow_product(e):
+            return cast(self.type(of, width, "unsigned"), self.vector(e, first, width))
+        return joined(self._unsigned(e.a, first, width), sign, self._unsigned(e.b, first, width))
 
     def _shift_vector(self, e: Any, sign: str, first: int, width: int) -> Text:
         of = element_and_lanes(e.ty)[0]
@@ -251,6 +271,8 @@ class VectorPrinter(ScalarPrinter):
             return Text(f"__builtin_convertvector({truth.at(UNARY)} & 1, {c_type})")
         if of.kind == "float" and to.kind != "float":
             return vector_calls.float_to_int(self, e, of, to, first, width)
+        if of.kind in ("int", "uint") and of.bits == 8 and to.value_bits == 32:
+            return self._widened(e.value, of, to, first, width)
         a = self.vector(e.value, first, width)
         if of.value_short == to.value_short:
             return a
@@ -261,12 +283,31 @@ class VectorPrinter(ScalarPrinter):
             a = Text(f"__builtin_convertvector({a.code}, {middle})")
         return Text(f"__builtin_convertvector({a.code}, {c_type})", ATOM)
 
+    def _widened(self, e: Any, of: Element, to: Element, first: int, width: int) -> Text:
+        """8-bit integers as 32-bit numbers; what is loaded from constant memory is widened once in a scope."""
+        c_type, rest = self.type(to, width), f"{of.short}x{width}"
+        start = self.contiguous(e.source, e.indices) if isinstance(e, ir.TensorLoad) else None
+        ints = self.context.need(f"type:i32x{width}")
+        if start is not None and self.place(e.source).registers is None:
+            pointer = self.pointer(e.source, start, first)
+            shared = self.context.shared
+            name = shared.get(f"{rest} {pointer}")
+            if name is None:
+                name = self.context.names.unique("w")
+                self.context.emit(f"{ints} {name};")
+                self.context.emit(f"{self.context.need(f'widen:{rest}')}({pointer}, &{name});")
+                if not self.place(e.source).written and not any(map(_loads, e.indices)):
+                    shared[f"{rest} {pointer}"] = name
+            a = Text(name)
+        else:
+            middle = self.context.need(f"type:{of.short[0]}16x{width}")
+            code = self.vector(e, first, width).code
+            a = Text(f"__builtin_convertvector(__builtin_convertvector({code}, {middle}), {ints})")
+        if to.kind == "float":
+            return Text(f"__builtin_convertvector({a.code}, {c_type})")
+        return a if c_type == ints else cast(c_type, a)
 
-def _narrow(e: Any) -> bool:
-    """Whether an operand of an integer product comes from so few bits that the product cannot overflow."""
-    if isinstance(e, tirx.Broadcast):
-        e = e.value
-    if not isinstance(e, tirx.Cast):
-        return False
-    to, of = element_and_lanes(e.ty)[0], element_and_lanes(e.value.ty)[0]
-    return of.kind in ("int", "uint") and to.bits >= 32 and (of.bits == 8 or (of.bits == 16 and of.kind == "int"))
+
+def _loads(e: Any) -> bool:
+    """Whether an expression reads memory."""
+    return isinstance(e, ir.TensorLoad) or any(map(_loads, operands(e)))

@@ -84,6 +84,21 @@ class Anatomy:
         free = self.function.attrs.get("layout_free_buffers") if self.function.attrs else None
         return tuple(self.function.params[int(index)] for index in free or ())
 
+    def weights(self) -> tuple[Any, ...]:
+        """Buffers whose layout follows `packed`: these themselves, and what is computed of them element by element."""
+        found = list(self.packed())
+        for stage in self.stages:
+            reads = stage.reads()
+            if stage.reduction or len(reads) != 1 or not stage.writes_its_axes() or stage.branches():
+                continue
+            source, region = reads[0].source, reads[0].region
+            same = len(region) == len(stage.spatial) and all(
+                item.min.same_as(axis.var) for item, axis in zip(region, stage.spatial, strict=True)
+            )
+            if same and any(source.same_as(weight) for weight in found):
+                found.append(stage.block.writes[0].source)
+        return tuple(found)
+
 
 def anatomy_of(function: Any) -> Anatomy | None:
     """The anatomy of an unscheduled PrimFunc; None if it is not a sequence of plain stages of constant extents."""

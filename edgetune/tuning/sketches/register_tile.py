@@ -217,7 +217,7 @@ def _pads(stage: Stage, anatomy: Anatomy) -> bool:
 
 def _strided(anatomy: Anatomy, anchor: Stage, axis: Any) -> bool:
     """Whether neighbours along `axis` lie apart in something the anchor reads, other than weights packed later."""
-    packed = anatomy.packed()
+    packed = anatomy.weights()
     for region in anchor.reads():
         if any(region.source.same_as(weight) for weight in packed):
             continue
@@ -227,7 +227,7 @@ def _strided(anatomy: Anatomy, anchor: Stage, axis: Any) -> bool:
 
 
 def _per_channel(anatomy: Anatomy, anchor: Stage, axis: Any) -> bool:
-    packed = anatomy.packed()
+    packed = anatomy.weights()
     return any(
         not any(region.source.same_as(weight) for weight in packed) and _mentions(region.region[-1].min, axis.var)
         for region in anchor.reads()

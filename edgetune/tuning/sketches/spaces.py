@@ -85,8 +85,13 @@ def untouched(function: Any, seed: int = 1) -> Schedule:
 
 
 def native_lanes(function: Any, target: Target) -> int:
-    """Elements of the widest type among the function's tensors in one vector register of `target`; at least 1."""
-    bits = [8 * _bytes(str(param.dtype)) for param in function.params]
+    """Elements of the widest type among the function's tensors in one vector register of `target`; at least 1.
+
+    Sums and other intermediate tensors count: int8 products are summed in int32.
+    """
+    anatomy = anatomy_of(function)
+    written = [write.source for stage in anatomy.stages for write in stage.block.writes] if anatomy else []
+    bits = [8 * _bytes(str(buffer.dtype)) for buffer in (*function.params, *written)]
     return max(1, target.vector_bits // max(bits, default=32))
 
 
