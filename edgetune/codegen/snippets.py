@@ -135,10 +135,6 @@ def _reinterpret(rest: str) -> str:
     )
 
 
-def _alias(rest: str) -> str:
-    return f"typedef {by_short(rest).value} et_alias_{rest} __attribute__((may_alias));\n"
-
-
 _SIGMOID_F64 = """static inline double et_sigmoid_f64(double x) {
   return 1.0 / (1.0 + __builtin_exp(-x));
 }
@@ -202,7 +198,6 @@ SCALAR: dict[str, Callable[[str], str]] = {
     "reinterpret": _reinterpret,
     "q_multiply_shift": lambda _: _MULTIPLY_SHIFT,
     "from_bf16": lambda _: _FROM_BF16,
-    "alias": _alias,
     "to_bf16": lambda _: _TO_BF16,
 }
 
@@ -221,6 +216,9 @@ def scalar_snippet(kind: str, rest: str, has_float16: bool) -> str:
     """C text of a scalar snippet; KernelFailed if there is none of that name."""
     if kind in ("from_f16", "to_f16"):
         return half_conversion(kind, has_float16)
+    if kind == "alias":
+        stored = storage_type(by_short(rest), has_float16)
+        return f"typedef {stored} et_alias_{rest} __attribute__((may_alias));\n"
     if (kind, rest) == ("sigmoid", "f64"):
         return _SIGMOID_F64
     if kind not in SCALAR:
