@@ -210,7 +210,7 @@ def _check_threads(settings: Settings) -> None:
     if settings.threads != 1:
         origin = settings.origins.get("threads", "a setting")
         raise ConfigError(
-            f"{settings.threads} threads are asked for ({origin}), but packages run on one thread so far; set threads to 1"
+            f"{settings.threads} threads are asked for ({origin}), but packages run on one thread: set threads to 1"
         )
 
 
