@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
@@ -73,7 +75,9 @@ def _modern(proto: onnx.ModelProto) -> onnx.ModelProto:
     uses = any(node.op_type in _QUANTISED for node in proto.graph.node)
     if not uses or not versions or versions[0] >= _QUANTISED_SINCE:
         return proto
-    return onnx.version_converter.convert_version(proto, _QUANTISED_SINCE)
+    # The converter leaves an empty file for external data in the working folder.
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        return onnx.version_converter.convert_version(proto, _QUANTISED_SINCE)
 
 
 def output_steps(model: OnnxModel) -> dict[str, float]:
