@@ -107,9 +107,10 @@ class StatementPrinter(VectorPrinter):
 
     def _allocate(self, buffer: Any) -> None:
         of, lanes = element_and_lanes(buffer.ty.dtype)
-        name = self.context.names.unique(buffer.name)
         base = self.survey.base(buffer)
         wanted = self.layout.registers.get(base)
+        several = wanted is not None and len(wanted) > 1
+        name = "acc" if several else self.context.names.unique(buffer.name)
         if wanted is not None:
             self.context.places[buffer] = Place(name, of, lanes, self._registers(base, name, of, wanted), written=True)
             return
@@ -193,6 +194,8 @@ class StatementPrinter(VectorPrinter):
         values: list[tuple[int, int, Text]] = []
         hold = len(parts) > 1 and self._overlaps(s)
         for first, width in parts:
+            if self._added(s, start, first, width):
+                continue
             text = self.vector(s.value, first, width)
             if hold:
                 text = Text(self.temporary(of.value if width == 1 else self.type(of, width), text.code))
@@ -201,6 +204,19 @@ class StatementPrinter(VectorPrinter):
                 self._store_piece(s, start, first, width, text)
         for first, width, text in values:
             self._store_piece(s, start, first, width, text)
+
+    def _added(self, s: Any, start: tuple[Any, int] | None, first: int, width: int) -> bool:
+        """Print `acc = acc + value` of float registers as `acc += value`; False where it is something else."""
+        value = s.value
+        if start is None or not isinstance(value, tirx.Add) or element_and_lanes(value.ty)[0].kind != "float":
+            return False
+        same = isinstance(value.a, ir.TensorLoad) and self.survey.base(value.a.source) == self.survey.base(s.buffer)
+        if not same or not tvm_ffi.structural_equal(value.a.indices, s.indices):
+            return False
+        name = self.register(self.place(s.buffer), start, first, width)
+        if name is not None:
+            self.context.emit(f"{name} += {self.operand(value.b, first, width).code};")
+        return name is not None
 
     def _store_piece(self, s: Any, start: tuple[Any, int] | None, first: int, width: int, value: Text) -> None:
         place = self.place(s.buffer)

@@ -21,11 +21,11 @@ class Text:
 
 
 def joined(a: Text, sign: str, b: Text) -> Text:
-    """`a sign b` for + - * / %: anything looser is put in parentheses, also where C would not need them."""
+    """`a sign b` for + - * / %. Sums and products keep their order, as floats must; those of indices need not show it."""
     level = MUL if sign in "*/%" else ADD
     index = a.index and b.index
-    right = level if sign in "*+" and not (sign == "*" and b.level == MUL and "/" in b.code) else level + 1
-    return Text(f"{a.at(level)} {sign} {b.at(right)}", level, index)
+    free = sign == "+" or (sign == "*" and "/" not in b.code and "%" not in b.code)
+    return Text(f"{a.at(level)} {sign} {b.at(level if index and free else level + 1)}", level, index)
 
 
 def compared(a: Text, sign: str, b: Text) -> Text:
