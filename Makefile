@@ -2,7 +2,7 @@
 # make test      set up, lint, type-check, run the tests
 # make system    install what the tests need from Debian (or print the line to type)
 # make conformance   run the ONNX backend node tests through the emitted C, write SUPPORT.md
-# make benchmark     packages beside ONNX Runtime, OpenVINO, ncnn, MNN and LiteRT
+# make benchmark     packages beside ONNX Runtime, OpenVINO, ncnn, MNN and LiteRT (BENCHMARK_ARGS=--help)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -35,9 +35,13 @@ $(VENV)/.stamp-test: pyproject.toml | $(VENV)/pyvenv.cfg
 	$(PIP) install --editable '.[test]'
 	touch $@ $(VENV)/.stamp-run
 
+# Pins of an extra, one by one.
+extra = $$($(BIN)/python -c 'import sys, tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"][sys.argv[1]])' $(1))
+
 # Peers one by one: one without a wheel for this machine leaves the others in the table.
 $(VENV)/.stamp-bench: pyproject.toml | $(VENV)/.stamp-run
-	for peer in openvino ncnn MNN ai-edge-litert; do $(PIP) install $$peer || echo "$$peer does not install here"; done
+	for peer in $(call extra,bench); do $(PIP) install $$peer || echo "$$peer does not install here"; done
+	for peer in $(call extra,bench-converters); do $(PIP) install --no-deps $$peer || echo "$$peer does not install here"; done
 	touch $@
 
 # --- the main job -----------------------------------------------------------------------------------------------
@@ -82,7 +86,7 @@ conformance: $(VENV)/.stamp-test
 	$(BIN)/python tests/conformance/run.py
 
 benchmark: $(VENV)/.stamp-bench
-	$(BIN)/python -m benchmarks.run
+	$(BIN)/python benchmarks/run.py $(BENCHMARK_ARGS)
 
 clean:
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,99 @@
+"""A package as a shared library with four functions that need no knowledge of its types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgetune.errors import CompileFailed
+from edgetune.package.diagnostics import first_diagnostic
+from edgetune.package.toolchain import Toolchain
+from edgetune.package.work_copy import make, run, work_copy
+
+TIMEOUT_S = 900.0
+
+_SHIM = """#include "{p}.h"
+static _Alignas(64) unsigned char workspace[{P}_WORKSPACE_BYTES + 64];
+{buffers}
+{weights}
+static {p}_ctx ctx;
+static {p}_inputs inputs;
+static {p}_outputs outputs;
+static void *const input_places[] = {{{input_places}0}};
+static void *const output_places[] = {{{output_places}0}};
+void *bench_input(unsigned index) {{ return input_places[index]; }}
+void *bench_output(unsigned index) {{ return output_places[index]; }}
+int bench_run(void) {{ return (int){p}_run(&ctx, &inputs, &outputs); }}
+int bench_start(void)
+{{
+    int status = (int){p}_init(&ctx, workspace, sizeof workspace);
+{assignments}
+{bind}
+    return status;
+}}
+"""
+
+
+@dataclass(frozen=True)
+class Library:
+    """Where the library is, and what compiled it: the flags are those of the package's own Makefile, and -fPIC."""
+
+    path: Path
+    compiler: str
+    flags: tuple[str, ...]
+
+
+def build_library(package: Path, folder: Path) -> Library:
+    """Build `package` with its own Makefile, and link it with a shim into `folder`.
+
+    The package stays as it is. Raises PackageInvalid, ToolchainMissing and CompileFailed.
+    """
+    path = folder.resolve() / "package.so"
+    with work_copy(package) as (copy, manifest):
+        tools = Toolchain.of(manifest)
+        tools.require()
+        prefix = manifest["prefix"]
+        # Of all its variables this is the one that replaces no flag that matters to the code.
+        position_independent = ("WARNINGS=-fPIC",)
+        make(copy, "lib", tools, TIMEOUT_S, position_independent)
+        objects = []
+        if _external(manifest):
+            objects.append(f"build/{prefix}_test_weights.o")
+            make(copy, objects[0], tools, TIMEOUT_S, position_independent)
+        (copy / "shim.c").write_text(shim(manifest), encoding="utf-8")
+        command = [tools.cc, "-std=gnu11", "-O2", "-fPIC", "-shared", "-Iinclude", "-o", str(path), "shim.c"]
+        done = run([*command, *objects, f"lib/lib{prefix}.a", "-lm"], copy, TIMEOUT_S)
+    if done.status:
+        raise CompileFailed(f"{tools.cc} could not link {path.name}: {first_diagnostic(done.stderr or done.stdout)}")
+    return Library(path, tools.cc, tools.cflags)
+
+
+def shim(manifest: Mapping[str, Any]) -> str:
+    """C text of the shim: static buffers for all tensors, and functions without arguments that start and run."""
+    prefix = str(manifest["prefix"])
+    inputs, outputs = manifest["inputs"], manifest["outputs"]
+    tensors = [*(("inputs", t) for t in inputs), *(("outputs", t) for t in outputs)]
+    buffers = [f"static _Alignas(64) unsigned char {kind}_{t['field']}[{t['bytes']} + 1];" for kind, t in tensors]
+    assignments = [f"    {kind}.{t['field']} = (void *){kind}_{t['field']};" for kind, t in tensors]
+    external = _external(manifest)
+    weights = f"{prefix}__test_weights"
+    binding = (
+        f"    if (status == 0) status = (int){prefix}_bind_weights(&ctx, {weights}, {prefix.upper()}_WEIGHTS_BYTES);"
+    )
+    return _SHIM.format(
+        p=prefix,
+        P=prefix.upper(),
+        buffers="\n".join(buffers),
+        weights=f"extern const unsigned char {weights}[];" if external else "",
+        input_places="".join(f"inputs_{t['field']}, " for t in inputs),
+        output_places="".join(f"outputs_{t['field']}, " for t in outputs),
+        assignments="\n".join(assignments),
+        bind=binding if external else "",
+    )
+
+
+def _external(manifest: Mapping[str, Any]) -> bool:
+    memory = manifest["memory"]
+    return bool(memory["weights_placement"] == "external" and memory["weights_bytes"])
