@@ -11,6 +11,7 @@ from typing import Any
 import tvm
 from tvm import s_tir, tirx
 
+from edgetune.codegen.hoisting import hoist_initialisation
 from edgetune.codegen.unrolling import limit_unrolling, unroll_register_tiles
 from edgetune.errors import KernelFailed
 
@@ -80,7 +81,7 @@ def lower(mod: tvm.IRModule) -> tirx.PrimFunc:
     try:
         with _lowering_target():
             function = sole_function(_before_unrolling()(mod))
-            function = function.with_body(limit_unrolling(unroll_register_tiles(function.body)))
+            function = function.with_body(limit_unrolling(unroll_register_tiles(hoist_initialisation(function.body))))
             function = sole_function(_after_unrolling()(tvm.IRModule({"main": function})))
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         # TVM raises its own InternalError (a RuntimeError) and bare Python errors from C++ alike.
