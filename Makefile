@@ -8,6 +8,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 DEMO_TIME ?= 5m
+# Test files run side by side; tests that time hold the lock of the measuring core.
+JOBS ?= 2
 DEMO_OUT := build/demo/ds_cnn
 
 SYSTEM_PACKAGES := gcc g++ make cmake clang-19 qemu-user \
@@ -59,7 +61,7 @@ types: $(VENV)/.stamp-test
 	$(BIN)/mypy edgetune examples tests $(wildcard benchmarks)
 
 pytest: $(VENV)/.stamp-test
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile
 
 format: $(VENV)/.stamp-test
 	$(BIN)/ruff check --fix .

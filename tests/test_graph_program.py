@@ -95,8 +95,8 @@ def test_convolution_with_batchnorm_folds_into_one_kernel(
         "shift": random(generator, outputs),
         "mean": random(generator, outputs),
         "var": generator.uniform(0.1, 2, outputs).astype("f4"),
-        "low": np.float32(-0.5).reshape(()),
-        "high": np.float32(0.75).reshape(()),
+        "low": np.array(-0.5, "f4"),
+        "high": np.array(0.75, "f4"),
     }
     nodes = [
         helper.make_node(
