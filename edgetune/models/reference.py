@@ -40,8 +40,8 @@ def evaluate_model(
     Raises ModelError when the evaluator cannot run the model.
     """
     chosen = evaluator or choose_evaluator()
-    run = _onnxruntime(model.proto) if chosen == "onnxruntime" else _reference(model.proto)
     try:
+        run = _onnxruntime(model.proto) if chosen == "onnxruntime" else _reference(model.proto)
         return [run(dict(feed)) for feed in feeds]
     # Both evaluators raise whatever their operators raise; every one of them means the model cannot be run.
     except Exception as error:
@@ -58,9 +58,23 @@ def _onnxruntime(proto: onnx.ModelProto) -> _Run:
     if any(node.op_type in _QUANTISED for node in proto.graph.node):
         # Its fused int8 kernels differ from the definition by up to a step; node by node it follows the definition.
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        _without_equal_names(proto).SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
     names = [o.name for o in session.get_outputs()]
     return lambda feed: dict(zip(names, session.run(names, feed), strict=True))
+
+
+def _without_equal_names(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """`proto`, its nodes unnamed where two share a name: ONNX does not mind, ONNX Runtime refuses the model."""
+    names = [node.name for node in proto.graph.node if node.name]
+    if len(names) == len(set(names)):
+        return proto
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    for node in copy.graph.node:
+        node.ClearField("name")
+    return copy
 
 
 def _reference(proto: onnx.ModelProto) -> _Run:
