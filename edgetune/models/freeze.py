@@ -61,9 +61,23 @@ _VALUES_UNREAD: dict[str, tuple[int, ...]] = {"Shape": (0,), "Size": (0,), "EyeL
 
 
 def shape_like_inputs(graph: onnx.GraphProto) -> set[str]:
-    """Names of graph inputs whose values reach the outputs only as shapes, axes and the like."""
+    """Names of graph inputs whose values reach the outputs as shapes, axes and the like.
+
+    One that is data as well counts only where it looks like a shape: integers along at most one axis.
+    """
     data = {o.name for o in graph.output}
     shape_like: set[str] = set()
+    _trace_back(graph, data, shape_like)
+    return {i.name for i in graph.input if i.name in shape_like and (i.name not in data or _looks_like_shape(i))}
+
+
+def _looks_like_shape(value: onnx.ValueInfoProto) -> bool:
+    tensor = value.type.tensor_type
+    return tensor.elem_type in {onnx.TensorProto.INT64, onnx.TensorProto.INT32} and len(tensor.shape.dim) <= 1
+
+
+def _trace_back(graph: onnx.GraphProto, data: set[str], shape_like: set[str]) -> None:
+    """Adds to `data` and `shape_like` what the values already in them are computed from."""
     for node in reversed(graph.node):
         positions = SHAPE_LIKE.get(node.op_type, ())
         unread = _VALUES_UNREAD.get(node.op_type, ())
@@ -75,8 +89,13 @@ def shape_like_inputs(graph: onnx.GraphProto) -> set[str]:
             if index not in positions and data.intersection(node.output):
                 data.add(name)
         for attribute in node.attribute:
-            data |= captured(attribute)
-    return (shape_like - data) & {i.name for i in graph.input}
+            if node.op_type == "If":
+                for found in (data, shape_like):
+                    pairs = zip(attribute.g.output, node.output, strict=True)
+                    found.update(inner.name for inner, outer in pairs if outer in found)
+                _trace_back(attribute.g, data, shape_like)
+            else:
+                data |= captured(attribute)
 
 
 def captured(attribute: onnx.AttributeProto) -> set[str]:

@@ -18,6 +18,7 @@ from edgetune.models.decompositions import DECOMPOSITIONS
 from edgetune.models.decompositions.builder import Builder
 from edgetune.models.freeze import captured
 from edgetune.models.function_bodies import function_body, with_attributes
+from edgetune.models.narrow_types import storage, store_interface, written_out
 from edgetune.models.node_values import constant_value
 
 Scope = dict[str, str]
@@ -46,12 +47,15 @@ class Evaluator:
     def __init__(
         self, proto: onnx.ModelProto, has_converter: Callable[[onnx.NodeProto], bool], kept: frozenset[str]
     ) -> None:
-        self.proto = proto
+        self.proto = onnx.ModelProto()
+        self.proto.CopyFrom(proto)
+        self.narrow: dict[str, int] = {}
+        store_interface(self, self.proto.graph)
         self.has_converter = has_converter
         self.kept = kept
         self.opsets = {o.domain: o.version for o in proto.opset_import}
         self.nodes: list[onnx.NodeProto] = []
-        self.types: dict[str, onnx.TypeProto] = {i.name: i.type for i in proto.graph.input}
+        self.types: dict[str, onnx.TypeProto] = {i.name: i.type for i in self.proto.graph.input}
         self.constants: dict[str, np.ndarray] = {}
         self.from_file = {i.name: i for i in proto.graph.initializer}
         self._fresh = 0
@@ -79,6 +83,14 @@ class Evaluator:
         self._fresh += 1
         return f"inlined{self._fresh}_"
 
+    def plain(self, name: str) -> str:
+        """A narrow value under a name by which it counts as numbers of its storage type."""
+        alias = self.prefix() + "stored"
+        self.nodes.append(helper.make_node("Identity", [name], [alias]))
+        self.types[alias] = helper.make_tensor_type_proto(storage(self.narrow[name]), None)
+        self.types[alias].tensor_type.shape.CopyFrom(self.types[name].tensor_type.shape)
+        return alias
+
     def set_constant(self, name: str, value: np.ndarray) -> None:
         """Records the value of `name`."""
         self.constants[name] = value
@@ -98,15 +110,17 @@ class Evaluator:
 
     def _node(self, node: onnx.NodeProto, scope: Scope) -> None:
         if node.op_type == "CastLike" and node.input[1] in self.types:
-            node = helper.make_node(
-                "Cast", node.input[:1], node.output, to=self.types[node.input[1]].tensor_type.elem_type,
-                **{a.name: helper.get_attribute_value(a) for a in node.attribute},
-            )  # fmt: skip
+            like = node.input[1]
+            element = self.narrow.get(like, self.types[like].tensor_type.elem_type)
+            attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+            node = helper.make_node("Cast", node.input[:1], node.output, to=element, **attributes)
         values = constant_value(node, self.constants, self.types, self.proto)
         if values is not None:
             for name, value in zip(node.output, values, strict=False):
                 if name:
                     self.set_constant(name, value)
+            return
+        if written_out(self, node):
             return
         if node.op_type in _CONTROL and _CONTROL[node.op_type](self, node, scope):
             return

@@ -16,6 +16,7 @@ from edgetune.errors import EdgetuneError, KernelFailed
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program
 from edgetune.models.importer import import_onnx
+from edgetune.models.narrow_types import from_stored
 from edgetune.models.onnx_file import model_from_proto
 from tests.conformance.case import Case, UnfitError, load
 from tests.conformance.native import RunError, compile_unit, emit_unit, execute
@@ -77,7 +78,8 @@ def _line(error: Exception) -> str:
 def _difference(case: Case, outputs: list[np.ndarray]) -> str:
     """Empty when ONNX's own test runner accepts `outputs`."""
     try:
-        Runner.assert_similar_outputs(case.expected, outputs, case.rtol, case.atol)
+        given = [from_stored(o, e.dtype) for o, e in zip(outputs, case.expected, strict=True)]
+        Runner.assert_similar_outputs(case.expected, given, case.rtol, case.atol)
     except AssertionError as error:
         return _line(error)
     return ""

@@ -17,6 +17,7 @@ from edgetune.codegen import emit_kernel, render_preamble
 from edgetune.codegen.compile_unit import INCLUDES
 from edgetune.config.target import Target
 from edgetune.graph.program import Program
+from edgetune.models.narrow_types import to_stored
 
 _ALIGNMENT = 64
 _SECONDS = 30
@@ -79,7 +80,7 @@ def execute(library: Path, program: Program, unit: Unit, inputs: dict[str, np.nd
         for buffer in program.buffers:
             value = program.constants.get(buffer.id)
             if buffer.kind == "input":
-                value = inputs[buffer.name].astype(buffer.dtype, copy=False)
+                value = to_stored(inputs[buffer.name])
             if value is not None:
                 data = np.ascontiguousarray(value).tobytes()
                 shared[int(offsets[buffer.id]) : int(offsets[buffer.id]) + len(data)] = data

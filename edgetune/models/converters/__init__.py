@@ -10,12 +10,26 @@ from edgetune.models.converters.precise import Elu, MatMul, Selu
 from edgetune.models.converters.quantisation import DequantizeLinear, QuantizeLinear
 from edgetune.models.converters.rearranging import BitCast, DeformConv, ReverseSequence, TensorScatter
 from edgetune.models.converters.scans import CumProd, CumSum, TopK
+from edgetune.models.converters.scattering import Scatter, ScatterElements, ScatterND
 
 OWN_CONVERTERS: dict[str, type] = {
     converter.__name__: converter
     for converter in (
         *(BatchNormalization, BitCast, Clip, CumProd, CumSum, DeformConv, DequantizeLinear, Dropout, Elu, MatMul),
-        *(Max, Mean, Min, QuantizeLinear, ReverseSequence, Selu, Sum, TensorScatter, TopK),
+        *(
+            Max,
+            Mean,
+            Min,
+            QuantizeLinear,
+            ReverseSequence,
+            Scatter,
+            ScatterElements,
+            ScatterND,
+            Selu,
+            Sum,
+            TensorScatter,
+            TopK,
+        ),
     )
 }
 

@@ -83,13 +83,13 @@ def top_k(x: te.Tensor, axis: int, count: int, largest: bool) -> list[te.Tensor]
     def position(*i: Any) -> Any:
         at = tuple(k if a == axis else v for a, v in enumerate(i))
         found = ranks(*at).equal(i[axis].astype("int32"))
-        return te.sum(tirx.if_then_else(found, k.astype("int64"), tirx.const(0, "int64")), axis=k)
+        return te.sum(tirx.if_then_else(found, k.astype("int32"), tirx.const(0, "int32")), axis=k)
 
     positions = te.compute(shape, position, name="position")
     values = te.compute(
         shape, lambda *i: x(*(positions(*i) if a == axis else v for a, v in enumerate(i))), name="selected"
     )
-    return [values, positions]
+    return [values, te.compute(shape, lambda *i: positions(*i).astype("int64"), name="indices")]
 
 
 class TopK(tvm_onnx.OnnxOpConverter):

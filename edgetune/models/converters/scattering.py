@@ -1,0 +1,116 @@
+"""Scatter operators as tensor expressions: each element of the result looks for the updates that meet it.
+
+TVM writes them as opaque loops that neither schedule nor print. This form needs no order: where several updates
+meet one element, the last wins, or they are reduced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import relax, te, tirx, topi
+from tvm.relax.frontend.onnx import onnx_frontend as tvm_onnx
+
+_product = te.comm_reducer(lambda a, b: a * b, lambda dtype: tirx.const(1, dtype), name="product")
+
+
+def _merged(
+    data: te.Tensor,
+    count: Any,
+    meets: Callable[[tuple[Any, ...], Any], Any],
+    update: Callable[[tuple[Any, ...], Any], Any],
+    reduction: str,
+) -> te.Tensor:
+    """`data` with every update k in [0, count) for which `meets(i, k)` put at i, as `reduction` says."""
+    k = te.reduce_axis((0, count), "k")
+    dtype = str(data.dtype)
+    if reduction == "none":
+        last = te.compute(
+            data.shape,
+            lambda *i: te.max(tirx.if_then_else(meets(i, k), k.astype("int32"), tirx.const(-1, "int32")), axis=k),
+            name="last",
+        )
+        return te.compute(
+            data.shape,
+            lambda *i: tirx.if_then_else(last(*i) >= 0, update(i, tirx.max(last(*i), 0)), data(*i)),
+            name="scattered",
+        )
+    reducers: dict[str, tuple[Any, Any, Any]] = {
+        "add": (te.sum, tirx.const(0, dtype), lambda a, b: a + b),
+        "mul": (_product, tirx.const(1, dtype), lambda a, b: a * b),
+        "max": (te.max, tirx.min_value(dtype), tirx.max),
+        "min": (te.min, tirx.max_value(dtype), tirx.min),
+    }
+    reduce, neutral, combine = reducers[reduction]
+    gathered = te.compute(
+        data.shape, lambda *i: reduce(tirx.if_then_else(meets(i, k), update(i, k), neutral), axis=k), name="gathered"
+    )
+    return te.compute(data.shape, lambda *i: combine(data(*i), gathered(*i)), name="scattered")
+
+
+def _reduction(attr: dict[str, Any]) -> str:
+    value = attr.get("reduction", b"none")
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+class ScatterElements(tvm_onnx.OnnxOpConverter):
+    """`updates` put where `indices` say along one axis."""
+
+    @classmethod
+    def _impl_v11(cls, bb: relax.BlockBuilder, inputs: Any, attr: dict[str, Any], params: Any) -> relax.Expr:
+        axis = attr.get("axis", 0) % len(inputs[0].ty.shape)
+        reduction = _reduction(attr)
+
+        def scatter_elements(data: te.Tensor, indices: te.Tensor, updates: te.Tensor) -> te.Tensor:
+            extent = data.shape[axis]
+
+            def at(i: tuple[Any, ...], k: Any) -> tuple[Any, ...]:
+                return tuple(k if a == axis else v for a, v in enumerate(i))
+
+            def meets(i: tuple[Any, ...], k: Any) -> Any:
+                inside = [v < indices.shape[a] for a, v in enumerate(i) if a != axis]
+                index = indices(*at(i, k))
+                index = tirx.if_then_else(index < 0, index + extent, index)
+                hit = index.equal(i[axis].astype(str(indices.dtype)))
+                return tirx.if_then_else(tirx.all(*inside), hit, tirx.const(0, "bool")) if inside else hit
+
+            return _merged(data, indices.shape[axis], meets, lambda i, k: updates(*at(i, k)), reduction)
+
+        return bb.emit_te(scatter_elements, inputs[0], inputs[1], inputs[2])
+
+
+class Scatter(ScatterElements):
+    """The older name of ScatterElements."""
+
+    @classmethod
+    def _impl_v9(cls, bb: relax.BlockBuilder, inputs: Any, attr: dict[str, Any], params: Any) -> relax.Expr:
+        return ScatterElements._impl_v11(bb, inputs, attr, params)
+
+
+class ScatterND(tvm_onnx.OnnxOpConverter):
+    """Slices of `updates` put where the last axis of `indices` says."""
+
+    @classmethod
+    def _impl_v11(cls, bb: relax.BlockBuilder, inputs: Any, attr: dict[str, Any], params: Any) -> relax.Expr:
+        reduction = _reduction(attr)
+
+        def scatter_nd(data: te.Tensor, indices: te.Tensor, updates: te.Tensor) -> te.Tensor:
+            depth = int(indices.shape[-1])
+            count = 1
+            for extent in indices.shape[:-1]:
+                count *= int(extent)
+            where = topi.reshape(indices, (count, depth))
+            slices = topi.reshape(updates, (count, *data.shape[depth:]))
+
+            def meets(i: tuple[Any, ...], k: Any) -> Any:
+                hits = []
+                for axis in range(depth):
+                    index = where(k, axis)
+                    index = tirx.if_then_else(index < 0, index + data.shape[axis], index)
+                    hits.append(index.equal(i[axis].astype(str(indices.dtype))))
+                return tirx.all(*hits)
+
+            return _merged(data, count, meets, lambda i, k: slices(k, *i[depth:]), reduction)
+
+        return bb.emit_te(scatter_nd, inputs[0], inputs[1], inputs[2])
