@@ -2,6 +2,7 @@
 # make test      set up, lint, type-check, run the tests
 # make system    install what the tests need from Debian (or print the line to type)
 # make conformance   run the ONNX backend node tests through the emitted C, write SUPPORT.md
+# make acceptance    check packages of whole models: warnings, memory, sanitizers, results, emulators, repeatability
 # make benchmark     packages beside ONNX Runtime, OpenVINO, ncnn, MNN and LiteRT (BENCHMARK_ARGS=--help)
 PYTHON ?= python3
 VENV := .venv
@@ -20,7 +21,7 @@ SYSTEM_PROGRAMS := gcc g++ make cmake clang-19 qemu-aarch64 qemu-arm aarch64-lin
 SYSTEM_LINE := apt-get update && apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES)
 
 .DELETE_ON_ERROR:
-.PHONY: all demo test lint types pytest format schemas system conformance benchmark clean
+.PHONY: all demo test lint types pytest format schemas system conformance acceptance benchmark clean
 
 all: test
 
@@ -86,6 +87,11 @@ system:
 
 conformance: $(VENV)/.stamp-test
 	$(BIN)/python tests/conformance/run.py
+
+# Larger models are made first; ACCEPTANCE takes the flags of tests/acceptance/run.py.
+acceptance: $(VENV)/.stamp-test
+	test -f build/models/mobilenet_v2_int8.onnx || $(BIN)/python examples/make_models.py build/models
+	$(BIN)/python tests/acceptance/run.py $(ACCEPTANCE)
 
 benchmark: $(VENV)/.stamp-bench
 	$(BIN)/python benchmarks/run.py $(BENCHMARK_ARGS)
