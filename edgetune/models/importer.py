@@ -14,6 +14,7 @@ import onnx
 import onnx.version_converter
 import tvm
 from onnx import numpy_helper
+from tvm import relax, tirx
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from edgetune.errors import ModelError, UnsupportedOperator
@@ -60,7 +61,9 @@ def import_onnx(model: OnnxModel) -> Imported:
 
 
 def _upgraded(model: OnnxModel) -> OnnxModel | None:
-    if model.opset >= _UPGRADED:
+    # ONNX's converter leaves the batch axis that Scan had before opset 9.
+    batched_scan = model.opset < 9 and any(n.op_type == "Scan" for n in model.proto.graph.node)
+    if model.opset >= _UPGRADED or batched_scan:
         return None
     try:
         proto = onnx.version_converter.convert_version(model.proto, _UPGRADED)
@@ -78,6 +81,7 @@ def _import(model: OnnxModel) -> Imported:
     _put_inputs_first(proto.graph, [i.name for i in inputs] + list(weights))
     shapes = {i.name: list(i.shape) for i in inputs}
     module = _convert(proto, model, shapes)
+    _check_static(module, model)
     return Imported(model.name, model.sha256, module, inputs, tuple(o.name for o in proto.graph.output), weights)
 
 
@@ -96,6 +100,17 @@ def _convert(proto: onnx.ModelProto, model: OnnxModel, shapes: dict[str, list[in
             f"{where} cannot be imported ({reason[0] if reason else type(error).__name__}); "
             "replace the operator, or simplify the model before export"
         ) from error
+
+
+def _check_static(module: tvm.IRModule, model: OnnxModel) -> None:
+    for value in relax.analysis.get_var2val(module["main"]).values():
+        shape = value.ty.shape if isinstance(value.ty, relax.TensorType) else ()
+        if shape is None or any(not isinstance(extent, tirx.IntImm) for extent in shape):
+            name = str(getattr(getattr(value, "op", None), "name", "an operator")).removeprefix("relax.")
+            raise UnsupportedOperator(
+                f"{name} in model {model.name} has a result whose shape depends on data, which cannot be built; "
+                "make it constant in the model"
+            )
 
 
 @contextlib.contextmanager

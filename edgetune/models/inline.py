@@ -125,8 +125,9 @@ class Evaluator:
         if node.op_type in _CONTROL and _CONTROL[node.op_type](self, node, scope):
             return
         if node.op_type in DECOMPOSITIONS:
-            DECOMPOSITIONS[node.op_type](Builder(self, node), node)
-            return
+            builder = Builder(self, node)
+            if builder.typed() and DECOMPOSITIONS[node.op_type](builder, node) is not False:
+                return
         schema = self.schema(node)
         body = None if self._stays(node) else function_body(node, schema, self.opsets, self.types)
         if body is not None and schema is not None:

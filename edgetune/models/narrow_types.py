@@ -47,7 +47,7 @@ def is_narrow(element: int) -> bool:
 
 def storage(element: int) -> int:
     """The element type in which they are kept."""
-    return INTEGERS[element][1] if element in INTEGERS else TensorProto.UINT8
+    return int(INTEGERS[element][1] if element in INTEGERS else TensorProto.UINT8)
 
 
 def to_stored(array: np.ndarray) -> np.ndarray:
@@ -163,12 +163,12 @@ def _tables(element: int, saturate: int, rounding: str) -> tuple[np.ndarray, np.
     finite = np.unique(np.abs(values[np.isfinite(values)]))
     last = finite[-1] + (finite[-1] - finite[-2])
     cuts = np.concatenate([finite, (finite[1:] + finite[:-1]) / 2, [(finite[-1] + last) / 2, last]]).astype("float32")
-    both = np.concatenate([cuts, np.nextafter(cuts, np.float32(np.inf)), np.float32([0, np.inf])])
+    both = np.concatenate([cuts, np.nextafter(cuts, np.float32(np.inf)), np.array([0, np.inf], "float32")])
     boundaries = np.unique(both[~np.isnan(both)]).astype("float32")
     codes = _reference(boundaries, element, saturate, rounding)
     mirrored = _reference(-boundaries, element, saturate, rounding)
     changes = np.concatenate([[True], (codes[1:] != codes[:-1]) | (mirrored[1:] != mirrored[:-1])])
-    nan = int(_reference(np.float32([np.nan]), element, saturate, rounding)[0])
+    nan = int(_reference(np.array([np.nan], "float32"), element, saturate, rounding)[0])
     return boundaries[changes][1:], codes[changes], mirrored[changes], nan
 
 

@@ -9,13 +9,29 @@ from edgetune.models.converters.normalisation import BatchNormalization
 from edgetune.models.converters.precise import Elu, MatMul, Selu
 from edgetune.models.converters.quantisation import DequantizeLinear, QuantizeLinear
 from edgetune.models.converters.rearranging import BitCast, DeformConv, ReverseSequence, TensorScatter
+from edgetune.models.converters.reductions import ReduceMax, ReduceMin
+from edgetune.models.converters.remainder import Mod
 from edgetune.models.converters.scans import CumProd, CumSum, TopK
 from edgetune.models.converters.scattering import Scatter, ScatterElements, ScatterND
 
 OWN_CONVERTERS: dict[str, type] = {
     converter.__name__: converter
     for converter in (
-        *(BatchNormalization, BitCast, Clip, CumProd, CumSum, DeformConv, DequantizeLinear, Dropout, Elu, MatMul),
+        *(
+            ReduceMax,
+            ReduceMin,
+            Mod,
+            BatchNormalization,
+            BitCast,
+            Clip,
+            CumProd,
+            CumSum,
+            DeformConv,
+            DequantizeLinear,
+            Dropout,
+            Elu,
+            MatMul,
+        ),
         *(
             Max,
             Mean,
@@ -35,4 +51,4 @@ OWN_CONVERTERS: dict[str, type] = {
 
 # How many outputs TVM's converters compute where ONNX defines more; 0: TVM's is another operator of that name.
 # Nodes with more are replaced by their function bodies.
-FEWER_OUTPUTS = {"Attention": 0, "LayerNormalization": 1}
+FEWER_OUTPUTS = {"Attention": 0, "LayerNormalization": 1, "RMSNormalization": 0}

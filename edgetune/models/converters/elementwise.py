@@ -10,6 +10,8 @@ from tvm import relax
 from tvm.ir import GenericConst
 from tvm.relax.frontend.onnx import onnx_frontend as tvm_onnx
 
+from edgetune.errors import UnsupportedOperator
+
 
 class Clip(tvm_onnx.Clip):
     """min(max(x, low), high) with scalar bounds; bounds that are not constants are TVM's business."""
@@ -55,7 +57,9 @@ class Dropout(tvm_onnx.Dropout):
     @classmethod
     def _impl_v12(cls, bb: relax.BlockBuilder, inputs: Any, attr: dict[str, Any], params: Any) -> relax.Expr:
         if len(inputs) > 2 and inputs[2] is not None and _is_true(inputs[2]):
-            return super()._impl_v12(bb, inputs, attr, params)
+            raise UnsupportedOperator(
+                "operator Dropout is in training mode, or may be at run time; export the model for inference"
+            )
         return cls._impl_v1(bb, inputs, attr, params)
 
 

@@ -38,6 +38,10 @@ class Builder:
         if index < len(self._node.output) and self._node.output[index]:
             self._evaluator.emit("Identity", [value], [self._node.output[index]])
 
+    def typed(self) -> bool:
+        """Whether the shapes of all inputs are known."""
+        return all(not i or static_shape(i, self._evaluator.types) is not None for i in self._node.input)
+
     def shape(self, name: str) -> tuple[int, ...]:
         """Extents of a value; raises UnsupportedOperator where they are not known."""
         found = static_shape(name, self._evaluator.types)

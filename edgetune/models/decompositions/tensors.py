@@ -24,6 +24,34 @@ def lp_normalization(b: Builder, _: onnx.NodeProto) -> None:
     b.output(0, b.op("Where", empty, zero, quotient))
 
 
+def split(b: Builder, node: onnx.NodeProto) -> bool:
+    """With parts of no elements."""
+    given = b.value(b.input(1)) if b.input(1) else None
+    if given is None or given.all():
+        return False
+    x = b.input(0)
+    axis = int(b.attributes.get("axis", 0)) % len(b.shape(x))
+    start = 0
+    for index in range(len(node.output)):
+        stop = start + int(given[index])
+        shape = [0 if a == axis else e for a, e in enumerate(b.shape(x))]
+        b.output(index, b.part(x, start, stop, axis) if stop > start else b.constant(np.zeros(shape), b.dtype(x)))
+        start = stop
+    return True
+
+
+def space_to_depth(b: Builder, _: onnx.NodeProto) -> bool:
+    """With the place in the block as the inner part of the new channels."""
+    if b.text("mode", "DCR") != "CRD":
+        return False
+    batch, channels, height, width = b.shape(b.input(0))
+    block = int(b.attributes["blocksize"])
+    cells = b.reshape(b.input(0), batch, channels, height // block, block, width // block, block)
+    moved = b.op("Transpose", cells, perm=[0, 1, 3, 5, 2, 4])
+    b.output(0, b.reshape(moved, batch, channels * block * block, height // block, width // block))
+    return True
+
+
 def det(b: Builder, _: onnx.NodeProto) -> None:
     """Determinants of (..., n, n) by expansion along the first row."""
     x = b.input(0)
