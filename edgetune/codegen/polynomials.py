@@ -1,7 +1,8 @@
 """exp, log, tanh, sigmoid and erf of floats, as C text that is the same for scalars and vectors of any width.
 
 Largest errors in units in the last place, over all results that are normal numbers, against double precision:
-see `ULP_BOUND`, which the tests measure. NaN gives NaN, infinities their limits.
+see `ULP_BOUND`, which the tests measure. NaN gives NaN, infinities their limits. Where a compiler may reassociate and
+divide by reciprocals (-funsafe-math-optimizations), twice the bound.
 
 The text is a template: F and I stand for the types, SEL chooses lanes by a comparison, BITS and VAL reinterpret, FTOI and
 ITOF convert (truncating), K makes a vector of a constant, CALL(f, v) replaces v by f(v). KEEP hides a value from
@@ -30,7 +31,9 @@ _EXP = """
   p = p * r + 0.5f;
   p = p * (r * r) + r + 1.0f;
   const I half = n >> 1;
-  p = p * VAL((half + 127) << 23) * VAL((n - half + 127) << 23);
+  p = p * VAL((half + 127) << 23);
+  KEEP(p);
+  p = p * VAL((n - half + 127) << 23);
   y = SEL(x == x, p, x);
 """
 

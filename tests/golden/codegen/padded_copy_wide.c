@@ -1,0 +1,20 @@
+#include <stddef.h>
+#include <stdint.h>
+
+/* Types and functions that the kernels of sample use. */
+typedef float f32x16 __attribute__((vector_size(64)));
+typedef float f32x16u __attribute__((vector_size(64), aligned(4), may_alias));
+
+void sample_padded_copy(const float *restrict x, float *restrict pad);
+
+/*
+ * padded_copy, for the tests
+ */
+void sample_padded_copy(const float *restrict x, float *restrict pad) {
+  for (int32_t i = 0; i < 5; ++i) {
+    for (int32_t j = 0; j < 7; ++j) {
+      const int32_t cse_v1 = j * 16;
+      *(f32x16u *)(pad + i * 112 + cse_v1) = ((((1 <= i) && (i <= 3)) && (1 <= j)) && (j <= 5)) ? (f32x16)*(const f32x16u *)(x + i * 80 + cse_v1 - 96) : (f32x16)(f32x16){0};
+    }
+  }
+}

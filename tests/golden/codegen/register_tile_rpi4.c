@@ -1,0 +1,208 @@
+#include <stddef.h>
+#include <stdint.h>
+
+/* Types and functions that the kernels of sample use. */
+typedef float f32x4 __attribute__((vector_size(16)));
+typedef float f32x4u __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int32_t i32x4 __attribute__((vector_size(16)));
+static inline __attribute__((always_inline)) void et_vmax_f32x4(f32x4 *a, const f32x4 *b) {
+#if defined(__SSE__) && !defined(__clang__) && __has_builtin(__builtin_ia32_maxps)
+  *a = __builtin_ia32_maxps(*b, *a);
+#else
+  const i32x4 m = (i32x4)(*b > *a);
+  *a = (f32x4)(((i32x4)*b & m) | ((i32x4)*a & ~m));
+#endif
+}
+
+void sample_register_tile(const float *restrict x, const float *restrict w_global, const float *restrict b_global, float *restrict relu);
+
+/*
+ * register_tile, for the tests
+ */
+void sample_register_tile(const float *restrict x, const float *restrict w_global, const float *restrict b_global, float *restrict relu) {
+  f32x4 acc_0 = {0}, acc_1 = {0}, acc_2 = {0}, acc_3 = {0};
+  f32x4 acc_4 = {0}, acc_5 = {0}, acc_6 = {0}, acc_7 = {0};
+  f32x4 acc_8 = {0}, acc_9 = {0}, acc_10 = {0}, acc_11 = {0};
+  f32x4 acc_12 = {0}, acc_13 = {0}, acc_14 = {0}, acc_15 = {0};
+  f32x4 acc_16 = {0}, acc_17 = {0}, acc_18 = {0}, acc_19 = {0};
+  f32x4 acc_20 = {0}, acc_21 = {0}, acc_22 = {0}, acc_23 = {0};
+  f32x4 acc_24 = {0}, acc_25 = {0}, acc_26 = {0}, acc_27 = {0};
+  f32x4 acc_28 = {0}, acc_29 = {0}, acc_30 = {0}, acc_31 = {0};
+  for (int32_t h = 0; h < 4; ++h) {
+    for (int32_t v_0 = 0; v_0 < 2; ++v_0) {
+      acc_0 = (f32x4){0};
+      acc_1 = (f32x4){0};
+      acc_2 = (f32x4){0};
+      acc_3 = (f32x4){0};
+      acc_4 = (f32x4){0};
+      acc_5 = (f32x4){0};
+      acc_6 = (f32x4){0};
+      acc_7 = (f32x4){0};
+      acc_8 = (f32x4){0};
+      acc_9 = (f32x4){0};
+      acc_10 = (f32x4){0};
+      acc_11 = (f32x4){0};
+      acc_12 = (f32x4){0};
+      acc_13 = (f32x4){0};
+      acc_14 = (f32x4){0};
+      acc_15 = (f32x4){0};
+      acc_16 = (f32x4){0};
+      acc_17 = (f32x4){0};
+      acc_18 = (f32x4){0};
+      acc_19 = (f32x4){0};
+      acc_20 = (f32x4){0};
+      acc_21 = (f32x4){0};
+      acc_22 = (f32x4){0};
+      acc_23 = (f32x4){0};
+      acc_24 = (f32x4){0};
+      acc_25 = (f32x4){0};
+      acc_26 = (f32x4){0};
+      acc_27 = (f32x4){0};
+      acc_28 = (f32x4){0};
+      acc_29 = (f32x4){0};
+      acc_30 = (f32x4){0};
+      acc_31 = (f32x4){0};
+      for (int32_t kh = 0; kh < 3; ++kh) {
+        for (int32_t kw = 0; kw < 3; ++kw) {
+          for (int32_t c = 0; c < 8; ++c) {
+            const int32_t cse_v2 = kh * 768 + kw * 256 + c * 32;
+            const int32_t cse_v4 = h * 80 + kh * 80 + v_0 * 32 + kw * 8 + c;
+            acc_0 += x[cse_v4] * *(const f32x4u *)(w_global + cse_v2);
+            acc_1 += x[cse_v4] * *(const f32x4u *)(w_global + cse_v2 + 4);
+            acc_2 += x[cse_v4] * *(const f32x4u *)(w_global + cse_v2 + 8);
+            acc_3 += x[cse_v4] * *(const f32x4u *)(w_global + cse_v2 + 12);
+            const int32_t cse_v3 = cse_v2 + 16;
+            acc_4 += x[cse_v4] * *(const f32x4u *)(w_global + cse_v3);
+            acc_5 += x[cse_v4] * *(const f32x4u *)(w_global + cse_v3 + 4);
+            acc_6 += x[cse_v4] * *(const f32x4u *)(w_global + cse_v3 + 8);
+            acc_7 += x[cse_v4] * *(const f32x4u *)(w_global + cse_v3 + 12);
+            const int32_t cse_v5 = cse_v4 + 8;
+            acc_8 += x[cse_v5] * *(const f32x4u *)(w_global + cse_v2);
+            acc_9 += x[cse_v5] * *(const f32x4u *)(w_global + cse_v2 + 4);
+            acc_10 += x[cse_v5] * *(const f32x4u *)(w_global + cse_v2 + 8);
+            acc_11 += x[cse_v5] * *(const f32x4u *)(w_global + cse_v2 + 12);
+            acc_12 += x[cse_v5] * *(const f32x4u *)(w_global + cse_v3);
+            acc_13 += x[cse_v5] * *(const f32x4u *)(w_global + cse_v3 + 4);
+            acc_14 += x[cse_v5] * *(const f32x4u *)(w_global + cse_v3 + 8);
+            acc_15 += x[cse_v5] * *(const f32x4u *)(w_global + cse_v3 + 12);
+            const int32_t cse_v6 = cse_v4 + 16;
+            acc_16 += x[cse_v6] * *(const f32x4u *)(w_global + cse_v2);
+            acc_17 += x[cse_v6] * *(const f32x4u *)(w_global + cse_v2 + 4);
+            acc_18 += x[cse_v6] * *(const f32x4u *)(w_global + cse_v2 + 8);
+            acc_19 += x[cse_v6] * *(const f32x4u *)(w_global + cse_v2 + 12);
+            acc_20 += x[cse_v6] * *(const f32x4u *)(w_global + cse_v3);
+            acc_21 += x[cse_v6] * *(const f32x4u *)(w_global + cse_v3 + 4);
+            acc_22 += x[cse_v6] * *(const f32x4u *)(w_global + cse_v3 + 8);
+            acc_23 += x[cse_v6] * *(const f32x4u *)(w_global + cse_v3 + 12);
+            const int32_t cse_v7 = cse_v4 + 24;
+            acc_24 += x[cse_v7] * *(const f32x4u *)(w_global + cse_v2);
+            acc_25 += x[cse_v7] * *(const f32x4u *)(w_global + cse_v2 + 4);
+            acc_26 += x[cse_v7] * *(const f32x4u *)(w_global + cse_v2 + 8);
+            acc_27 += x[cse_v7] * *(const f32x4u *)(w_global + cse_v2 + 12);
+            acc_28 += x[cse_v7] * *(const f32x4u *)(w_global + cse_v3);
+            acc_29 += x[cse_v7] * *(const f32x4u *)(w_global + cse_v3 + 4);
+            acc_30 += x[cse_v7] * *(const f32x4u *)(w_global + cse_v3 + 8);
+            acc_31 += x[cse_v7] * *(const f32x4u *)(w_global + cse_v3 + 12);
+          }
+        }
+      }
+      const int32_t cse_v1 = h * 256 + v_0 * 128;
+      f32x4 t = acc_0 + *(const f32x4u *)b_global;
+      et_vmax_f32x4(&t, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1) = t;
+      f32x4 t_1 = acc_1 + *(const f32x4u *)(b_global + 4);
+      et_vmax_f32x4(&t_1, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 4) = t_1;
+      f32x4 t_2 = acc_2 + *(const f32x4u *)(b_global + 8);
+      et_vmax_f32x4(&t_2, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 8) = t_2;
+      f32x4 t_3 = acc_3 + *(const f32x4u *)(b_global + 12);
+      et_vmax_f32x4(&t_3, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 12) = t_3;
+      f32x4 t_4 = acc_4 + *(const f32x4u *)(b_global + 16);
+      et_vmax_f32x4(&t_4, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 16) = t_4;
+      f32x4 t_5 = acc_5 + *(const f32x4u *)(b_global + 20);
+      et_vmax_f32x4(&t_5, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 16 + 4) = t_5;
+      f32x4 t_6 = acc_6 + *(const f32x4u *)(b_global + 24);
+      et_vmax_f32x4(&t_6, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 16 + 8) = t_6;
+      f32x4 t_7 = acc_7 + *(const f32x4u *)(b_global + 28);
+      et_vmax_f32x4(&t_7, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 16 + 12) = t_7;
+      f32x4 t_8 = acc_8 + *(const f32x4u *)b_global;
+      et_vmax_f32x4(&t_8, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 32) = t_8;
+      f32x4 t_9 = acc_9 + *(const f32x4u *)(b_global + 4);
+      et_vmax_f32x4(&t_9, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 32 + 4) = t_9;
+      f32x4 t_10 = acc_10 + *(const f32x4u *)(b_global + 8);
+      et_vmax_f32x4(&t_10, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 32 + 8) = t_10;
+      f32x4 t_11 = acc_11 + *(const f32x4u *)(b_global + 12);
+      et_vmax_f32x4(&t_11, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 32 + 12) = t_11;
+      f32x4 t_12 = acc_12 + *(const f32x4u *)(b_global + 16);
+      et_vmax_f32x4(&t_12, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 48) = t_12;
+      f32x4 t_13 = acc_13 + *(const f32x4u *)(b_global + 20);
+      et_vmax_f32x4(&t_13, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 48 + 4) = t_13;
+      f32x4 t_14 = acc_14 + *(const f32x4u *)(b_global + 24);
+      et_vmax_f32x4(&t_14, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 48 + 8) = t_14;
+      f32x4 t_15 = acc_15 + *(const f32x4u *)(b_global + 28);
+      et_vmax_f32x4(&t_15, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 48 + 12) = t_15;
+      f32x4 t_16 = acc_16 + *(const f32x4u *)b_global;
+      et_vmax_f32x4(&t_16, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 64) = t_16;
+      f32x4 t_17 = acc_17 + *(const f32x4u *)(b_global + 4);
+      et_vmax_f32x4(&t_17, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 64 + 4) = t_17;
+      f32x4 t_18 = acc_18 + *(const f32x4u *)(b_global + 8);
+      et_vmax_f32x4(&t_18, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 64 + 8) = t_18;
+      f32x4 t_19 = acc_19 + *(const f32x4u *)(b_global + 12);
+      et_vmax_f32x4(&t_19, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 64 + 12) = t_19;
+      f32x4 t_20 = acc_20 + *(const f32x4u *)(b_global + 16);
+      et_vmax_f32x4(&t_20, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 80) = t_20;
+      f32x4 t_21 = acc_21 + *(const f32x4u *)(b_global + 20);
+      et_vmax_f32x4(&t_21, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 80 + 4) = t_21;
+      f32x4 t_22 = acc_22 + *(const f32x4u *)(b_global + 24);
+      et_vmax_f32x4(&t_22, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 80 + 8) = t_22;
+      f32x4 t_23 = acc_23 + *(const f32x4u *)(b_global + 28);
+      et_vmax_f32x4(&t_23, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 80 + 12) = t_23;
+      f32x4 t_24 = acc_24 + *(const f32x4u *)b_global;
+      et_vmax_f32x4(&t_24, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 96) = t_24;
+      f32x4 t_25 = acc_25 + *(const f32x4u *)(b_global + 4);
+      et_vmax_f32x4(&t_25, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 96 + 4) = t_25;
+      f32x4 t_26 = acc_26 + *(const f32x4u *)(b_global + 8);
+      et_vmax_f32x4(&t_26, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 96 + 8) = t_26;
+      f32x4 t_27 = acc_27 + *(const f32x4u *)(b_global + 12);
+      et_vmax_f32x4(&t_27, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 96 + 12) = t_27;
+      f32x4 t_28 = acc_28 + *(const f32x4u *)(b_global + 16);
+      et_vmax_f32x4(&t_28, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 112) = t_28;
+      f32x4 t_29 = acc_29 + *(const f32x4u *)(b_global + 20);
+      et_vmax_f32x4(&t_29, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 112 + 4) = t_29;
+      f32x4 t_30 = acc_30 + *(const f32x4u *)(b_global + 24);
+      et_vmax_f32x4(&t_30, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 112 + 8) = t_30;
+      f32x4 t_31 = acc_31 + *(const f32x4u *)(b_global + 28);
+      et_vmax_f32x4(&t_31, &(f32x4){0});
+      *(f32x4u *)(relu + cse_v1 + 112 + 12) = t_31;
+    }
+  }
+}

@@ -1,0 +1,118 @@
+#include <stddef.h>
+#include <stdint.h>
+
+/* Types and functions that the kernels of sample use. */
+typedef float f32x16 __attribute__((vector_size(64)));
+typedef int32_t i32x16 __attribute__((vector_size(64)));
+typedef int8_t i8x16 __attribute__((vector_size(16)));
+typedef int8_t i8x16u __attribute__((vector_size(16), aligned(1), may_alias));
+typedef uint32_t u32x16 __attribute__((vector_size(64)));
+typedef int16_t i16x32 __attribute__((vector_size(64)));
+typedef int16_t i16x16 __attribute__((vector_size(32)));
+typedef int32_t i32x4 __attribute__((vector_size(16)));
+typedef int64_t i64x2 __attribute__((vector_size(16)));
+#if defined(__AVX512VNNI__) && !defined(__clang__) && __has_builtin(__builtin_ia32_vpdpwssd_v16si)
+#define ET_MAC_i32x16(c, a, b) ((i32x16)__builtin_ia32_vpdpwssd_v16si((c), (((a) & 0xffff) + (i32x16){0}), (b)))
+#elif defined(__AVX512VNNI__) && defined(__clang__) && __has_builtin(__builtin_ia32_vpdpwssd512)
+#define ET_MAC_i32x16(c, a, b) ((i32x16)__builtin_ia32_vpdpwssd512((c), (((a) & 0xffff) + (i32x16){0}), (b)))
+#elif defined(__AVX512BW__) && !defined(__clang__) && __has_builtin(__builtin_ia32_pmaddwd512_mask)
+#define ET_MAC_i32x16(c, a, b) ((i32x16)((u32x16)(c) + (u32x16)__builtin_ia32_pmaddwd512_mask((i16x32)(((a) & 0xffff) + (i32x16){0}), (i16x32)(b), (i32x16){0}, 0xffff)))
+#elif defined(__AVX512BW__) && defined(__clang__) && __has_builtin(__builtin_ia32_pmaddwd512)
+#define ET_MAC_i32x16(c, a, b) ((i32x16)((u32x16)(c) + (u32x16)__builtin_ia32_pmaddwd512((i16x32)(((a) & 0xffff) + (i32x16){0}), (i16x32)(b))))
+#else
+#define ET_MAC_i32x16(c, a, b) ((i32x16)((u32x16)(c) + (u32x16)((a) * (b))))
+#endif
+typedef char c8x16 __attribute__((vector_size(16))); /* what GCC's builtins want for bytes */
+static inline __attribute__((always_inline)) void et_narrow_i8x16(const i32x16 *v, i8x16 *r) {
+#if defined(__AVX512F__) && !defined(__clang__) && __has_builtin(__builtin_ia32_pmovdb512_mask)
+  *r = (i8x16)__builtin_ia32_pmovdb512_mask(*v, (c8x16){0}, 0xffff);
+#else
+  *r = __builtin_convertvector(__builtin_convertvector(*v, i16x16), i8x16);
+#endif
+}
+static inline __attribute__((always_inline)) void et_nearbyint_f32x16(f32x16 *v) {
+  const f32x16 x = *v;
+#if defined(__clang__) && __has_builtin(__builtin_elementwise_roundeven) && (defined(__SSE4_1__) || defined(__aarch64__))
+  *v = __builtin_elementwise_roundeven(x);
+#elif defined(__AVX512F__) && !defined(__clang__) && __has_builtin(__builtin_ia32_rndscaleps_mask)
+  *v = __builtin_ia32_rndscaleps_mask(x, 8, x, -1, 4);
+#else
+  const i32x16 m = (i32x16)((i32x16)x & 0x7fffffff) < 0x4b000000;
+  const f32x16 y = (f32x16)((i32x16)x & m);
+  const i32x16 t = __builtin_convertvector(y, i32x16);
+  const f32x16 d = y - __builtin_convertvector(t, f32x16);
+  const i32x16 up = (d > 0.5f) | ((d == 0.5f) & -(t & 1)), down = (d < -0.5f) | ((d == -0.5f) & -(t & 1));
+  const i32x16 r = (i32x16)__builtin_convertvector(t - up + down, f32x16) | ((i32x16)x & (-0x7fffffff - 1));
+  *v = (f32x16)((r & m) | ((i32x16)x & ~m));
+#endif
+}
+static inline __attribute__((always_inline)) void et_vmax_f32x16(f32x16 *a, const f32x16 *b) {
+#if defined(__AVX512F__) && !defined(__clang__) && __has_builtin(__builtin_ia32_maxps512_mask)
+  *a = __builtin_ia32_maxps512_mask(*b, *a, *a, -1, 4);
+#else
+  const i32x16 m = (i32x16)(*b > *a);
+  *a = (f32x16)(((i32x16)*b & m) | ((i32x16)*a & ~m));
+#endif
+}
+static inline __attribute__((always_inline)) void et_vmin_f32x16(f32x16 *a, const f32x16 *b) {
+#if defined(__AVX512F__) && !defined(__clang__) && __has_builtin(__builtin_ia32_minps512_mask)
+  *a = __builtin_ia32_minps512_mask(*b, *a, *a, -1, 4);
+#else
+  const i32x16 m = (i32x16)(*b < *a);
+  *a = (f32x16)(((i32x16)*b & m) | ((i32x16)*a & ~m));
+#endif
+}
+#define ET_SEL_f32x16(m, a, b) ((f32x16)(((i32x16)(a) & (i32x16)(m)) | ((i32x16)(b) & ~(i32x16)(m))))
+#define ET_K_f32x16(c) ((c) - (f32x16){0})
+#define ET_BITS_f32x16(x) ((i32x16)(x))
+#define ET_VAL_f32x16(x) ((f32x16)(x))
+#define ET_FTOI_f32x16(x) __builtin_convertvector((x), i32x16)
+#define ET_ITOF_f32x16(x) __builtin_convertvector((x), f32x16)
+static inline __attribute__((always_inline)) void et_whole_f32x16(const f32x16 *v, i32x16 *r) {
+  const f32x16 x = *v;
+  const f32x16 c = ET_SEL_f32x16(x == x, x, ET_K_f32x16(0.0f));
+  *r = ET_FTOI_f32x16(c);
+}
+static inline __attribute__((always_inline)) void et_widen_i8x16(const void *p, i32x16 *r) {
+#if defined(__clang__)
+  *r = (i32x16)__builtin_convertvector(*(const i8x16u *)p, i32x16);
+#elif defined(__AVX512F__) && __has_builtin(__builtin_ia32_pmovsxbd512_mask)
+  *r = (i32x16)__builtin_ia32_pmovsxbd512_mask((c8x16)*(const i8x16u *)p, (i32x16){0}, 0xffff);
+#else
+  *r = (i32x16)__builtin_convertvector(__builtin_convertvector(*(const i8x16u *)p, i16x16), i32x16);
+#endif
+}
+
+void sample_requantised(const int8_t *restrict a, const int8_t *restrict b, int8_t *restrict out);
+
+/*
+ * requantised, for the tests
+ */
+void sample_requantised(const int8_t *restrict a, const int8_t *restrict b, int8_t *restrict out) {
+  i32x16 product_local = {0};
+  for (int32_t i = 0; i < 4; ++i) {
+    for (int32_t j_0 = 0; j_0 < 2; ++j_0) {
+      product_local = (i32x16){0};
+      const int32_t cse_v1 = j_0 * 16;
+      for (int32_t k = 0; k < 8; ++k) {
+        i32x16 w;
+        et_widen_i8x16((b + k * 32 + cse_v1), &w);
+        product_local = ET_MAC_i32x16(product_local, (int32_t)a[i * 8 + k] - 3, w);
+      }
+      f32x16 t = __builtin_convertvector(product_local, f32x16) * 0x1.2fec56p-5f;
+      et_nearbyint_f32x16(&t);
+      f32x16 t_1 = t;
+      const f32x16 t_2 = (127.0f - (f32x16){0});
+      et_vmin_f32x16(&t_1, &t_2);
+      f32x16 t_3 = t_1;
+      const f32x16 t_4 = (-128.0f - (f32x16){0});
+      et_vmax_f32x16(&t_3, &t_4);
+      const f32x16 t_5 = t_3;
+      i32x16 t_6;
+      et_whole_f32x16(&t_5, &t_6);
+      i8x16 t_7;
+      et_narrow_i8x16(&t_6, &t_7);
+      *(i8x16u *)(out + i * 32 + cse_v1) = t_7;
+    }
+  }
+}

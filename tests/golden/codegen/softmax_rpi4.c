@@ -1,0 +1,76 @@
+#include <stddef.h>
+#include <stdint.h>
+
+/* Types and functions that the kernels of sample use. */
+static inline float et_reinterpret_i32_f32(int32_t a) {
+  union { int32_t from; float to; } bits = {a};
+  return bits.to;
+}
+#define ET_SEL_f32(m, a, b) ((m) ? (a) : (b))
+#define ET_K_f32(c) (c)
+#define ET_BITS_f32(x) et_reinterpret_f32_i32(x)
+#define ET_VAL_f32(x) et_reinterpret_i32_f32(x)
+#define ET_FTOI_f32(x) ((int32_t)(x))
+#define ET_ITOF_f32(x) ((float)(x))
+#if defined(__arm__)
+#define ET_KEEP_SCALAR(x) __asm__("" : "+t"(x))
+#define ET_KEEP_VECTOR(x) __asm__("" : "+w"(x))
+#else
+#define ET_KEEP_SCALAR(x) ((void)0)
+#define ET_KEEP_VECTOR(x) ((void)0)
+#endif
+static inline float et_exp_f32(float x) {
+  float y;
+  float c = ET_SEL_f32(x < 89.0f, x, ET_K_f32(89.0f));
+  c = ET_SEL_f32(c > -104.0f, c, ET_K_f32(-104.0f));
+  const int32_t n = ET_FTOI_f32(c * 0x1.715476p+0f + 192.5f) - 192;
+  const float k = ET_ITOF_f32(n);
+  float r = c - k * 0x1.63p-1f;
+  ET_KEEP_SCALAR(r);
+  r = r + k * 0x1.bd0106p-13f;
+  float p = 0x1.a0d2cep-13f * r + 0x1.6e879cp-10f;
+  p = p * r + 0x1.11121p-7f;
+  p = p * r + 0x1.555502p-5f;
+  p = p * r + 0x1.555554p-3f;
+  p = p * r + 0.5f;
+  p = p * (r * r) + r + 1.0f;
+  const int32_t half = n >> 1;
+  p = p * ET_VAL_f32((half + 127) << 23) * ET_VAL_f32((n - half + 127) << 23);
+  y = ET_SEL_f32(x == x, p, x);
+  return y;
+}
+static inline float et_max_f32(float a, float b) { return b > a ? b : a; }
+
+void sample_softmax(const float *restrict x, float *restrict softmax);
+
+/*
+ * softmax, for the tests
+ */
+void sample_softmax(const float *restrict x, float *restrict softmax) {
+  float top[3];
+  float e[30] __attribute__((aligned(64)));
+  for (int32_t i = 0; i < 3; ++i) {
+    top[i] = -0x1.fffffep+127f;
+    for (int32_t k = 0; k < 10; ++k) {
+      top[i] = et_max_f32(top[i], x[i * 10 + k]);
+    }
+  }
+  for (int32_t i_1 = 0; i_1 < 3; ++i_1) {
+    for (int32_t c = 0; c < 10; ++c) {
+      const int32_t cse_v1 = i_1 * 10 + c;
+      e[cse_v1] = et_exp_f32(x[cse_v1] - top[i_1]);
+    }
+  }
+  for (int32_t i_2 = 0; i_2 < 3; ++i_2) {
+    top[i_2] = 0.0f;
+    for (int32_t j = 0; j < 10; ++j) {
+      top[i_2] = top[i_2] + e[i_2 * 10 + j];
+    }
+  }
+  for (int32_t i_3 = 0; i_3 < 3; ++i_3) {
+    for (int32_t c_1 = 0; c_1 < 10; ++c_1) {
+      const int32_t cse_v2 = i_3 * 10 + c_1;
+      softmax[cse_v2] = e[cse_v2] / top[i_3];
+    }
+  }
+}
