@@ -14,10 +14,11 @@ from tvm import ir, tirx
 from edgetune.codegen import vector_calls
 from edgetune.codegen.context import Context, Place
 from edgetune.codegen.dtypes import Element, element_and_lanes
+from edgetune.codegen.literals import plus
 from edgetune.codegen.memory import is_one
 from edgetune.codegen.products import narrow_product
-from edgetune.codegen.scalars import ScalarPrinter, _plus
-from edgetune.codegen.text import ADD, ATOM, LOOSE, MUL, TERNARY, UNARY, Text, cast, joined
+from edgetune.codegen.scalars import ScalarPrinter
+from edgetune.codegen.text import ADD, ATOM, MUL, TERNARY, UNARY, Text, cast, joined
 from edgetune.codegen.traverse import operands
 from edgetune.codegen.vector_masks import MaskPrinter
 
@@ -32,7 +33,7 @@ class VectorPrinter(ScalarPrinter):
         super().__init__(context)
         self.masks = MaskPrinter(self)
         self._vector_by_type: dict[type, Callable[[Any, int, int], Text]] = {
-            tirx.Broadcast: lambda e, _, width: self.splat(self._without_lane(e.value), element_and_lanes(e.ty)[0], width),
+            tirx.Broadcast: self._broadcast_vector,
             tirx.Ramp: self._ramp_vector,
             ir.TensorLoad: self._load_vector,
             ir.Var: self._variable_vector,
@@ -74,16 +75,21 @@ class VectorPrinter(ScalarPrinter):
         lanes = ", ".join(self.lane_of(e, first + lane).code for lane in range(width))
         return Text(f"({self.type(of, width)}){{{lanes}}}")
 
+    def _broadcast_vector(self, e: Any, _: int, width: int) -> Text:
+        return self.splat(self.without_lane(e.value), element_and_lanes(e.ty)[0], width)
+
     def splat(self, a: Text, of: Element, width: int) -> Text:
-        """A vector whose lanes are all `a`. Subtracting +0.0 changes no float, not even -0.0."""
+        """A vector whose lanes are all `a`. Subtracting +0.0 changes no float, not even -0.0; "|" needs no check."""
         c_type = self.type(of, width)
         if a.code in ("0", "0.0", "0.0f") or a.code.endswith(")0"):
             return Text(f"({c_type}){{0}}")
-        return Text(f"({a.at(MUL)} {'-' if of.kind == 'float' else '+'} ({c_type}){{0}})")
+        if of.kind == "float":
+            return Text(f"({a.at(MUL)} - ({c_type}){{0}})")
+        return Text(f"({a.at(UNARY)} | ({c_type}){{0}})")
 
     def operand(self, e: Any, first: int, width: int) -> Text:
         """Like `vector`, but a broadcast stays the scalar: vector arithmetic takes one scalar operand."""
-        return self._without_lane(e.value) if isinstance(e, tirx.Broadcast) else self.vector(e, first, width)
+        return self.without_lane(e.value) if isinstance(e, tirx.Broadcast) else self.vector(e, first, width)
 
     def named(self, a: Text, c_type: str) -> str:
         """`a` if it is a plain name, or else a temporary that holds it."""
@@ -102,8 +108,8 @@ class VectorPrinter(ScalarPrinter):
         if sign == "/" and of.kind != "float":
             return self.by_lanes(e, first, width)
         if isinstance(e.a, tirx.Broadcast) and isinstance(e.b, tirx.Broadcast):
-            return self.splat(self._without_lane(type(e)(e.a.value, e.b.value)), of, width)
-        if of.kind == "int" and sign in "+-*" and not narrow_product(e):
+            return self.splat(self.without_lane(type(e)(e.a.value, e.b.value)), of, width)
+        if of.kind == "int" and sign in "+-*":
             return self._wrapping_arithmetic(e, sign, first, width)
         a, b = self.operand(e.a, first, width), self.operand(e.b, first, width)
         if sign in "&|^":
@@ -126,10 +132,10 @@ class VectorPrinter(ScalarPrinter):
         """A signed operand as unsigned numbers: a vector, or for a broadcast the scalar."""
         of = element_and_lanes(e.ty)[0]
         if isinstance(e, tirx.Broadcast):
-            return cast(f"uint{of.bits}_t", self._without_lane(e.value))
+            return cast(f"uint{of.bits}_t", self.without_lane(e.value))
         sign = _ARITHMETIC.get(type(e), "/")
         splat = sign != "/" and isinstance(e.a, tirx.Broadcast) and isinstance(e.b, tirx.Broadcast)
-        if sign == "/" or splat or narrow_product(e):
+        if sign == "/" or splat:
             return cast(self.type(of, width, "unsigned"), self.vector(e, first, width))
         return joined(self._unsigned(e.a, first, width), sign, self._unsigned(e.b, first, width))
 
@@ -160,12 +166,13 @@ class VectorPrinter(ScalarPrinter):
             return self.choose_vector(e.condition, e.true_value, e.false_value, first, width)
         mask = self.masks.mask(e.condition, first, width, of.value_bits)
         name = self.named(mask, self.type(of, width, "mask"))
-        return self.blend(of, width, name, self.vector(e.true_value, first, width), self.vector(e.false_value, first, width))
+        yes, no = (self.vector(side, first, width) for side in (e.true_value, e.false_value))
+        return self.blend(of, width, name, yes, no)
 
     def choose_vector(self, condition: Any, yes: Any, no: Any, first: int, width: int) -> Text:
         """`condition ? yes : no` with a scalar condition: only the chosen vector is evaluated, loads included."""
         of = element_and_lanes(yes.ty)[0]
-        chosen = self._without_lane(condition)
+        chosen = self.without_lane(condition)
         with self.context.captured() as before_yes:
             a = self.vector(yes, first, width)
         with self.context.captured() as before_no:
@@ -215,7 +222,7 @@ class VectorPrinter(ScalarPrinter):
             return self.by_lanes(e, first, width)
         stride = int(e.stride.value)
         steps = ", ".join(str((first + lane) * stride) for lane in range(width))
-        return joined(self._without_lane(e.base), "+", Text(f"({self.type(of, width)}){{{steps}}}"))
+        return joined(self.without_lane(e.base), "+", Text(f"({self.type(of, width)}){{{steps}}}"))
 
     # Memory
 
@@ -235,8 +242,8 @@ class VectorPrinter(ScalarPrinter):
     def pointer(self, buffer: Any, start: tuple[Any, int], first: int) -> str:
         """Address of element `first` of a contiguous access to memory."""
         index, factor = start
-        position = self._without_lane(index * factor if factor > 1 else index)
-        text = _plus(position, first, element_and_lanes(index.ty)[0])
+        position = self.without_lane(index * factor if factor > 1 else index)
+        text = plus(position, first, element_and_lanes(index.ty)[0])
         name = self.place(buffer).name
         return name if text.code == "0" else f"({name} + {text.at(ADD)})"
 
