@@ -52,7 +52,7 @@ def register_tile(function: Any, pixels: int = 4, blocks: int = 2, lanes: int = 
     rewrite = ms.postproc.RewriteLayout()
     space = ms.space_generator.PostOrderApply(sch_rules=[], postprocs=[rewrite], mutator_probs={})
     target = tvm.target.Target({"kind": "llvm", "num-cores": 1})
-    rewrite._initialize_with_tune_context(  # noqa: SLF001 - what a search would do
+    rewrite._initialize_with_tune_context(  # what a search would do
         ms.TuneContext(mod=schedule.mod, target=target, space_generator=space)
     )
     assert rewrite.apply(schedule)

@@ -19,7 +19,9 @@ INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uin
 Binary = Callable[[Any, Any], Any]
 
 
-def _elementwise(arrays: list[np.ndarray], to: str, body: Callable[..., Any], target: Target, folder: Path, **how: Any) -> Any:
+def _elementwise(
+    arrays: list[np.ndarray], to: str, body: Callable[..., Any], target: Target, folder: Path, **how: Any
+) -> Any:
     """`body` of one element of each array, over all of them, as a kernel."""
     inputs = [te.placeholder(array.shape, str(array.dtype), name=f"in{n}") for n, array in enumerate(arrays)]
     out = te.compute(arrays[0].shape, lambda i: body(*(tensor(i) for tensor in inputs)), name="out")
@@ -55,7 +57,7 @@ def test_integer_arithmetic_wraps_and_divides_by_anything(dtype: str, cc: str, t
         # numpy: division by zero gives zero, the smallest over -1 wraps; so does the C.
         operations["floordiv"] = (tirx.floordiv, np.floor_divide(a, b))
         operations["floormod"] = (tirx.floormod, np.remainder(a, b))
-        operations["xor"] = (lambda x, y: tirx.bitwise_xor(x, y), np.bitwise_xor(a, b))
+        operations["xor"] = (tirx.bitwise_xor, np.bitwise_xor(a, b))
     for name, (body, expected) in operations.items():
         found = _elementwise([a, b], dtype, body, wide_target(256), tmp_path, cc=cc, extra=SANITIZERS)
         np.testing.assert_array_equal(found, expected, err_msg=name)
@@ -86,7 +88,9 @@ def test_floats_saturate_and_nan_becomes_zero(source: str, to: str, bits: int, t
         np.testing.assert_array_equal(found, values != 0)
         return
     low, high = np.iinfo(to).min, np.iinfo(to).max
-    expected = [0 if np.isnan(v) else min(max(low, int(np.clip(v, -(2.0**70), 2.0**70))), high) for v in values.tolist()]
+    expected = [
+        0 if np.isnan(v) else min(max(low, int(np.clip(v, -(2.0**70), 2.0**70))), high) for v in values.tolist()
+    ]
     np.testing.assert_array_equal(found, np.array(expected, to))
 
 
@@ -113,7 +117,7 @@ def test_arm_agrees(board: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, half * half[::-1])
     a, b = _extremes("int64")
     with np.errstate(all="ignore"):
-        found = _elementwise([a, b], "int64", lambda x, y: tirx.floordiv(x, y), target, tmp_path)
+        found = _elementwise([a, b], "int64", tirx.floordiv, target, tmp_path)
         np.testing.assert_array_equal(found, np.floor_divide(a, b))
 
 

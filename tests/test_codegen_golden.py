@@ -28,8 +28,6 @@ TARGETS: dict[str, Callable[[], Target]] = {
 }
 
 
-
-
 @pytest.mark.parametrize("target", ["wide", "rpi4"])
 @pytest.mark.parametrize("kernel", sorted(KERNELS))
 def test_kernels_are_written_as_the_golden_files_say(

@@ -6,6 +6,7 @@ import math
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ def _inputs() -> np.ndarray:
     """Floats all over the range, of both signs, subnormals among them, and densely where it matters."""
     everywhere = np.arange(0, 2**32, 65521, dtype=np.uint64).astype(np.uint32).view(np.float32)
     special = np.array([0, -0.0, np.inf, -np.inf, 1, -1, 88.72, 88.73, 89, -87.4, -103.9, -105, 1e-40], np.float32)
-    parts = [everywhere[~np.isnan(everywhere)], special]
+    parts: list[np.ndarray] = [everywhere[~np.isnan(everywhere)], special]
     parts += [np.linspace(-20, 20, 60001), np.linspace(0.4, 2.5, 30001), np.linspace(-1.1, 1.1, 30001)]
     values = np.concatenate([part.astype(np.float32) for part in parts])
     return values[: len(values) // 4096 * 4096]
@@ -44,7 +45,12 @@ def _exact(name: str, x: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         if name == "erf":
             return np.array([math.erf(value) for value in wide])
-        functions = {"exp": np.exp, "log": np.log, "tanh": np.tanh, "sigmoid": lambda v: 1 / (1 + np.exp(-v))}
+        functions: dict[str, Any] = {
+            "exp": np.exp,
+            "log": np.log,
+            "tanh": np.tanh,
+            "sigmoid": lambda v: 1 / (1 + np.exp(-v)),
+        }
         return np.asarray(functions[name](wide))
 
 

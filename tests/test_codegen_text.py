@@ -16,8 +16,8 @@ from tvm import te, tirx
 
 from edgetune.codegen import emit_kernel, render_preamble
 from edgetune.codegen.dtypes import element
+from edgetune.codegen.literals import float_literal, int_literal
 from edgetune.codegen.names import Names, comment_text, identifier
-from edgetune.codegen.scalars import float_literal, int_literal
 from edgetune.errors import KernelFailed
 from tests import codegen_samples as samples
 from tests.codegen_run import compile_strictly, run_kernel, wide_target

@@ -26,7 +26,9 @@ def _arrays(packings: dict[int, object]) -> tuple[list[np.ndarray], np.ndarray]:
 
 
 def _tile(target: Target) -> tuple[list[np.ndarray], np.ndarray, object]:
-    module, packings = split_packing(samples.register_tile(samples.convolution(), lanes=min(16, target.vector_bits // 32)))
+    module, packings = split_packing(
+        samples.register_tile(samples.convolution(), lanes=min(16, target.vector_bits // 32))
+    )
     arrays, expected = _arrays(dict(packings))
     return arrays, expected, emit_kernel(module, target, "tile")
 

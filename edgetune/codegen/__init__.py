@@ -1,6 +1,8 @@
-"""TIR to C. Enters: a module of one scheduled PrimFunc and a target. Leaves: the C text of one kernel with its parameters,
-scratch and stack needs, the shared preamble, and the packing of its weights. Knows nothing of files, folders, packages,
-boards or search.
+"""TIR to C.
+
+Enters: a module of one scheduled PrimFunc and a target. Leaves: the C text of one kernel with its parameters, scratch
+and stack needs, the shared preamble, and the packing of its weights. Knows nothing of files, folders, packages, boards
+or search.
 """
 
 from edgetune.codegen.compile_unit import kernel_unit, shim

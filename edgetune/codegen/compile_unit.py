@@ -1,4 +1,4 @@
-"""A kernel as a file to compile: exactly the text that ships, and beside it the shim through which a runner calls it."""
+"""A kernel as a file to compile: exactly the text that ships, and beside it the shim by which a runner calls it."""
 
 from __future__ import annotations
 

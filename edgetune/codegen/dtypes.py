@@ -64,7 +64,9 @@ def element(dtype: str) -> Element:
     for kind, letter, text in (("uint", "u", "uint{}_t"), ("int", "i", "int{}_t")):
         digits = dtype.removeprefix(kind)
         if dtype.startswith(kind) and digits in ("8", "16", "32", "64"):
-            return Element(dtype, letter + digits, "uint" if kind == "uint" else "int", int(digits), text.format(digits))
+            return Element(
+                dtype, letter + digits, "uint" if kind == "uint" else "int", int(digits), text.format(digits)
+            )
     raise KernelFailed(f"the C printer has no type for dtype {dtype!r}; cast the model to a common dtype")
 
 

@@ -24,9 +24,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _CONSTANT = re.compile(r" *const \w+ (\w+) = ")
 
 
-def emit_kernel(
-    mod: tvm.IRModule, target: Target, symbol: str, comment_lines: Sequence[str] = ()
-) -> KernelSource:
+def emit_kernel(mod: tvm.IRModule, target: Target, symbol: str, comment_lines: Sequence[str] = ()) -> KernelSource:
     """C text of the one scheduled function in `mod`, for `target`, as the function `symbol`.
 
     `mod` holds no weight-packing blocks any more (see split_packing). `comment_lines` go above the function, made safe.

@@ -15,10 +15,7 @@ def vector_extreme(word: str, rest: str) -> str:
     ints = f"i{of.bits}x{lanes}"
     sign = ">" if word == "max" else "<"
     head = f"static inline __attribute__((always_inline)) void et_v{word}_{rest}({rest} *a, const {rest} *b) {{\n"
-    plain = (
-        f"  const {ints} m = ({ints})(*b {sign} *a);\n"
-        f"  *a = ({rest})((({ints})*b & m) | (({ints})*a & ~m));\n"
-    )
+    plain = f"  const {ints} m = ({ints})(*b {sign} *a);\n  *a = ({rest})((({ints})*b & m) | (({ints})*a & ~m));\n"
     name = {"4": f"{word}ps", "8": f"{word}ps256", "16": f"{word}ps512_mask"}.get(lanes)
     if short != "f32" or name is None:
         return f"{head}{plain}}}\n"

@@ -28,7 +28,7 @@ def hoist_initialisation(node: Any) -> Any:
     if len(parts) > 1 and serial and (extent_of(node) or 0) > 0:
         rest = _conditions_but_start(first, node)
         if rest is not None:
-            loop = with_kind(node, int(node.kind), parts[1] if len(parts) == 2 else tirx.SeqStmt(parts[1:]))  # noqa: PLR2004
+            loop = with_kind(node, int(node.kind), parts[1] if len(parts) == 2 else tirx.SeqStmt(parts[1:]))
             before = first.then_case if not rest else tirx.IfThenElse(_all(rest), first.then_case, None)
             return tirx.SeqStmt([before, loop])
     return with_kind(node, int(node.kind), body)

@@ -1,4 +1,4 @@
-"""Calls in TIR as scalar C: libm through compiler builtins, snippets of our own where C has nothing or something slower.
+"""Calls in TIR as scalar C: libm by compiler builtins, snippets of our own where C has nothing or something slower.
 
 No header is included, so no parameter can shadow a library function: `__builtin_sinf` is sinf without math.h.
 """
@@ -16,12 +16,16 @@ if TYPE_CHECKING:
 
 # Snippets of ours in float; libm in double.
 POLYNOMIALS = frozenset(("exp", "log", "tanh", "sigmoid", "erf"))
-_UNARY = frozenset(
-    "exp2 log2 log10 log1p expm1 sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh floor ceil trunc fabs sqrt "
-    "nearbyint erf exp log cbrt".split()
-)
-_BINARY = frozenset("pow fmod atan2 hypot copysign nextafter".split())
+_UNARY_WORDS = """
+exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf
+floor ceil trunc nearbyint fabs sqrt cbrt
+"""
+_UNARY = frozenset(_UNARY_WORDS.split())
+_BINARY = frozenset(("pow", "fmod", "atan2", "hypot", "copysign", "nextafter"))
 _OTHER_NAMES = {"round": "nearbyint", "abs": "fabs", "rint": "nearbyint"}
+_COUNTS = {"popcount": "popcount", "ctpop": "popcount", "clz": "clz"}
+_SHIFTS = {"shift_left": "shl", "shift_right": "shr"}
+_BITS = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 _IGNORED = frozenset(("likely", "assume", "ignore_loop_partition", "filter"))
 
 
@@ -50,43 +54,50 @@ def scalar_call(printer: ScalarPrinter, e: Any) -> Text:
 
 
 def _operation(printer: ScalarPrinter, name: str, of: Element, to: Element, values: list[Text]) -> Text:
-    need = printer.context.need
-    a = values[0]
     name = _OTHER_NAMES.get(name, name)
-    if name == "isnan":
-        return Text(f"__builtin_isnan({a.code}) != 0", LOOSE) if of.kind == "float" else Text("0")
-    if name in ("isinf", "isfinite"):
-        return Text(f"__builtin_{name}({a.code}) != 0", LOOSE)
+    found = _bit_operation(printer, name, of, to, values)
+    if found is None and of.kind == "float":
+        found = _float_operation(printer, name, of, values)
+    if found is None and of.kind in ("int", "uint"):
+        found = _integer_operation(printer, name, of, values)
+    if found is None and name == "isnan":
+        return Text("0")
+    if found is None:
+        raise KernelFailed(f"the C printer does not know the operator {name!r} on {of.dtype}")
+    return cast(to.value, found) if name in _COUNTS and to.value != "int32_t" else found
+
+
+def _bit_operation(printer: ScalarPrinter, name: str, of: Element, to: Element, values: list[Text]) -> Text | None:
+    need, a = printer.context.need, values[0]
     if name == "reinterpret":
         return _reinterpreted(printer, of, to, a)
-    if name in ("popcount", "ctpop", "clz"):
-        word = "clz" if name == "clz" else "popcount"
-        return _converted(Text(f"{need(f'{word}:{of.value_short}')}({a.code})"), to)
-    if name in ("shift_left", "shift_right"):
-        return Text(f"{need(('shl:' if name == 'shift_left' else 'shr:') + of.value_short)}({a.code}, {values[1].code})")
-    if name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
-        sign = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}[name]
-        return cast(to.value, Text(f"{a.at(ADD)} {sign} {values[1].at(ADD)}", LOOSE))
+    if name in _COUNTS:
+        return Text(f"{need(f'{_COUNTS[name]}:{of.value_short}')}({a.code})")
+    if name in _SHIFTS:
+        return Text(f"{need(f'{_SHIFTS[name]}:{of.value_short}')}({a.code}, {values[1].code})")
+    if name in _BITS:
+        return cast(to.value, Text(f"{a.at(ADD)} {_BITS[name]} {values[1].at(ADD)}", LOOSE))
     if name == "bitwise_not":
         return cast(to.value, Text(f"~{a.at(UNARY)}", UNARY))
+    return None
+
+
+def _integer_operation(printer: ScalarPrinter, name: str, of: Element, values: list[Text]) -> Text | None:
+    need, codes = printer.context.need, ", ".join(value.code for value in values)
     if name == "q_multiply_shift":
-        return Text(f"{need('q_multiply_shift:i32')}({', '.join(v.code for v in values)})")
-    if of.kind == "float":
-        found = _float_operation(printer, name, of, values)
-        if found is not None:
-            return found
-    if name == "fabs" and of.kind in ("int", "uint"):
-        return Text(f"{need(f'abs:{of.value_short}')}({a.code})") if of.kind == "int" else a
-    if name == "pow" and of.kind in ("int", "uint"):
-        return Text(f"{need(f'pow:{of.value_short}')}({a.code}, {values[1].code})")
-    if name in ("floor", "ceil", "trunc", "nearbyint") and of.kind in ("int", "uint"):
-        return a
-    raise KernelFailed(f"the C printer does not know the operator {name!r} on {of.dtype}")
+        return Text(f"{need('q_multiply_shift:i32')}({codes})")
+    if name == "pow":
+        return Text(f"{need(f'pow:{of.value_short}')}({codes})")
+    if name == "fabs" and of.kind == "int":
+        return Text(f"{need(f'abs:{of.value_short}')}({codes})")
+    return values[0] if name in ("fabs", "floor", "ceil", "trunc", "nearbyint") else None
 
 
 def _float_operation(printer: ScalarPrinter, name: str, of: Element, values: list[Text]) -> Text | None:
     need, double = printer.context.need, of.value_bits == 64
     suffix = "" if double else "f"
+    if name in ("isnan", "isinf", "isfinite"):
+        return Text(f"__builtin_{name}({values[0].code}) != 0", LOOSE)
     codes = ", ".join(value.code for value in values)
     if name in POLYNOMIALS and not double:
         return Text(f"{need(f'{name}:f32')}({codes})")
@@ -109,7 +120,14 @@ def _external(printer: ScalarPrinter, e: Any) -> Text:
     name = str(e.args[0].value)
     values = [printer.scalar(arg) for arg in list(e.args)[1:]]
     of = element_and_lanes(e.ty)[0]
-    single = name.endswith("f") and name[:-1] in _UNARY | _BINARY | {"round", "rint", "roundeven", "fmin", "fmax", "fma"}
+    single = name.endswith("f") and name[:-1] in _UNARY | _BINARY | {
+        "round",
+        "rint",
+        "roundeven",
+        "fmin",
+        "fmax",
+        "fma",
+    }
     base = name[:-1] if single else name
     if base not in _UNARY | _BINARY | {"round", "rint", "roundeven", "fmin", "fmax", "fma"}:
         raise KernelFailed(f"the kernel calls {name!r}, which is not a function of the C mathematics library")
@@ -129,7 +147,3 @@ def _reinterpreted(printer: ScalarPrinter, of: Element, to: Element, a: Text) ->
     if of.kind != "float" and to.kind != "float":
         return cast(to.value, a)
     return Text(f"{printer.context.need(f'reinterpret:{of.short}_{to.short}')}({a.code})")
-
-
-def _converted(a: Text, to: Element) -> Text:
-    return a if to.value == "int32_t" else cast(to.value, a)

@@ -21,7 +21,7 @@ class CParam:
 class KernelSource:
     """C text of one kernel.
 
-    `preamble` names the shared snippets (vector typedefs, maths functions) the text needs: `render_preamble` writes them.
+    `preamble` names the shared snippets (types, maths functions) that the text needs: see `render_preamble`.
     `scratch_bytes` > 0 means a last parameter `unsigned char *restrict scratch`, aligned to 64 bytes.
     `local_bytes` is what the kernel's own arrays take of the stack.
     """

@@ -38,8 +38,8 @@ def pieces(lanes: int, limit: int) -> list[tuple[int, int]]:
 class Survey:
     """What a walk over a lowered function finds.
 
-    `accesses`: of each allocated buffer, (first element or None when not constant, lanes); `reads`: those that load. `alias`: buffers that are
-    another one's memory. `widest`: bits of the widest value in vector expressions.
+    `accesses`: of each allocated buffer, (first element or None when not constant, lanes); `reads`: those that load.
+    `alias`: buffers that are another one's memory. `widest`: bits of the widest value in vector expressions.
     """
 
     allocated: list[Any] = field(default_factory=list)

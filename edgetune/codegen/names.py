@@ -1,7 +1,7 @@
 """C identifiers and comments out of hostile names.
 
-Names in a model are anybody's text: here they become identifiers that are unique in one function, that no keyword, macro,
-library function or type of ours shadows, and comment text that cannot end its comment.
+Names in a model are anybody's text: here they become identifiers that are unique in one function and that no keyword,
+macro, library function or type of ours shadows, and comment text that cannot end its comment.
 """
 
 from __future__ import annotations
@@ -9,15 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_RESERVED = frozenset(
-    "auto break case char const continue default do double else enum extern float for goto if inline int long register "
-    "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof "
-    "linux unix i386 arm main bool true false scratch errno assert offsetof stdin stdout stderr signgam index rindex "
-    "gamma lgamma tgamma exp exp2 exp10 expm1 log log2 log10 log1p pow pow10 sqrt cbrt hypot sin cos tan asin acos atan "
-    "atan2 sinh cosh tanh asinh acosh atanh erf erfc ceil floor round trunc rint nearbyint fabs abs labs fmod fmin fmax "
-    "fma fdim ldexp frexp modf scalb significand drem logb ilogb remainder nan read write link time signal select free "
-    "malloc calloc realloc exit abort memcpy memset memmove memcmp y0 y1 yn j0 j1 jn div ldiv dup pipe near far".split()
-)
+_RESERVED_WORDS = """
+auto break case char const continue default do double else enum extern float for goto if inline int long
+register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
+asm typeof linux unix i386 arm main bool true false scratch errno assert offsetof stdin stdout stderr
+signgam index rindex gamma lgamma tgamma exp exp2 exp10 expm1 log log2 log10 log1p pow pow10 sqrt cbrt hypot
+sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh erf erfc ceil floor round trunc rint
+nearbyint fabs abs labs fmod fmin fmax fma fdim ldexp frexp modf scalb significand drem logb ilogb remainder
+nan read write link time signal select free malloc calloc realloc exit abort memcpy memset memmove memcmp y0
+y1 yn j0 j1 jn div ldiv dup pipe near far
+"""
+_RESERVED = frozenset(_RESERVED_WORDS.split())
 _SHORT_TYPE = re.compile(r"(bf|f|i|u)\d+(x\d+)?u?$")
 
 

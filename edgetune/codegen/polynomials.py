@@ -4,8 +4,8 @@ Largest errors in units in the last place, over all results that are normal numb
 see `ULP_BOUND`, which the tests measure. NaN gives NaN, infinities their limits. Where a compiler may reassociate and
 divide by reciprocals (-funsafe-math-optimizations), twice the bound.
 
-The text is a template: F and I stand for the types, SEL chooses lanes by a comparison, BITS and VAL reinterpret, FTOI and
-ITOF convert (truncating), K makes a vector of a constant, CALL(f, v) replaces v by f(v). KEEP hides a value from
+The text is a template: F and I stand for the types, SEL chooses lanes by a comparison, BITS and VAL reinterpret, FTOI
+and ITOF convert (truncating), K makes a vector of a constant, CALL(f, v) replaces v by f(v). KEEP hides a value from
 ARMv7's compilers, which reassociate sums there (-funsafe-math-optimizations) and would undo the two-part subtractions.
 """
 
@@ -15,7 +15,7 @@ import re
 
 ULP_BOUND = {"exp": 1.5, "log": 2.0, "tanh": 2.5, "sigmoid": 3.0, "erf": 2.0}
 
-# exp: x = n ln 2 + r, |r| <= ln 2 / 2; polynomial of degree 7 (Cephes); 2^n in two factors, so that subnormals are right.
+# exp: x = n ln 2 + r, |r| <= ln 2 / 2; polynomial of degree 7 (Cephes); 2^n in two factors, for subnormals.
 _EXP = """
   F c = SEL(x < 89.0f, x, K(89.0f));
   c = SEL(c > -104.0f, c, K(-104.0f));
@@ -182,7 +182,7 @@ def function(name: str, short: str) -> str:
 
 
 def converter(kind: str, short: str) -> str:
-    """`void et_saturated_i8_f32x16(const f32x16 *, i32x16 *)`: floats to integers in the range of i8; "whole": no clamp."""
+    """`void et_saturated_i8_f32x16(const f32x16 *, i32x16 *)`: floats to integers in i8's range; "whole": no clamp."""
     ints = "i" + short[1:]
     target = kind.partition("_")[2]
     if not target:

@@ -6,17 +6,16 @@ Integer arithmetic on data wraps; on indices, whose range is known, it is writte
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from tvm import ir, tirx
 
 from edgetune.codegen import intrinsics
-from edgetune.codegen.context import Context, Place
+from edgetune.codegen.context import Context
 from edgetune.codegen.dtypes import Element, element_and_lanes
+from edgetune.codegen.elements import ElementPrinter
+from edgetune.codegen.literals import float_literal, int_literal, plus
 from edgetune.codegen.text import ADD, ATOM, LOOSE, MUL, TERNARY, UNARY, Text, cast, compared, joined
 from edgetune.errors import KernelFailed
 
@@ -26,43 +25,8 @@ _BITS = {tirx.BitwiseAnd: "&", tirx.BitwiseOr: "|", tirx.BitwiseXor: "^"}
 _DIVISIONS = {tirx.Div: "div", tirx.Mod: "mod", tirx.FloorDiv: "floordiv", tirx.FloorMod: "floormod"}
 
 
-def float_literal(value: float, of: Element) -> Text:
-    """A float constant: hexadecimal where decimal digits would have to be trusted, so that it is bit exact."""
-    double = of.value_bits == 64
-    value = value if double else float(np.float32(value))
-    if math.isnan(value):
-        return Text('__builtin_nan("")' if double else '__builtin_nanf("")')
-    if math.isinf(value):
-        text = "__builtin_inf()" if double else "__builtin_inff()"
-        return Text(text) if value > 0 else Text(f"-{text}", UNARY)
-    suffix = "" if double else "f"
-    if value == int(value) and abs(value) < 1e6 and not (value == 0 and math.copysign(1, value) < 0):
-        text = f"{value:.1f}{suffix}"
-    else:
-        mantissa, exponent = float(value).hex().split("p")
-        head, _, digits = mantissa.partition(".")
-        text = f"{head}.{digits.rstrip('0') or '0'}p{int(exponent):+d}{suffix}"
-    return Text(text, UNARY if text.startswith("-") else ATOM)
-
-
-def int_literal(value: int, of: Element) -> Text:
-    """An integer constant of exactly the type: the narrow ones by a cast."""
-    if of.bits == 64:
-        if value == -(2**63):
-            return Text("(-INT64_C(9223372036854775807) - 1)")
-        return Text(f"{'U' if of.kind == 'uint' else ''}INT64_C({value})", ATOM, True)
-    if of.kind == "bool":
-        return Text("1" if value else "0", ATOM, True)
-    if value == -(2**31):
-        return Text("(-2147483647 - 1)")
-    if of.bits == 32:
-        text = f"{value}u" if of.kind == "uint" else str(value)
-        return Text(text, UNARY if value < 0 else ATOM, True)
-    return Text(f"({of.value}){value}" if value >= 0 else f"({of.value})({value})", UNARY, True)
-
-
-class ScalarPrinter:
-    """Prints scalar expressions. `lane` is what a vector expression's lane is: a number, or the name of a C variable."""
+class ScalarPrinter(ElementPrinter):
+    """Prints scalar expressions. `lane` is a vector expression's lane: a number, or the name of a C variable."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -78,7 +42,7 @@ class ScalarPrinter:
             tirx.Or: lambda e: compared(self.scalar(e.a), "||", self.scalar(e.b)),
             tirx.Select: lambda e: self.choose(e.condition, e.true_value, e.false_value),
             tirx.Ramp: self._ramp,
-            tirx.Broadcast: lambda e: self._without_lane(e.value),
+            tirx.Broadcast: lambda e: self.without_lane(e.value),
             tirx.Shuffle: self._shuffle,
             tirx.Let: self._let,
             tirx.Min: lambda e: self._extreme(e, "min"),
@@ -108,7 +72,8 @@ class ScalarPrinter:
         finally:
             self.lane = outer
 
-    def _without_lane(self, e: Any) -> Text:
+    def without_lane(self, e: Any) -> Text:
+        """C for a scalar expression inside a vector one: a base, a condition, what is broadcast."""
         outer, self.lane = self.lane, None
         try:
             return self.scalar(e)
@@ -140,16 +105,16 @@ class ScalarPrinter:
 
     def _ramp(self, e: Any) -> Text:
         lane = self.lane
-        base = self._without_lane(e.base)
+        base = self.without_lane(e.base)
         if lane is None or lane == 0:
             return base
-        stride = self._without_lane(e.stride)
+        stride = self.without_lane(e.stride)
         of, _ = element_and_lanes(e.ty)
         step = int_literal(lane, of) if isinstance(lane, int) else Text(lane, ATOM, True)
         if of.bits == 64 and isinstance(lane, str):
             step = cast(of.value, step)
         if isinstance(e.stride, tirx.IntImm) and isinstance(lane, int):
-            return _plus(base, lane * int(e.stride.value), of)
+            return plus(base, lane * int(e.stride.value), of)
         return joined(base, "+", step if stride.code == "1" else joined(step, "*", stride))
 
     def _shuffle(self, e: Any) -> Text:
@@ -160,7 +125,7 @@ class ScalarPrinter:
         for vector in e.vectors:
             _, lanes = element_and_lanes(vector.ty)
             if wanted < lanes:
-                return self.lane_of(vector, wanted) if lanes > 1 else self._without_lane(vector)
+                return self.lane_of(vector, wanted) if lanes > 1 else self.without_lane(vector)
             wanted -= lanes
         raise KernelFailed("a shuffle takes a lane that its vectors do not have")
 
@@ -171,7 +136,7 @@ class ScalarPrinter:
     def bind(self, var: Any, value: Any) -> None:
         """Emit a constant for a let-bound variable (vectors: see VectorPrinter)."""
         of, _ = element_and_lanes(value.ty)
-        text = self._without_lane(value)
+        text = self.without_lane(value)
         name = self.temporary(of.value, text.code, var.name)
         self.context.variables[var] = Text(name, ATOM, text.index)
         if text.index and of.kind in ("int", "uint"):
@@ -189,7 +154,7 @@ class ScalarPrinter:
             return compared(a, {"+": "||", "*": "&&", "-": "!="}[sign], b)
         if a.index and b.index and of.bits >= 32:
             if sign == "+" and isinstance(e.b, tirx.IntImm):
-                return _plus(a, int(e.b.value), of)
+                return plus(a, int(e.b.value), of)
             return joined(a, sign, b)
         if of.kind == "uint" and of.bits >= 32:
             return joined(a, sign, b)
@@ -237,17 +202,19 @@ class ScalarPrinter:
             if word == "div":
                 return joined(a, "/", b)
             raise KernelFailed(f"{word} of floating-point values is not defined")
-        if isinstance(e.b, tirx.IntImm) and int(e.b.value) > 0 and of.bits >= 32:
-            if of.kind == "uint" or word in ("div", "mod") or self._not_negative(e.a):
-                sign = "/" if "div" in word else "%"
-                return Text(f"{a.at(UNARY)} {sign} {b.at(UNARY)}", MUL, a.index)
+        constant = isinstance(e.b, tirx.IntImm) and int(e.b.value) > 0 and of.bits >= 32
+        if constant and (of.kind == "uint" or word in ("div", "mod") or self._not_negative(e.a)):
+            return Text(f"{a.at(UNARY)} {'/' if 'div' in word else '%'} {b.at(UNARY)}", MUL, a.index)
         name = self.context.need(f"{word}:{of.value_short}")
         return Text(f"{name}({a.code}, {b.code})", ATOM, a.index and b.index)
 
     def _not_negative(self, e: Any) -> bool:
         if element_and_lanes(e.ty)[1] > 1:
-            return isinstance(e, tirx.Ramp) and isinstance(e.stride, tirx.IntImm) and int(e.stride.value) >= 0 and (
-                self._not_negative(e.base)
+            return (
+                isinstance(e, tirx.Ramp)
+                and isinstance(e.stride, tirx.IntImm)
+                and int(e.stride.value) >= 0
+                and (self._not_negative(e.base))
             )
         return bool(self.context.analyzer.const_int_bound(e).min_value >= 0)
 
@@ -271,7 +238,7 @@ class ScalarPrinter:
 
     def choose(self, condition: Any, yes: Any, no: Any) -> Text:
         """`condition ? yes : no`; only the chosen one is evaluated, statements that it needs included."""
-        chosen = self._without_lane(condition) if element_and_lanes(condition.ty)[1] == 1 else self.scalar(condition)
+        chosen = self.without_lane(condition) if element_and_lanes(condition.ty)[1] == 1 else self.scalar(condition)
         with self.context.captured() as before_yes:
             a = self.scalar(yes)
         with self.context.captured() as before_no:
@@ -298,70 +265,3 @@ class ScalarPrinter:
 
     def _call(self, e: Any) -> Text:
         return intrinsics.scalar_call(self, e)
-
-    # Memory
-
-    def place(self, buffer: Any) -> Place:
-        """Where `buffer` lives; KernelFailed if nothing allocated it."""
-        found = self.context.places.get(buffer)
-        if found is None:
-            raise KernelFailed(f"buffer {buffer.name} is used, but no parameter or allocation defines it")
-        return found
-
-    def flat_index(self, buffer: Any, indices: Any) -> Any:
-        """The one index of an access in elements of the buffer: row-major where several indices are left."""
-        if len(indices) == 0:
-            return tirx.IntImm("int32", 0)
-        index = indices[0]
-        for extent, following in zip(list(buffer.ty.shape)[1:], list(indices)[1:], strict=True):
-            index = index * extent + following
-        return index
-
-    def element_text(self, buffer: Any, indices: Any) -> str:
-        """The C lvalue of one element: of a scalar access, or of lane `self.lane` of a vector access."""
-        place = self.place(buffer)
-        index = self.flat_index(buffer, indices)
-        _, index_lanes = element_and_lanes(index.ty)
-        within: int | str = 0
-        if place.lanes > 1:
-            if index_lanes > 1:
-                raise KernelFailed(f"buffer {buffer.name} of vectors is indexed by a vector")
-            within = self.lane if self.lane is not None else 0
-            position = self._without_lane(index * place.lanes)
-            position = _plus(position, within, element_and_lanes(index.ty)[0]) if within != 0 else position
-        else:
-            position = self.scalar(index)
-        if place.registers is None:
-            return f"{place.name}[{position.code}]"
-        wanted = int(re.sub(r"U?INT64_C|[() ]", "", position.code))
-        for first, (name, width) in place.registers.items():
-            if first <= wanted < first + width:
-                return name if width == 1 else f"{name}[{wanted - first}]"
-        raise KernelFailed(f"element {wanted} of {buffer.name} has no register")
-
-    def _load(self, e: Any) -> Text:
-        place = self.place(e.source)
-        text = self.element_text(e.source, e.indices)
-        if place.registers is not None:
-            return Text(text)
-        if place.of.half:
-            return Text(f"{self.context.need(f'from_{place.of.short}:f32')}({text})")
-        return Text(f"{text} != 0", LOOSE) if place.of.kind == "bool" else Text(text)
-
-    def stored(self, value: Text, place: Place) -> str:
-        """`value` as what is assigned to an element of `place`."""
-        if place.registers is None and place.of.half:
-            return f"{self.context.need(f'to_{place.of.short}:f32')}({value.code})"
-        return cast("uint8_t", value).code if place.of.kind == "bool" else value.code
-
-
-def _plus(base: Text, step: int | str, of: Element) -> Text:
-    if isinstance(step, str):
-        return joined(base, "+", Text(step, ATOM, True))
-    if step == 0:
-        return base
-    constant = re.fullmatch(r"(?:INT64_C\()?(-?\d+)\)?", base.code)
-    if constant is not None:
-        return int_literal(int(constant[1]) + step, of)
-    sign = "+" if step > 0 else "-"
-    return joined(base, sign, int_literal(abs(step), of))

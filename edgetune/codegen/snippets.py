@@ -1,8 +1,8 @@
 """Scalar snippets of the preamble: what C leaves undefined or lacks, defined for every input.
 
 Integer division by zero gives 0, the smallest integer over -1 wraps, shifts by too much give 0 (or the sign), a float
-that does not fit an integer saturates and NaN becomes 0. max(a, b) and min(a, b) give a when one of both is NaN, so that
-relu passes NaN on, as ONNX Runtime's does.
+that does not fit an integer saturates and NaN becomes 0. max(a, b) and min(a, b) give a when one of both is NaN: relu
+passes NaN on, as ONNX Runtime's does.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class StatementPrinter(VectorPrinter):
         self.survey = survey
         self.layout = layout
         self._statement_by_type: dict[type, Callable[[Any], None]] = {
-            tirx.SeqStmt: lambda s: [self.statement(child) for child in s.seq] and None,
+            tirx.SeqStmt: self._sequence,
             tirx.For: self._for,
             tirx.While: self._while,
             tirx.IfThenElse: self._if,
@@ -60,6 +60,10 @@ class StatementPrinter(VectorPrinter):
         if printer is None:
             raise KernelFailed(f"the C printer does not know the statement {type(s).__name__}")
         printer(s)
+
+    def _sequence(self, s: Any) -> None:
+        for child in s.seq:
+            self.statement(child)
 
     def block(self, s: Any) -> None:
         """Emit a statement inside braces that the caller writes."""
@@ -124,7 +128,7 @@ class StatementPrinter(VectorPrinter):
         count = lanes
         for extent in buffer.ty.shape:
             count *= int(extent.value)
-        aligned = " __attribute__((aligned(64)))" if count * of.bytes >= 64 else ""  # noqa: PLR2004 (a cache line)
+        aligned = " __attribute__((aligned(64)))" if count * of.bytes >= 64 else ""
         self.context.emit(f"{c_type} {name}[{count}]{aligned};")
 
     def _registers(self, buffer: Any, name: str, of: Any, wanted: dict[int, int]) -> dict[int, tuple[str, int]]:
@@ -158,11 +162,13 @@ class StatementPrinter(VectorPrinter):
         c_type = storage_type(of, self.context.target.has_float16)
         loose = self.context.need(f"alias:{of.short}")
         const = "" if place.written else "const "
-        self.context.emit(f"{const}{loose} *const {name} = ({const}{loose} *)({const}void *){place.name}; /* {c_type} */")
+        self.context.emit(
+            f"{const}{loose} *const {name} = ({const}{loose} *)({const}void *){place.name}; /* {c_type} */"
+        )
         self.context.places[s.buffer] = Place(name, of, lanes, None, place.written)
 
     def _store(self, s: Any) -> None:
-        of, value_lanes = element_and_lanes(s.value.ty)
+        _, value_lanes = element_and_lanes(s.value.ty)
         place = self.place(s.buffer)
         lanes = max(value_lanes, place.lanes)
         if lanes == 1:
@@ -172,10 +178,10 @@ class StatementPrinter(VectorPrinter):
         start = self.contiguous(s.buffer, s.indices)
         touches = self._touches_registers(s)
         clean = start is not None and not place.of.half and has_vector_form(self, s.value)
-        if (not clean and not touches) or self.context.lanes_limit == 1:
-            if not touches and not self._overlaps(s):
-                self._lane_loop(s, lanes)
-                return
+        scalar = not clean or self.context.lanes_limit == 1
+        if scalar and not touches and not self._overlaps(s):
+            self._lane_loop(s, lanes)
+            return
         self._store_pieces(s, start, lanes)
 
     def _lane_loop(self, s: Any, lanes: int) -> None:

@@ -1,4 +1,4 @@
-"""C expressions as text with their binding strength, so that parentheses appear only where C or a compiler wants them."""
+"""C expressions as text with their binding strength: parentheses appear only where C or a compiler wants them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Text:
 
 
 def joined(a: Text, sign: str, b: Text) -> Text:
-    """`a sign b` for + - * / %. Sums and products keep their order, as floats must; those of indices need not show it."""
+    """`a sign b` for + - * / %. Sums and products keep their order, as floats must; indices need not show it."""
     level = MUL if sign in "*/%" else ADD
     index = a.index and b.index
     free = sign == "+" or (sign == "*" and "/" not in b.code and "%" not in b.code)

@@ -78,7 +78,7 @@ def unroll_register_tiles(body: Any) -> Any:
     """Mark loops UNROLLED that run over a register tile, where that stays affordable.
 
     A tile is a small allocated buffer that loops run over inside a loop that comes back to it: accumulators, inside the
-    loops of a reduction.
+    loops of a reduction. A loop around a loop that stays one is not unrolled: each copy would be a nest of its own.
     """
     tiles = _Tiles()
     tiles.visit(body, [])
@@ -92,9 +92,18 @@ def unroll_register_tiles(body: Any) -> Any:
         extent = extent_of(loop)
         if loop.loop_var not in indexing or extent is None or int(loop.kind) not in (0, 1):
             return int(loop.kind)
+        if extent > 1 and _loops(below):
+            return int(loop.kind)
         return _UNROLLED if extent * weight(below) <= MAX_TILE_STATEMENTS else int(loop.kind)
 
     return rebuilt(body, kind)
+
+
+def _loops(node: Any) -> bool:
+    """Whether a loop that is not unrolled and runs more than once is in `node`."""
+    if isinstance(node, tirx.For) and int(node.kind) != _UNROLLED and extent_of(node) != 1:
+        return True
+    return any(map(_loops, children(node)))
 
 
 class _Tiles:

@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     from edgetune.codegen.vectors import VectorPrinter
 
 # Compilers make one vector instruction of a vector literal of these (given -fno-math-errno for sqrt).
-_LANEWISE = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "nearbyint": "nearbyint", "round": "nearbyint"}
+_LANEWISE = {
+    "sqrt": "sqrt",
+    "floor": "floor",
+    "ceil": "ceil",
+    "trunc": "trunc",
+    "nearbyint": "nearbyint",
+    "round": "nearbyint",
+}
 _ROUNDING = ("nearbyint", "round")
 _PASSED = ("likely", "ignore_loop_partition")
 

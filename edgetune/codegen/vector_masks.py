@@ -31,7 +31,7 @@ class MaskPrinter:
         if kind is tirx.Not:
             return Text(f"~{self.mask(e.a, first, width, bits).at(UNARY)}", UNARY)
         if kind is tirx.Broadcast:
-            truth = self.printer._without_lane(e.value)
+            truth = self.printer.without_lane(e.value)
             return Text(f"(({self._type(bits, width)}){{0}} - (int{bits}_t){truth.at(UNARY)})")
         if kind in _COMPARISONS:
             return self._comparison(e, first, width, bits)
@@ -49,7 +49,7 @@ class MaskPrinter:
         if kind is ir.TensorLoad:
             return self._load(e, first, width, bits)
         lanes = (f"-(int{bits}_t){self.printer.lane_of(e, first + lane).at(UNARY)}" for lane in range(width))
-        if bits < 32:  # noqa: PLR2004 (int is wider: the minus has to be converted back)
+        if bits < 32:  # int is wider: the minus has to be converted back
             lanes = (f"(int{bits}_t)({lane})" for lane in lanes)
         return Text(f"({self._type(bits, width)}){{{', '.join(lanes)}}}")
 
@@ -80,6 +80,6 @@ class MaskPrinter:
             return Text(f"({self._type(bits, width)}){{{', '.join(lanes)}}}")
         loose = self.printer.context.need(f"type:u8x{width}u")
         text = f"({self._type(8, width)})(*(const {loose} *){self.printer.pointer(e.source, start, first)} != 0)"
-        if bits == 8:  # noqa: PLR2004
+        if bits == 8:
             return Text(text, UNARY)
         return Text(f"__builtin_convertvector({text}, {self._type(bits, width)})")

@@ -11,15 +11,15 @@ typedef int16_t i16x8 __attribute__((vector_size(16)));
 typedef int16_t i16x4 __attribute__((vector_size(8)));
 typedef int64_t i64x2 __attribute__((vector_size(16)));
 #if defined(__AVX512VNNI__) && defined(__AVX512VL__) && !defined(__clang__) && __has_builtin(__builtin_ia32_vpdpwssd_v4si)
-#define ET_MAC_i32x4(c, a, b) ((i32x4)__builtin_ia32_vpdpwssd_v4si((c), (((a) & 0xffff) + (i32x4){0}), (b)))
+#define ET_MAC_i32x4(c, a, b) ((i32x4)__builtin_ia32_vpdpwssd_v4si((c), (((a) & 0xffff) | (i32x4){0}), (b)))
 #elif defined(__AVX512VNNI__) && defined(__AVX512VL__) && defined(__clang__) && __has_builtin(__builtin_ia32_vpdpwssd128)
-#define ET_MAC_i32x4(c, a, b) ((i32x4)__builtin_ia32_vpdpwssd128((c), (((a) & 0xffff) + (i32x4){0}), (b)))
+#define ET_MAC_i32x4(c, a, b) ((i32x4)__builtin_ia32_vpdpwssd128((c), (((a) & 0xffff) | (i32x4){0}), (b)))
 #elif defined(__SSE2__) && !defined(__clang__) && __has_builtin(__builtin_ia32_pmaddwd128)
-#define ET_MAC_i32x4(c, a, b) ((i32x4)((u32x4)(c) + (u32x4)__builtin_ia32_pmaddwd128((i16x8)(((a) & 0xffff) + (i32x4){0}), (i16x8)(b))))
+#define ET_MAC_i32x4(c, a, b) ((i32x4)((u32x4)(c) + (u32x4)__builtin_ia32_pmaddwd128((i16x8)(((a) & 0xffff) | (i32x4){0}), (i16x8)(b))))
 #elif defined(__SSE2__) && defined(__clang__) && __has_builtin(__builtin_ia32_pmaddwd128)
-#define ET_MAC_i32x4(c, a, b) ((i32x4)((u32x4)(c) + (u32x4)__builtin_ia32_pmaddwd128((i16x8)(((a) & 0xffff) + (i32x4){0}), (i16x8)(b))))
+#define ET_MAC_i32x4(c, a, b) ((i32x4)((u32x4)(c) + (u32x4)__builtin_ia32_pmaddwd128((i16x8)(((a) & 0xffff) | (i32x4){0}), (i16x8)(b))))
 #else
-#define ET_MAC_i32x4(c, a, b) ((i32x4)((u32x4)(c) + (u32x4)((a) * (b))))
+#define ET_MAC_i32x4(c, a, b) ((i32x4)((u32x4)(c) + (u32x4)((a) | (i32x4){0}) * (u32x4)(b)))
 #endif
 typedef char c8x16 __attribute__((vector_size(16))); /* what GCC's builtins want for bytes */
 static inline __attribute__((always_inline)) void et_narrow_i8x4(const i32x4 *v, i8x4 *r) {

@@ -12,15 +12,15 @@ typedef int16_t i16x16 __attribute__((vector_size(32)));
 typedef int32_t i32x4 __attribute__((vector_size(16)));
 typedef int64_t i64x2 __attribute__((vector_size(16)));
 #if defined(__AVX512VNNI__) && !defined(__clang__) && __has_builtin(__builtin_ia32_vpdpwssd_v16si)
-#define ET_MAC_i32x16(c, a, b) ((i32x16)__builtin_ia32_vpdpwssd_v16si((c), (((a) & 0xffff) + (i32x16){0}), (b)))
+#define ET_MAC_i32x16(c, a, b) ((i32x16)__builtin_ia32_vpdpwssd_v16si((c), (((a) & 0xffff) | (i32x16){0}), (b)))
 #elif defined(__AVX512VNNI__) && defined(__clang__) && __has_builtin(__builtin_ia32_vpdpwssd512)
-#define ET_MAC_i32x16(c, a, b) ((i32x16)__builtin_ia32_vpdpwssd512((c), (((a) & 0xffff) + (i32x16){0}), (b)))
+#define ET_MAC_i32x16(c, a, b) ((i32x16)__builtin_ia32_vpdpwssd512((c), (((a) & 0xffff) | (i32x16){0}), (b)))
 #elif defined(__AVX512BW__) && !defined(__clang__) && __has_builtin(__builtin_ia32_pmaddwd512_mask)
-#define ET_MAC_i32x16(c, a, b) ((i32x16)((u32x16)(c) + (u32x16)__builtin_ia32_pmaddwd512_mask((i16x32)(((a) & 0xffff) + (i32x16){0}), (i16x32)(b), (i32x16){0}, 0xffff)))
+#define ET_MAC_i32x16(c, a, b) ((i32x16)((u32x16)(c) + (u32x16)__builtin_ia32_pmaddwd512_mask((i16x32)(((a) & 0xffff) | (i32x16){0}), (i16x32)(b), (i32x16){0}, 0xffff)))
 #elif defined(__AVX512BW__) && defined(__clang__) && __has_builtin(__builtin_ia32_pmaddwd512)
-#define ET_MAC_i32x16(c, a, b) ((i32x16)((u32x16)(c) + (u32x16)__builtin_ia32_pmaddwd512((i16x32)(((a) & 0xffff) + (i32x16){0}), (i16x32)(b))))
+#define ET_MAC_i32x16(c, a, b) ((i32x16)((u32x16)(c) + (u32x16)__builtin_ia32_pmaddwd512((i16x32)(((a) & 0xffff) | (i32x16){0}), (i16x32)(b))))
 #else
-#define ET_MAC_i32x16(c, a, b) ((i32x16)((u32x16)(c) + (u32x16)((a) * (b))))
+#define ET_MAC_i32x16(c, a, b) ((i32x16)((u32x16)(c) + (u32x16)((a) | (i32x16){0}) * (u32x16)(b)))
 #endif
 typedef char c8x16 __attribute__((vector_size(16))); /* what GCC's builtins want for bytes */
 static inline __attribute__((always_inline)) void et_narrow_i8x16(const i32x16 *v, i8x16 *r) {

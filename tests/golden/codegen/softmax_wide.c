@@ -35,7 +35,9 @@ static inline float et_exp_f32(float x) {
   p = p * r + 0.5f;
   p = p * (r * r) + r + 1.0f;
   const int32_t half = n >> 1;
-  p = p * ET_VAL_f32((half + 127) << 23) * ET_VAL_f32((n - half + 127) << 23);
+  p = p * ET_VAL_f32((half + 127) << 23);
+  ET_KEEP_SCALAR(p);
+  p = p * ET_VAL_f32((n - half + 127) << 23);
   y = ET_SEL_f32(x == x, p, x);
   return y;
 }
