@@ -67,7 +67,8 @@ def kill_and_resume(model: Path, trials: int, kills: int, seed: int, db: Path, o
     for number in range(kills):
         # One kill for each part of the budget, so that they fall all over the search; none waits for the last record.
         share = len(before.records) + (trials - len(before.records)) * generator.random() / (kills - number + 1)
-        _kill_at(command, db, int(share), generator.uniform(0.0, 2.0))
+        # A candidate is in flight for a fraction of the time only: every other kill waits for one.
+        _kill_at(command, db, int(share), generator.uniform(0.0, 2.0), in_flight=number % 2 == 1)
         after = look(db)
         _nothing_lost(before, after)
         before = after
@@ -105,8 +106,11 @@ def _nothing_lost(before: State, after: State) -> None:
         )
 
 
-def _kill_at(command: list[str], db: Path, records: int, delay: float) -> None:
-    """Starts the command, waits until the database holds `records` records and then `delay` seconds, and kills it."""
+def _kill_at(command: list[str], db: Path, records: int, delay: float, *, in_flight: bool) -> None:
+    """Starts the command, waits until the database holds `records` records and then `delay` seconds, and kills it.
+
+    With `in_flight` it waits further until a candidate has started that had not by then.
+    """
     mark = f"{os.getpid()}-{time.monotonic_ns()}"
     environment = child_environment() | {MARKER: mark}
     with (
@@ -114,11 +118,14 @@ def _kill_at(command: list[str], db: Path, records: int, delay: float) -> None:
         subprocess.Popen(command, env=environment, stdout=said, stderr=said) as process,
     ):
         limit = time.monotonic() + END_SECONDS
-        while process.poll() is None and _count(db) < records and time.monotonic() < limit:
+        while process.poll() is None and _count(db, "records") < records and time.monotonic() < limit:
             time.sleep(0.05)
         try:
             process.wait(delay)
         except subprocess.TimeoutExpired:
+            begun = _count(db, "starts")
+            while in_flight and process.poll() is None and _count(db, "starts") == begun:
+                time.sleep(0.002)
             process.kill()
         process.wait()
         said.seek(0)
@@ -129,10 +136,11 @@ def _kill_at(command: list[str], db: Path, records: int, delay: float) -> None:
     assert not left, f"processes {left} outlive the killed one by {ORPHAN_SECONDS:g} s"
 
 
-def _count(db: Path) -> int:
+def _count(db: Path, table: str) -> int:
     try:
         with closing(sqlite3.connect(f"file:{db}?mode=ro", uri=True, timeout=60)) as connection:
-            return int(connection.execute("SELECT count(*) FROM records").fetchone()[0])
+            query = f"SELECT count(*) FROM {table}"  # noqa: S608 - one of our own two tables
+            return int(connection.execute(query).fetchone()[0])
     except sqlite3.OperationalError:
         return 0  # not there yet
 
