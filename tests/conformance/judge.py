@@ -50,7 +50,8 @@ def judge(name: str, folder: Path) -> tuple[Status, str]:
     except EdgetuneError as error:
         return "not imported", _line(error)
     except subprocess.CalledProcessError as error:
-        return "not compiled", next((s for s in error.stderr.splitlines() if "error:" in s), error.stderr)[:200]
+        said = error.stderr.replace(f"{folder}/", "")
+        return "not compiled", next((line for line in said.splitlines() if "error:" in line), said)[:200]
     except (RunError, subprocess.TimeoutExpired) as error:
         return "crashed", _line(error)
     difference = _difference(case, outputs)
