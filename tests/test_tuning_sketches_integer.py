@@ -1,0 +1,78 @@
+"""Integer convolutions are tiled in registers like float ones, their weights packed and left int8."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tvm import te, topi
+
+from edgetune.codegen import split_packing
+from edgetune.tuning.fixed import fixed_trace
+from edgetune.tuning.replay import replay
+from edgetune.tuning.sketches.anatomy import anatomy_of
+from edgetune.tuning.sketches.register_tile import find_tile
+from edgetune.tuning.sketches.spaces import native_lanes
+from tests.integer_samples import Quantised, close
+from tests.sketch_samples import board, prim_func, run
+from tests.test_tuning_sketches import sampled
+
+CASES = [
+    Quantised(),
+    Quantised(shape=(5, 5, 16), out=16, groups=16, residual=True),
+    Quantised(shape=(4, 6, 24), out=48, kernel=(1, 1), pad=(0, 0, 0, 0), zeros=(5, 0)),
+    Quantised(shape=(9, 9, 3), out=8, stride=2, zeros=(-7, 3)),
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_fixed_schedule_is_a_register_tile_on_bytes(case: Quantised) -> None:
+    function, target = case.function(), board()
+    trace, note = fixed_trace(function, target)
+    assert note.startswith("register tile"), note
+    module, packing = split_packing(replay(function, trace, target))
+    assert set(packing) == {1}
+    assert str(module["main"].params[1].dtype) == "int8"
+    arrays = case.arrays()
+    close(run(replay(function, trace, target), arrays), case.expected(*arrays[:-1]))
+
+
+@settings(max_examples=5)
+@given(
+    st.integers(1, 7), st.integers(1, 7), st.sampled_from([1, 3, 8]), st.sampled_from([5, 8, 24]),
+    st.sampled_from([(0, 0, 0, 0), (1, 1, 1, 1), (0, 2, 1, 0)]), st.integers(-128, 127), st.booleans(),
+    st.integers(1, 10_000),
+)  # fmt: skip
+def test_sampled_schedules_compute_the_convolution(
+    height: int, width: int, depth: int, out: int, pad: tuple[int, int, int, int], zero: int, residual: bool, seed: int
+) -> None:
+    case = Quantised((height + 2, width + 2, depth), out, pad=pad, zeros=(zero, 0), residual=residual)
+    function, arrays = case.function(), case.arrays(seed)
+    expected = case.expected(*arrays[:-1])
+    for trace in sampled(function, board(), seed):
+        result = run(replay(function, trace, board()), arrays)
+        assert np.abs(result.astype(int) - expected.astype(int)).max() <= 1
+
+
+def test_lanes_are_those_of_the_sums_when_every_tensor_holds_bytes() -> None:
+    x, w = te.placeholder((4, 8), "int8", name="x"), te.placeholder((8, 64), "int8", name="w")
+    depth = te.reduce_axis((0, 8), "k")
+    y = te.compute(
+        (4, 64), lambda i, j: te.sum(x[i, depth].astype("int32") * w[depth, j].astype("int32"), axis=depth), name="y"
+    )
+    function = prim_func([x, w], topi.cast(y, "int8"), [1])
+    assert native_lanes(function, board(512, 32)) == 16
+    anatomy = anatomy_of(function)
+    assert anatomy is not None
+    tile = find_tile(anatomy, native_lanes(function, board(512, 32)))
+    assert tile is not None
+    assert tile.lanes == 16
+
+
+def test_weights_are_found_behind_what_is_computed_of_them_alone() -> None:
+    anatomy = anatomy_of(Quantised(zeros=(-128, 9)).function())
+    assert anatomy is not None
+    names = [str(buffer.name) for buffer in anatomy.weights()]
+    assert names[0] == "w"
+    assert len(names) == 2
