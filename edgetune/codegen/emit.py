@@ -61,7 +61,8 @@ def _parameter(context: Context, found: Survey, buffer: Any) -> CParam:
         raise KernelFailed(f"parameter {buffer.name} of the kernel is not a tensor")
     of, lanes = element_and_lanes(buffer.ty.dtype)
     written = buffer in found.written
-    name = context.names.unique(buffer.name)
+    # A packed weight is called after the buffer that RewriteLayout made for it, scope and all.
+    name = context.names.unique(str(buffer.name).removesuffix("_global"))
     context.places[buffer] = Place(name, of, lanes, written=written)
     shape = []
     for extent in buffer.ty.shape:

@@ -14,12 +14,12 @@ static inline __attribute__((always_inline)) void et_vmax_f32x16(f32x16 *a, cons
 #endif
 }
 
-void sample_register_tile(const float *restrict x, const float *restrict w_global, const float *restrict b_global, float *restrict relu);
+void sample_register_tile(const float *restrict x, const float *restrict w, const float *restrict b, float *restrict relu);
 
 /*
  * register_tile, for the tests
  */
-void sample_register_tile(const float *restrict x, const float *restrict w_global, const float *restrict b_global, float *restrict relu) {
+void sample_register_tile(const float *restrict x, const float *restrict w, const float *restrict b, float *restrict relu) {
   f32x16 acc_0 = {0}, acc_1 = {0}, acc_2 = {0}, acc_3 = {0};
   f32x16 acc_4 = {0}, acc_5 = {0}, acc_6 = {0}, acc_7 = {0};
   for (int32_t h = 0; h < 4; ++h) {
@@ -37,44 +37,44 @@ void sample_register_tile(const float *restrict x, const float *restrict w_globa
           for (int32_t c = 0; c < 8; ++c) {
             const int32_t cse_v2 = kh * 768 + kw * 256 + c * 32;
             const int32_t cse_v4 = h * 80 + kh * 80 + v_0 * 32 + kw * 8 + c;
-            acc_0 += x[cse_v4] * *(const f32x16u *)(w_global + cse_v2);
+            acc_0 += x[cse_v4] * *(const f32x16u *)(w + cse_v2);
             const int32_t cse_v3 = cse_v2 + 16;
-            acc_1 += x[cse_v4] * *(const f32x16u *)(w_global + cse_v3);
+            acc_1 += x[cse_v4] * *(const f32x16u *)(w + cse_v3);
             const int32_t cse_v5 = cse_v4 + 8;
-            acc_2 += x[cse_v5] * *(const f32x16u *)(w_global + cse_v2);
-            acc_3 += x[cse_v5] * *(const f32x16u *)(w_global + cse_v3);
+            acc_2 += x[cse_v5] * *(const f32x16u *)(w + cse_v2);
+            acc_3 += x[cse_v5] * *(const f32x16u *)(w + cse_v3);
             const int32_t cse_v6 = cse_v4 + 16;
-            acc_4 += x[cse_v6] * *(const f32x16u *)(w_global + cse_v2);
-            acc_5 += x[cse_v6] * *(const f32x16u *)(w_global + cse_v3);
+            acc_4 += x[cse_v6] * *(const f32x16u *)(w + cse_v2);
+            acc_5 += x[cse_v6] * *(const f32x16u *)(w + cse_v3);
             const int32_t cse_v7 = cse_v4 + 24;
-            acc_6 += x[cse_v7] * *(const f32x16u *)(w_global + cse_v2);
-            acc_7 += x[cse_v7] * *(const f32x16u *)(w_global + cse_v3);
+            acc_6 += x[cse_v7] * *(const f32x16u *)(w + cse_v2);
+            acc_7 += x[cse_v7] * *(const f32x16u *)(w + cse_v3);
           }
         }
       }
       const int32_t cse_v1 = h * 256 + v_0 * 128;
-      f32x16 t = acc_0 + *(const f32x16u *)b_global;
+      f32x16 t = acc_0 + *(const f32x16u *)b;
       et_vmax_f32x16(&t, &(f32x16){0});
       *(f32x16u *)(relu + cse_v1) = t;
-      f32x16 t_1 = acc_1 + *(const f32x16u *)(b_global + 16);
+      f32x16 t_1 = acc_1 + *(const f32x16u *)(b + 16);
       et_vmax_f32x16(&t_1, &(f32x16){0});
       *(f32x16u *)(relu + cse_v1 + 16) = t_1;
-      f32x16 t_2 = acc_2 + *(const f32x16u *)b_global;
+      f32x16 t_2 = acc_2 + *(const f32x16u *)b;
       et_vmax_f32x16(&t_2, &(f32x16){0});
       *(f32x16u *)(relu + cse_v1 + 32) = t_2;
-      f32x16 t_3 = acc_3 + *(const f32x16u *)(b_global + 16);
+      f32x16 t_3 = acc_3 + *(const f32x16u *)(b + 16);
       et_vmax_f32x16(&t_3, &(f32x16){0});
       *(f32x16u *)(relu + cse_v1 + 48) = t_3;
-      f32x16 t_4 = acc_4 + *(const f32x16u *)b_global;
+      f32x16 t_4 = acc_4 + *(const f32x16u *)b;
       et_vmax_f32x16(&t_4, &(f32x16){0});
       *(f32x16u *)(relu + cse_v1 + 64) = t_4;
-      f32x16 t_5 = acc_5 + *(const f32x16u *)(b_global + 16);
+      f32x16 t_5 = acc_5 + *(const f32x16u *)(b + 16);
       et_vmax_f32x16(&t_5, &(f32x16){0});
       *(f32x16u *)(relu + cse_v1 + 80) = t_5;
-      f32x16 t_6 = acc_6 + *(const f32x16u *)b_global;
+      f32x16 t_6 = acc_6 + *(const f32x16u *)b;
       et_vmax_f32x16(&t_6, &(f32x16){0});
       *(f32x16u *)(relu + cse_v1 + 96) = t_6;
-      f32x16 t_7 = acc_7 + *(const f32x16u *)(b_global + 16);
+      f32x16 t_7 = acc_7 + *(const f32x16u *)(b + 16);
       et_vmax_f32x16(&t_7, &(f32x16){0});
       *(f32x16u *)(relu + cse_v1 + 112) = t_7;
     }
