@@ -91,7 +91,7 @@ def measure_code(folder: Path, prefix: str, target: Target) -> CodeSize | None:
         objects: list[Path] = []
         functions: list[FunctionStack] = []
         for stem in (prefix, f"{prefix}_rt", f"{prefix}_kernels"):
-            out = Path(scratch) / f"{stem}.o"
+            out = Path(scratch).resolve() / f"{stem}.o"
             extra = flags.kernel if stem.endswith("_kernels") and stem != prefix else ()
             _compile([cc, "-std=gnu11", *flags.arch, *flags.all, *extra], folder, f"src/{stem}.c", out)
             objects.append(out)

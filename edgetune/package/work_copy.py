@@ -46,7 +46,7 @@ def work_copy(package: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     manifest = read_manifest(package)
     check_files(package, manifest)
     with tempfile.TemporaryDirectory(prefix="edgetune-check-") as name:
-        copy = Path(name) / "package"
+        copy = Path(name).resolve() / "package"
         for file in manifest["files"]:
             place = copy / file
             place.parent.mkdir(parents=True, exist_ok=True)
