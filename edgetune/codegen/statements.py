@@ -16,7 +16,7 @@ from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.memory import Survey, pieces
 from edgetune.codegen.text import ATOM, Text
 from edgetune.codegen.traverse import operands
-from edgetune.codegen.vector_calls import has_vector_form
+from edgetune.codegen.vector_calls import calls_functions, has_vector_form
 from edgetune.codegen.vectors import VectorPrinter
 from edgetune.errors import KernelFailed
 
@@ -177,7 +177,8 @@ class StatementPrinter(VectorPrinter):
             return
         start = self.contiguous(s.buffer, s.indices)
         touches = self._touches_registers(s)
-        clean = start is not None and not place.of.half and has_vector_form(self, s.value)
+        apart = start is None and calls_functions(s.value)  # computed as a vector, stored lane by lane
+        clean = (start is not None or apart) and not place.of.half and has_vector_form(self, s.value)
         scalar = not clean or self.context.lanes_limit == 1
         if scalar and not touches and not self._overlaps(s):
             self._lane_loop(s, lanes)

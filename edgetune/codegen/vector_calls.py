@@ -9,6 +9,7 @@ from tvm import ir, tirx
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.intrinsics import POLYNOMIALS, operator
 from edgetune.codegen.text import ATOM, UNARY, Text, joined
+from edgetune.codegen.traverse import operands
 
 if TYPE_CHECKING:
     from edgetune.codegen.vectors import VectorPrinter
@@ -120,6 +121,12 @@ def has_vector_form(printer: VectorPrinter, e: Any) -> bool:
     if isinstance(e, tirx.Not):
         return has_vector_form(printer, e.a)
     return has_vector_form(printer, e.a) and has_vector_form(printer, e.b)
+
+
+def calls_functions(e: Any) -> bool:
+    """Whether an expression calls a function that costs more than an element's copy."""
+    here = isinstance(e, ir.Call) and operator(e) not in (*_PASSED, "if_then_else")
+    return here or any(map(calls_functions, operands(e)))
 
 
 def _call_has_form(printer: VectorPrinter, e: Any) -> bool:

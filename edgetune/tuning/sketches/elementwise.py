@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvm import ir
 from tvm.s_tir import Schedule
 
-from edgetune.tuning.sketches.anatomy import Anatomy, Stage, expressions, extent_of
+from edgetune.tuning.sketches.anatomy import Anatomy, Stage, expressions, extent_of, stores
 from edgetune.tuning.sketches.decisions import Decisions
 from edgetune.tuning.sketches.inlining import inline_all
 from edgetune.tuning.sketches.register_tile import lanes_for
@@ -45,6 +46,12 @@ def vectorize_stage(sch: Schedule, anatomy: Anatomy, stage: Stage, native_lanes:
             _lanes(sch, flat, flat_width, decide)
     elif width > 1 and contiguous(block):
         _lanes(sch, loops[-1], width, decide)
+    elif (axis := _transposed(block)) is not None:
+        across = lanes_for(int(sch.get(loops[axis]).extent.value), native_lanes)
+        if across > 1 and _calls(block):
+            outer, lane = sch.split(loops[axis], [None, across])
+            sch.reorder(outer, *loops[axis + 1 :], lane)
+            sch.vectorize(lane)
 
 
 def _lanes(sch: Schedule, loop: Any, width: int, decide: Decisions) -> None:
@@ -52,6 +59,24 @@ def _lanes(sch: Schedule, loop: Any, width: int, decide: Decisions) -> None:
     _, unrolled = decide.tile(sch, "vectors", vectors, MAX_VECTORS)
     sch.unroll(unrolled)
     sch.vectorize(lane)
+
+
+def _transposed(block: Any) -> int | None:
+    """The axis along which everything read is contiguous, where the output is not: a transposition."""
+    for number, axis in enumerate(block.iter_vars[:-1]):
+        uses = [region.region for region in block.reads if any(_mentions(i.min, axis.var) for i in region.region)]
+        if uses and all(
+            region[-1].min.same_as(axis.var) and not any(_mentions(i.min, axis.var) for i in region[:-1])
+            for region in uses
+        ):
+            return number
+    return None
+
+
+def _calls(block: Any) -> bool:
+    """Whether the value takes more than copying and arithmetic: a function of an element."""
+    values = (node for store in stores(block.body) for node in expressions(store.value))
+    return any(isinstance(node, ir.Call) and "if_then_else" not in str(node.op) for node in values)
 
 
 def contiguous(block: Any) -> bool:
