@@ -8,5 +8,5 @@ model=examples/models/ds_cnn.onnx
 
 edgetune tune "$model" --board host --time "${DEMO_TIME:-5m}" --db build/demo/records.db -o "$out"
 make -C "$out" lib selftest
-edgetune verify "$out"
+edgetune verify "$out" --model "$model"
 python examples/compare_onnxruntime.py "$out" "$model"

@@ -13,10 +13,15 @@ from edgetune.cli.output import Output, output_options
 @click.command("verify")
 @click.argument("package", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--board", type=BOARD, help="Board to run on; the one that the package was made for by default.")
+@click.option("--model", type=click.Path(path_type=Path), help="The model file, for a comparison on fresh inputs too.")
 @output_options
-def command(output: Output, package: Path, board: str | None) -> None:
-    """Compile the package in DIR, run its self-test natively or under the emulator, and compare with the reference."""
+def command(output: Output, package: Path, board: str | None, model: Path | None) -> None:
+    """Compile the package in DIR, run its self-test natively or under the emulator, and compare with the reference.
+
+    Without --model, a file of the recorded name and hash is looked for here and beside DIR; where there is none, only
+    the golden vectors in the package are compared.
+    """
     from edgetune import api
 
-    report = api.verify(package, board)
+    report = api.verify(package, board, model)
     output.result(report.to_json(), title=f"verify {package}")
