@@ -10,7 +10,7 @@ from edgetune import assembly
 from edgetune.choosing import choose
 from edgetune.config.settings import Settings
 from edgetune.config.target import load_target
-from edgetune.errors import ConfigError
+from edgetune.errors import ConfigError, PackageInvalid
 from edgetune.events import Event
 from edgetune.graph.memory_plan import scratch_limits
 from edgetune.graph.partition import to_program
@@ -146,6 +146,8 @@ def verify(package: Path, board: str | None, model: Path | None = None) -> Verif
     source = model or _find_model(package)
     if source is None:
         return verify_package.verify(package, target=target)
+    if sha256_file(source) != read_manifest(package)["model"]["sha256"]:
+        raise PackageInvalid(f"{package} was not made from {source} (their hashes differ); give the right model")
     read = read_onnx(source, _package_shapes(package))
     inputs = import_onnx(read).inputs
     feeds = sample_inputs(read, inputs, FRESH_CASES, _FRESH_SEED)

@@ -13,6 +13,7 @@ from edgetune.graph.program import Kernel, Program
 from edgetune.package.provenance import KernelProvenance
 from edgetune.tuning.fixed import fixed_trace
 from edgetune.tuning.records import Record, RecordKey, RecordStore
+from edgetune.tuning.summary import summary
 
 _CONSIDERED = 50
 
@@ -37,7 +38,10 @@ def _choose(kernel: Kernel, target: Target, store: RecordStore | None, scratch_l
             return Choice(best[0].trace, _measured(best, valid))
     trace, note = fixed_trace(kernel.function, target, scratch_limit)
     why = f"no record: the fixed schedule ({note})"
-    return Choice(trace, KernelProvenance(kernel.workload, "fixed", codegen_version=CODEGEN_VERSION, why=why))
+    provenance = KernelProvenance(
+        kernel.workload, "fixed", codegen_version=CODEGEN_VERSION, schedule=summary(trace), why=why
+    )
+    return Choice(trace, provenance)
 
 
 def _measured(best: list[Record], valid: int) -> KernelProvenance:
@@ -58,6 +62,7 @@ def _measured(best: list[Record], valid: int) -> KernelProvenance:
         candidates=valid,
         codegen_version=winner.codegen_version,
         toolchain=winner.toolchain,
+        schedule=summary(winner.trace),
         why=why,
     )
 
