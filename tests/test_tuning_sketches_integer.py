@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tvm import te, topi
+from tvm import te, tirx, topi
 
-from edgetune.codegen import split_packing
+from edgetune.codegen import emit_kernel, split_packing
 from edgetune.tuning.fixed import fixed_trace
 from edgetune.tuning.replay import replay
 from edgetune.tuning.sketches.anatomy import anatomy_of
@@ -76,3 +76,15 @@ def test_weights_are_found_behind_what_is_computed_of_them_alone() -> None:
     names = [str(buffer.name) for buffer in anatomy.weights()]
     assert names[0] == "w"
     assert len(names) == 2
+
+
+def test_a_transposition_that_computes_puts_its_lanes_along_what_it_reads() -> None:
+    x = te.placeholder((1, 3, 4, 16), name="x")
+    y = te.compute((1, 4, 16, 3), lambda n, h, w, c: tirx.nearbyint(x[n, c, h, w]), name="y")
+    function, target = prim_func([x], y), board(256, 16)
+    module = replay(function, fixed_trace(function, target)[0], target)
+    source = emit_kernel(module, target, "kernel")
+    assert "et_nearbyint_f32x8" in source.definition
+    array = np.linspace(-9, 9, 192, dtype=np.float32).reshape(1, 3, 4, 16)
+    result = run(module, [array, np.zeros((1, 4, 16, 3), np.float32)])
+    np.testing.assert_array_equal(result, np.rint(array.transpose(0, 2, 3, 1)))
