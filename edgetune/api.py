@@ -182,7 +182,7 @@ def load(settings: Settings) -> Subject:
 
 
 def _build(subject: Subject, settings: Settings, store: RecordStore | None, events: Events) -> BuildResult:
-    choices = choose(subject.program, settings.target, store)
+    choices = choose(subject.program, settings.target, store, events)
     summary = assembly.assemble(
         subject.program,
         choices,

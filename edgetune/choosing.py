@@ -8,8 +8,13 @@ from edgetune.assembly import Choice
 from edgetune.codegen import CODEGEN_VERSION
 from edgetune.config.identity import target_fingerprint, toolchain_id
 from edgetune.config.target import Target
+from edgetune.errors import KernelFailed
+from edgetune.events import Event
 from edgetune.graph.memory_plan import scratch_limits
 from edgetune.graph.program import Kernel, Program
+from edgetune.measure.candidate import make_source
+from edgetune.measure.jobs import kernel_spec
+from edgetune.package.emit import OnEvent
 from edgetune.package.provenance import KernelProvenance
 from edgetune.tuning.fixed import fixed_trace
 from edgetune.tuning.records import Record, RecordKey, RecordStore
@@ -23,16 +28,23 @@ def record_key(kernel: Kernel, target: Target) -> RecordKey:
     return RecordKey(kernel.workload, target_fingerprint(target), toolchain_id(target), CODEGEN_VERSION)
 
 
-def choose(program: Program, target: Target, store: RecordStore | None) -> list[Choice]:
-    """One choice per kernel of `program`, in order; none needs more scratch than this program's memory plan allows."""
+def choose(program: Program, target: Target, store: RecordStore | None, events: OnEvent) -> list[Choice]:
+    """One choice per kernel of `program`, in order; none needs more scratch than this program's memory plan allows.
+
+    A record counts only if its trace still gives the very C text that was timed; others are named in a warning.
+    """
     limits = scratch_limits(program)
-    return [_choose(kernel, target, store, limits[i]) for i, kernel in enumerate(program.kernels)]
+    return [_choose(kernel, target, store, limits[i], events) for i, kernel in enumerate(program.kernels)]
 
 
-def _choose(kernel: Kernel, target: Target, store: RecordStore | None, scratch_limit: int) -> Choice:
+def _choose(kernel: Kernel, target: Target, store: RecordStore | None, scratch_limit: int, events: OnEvent) -> Choice:
     if store is not None:
         key = record_key(kernel, target)
         best = [r for r in store.best(key, limit=_CONSIDERED) if r.scratch_bytes <= scratch_limit]
+        while best and (trouble := _trouble(kernel, best[0], target)):
+            text = f"record {best[0].candidate[:16]} of {kernel.name} is passed over: {trouble}"
+            events(Event("warning", {"message": text}))
+            best = best[1:]
         if best:
             valid = sum(record.status == "ok" for record in store.all(key))
             return Choice(best[0].trace, _measured(best, valid))
@@ -42,6 +54,15 @@ def _choose(kernel: Kernel, target: Target, store: RecordStore | None, scratch_l
         kernel.workload, "fixed", codegen_version=CODEGEN_VERSION, schedule=summary(trace), why=why
     )
     return Choice(trace, provenance)
+
+
+def _trouble(kernel: Kernel, record: Record, target: Target) -> str:
+    """Why what `record` timed is not what its trace gives today; empty when it is the same text."""
+    try:
+        unit = make_source(kernel_spec(kernel, record.scratch_bytes), record.trace, target).unit
+    except KernelFailed as error:
+        return error.message
+    return "" if hashlib.sha256(unit.encode()).hexdigest() == record.candidate else "its trace gives other C text today"
 
 
 def _measured(best: list[Record], valid: int) -> KernelProvenance:

@@ -161,12 +161,15 @@ class RunResult:
 
 
 def kernel_spec(kernel: Kernel, scratch_limit: int, key: str | None = None) -> KernelSpec:
-    """Describe a kernel of a program for measuring; `key` is its workload hash unless given, `scratch_limit` bytes."""
+    """Describe a kernel of a program for measuring; `key` is its workload hash unless given, `scratch_limit` bytes.
+
+    The symbol comes from the workload: equal kernels of two models have equal C text.
+    """
     import tvm
 
     return KernelSpec(
         key=key or kernel.workload,
-        symbol=kernel.name,
+        symbol=f"kernel_{kernel.workload[:12]}",
         function_json=str(tvm.ir.save_json(kernel.function)),
         params=kernel.params,
         scratch_limit=scratch_limit,

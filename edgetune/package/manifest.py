@@ -76,7 +76,9 @@ def check_files(folder: Path, manifest: dict[str, Any]) -> None:
     listed: dict[str, dict[str, Any]] = manifest["files"]
     for name, facts in sorted(listed.items()):
         path = folder / name
-        if not path.resolve().is_relative_to(folder.resolve()):
+        # Names are joined to other folders as well, so their text must stay inside, not only where it leads from here.
+        plain = not Path(name).is_absolute() and ".." not in Path(name).parts
+        if not plain or not path.resolve().is_relative_to(folder.resolve()):
             raise PackageInvalid(f"{MANIFEST} lists {name!r}, which is outside the package: emit the package again")
         if not path.is_file():
             raise PackageInvalid(f"{folder} lacks {name}: emit the package again")

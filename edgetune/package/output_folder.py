@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from edgetune.errors import DiskFull, EdgetuneError, OutputRefused
-from edgetune.package.manifest import MANIFEST, is_package
+from edgetune.package.manifest import MANIFEST, is_package, read_manifest
 
+_BUILT = ("build", "lib")  # what `make` in a package leaves there
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -35,12 +36,27 @@ def check_output_folder(out_dir: Path) -> None:
                 f"{out_dir} exists and is not a package of edgetune (no {MANIFEST} of ours): "
                 "empty it or choose another folder with -o"
             )
+        _require_nothing_foreign(out_dir)
     parent = out_dir.parent
     while not parent.exists():
         parent = parent.parent
     if not parent.is_dir():
         raise OutputRefused(f"{parent} is a file, so {out_dir} cannot be made: choose another folder with -o")
     _require_writable(parent)
+
+
+def _require_nothing_foreign(out_dir: Path) -> None:
+    """Raise OutputRefused when replacing the package in `out_dir` would lose something that edgetune did not write."""
+    if not is_package(out_dir):
+        return
+    listed = read_manifest(out_dir).get("files", {})
+    ours = {MANIFEST, *_BUILT, *(Path(name).parts[0] for name in listed)}
+    foreign = sorted(entry.name for entry in out_dir.iterdir() if entry.name not in ours)
+    if foreign:
+        raise OutputRefused(
+            f"{out_dir} holds {foreign[0]!r}, which is not of the package there and would be lost: "
+            "move it away or choose another folder with -o"
+        )
 
 
 def _require_writable(folder: Path) -> None:

@@ -173,8 +173,7 @@ class SessionMeasurer:
 
 
 def _spec(task: TuneTask) -> KernelSpec:
-    """The symbol comes from the workload: equal kernels of two models have equal C text."""
-    return replace(kernel_spec(task.kernel, task.scratch_limit), symbol=f"kernel_{task.workload[:12]}")
+    return kernel_spec(task.kernel, task.scratch_limit)
 
 
 def _refined(record: Record, found: Sequence[Measured]) -> Record:
