@@ -62,6 +62,54 @@ class BoardUnavailable(EdgetuneError):
     exit_code = 8
 
 
+class BoardLost(BoardUnavailable):
+    """A board stopped answering while it was ours: names the board, the step and its deadline."""
+
+    exit_code = 20
+
+
+class HostUnknown(BoardUnavailable):
+    """The address of a board has no host, or its port refuses: names host and port."""
+
+    exit_code = 21
+
+
+class AuthenticationRefused(BoardUnavailable):
+    """The board does not take our key: names the user, the keys that were tried and the command that installs one."""
+
+    exit_code = 22
+
+
+class HostKeyRefused(BoardUnavailable):
+    """The host key is unknown or has changed: names the fingerprint and `edgetune boards trust`."""
+
+    exit_code = 23
+
+
+class BoardUnfit(BoardUnavailable):
+    """The board is not what its target file says: another architecture, 32-bit userland, a libc too old."""
+
+    exit_code = 24
+
+
+class BoardFull(BoardUnavailable):
+    """No folder of the board can be written and run from, or there is no space: names the folders tried."""
+
+    exit_code = 25
+
+
+class BoardBusy(BoardUnavailable):
+    """Somebody else has the board: names the owner and when the lock expires."""
+
+    exit_code = 26
+
+
+class ProtocolViolation(BoardUnavailable):
+    """A board sent bytes that are not ours: names the board and what was wrong with the frame."""
+
+    exit_code = 27
+
+
 class ToolchainMissing(EdgetuneError):
     """A compiler or an emulator that the target needs is not installed: names the command that installs it."""
 
