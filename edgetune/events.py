@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-EventKind = Literal["round", "candidate", "task", "phase", "warning", "summary"]
+EventKind = Literal["round", "candidate", "task", "phase", "warning", "board", "summary"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,8 @@ class Event:
       ``eta_s`` (float or null)
     * ``candidate``: ``task``, ``status`` (str), ``us`` (float or null)
     * ``warning``: ``message`` (str)
+    * ``board``: ``board`` (its name), ``what`` (lost, recovered, quarantined, rung, locked, fallback, drift, noisy or
+      agent), ``detail`` (a sentence)
     * ``summary``: anything; printed as it is
     """
 

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+from edgetune.measure.environment import Reading
 from edgetune.measure.jobs import RunRequest, RunResult
-
-Reading = str | int | float
 
 
 class Board(Protocol):
-    """A board takes one candidate at a time. Every call has an end: a board that is lost raises BoardUnavailable."""
+    """A board takes one candidate at a time.
+
+    Every call has an end, and may raise BoardLost. Calls come from one thread at a time, not always the same one, so
+    they may wait. `close` comes last, maybe while another call hangs, which it ends.
+    """
 
     @property
     def name(self) -> str:
         """Name of the board in records."""
 
+    @property
+    def facts(self) -> Mapping[str, Reading]:
+        """What stays as it is, complete after `reserve`.
+
+        `emulated` is 0 or 1, `clock` "time" or "instructions" (one counts as a nanosecond); the rest as the board tells
+        (`machine`, `kernel`, `libc`, ...).
+        """
+
     def reserve(self) -> None:
-        """Wait until the board is ours alone; raises BoardUnavailable after a time."""
+        """Wait until the board is ours alone, before each candidate; raises BoardUnavailable after a time."""
 
     def put(self, path: Path) -> str:
         """Bring a file to the board; return its path there."""
@@ -36,10 +48,10 @@ class Board(Protocol):
         """Governor, clock, temperature, load: what the board tells, by the keys of `measure.environment`."""
 
     def recover(self) -> None:
-        """Bring a board that misbehaves back to where it takes candidates."""
+        """Bring a board that misbehaves back to where it takes candidates; raises BoardLost when nothing helps."""
 
     def release(self) -> None:
-        """Let others have the board."""
+        """Let others have the board, after each candidate; where taking it is dear, it is kept until `close`."""
 
     def close(self) -> None:
-        """End everything that was started there."""
+        """End everything that was started there, and leave nothing behind."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import platform
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from edgetune.config.target import Target
@@ -33,6 +34,13 @@ class LocalBoard:
                 f"board '{target.name}' cannot be measured from here: use `edgetune build --board {target.name}`"
             )
         self._name = target.name
+        self._facts: dict[str, Reading] = {
+            "emulated": 0,
+            "clock": "time",
+            "machine": platform.machine(),
+            "kernel": platform.release(),
+            "libc": " ".join(platform.libc_ver()).strip(),
+        }
         self._core = max(split.measuring)
         self._lock = TimingLock(lock_file, lock_timeout_s, on_event)
         cores = None if split.shared else split.measuring
@@ -42,6 +50,11 @@ class LocalBoard:
     def name(self) -> str:
         """Name of the target."""
         return self._name
+
+    @property
+    def facts(self) -> Mapping[str, Reading]:
+        """This machine's kernel and libc."""
+        return self._facts
 
     def reserve(self) -> None:
         """Take the timing lock of this machine."""

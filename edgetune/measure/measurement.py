@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from edgetune.boards.board import Reading
-from edgetune.measure.environment import throttled
+from edgetune.measure.environment import Reading, throttled
 from edgetune.measure.jobs import BuildResult, RunRequest, RunResult, Status
 from edgetune.measure.statistics import Summary, summarise
 

@@ -1,0 +1,30 @@
+"""What the user decides about measuring; it travels from the command line to the process that measures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from edgetune.config.boards_file import BoardAddress
+
+Grade = Literal["A", "B", "C", "D"]
+GRADES: tuple[Grade, ...] = ("A", "B", "C", "D")
+"""How far a time can be trusted, the best first."""
+
+
+@dataclass(frozen=True)
+class MeasuringOptions:
+    """Boards and how far their times must be trusted.
+
+    `addresses` are the boards of the target (none where the target needs no address), `rpc` the way to talk to them
+    where it is not the one of their address. Samples below `min_trust` are refused. A board hotter than `ceiling_c`
+    degrees Celsius is given up to `cooling_s` seconds to cool; one that is lost, `recovery_s` seconds to come back.
+    """
+
+    addresses: tuple[BoardAddress, ...] = ()
+    rpc: Literal["agent", "tvm"] | None = None
+    min_trust: Grade = "D"
+    ceiling_c: float = 80.0
+    cooling_s: float = 60.0
+    recovery_s: float = 600.0
