@@ -150,6 +150,53 @@ def test_two_packages_link_into_one_program(tmp_path: Path) -> None:
     assert subprocess.run([str(tmp_path / "both")], check=False).returncode == 0
 
 
+def test_overlapping_tensors_are_refused_with_a_status(tmp_path: Path) -> None:
+    model, made, cases = sample.copies([("float32", (8,)), ("int8", (32,))])
+    emit_package(
+        model,
+        made,
+        {},
+        plan(model, {}),
+        sample.generic_x86(),
+        tmp_path / "p",
+        goldens=cases,
+        provenance=[KernelProvenance("33" * 32, "fixed")] * 2,
+        measure=False,
+    )
+    make(tmp_path / "p", "lib")
+    main = """
+        #include "copies.h"
+        static copies_ctx c;
+        static _Alignas(64) unsigned char w[COPIES_WORKSPACE_BYTES], m[256];
+        #define F(at) ((float *)(void *)(m + (at)))
+        #define B(at) ((int8_t *)(m + (at)))
+        static copies_status run(int a, int b, int x, int y)
+        {
+            const copies_inputs i = {F(a), B(b)}; const copies_outputs o = {F(x), B(y)};
+            return copies_run(&c, &i, &o);
+        }
+        int main(void)
+        {
+            const copies_inputs in_workspace = {F(0), (int8_t *)w + sizeof w - 1};
+            const copies_outputs o = {F(64), B(96)};
+            if (copies_init(&c, w, sizeof w)) return 1;
+            if (run(0, 32, 64, 96) != COPIES_OK) return 2;
+            if (run(0, 0, 64, 96) != COPIES_OK) return 3; /* inputs are only read */
+            if (run(0, 32, 28, 96) != COPIES_ERR_TENSOR_OVERLAP) return 4;
+            if (run(0, 95, 64, 160) != COPIES_ERR_TENSOR_OVERLAP) return 5;
+            if (run(0, 32, 96, 127) != COPIES_ERR_TENSOR_OVERLAP) return 6;
+            if (run(0, 32, 64, 96) != COPIES_OK) return 7;
+            return copies_run(&c, &in_workspace, &o) == COPIES_ERR_TENSOR_OVERLAP ? 0 : 8;
+        }
+    """
+    (tmp_path / "main.c").write_text(main, encoding="ascii")
+    command = ["gcc", "-std=gnu11", "-Ip/include", "main.c", "p/lib/libcopies.a", "-lm"]
+    names = (tmp_path / "p/include/copies.h").read_text(encoding="ascii")
+    assert "COPIES_ERR_TENSOR_OVERLAP = -7" in names
+    subprocess.run([*command, "-o", "overlap"], cwd=tmp_path, check=True)
+    assert subprocess.run([str(tmp_path / "overlap")], check=False).returncode == 0
+
+
 @pytest.mark.parametrize(("compiler", "standard"), [("g++", "c++11"), ("clang++-19", "c++20"), ("gcc", "c99")])
 def test_the_header_stands_alone_in_c_and_cpp(tmp_path: Path, compiler: str, standard: str) -> None:
     sample.emit(tmp_path / "p", name="class", input_name="new", output_name="linux", weights="external", measure=False)

@@ -72,7 +72,7 @@ typedef enum tiny_status {
     TINY_ERR_CPU = -4,             /* this CPU lacks instructions that the kernels were compiled for */
     TINY_ERR_NOT_READY = -5,       /* init was not called, failed, or deinit was called */
     TINY_ERR_TENSOR_ALIGN = -6,    /* an input or output is less aligned than its comment below says */
-    TINY_ERR_TENSOR_OVERLAP = -7,  /* an input or output lies in the workspace */
+    TINY_ERR_TENSOR_OVERLAP = -7,  /* an input or output overlaps the workspace, or an output another tensor */
     TINY_ERR_WEIGHTS = -8          /* not used by this package */
 } tiny_status;
 
@@ -81,14 +81,15 @@ typedef struct tiny_ctx {
     uint64_t opaque[8];
 } tiny_ctx;
 
-/* What a run reads: dense arrays in C order, last axis fastest, owned by the caller, outside the workspace. */
+/* What a run reads: dense arrays in C order, last axis fastest, owned by the caller, outside the workspace; inputs may
+ * overlap each other. */
 typedef struct tiny_inputs {
     /* x: 4x8, IEEE 754 single precision, aligned to 4 bytes */
     const float *x;
 } tiny_inputs;
 
 /* What a run writes: dense arrays in C order, last axis fastest, owned by the caller, outside the workspace,
- * none of them overlapping another tensor. */
+ * none of them overlapping another tensor (TINY_ERR_TENSOR_OVERLAP). */
 typedef struct tiny_outputs {
     /* y: 4x8, IEEE 754 single precision, aligned to 4 bytes */
     float *y;
@@ -106,7 +107,8 @@ size_t tiny_workspace_size(void);
 tiny_status tiny_init(tiny_ctx *ctx, void *workspace, size_t bytes)
     TINY_CHECKED TINY_NONNULL;
 
-/* Computes all outputs. Nothing is kept from one run to the next. */
+/* Computes all outputs. Nothing is kept from one run to the next. Tensors that are null, misaligned or overlap where
+ * they must not are refused before anything is written. */
 tiny_status tiny_run(tiny_ctx *ctx, const tiny_inputs *inputs, const tiny_outputs *outputs)
     TINY_CHECKED TINY_NONNULL;
 

@@ -50,16 +50,21 @@ static void mark(const state *s, unsigned layer, int end)
         s->hook(s->user, layer, layer_names[layer], end);
 }
 
+/* Kernels take their pointers as restrict: no two tensors may share a byte where one of them is written. */
+static int overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
+{
+    const uintptr_t first = (uintptr_t)a, second = (uintptr_t)b;
+
+    return a_bytes != 0 && b_bytes != 0 && first < second + b_bytes && second < first + a_bytes;
+}
+
 static tiny_status check(const state *s, const void *tensor, size_t bytes, size_t alignment)
 {
-    const uintptr_t first = (uintptr_t)tensor;
-    const uintptr_t arena = (uintptr_t)s->workspace;
-
     if (tensor == NULL)
         return TINY_ERR_NULL;
-    if (first % alignment != 0)
+    if ((uintptr_t)tensor % alignment != 0)
         return TINY_ERR_TENSOR_ALIGN;
-    if (first < arena + TINY_WORKSPACE_BYTES && arena < first + bytes)
+    if (overlap(tensor, bytes, s->workspace, TINY_WORKSPACE_BYTES))
         return TINY_ERR_TENSOR_OVERLAP;
     return TINY_OK;
 }
@@ -124,6 +129,8 @@ tiny_status tiny_run(tiny_ctx *ctx, const tiny_inputs *inputs, const tiny_output
     status = check(s, outputs->y, TINY_OUTPUT_Y_BYTES, 4);
     if (status != TINY_OK)
         return status;
+    if (overlap(outputs->y, TINY_OUTPUT_Y_BYTES, inputs->x, TINY_INPUT_X_BYTES))
+        return TINY_ERR_TENSOR_OVERLAP;
 
     unsigned char *const arena = s->workspace;
 
@@ -160,7 +167,7 @@ const char *tiny_strerror(tiny_status status)
     case TINY_ERR_TENSOR_ALIGN:
         return "an input or output is not aligned as the header asks";
     case TINY_ERR_TENSOR_OVERLAP:
-        return "an input or output lies in the workspace";
+        return "an input or output overlaps the workspace, or an output another tensor";
     case TINY_ERR_WEIGHTS:
         return "the weights are not bound, too small or misaligned";
     default:

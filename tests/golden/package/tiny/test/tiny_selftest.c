@@ -233,6 +233,11 @@ static void check_refusals(void)
     expect(tiny_run(&first.ctx, &inputs, &outputs) == TINY_ERR_NULL, "null tensors are refused");
     inputs.x = (const float *)(const void *)workspace;
     expect(tiny_run(&first.ctx, &inputs, &outputs) == TINY_ERR_TENSOR_OVERLAP, "an input in the workspace is refused");
+    memset(&inputs, 0, sizeof inputs);
+    inputs.x = (const float *)tiny_vector_inputs[0][0];
+    outputs.y = (float *)(void *)(first.output_y + GUARD);
+    inputs.x = (const float *)(const void *)(first.output_y + GUARD);
+    expect(tiny_run(&first.ctx, &inputs, &outputs) == TINY_ERR_TENSOR_OVERLAP, "an output over an input is refused");
     expect(tiny_workspace_size() == TINY_WORKSPACE_BYTES, "workspace_size() is the macro");
     for (int status = TINY_OK; status >= TINY_ERR_WEIGHTS; status--)
         expect(tiny_strerror((tiny_status)status) != NULL, "every status has a sentence");
