@@ -18,6 +18,7 @@ from edgetune.tuning.sketches import design_spaces, module_of, postprocs
 from edgetune.tuning.sketches.anatomy import anatomy_of
 from edgetune.tuning.sketches.limits import footprint
 from edgetune.tuning.sketches.register_tile import find_tile
+from edgetune.tuning.sketches.spaces import tile_of
 from tests.sketch_samples import board, conv2d, conv2d_reference, dense, prim_func, random_arguments, run, run_plain
 
 
@@ -175,3 +176,12 @@ def test_pointwise_convolutions_fuse_their_pixels() -> None:
     tile = find_tile(strided, 8)
     assert tile is not None
     assert not tile.fusible
+
+
+@pytest.mark.parametrize(
+    ("groups", "share", "group", "lanes"), [(4, 28, 28, 4), (4, 34, 34, 2), (1, 24, 24, 8), (6, 1, 1, 2)]
+)
+def test_no_vector_straddles_two_groups(groups: int, share: int, group: int, lanes: int) -> None:
+    found = tile_of(conv2d((8, 8, 3 * groups), share * groups, groups=groups), board(512, 32))
+    assert found is not None
+    assert (found[1].group, found[1].lanes) == (group, lanes)

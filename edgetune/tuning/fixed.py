@@ -76,9 +76,8 @@ def best_sizes(tile: Tile, target: Target, *, fused: bool = False) -> dict[str, 
     rows = 1 if tile.row is None else spatial[tile.row]
     if fused:
         pixels, rows = pixels * rows, 1
-    vectors = spatial[tile.channel] // tile.lanes
     registers = max(2, target.vector_registers)
-    choices = product(_divisors(rows, MAX_ROWS), _divisors(pixels, registers), _divisors(vectors, registers))
+    choices = product(_divisors(rows, MAX_ROWS), _divisors(pixels, registers), _divisors(tile.vectors, registers))
     row, pixel, vector = min(choices, key=lambda choice: _cost(choice, registers, tile, target))
     sizes = {"row": row, "pixel": pixel, "vectors": vector}
     return sizes | _unrolled(tile, max(1, _UNROLLED // (row * pixel * vector)))

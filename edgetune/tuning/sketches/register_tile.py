@@ -8,9 +8,10 @@ in the order of the variant, reductions, unrolled parts of reductions, rows, pix
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 from typing import Any, Literal
 
-from tvm import sym
+from tvm import sym, tirx
 from tvm.s_tir import Schedule
 from tvm.tirx import IndexMap
 
@@ -44,8 +45,18 @@ class Tile:
     pixel: int | None
     row: int | None
     fusible: bool  # row and pixel may become one axis
-    per_channel: bool  # each channel reads its own input (depthwise, pooling): no operand is shared by channels
+    group: int  # neighbouring channels that read the same input: 1 for depthwise and pooling, all for a plain product
     lanes: int
+
+    @property
+    def per_channel(self) -> bool:
+        """Whether each channel reads its own input, so that channels share no operand."""
+        return self.group == 1
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of channels that read the same input."""
+        return max(1, (self.anchor.spatial_extents[self.channel] if self.per_channel else self.group) // self.lanes)
 
 
 def find_tile(anatomy: Anatomy, native_lanes: int) -> Tile | None:
@@ -69,6 +80,8 @@ def find_tile(anatomy: Anatomy, native_lanes: int) -> Tile | None:
     fusible = (
         pixel is not None and row is not None and not pads and row + 1 == pixel and _linear(anchor, before, row, pixel)
     )
+    extent = anchor.spatial_extents[channel]
+    group = _group(anatomy, anchor, anchor.spatial[channel])
     return Tile(
         anchor,
         tuple(stage.name for stage in before),
@@ -78,8 +91,8 @@ def find_tile(anatomy: Anatomy, native_lanes: int) -> Tile | None:
         pixel,
         row,
         fusible,
-        _per_channel(anatomy, anchor, anchor.spatial[channel]),
-        lanes_for(anchor.spatial_extents[channel], native_lanes),
+        group,
+        lanes_for(extent if group == 1 else gcd(extent, group), native_lanes),  # no vector straddles two groups
     )
 
 
@@ -226,13 +239,28 @@ def _strided(anatomy: Anatomy, anchor: Stage, axis: Any) -> bool:
     return False
 
 
-def _per_channel(anatomy: Anatomy, anchor: Stage, axis: Any) -> bool:
+def _group(anatomy: Anatomy, anchor: Stage, axis: Any) -> int:
+    """How many neighbours along `axis` read the same inputs, other than weights."""
     packed = anatomy.weights()
-    return any(
-        not any(region.source.same_as(weight) for weight in packed) and _mentions(region.region[-1].min, axis.var)
-        for region in anchor.reads()
-        if region.region
-    )
+    group = extent_of(axis)
+    for region in anchor.reads():
+        if not region.region or any(region.source.same_as(weight) for weight in packed):
+            continue
+        last = region.region[-1].min
+        if _mentions(last, axis.var):
+            group = gcd(group, _shared(last, axis.var))
+    return max(1, group)
+
+
+def _shared(index: Any, variable: Any) -> int:
+    """Largest n such that `index` depends on `variable` only by `variable // n`, as in grouped convolutions; else 1."""
+    if isinstance(index, tirx.FloorDiv) and index.a.same_as(variable) and isinstance(index.b, tirx.IntImm):
+        return int(index.b.value)
+    if index.same_as(variable):
+        return 1
+    parts = [part for part in (getattr(index, "a", None), getattr(index, "b", None)) if part is not None]
+    users = [part for part in parts if _mentions(part, variable)]
+    return gcd(*(_shared(part, variable) for part in users)) if users else 1
 
 
 def _mentions(expression: Any, variable: Any) -> bool:
