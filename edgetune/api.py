@@ -152,9 +152,7 @@ def verify(package: Path, board: str | None, model: Path | None = None) -> Verif
     inputs = import_onnx(read).inputs
     feeds = sample_inputs(read, inputs, FRESH_CASES, _FRESH_SEED)
     fresh = [Golden(i, o) for i, o in zip(feeds, evaluate_model(read, feeds), strict=True)]
-    return verify_package.verify(
-        package, target=target, fresh=fresh, reference=choose_evaluator(), model_sha256=read.sha256
-    )
+    return verify_package.verify(package, target=target, fresh=fresh, reference=choose_evaluator())
 
 
 def bench(package: Path, board: str | None) -> BenchReport:

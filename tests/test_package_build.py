@@ -328,7 +328,7 @@ def test_every_element_type_and_odd_shapes(tmp_path: Path) -> None:
         words = (
             f"CC={compiler}",
             f"WARNINGS={WARNINGS}",
-            "CFLAGS=-O1 -fsanitize=address,undefined",
+            "CFLAGS=-O1 -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all",
             "selftest",
             "example",
         )

@@ -164,6 +164,8 @@ def manifest_facts(facts: PackageFacts, code: CodeSize | None) -> dict[str, obje
     target = facts.target.model_dump(
         mode="json", exclude={"defaults", "reach", "description", "cores", "l1_bytes", "l2_bytes"}
     )
+    if target.get("clock") == "time":
+        del target["clock"]
     return {
         "name": facts.model_name,
         "prefix": facts.api.prefix,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from edgetune.config.target import Target
-from edgetune.errors import ModelError, SelfTestFailed, WrongResult
+from edgetune.errors import SelfTestFailed, WrongResult
 from edgetune.package.difference import Difference, difference
 from edgetune.package.driver import last_words, run_cases
 from edgetune.package.golden import Golden, Tolerance
@@ -60,22 +60,15 @@ def verify(
     target: Target | None = None,
     fresh: Sequence[Golden] = (),
     reference: str = "",
-    model_sha256: str | None = None,
     timeout_s: float = TIMEOUT_S,
 ) -> VerifyReport:
     """Check the hashes of `package`, build a copy, run its self-test, and compare with `fresh` cases where given.
 
     `target` overrides the compiler and the emulator of the board that the package was made for. `fresh` are inputs with
-    the outputs that `reference` computed for them just now, from the model whose hash is `model_sha256`. Binaries run
-    natively where they can, else under the board's emulator. Raises PackageInvalid, ModelError (another model),
-    ToolchainMissing, CompileFailed, SelfTestFailed and WrongResult.
+    the outputs that `reference` computed for them just now. Binaries run natively where they can, else under the
+    board's emulator. Raises PackageInvalid, ToolchainMissing, CompileFailed, SelfTestFailed and WrongResult.
     """
     with work_copy(package) as (copy, manifest):
-        if model_sha256 is not None and model_sha256 != manifest["model"]["sha256"]:
-            raise ModelError(
-                f"{package} was made from a model with SHA-256 {manifest['model']['sha256']}, the one given has "
-                f"{model_sha256}: give the model it was made from"
-            )
         tools = Toolchain.of(manifest, target)
         tools.require()
         binary = f"build/{manifest['prefix']}_selftest"

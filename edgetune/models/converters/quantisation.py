@@ -12,6 +12,7 @@ from tvm import relax
 from tvm.ir import GenericConst
 from tvm.relax.frontend.onnx import onnx_frontend as tvm_onnx
 
+_VERSIONS = (10, 13, 19)
 _INTEGERS = ("int8", "uint8", "int16", "uint16", "int32")
 
 
@@ -36,20 +37,24 @@ def _zero_point(inputs: Any) -> GenericConst | None:
     return inputs[2] if len(inputs) > 2 else None
 
 
+def _in_every_version(converter: Any) -> Any:
+    """Gives `converter` one entry per opset version in which the operator changed; TVM looks them up by name."""
+    for version in _VERSIONS:
+        name = f"_impl_v{version}"
+        theirs = getattr(super(converter, converter), name)
+
+        def convert(
+            cls: Any, bb: relax.BlockBuilder, inputs: Any, attr: dict[str, Any], params: Any, theirs: Any = theirs
+        ) -> relax.Expr:
+            return cls._elementwise(bb, inputs, attr, params, theirs)
+
+        setattr(converter, name, classmethod(convert))
+    return converter
+
+
+@_in_every_version
 class DequantizeLinear(tvm_onnx.DequantizeLinear):
     """(int32(q) - zero_point) * scale; the subtraction is left out where the zero point is 0."""
-
-    @classmethod
-    def _impl_v10(cls, bb: relax.BlockBuilder, inputs: Any, attr: dict[str, Any], params: Any) -> relax.Expr:
-        return cls._elementwise(bb, inputs, attr, params, tvm_onnx.DequantizeLinear._impl_v10)
-
-    @classmethod
-    def _impl_v13(cls, bb: relax.BlockBuilder, inputs: Any, attr: dict[str, Any], params: Any) -> relax.Expr:
-        return cls._elementwise(bb, inputs, attr, params, tvm_onnx.DequantizeLinear._impl_v13)
-
-    @classmethod
-    def _impl_v19(cls, bb: relax.BlockBuilder, inputs: Any, attr: dict[str, Any], params: Any) -> relax.Expr:
-        return cls._elementwise(bb, inputs, attr, params, tvm_onnx.DequantizeLinear._impl_v19)
 
     @classmethod
     def _elementwise(
@@ -68,20 +73,9 @@ class DequantizeLinear(tvm_onnx.DequantizeLinear):
         return relax.op.multiply(relax.op.astype(value, "float32"), scale)
 
 
+@_in_every_version
 class QuantizeLinear(tvm_onnx.QuantizeLinear):
     """saturate(round_half_even(x / scale) + zero_point)."""
-
-    @classmethod
-    def _impl_v10(cls, bb: relax.BlockBuilder, inputs: Any, attr: dict[str, Any], params: Any) -> relax.Expr:
-        return cls._elementwise(bb, inputs, attr, params, tvm_onnx.QuantizeLinear._impl_v10)
-
-    @classmethod
-    def _impl_v13(cls, bb: relax.BlockBuilder, inputs: Any, attr: dict[str, Any], params: Any) -> relax.Expr:
-        return cls._elementwise(bb, inputs, attr, params, tvm_onnx.QuantizeLinear._impl_v13)
-
-    @classmethod
-    def _impl_v19(cls, bb: relax.BlockBuilder, inputs: Any, attr: dict[str, Any], params: Any) -> relax.Expr:
-        return cls._elementwise(bb, inputs, attr, params, tvm_onnx.QuantizeLinear._impl_v19)
 
     @classmethod
     def _elementwise(

@@ -99,14 +99,21 @@ static double value(const void *data, element_type type, size_t i)
     }
 }
 
-/* Position of a float among all floats of its format; the value itself for integers. */
+/* Position of a float among all floats of its format; the value itself for integers, less 2^63 for U64. */
 static int64_t position(const void *data, element_type type, size_t i)
 {
     int64_t wide;
+    uint64_t whole;
     int32_t bits;
     uint16_t half;
 
     switch (type) {
+    case I64:
+        return ((const int64_t *)data)[i];
+    case U64: /* less 2^63, so that the order stays */
+        whole = ((const uint64_t *)data)[i] ^ 0x8000000000000000u;
+        memcpy(&wide, &whole, 8);
+        return wide;
     case F32:
         memcpy(&bits, (const unsigned char *)data + 4 * i, 4);
         return bits < 0 ? -(int64_t)(bits & 0x7fffffff) : bits;
