@@ -13,7 +13,17 @@ from edgetune.config.target import list_targets, load_target
 from edgetune.config.toolchain import require_compiler, require_emulator, require_measurable
 from edgetune.errors import BoardUnavailable, ConfigError, EdgetuneError, ToolchainMissing, UnknownBoard
 
-SHIPPED = ["host", "generic-aarch64", "generic-armv7", "rpi3", "rpi4", "rpi5"]
+SHIPPED = [
+    "host",
+    "generic-aarch64",
+    "generic-armv7",
+    "qemu-aarch64",
+    "qemu-armv7",
+    "qemu-rpi4",
+    "rpi3",
+    "rpi4",
+    "rpi5",
+]
 HASWELL = "flags\t\t: fpu sse sse2 pni ssse3 sse4_1 sse4_2 popcnt avx avx2 fma f16c bmi1 bmi2 abm\n"
 ZEN4 = HASWELL.strip() + " avx512f avx512cd avx512bw avx512dq avx512vl avx512_vnni avx512_bf16\n"
 
@@ -26,6 +36,8 @@ def test_all_shipped_targets_load() -> None:
         assert "-ffp-contract=fast" in target.compiler.cflags
         assert not any("native" in flag for flag in target.compiler.cflags)
         assert (target.reach == "local") == (target.emulator == ())
+        assert target.emulated == target.name.startswith("qemu-")
+        assert (target.clock == "instructions") == (target.reach == "emulator")
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -118,6 +130,9 @@ def test_a_board_of_the_user_needs_only_a_file(tmp_path: Path, monkeypatch: pyte
     (folder / "shelf.yaml").write_text(text.replace("vector_bits: 128", "vector_bits: 100"), encoding="utf-8")
     with pytest.raises(ConfigError, match=r"shelf.yaml, line \d+: 'vector_bits' must be 0, 64, 128, 256 or 512"):
         load_target("shelf")
+    (folder / "shelf.yaml").write_text(text.replace("reach: ssh", "reach: emulator"), encoding="utf-8")
+    with pytest.raises(ConfigError, match="needs 'clock: instructions' with 'reach: emulator', and only there"):
+        load_target("shelf")
     (folder / "shelf.yaml").write_text(text.replace("  cflags:", "  cflgas:"), encoding="utf-8")
     with pytest.raises(ConfigError, match=r"unknown key 'compiler\.cflgas': did you mean 'cflags'"):
         load_target("shelf")
@@ -125,7 +140,7 @@ def test_a_board_of_the_user_needs_only_a_file(tmp_path: Path, monkeypatch: pyte
 
 def test_boards_out_of_reach_and_missing_compilers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     target = load_target("rpi4")
-    with pytest.raises(BoardUnavailable, match="edgetune build --board rpi4"):
+    with pytest.raises(BoardUnavailable, match="edgetune boards add NAME --target rpi4 --ssh USER@HOST"):
         require_measurable(target)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ToolchainMissing, match="apt-get install gcc-aarch64-linux-gnu"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import types
 import typing
 from typing import TYPE_CHECKING, TypeVar
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from edgetune.config.yaml_source import describe
+from edgetune.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from pydantic_core import ErrorDetails
 
@@ -45,6 +47,15 @@ def check_document(model: type[ModelT], document: YamlDocument) -> ModelT:
         raise document.error(_location(first), problem) from None
 
 
+def check_values(model: type[ModelT], values: Mapping[str, object]) -> ModelT:
+    """Validate what the flags of a command say as ``model``; the first problem becomes the UsageError."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise UsageError("--" + _sentence(model, first).replace("'", "", 2)) from None
+
+
 def nearest(word: str, choices: Iterable[str]) -> str:
     """Return ``": did you mean 'x'?"`` for the choice nearest to ``word``, else the list of all choices."""
     known = sorted(choices)
@@ -60,7 +71,7 @@ def _location(item: ErrorDetails) -> Location:
 
 def _sentence(model: type[BaseModel], item: ErrorDetails) -> str:
     location = _location(item)
-    name = ".".join(str(part) for part in location)
+    name = ".".join(str(part) for part in location if part != "[key]")
     kind = item["type"]
     if kind == "extra_forbidden":
         group = _model_at(model, location[:-1])
@@ -74,7 +85,11 @@ def _sentence(model: type[BaseModel], item: ErrorDetails) -> str:
     if kind == "literal_error":
         expected = str(item.get("ctx", {}).get("expected", ""))
         return f"'{name}' must be {expected}, not {describe(item['input'])}"
-    wanted = item["msg"].replace("Input should be ", "must be ").replace("String should", "must")
+    wanted = (
+        re.sub(r" or instance of \w+", "", item["msg"])
+        .replace("Input should be ", "must be ")
+        .replace("String should", "must")
+    )
     for technical, plain in _PLAIN.items():
         wanted = wanted.replace(technical, plain)
     return f"'{name}' {wanted}, not {describe(item['input'])}"
@@ -87,18 +102,21 @@ _PLAIN = {
     "a valid boolean": "true or false",
     "a valid tuple": "a list",
     "a valid list": "a list",
-    "a valid dictionary or instance of": "a group of keys:",
     "a valid dictionary": "a group of keys",
 }
 
 
 def _model_at(model: type[BaseModel], location: Location) -> type[BaseModel] | None:
-    current: type[BaseModel] | None = model
+    current: object = model
     for part in location:
-        if current is None or str(part) not in current.model_fields:
+        if typing.get_origin(current) is dict:
+            current = typing.get_args(current)[1]
+            continue
+        group = _model_in(current)
+        if group is None or str(part) not in group.model_fields:
             return None
-        current = _model_in(current.model_fields[str(part)].annotation)
-    return current
+        current = group.model_fields[str(part)].annotation
+    return _model_in(current)
 
 
 def _model_in(annotation: object) -> type[BaseModel] | None:

@@ -17,8 +17,18 @@ _PATIENCE_S = 20
 
 def target_fingerprint(target: Target) -> str:
     """16 hex digits over what schedules and the C printer read of a target: equal digits, comparable times."""
-    facts = [target.isa, target.triple, target.cpu, target.llvm_features, target.vector_bits, target.vector_registers]
-    return _digest([*facts, target.l1_bytes, target.l2_bytes, target.has_float16])
+    facts: list[object] = [
+        target.isa,
+        target.triple,
+        target.cpu,
+        target.llvm_features,
+        target.vector_bits,
+        target.vector_registers,
+    ]
+    facts += [target.l1_bytes, target.l2_bytes, target.has_float16]
+    if target.emulated:  # what an emulator tells is compared with nothing but itself
+        facts += [target.reach, target.clock]
+    return _digest(facts)
 
 
 def toolchain_id(target: Target) -> str:

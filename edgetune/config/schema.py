@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from edgetune.config.boards_file import BoardsFile
 from edgetune.config.project import ProjectFile, UserFile
 from edgetune.config.target import DetectedTarget, Target
 
@@ -15,6 +16,7 @@ from edgetune.config.target import DetectedTarget, Target
 def schemas() -> dict[str, str]:
     """Return the text of each schema by file name."""
     models: dict[str, TypeAdapter[object]] = {
+        "boards.schema.json": TypeAdapter(BoardsFile),
         "edgetune.schema.json": TypeAdapter(ProjectFile),
         "user.schema.json": TypeAdapter(UserFile),
         "target.schema.json": TypeAdapter(Target | DetectedTarget),

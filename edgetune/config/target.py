@@ -1,11 +1,11 @@
-"""Targets: what a board is, as its YAML file tells it. Adding a board touches no Python."""
+"""Targets: what kind of board there is, as its YAML file tells it. Adding one touches no Python."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, StrictBool, StrictInt, StrictStr
+from pydantic import Field, StrictBool, StrictInt, StrictStr, model_validator
 
 from edgetune.config.checked import Checked, check_document, nearest
 from edgetune.config.preferences import Preferences
@@ -14,6 +14,7 @@ from edgetune.config.yaml_source import YamlDocument, load_yaml
 from edgetune.errors import UnknownBoard
 
 Isa = Literal["x86_64", "aarch64", "armv7"]
+Reach = Literal["local", "ssh", "emulator", "machine", "none"]
 Words = tuple[StrictStr, ...]
 Count = Annotated[StrictInt, Field(ge=1)]
 
@@ -46,7 +47,14 @@ class Target(Checked):
     l2_bytes: Count = Field(description="L2 cache that one core sees, in bytes.")
     compiler: Compiler
     has_float16: StrictBool = Field(default=False, description="The compiler has _Float16 for this board.")
-    reach: Literal["local", "none"] = Field(description="local: measured on this machine; none: build only.")
+    reach: Reach = Field(
+        description="local: measured on this machine; ssh: on boards with an address; emulator: instructions counted "
+        "under a user-mode emulator; machine: in an emulated machine; none: build only, unless a board has an address.",
+    )
+    clock: Literal["time", "instructions"] = Field(
+        default="time",
+        description="What is measured: time, or executed instructions, of which one counts as a nanosecond.",
+    )
     emulator: Words = Field(default=(), description="Command prefix that runs its binaries on this machine.")
     emulator_package: StrictStr | None = Field(default=None, description="Debian packages that bring the emulator.")
     cpu_checks: Words = Field(
@@ -54,6 +62,24 @@ class Target(Checked):
         description="CPU features that init() verifies: names of __builtin_cpu_supports, or of HWCAP bits on ARM.",
     )
     defaults: Preferences = Field(default=Preferences(), description="Settings that hold unless said elsewhere.")
+
+    @model_validator(mode="after")
+    def _counts_under_an_emulator(self) -> Self:
+        if (self.clock == "instructions") != (self.reach == "emulator"):
+            raise ValueError("needs 'clock: instructions' with 'reach: emulator', and only there")
+        if self.reach == "emulator" and not self.emulator:
+            raise ValueError("needs 'emulator', the command that runs its programs, with 'reach: emulator'")
+        return self
+
+    @property
+    def emulated(self) -> bool:
+        """Whether measurements come from an emulator, and say nothing about the speed of a real core."""
+        return self.reach in {"emulator", "machine"}
+
+    @property
+    def addressable(self) -> bool:
+        """Whether boards of this kind are reached by an address of boards.yaml."""
+        return self.reach in {"ssh", "none"}
 
 
 class DetectedCompiler(Checked):
@@ -92,6 +118,11 @@ def load_target(name: str) -> Target:
         msg = f"unknown board '{name}': {nearest(name, files)} (`edgetune boards list` shows all)"
         raise UnknownBoard(msg)
     return _read(files[name])
+
+
+def target_names() -> set[str]:
+    """Return the names of all targets, read from the names of their files alone."""
+    return set(_target_files())
 
 
 def list_targets() -> list[Target]:

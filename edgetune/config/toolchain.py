@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgetune.config.target import Target
 from edgetune.errors import BoardUnavailable, ToolchainMissing
+
+if TYPE_CHECKING:
+    from edgetune.config.boards_file import BoardAddress
 
 
 def require_compiler(target: Target) -> Path:
@@ -33,10 +38,11 @@ def _require(program: str, package: str | None, role: str) -> Path:
     return Path(found)
 
 
-def require_measurable(target: Target) -> None:
-    """Raise BoardUnavailable where the target cannot be timed from this machine."""
-    if target.reach == "none":
-        raise BoardUnavailable(
-            f"board '{target.name}' cannot be measured from here yet: `edgetune build --board {target.name}` makes "
-            "a package for it from what is recorded, and `edgetune verify` checks that under its emulator",
-        )
+def require_measurable(target: Target, addresses: Sequence[BoardAddress] = ()) -> None:
+    """Raise BoardUnavailable where nothing can be measured: a target that needs an address and has none."""
+    if not target.addressable or addresses:
+        return
+    raise BoardUnavailable(
+        f"no address is known of a board of target '{target.name}': `edgetune boards add NAME --target {target.name} "
+        f"--ssh USER@HOST` gives one, `edgetune build --board {target.name}` makes a package without measuring",
+    )

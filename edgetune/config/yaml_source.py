@@ -31,6 +31,8 @@ class YamlDocument:
         """Return the line of ``location``, or of the nearest enclosing key that is in the file."""
         for end in range(len(location), 0, -1):
             found = self.lines.get(location[:end])
+            if found is None:  # a key that YAML reads as a number has its line under its text
+                found = self.lines.get(tuple(str(part) for part in location[:end]))
             if found is not None:
                 return found
         return 1

@@ -1,0 +1,114 @@
+"""Adds a board to ``boards.yaml`` as one more line: the comments and the layout of the file stay as they are."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import yaml
+
+from edgetune.config.boards_file import BoardAddress, BoardsFile, boards_path
+from edgetune.config.checked import check_document, check_values
+from edgetune.config.target import load_target, target_names
+from edgetune.config.yaml_source import YamlDocument, load_yaml, parse_yaml
+from edgetune.errors import ConfigError, UsageError
+
+_HEADER = "# Boards by name: {target: KIND, ssh: USER@HOST}. `edgetune boards list` shows them.\nboards:\n"
+_ENTRY_INDENT = 2
+
+
+def add_board(values: Mapping[str, object]) -> Path:
+    """Add the board that ``values`` describe (keys of BoardAddress) and return the path of the file.
+
+    Raises UsageError (a value is wrong, or the target needs no address), UnknownBoard (no such target) and
+    ConfigError (the file is wrong, has such a board, or is laid out so that a line cannot be added).
+    """
+    address = check_values(BoardAddress, values)
+    target = load_target(address.target)
+    if not target.addressable:
+        raise UsageError(f"--target {target.name} needs no address: `--board {target.name}` works as it is")
+    if address.name in target_names():
+        raise UsageError(f"{address.name} is the name of a target: call the board {address.name}-1")
+    path = boards_path()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path = path.resolve()  # a link into somebody's collection of settings stays one
+    with _alone(path.parent):
+        document = load_yaml(path) if path.exists() else None
+        before = check_document(BoardsFile, document).boards if document else {}
+        if document is not None and address.name in before:
+            raise document.error(("boards", address.name), f"there is a board '{address.name}' already: edit it here")
+        line = _line(address)
+        text = _with_line(path.read_text(encoding="utf-8"), line, path) if document else f"{_HEADER}  {line}\n"
+        _check_result(text, path, {*before, address.name}, line)
+        _write(text, path)
+    return path
+
+
+def _line(address: BoardAddress) -> str:
+    entry = address.model_dump(mode="json", exclude_unset=True, exclude={"name"})
+    shown = yaml.safe_dump(entry, default_flow_style=True, sort_keys=False, width=float("inf"), allow_unicode=True)
+    key = yaml.safe_dump({address.name: None}).removesuffix(": null\n")
+    return f"{key}: {shown.strip()}"
+
+
+def _with_line(text: str, line: str, path: Path) -> str:
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    if text and not text.endswith("\n"):
+        text += "\n"
+    if root is None:
+        return f"{text}boards:\n  {line}\n"
+    if not isinstance(root, yaml.MappingNode) or root.flow_style:
+        raise _by_hand(path, line)
+    indent = _ENTRY_INDENT
+    boards = root.value[0][1] if root.value else None
+    if isinstance(boards, yaml.MappingNode):
+        if boards.flow_style:
+            raise _by_hand(path, line)
+        indent = boards.value[0][0].start_mark.column
+    return f"{text}{' ' * indent}{line}\n"
+
+
+def _check_result(text: str, path: Path, names: set[str], line: str) -> None:
+    """Make sure that the line landed among the boards, whatever the file ends with."""
+    try:
+        found: YamlDocument | None = parse_yaml(text, path)
+    except ConfigError:
+        found = None
+    boards = found.data.get("boards") if found else None
+    if not isinstance(boards, dict) or set(boards) != names:
+        raise _by_hand(path, line)
+
+
+def _by_hand(path: Path, line: str) -> ConfigError:
+    return ConfigError(f"{path} is laid out so that no line can be added: write this one under 'boards:' there: {line}")
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep a second `boards add` out meanwhile."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _write(text: str, path: Path) -> None:
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    beside = Path(name)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            shutil.copymode(path, beside)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

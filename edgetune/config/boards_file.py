@@ -1,0 +1,210 @@
+"""``boards.yaml`` of the user: the addresses of boards, each of a kind that a target file describes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, StrictStr, WithJsonSchema
+
+from edgetune.config.checked import Checked, check_document, nearest
+from edgetune.config.resources import user_dir
+from edgetune.config.target import Target, load_target, target_names
+from edgetune.config.yaml_source import YamlDocument, load_yaml
+from edgetune.errors import UnknownBoard
+
+BOARDS_FILE = "boards.yaml"
+Rpc = Literal["agent", "tvm"]
+
+_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
+# [user@]host[:port], the host a name or an address in brackets; nothing that a command line could take for an option
+_SSH = re.compile(
+    r"(?:[^\s@:/\[\]-][^\s@:/\[\]]*@)?"
+    r"(?:\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[^\s@:/\[\]-][^\s@:/\[\]]*)"
+    r"(?::(?P<port>\d{1,5}))?",
+    re.ASCII,
+)
+_LAST_PORT = 65535
+
+
+def _checked_name(name: str) -> str:
+    if re.fullmatch(_NAME, name) is None or name.endswith((".yaml", ".yml")):
+        raise ValueError(f"must be a name of letters, digits, '.', '_' and '-', such as shelf-1, not {name!r}")
+    return name
+
+
+def _checked_ssh(text: str) -> str:
+    if re.match(r"[^@/]*:[^@/]*@", text):
+        raise ValueError("holds a password, which has no place in a file: install a key with ssh-copy-id instead")
+    match = _SSH.fullmatch(text)
+    if match is None or not 0 < int(match["port"] or 22) <= _LAST_PORT:
+        raise ValueError(f"must be [user@]host[:port] or a Host of ~/.ssh/config, not {text!r}")
+    return text
+
+
+def _checked_tracker(text: str) -> str:
+    match = re.fullmatch(r"[^\s@:/-][^\s@:/]*:(\d{1,5})", text, re.ASCII)
+    if match is None or not 0 < int(match[1]) <= _LAST_PORT:
+        raise ValueError(f"must be host:port, such as localhost:9190, not {text!r}")
+    return text
+
+
+def _checked_line(text: str) -> str:
+    if not text or not text.isprintable():
+        raise ValueError(f"must be one line of text, not {text!r}")
+    return text
+
+
+def _checked_folder(text: str) -> str:
+    if not text.startswith("/") or not text.isprintable():
+        raise ValueError(f"must be an absolute path on the board, such as /var/tmp, not {text!r}")
+    return text
+
+
+def _checked_cores(cores: tuple[int, ...]) -> tuple[int, ...]:
+    if len(set(cores)) < len(cores):
+        raise ValueError("names a core twice")
+    return cores
+
+
+def _nothing_is_none(value: object) -> object:
+    return {} if value is None else value
+
+
+BoardName = Annotated[
+    StrictStr, AfterValidator(_checked_name), WithJsonSchema({"type": "string", "pattern": f"^{_NAME}$"})
+]
+Line = Annotated[StrictStr, AfterValidator(_checked_line), WithJsonSchema({"type": "string", "minLength": 1})]
+SshAddress = Annotated[StrictStr, AfterValidator(_checked_ssh), WithJsonSchema({"type": "string", "minLength": 1})]
+Core = Annotated[StrictInt, Field(ge=0, lt=4096)]
+
+
+class BoardEntry(Checked):
+    """One board as it stands in ``boards.yaml``."""
+
+    target: Line = Field(description="Kind of board: a name from `edgetune boards list`.")
+    ssh: SshAddress = Field(description="[user@]host[:port], or a Host of ~/.ssh/config.")
+    cores: Annotated[tuple[Core, ...], AfterValidator(_checked_cores)] = Field(
+        default=(), description="Cores that candidates are timed on; the board's last core if left out."
+    )
+    folder: Annotated[StrictStr, AfterValidator(_checked_folder)] | None = Field(
+        default=None, description="Folder of the board for our files; the first usable of several if left out."
+    )
+    identity: Line | None = Field(default=None, description="File of the private SSH key; ~/.ssh/config's if left out.")
+    reboot: Line | None = Field(default=None, description="Command that reboots the board, run there.")
+    power: Annotated[tuple[Line, ...], Field(min_length=1)] | None = Field(
+        default=None, description="Command of this machine that switches the board off and on, as a list of words."
+    )
+    rpc: Rpc = Field(default="agent", description="agent: our own program over SSH; tvm: TVM's RPC server.")
+    tracker: Annotated[StrictStr, AfterValidator(_checked_tracker)] | None = Field(
+        default=None, description="host:port of a TVM tracker, as the ssh host sees it, for rpc: tvm."
+    )
+    key: Line | None = Field(default=None, description="Key of the board at the tracker, by default the target's name.")
+
+
+class BoardAddress(BoardEntry):
+    """One board: its name, its kind, and the way to it. Paths of this machine are absolute."""
+
+    name: BoardName = Field(description="Name for --board, and in records.")
+
+
+class BoardsFile(Checked):
+    """``~/.config/edgetune/boards.yaml``."""
+
+    boards: Annotated[dict[BoardName, BoardEntry], BeforeValidator(_nothing_is_none)] = Field(
+        default={}, description="Boards by name."
+    )
+
+
+@dataclass(frozen=True)
+class ResolvedBoard:
+    """What ``--board`` names: a target, and the boards of that kind to use; none where the target needs no address."""
+
+    target: Target
+    addresses: tuple[BoardAddress, ...]
+
+
+def boards_path() -> Path:
+    """Return the path of the user's ``boards.yaml``; it need not exist."""
+    return user_dir() / BOARDS_FILE
+
+
+def list_addresses() -> list[BoardAddress]:
+    """Return all boards of the user, by name; raise ConfigError with file and line for whatever is wrong."""
+    document = _document()
+    if document is None:
+        return []
+    found = [_address(name, entry, document) for name, entry in check_document(BoardsFile, document).boards.items()]
+    for address in found:
+        _check(address, document)
+    return sorted(found, key=lambda address: address.name)
+
+
+def load_board(name: str) -> ResolvedBoard:
+    """Return what ``--board name`` means: one board, or a target with all its boards, or the target of a YAML file.
+
+    A target that only lacked an address ("none") is reached by SSH once it has one. Raises UnknownBoard (names the
+    nearest of both kinds) and ConfigError (a file is wrong).
+    """
+    document = _document()
+    entries = check_document(BoardsFile, document).boards if document else {}
+    if document is not None and name in entries:
+        address = _address(name, entries[name], document)
+        return _resolved(_check(address, document), (address,))
+    if not name.endswith((".yaml", ".yml")) and name not in target_names():
+        raise UnknownBoard(
+            f"unknown board '{name}': {nearest(name, {*target_names(), *entries})} (`edgetune boards list` shows all)"
+        )
+    target = load_target(name)
+    if document is None or not target.addressable:
+        return _resolved(target, ())
+    own = (_address(key, entries[key], document) for key in sorted(entries) if entries[key].target == target.name)
+    return _resolved(target, tuple(own))
+
+
+def with_rpc(addresses: Iterable[BoardAddress], rpc: Rpc) -> tuple[BoardAddress, ...]:
+    """Return ``addresses`` with another way of measuring."""
+    return tuple(address.model_copy(update={"rpc": rpc}) for address in addresses)
+
+
+def _resolved(target: Target, addresses: tuple[BoardAddress, ...]) -> ResolvedBoard:
+    if addresses and target.reach == "none":
+        target = target.model_copy(update={"reach": "ssh"})
+    return ResolvedBoard(target, addresses)
+
+
+def _document() -> YamlDocument | None:
+    path = boards_path()
+    return load_yaml(path) if path.exists() else None
+
+
+def _address(name: str, entry: BoardEntry, document: YamlDocument) -> BoardAddress:
+    folder = document.path.parent
+    update: dict[str, object] = {}
+    if entry.identity is not None:
+        update["identity"] = str(folder / Path(entry.identity).expanduser())
+    if entry.power is not None and ("/" in entry.power[0] or entry.power[0].startswith("~")):
+        update["power"] = (str(folder / Path(entry.power[0]).expanduser()), *entry.power[1:])
+    return BoardAddress(name=name, **{**entry.model_dump(exclude_unset=True), **update})
+
+
+def _check(address: BoardAddress, document: YamlDocument) -> Target:
+    where, name = ("boards", address.name, "target"), f"'boards.{address.name}.target'"
+    if address.name in target_names():
+        raise document.error(where[:2], f"'boards.{address.name}' has the name of a target: call it {address.name}-1")
+    if address.target not in target_names():
+        raise document.error(where, f"{name} is unknown: {nearest(address.target, target_names())}")
+    target = load_target(address.target)
+    if not target.addressable:
+        raise document.error(where, f"{name} is '{target.name}', which needs no address: {_WITHOUT[target.reach]}")
+    return target
+
+
+_WITHOUT = {
+    "local": "it is this machine",
+    "emulator": "it is emulated here",
+    "machine": "its machine is started here",
+}
