@@ -74,8 +74,8 @@ def assemble(
 ) -> PackageSummary:
     """Writes the package of `program` to `out`; `reference` names the evaluator that answered the goldens.
 
-    Raises what `emit_package` raises, KernelFailed, and MemoryLimitExceeded (before anything is written) when the arena
-    or the weights do not fit `limits`.
+    Raises what `emit_package` raises, KernelFailed, and MemoryLimitExceeded when the arena, the weights, or the weights
+    and the code together (known once it is compiled) do not fit `limits`; nothing is left behind then.
     """
     prefix = package_prefix(name)
     printed = print_kernels(program, choices, target, prefix)
@@ -97,6 +97,7 @@ def assemble(
         preamble=render_preamble(preamble, target, prefix),
         tolerances=tolerances,
         model_file=model_file,
+        flash_limit=limits.flash,
         on_event=events,
     )
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgetune.errors import DiskFull, KernelFailed, OutputRefused, WrongResult
+from edgetune.errors import DiskFull, KernelFailed, MemoryLimitExceeded, OutputRefused, WrongResult
 from edgetune.events import Event
 from edgetune.graph.memory_plan import plan
 from edgetune.package.constants import place_weights
@@ -198,3 +198,16 @@ def test_deep_stack_frames_are_warned_of(tmp_path: Path) -> None:
     assert [event.kind for event in events] == ["warning"]
     assert "tiny__add takes 8," in summary.warnings[0]
     assert "tiny__add" in (tmp_path / "out/REPORT.md").read_text(encoding="utf-8")
+
+
+def test_code_counts_against_flash_and_a_refusal_leaves_nothing(tmp_path: Path) -> None:
+    size = sample.emit(tmp_path / "fits")
+    assert size.code is not None
+    needed = size.size.weights_bytes + size.code.code_bytes
+    sample.emit(tmp_path / "fits", flash_limit=needed)
+    before = contents(tmp_path / "fits")
+    for place in (tmp_path / "fits", tmp_path / "new/deep/out"):
+        with pytest.raises(MemoryLimitExceeded, match=rf"{needed} bytes of flash .* of code .* limit is {needed - 1}"):
+            sample.emit(place, flash_limit=needed - 1)
+    assert contents(tmp_path / "fits") == before
+    assert [p.name for p in tmp_path.iterdir()] == ["fits"]

@@ -12,7 +12,7 @@ import numpy as np
 import edgetune
 from edgetune.codegen.kernel_source import KernelSource
 from edgetune.config.target import Target
-from edgetune.errors import KernelFailed
+from edgetune.errors import KernelFailed, MemoryLimitExceeded
 from edgetune.events import Event
 from edgetune.graph.memory_plan import ARENA_ALIGNMENT, MemoryPlan
 from edgetune.graph.program import Program
@@ -63,6 +63,7 @@ def emit_package(
     model_file: str = "",
     weights: Placement | None = None,
     measure: bool = True,
+    flash_limit: int | None = None,
     on_event: OnEvent | None = None,
 ) -> PackageSummary:
     """Write the package of `program` for `target` to `out_dir`, replacing an earlier package there.
@@ -72,10 +73,11 @@ def emit_package(
     (call index, parameter index); the others are taken from the program. `reference` names the evaluator that computed
     the goldens. `preamble` is C text for the top of the kernels file. `tolerances` go by output name,
     `Tolerance.default` for the rest. `model_file` is a name without a folder. `weights` None chooses text or binary by
-    size. `measure` compiles once for code size and stack.
+    size. `measure` compiles once for code size and stack; weights and code together may take `flash_limit` bytes.
 
     The bytes depend on the arguments alone (and, with `measure`, on the compiler): not on time, folder or locale.
-    Raises OutputRefused, DiskFull, KernelFailed, WrongResult (golden does not fit) and CompileFailed.
+    Raises OutputRefused, DiskFull, KernelFailed, WrongResult (golden does not fit), CompileFailed and
+    MemoryLimitExceeded; whatever it raises, nothing is left behind.
     """
     prefix = package_prefix(name or program.name)
     _check(program, sources, provenance, plan, prefix)
@@ -114,6 +116,7 @@ def emit_package(
     )
     with staged(out_dir) as stage:
         code = _write(stage, facts, measure=measure)
+        _check_flash(facts, code, flash_limit)
     warnings = _stack_warnings(code)
     for message in warnings:
         if on_event is not None:
@@ -180,6 +183,16 @@ def _write(stage: Path, facts: PackageFacts, *, measure: bool) -> CodeSize | Non
     write("REPORT.md", "REPORT.md.j2", code=code)
     write_manifest(stage, manifest_facts(facts, code))
     return code
+
+
+def _check_flash(facts: PackageFacts, code: CodeSize | None, limit: int | None) -> None:
+    if limit is None or code is None or facts.weights.nbytes + code.code_bytes <= limit:
+        return
+    total = facts.weights.nbytes + code.code_bytes
+    raise MemoryLimitExceeded(
+        f"{facts.model_name} needs {total} bytes of flash ({facts.weights.nbytes} of weights, {code.code_bytes} of "
+        f"code by {code.compiler}), and the limit is {limit}: raise memory.flash or use a smaller model"
+    )
 
 
 def _stack_warnings(code: CodeSize | None) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from edgetune.errors import DiskFull, EdgetuneError, OutputRefused
@@ -74,6 +74,7 @@ def staged(out_dir: Path) -> Iterator[Path]:
     check_output_folder(out_dir)
     out_dir = out_dir.resolve()
     stage: Path | None = None
+    made = [parent for parent in out_dir.parents if not parent.exists()]
     try:
         out_dir.parent.mkdir(parents=True, exist_ok=True)
         stage = Path(tempfile.mkdtemp(prefix=f".{out_dir.name}.new-", dir=out_dir.parent))
@@ -87,6 +88,10 @@ def staged(out_dir: Path) -> Iterator[Path]:
     finally:
         if stage is not None:
             shutil.rmtree(stage, ignore_errors=True)
+        if not out_dir.exists():
+            for parent in made:
+                with suppress(OSError):  # not empty: somebody else's by now
+                    parent.rmdir()
 
 
 def _replace(out_dir: Path, stage: Path) -> None:
