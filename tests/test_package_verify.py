@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from edgetune import api
 from edgetune.errors import (
     CompileFailed,
     PackageInvalid,
@@ -91,6 +93,41 @@ def test_a_broken_manifest_is_one_sentence(package: Path, text: str) -> None:
             question(package)
     with pytest.raises(PackageInvalid):
         explain(package, "add")
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "model",
+        "model.sha256",
+        "target.isa",
+        "target.compiler.cc",
+        "goldens",
+        "layers",
+        "layers.1.macs",
+        "kernels.0.name",
+    ]
+    + ["prefix", "name", "outputs.0.tolerance", "inputs", "memory.weights_placement", "files"],
+)
+def test_a_manifest_without_a_key_is_one_sentence_that_names_it(package: Path, key: str) -> None:
+    content = json.loads((package / MANIFEST).read_text(encoding="utf-8"))
+    *parents, last = key.split(".")
+    inner = content
+    for parent in parents:
+        inner = inner[int(parent)] if isinstance(inner, list) else inner[parent]
+    del inner[last]
+    (package / MANIFEST).write_text(json.dumps(content), encoding="utf-8")
+    for question in (verify, bench, lambda folder: explain(folder, "add"), lambda folder: api.verify(folder, None)):
+        with pytest.raises(PackageInvalid, match=f"lacks the key '{re.escape(key)}'"):
+            question(package)
+
+
+@pytest.mark.parametrize(("key", "value"), [("prefix", "../x"), ("layers", 3), ("prefix", "$(reboot)"), ("model", "x")])
+def test_a_manifest_with_a_wrong_value_is_one_sentence_that_names_it(package: Path, key: str, value: object) -> None:
+    content = json.loads((package / MANIFEST).read_text(encoding="utf-8"))
+    (package / MANIFEST).write_text(json.dumps(content | {key: value}), encoding="utf-8")
+    with pytest.raises(PackageInvalid, match=f"its key '{key}' is wrong"):
+        verify(package)
 
 
 def test_what_is_no_package_is_refused(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from edgetune.errors import PackageInvalid
+from edgetune.package.manifest_model import complaint
 
 MANIFEST = "MANIFEST.json"
 FORMAT = 1
@@ -50,7 +51,7 @@ def _written_by(content: dict[str, Any]) -> object:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a package; raises PackageInvalid naming what is wrong with it."""
+    """Return the manifest of a package, all keys of `Manifest` there; raises PackageInvalid naming what is wrong."""
     path = folder / MANIFEST
     if not folder.is_dir():
         raise PackageInvalid(f"{folder} is not a folder: give the folder of a package")
@@ -68,6 +69,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise PackageInvalid(
             f"{path} has format {content.get('format')!r}, this version reads {FORMAT}: emit the package again"
         )
+    wrong = complaint(content)
+    if wrong is not None:
+        raise PackageInvalid(f"{path} cannot be used: {wrong}; emit the package again with `edgetune build`")
     return content
 
 

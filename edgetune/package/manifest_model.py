@@ -1,0 +1,110 @@
+"""What MANIFEST.json must hold for a package to be verified, timed and explained. Unknown keys are kept and ignored."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from edgetune.config.target import Isa
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+
+class _Model(_Part):
+    file: str
+    sha256: str
+
+
+class _Compiler(_Part):
+    cc: str
+    cflags: list[str]
+    ldflags: list[str]
+    package: str | None
+
+
+class _Target(_Part):
+    name: str
+    isa: Isa
+    compiler: _Compiler
+    emulator: list[str]
+    emulator_package: str | None
+
+
+class _Memory(_Part):
+    weights_bytes: int
+    weights_placement: Literal["text", "binary", "external"]
+
+
+class _Tensor(_Part):
+    name: str
+    field: str
+    shape: list[int]
+    dtype: str
+    nbytes: int = Field(alias="bytes")
+    alignment: int
+
+
+class _Tolerance(_Part):
+    relative: float
+    absolute: float
+
+
+class _Output(_Tensor):
+    tolerance: _Tolerance
+
+
+class _Goldens(_Part):
+    cases: int
+    reference: str
+
+
+class _Layer(_Part):
+    kernel: str
+    label: str
+    macs: int
+
+
+class _Kernel(_Part):
+    name: str
+    symbol: str
+    sources: list[str]
+    macs: int
+    calls: int
+    provenance: dict[str, Any]
+
+
+class _File(_Part):
+    nbytes: int = Field(alias="bytes")
+    sha256: str
+
+
+class Manifest(_Part):
+    """The keys that edgetune reads."""
+
+    name: str
+    prefix: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    model: _Model
+    target: _Target
+    memory: _Memory
+    inputs: list[_Tensor]
+    outputs: list[_Output]
+    goldens: _Goldens
+    layers: list[_Layer]
+    kernels: list[_Kernel]
+    files: dict[str, _File]
+
+
+def complaint(content: dict[str, Any]) -> str | None:
+    """Return what is wrong with a manifest, naming the key, or None."""
+    try:
+        Manifest.model_validate(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "missing":
+            return f"it lacks the key '{key}'"
+        return f"its key '{key}' is wrong ({first['msg'][0].lower()}{first['msg'][1:]})"
+    return None
