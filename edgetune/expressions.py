@@ -10,8 +10,8 @@ import numpy as np
 from tvm import te
 
 from edgetune.api import GOLDEN_CASES, Events, Subject, TuneResult, tune_subject
+from edgetune.config.boards_file import load_board
 from edgetune.config.settings import DEFAULT_DB, Settings
-from edgetune.config.target import load_target
 from edgetune.graph.evaluate import evaluate
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Program, TensorSpec
 from edgetune.package.golden import Golden
@@ -47,10 +47,12 @@ def tune(
     outputs = list(computed) if isinstance(computed, list | tuple) else [computed]
     kernel = kernel_from_te([*places, *fixed, *outputs], name, constants=fixed)
     program = _program(kernel, weights)
+    resolved = load_board(board)
     settings = Settings(
         model=Path(f"{name}.te"),
         name=name,
-        target=load_target(board),
+        target=resolved.target,
+        addresses=resolved.addresses,
         budget_trials=trials,
         budget_seconds=None,
         objective="latency",

@@ -79,7 +79,7 @@ def test_defaults_are_complete(folder: Path) -> None:
     assert settings.out == folder / "build" / "net_1-host"
     assert settings.db == folder / ".edgetune" / "records.db"
     assert (settings.ram_limit, settings.flash_limit, settings.threads) == (None, None, 1)
-    missing = set(Settings.__dataclass_fields__) - {"target", "origins", "budget_trials", "budget_seconds"}
+    missing = set(Settings.__dataclass_fields__) - {"target", "addresses", "origins", "budget_trials", "budget_seconds"}
     renamed = {"ram_limit": "ram", "flash_limit": "flash"}
     assert {renamed.get(key, key) for key in missing} <= settings.origins.keys()
 
@@ -105,6 +105,25 @@ def test_limits_and_paths(folder: Path) -> None:
     assert resolve_db(None, {"EDGETUNE_DB": "e.db"}, folder) == folder / "e.db"
 
 
+def test_boards_and_how_far_they_are_trusted(folder: Path) -> None:
+    boards = folder.parent / "xdg" / "edgetune" / "boards.yaml"
+    boards.parent.mkdir(parents=True)
+    boards.write_text("boards:\n  a: {target: rpi4, ssh: a}\n  b: {target: rpi4, ssh: b, rpc: tvm}\n", encoding="utf-8")
+    one = resolve_settings(Flags(model=Path("net-1.onnx"), board="a"), NO_VARIABLES, folder)
+    assert (one.board, one.target.name, one.out.name) == ("a", "rpi4", "net_1-rpi4")
+    assert (one.rpc, one.min_trust, one.origins["rpc"], one.origins["min_trust"]) == (None, "D", "default", "default")
+    write_project(folder, "boards: [rpi4]\nrpc: tvm\nmin_trust: B\n")
+    both = resolve_settings(Flags(), NO_VARIABLES, folder)
+    assert (both.board, [address.rpc for address in both.addresses]) == ("rpi4", ["agent", "tvm"])
+    assert (both.rpc, both.min_trust) == ("tvm", "B")
+    assert both.origins["min_trust"].endswith("edgetune.yaml, line 4")
+    by_variable = resolve_settings(Flags(rpc="agent"), {"EDGETUNE_MIN_TRUST": "A", "EDGETUNE_RPC": "tvm"}, folder)
+    assert (by_variable.rpc, by_variable.min_trust) == ("agent", "A")
+    write_project(folder, "boards: [rpi4]\nmin_trust: F\n")
+    with pytest.raises(ConfigError, match="line 3: 'min_trust' must be 'A', 'B', 'C' or 'D', not 'F'"):
+        resolve_settings(Flags(), NO_VARIABLES, folder)
+
+
 @pytest.mark.parametrize(
     ("variables", "sentence"),
     [
@@ -112,6 +131,7 @@ def test_limits_and_paths(folder: Path) -> None:
         ({"EDGETUNE_TIME": "x"}, "EDGETUNE_TIME must be a time such as 30m"),
         ({"EDGETUNE_TRAILS": "3"}, "EDGETUNE_TRAILS is unknown: did you mean EDGETUNE_TRIALS?"),
         ({"EDGETUNE_TRIALS": "3", "EDGETUNE_TIME": "3m"}, "exclude each other"),
+        ({"EDGETUNE_MIN_TRUST": "E"}, "EDGETUNE_MIN_TRUST must be 'A' or 'B' or 'C' or 'D', not 'E'"),
         ({"EDGETUNE_OBJECTIVE": "speed"}, "EDGETUNE_OBJECTIVE must be 'latency'"),
     ],
 )

@@ -16,6 +16,8 @@ from edgetune.cli.output import Output, output_options
 @click.option("--time", "seconds", type=Duration(), help="Time to search, such as 30m.")
 @click.option("--objective", type=click.Choice(["latency"]), help="What to make small.")
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Seed of the search.")
+@click.option("--rpc", type=click.Choice(["agent", "tvm"]), help="How boards are talked to (agent, or boards.yaml's).")
+@click.option("--min-trust", type=click.Choice(["A", "B", "C", "D"]), help="Refuse times of a lower grade (D: none).")
 @output_options
 def command(output: Output, /, **flags: Any) -> None:
     """Search for the fastest kernels of MODEL by timing them on the board, then write the package.
@@ -26,9 +28,10 @@ def command(output: Output, /, **flags: Any) -> None:
     settings = settings_of(**flags)
     show_origins(output, settings)
     from edgetune.config.stack import check_stack
-    from edgetune.config.toolchain import require_compiler, require_measurable
+    from edgetune.config.toolchain import require_compiler, require_measurable, require_trust
 
-    require_measurable(settings.target)
+    require_measurable(settings.target, settings.addresses)
+    require_trust(settings.target, settings.min_trust)
     require_compiler(settings.target)
     check_stack()
     from edgetune import api

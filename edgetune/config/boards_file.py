@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, StrictStr, WithJsonSchema
 
 from edgetune.config.checked import Checked, check_document, nearest
+from edgetune.config.preferences import Rpc
 from edgetune.config.resources import user_dir
 from edgetune.config.target import Target, load_target, target_names
 from edgetune.config.yaml_source import YamlDocument, load_yaml
 from edgetune.errors import UnknownBoard
 
 BOARDS_FILE = "boards.yaml"
-Rpc = Literal["agent", "tvm"]
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 # [user@]host[:port], the host a name or an address in brackets; nothing that a command line could take for an option
@@ -163,11 +162,6 @@ def load_board(name: str) -> ResolvedBoard:
         return _resolved(target, ())
     own = (_address(key, entries[key], document) for key in sorted(entries) if entries[key].target == target.name)
     return _resolved(target, tuple(own))
-
-
-def with_rpc(addresses: Iterable[BoardAddress], rpc: Rpc) -> tuple[BoardAddress, ...]:
-    """Return ``addresses`` with another way of measuring."""
-    return tuple(address.model_copy(update={"rpc": rpc}) for address in addresses)
 
 
 def _resolved(target: Target, addresses: tuple[BoardAddress, ...]) -> ResolvedBoard:

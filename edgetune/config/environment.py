@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import get_args
 
+from edgetune.config.preferences import Grade, Objective, Rpc
 from edgetune.config.quantities import parse_bytes, parse_seconds
 from edgetune.errors import ConfigError
 
@@ -19,6 +21,8 @@ VARIABLE_NAMES = {
     "out": "EDGETUNE_OUT",
     "ram": "EDGETUNE_RAM",
     "flash": "EDGETUNE_FLASH",
+    "rpc": "EDGETUNE_RPC",
+    "min_trust": "EDGETUNE_MIN_TRUST",
 }
 _VARIABLES = [name for names in VARIABLE_NAMES.values() for name in names.split("/")]
 
@@ -50,13 +54,15 @@ def _readers() -> dict[str, tuple[str, Callable[[str], object]]]:
         "EDGETUNE_BOARD": ("board", str),
         "EDGETUNE_TRIALS": ("budget", lambda text: (_count(text, 0), None)),
         "EDGETUNE_TIME": ("budget", lambda text: (None, parse_seconds(text))),
-        "EDGETUNE_OBJECTIVE": ("objective", _objective),
+        "EDGETUNE_OBJECTIVE": ("objective", lambda text: _one_of(text, get_args(Objective))),
         "EDGETUNE_SEED": ("seed", lambda text: _count(text, 0)),
         "EDGETUNE_THREADS": ("threads", lambda text: _count(text, 1)),
         "EDGETUNE_DB": ("db", lambda text: here / Path(text).expanduser()),
         "EDGETUNE_OUT": ("out", lambda text: here / Path(text).expanduser()),
         "EDGETUNE_RAM": ("ram", parse_bytes),
         "EDGETUNE_FLASH": ("flash", parse_bytes),
+        "EDGETUNE_RPC": ("rpc", lambda text: _one_of(text, get_args(Rpc))),
+        "EDGETUNE_MIN_TRUST": ("min_trust", lambda text: _one_of(text, get_args(Grade))),
     }
 
 
@@ -66,7 +72,7 @@ def _count(text: str, least: int) -> int:
     return int(text)
 
 
-def _objective(text: str) -> str:
-    if text != "latency":
-        raise ValueError(f"must be 'latency', not {text!r}")
+def _one_of(text: str, choices: tuple[str, ...]) -> str:
+    if text not in choices:
+        raise ValueError(f"must be {' or '.join(map(repr, choices))}, not {text!r}")
     return text

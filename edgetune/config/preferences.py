@@ -10,6 +10,8 @@ from edgetune.config.checked import Checked
 from edgetune.config.quantities import ByteCount, Seconds
 
 Objective = Literal["latency"]
+Rpc = Literal["agent", "tvm"]
+Grade = Literal["A", "B", "C", "D"]
 
 
 class Budget(Checked):
@@ -46,4 +48,11 @@ class Preferences(Checked):
     threads: Annotated[StrictInt, Field(ge=1, le=256)] | None = Field(
         default=None,
         description="Threads that the package may use on the board.",
+    )
+    rpc: Rpc | None = Field(
+        default=None,
+        description="agent: our own program over SSH; tvm: TVM's RPC server. By default what boards.yaml says.",
+    )
+    min_trust: Grade | None = Field(
+        default=None, description="Refuse times whose trust is below this grade: A, B, C, or D for all."
     )

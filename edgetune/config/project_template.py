@@ -44,6 +44,8 @@ objective: latency     # what to make small
 
 # seed: 0              # the same seed explores in the same order
 # threads: 1           # threads that the package may use on the board
+# rpc: agent           # how boards are talked to: agent, or tvm for a farm with a TVM tracker
+# min_trust: D         # refuse times whose trust is below this grade: A, B, C or D
 # db: .edgetune/records.db
 """
 

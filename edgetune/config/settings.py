@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import get_args
 
+from edgetune.config.boards_file import BoardAddress, ResolvedBoard, load_board
 from edgetune.config.checked import check_document
 from edgetune.config.environment import VARIABLE_NAMES, read_environment
 from edgetune.config.naming import package_name
-from edgetune.config.preferences import Preferences
+from edgetune.config.preferences import Grade, Preferences, Rpc
 from edgetune.config.project import PROJECT_FILE, USER_FILE, ProjectFile, UserFile
 from edgetune.config.resources import user_dir
-from edgetune.config.target import Target, load_target
+from edgetune.config.target import Target
 from edgetune.config.yaml_source import YamlDocument, load_yaml
 from edgetune.errors import ModelError, UsageError
 
@@ -34,6 +36,8 @@ class Flags:
     db: Path | None = None
     out: Path | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    rpc: Rpc | None = None
+    min_trust: Grade | None = None
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,8 @@ class Settings:
 
     Exactly one of ``budget_trials`` (candidates over all tasks) and ``budget_seconds`` is set. ``ram_limit`` and
     ``flash_limit`` are bytes. ``shapes`` maps input names to fixed shapes. ``origins`` tells for each field where
-    its value came from, in words.
+    its value came from, in words. ``addresses`` are the boards to measure on, none where the target needs no address;
+    ``rpc`` is the way to talk to them, None where each board's own holds. Times below ``min_trust`` are refused.
     """
 
     model: Path
@@ -59,11 +64,14 @@ class Settings:
     out: Path
     shapes: Mapping[str, tuple[int, ...]]
     origins: Mapping[str, str]
+    addresses: tuple[BoardAddress, ...] = ()
+    rpc: Rpc | None = None
+    min_trust: Grade = "D"
 
     @property
     def board(self) -> str:
-        """The name of the board."""
-        return self.target.name
+        """The name of the board, or of the target where several boards or none have an address."""
+        return self.addresses[0].name if len(self.addresses) == 1 else self.target.name
 
 
 @dataclass(frozen=True)
@@ -82,6 +90,8 @@ _DEFAULTS: dict[str, object] = {
     "ram": None,
     "flash": None,
     "shapes": {},
+    "rpc": None,
+    "min_trust": "D",
 }
 
 
@@ -106,10 +116,10 @@ def resolve_settings(flags: Flags, environment: Mapping[str, str], folder: Path)
     board = next((str(layer.values["board"]) for layer in layers if "board" in layer.values), None)
     if board is None:
         raise UsageError(_no_board(project))
-    target = load_target(board)
-    layers.append(_Layer(_of_preferences(target.defaults), lambda _: f"board {target.name}"))
+    resolved = load_board(board)
+    layers.append(_Layer(_of_preferences(resolved.target.defaults), lambda _: f"board {resolved.target.name}"))
     layers.append(_Layer(_DEFAULTS, lambda _: "default"))
-    return _settle(layers, target, folder)
+    return _settle(layers, resolved, folder)
 
 
 def resolve_db(flag: Path | None, environment: Mapping[str, str], folder: Path) -> Path:
@@ -125,7 +135,8 @@ def resolve_db(flag: Path | None, environment: Mapping[str, str], folder: Path) 
     return folder / (Path(stated).expanduser() if stated else DEFAULT_DB)
 
 
-def _settle(layers: list[_Layer], target: Target, folder: Path) -> Settings:
+def _settle(layers: list[_Layer], board: ResolvedBoard, folder: Path) -> Settings:
+    target = board.target
     values: dict[str, object] = {}
     origins: dict[str, str] = {}
     for layer in reversed(layers):
@@ -166,6 +177,9 @@ def _settle(layers: list[_Layer], target: Target, folder: Path) -> Settings:
         out=out if isinstance(out, Path) else folder / "build" / f"{name}-{target.name}",
         shapes=shapes,
         origins=origins,
+        addresses=board.addresses,
+        rpc=next((rpc for rpc in get_args(Rpc) if rpc == values["rpc"]), None),
+        min_trust=next((grade for grade in get_args(Grade) if grade == values["min_trust"]), "D"),
     )
 
 
@@ -188,6 +202,8 @@ _FLAG_NAMES = {
     "db": "--db",
     "out": "--out",
     "shapes": "--shape",
+    "rpc": "--rpc",
+    "min_trust": "--min-trust",
 }
 
 
@@ -205,6 +221,8 @@ def _of_flags(flags: Flags) -> dict[str, object]:
         "db": here / flags.db if flags.db else None,
         "out": here / flags.out if flags.out else None,
         "shapes": dict(flags.shapes) or None,
+        "rpc": flags.rpc,
+        "min_trust": flags.min_trust,
     }
     return {key: value for key, value in values.items() if value is not None}
 
@@ -246,7 +264,7 @@ def _stated(stated: Preferences) -> Iterator[tuple[str, object]]:
         yield "ram", stated.memory.ram
     if stated.memory is not None and stated.memory.flash is not None:
         yield "flash", stated.memory.flash
-    for key in ("objective", "seed", "threads"):
+    for key in ("objective", "seed", "threads", "rpc", "min_trust"):
         if (value := getattr(stated, key)) is not None:
             yield key, value
 

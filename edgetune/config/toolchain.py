@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgetune.config.target import Target
-from edgetune.errors import BoardUnavailable, ToolchainMissing
+from edgetune.errors import BoardUnavailable, ToolchainMissing, UsageError
 
 if TYPE_CHECKING:
     from edgetune.config.boards_file import BoardAddress
@@ -46,3 +46,12 @@ def require_measurable(target: Target, addresses: Sequence[BoardAddress] = ()) -
         f"no address is known of a board of target '{target.name}': `edgetune boards add NAME --target {target.name} "
         f"--ssh USER@HOST` gives one, `edgetune build --board {target.name}` makes a package without measuring",
     )
+
+
+def require_trust(target: Target, min_trust: str) -> None:
+    """Raise UsageError where no time of the target could reach the grade that is asked for."""
+    if target.emulated and min_trust != "D":
+        raise UsageError(
+            f"board '{target.name}' is emulated, which is trusted at grade D and never better: leave out the "
+            f"minimum of {min_trust} (--min-trust D)",
+        )
