@@ -18,6 +18,7 @@ import pytest
 from edgetune.config.target import Target, load_target
 from edgetune.errors import DiskFull
 from edgetune.events import Event
+from edgetune.measure.options import MeasuringOptions
 from edgetune.tuning.loop import Rooms
 from edgetune.tuning.options import TuneOptions
 from edgetune.tuning.outcome import TuneOutcome
@@ -40,14 +41,22 @@ def fakes() -> Any:
 
 
 def good_rooms(
-    tasks: Sequence[TuneTask], target: Target, store: RecordStore, on_event: Callable[[Event], None]
+    tasks: Sequence[TuneTask],
+    target: Target,
+    store: RecordStore,
+    on_event: Callable[[Event], None],
+    measuring: MeasuringOptions,
 ) -> Rooms:
-    del tasks, target, store, on_event
+    del tasks, target, store, on_event, measuring
     return Rooms(fakes().FakeMeasurer(delay=0.01), fakes().space_of, fakes().fixed_trace)
 
 
 def crashing_rooms(
-    tasks: Sequence[TuneTask], target: Target, store: RecordStore, on_event: Callable[[Event], None]
+    tasks: Sequence[TuneTask],
+    target: Target,
+    store: RecordStore,
+    on_event: Callable[[Event], None],
+    measuring: MeasuringOptions,
 ) -> Rooms:
     def space(task: TuneTask) -> SearchSpace:
         if task.name == BAD:
@@ -56,16 +65,20 @@ def crashing_rooms(
         found: SearchSpace = fakes().space_of(task)
         return found
 
-    return replace(good_rooms(tasks, target, store, on_event), space=space)
+    return replace(good_rooms(tasks, target, store, on_event, measuring), space=space)
 
 
 def full_rooms(
-    tasks: Sequence[TuneTask], target: Target, store: RecordStore, on_event: Callable[[Event], None]
+    tasks: Sequence[TuneTask],
+    target: Target,
+    store: RecordStore,
+    on_event: Callable[[Event], None],
+    measuring: MeasuringOptions,
 ) -> Rooms:
     def space(task: TuneTask) -> SearchSpace:
         raise DiskFull(f"no space left while searching {task.name}: free some")
 
-    return replace(good_rooms(tasks, target, store, on_event), space=space)
+    return replace(good_rooms(tasks, target, store, on_event, measuring), space=space)
 
 
 def run(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from edgetune.config.target import Target
 from edgetune.events import Event
+from edgetune.measure.options import MeasuringOptions
 from edgetune.tuning.fixed import fixed_trace
 from edgetune.tuning.loop import Rooms
 from edgetune.tuning.records import RecordStore
@@ -16,9 +17,14 @@ from edgetune.tuning.task import TuneTask
 
 
 def make_rooms(
-    tasks: Sequence[TuneTask], target: Target, store: RecordStore, on_event: Callable[[Event], None]
+    tasks: Sequence[TuneTask],
+    target: Target,
+    store: RecordStore,
+    on_event: Callable[[Event], None],
+    measuring: MeasuringOptions | None = None,
 ) -> Rooms:
     """Rooms that time candidates of `tasks` on this machine."""
+    del measuring
     return Rooms(
         measurer=SessionMeasurer(tasks, target, store.seen, on_event),
         space=lambda task: space_of(task, target),

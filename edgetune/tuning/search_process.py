@@ -22,13 +22,14 @@ from edgetune.graph.program import Kernel
 from edgetune.measure import wire
 from edgetune.measure.build_worker import load_step
 from edgetune.measure.child_process import claim_pipes, die_with_parent
+from edgetune.measure.options import MeasuringOptions
 from edgetune.tuning.loop import Rooms, TuningLoop
 from edgetune.tuning.options import TuneOptions
 from edgetune.tuning.outcome import TuneOutcome
 from edgetune.tuning.records import RecordStore
 from edgetune.tuning.task import TuneTask, tasks_of
 
-RoomsStep = Callable[[Sequence[TuneTask], Target, RecordStore, Callable[[Event], None]], Rooms]
+RoomsStep = Callable[[Sequence[TuneTask], Target, RecordStore, Callable[[Event], None], MeasuringOptions], Rooms]
 
 REAL_ROOMS = "edgetune.tuning.rooms:make_rooms"
 
@@ -46,6 +47,7 @@ class SearchSetup:
     options: TuneOptions
     rooms: str = REAL_ROOMS
     constants: Mapping[str, Mapping[int, np.ndarray]] = field(default_factory=dict, repr=False)
+    measuring: MeasuringOptions = field(default_factory=MeasuringOptions)
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def search(setup: SearchSetup, events: Callable[[Event], None], entering: Callab
     tasks = tasks_of(setup.kernels, setup.options.scratch_limits, setup.constants)
     with RecordStore.open(setup.database) as store:
         make_rooms = cast(RoomsStep, load_step(setup.rooms))
-        rooms = replace(make_rooms(tasks, setup.target, store, tell), entering=enter)
+        rooms = replace(make_rooms(tasks, setup.target, store, tell, setup.measuring), entering=enter)
         return TuningLoop(tasks, rooms, store, setup.options, tell).run()
 
 
