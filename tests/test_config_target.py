@@ -9,6 +9,7 @@ import pytest
 
 from edgetune.config.board_check import check_board
 from edgetune.config.detect import cache_bytes, describe_aarch64, describe_armv7, describe_x86
+from edgetune.config.identity import target_fingerprint
 from edgetune.config.target import list_targets, load_target
 from edgetune.config.toolchain import require_compiler, require_emulator, require_measurable
 from edgetune.errors import BoardUnavailable, ConfigError, EdgetuneError, ToolchainMissing, UnknownBoard
@@ -26,6 +27,23 @@ SHIPPED = [
 ]
 HASWELL = "flags\t\t: fpu sse sse2 pni ssse3 sse4_1 sse4_2 popcnt avx avx2 fma f16c bmi1 bmi2 abm\n"
 ZEN4 = HASWELL.strip() + " avx512f avx512cd avx512bw avx512dq avx512vl avx512_vnni avx512_bf16\n"
+
+
+def test_arm_machines_of_different_cores_do_not_share_records() -> None:
+    text = "Features\t: fp asimd crc32\nCPU implementer\t: 0x41\nCPU part\t: {}\n"
+    hosts = [
+        describe_aarch64(text.format(a) + text.format(b), cores=2, l1=32768, l2=524288, cc="gcc")
+        for a, b in (("0xd03", "0xd03"), ("0xd08", "0xd08"), ("0xd03", "0xd08"), ("0xd08", "0xd03"))
+    ]
+    assert [host.cpu_part for host in hosts[:3]] == ["0x41:0xd03", "0x41:0xd08", "0x41:0xd03+0x41:0xd08"]
+    prints = [target_fingerprint(host) for host in hosts]
+    assert len(set(prints)) == 3
+    assert prints[2] == prints[3]
+    small = [
+        describe_armv7(f"Features : neon vfpv4\n{text.format(part)}", cores=4, l1=32768, l2=524288, cc="gcc")
+        for part in ("0xc07", "0xc0f")
+    ]
+    assert target_fingerprint(small[0]) != target_fingerprint(small[1])
 
 
 def test_all_shipped_targets_load() -> None:

@@ -114,6 +114,7 @@ def describe_aarch64(cpuinfo: str, *, cores: int, l1: int, l2: int, cc: str) -> 
         cflags=(*_COMMON, f"-march={march}"),
         checks=checks,
         has_float16=True,
+        part=_parts(cpuinfo),
     )
 
 
@@ -136,6 +137,7 @@ def describe_armv7(cpuinfo: str, *, cores: int, l1: int, l2: int, cc: str) -> Ta
         cc=cc,
         checks=("neon", "vfpv4"),
         has_float16=False,
+        part=_parts(cpuinfo),
         cflags=(*_COMMON, "-march=armv7-a", "-mfpu=neon-vfpv4", "-mfloat-abi=hard"),
     )
     compiler = target.compiler.model_copy(update={"kernel_cflags": ("-funsafe-math-optimizations",)})
@@ -173,6 +175,7 @@ def _host(
     cflags: tuple[str, ...],
     checks: tuple[str, ...],
     has_float16: bool,
+    part: str = "",
 ) -> Target:
     cxx = {"gcc": "g++", "clang": "clang++"}.get(cc)
     return Target.model_validate(
@@ -190,10 +193,18 @@ def _host(
             "l2_bytes": l2,
             "has_float16": has_float16,
             "reach": "local",
+            "cpu_part": part,
             "cpu_checks": checks,
             "compiler": Compiler(cc=cc, cxx=cxx, cflags=cflags, package="gcc g++ libc6-dev"),
         },
     )
+
+
+def _parts(cpuinfo: str) -> str:
+    """Implementer and part of every kind of ARM core listed, such as ``0x41:0xd03+0x41:0xd08`` for a big.LITTLE."""
+    implementers = re.findall(r"^CPU implementer\s*:\s*(\S+)", cpuinfo, re.MULTILINE)
+    parts = re.findall(r"^CPU part\s*:\s*(\S+)", cpuinfo, re.MULTILINE)
+    return "+".join(sorted({f"{maker}:{part}" for maker, part in zip(implementers, parts, strict=False)}))
 
 
 def _field(cpuinfo: str, name: str) -> str:

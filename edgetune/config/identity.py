@@ -26,6 +26,8 @@ def target_fingerprint(target: Target) -> str:
         target.vector_registers,
     ]
     facts += [target.l1_bytes, target.l2_bytes, target.has_float16]
+    if target.cpu_part:
+        facts.append(target.cpu_part)
     if target.emulated:  # what an emulator tells is compared with nothing but itself
         facts += [target.reach, target.clock]
     return _digest(facts)

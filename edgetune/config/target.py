@@ -55,6 +55,11 @@ class Target(Checked):
         default="time",
         description="What is measured: time, or executed instructions, of which one counts as a nanosecond.",
     )
+    cpu_part: StrictStr = Field(
+        default="",
+        description="Implementer and part of its cores as /proc/cpuinfo tells them, such as 0x41:0xd08, where cpu is "
+        "a whole family: boards of different cores must not share records.",
+    )
     emulator: Words = Field(default=(), description="Command prefix that runs its binaries on this machine.")
     emulator_package: StrictStr | None = Field(default=None, description="Debian packages that bring the emulator.")
     cpu_checks: Words = Field(

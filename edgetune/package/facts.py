@@ -164,8 +164,9 @@ def manifest_facts(facts: PackageFacts, code: CodeSize | None) -> dict[str, obje
     target = facts.target.model_dump(
         mode="json", exclude={"defaults", "reach", "description", "cores", "l1_bytes", "l2_bytes"}
     )
-    if target.get("clock") == "time":
-        del target["clock"]
+    for key, usual in (("clock", "time"), ("cpu_part", "")):
+        if target.get(key) == usual:
+            del target[key]
     return {
         "name": facts.model_name,
         "prefix": facts.api.prefix,
