@@ -1,0 +1,35 @@
+"""Records outlive the printer that made their kernels: text that changes needs another CODEGEN_VERSION."""
+
+from __future__ import annotations
+
+import hashlib
+
+from edgetune.codegen import CODEGEN_VERSION, emit_kernel, kernel_unit
+from tests.conftest import GOLDEN
+from tests.test_codegen_golden import KERNELS, TARGETS
+
+PINNED = GOLDEN / "codegen" / "version.txt"
+
+
+def digest() -> str:
+    """SHA-256 over the texts of all sample kernels for all sample targets."""
+    texts = hashlib.sha256()
+    for kernel in sorted(KERNELS):
+        for name in sorted(TARGETS):
+            target = TARGETS[name]()
+            source = emit_kernel(KERNELS[kernel](), target, f"sample_{kernel}")
+            texts.update(kernel_unit(source, target, "sample").encode())
+    return texts.hexdigest()
+
+
+def test_other_text_has_another_version(update_golden: bool) -> None:
+    now = f"{CODEGEN_VERSION} {digest()}\n"
+    pinned = PINNED.read_text(encoding="ascii")
+    if now == pinned:
+        return
+    assert int(pinned.split()[0]) < CODEGEN_VERSION, (
+        "kernels are written differently, so times recorded for their old text say nothing of the new one: "
+        "raise CODEGEN_VERSION in edgetune/codegen, then run pytest with --update-golden"
+    )
+    assert update_golden, f"CODEGEN_VERSION is {CODEGEN_VERSION} now: run pytest with --update-golden"
+    PINNED.write_text(now, encoding="ascii")
