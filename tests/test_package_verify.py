@@ -98,16 +98,9 @@ def test_a_broken_manifest_is_one_sentence(package: Path, text: str) -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        "model",
-        "model.sha256",
-        "target.isa",
-        "target.compiler.cc",
-        "goldens",
-        "layers",
-        "layers.1.macs",
-        "kernels.0.name",
-    ]
-    + ["prefix", "name", "outputs.0.tolerance", "inputs", "memory.weights_placement", "files"],
+        *("model", "model.sha256", "target.isa", "target.compiler.cc", "goldens", "layers", "layers.1.macs"),
+        *("kernels.0.name", "prefix", "name", "outputs.0.tolerance", "inputs", "memory.weights_placement", "files"),
+    ],
 )
 def test_a_manifest_without_a_key_is_one_sentence_that_names_it(package: Path, key: str) -> None:
     content = json.loads((package / MANIFEST).read_text(encoding="utf-8"))
