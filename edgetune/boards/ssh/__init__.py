@@ -1,0 +1,11 @@
+"""SSH room: the address of a board enters, processes on the board, files there and forwarded ports leave.
+
+Knows paramiko, OpenSSH's files and POSIX shells; knows neither the agent's protocol nor what is measured.
+"""
+
+import logging
+
+# Paramiko tells of lost links with tracebacks on its loggers. What the user must know is in our errors,
+# so nothing of it may reach the terminal through logging's handler of last resort.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
+logging.getLogger("paramiko").propagate = False

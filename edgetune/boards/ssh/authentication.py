@@ -1,0 +1,144 @@
+"""Proving who we are: keys of the agent and of files, in OpenSSH's order. Passwords are neither asked nor stored."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import paramiko
+from paramiko.agent import AgentSSH
+
+from edgetune.boards.ssh.client_config import HostSettings, user_folder
+from edgetune.boards.ssh.deadline import Deadline
+from edgetune.boards.ssh.known_hosts import fingerprint
+from edgetune.boards.ssh.route import Hop
+from edgetune.errors import AuthenticationRefused, BoardLost
+
+_DEFAULT_FILES = ("id_ed25519", "id_ecdsa", "id_rsa")
+
+
+class KeyAgent(AgentSSH):
+    """The ssh-agent that listens at `path`; paramiko's own knows no other path than the environment's, and no end."""
+
+    def __init__(self, path: Path, timeout_s: float) -> None:
+        super().__init__()
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(timeout_s)
+        try:
+            self._socket.connect(str(path))
+            self._connect(self._socket)  # type: ignore[attr-defined]  # not in the stubs
+        except (OSError, paramiko.SSHException):
+            self._socket.close()
+            raise
+
+    def close(self) -> None:
+        """Leave the agent."""
+        self._socket.close()
+
+
+def authenticate(board: str, hop: Hop, transport: paramiko.Transport, deadline: Deadline) -> None:
+    """Log in at `hop`. Raises AuthenticationRefused, naming user and keys, and BoardLost when time runs out."""
+    refusal = f"board '{board}': {hop.host} does not let user '{hop.user}' in"
+    late = BoardLost(f"board '{board}': login at {hop.host} took longer than {deadline.seconds:.0f} s")
+    tried: list[str] = []
+    agent = _agent(hop.settings, deadline)
+    try:
+        if _without_key(hop, transport, deadline, refusal):
+            return
+        for label, key in _keys(hop.settings, agent, tried):
+            transport.auth_timeout = max(0.1, deadline.left)
+            try:
+                left = transport.auth_publickey(hop.user, key)
+            except paramiko.AuthenticationException as error:
+                tried.append(label)
+                if not transport.is_active():
+                    raise _hung_up(board, hop, refusal, tried) from error
+            else:
+                if left:
+                    raise AuthenticationRefused(f"{refusal} by a key alone: it also wants {', '.join(left)}")
+                return
+            if deadline.over:
+                raise late
+    except (paramiko.SSHException, OSError, EOFError) as error:
+        if deadline.over:
+            raise late from error
+        raise BoardLost(f"board '{board}': the link to {hop.host} was lost during login: {error}") from error
+    finally:
+        if agent is not None:
+            agent.close()
+    keys = f"tried {', '.join(tried)}" if tried else "there is no key in the agent or in ~/.ssh"
+    raise AuthenticationRefused(f"{refusal} ({keys}): install one with `ssh-copy-id {_target(hop)}`")
+
+
+def _hung_up(board: str, hop: Hop, refusal: str, tried: list[str]) -> AuthenticationRefused | BoardLost:
+    """Servers hang up after some wrong keys, without a word; after the first one it is rather the link that failed."""
+    if len(tried) == 1:
+        return BoardLost(f"board '{board}': the link to {hop.host} was lost during login")
+    keys = ", ".join(tried)
+    return AuthenticationRefused(f"{refusal} and hung up after {keys}: name the right key as 'identity' in boards.yaml")
+
+
+def _target(hop: Hop) -> str:
+    port = "" if hop.port == 22 else f"-p {hop.port} "  # noqa: PLR2004 (the port of SSH)
+    return f"{port}{hop.user}@{hop.host}"
+
+
+def _without_key(hop: Hop, transport: paramiko.Transport, deadline: Deadline, refusal: str) -> bool:
+    """Ask for login without a key, which tells what the board takes; some small boards do let us in."""
+    transport.auth_timeout = max(0.1, deadline.left)
+    try:
+        return not transport.auth_none(hop.user)
+    except paramiko.BadAuthenticationType as error:
+        if "publickey" in error.allowed_types:
+            return False
+        kinds = ", ".join(error.allowed_types) or "nothing"
+        raise AuthenticationRefused(f"{refusal} by a key, only by {kinds}: allow keys in its sshd_config") from error
+
+
+def _keys(settings: HostSettings, agent: KeyAgent | None, tried: list[str]) -> Iterator[tuple[str, paramiko.PKey]]:
+    held: dict[bytes, paramiko.PKey] = {key.asbytes(): key for key in agent.get_keys()} if agent else {}
+    named = list(dict.fromkeys(settings.identities))
+    offered: set[bytes] = set()
+    defaults = [] if named else [user_folder() / name for name in _DEFAULT_FILES]
+    for file in named:
+        public = _public(file)
+        if public in held:
+            offered.add(public)
+            yield f"{file} (agent)", held[public]
+    if not settings.identities_only:
+        for blob, held_key in held.items():
+            if blob not in offered:
+                offered.add(blob)
+                yield f"{fingerprint(held_key)} (agent)", held_key
+    for file in (*named, *(file for file in defaults if file.is_file())):
+        if _public(file) in offered:
+            continue
+        try:
+            key = paramiko.PKey.from_path(file)
+        except FileNotFoundError:
+            tried.append(f"{file} (there is no such file)")
+        except (TypeError, paramiko.PasswordRequiredException):  # cryptography's word for it, and paramiko's
+            tried.append(f"{file} (encrypted: add it with ssh-add)")
+        except (OSError, ValueError, paramiko.SSHException, paramiko.pkey.UnknownKeyType) as error:
+            tried.append(f"{file} (cannot be read: {error})")
+        else:
+            if key.asbytes() not in offered:
+                yield str(file), key
+
+
+def _public(file: Path) -> bytes:
+    """Return the public half that lies beside a private key, b"" where there is none."""
+    with suppress(OSError, ValueError, IndexError, paramiko.SSHException):
+        return paramiko.pkey.PublicBlob.from_file(f"{file}.pub").key_blob
+    return b""
+
+
+def _agent(settings: HostSettings, deadline: Deadline) -> KeyAgent | None:
+    if settings.agent is None:
+        return None
+    try:
+        return KeyAgent(settings.agent, max(0.1, deadline.left))
+    except (OSError, paramiko.SSHException):
+        return None  # as OpenSSH: an agent that is gone holds no keys

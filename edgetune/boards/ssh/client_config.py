@@ -1,0 +1,140 @@
+"""OpenSSH's client configuration: ``~/.ssh/config`` and the system's file, with their includes."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import paramiko
+
+from edgetune.errors import ConfigError
+
+SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
+SYSTEM_KNOWN_HOSTS = Path("/etc/ssh/ssh_known_hosts")
+_MAX_INCLUDES = 16  # nested; OpenSSH stops there as well
+_INCLUDE = re.compile(r"\s*include(?:\s*=\s*|\s+)(.+)", re.IGNORECASE)
+_BLOCK = re.compile(r"\s*(host|match)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class HostSettings:
+    """What the configuration says of one host; ``None`` and empty where it says nothing.
+
+    `jumps` is the value of ProxyJump, `proxy_command` that of ProxyCommand; the first of both in the files wins.
+    """
+
+    host: str
+    user: str
+    port: int | None = None
+    identities: tuple[Path, ...] = ()
+    identities_only: bool = False
+    agent: Path | None = None
+    jumps: str = ""
+    proxy_command: str = ""
+    connect_timeout_s: float | None = None
+    host_key_alias: str = ""
+    known_hosts: tuple[Path, ...] = ()
+    alive_interval_s: float = 15.0
+    alive_count: int = 3
+
+
+class ClientConfig:
+    """The settings of hosts, from `files` in the order of precedence. Raises ConfigError: a file makes no sense."""
+
+    def __init__(self, files: Sequence[Path] | None = None) -> None:
+        self._files = (user_folder() / "config", SYSTEM_CONFIG) if files is None else tuple(files)
+        text = "\n".join(line for file in self._files if file.is_file() for line in (*_lines(file), "Host *"))
+        try:
+            self._config = paramiko.SSHConfig.from_text(text)
+        except (paramiko.ConfigParseError, ValueError) as error:  # ValueError: a quote that does not end
+            raise ConfigError(f"{self._named()} cannot be read: {error}") from error
+
+    def lookup(self, host: str, user: str | None, port: int | None) -> HostSettings:
+        """Return the settings of `host`; a `user` and a `port` that are given win over the files'."""
+        try:
+            found = self._config.lookup(host)
+            return _settings(found, user, port)
+        except ImportError as error:
+            raise ConfigError(f"{self._named()}: 'Match exec' is not supported here, use 'Host' instead") from error
+        except (KeyError, ValueError, paramiko.CouldNotCanonicalize) as error:
+            raise ConfigError(f"{self._named()}: a value for host '{host}' makes no sense: {error}") from error
+
+    def _named(self) -> str:
+        return " or ".join(str(file) for file in self._files if file.is_file())
+
+
+def user_folder() -> Path:
+    """Return the folder of the user's OpenSSH files."""
+    return Path("~/.ssh").expanduser()
+
+
+def _settings(found: paramiko.SSHConfigDict, user: str | None, port: int | None) -> HostSettings:
+    jumps = str(found.get("proxyjump") or "")
+    command = str(found.get("proxycommand") or "")
+    order = [key for key in found if key in {"proxyjump", "proxycommand"}]
+    if order[:1] == ["proxyjump"]:
+        command = ""
+    elif order:
+        jumps = ""
+    identities = [_path(text) for text in found.get("identityfile", ()) if text.lower() != "none"]
+    known = found.get("userknownhostsfile")
+    agent = str(found.get("identityagent") or "SSH_AUTH_SOCK")
+    if agent.lstrip("$") == "SSH_AUTH_SOCK":
+        agent = os.environ.get("SSH_AUTH_SOCK", "")
+    timeout = found.get("connecttimeout")
+    interval = float(found.get("serveraliveinterval") or 0)
+    own_port = int(found["port"]) if "port" in found else None
+    return HostSettings(
+        host=str(found["hostname"]),
+        user=user or str(found.get("user") or getpass.getuser()),
+        port=port if port is not None else own_port,
+        identities=tuple(identities),
+        identities_only=str(found.get("identitiesonly", "no")).lower() == "yes",
+        agent=None if agent.lower() in {"none", ""} else _path(agent),
+        jumps="" if jumps.lower() == "none" else jumps,
+        proxy_command=command,
+        connect_timeout_s=None if timeout is None or timeout == "none" else float(timeout),
+        host_key_alias=str(found.get("hostkeyalias") or ""),
+        known_hosts=(user_folder() / "known_hosts",) if known is None else tuple(_path(part) for part in known.split()),
+        alive_interval_s=interval or HostSettings.alive_interval_s,
+        alive_count=int(found.get("serveralivecountmax") or HostSettings.alive_count),
+    )
+
+
+def _path(text: str) -> Path:
+    return Path(os.path.expandvars(text)).expanduser()
+
+
+def _lines(file: Path, depth: int = 0) -> Iterator[str]:
+    """Yield the lines of `file` with its includes in their places; paramiko leaves them out."""
+    if depth > _MAX_INCLUDES:
+        raise ConfigError(f"{file}: includes are nested deeper than {_MAX_INCLUDES}: one of them includes itself")
+    try:
+        text = file.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror}") from error
+    block = "Host *"
+    for line in text.splitlines():
+        included = _INCLUDE.fullmatch(line)
+        if included is None:
+            block = line if _BLOCK.match(line) else block
+            yield line
+            continue
+        folder = user_folder() if file.is_relative_to(Path.home()) else file.parent
+        for pattern in included[1].split():
+            for path in sorted(folder.glob(pattern) if not _absolute(pattern) else _glob(pattern)):
+                yield from _lines(path, depth + 1)
+        yield block  # blocks of an included file end with it
+
+
+def _absolute(pattern: str) -> bool:
+    return pattern.strip('"').startswith(("/", "~"))
+
+
+def _glob(pattern: str) -> Iterator[Path]:
+    path = Path(pattern.strip('"')).expanduser()
+    return Path(path.anchor).glob(str(path.relative_to(path.anchor)))

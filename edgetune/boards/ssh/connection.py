@@ -1,0 +1,168 @@
+"""A connection to a board over all hosts on the way: verified, logged in, watched, closed without a trace."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+import paramiko
+
+from edgetune.boards.ssh.authentication import authenticate
+from edgetune.boards.ssh.deadline import Deadline, guarded
+from edgetune.boards.ssh.dial import Proxy, dial
+from edgetune.boards.ssh.known_hosts import KnownHosts, preferred
+from edgetune.boards.ssh.route import Hop, Route
+from edgetune.errors import BoardLost, BoardUnavailable, HostUnknown
+
+KeyCheck = Callable[[Hop, paramiko.PKey], None]
+
+
+class Connection:
+    """An open way to a board. `open` may be called again after the link went down."""
+
+    def __init__(self, board: str, route: Route) -> None:
+        self._board = board
+        self._route = route
+        self._proxy: Proxy | None = None
+        self._transports: list[paramiko.Transport] = []
+        self._ended = threading.Event()
+
+    @property
+    def alive(self) -> bool:
+        """Whether all links stand, as far as is known."""
+        return len(self._transports) == len(self._route.hops) and all(link.is_active() for link in self._transports)
+
+    def open(self, timeout_s: float, check: KeyCheck | None = None, *, login: bool = True) -> None:
+        """Connect within `timeout_s` seconds, over every hop, each verified by `check` (known_hosts files by default).
+
+        `login=False` stops at the last host once its key has been checked. Raises the classes of `edgetune.errors`:
+        HostUnknown, HostKeyRefused, AuthenticationRefused, BoardLost (no answer in time, or the link went down).
+        """
+        self.close()
+        deadline = Deadline(timeout_s)
+        self._ended = threading.Event()
+        try:
+            for hop in self._route.hops:
+                transport = self._handshake(hop, self._stream(hop, deadline), deadline)
+                if check is None:
+                    known = KnownHosts(hop.settings.known_hosts)
+                    known.check(self._board, hop.known_as, transport.get_remote_server_key())
+                else:
+                    check(hop, transport.get_remote_server_key())
+                if login or hop is not self._route.board:
+                    authenticate(self._board, hop, transport, deadline)
+        except BaseException:  # Ctrl-C as well: nothing may stay open
+            self.close()
+            raise
+        if login:
+            self._watch()
+
+    def _stream(self, hop: Hop, deadline: Deadline) -> socket.socket | paramiko.Channel:
+        if self._transports:
+            return self._forwarded(hop, deadline)
+        if self._route.proxy_command:
+            self._proxy = Proxy(self._route.proxy_command)
+            return self._proxy.stream
+        settings = self._route.board.settings
+        return dial(self._board, hop, deadline.part(settings.connect_timeout_s or deadline.seconds))
+
+    def _forwarded(self, hop: Hop, deadline: Deadline) -> paramiko.Channel:
+        before = self._transports[-1]
+        jump = self._route.hops[len(self._transports) - 1]
+        try:
+            with guarded(deadline.left, before.close):
+                return before.open_channel(
+                    "direct-tcpip", (hop.host, hop.port), ("127.0.0.1", 0), timeout=deadline.left
+                )
+        except paramiko.ChannelException as error:
+            raise HostUnknown(f"board '{self._board}': {jump.host} cannot reach {hop}: {error.text}") from error
+        except (paramiko.SSHException, OSError, EOFError) as error:
+            raise self._lost(f"{jump.host} did not answer on the way to {hop}", error) from error
+
+    def _handshake(self, hop: Hop, stream: socket.socket | paramiko.Channel, deadline: Deadline) -> paramiko.Transport:
+        try:
+            transport = paramiko.Transport(stream)
+        except (paramiko.SSHException, OSError) as error:
+            stream.close()
+            raise self._lost(f"the link to {hop} broke", error) from error
+        self._transports.append(transport)
+        transport.banner_timeout = transport.handshake_timeout = max(0.1, deadline.left)
+        options = transport.get_security_options()
+        kinds = KnownHosts(hop.settings.known_hosts).kinds(hop.known_as)
+        options.key_types = tuple(preferred(kinds, tuple(options.key_types)))
+        try:
+            transport.start_client(timeout=max(0.1, deadline.left))
+            transport.get_remote_server_key()  # raises where the handshake has not ended
+        except (paramiko.SSHException, OSError, EOFError) as error:
+            if deadline.over:
+                problem = f"{hop} accepted the connection but did not answer as an SSH server"
+                raise self._lost(f"{problem} within {deadline.seconds:.0f} s", None) from error
+            if self._proxy is not None and len(self._transports) == 1:
+                raise HostUnknown(
+                    f"board '{self._board}': the ProxyCommand of {hop} gave no SSH server: try it in a shell"
+                ) from error
+            raise self._lost(f"{hop} broke off the handshake (is that an SSH server?)", error) from error
+        return transport
+
+    def _lost(self, what: str, error: Exception | None) -> BoardLost:
+        detail = f" ({error})" if error is not None and str(error) else ""
+        return BoardLost(f"board '{self._board}': {what}{detail}")
+
+    def _watch(self) -> None:
+        settings = self._route.board.settings
+        threading.Thread(
+            target=_pulse,
+            args=(self._transports[-1], self._ended, settings.alive_interval_s, settings.alive_count),
+            name=f"keep-alive {self._board}",
+            daemon=True,
+        ).start()
+
+    def server_key(self) -> paramiko.PKey:
+        """Return the host key of the board; raises BoardLost."""
+        try:
+            return self._transports[-1].get_remote_server_key()
+        except (IndexError, paramiko.SSHException) as error:
+            raise self._lost("the link is down", None) from error
+
+    def channel(self, deadline: Deadline, destination: tuple[str, int] | None = None) -> paramiko.Channel:
+        """Open a session, or a stream to a `destination` that the board itself reaches. Raises BoardLost."""
+        if not self.alive:
+            raise self._lost("the link is down", None)
+        link = self._transports[-1]
+        kind = "session" if destination is None else "direct-tcpip"
+        try:
+            with guarded(deadline.left, self.abort) as alarm:
+                return link.open_channel(kind, destination, ("127.0.0.1", 0), timeout=max(0.1, deadline.left))
+        except paramiko.ChannelException as error:
+            raise BoardUnavailable(f"board '{self._board}' refuses another {kind} channel: {error.text}") from error
+        except (paramiko.SSHException, OSError, EOFError) as error:
+            if alarm.rang or deadline.over:
+                raise self._lost(f"no {kind} channel within {deadline.seconds:.0f} s", None) from error
+            raise self._lost("the link went down", error) from error
+
+    def abort(self) -> None:
+        """Cut the link, whatever else is going on; blocked calls of other threads end."""
+        for link in reversed(self._transports):
+            link.close()
+
+    def close(self) -> None:
+        """Disconnect, the board first. May be called twice."""
+        self._ended.set()
+        while self._transports:
+            link = self._transports.pop()
+            link.close()
+            link.join(2.0)
+            with suppress(OSError):
+                link.sock.close()
+        if self._proxy is not None:
+            self._proxy.close()
+            self._proxy = None
+
+
+def _pulse(link: paramiko.Transport, ended: threading.Event, interval_s: float, count: int) -> None:
+    """Ask the other side for an answer now and then; cut a link that gives none, so that whoever waits is told."""
+    while not ended.wait(interval_s) and link.is_active():
+        with suppress(paramiko.SSHException, OSError, EOFError), guarded(interval_s * count, link.close):
+            link.global_request("keepalive@openssh.com", wait=True)

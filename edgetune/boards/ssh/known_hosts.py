@@ -1,0 +1,185 @@
+"""Host keys: what known_hosts files say of them, and edgetune's own file, to which only `trust` adds."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import fcntl
+import fnmatch
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import paramiko
+
+from edgetune.boards.ssh.client_config import SYSTEM_KNOWN_HOSTS
+from edgetune.config.resources import user_dir
+from edgetune.errors import HostKeyRefused, OutputRefused
+
+_FIELDS = 3  # names, type, key
+_RSA = ("rsa-sha2-512", "rsa-sha2-256")  # how an ssh-rsa key is offered today
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a known_hosts file."""
+
+    names: tuple[str, ...]
+    kind: str
+    blob: bytes
+    where: str
+    revoked: bool = False
+
+    def holds(self, name: str) -> bool:
+        """Whether the line speaks of the host `name` (as in known_hosts: "[host]:port" off port 22)."""
+        found = False
+        for pattern in self.names:
+            if pattern.startswith("!"):
+                if fnmatch.fnmatchcase(name, _literal(pattern[1:])):
+                    return False
+            elif pattern.startswith("|1|"):
+                found |= _hashed(name, pattern) == pattern
+            else:
+                found |= fnmatch.fnmatchcase(name.lower(), _literal(pattern.lower()))
+        return found
+
+
+def own_file() -> Path:
+    """Return edgetune's own known_hosts; it need not exist."""
+    return user_dir() / "known_hosts"
+
+
+def fingerprint(key: paramiko.PKey) -> str:
+    """Return what ssh-keygen -l shows of a key, such as "ED25519 SHA256:..."."""
+    kind = key.get_name().removeprefix("ssh-").removeprefix("ecdsa-sha2-").upper()
+    kind = "ECDSA" if kind.startswith("NISTP") else kind
+    return f"{kind} {_sha256(key.asbytes())}"
+
+
+class KnownHosts:
+    """The keys that are known of hosts."""
+
+    def __init__(self, files: Iterable[Path]) -> None:
+        every = dict.fromkeys((*files, SYSTEM_KNOWN_HOSTS, own_file()))
+        self._entries = [entry for file in every if file.is_file() for entry in _entries(file)]
+
+    def kinds(self, name: str) -> list[str]:
+        """Return the algorithms by which `name` should be asked to prove itself, so that it offers a known key."""
+        kinds: list[str] = []
+        for entry in self._entries:
+            if entry.holds(name) and not entry.revoked:
+                kinds += _RSA if entry.kind == "ssh-rsa" else (entry.kind,)
+        return list(dict.fromkeys(kinds))
+
+    def status(self, name: str, key: paramiko.PKey) -> str:
+        """Return "known", "unknown", "changed" or "revoked"."""
+        entries = [entry for entry in self._entries if entry.holds(name)]
+        blob = key.asbytes()
+        if any(entry.blob == blob for entry in entries if entry.revoked):
+            return "revoked"
+        entries = [entry for entry in entries if not entry.revoked]
+        if any(entry.blob == blob for entry in entries):
+            return "known"
+        return "changed" if entries else "unknown"
+
+    def check(self, board: str, name: str, key: paramiko.PKey) -> None:
+        """Raise HostKeyRefused unless `key` is known for the host `name` on the way to `board`."""
+        status = self.status(name, key)
+        if status == "known":
+            return
+        shown = fingerprint(key)
+        trust = f"`edgetune boards trust {board}`"
+        if status == "unknown":
+            raise HostKeyRefused(
+                f"board '{board}': the host key of {name} is not known ({shown}): "
+                f"compare it with the board's own, then type {trust}"
+            )
+        if status == "revoked":
+            raise HostKeyRefused(f"board '{board}': {name} shows a host key that is marked as revoked ({shown})")
+        old = next(entry for entry in self._entries if entry.holds(name) and not entry.revoked)
+        raise HostKeyRefused(
+            f"board '{board}': the host key of {name} has changed to {shown}, {old.where} has {_sha256(old.blob)}: "
+            f"somebody may be in between; if the board was set up anew, type {trust}"
+        )
+
+
+def trust(name: str, key: paramiko.PKey) -> Path:
+    """Write `key` into edgetune's own file as the key of the host `name`; return the file.
+
+    Older keys of that host in that file are dropped. Raises OutputRefused: the file cannot be written.
+    """
+    file = own_file()
+    line = f"{name} {key.get_name()} {key.get_base64()}\n"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(file.parent):
+            old = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.is_file() else []
+            kept = [text if text.endswith("\n") else text + "\n" for text in old if text.split()[:1] != [name]]
+            _replace(file, "".join((*kept, line)))
+    except OSError as error:
+        raise OutputRefused(f"{file} cannot be written: {error.strerror}") from error
+    return file
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _replace(file: Path, text: str) -> None:
+    descriptor, beside = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(beside).replace(file)
+    except OSError:
+        with suppress(OSError):
+            Path(beside).unlink()
+        raise
+
+
+def _entries(file: Path) -> Iterator[Entry]:
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return  # as OpenSSH: a file that cannot be read knows nobody
+    for number, line in enumerate(text.splitlines(), 1):
+        fields = line.split()
+        marker = fields.pop(0) if fields and fields[0].startswith("@") else ""
+        if len(fields) < _FIELDS or fields[0].startswith("#") or marker == "@cert-authority":
+            continue
+        with suppress(binascii.Error, ValueError):
+            blob = base64.b64decode(fields[2], validate=True)
+            yield Entry(tuple(fields[0].split(",")), fields[1], blob, f"{file}:{number}", marker == "@revoked")
+
+
+def _literal(pattern: str) -> str:
+    return pattern.replace("[", "[[]")  # brackets belong to names with a port
+
+
+def _hashed(name: str, pattern: str) -> str:
+    try:
+        return paramiko.HostKeys.hash_host(name, pattern)
+    except (binascii.Error, AssertionError, IndexError):
+        return ""
+
+
+def _sha256(blob: bytes) -> str:
+    return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
+
+
+def preferred(kinds: Sequence[str], supported: Sequence[str]) -> list[str]:
+    """Return `supported` with those of `kinds` first."""
+    first = [kind for kind in kinds if kind in supported]
+    return [*first, *(kind for kind in supported if kind not in first)]

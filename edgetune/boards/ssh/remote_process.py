@@ -1,0 +1,172 @@
+"""Processes on the board: a command on an exec channel, announced by its process id, ended when we are done."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shlex
+from contextlib import suppress
+
+import paramiko
+
+from edgetune.boards.reach import Finished
+from edgetune.boards.ssh.connection import Connection
+from edgetune.boards.ssh.deadline import Deadline, guarded
+from edgetune.errors import BoardLost, BoardUnavailable
+
+_CHUNK = 1 << 16
+_MAX_NOISE = 1 << 16  # what a login shell may print before our command, in bytes
+_MAX_OUTPUT = 1 << 24  # of one command, in bytes
+_POLL_S = 0.02
+
+
+class RemoteProcess:
+    """A shell command that runs on the board. Whatever login shells print before it is dropped.
+
+    `record` is a file of the board to which the process id is added.
+    """
+
+    def __init__(self, board: str, connection: Connection, command: str, deadline: Deadline, record: str = "") -> None:
+        self.board = board
+        self._connection = connection
+        self.channel = connection.channel(deadline)
+        self.pid = 0
+        self.noise = b""
+        token = f"edgetune-{secrets.token_hex(8)}"
+        kept = f"echo $$ >> {shlex.quote(record)}; " if record else ""
+        script = f"echo {token} $$; {kept}{command}"
+        try:
+            with guarded(deadline.left, connection.abort):
+                self.channel.exec_command(f"exec /bin/sh -c {shlex.quote(script)}")
+            self._await_token(token.encode(), deadline)
+        except (paramiko.SSHException, OSError, EOFError) as error:
+            self.channel.close()
+            if deadline.over or not connection.alive:
+                raise BoardLost(f"board '{board}' did not start a command within {deadline.seconds:.0f} s") from error
+            raise BoardUnavailable(f"board '{board}' refuses to run commands: its sshd allows none") from error
+        except BaseException:
+            self.channel.close()
+            raise
+
+    def _await_token(self, token: bytes, deadline: Deadline) -> None:
+        pattern = re.compile(re.escape(token) + rb" (\d+)\r?\n")
+        self.channel.settimeout(max(0.05, deadline.left))
+        seen = bytearray()
+        while (found := pattern.search(seen, max(0, len(seen) - 80))) is None:
+            byte = self.channel.recv(1)  # no more than our line: what follows belongs to the command
+            seen += byte
+            if not byte:
+                words = printable((bytes(seen) + self._errors())[-300:]) or "nothing"
+                raise BoardUnavailable(f"board '{self.board}' does not run commands by /bin/sh; it said: {words}")
+            if len(seen) > _MAX_NOISE:
+                raise BoardUnavailable(f"board '{self.board}': its login shell prints without end before a command")
+            if deadline.over:
+                raise BoardLost(f"board '{self.board}' did not start a command within {deadline.seconds:.0f} s")
+        self.pid = int(found[1])
+        self.noise = bytes(seen[: found.start()])
+
+    def _errors(self) -> bytes:
+        with suppress(OSError):
+            self.channel.settimeout(1.0)
+            return self.channel.recv_stderr(_CHUNK)
+        return b""
+
+    def write(self, data: bytes, deadline: Deadline) -> None:
+        """Send all of `data` to its standard input; raises BoardLost when it is not taken in time."""
+        left = memoryview(data)
+        try:
+            with guarded(deadline.left, self._connection.abort):
+                while left:
+                    self.channel.settimeout(max(0.05, deadline.left))
+                    sent = self.channel.send(bytes(left[:_CHUNK]))
+                    if sent == 0 or not self._connection.alive:
+                        raise BoardLost(f"board '{self.board}': the link went down while {len(data)} bytes were sent")
+                    left = left[sent:]
+        except (paramiko.SSHException, OSError, EOFError) as error:  # OSError: timed out as well, closed as well
+            taken = f"took {len(data) - len(left)} of {len(data)} bytes"
+            raise BoardLost(f"board '{self.board}' {taken} within {deadline.seconds:.0f} s") from error
+
+    def finish(self, deadline: Deadline, stdin: bytes = b"") -> tuple[int, bytes, bytes]:
+        """Send `stdin` and its end, wait; return exit status, output, errors. Raises BoardLost at the deadline."""
+        out, err = bytearray(), bytearray()
+        try:
+            if stdin:
+                with suppress(BoardLost):  # a command may end without reading it all; its status tells
+                    self.write(stdin, deadline)
+            if not self._connection.alive:
+                raise self._late(deadline)
+            with guarded(deadline.left, self._connection.abort):
+                self.channel.shutdown_write()
+            while self._collect(out, err, deadline):
+                if deadline.over:
+                    raise self._late(deadline)
+                if len(out) + len(err) > _MAX_OUTPUT:
+                    raise BoardUnavailable(f"board '{self.board}': a command printed more than {_MAX_OUTPUT} bytes")
+            if not self._connection.alive:
+                raise BoardLost(f"board '{self.board}': the link went down while a command ran")
+            return self.channel.exit_status, bytes(out), bytes(err)
+        finally:
+            self.end()
+
+    def _late(self, deadline: Deadline) -> BoardLost:
+        return BoardLost(f"board '{self.board}': a command did not end within {deadline.seconds:.0f} s")
+
+    def _collect(self, out: bytearray, err: bytearray, deadline: Deadline) -> bool:
+        """Take what is there; tell whether more may come."""
+        ended = self.channel.exit_status_ready()
+        taken = False
+        while self.channel.recv_stderr_ready() and len(err) <= _MAX_OUTPUT:
+            err += self.channel.recv_stderr(_CHUNK)
+            taken = True
+        while self.channel.recv_ready() and len(out) <= _MAX_OUTPUT:
+            out += self.channel.recv(_CHUNK)
+            taken = True
+        if not taken and not ended:
+            self.channel.settimeout(min(_POLL_S, max(0.001, deadline.left)))
+            with suppress(TimeoutError):
+                out += self.channel.recv(_CHUNK)
+                self.channel.status_event.wait(_POLL_S)  # at the end of the output the status is on its way
+        return not ended or taken
+
+    @property
+    def linked(self) -> bool:
+        """Whether the link to the board stands."""
+        return self._connection.alive
+
+    def end(self, patience_s: float = 0.0) -> None:
+        """Close its input, wait `patience_s` for it to leave, kill it and what it started; free the channel."""
+        if self._connection.alive and not self.channel.closed:
+            with suppress(paramiko.SSHException, OSError, EOFError):
+                with guarded(2.0, self._connection.abort):
+                    self.channel.shutdown_write()
+                if not self.channel.status_event.wait(patience_s):
+                    self._kill()
+        with suppress(paramiko.SSHException, OSError, EOFError), guarded(2.0, self._connection.abort):
+            self.channel.close()
+
+    def _kill(self) -> None:
+        if self.pid == 0:
+            return
+        deadline = Deadline(3.0)
+        with suppress(BoardUnavailable), guarded(deadline.left, self._connection.abort):
+            killer = self._connection.channel(deadline)
+            try:
+                killer.exec_command(f"kill -9 -- -{self.pid} || kill -9 {self.pid}")
+                killer.status_event.wait(deadline.left)
+            finally:
+                killer.close()
+
+
+def run_command(
+    board: str, connection: Connection, command: str, deadline: Deadline, stdin: bytes = b""
+) -> tuple[Finished, bytes]:
+    """Run a command to its end; return how it ended, and its output as bytes."""
+    process = RemoteProcess(board, connection, command, deadline)
+    status, out, err = process.finish(deadline, stdin)
+    return Finished(status, out.decode(errors="replace"), err.decode(errors="replace")), out
+
+
+def printable(text: bytes) -> str:
+    """Return `text` on one line, with nothing in it that a terminal would obey."""
+    words = " ".join(text.decode(errors="replace").split())
+    return "".join(character if character.isprintable() else "?" for character in words)

@@ -1,0 +1,93 @@
+"""The way to a board: the hosts to pass, each with its port, user and keys, as address and OpenSSH's files tell it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from edgetune.boards.ssh.client_config import ClientConfig, HostSettings
+from edgetune.errors import ConfigError
+
+SSH_PORT = 22
+_MAX_HOPS = 8
+_ADDRESS = re.compile(
+    r"(?:ssh://)?(?:(?P<user>[^\s@/]+)@)?(?P<host>\[[^\]\s]+\]|[^\s@:/\[\]]+)(?::(?P<port>\d{1,5}))?/?"
+)
+
+
+@dataclass(frozen=True)
+class Hop:
+    """One host on the way. `known_as` is its name in known_hosts files."""
+
+    host: str
+    port: int
+    known_as: str
+    settings: HostSettings
+
+    @property
+    def user(self) -> str:
+        """The user there."""
+        return self.settings.user
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}" if ":" not in self.host else f"[{self.host}]:{self.port}"
+
+
+@dataclass(frozen=True)
+class Route:
+    """All hosts in the order in which they are passed, the board last. `proxy_command` reaches the first ("" = TCP)."""
+
+    hops: tuple[Hop, ...]
+    proxy_command: str = ""
+
+    @property
+    def board(self) -> Hop:
+        """The last host."""
+        return self.hops[-1]
+
+
+def resolve_route(address: str, config: ClientConfig, identity: str | None = None) -> Route:
+    """Return the way to `address` ("[user@]host[:port]" or a Host of the configuration).
+
+    `identity` is the file of a private key that is tried before the configuration's. Raises ConfigError.
+    """
+    own = () if identity is None else (Path(identity).expanduser(),)
+    return _resolve(address, config, own, 0)
+
+
+def _resolve(address: str, config: ClientConfig, own: tuple[Path, ...], depth: int) -> Route:
+    if depth > _MAX_HOPS:
+        raise ConfigError(
+            f"the ProxyJump of {address} leads over more than {_MAX_HOPS} hosts: one of them jumps to itself"
+        )
+    hop = _hop(address, config, own)
+    words = [word.strip() for word in hop.settings.jumps.split(",") if word.strip()]
+    if not words:
+        return Route((hop,), _expanded(hop))
+    first = _resolve(words[0], config, (), depth + 1)
+    route = Route((*first.hops, *(_hop(word, config, ()) for word in words[1:]), hop), first.proxy_command)
+    if len(route.hops) > _MAX_HOPS:
+        raise ConfigError(f"the ProxyJump of {address} leads over more than {_MAX_HOPS} hosts")
+    return route
+
+
+def _hop(address: str, config: ClientConfig, own: tuple[Path, ...]) -> Hop:
+    match = _ADDRESS.fullmatch(address)
+    if match is None:
+        raise ConfigError(f"'{address}' is no address of a host: write [user@]host[:port]")
+    port = None if match["port"] is None else int(match["port"])
+    settings = config.lookup(match["host"].strip("[]"), match["user"], port)
+    where = settings.port or SSH_PORT
+    name = settings.host_key_alias or settings.host
+    known_as = name if where == SSH_PORT or settings.host_key_alias else f"[{name}]:{where}"
+    if own:
+        settings = replace(settings, identities=(*own, *settings.identities))
+    return Hop(settings.host, where, known_as, settings)
+
+
+def _expanded(hop: Hop) -> str:
+    """Return ProxyCommand with the port and user of the address, which the files do not know."""
+    command = hop.settings.proxy_command
+    values = {"%h": hop.host, "%p": str(hop.port), "%r": hop.user, "%%": "%"}
+    return re.sub(r"%[hpr%]", lambda found: values[found[0]], command)

@@ -1,0 +1,89 @@
+"""The bytes of a program on the board: an exec channel seen as `edgetune.boards.reach.Transport`."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from edgetune.boards.ssh.deadline import Deadline
+from edgetune.boards.ssh.remote_process import RemoteProcess, printable
+from edgetune.errors import BoardLost
+
+_CHUNK = 1 << 16
+_MOST_AT_ONCE = 1 << 20  # bytes that one receive() returns at most
+_LAST_WORDS = 1000  # characters
+_PATIENCE_S = 1.0  # for a program to leave by itself once its input has ended
+
+
+class SshTransport:
+    """A program that runs on the board. Its standard error is kept for `diagnostics`."""
+
+    def __init__(self, process: RemoteProcess) -> None:
+        self._process = process
+        self._errors = b""
+        self._closed = False
+        self._descriptor = process.channel.fileno()
+        process.channel.settimeout(0.0)
+
+    @property
+    def pid(self) -> int:
+        """Its process id on the board."""
+        return self._process.pid
+
+    def fileno(self) -> int:
+        """Descriptor that is readable when `receive` has bytes or the end."""
+        return self._descriptor
+
+    def send(self, data: bytes, timeout_s: float) -> None:
+        """Write all of `data`; raises BoardLost when the link is down, or it is not taken within `timeout_s`."""
+        if self._closed:
+            raise self._ended()
+        self._process.write(data, Deadline(timeout_s))
+
+    def receive(self) -> bytes:
+        """Return what is there now, b"" when there is nothing yet; raises BoardLost at the end of the stream."""
+        if self._closed:
+            raise self._ended()
+        channel = self._process.channel
+        over = channel.eof_received or channel.closed  # before reading: what came earlier is read first
+        self._take_errors()
+        taken = bytearray()
+        while channel.recv_ready() and len(taken) < _MOST_AT_ONCE:
+            taken += channel.recv(_CHUNK)
+        if not taken and over:
+            raise self._ended()
+        return bytes(taken)
+
+    def _take_errors(self) -> None:
+        channel = self._process.channel
+        while channel.recv_stderr_ready():
+            self._errors = (self._errors + channel.recv_stderr(_CHUNK))[-4 * _LAST_WORDS :]
+
+    def _ended(self) -> BoardLost:
+        process = self._process
+        if self._closed:
+            return BoardLost(f"board '{process.board}': the program there was closed")
+        process.channel.status_event.wait(0.5)  # the status follows the end of the output
+        self._take_errors()
+        status = process.channel.exit_status
+        words = self.diagnostics()
+        said = f": {words}" if words else ""
+        if status >= 0:
+            return BoardLost(f"board '{process.board}': the program there ended with status {status}{said}")
+        if not process.linked:
+            return BoardLost(f"board '{process.board}': the link went down{said}")
+        return BoardLost(f"board '{process.board}': the program there closed its output or was killed{said}")
+
+    def diagnostics(self) -> str:
+        """Last words of the program on stderr, printable, at most 1000 characters."""
+        if not self._closed:
+            with suppress(TimeoutError):
+                self._take_errors()
+        return printable(self._errors)[-_LAST_WORDS:]
+
+    def close(self) -> None:
+        """End the program: first by the end of its input, then by force. May be called twice."""
+        if not self._closed:
+            with suppress(TimeoutError):
+                self._take_errors()
+            self._closed = True
+            self._process.end(_PATIENCE_S)
