@@ -20,6 +20,18 @@ def targets_dir() -> Path:
     return _shipped("targets")
 
 
+def deploy_dir() -> Path:
+    """Return the folder of what runs on or beside boards: a folder per emulated board, among others."""
+    return _shipped("deploy")
+
+
+def cache_dir() -> Path:
+    """Return the user's own cache folder (``$XDG_CACHE_HOME/edgetune``); it need not exist."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    root = Path(base) if base and Path(base).is_absolute() else Path.home() / ".cache"
+    return root / "edgetune"
+
+
 def user_dir() -> Path:
     """Return the user's own configuration folder (``$XDG_CONFIG_HOME/edgetune``); it need not exist."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
