@@ -202,7 +202,7 @@ def test_nothing_is_measured_twice_and_a_finished_search_measures_nothing(tmp_pa
     _, first = tune(tmp_path / "db", TuneOptions(trials=30))
     _, second = tune(tmp_path / "db", TuneOptions(trials=70))
     outcome, third = tune(tmp_path / "db", TuneOptions(trials=70))
-    calls = Counter(first.calls + second.calls)
+    calls = Counter(order for order in first.calls + second.calls if not order.again)
     assert len(calls) == 70
     assert set(calls.values()) == {1}
     assert third.calls == []

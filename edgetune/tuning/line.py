@@ -96,7 +96,11 @@ class MeasuringLine:
             stored = measurement
             if measurement.record is not None:
                 record = replace(measurement.record, round=batch.round, seed=batch.seed)
-                stored = replace(measurement, record=replace(record, id=self._store.add(record)))
+                if measurement.order.again:
+                    record, more = self._store.add_again(record)
+                else:
+                    record, more = replace(record, id=self._store.add(record)), True
+                stored = replace(measurement, record=record, more=more)
             results.append(stored)
             self._news.put(stored)
         results.sort(key=lambda measurement: place[measurement.order])

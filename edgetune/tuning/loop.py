@@ -21,6 +21,7 @@ from edgetune.tuning.line import Batch, MeasuringLine
 from edgetune.tuning.measuring import Measurement, Measurer, Order
 from edgetune.tuning.options import TuneOptions
 from edgetune.tuning.outcome import TaskOutcome, TuneOutcome
+from edgetune.tuning.owed import owed
 from edgetune.tuning.playoff import contenders
 from edgetune.tuning.progress import FIXED_ROUND, TaskProgress, rounds_of
 from edgetune.tuning.records import Record, RecordStore
@@ -74,9 +75,11 @@ class TuningLoop:
         self._options = options
         self._model = CostModel(options.seed)
         self._searches: dict[int, TaskSearch] = {}
-        stored = [store.all(rooms.measurer.key(task.workload)) for task in tasks]
+        self._keys = [rooms.measurer.key(task.workload) for task in tasks]
+        stored = [store.all(key) for key in self._keys]
         self._tasks = [
-            TaskProgress(task, rooms.fixed_trace(task), records) for task, records in zip(tasks, stored, strict=True)
+            TaskProgress(task, rooms.fixed_trace(task), records, owed(records, store.last_end(key), task.scratch_limit))
+            for task, key, records in zip(tasks, self._keys, stored, strict=True)
         ]
         for progress in self._tasks:
             progress.excluded = progress.task.workload in options.excluded
@@ -94,8 +97,10 @@ class TuningLoop:
         try:
             self._report.round(None)
             self._fixed_schedules()
+            self._again()
             self._rounds()
             self._playoff()
+            self._store.log_ends(self._keys)
         except KeyboardInterrupt:
             interrupted = True
             self._report.warn("interrupted: ending what is being measured")
@@ -119,6 +124,20 @@ class TuningLoop:
         orders = orders if room is None else orders[:room]
         if orders:
             with self._report.phase("fixed schedules"):
+                batch = Batch(None, FIXED_ROUND, orders, self._options.seed, self._best_ns())
+                self._absorb(batch, self._line.submit(batch))
+
+    def _again(self) -> None:
+        """What earlier records leave open is measured once more; it takes none of the budget's records."""
+        orders = tuple(
+            Order(record.workload, record.trace, again=True)
+            for progress in self._tasks
+            for record in progress.again
+            if not progress.excluded
+        )
+        orders = orders[: self._budget.room(0)]
+        if orders:
+            with self._report.phase("measured again"):
                 batch = Batch(None, FIXED_ROUND, orders, self._options.seed, self._best_ns())
                 self._absorb(batch, self._line.submit(batch))
 
@@ -191,8 +210,8 @@ class TuningLoop:
             if result.record is None:
                 progress.add_duplicate(result.order.trace, result.candidate)
                 continue
-            progress.add(result.record)
-            self._budget.used += 1
+            progress.add(result.record, more=result.more)
+            self._budget.used += result.more
             if result.record.status == "ok" and result.record.median_ns is not None:
                 times.append(result.record.median_ns)
         if batch.task is not None and results:

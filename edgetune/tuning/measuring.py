@@ -11,10 +11,14 @@ from edgetune.tuning.records import Record, RecordKey
 
 @dataclass(frozen=True)
 class Order:
-    """A schedule to build and time: which kernel, and the JSON text of its trace."""
+    """A schedule to build and time: which kernel, and the JSON text of its trace.
+
+    With `again`, its candidate has a record and is measured all the same.
+    """
 
     workload: str
     trace: str
+    again: bool = False
 
 
 @dataclass(frozen=True)
@@ -22,13 +26,15 @@ class Measurement:
     """What became of an order.
 
     `record` is complete but for `seed` and `round`; None for a duplicate, whose C text equals that of `candidate`
-    in the store, and for an order dropped by `cancel`. `seconds` has "lower", "compile" and "timing".
+    in the store, and for an order dropped by `cancel`. `seconds` has "lower", "compile" and "timing". `more` says
+    whether the store holds one record more than before.
     """
 
     order: Order
     candidate: str | None
     record: Record | None
     seconds: Mapping[str, float] = field(default_factory=dict)
+    more: bool = True
 
 
 Starting = Callable[[RecordKey, str], None]

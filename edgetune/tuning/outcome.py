@@ -45,6 +45,8 @@ class TaskOutcome:
 class TuneOutcome:
     """The whole search. Counts and times are of this run, except `records`, which the budget counts.
 
+    `measured` counts candidates measured again as well, which are no new records.
+
     `seconds` says where the time went: "search", "lower", "compile", "timing", "playoff" (sums over processes, so they
     may exceed `elapsed`) and "waiting" (the search had nothing to do but wait for measurements).
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from edgetune.tuning.records import Record
@@ -14,9 +14,11 @@ FIXED_ROUND = 0
 
 
 class TaskProgress:
-    """Starts from the records of earlier runs and grows by each measurement."""
+    """Starts from the records of earlier runs, some of which are to be measured `again`, and grows by each result."""
 
-    def __init__(self, task: TuneTask, fixed_trace: str, records: Iterable[Record]) -> None:
+    def __init__(
+        self, task: TuneTask, fixed_trace: str, records: Iterable[Record], again: Sequence[Record] = ()
+    ) -> None:
         self.task = task
         self.fixed_trace = fixed_trace
         self.tried: set[str] = set()
@@ -30,17 +32,29 @@ class TaskProgress:
         self.unlearned: list[Record] = []
         self._valid: dict[str, Record] = {}
         self._noisy: dict[str, Record] = {}
+        self.again = list(again)
+        """Records to measure again: known to have been tried, but nothing is learned from them as they are."""
+        owed = {record.id for record in again}
         for record in records:
-            self.add(record)
+            self._meet(record)
+            self.records += 1
+            if record.id not in owed:
+                self._take(record)
 
-    def add(self, record: Record) -> None:
-        """Takes in a record, one of the store or one just made."""
+    def add(self, record: Record, *, more: bool = True) -> None:
+        """Takes in a record just made, one `more` or one in the place of another."""
+        self._meet(record)
+        self.records += more
+        self._take(record)
+
+    def _meet(self, record: Record) -> None:
         self.tried.add(record.trace)
-        self.records += 1
         self.rounds = max(self.rounds, record.round)
-        self.unlearned.append(record)
         if record.trace == self.fixed_trace:
             self.fixed_candidate = record.candidate
+
+    def _take(self, record: Record) -> None:
+        self.unlearned.append(record)
         if record.status == "ok":
             self._valid[record.candidate] = record
         elif record.median_ns is not None:

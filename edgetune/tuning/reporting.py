@@ -58,6 +58,7 @@ class Reporter:
             us=None if record.median_ns is None else record.median_ns / 1000,
             candidate=record.candidate,
             round=record.round,
+            again=result.order.again,
         )
 
     def round(self, progress: TaskProgress | None) -> None:

@@ -35,14 +35,14 @@ _RUNNING = ("load", "check", "time")
 class SessionMeasurer:
     """Opens its session in the thread that first measures, and must be closed in that thread.
 
-    `known` are candidates with a record, by workload: they are reported as duplicates instead of built.
+    `known` gives candidates with a record, by key and scratch limit (bytes): they are reported as duplicates.
     """
 
     def __init__(
         self,
         tasks: Sequence[TuneTask],
         target: Target,
-        known: Callable[[RecordKey], set[str]],
+        known: Callable[[RecordKey, int], set[str]],
         on_event: Callable[[Event], None],
         **session: Any,
     ) -> None:
@@ -73,7 +73,7 @@ class SessionMeasurer:
         self._starting = starting
         session = self._opened(best_ns)
         jobs = {self._job_id(): order for order in orders}
-        waiting = [BuildJob(job, order.workload, order.trace) for job, order in jobs.items()]
+        waiting = [BuildJob(job, order.workload, order.trace, again=order.again) for job, order in jobs.items()]
         for measured in self._stream(session, waiting):
             order = jobs[measured.job_id]
             yield Measurement(order, measured.candidate_id, self._record(order, measured), _phases(measured))
@@ -115,7 +115,7 @@ class SessionMeasurer:
             if not split.shared:  # the search must stay off the core that measures
                 self._confinement.enter_context(confined(split.building))
             specs = [_spec(task) for task in self._tasks.values()]
-            known = {name: self._known(self.key(name)) for name in self._tasks}
+            known = {name: self._known(self.key(name), task.scratch_limit) for name, task in self._tasks.items()}
             weights = {name: task.constants for name, task in self._tasks.items()}
             failed = self._session.prepare(specs, constants=weights, known=known, best_ns=best_ns)
             for name, reason in failed.items():

@@ -40,6 +40,7 @@ class SupervisedSearch:
         self._crashes: Counter[str] = Counter()
         self._statuses: Counter[str] = Counter()
         self._records_before: int | None = None
+        self._again = 0
         self._warnings: list[str] = []
         self._interrupted = False
         self._ready = False
@@ -106,6 +107,7 @@ class SupervisedSearch:
                 self._records_before = cast(int, message.data["trials"])
             if message.kind == "candidate":
                 self._statuses[str(message.data.get("status"))] += 1
+                self._again += bool(message.data.get("again"))
             if message.kind != "summary":
                 self._events(message)
 
@@ -138,7 +140,7 @@ class SupervisedSearch:
         failed = {status: count for status, count in self._statuses.items() if status != "ok"}
         whole = replace(
             outcome,
-            measured=outcome.records - (self._records_before or 0),
+            measured=outcome.records - (self._records_before or 0) + self._again,
             failed=failed,
             elapsed=time.monotonic() - self._started,
             interrupted=outcome.interrupted or self._interrupted,

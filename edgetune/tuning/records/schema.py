@@ -93,6 +93,22 @@ starts = Table(
     sqlite_autoincrement=True,
 )
 
+later = MetaData()
+"""Tables that came after the first version: made when first written to, so that older versions read the file."""
+
+ends = Table(
+    "ends",
+    later,
+    Column("id", Integer, primary_key=True),
+    Column("workload", Text, nullable=False),
+    Column("target_fingerprint", Text, nullable=False),
+    Column("toolchain", Text, nullable=False),
+    Column("codegen_version", BigInteger, nullable=False),
+    Column("board", Text, nullable=False),
+    Column("utc", Text, nullable=False),
+    UniqueConstraint(*IDENTITY[:-1], name="one_end_per_key"),
+)
+
 
 def to_row(record: Record) -> dict[str, Any]:
     """The columns of a record, id excluded."""
@@ -157,9 +173,18 @@ def insert_new(connection: Connection, record: Record) -> int | None:
 
 
 def find_same(connection: Connection, record: Record) -> Record:
-    """The stored record of the same candidate under the same key."""
+    """The stored record of the same candidate under the same key, which must be there."""
+    found = find_earlier(connection, record)
+    if found is None:
+        raise DatabaseError(f"the record of candidate {record.candidate} was deleted meanwhile: run the same again")
+    return found
+
+
+def find_earlier(connection: Connection, record: Record) -> Record | None:
+    """The stored record of the same candidate under the same key, if there is one."""
     same = and_(*(records.c[name] == getattr(record, name) for name in IDENTITY))
-    return from_row(connection.execute(select(records).where(same)).mappings().one())
+    row = connection.execute(select(records).where(same)).mappings().one_or_none()
+    return None if row is None else from_row(row)
 
 
 def replace_same(connection: Connection, record: Record) -> bool:

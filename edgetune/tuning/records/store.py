@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-from sqlalchemy import ColumnElement, Select, and_, delete, exists, func, or_, select
+from sqlalchemy import ColumnElement, Select, and_, delete, exists, func, inspect, or_, select
 from sqlalchemy.dialects.sqlite import insert
 
 from edgetune.errors import DatabaseError
 from edgetune.tuning.records import exchange
 from edgetune.tuning.records.database import Database
+from edgetune.tuning.records.history import followed
 from edgetune.tuning.records.record import Record, RecordKey, parse_line, record_line, utc_now
 from edgetune.tuning.records.schema import (
     IDENTITY,
     chosen,
+    ends,
+    find_earlier,
     find_same,
     from_row,
     insert_new,
@@ -88,14 +91,23 @@ class RecordStore:
 
         Raises DatabaseError when a field breaks the rules of `Record`.
         """
-        try:
-            checked = parse_line(record_line(record))
-        except (TypeError, ValueError) as error:
-            raise DatabaseError(
-                f"a record of {record.workload_name!r} cannot be stored ({error}): correct that field"
-            ) from error
+        checked = _checked(record)
         with self._database.writing() as connection:
             return insert_new(connection, checked) or find_same(connection, checked).id
+
+    def add_again(self, record: Record) -> tuple[Record, bool]:
+        """Stores a candidate measured again; returns what is stored, and whether that is one record more.
+
+        The new measurement takes the place of the earlier one of the same board, keeps its seed, round and trace,
+        and carries it along (`history.EARLIER`). Raises DatabaseError when a field breaks the rules of `Record`.
+        """
+        with self._database.writing() as connection:
+            earlier = find_earlier(connection, record)
+            checked = _checked(record if earlier is None else followed(earlier, record))
+            if earlier is None:
+                return replace(checked, id=insert_new(connection, checked) or 0), True
+            replace_same(connection, checked)
+            return replace(checked, id=earlier.id), False
 
     def refine(self, record: Record) -> None:
         """Puts the record in the place of the one of the same candidate and key: it was timed better.
@@ -113,10 +125,17 @@ class RecordStore:
         with self._database.reading() as connection:
             return bool(connection.execute(select(found)).scalar_one())
 
-    def seen(self, key: RecordKey) -> set[str]:
-        """All candidates with a record under this key, failed ones too."""
+    def seen(self, key: RecordKey, scratch_limit: int | None = None) -> set[str]:
+        """All candidates with a record under this key, failed ones too.
+
+        With `scratch_limit` (bytes), those that were refused for their scratch and would fit now do not count.
+        """
+        condition = of_key(records, key)
+        if scratch_limit is not None:
+            fits = and_(records.c.status == "over_scratch", records.c.scratch_bytes <= scratch_limit)
+            condition = and_(condition, ~fits)
         with self._database.reading() as connection:
-            return set(connection.scalars(select(records.c.candidate).where(of_key(records, key))))
+            return set(connection.scalars(select(records.c.candidate).where(condition)))
 
     def best(self, key: RecordKey, limit: int = 1) -> RecordList:
         """The fastest correct records of this key, by median, equal ones by candidate hash and board."""
@@ -191,6 +210,25 @@ class RecordStore:
     def in_flight(self, key: RecordKey | None = None) -> StartList:
         """The measurements that began and left no record: running now, or interrupted by a kill."""
         return self._load_starts(and_(_start_of(key), ~_recorded()))
+
+    def log_ends(self, keys: Iterable[RecordKey]) -> None:
+        """Notes durably that a run over these keys came to its end now, neither killed nor interrupted."""
+        with self._database.writing() as connection:
+            ends.create(connection, checkfirst=True)
+            for key in set(keys):
+                row = {**asdict(key), "board": key.board or "", "utc": utc_now()}
+                statement = insert(ends).values(row)
+                connection.execute(
+                    statement.on_conflict_do_update(index_elements=IDENTITY[:-1], set_={"utc": statement.excluded.utc})
+                )
+
+    def last_end(self, key: RecordKey) -> str | None:
+        """When the last run over this key came to its end, in UTC; None when none did."""
+        with self._database.reading() as connection:
+            if not inspect(connection).has_table(ends.name):
+                return None
+            same = [ends.c[name] == value for name, value in {**asdict(key), "board": key.board or ""}.items()]
+            return connection.scalar(select(ends.c.utc).where(*same))
 
     def prune(self, keep_best: int | None = None, older_codegen: bool = True, dry_run: bool = False) -> int:
         """Deletes records and their starts, gives the space back, and returns how many records went.
