@@ -9,7 +9,9 @@ def test_a_board_that_tells_everything(tmp_path: Path) -> None:
     files = {
         "sys/devices/system/cpu/cpu3/cpufreq/scaling_governor": "performance\n",
         "sys/devices/system/cpu/cpu3/cpufreq/scaling_cur_freq": "1500000\n",
+        "sys/devices/system/cpu/cpu3/cpufreq/scaling_min_freq": "600000\n",
         "sys/devices/system/cpu/cpu3/cpufreq/scaling_max_freq": "1800000\n",
+        "sys/devices/platform/soc/soc:firmware/get_throttled": "50005\n",
         "sys/devices/system/cpu/cpu3/thermal_throttle/core_throttle_count": "7\n",
         "sys/class/thermal/thermal_zone0/temp": "48312\n",
         "sys/class/hwmon/hwmon1/temp1_input": "51000\n",
@@ -21,7 +23,9 @@ def test_a_board_that_tells_everything(tmp_path: Path) -> None:
     assert read_environment(3, tmp_path) == {
         "governor": "performance",
         "clock_khz": 1_500_000,
+        "clock_min_khz": 600_000,
         "clock_max_khz": 1_800_000,
+        "throttle_flags": 0x50005,
         "throttle_count": 7,
         "temperature_c": 51.0,
         "load_1min": 0.52,
@@ -42,6 +46,9 @@ def test_throttling_is_seen_only_where_told() -> None:
     assert throttled({"throttle_count": 1}, {"throttle_count": 2})
     assert not throttled({"throttle_count": 2}, {"throttle_count": 2})
     assert not throttled({}, {"throttle_count": 2})
+    assert not throttled({"throttle_flags": 0x50000}, {"throttle_flags": 0x50000})
+    assert throttled({"throttle_flags": 0x50000}, {"throttle_flags": 0x50004})
+    assert throttled({"throttle_flags": 0}, {"throttle_flags": 0x40000})
 
 
 def test_this_machine_can_be_read() -> None:

@@ -265,9 +265,10 @@ def test_the_measuring_core_is_nobody_elses(steps: ModuleType, tmp_path: Path) -
     split = split_cores()
     events: list[Event] = []
     with open_session(tmp_path, on_event=events.append) as session:
-        assert isinstance(session._board, LocalBoard)
+        (lane,) = session._open_fleet.lanes
+        assert isinstance(lane.board, LocalBoard)
         session.prepare([steps.spec()])
-        runner = os.sched_getaffinity(session._board._runner.pid)
+        runner = os.sched_getaffinity(lane.board._runner.pid)
         builders = [os.sched_getaffinity(w.process.pid) for w in session._open_pool._workers]
     assert runner == split.measuring
     assert all(cores == split.building for cores in builders)

@@ -1,27 +1,79 @@
-"""Where the time of a measuring session went."""
+"""Where the time of a measuring session went, and that of each of its boards."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 PHASES = ("lower", "emit", "pack", "compile", "queue", "lock", "load", "check", "time")
+
+
+@dataclass
+class BoardAccount:
+    """Numbers of one board: seconds at work, and waiting for builders or for the search; counts of what befell it.
+
+    `free_since` is a time of `time.monotonic`, None while the board is not free. `quarantined` is the reason, empty
+    while the board is used. `refused` counts sets of samples by the reason's word, `trust` those graded by grade.
+    """
+
+    candidates: int = 0
+    busy_s: float = 0.0
+    builders_s: float = 0.0
+    search_s: float = 0.0
+    recovering_s: float = 0.0
+    lost: int = 0
+    recovered: int = 0
+    quarantined: str = ""
+    refused: Counter[str] = field(default_factory=Counter)
+    trust: Counter[str] = field(default_factory=Counter)
+    free_since: float | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """Plain JSON values, seconds rounded to milliseconds."""
+        return {
+            "candidates": self.candidates,
+            "busy_s": round(self.busy_s, 3),
+            "waiting_s": round(self.builders_s + self.search_s, 3),
+            "recovering_s": round(self.recovering_s, 3),
+            "lost": self.lost,
+            "recovered": self.recovered,
+            "quarantined": self.quarantined,
+            "refused": dict(sorted(self.refused.items())),
+            "trust": dict(sorted(self.trust.items())),
+        }
 
 
 class Accounting:
     """Adds up seconds per phase and candidates per status; `wall` counts from the first candidate submitted."""
 
     def __init__(self) -> None:
+        self.boards: defaultdict[str, BoardAccount] = defaultdict(BoardAccount)
         self._seconds: defaultdict[str, float] = defaultdict(float)
         self._statuses: Counter[str] = Counter()
         self._reference_s = 0.0
         self._since: float | None = None
         self._active_s = 0.0
+        self._building = False
 
     def start(self) -> None:
         """Candidates are under way: the clock runs."""
         if self._since is None:
             self._since = time.monotonic()
+
+    def mark(self, *, building: bool) -> None:
+        """Tell whether candidates are being built from now on: free boards wait for that, else for the search."""
+        now = time.monotonic()
+        for account in self.boards.values():
+            if account.free_since is not None:
+                waited = max(0.0, now - account.free_since)
+                account.free_since = max(now, account.free_since)
+                if self._building:
+                    account.builders_s += waited
+                else:
+                    account.search_s += waited
+        self._building = building
 
     def stop(self) -> None:
         """Nothing is under way: the clock stands still until `start`."""
@@ -40,9 +92,10 @@ class Accounting:
         self._reference_s += seconds
 
     def summary(self, workers: int) -> dict[str, object]:
-        """Return JSON values: candidates by status, seconds by phase, pace per minute, load of builders and runner.
+        """Return JSON values: candidates by status, seconds by phase, pace per minute, load of builders and boards.
 
-        `builders_busy` and `runner_busy` are fractions of the wall time; the one near 1 is what to speed up.
+        `builders_busy` and `runner_busy` are fractions of the wall time; the one near 1 is what to speed up, and
+        `bottleneck` says so in a phrase. `boards` has `BoardAccount.to_json` by name.
         """
         wall = self._active_s + (time.monotonic() - self._since if self._since is not None else 0.0)
         building = sum(self._seconds[phase] for phase in ("lower", "emit", "pack", "compile"))
@@ -55,5 +108,24 @@ class Accounting:
             "wall_s": round(wall, 3),
             "verified_per_minute": round(verified * 60 / wall, 1) if wall > 0 else 0.0,
             "builders_busy": round(building / (wall * workers), 3) if wall > 0 else 0.0,
-            "runner_busy": round(running / wall, 3) if wall > 0 else 0.0,
+            "runner_busy": round(running / wall / max(1, len(self.boards)), 3) if wall > 0 else 0.0,
+            "boards": {name: account.to_json() for name, account in sorted(self.boards.items())},
+            "bottleneck": bottleneck(list(self.boards.values())),
         }
+
+
+def bottleneck(accounts: Sequence[BoardAccount]) -> str:
+    """Name what the boards' time went to most: themselves, waiting for builders, or for the search; "" before."""
+    totals: Mapping[str, float] = {
+        "boards": sum(account.busy_s + account.recovering_s for account in accounts),
+        "builders": sum(account.builders_s for account in accounts),
+        "search": sum(account.search_s for account in accounts),
+    }
+    whole = sum(totals.values())
+    if whole <= 0:
+        return ""
+    name = max(totals, key=lambda key: totals[key])
+    share = f"{100 * totals[name] / whole:.0f} %"
+    if name == "boards":
+        return f"boards: they were at work {share} of their time"
+    return f"{name}: boards waited for {'it' if name == 'search' else 'them'} {share} of their time"

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from pathlib import Path
 
 Reading = str | int | float
+_FIRMWARE = "sys/devices/platform/soc/soc:firmware/get_throttled"
+_NOW, _EVER = 0x6, 0x60000  # bits of the flags: clock capped or core throttled, now and since boot
 
 
 def read_environment(core: int, root: Path = Path("/")) -> dict[str, Reading]:
     """Return what is known of `core` now; a key is absent where the system does not tell.
 
-    Keys: `governor`, `clock_khz` (now), `clock_max_khz`, `temperature_c` (hottest sensor), `throttle_count` (of this
-    core since boot), `load_1min` (runnable processes). `root` is where /proc and /sys are.
+    Keys: `governor`, `clock_khz` (now), `clock_min_khz`, `clock_max_khz`, `temperature_c` (hottest sensor),
+    `throttle_count` (of this core since boot), `throttle_flags` (of a Raspberry Pi's firmware), `load_1min` (runnable
+    processes). `root` is where /proc and /sys are.
     """
     frequency = root / f"sys/devices/system/cpu/cpu{core}/cpufreq"
     found: dict[str, Reading] = {}
@@ -20,11 +24,14 @@ def read_environment(core: int, root: Path = Path("/")) -> dict[str, Reading]:
         found["governor"] = governor
     for key, path in (
         ("clock_khz", frequency / "scaling_cur_freq"),
+        ("clock_min_khz", frequency / "scaling_min_freq"),
         ("clock_max_khz", frequency / "scaling_max_freq"),
         ("throttle_count", root / f"sys/devices/system/cpu/cpu{core}/thermal_throttle/core_throttle_count"),
     ):
         with contextlib.suppress(ValueError):
             found[key] = int(_text(path))
+    with contextlib.suppress(ValueError):
+        found["throttle_flags"] = int(_text(root / _FIRMWARE), 16)
     if "clock_khz" not in found:
         with contextlib.suppress(ValueError):
             found["clock_khz"] = _cpuinfo_khz(root / "proc/cpuinfo", core)
@@ -40,10 +47,15 @@ def read_environment(core: int, root: Path = Path("/")) -> dict[str, Reading]:
     return found
 
 
-def throttled(before: dict[str, Reading], after: dict[str, Reading]) -> bool:
+def throttled(before: Mapping[str, Reading], after: Mapping[str, Reading]) -> bool:
     """Whether the core was throttled between two readings, as far as they tell."""
     counts = [reading.get("throttle_count") for reading in (before, after)]
-    return None not in counts and counts[0] != counts[1]
+    if None not in counts and counts[0] != counts[1]:
+        return True
+    flags = [
+        int(value) if isinstance(value := reading.get("throttle_flags"), int) else 0 for reading in (before, after)
+    ]
+    return bool((flags[0] | flags[1]) & _NOW) or bool(flags[1] & ~flags[0] & _EVER)
 
 
 def _cpuinfo_khz(path: Path, core: int) -> int:

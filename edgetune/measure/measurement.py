@@ -1,13 +1,14 @@
-"""What a measuring session says about one candidate, and how it comes to its verdict."""
+"""What a measuring session says about one candidate."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from edgetune.measure.environment import Reading, throttled
-from edgetune.measure.jobs import BuildResult, RunRequest, RunResult, Status
-from edgetune.measure.statistics import Summary, summarise
+from edgetune.measure.environment import Reading
+from edgetune.measure.jobs import BuildResult, Status
+from edgetune.measure.statistics import Summary
+from edgetune.measure.turn import Taken
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class Measurement:
     """What became of a job. `summary` (nanoseconds per call) is there for "ok" and "refused_noisy" only.
 
     `samples_ns` are all raw samples, `attempts` how often it was timed. `seconds` tells phases by `accounting.PHASES`,
-    `environment` the board's readings after the timing.
+    `board` is the name of the board that had it, `environment` that board's facts, its readings after the timing, and
+    how far they let the time be trusted (`trust`, `trust_reason`).
     """
 
     job_id: str
@@ -39,45 +41,37 @@ class Measurement:
     error_relative: float = 0.0
     scratch_bytes: int = 0
     code_bytes: int = 0
+    board: str = ""
     environment: Mapping[str, Reading] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
 
 
-class Running:
-    """The candidate on the board, and what earlier attempts gave."""
-
-    def __init__(
-        self, built: BuildResult, request: RunRequest, seconds: dict[str, float], health: dict[str, Reading]
-    ) -> None:
-        self.built = built
-        self.request = request
-        self.seconds = seconds
-        self.health = health
-        self.samples: tuple[float, ...] = ()
-        self.attempts = 0
-
-    def add(self, ran: RunResult) -> None:
-        """Take in the runner's answer to one attempt."""
-        self.attempts += 1
-        self.samples += ran.samples_ns
-        for phase, value in ran.seconds.items():
-            self.seconds[phase] = self.seconds.get(phase, 0.0) + value
-
-    def verdict(self, ran: RunResult, health: dict[str, Reading]) -> tuple[Status, str, Summary | None]:
-        """Return status, reason and statistics after the last attempt; `health` is read after it."""
-        if ran.status != "ok":
-            return ran.status, ran.reason, None
-        summary = summarise(self.samples)
-        if throttled(self.health, health):
-            return "refused_noisy", "the core was throttled while timing", summary
-        if summary.noisy and ran.stopped != "slow":
-            width = f"{100 * summary.relative_width:.0f} %"
-            return "refused_noisy", f"the confidence interval of the median is {width} of it", summary
-        return "ok", "hopeless: timed briefly" if ran.stopped == "slow" else "", summary
+def measured(
+    built: BuildResult, taken: Taken, board: str, facts: Mapping[str, Reading], seconds: Mapping[str, float]
+) -> Measurement:
+    """Return the measurement of a candidate that had its turn on `board`; `seconds` were spent before it."""
+    trust = {} if taken.trust is None else {"trust": taken.trust.grade, "trust_reason": taken.trust.reason}
+    return Measurement(
+        job_id=built.job_id,
+        kernel_key=built.kernel_key,
+        status=taken.status,
+        reason=taken.reason,
+        candidate_id=built.candidate_id,
+        summary=taken.summary,
+        samples_ns=taken.samples,
+        attempts=taken.attempts,
+        error_absolute=taken.ran.error_absolute,
+        error_relative=taken.ran.error_relative,
+        scratch_bytes=built.scratch_bytes,
+        code_bytes=built.code_bytes,
+        board=board,
+        environment={"clock": "time", **facts, **taken.health, **trust},
+        seconds={**seconds, **taken.seconds},
+    )
 
 
-def unmeasured(built: BuildResult, status: Status, reason: str) -> Measurement:
-    """Return the measurement of a candidate that was never run."""
+def unmeasured(built: BuildResult, status: Status, reason: str, board: str = "") -> Measurement:
+    """Return the measurement of a candidate that was never run, or whose run (on `board`) left nothing to tell."""
     return Measurement(
         built.job_id,
         built.kernel_key,
@@ -86,5 +80,6 @@ def unmeasured(built: BuildResult, status: Status, reason: str) -> Measurement:
         built.candidate_id,
         scratch_bytes=built.scratch_bytes,
         code_bytes=built.code_bytes,
+        board=board,
         seconds=built.seconds,
     )

@@ -6,7 +6,7 @@ import select
 import shutil
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -15,13 +15,16 @@ from typing import Self
 import numpy as np
 
 from edgetune.boards.board import Board
-from edgetune.boards.local import LocalBoard
+from edgetune.boards.opening import open_boards
 from edgetune.config.target import Target
+from edgetune.errors import BoardUnavailable
 from edgetune.events import Event
 from edgetune.measure.accounting import Accounting
 from edgetune.measure.builder import REFERENCE_STEP, SOURCE_STEP, BuildPool
+from edgetune.measure.canary import CanaryMaker
 from edgetune.measure.compiler import toolchain_of
 from edgetune.measure.cores import split_cores
+from edgetune.measure.fleet import Finished, Fleet
 from edgetune.measure.jobs import (
     BuildJob,
     BuildResult,
@@ -30,28 +33,36 @@ from edgetune.measure.jobs import (
     ReferenceJob,
     ReferenceResult,
     RunRequest,
-    RunResult,
 )
-from edgetune.measure.measurement import Measurement, MeasureStart, Running, unmeasured
+from edgetune.measure.mailbox import Mailbox
+from edgetune.measure.measurement import Measurement, MeasureStart, measured, unmeasured
+from edgetune.measure.options import MeasuringOptions
 from edgetune.measure.sampling import TimingPolicy
-from edgetune.measure.statistics import retry_wanted
+from edgetune.measure.turn import Work
 from edgetune.measure.workspace import Workspace
 
-_FIRST_SHARE = 0.6  # of the timing budget; the rest is for a second attempt, should the first be noisy
 _TICK_S = 0.5
+_RESERVE_S = 60.0  # beyond what the lock allows
+
+BoardFactory = Callable[[Path, Callable[[Event], None]], Sequence[Board]]
+"""Makes the boards of a session, given a folder of this machine for their files and whom to tell events."""
 
 
 class MeasureSession:
-    """Builds in `workers` processes (default: one per core that does not measure) and measures one at a time.
+    """Builds in `workers` processes (default: one per core that does not measure) and measures one at a time per board.
 
     Use from one thread, the one that made it, and close it (it is a context manager): `prepare` kernels, then either
-    iterate over `measure(jobs)`, or `submit` jobs and `poll`. `on_start` is called right before each candidate is run.
+    iterate over `measure(jobs)`, or `submit` jobs and `poll`. `on_start` is called right before each candidate is run
+    for the first time. `boards` makes other boards than those of `target` and `measuring`. Raises BoardUnavailable
+    (BoardLost, ...) when no board is left, after everything that was measured has been handed out.
     """
 
     def __init__(
         self,
         target: Target,
         *,
+        measuring: MeasuringOptions | None = None,
+        boards: BoardFactory | None = None,
         workers: int | None = None,
         timing: TimingPolicy | None = None,
         on_start: Callable[[MeasureStart], None] = lambda _: None,
@@ -68,29 +79,52 @@ class MeasureSession:
         self._timing = timing or TimingPolicy()
         self._deadline_s, self._memory_bytes = deadline_s, memory_bytes
         split = split_cores()
-        if split.shared:
+        local = target.reach == "local"
+        if split.shared and local:
             on_event(Event("warning", {"message": "one core only: nothing is pinned, and building disturbs timing"}))
+        cores = None if split.shared or not local else split.building
         self.workers = workers or len(split.building)
         self.accounting = Accounting()
+        self._events: Mailbox[Event] = Mailbox()
         self._workspace = Workspace()
-        self._board: Board | None = None
+        self._opened: Sequence[Board] = ()
+        self._fleet: Fleet | None = None
         self._pool: BuildPool | None = None
+        self._canary: CanaryMaker | None = None
+        options = measuring or MeasuringOptions()
         try:
             toolchain = toolchain_of(target, compile_timeout_s)
-            self._board = LocalBoard(
-                target,
-                self._workspace.path,
-                split,
-                lock_file=lock_file,
-                lock_timeout_s=lock_timeout_s,
-                on_event=on_event,
+            self._opened = (
+                boards(self._workspace.path, self._events.put)
+                if boards is not None
+                else open_boards(
+                    target,
+                    options,
+                    self._workspace.path,
+                    split,
+                    lock_file=lock_file,
+                    lock_timeout_s=lock_timeout_s,
+                    on_event=self._events.put,
+                )
+            )
+            self._canary = CanaryMaker(toolchain, self._workspace.path, cores, self._warn)
+            self._fleet = Fleet(
+                self._opened,
+                self._timing,
+                options,
+                self.accounting,
+                canary=self._canary.get,
+                on_start=self._started,
+                on_event=self._events.put,
+                reserve_s=lock_timeout_s + _RESERVE_S,
+                cools=not local,
             )
             self._pool = BuildPool(
                 self._workspace.path,
                 target,
                 toolchain,
                 workers=self.workers,
-                cores=None if split.shared else split.building,
+                cores=cores,
                 source_step=source_step,
                 reference_step=reference_step,
                 job_timeout_s=2 * compile_timeout_s,
@@ -103,16 +137,25 @@ class MeasureSession:
         self._no_case: dict[str, str] = {}
         self._best: dict[str, float] = {}
         self._backlog: deque[BuildJob] = deque()
-        self._built: deque[tuple[BuildResult, float]] = deque()
+        self._submitted: dict[str, tuple[float, bool]] = {}
         self._references = 0
-        self._running: Running | None = None
-        self._ahead = 2 * self.workers + 4
+        self._ahead = 2 * self.workers + 2 * len(self._opened) + 2
 
     @property
     def outstanding(self) -> int:
         """Jobs submitted whose measurements have not been handed out."""
         jobs = self._open_pool.outstanding - self._references
-        return jobs + len(self._backlog) + len(self._built) + (self._running is not None)
+        return jobs + len(self._backlog) + self._open_fleet.outstanding
+
+    @property
+    def boards(self) -> int:
+        """How many boards there are."""
+        return len(self._open_fleet.lanes)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether no board takes candidates now: all of them are being recovered, or are given up."""
+        return self._open_fleet.stuck
 
     def prepare(
         self,
@@ -163,6 +206,8 @@ class MeasureSession:
         if job.kernel_key not in self._cases and job.kernel_key not in self._no_case:
             raise KeyError(f"kernel {job.kernel_key} was not prepared")
         self.accounting.start()
+        self.accounting.mark(building=self._building)
+        self._submitted[job.job_id] = (time.monotonic(), job.again)
         self._backlog.append(job)
         self._feed()
 
@@ -175,7 +220,7 @@ class MeasureSession:
             left = deadline - time.monotonic()
             if done or left <= 0 or not self.outstanding:
                 break
-            descriptors = self._open_pool.filenos() + ([self._open_board.fileno()] if self._running else [])
+            descriptors = [*self._open_pool.filenos(), self._open_fleet.fileno(), self._events.fileno()]
             select.select(descriptors, [], [], min(left, _TICK_S))
         for one in done:
             self.accounting.add(one.status, dict(one.seconds))
@@ -191,9 +236,17 @@ class MeasureSession:
         """End all processes and remove all files of the session; what is under way is lost. May be called twice."""
         if self._pool is not None:
             self._pool.close()
-        if self._board is not None:
-            self._board.close()
-        self._pool = self._board = None
+        if self._canary is not None:
+            self._canary.close()
+        if self._fleet is not None:
+            self._fleet.close()
+        else:
+            for board in self._opened:
+                board.close()
+        self._tell()
+        self._pool = self._fleet = self._canary = None
+        self._opened = ()
+        self._events.close()
         self._workspace.close()
 
     def __enter__(self) -> Self:
@@ -211,10 +264,14 @@ class MeasureSession:
         return self._pool
 
     @property
-    def _open_board(self) -> Board:
-        if self._board is None:
+    def _open_fleet(self) -> Fleet:
+        if self._fleet is None:
             raise ValueError("the measuring session is closed")
-        return self._board
+        return self._fleet
+
+    @property
+    def _building(self) -> bool:
+        return bool(self._backlog) or self._open_pool.outstanding > self._references
 
     def _store(self, key: str, constants: Mapping[int, np.ndarray]) -> dict[int, Path]:
         folder = self._workspace.path / "cases" / key
@@ -227,7 +284,7 @@ class MeasureSession:
     def _feed(self) -> None:
         """Keep the pool busy without building further ahead than measuring can follow."""
         pool = self._open_pool
-        while self._backlog and pool.outstanding + len(self._built) < self._ahead:
+        while self._backlog and pool.outstanding + self._open_fleet.waiting < self._ahead:
             pool.submit(self._backlog.popleft())
 
     def _advance(self) -> list[Measurement]:
@@ -236,83 +293,72 @@ class MeasureSession:
             if not isinstance(result, BuildResult):
                 continue
             if result.status == "built" and result.kernel_key in self._cases:
-                self._built.append((result, time.monotonic()))
+                self._open_fleet.offer(self._work(result))
             else:
                 done.append(self._unmeasured(result))
-        if self._running is not None:
-            ran = self._open_board.collect()
-            if ran is not None:
-                measured = self._judge(self._running, ran)
-                done += [measured] if measured is not None else []
-        if self._running is None and self._built:
-            self._begin(*self._built.popleft())
+        self.accounting.mark(building=self._building)
+        try:
+            finished = self._open_fleet.advance()
+        except BoardUnavailable:
+            self._tell()
+            if not done:
+                raise
+            finished = []  # it is raised again by the next call
+        done += [self._measurement(one) for one in finished]
+        self._tell()
         self._feed()
         return done
 
     def _unmeasured(self, built: BuildResult) -> Measurement:
+        self._submitted.pop(built.job_id, None)
         self._discard(built)
         if built.status == "built":
             return unmeasured(built, "reference_failed", self._no_case[built.kernel_key])
         return unmeasured(built, built.status, built.reason)
 
-    def _begin(self, built: BuildResult, since: float) -> None:
-        case, board = self._cases[built.kernel_key], self._open_board
-        seconds = {**built.seconds, "queue": time.monotonic() - since}
-        started = time.monotonic()
-        board.reserve()
-        seconds["lock"] = time.monotonic() - started
+    def _work(self, built: BuildResult) -> Work:
+        case = self._cases[built.kernel_key]
         if built.candidate_id is None or built.library is None:
             raise ValueError("a built candidate has an id and a library")
         request = RunRequest(
             candidate_id=built.candidate_id,
-            library=board.put(built.library),
-            arrays=tuple(board.put(built.packed.get(index, path)) for index, path in enumerate(case.arrays)),
+            library=str(built.library),
+            arrays=tuple(str(built.packed.get(index, path)) for index, path in enumerate(case.arrays)),
             roles=case.roles,
             tolerances=case.tolerances,
             scratch_bytes=built.scratch_bytes,
-            timing=replace(self._timing, budget_ns=self._timing.budget_ns * _FIRST_SHARE),
-            best_ns=self._best.get(built.kernel_key, 0.0),
+            timing=self._timing,
             deadline_s=self._deadline_s,
             memory_bytes=self._memory_bytes,
         )
-        self._running = Running(built, request, seconds, board.health())
-        self._on_start(MeasureStart(built.job_id, built.kernel_key, built.candidate_id))
-        board.begin(request)
+        submitted, again = self._submitted[built.job_id]
+        return Work(built, request, submitted, time.monotonic(), again)
 
-    def _judge(self, running: Running, ran: RunResult) -> Measurement | None:
-        """Turn the runner's answer into a measurement; None when the candidate is timed once more."""
-        built, board = running.built, self._open_board
-        running.add(ran)
-        health = board.health()
-        status, reason, summary = running.verdict(ran, health)
-        if status == "refused_noisy" and summary is not None:
-            best = self._best.get(built.kernel_key, 0.0)
-            if retry_wanted(summary, running.attempts, best):
-                rest = self._timing.budget_ns * (1 - _FIRST_SHARE)
-                running.health = health
-                board.begin(replace(running.request, timing=replace(self._timing, budget_ns=rest)))
-                return None
-        self._running = None
-        board.release()
+    def _started(self, work: Work) -> None:
+        """A board is about to take a candidate for the first time."""
+        built = work.built
+        work.queued_s = time.monotonic() - work.ready
+        work.request = replace(work.request, best_ns=self._best.get(built.kernel_key, 0.0))
+        self._on_start(MeasureStart(built.job_id, built.kernel_key, work.request.candidate_id))
+
+    def _measurement(self, finished: Finished) -> Measurement:
+        built, taken = finished.work.built, finished.taken
+        self._submitted.pop(built.job_id, None)
         self._discard(built)
-        if status == "ok" and summary is not None:
-            self._best[built.kernel_key] = min(summary.median, self._best.get(built.kernel_key, summary.median))
-        return Measurement(
-            job_id=built.job_id,
-            kernel_key=built.kernel_key,
-            status=status,
-            reason=reason,
-            candidate_id=built.candidate_id,
-            summary=summary,
-            samples_ns=running.samples,
-            attempts=running.attempts,
-            error_absolute=ran.error_absolute,
-            error_relative=ran.error_relative,
-            scratch_bytes=built.scratch_bytes,
-            code_bytes=built.code_bytes,
-            environment=health,
-            seconds=running.seconds,
-        )
+        if taken is None:
+            return unmeasured(built, "crashed", finished.reason, finished.board.name)
+        if taken.status == "ok" and taken.summary is not None:
+            median = taken.summary.median
+            self._best[built.kernel_key] = min(median, self._best.get(built.kernel_key, median))
+        seconds = {**built.seconds, "queue": finished.work.queued_s}
+        return measured(built, taken, finished.board.name, finished.board.facts, seconds)
+
+    def _warn(self, message: str) -> None:
+        self._events.put(Event("warning", {"message": message}))
+
+    def _tell(self) -> None:
+        for event in self._events.take():
+            self._on_event(event)
 
     @staticmethod
     def _discard(built: BuildResult) -> None:

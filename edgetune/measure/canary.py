@@ -1,0 +1,121 @@
+"""The canary: a small kernel that never changes, timed between candidates, so that a board that drifts is noticed."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from edgetune.errors import DiskFull
+from edgetune.measure.compiler import Toolchain, build_library, kill_group
+from edgetune.measure.jobs import RunRequest
+from edgetune.measure.sampling import TimingPolicy
+
+NAME = "canary"
+_LENGTH, _ROUNDS, _FACTOR, _SHIFT = 1024, 32, 2654435761, 15
+_POLICY = TimingPolicy(
+    budget_ns=12e6, sample_ns=0.2e6, warm_up_ns=1e6, min_sampling_ns=2e6, min_samples=5, max_samples=20, narrow=0.005
+)
+_UNIT = f"""#include <stdint.h>
+void edgetune_canary(const uint32_t *restrict in, uint32_t *restrict out);
+void edgetune_canary(const uint32_t *restrict in, uint32_t *restrict out)
+{{
+    for (int i = 0; i < {_LENGTH}; ++i) {{
+        uint32_t value = in[i];
+        for (int round = 0; round < {_ROUNDS}; ++round)
+            value = value * UINT32_C({_FACTOR}) + (value >> {_SHIFT});
+        out[i] = value;
+    }}
+}}
+"""
+_SHIM = """#include <stdint.h>
+void edgetune_canary(const uint32_t *restrict in, uint32_t *restrict out);
+void edgetune_call(void *const *buffers);
+void edgetune_call(void *const *buffers) { edgetune_canary(buffers[0], buffers[1]); }
+"""
+
+
+@dataclass(frozen=True)
+class Canary:
+    """The built canary: its library and its input and output, as files of this machine."""
+
+    library: Path
+    arrays: tuple[Path, Path]
+
+    def request(self) -> RunRequest:
+        """What to run; the paths are of this machine."""
+        return RunRequest(
+            candidate_id=NAME,
+            library=str(self.library),
+            arrays=tuple(str(path) for path in self.arrays),
+            roles=("input", "output"),
+            tolerances=(None, None),
+            scratch_bytes=0,
+            timing=_POLICY,
+        )
+
+
+class CanaryMaker:
+    """Compiles the canary in a thread of its own, on `cores` (None: any), as the session starts."""
+
+    def __init__(
+        self,
+        toolchain: Toolchain,
+        folder: Path,
+        cores: frozenset[int] | None = None,
+        on_failure: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._toolchain = toolchain
+        self._folder = folder / NAME
+        self._cores = cores
+        self._on_failure = on_failure
+        self._made: Canary | None = None
+        self._compiler = 0
+        self._thread = threading.Thread(target=self._make, name="edgetune-canary", daemon=True)
+        self._thread.start()
+
+    def get(self) -> Canary | None:
+        """Return the canary when it is ready."""
+        return self._made
+
+    def close(self) -> None:
+        """Stop compiling."""
+        if self._thread.is_alive() and self._compiler:
+            kill_group(self._compiler)
+        self._thread.join()
+
+    def _make(self) -> None:
+        if self._cores is not None:
+            os.sched_setaffinity(0, self._cores)  # of this thread, and of the compiler
+        try:
+            made = self._files()
+            compiled = build_library(
+                self._toolchain, self._folder / "unit.c", self._folder / "shim.c", made.library, self._note
+            )
+        except (DiskFull, OSError) as error:
+            self._on_failure(f"the canary cannot be written ({error}): drift is not noticed")
+            return
+        if compiled.reason:
+            self._on_failure(f"the canary cannot be compiled ({compiled.reason}): drift is not noticed")
+            return
+        self._made = made
+
+    def _files(self) -> Canary:
+        self._folder.mkdir()
+        (self._folder / "unit.c").write_text(_UNIT)
+        (self._folder / "shim.c").write_text(_SHIM)
+        given = np.arange(1, _LENGTH + 1, dtype=np.uint32)
+        value = given.copy()
+        for _ in range(_ROUNDS):
+            value = value * np.uint32(_FACTOR) + (value >> np.uint32(_SHIFT))
+        paths = self._folder / "in.npy", self._folder / "out.npy"
+        np.save(paths[0], given)
+        np.save(paths[1], value)
+        return Canary(self._folder / "canary.so", paths)
+
+    def _note(self, group: int) -> None:
+        self._compiler = group

@@ -1,0 +1,176 @@
+"""A candidate's turn on a board: files there, check and time, once more where that helps, and the verdict."""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from edgetune.boards.board import Board
+from edgetune.errors import BoardLost
+from edgetune.measure.environment import Reading, throttled
+from edgetune.measure.jobs import BuildResult, RunRequest, RunResult, Status
+from edgetune.measure.options import Grade
+from edgetune.measure.sampling import TimingPolicy
+from edgetune.measure.statistics import Summary, retry_wanted, summarise
+from edgetune.measure.trend import State
+from edgetune.measure.trust import Conditions, Trust, trust_of
+
+PATIENCE_S = 10.0
+"""Seconds beyond a request's own deadline, after which its board counts as lost."""
+
+_FIRST_SHARE = 0.6  # of the timing budget; the rest is for a second attempt, should the first be noisy
+_MOST_ATTEMPTS = 2
+_NARROW = 0.02  # a second attempt cannot better the grade of samples narrower than this
+_PUT_S, _PUT_BYTES_PER_S = 60.0, 100e3
+_STEP_S = 30.0
+_TICK_S = 0.5
+
+Refusal = Literal["", "throttled", "noisy", "trust"]
+
+
+class ClosedError(Exception):
+    """The session is being closed while a board is at work."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How to time, from which grade on samples are kept, and above which temperature (in C) a board is too hot."""
+
+    timing: TimingPolicy
+    min_trust: Grade = "D"
+    ceiling_c: float = 80.0
+
+
+@dataclass
+class Work:
+    """A built candidate on its way; the paths of `request` are of this machine, times are of `time.monotonic`.
+
+    `losses` counts the boards that were lost with it, the last of them `lost_on`.
+    """
+
+    built: BuildResult
+    request: RunRequest
+    submitted: float
+    ready: float
+    again: bool = False
+    started: bool = False
+    losses: int = 0
+    lost_on: str = ""
+    queued_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Taken:
+    """How a turn ended. `health` was read after it, `refusal` says in a word why samples are refused."""
+
+    ran: RunResult
+    status: Status
+    reason: str
+    summary: Summary | None
+    samples: tuple[float, ...]
+    attempts: int
+    health: dict[str, Reading]
+    trust: Trust | None = None
+    refusal: Refusal = ""
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+class Turn:
+    """Runs requests on `board`; `mark` is told each step with the seconds it may take, `stop` ends it when readable."""
+
+    def __init__(self, board: Board, terms: Terms, mark: Callable[[str, float], None], stop: int) -> None:
+        self._board = board
+        self._terms = terms
+        self._mark = mark
+        self._stop = stop
+
+    def take(self, work: Work, canary: State) -> Taken:
+        """Check and time a candidate; raises BoardLost, and ClosedError when it is stopped."""
+        timing = self._terms.timing
+        request = self.sent(replace(work.request, timing=_share(timing, _FIRST_SHARE)))
+        before = self.health()
+        samples: tuple[float, ...] = ()
+        seconds: dict[str, float] = {}
+        for attempt in range(1, _MOST_ATTEMPTS + 1):
+            ran = self.run(request)
+            after = self.health()
+            samples += ran.samples_ns
+            for phase, value in ran.seconds.items():
+                seconds[phase] = seconds.get(phase, 0.0) + value
+            conditions = Conditions(self._board.facts, before, after, canary, self._terms.ceiling_c)
+            taken = self._judged(ran, samples, attempt, conditions)
+            if not _worth_repeating(taken, request.best_ns):
+                break
+            before = after
+            request = replace(request, timing=_share(timing, 1 - _FIRST_SHARE))
+        return replace(taken, seconds=seconds)
+
+    def sent(self, request: RunRequest) -> RunRequest:
+        """Bring the files of a request to the board; return it with their paths there."""
+        paths = []
+        for path in (request.library, *request.arrays):
+            local = Path(path)
+            self._mark("put", _PUT_S + local.stat().st_size / _PUT_BYTES_PER_S)
+            paths.append(self._board.put(local))
+        return replace(request, library=paths[0], arrays=tuple(paths[1:]))
+
+    def health(self) -> dict[str, Reading]:
+        """Ask for the board's readings."""
+        self._mark("health", _STEP_S)
+        return self._board.health()
+
+    def run(self, request: RunRequest) -> RunResult:
+        """Run one request, whose files are there, to its end or beyond its deadline and our patience."""
+        limit = request.deadline_s + PATIENCE_S
+        self._mark("begin", _STEP_S)
+        self._board.begin(request)
+        self._mark("measure", limit + PATIENCE_S)
+        deadline = time.monotonic() + limit
+        while (left := deadline - time.monotonic()) > 0:
+            readable, _, _ = select.select([self._board.fileno(), self._stop], [], [], min(left, _TICK_S))
+            if self._stop in readable:
+                raise ClosedError
+            ran = self._board.collect()
+            if ran is not None:
+                return ran
+        raise BoardLost(f"board '{self._board.name}' did not answer within {limit:g} s of measuring: look after it")
+
+    def _judged(self, ran: RunResult, samples: tuple[float, ...], attempts: int, conditions: Conditions) -> Taken:
+        health = dict(conditions.after)
+        if ran.status != "ok":
+            return Taken(ran, ran.status, ran.reason, None, samples, attempts, health)
+        summary = summarise(samples)
+        brief = ran.stopped == "slow"
+        refusal, reason = _refused(conditions, summary, brief=brief)
+        trust = trust_of(conditions, summary.relative_width, brief=brief, refused=reason)
+        if not refusal and trust.below(self._terms.min_trust):
+            refusal, reason = "trust", f"trust {trust.grade} is below {self._terms.min_trust}: {trust.reason}"
+        if refusal:
+            return Taken(ran, "refused_noisy", reason, summary, samples, attempts, health, trust, refusal)
+        return Taken(ran, "ok", "hopeless: timed briefly" if brief else "", summary, samples, attempts, health, trust)
+
+
+def _refused(conditions: Conditions, summary: Summary, *, brief: bool) -> tuple[Refusal, str]:
+    if throttled(conditions.before, conditions.after):
+        return "throttled", "the core was throttled while timing"
+    if summary.noisy and not brief:
+        return "noisy", f"the confidence interval of the median is {100 * summary.relative_width:.0f} % of it"
+    return "", ""
+
+
+def _worth_repeating(taken: Taken, best_ns: float) -> bool:
+    """Whether to time again: samples too wide for what is asked, from a candidate that may yet be the best."""
+    if taken.status != "refused_noisy" or taken.summary is None or taken.attempts >= _MOST_ATTEMPTS:
+        return False
+    if retry_wanted(taken.summary, taken.attempts, best_ns, _MOST_ATTEMPTS):
+        return True
+    wide = taken.refusal == "trust" and taken.summary.relative_width > _NARROW
+    return wide and (best_ns <= 0 or taken.summary.smallest < best_ns)
+
+
+def _share(timing: TimingPolicy, share: float) -> TimingPolicy:
+    return replace(timing, budget_ns=timing.budget_ns * share)
