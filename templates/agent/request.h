@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is asked of a trial: which library, on which arrays, within which limits. */
+#ifndef EDGETUNE_AGENT_REQUEST_H
+#define EDGETUNE_AGENT_REQUEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "frame.h"
+
+#define ID_BYTES 32u
+#define MOST_ARRAYS 64u
+#define MOST_CORES 64u
+#define MOST_SAMPLES 4096u
+
+enum role { ROLE_INPUT = 0, ROLE_CONSTANT = 1, ROLE_OUTPUT = 2 };
+
+enum dtype {
+    DTYPE_BYTES = 0, /* compared byte by byte */
+    DTYPE_BOOL,
+    DTYPE_I8,
+    DTYPE_I16,
+    DTYPE_I32,
+    DTYPE_I64,
+    DTYPE_U8,
+    DTYPE_U16,
+    DTYPE_U32,
+    DTYPE_U64,
+    DTYPE_F16,
+    DTYPE_F32,
+    DTYPE_F64,
+    DTYPE_COUNT
+};
+
+/* Relative to the largest finite reference value; absolute in units of the output; share of elements (or one) that may
+   be further off than `relative` allows. */
+struct tolerance {
+    double relative, absolute, share;
+};
+
+struct array_use {
+    uint8_t id[ID_BYTES];
+    uint8_t role, dtype;
+    struct tolerance tolerance;
+};
+
+/* Nanoseconds unless said otherwise; the same as the host's TimingPolicy. */
+struct policy {
+    double budget, sample, warm_up, min_sampling, narrow, hopeless;
+    uint32_t min_samples, max_samples, few_samples;
+};
+
+struct request {
+    uint32_t number;
+    uint8_t library[ID_BYTES];
+    uint64_t scratch_bytes, memory_bytes, cold_bytes; /* cold_bytes: swept before every call; 0: caches stay warm */
+    double deadline_s, best_ns;
+    struct policy policy;
+    uint16_t core_count, array_count;
+    uint16_t cores[MOST_CORES];
+    struct array_use arrays[MOST_ARRAYS];
+};
+
+/* Returns NULL, or what is wrong. */
+const char *request_parse(struct request *request, const struct frame *frame);
+
+#endif

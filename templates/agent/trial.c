@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "trial.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "compare.h"
+#include "count.h"
+#include "fence.h"
+#include "floating.h"
+#include "sampling.h"
+#include "start.h"
+#include "system.h"
+
+#define ENTRY "edgetune_call"
+
+OLD_SYMBOL(dlopen);
+OLD_SYMBOL(dlsym);
+OLD_SYMBOL(dlerror);
+
+static const struct trial *now; /* the trial of this process */
+static pid_t owner;
+static uint64_t floating;
+
+bool has_children(void)
+{
+    siginfo_t info;
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
+}
+
+static void finish(enum verdict verdict) __attribute__((noreturn));
+static void finish(enum verdict verdict)
+{
+    now->report->verdict = (uint8_t)verdict;
+    now->report->done = 1;
+    _exit(0); /* no clean-up: this memory is whatever the candidate made of it */
+}
+
+static void fail(const char *what) __attribute__((noreturn));
+static void fail(const char *what)
+{
+    snprintf(now->report->reason, REASON_BYTES, "%s: %s", what, strerror(errno));
+    finish(VERDICT_FAILED);
+}
+
+/* The candidate's turn: the report is out of its reach. */
+static void their_turn(void)
+{
+    if (mprotect(now->report, sizeof *now->report, PROT_NONE) != 0)
+        _exit(98);
+}
+
+static void our_turn(void)
+{
+    floating_restore(floating);
+    if (getpid() != owner) /* a kernel that forks: the copy ends here */
+        _exit(99);
+    if (mprotect(now->report, sizeof *now->report, PROT_READ | PROT_WRITE) != 0)
+        _exit(98);
+}
+
+static void limit(int kind, uint64_t most)
+{
+    const rlim_t value = most > (uint64_t)(rlim_t)-2 ? RLIM_INFINITY : (rlim_t)most;
+    const struct rlimit both = {value, value};
+    if (setrlimit((__rlimit_resource_t)kind, &both) != 0)
+        fail("a limit cannot be set");
+}
+
+/* Limit this process: address space beyond the present one, CPU time, no core dumps, no files, its cores. */
+static void confine(void)
+{
+    char text[64];
+    uint64_t pages = 0;
+    if (!read_text("/proc/self/statm", text, sizeof text) || !read_number(text, 10, &pages))
+        fail("/proc/self/statm cannot be read");
+    limit(RLIMIT_AS, pages * (uint64_t)sysconf(_SC_PAGESIZE) + now->request->memory_bytes);
+    limit(RLIMIT_CPU, (uint64_t)now->request->deadline_s + 2);
+    limit(RLIMIT_CORE, 0);
+    limit(RLIMIT_FSIZE, 0);
+    if (now->request->core_count > 0) {
+        cpu_set_t cores;
+        CPU_ZERO(&cores);
+        for (unsigned i = 0; i < now->request->core_count; ++i)
+            if (now->request->cores[i] < CPU_SETSIZE)
+                CPU_SET(now->request->cores[i], &cores);
+        if (sched_setaffinity(0, sizeof cores, &cores) != 0)
+            fail("the candidate cannot be kept on the cores of the board");
+    }
+}
+
+static call_fn load(void)
+{
+    char path[64];
+    call_fn entry = NULL;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", now->library->file);
+    their_turn();
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *symbol = library != NULL ? dlsym(library, ENTRY) : NULL;
+    our_turn();
+    if (symbol == NULL) {
+        const char *why = dlerror();
+        snprintf(now->report->reason, REASON_BYTES, "%s", why != NULL ? why : "no reason given");
+        finish(VERDICT_NOT_LOADED);
+    }
+    close(now->library->file);
+    memcpy(&entry, &symbol, sizeof entry);
+    return entry;
+}
+
+/* Compare all outputs with their references; note the first that differs, and the worst error of all when asked. */
+static void judge(uint8_t *const *parts, bool first_call)
+{
+    struct report *report = now->report;
+    for (unsigned i = 0; i < now->request->array_count; ++i) {
+        const struct array_use *use = &now->request->arrays[i];
+        if (use->role != ROLE_OUTPUT)
+            continue;
+        const struct content *wanted = now->arrays[i];
+        const struct difference found =
+            compare(parts[i], wanted->bytes, wanted->size, (enum dtype)use->dtype, use->tolerance);
+        if (!found.allowed && report->problem == PROBLEM_NONE) {
+            report->problem = PROBLEM_DIFFERS;
+            report->after_many = !first_call;
+            report->index = (uint16_t)i;
+            report->problem_absolute = found.absolute;
+            report->problem_relative = found.relative;
+        }
+        if (first_call && found.absolute > report->worst_absolute) {
+            report->worst_absolute = found.absolute;
+            report->worst_relative = found.relative;
+        }
+    }
+}
+
+/* Call once on fenced buffers, inputs write-protected. */
+static void check(call_fn entry)
+{
+    static struct fence fences[MOST_ARRAYS + 1];
+    static uint8_t *parts[MOST_ARRAYS + 1];
+    const struct request *request = now->request;
+    const unsigned arrays = request->array_count, all = arrays + (request->scratch_bytes > 0);
+    for (unsigned i = 0; i < all; ++i) {
+        const size_t size = i < arrays ? now->arrays[i]->size : (size_t)request->scratch_bytes;
+        if (!fence_make(&fences[i], size, FILL_CHECK))
+            fail("no memory for the buffers of a call");
+        parts[i] = fences[i].bytes;
+        if (i < arrays && request->arrays[i].role != ROLE_OUTPUT) {
+            memcpy(parts[i], now->arrays[i]->bytes, size);
+            if (!fence_read_only(&fences[i]))
+                fail("a buffer cannot be protected");
+        }
+    }
+    their_turn();
+    entry((void *const *)parts);
+    our_turn();
+    judge(parts, true);
+    for (unsigned i = 0; i < all; ++i) {
+        const enum harm harm = fence_harm(&fences[i]);
+        if (harm == HARM_NONE)
+            continue;
+        now->report->problem = harm == HARM_BEFORE ? PROBLEM_BEFORE : PROBLEM_BEHIND;
+        now->report->index = (uint16_t)i;
+        break;
+    }
+    if (now->report->problem != PROBLEM_NONE)
+        finish(VERDICT_WRONG);
+    if (has_children())
+        finish(VERDICT_FORKED);
+}
+
+struct timing {
+    call_fn entry;
+    void *const *buffers;
+    uint8_t *sweep; /* memory larger than the caches, or NULL */
+};
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static bool take_time(void *user, uint32_t repeat, uint32_t count, double *samples)
+{
+    const struct timing *timing = user;
+    const call_fn entry = timing->entry;
+    void *const *const buffers = timing->buffers;
+    for (uint32_t s = 0; s < count; ++s) {
+        if (timing->sweep != NULL)
+            for (size_t i = 0; i < now->request->cold_bytes; i += ALIGNMENT)
+                ((volatile uint8_t *)timing->sweep)[i]++;
+        their_turn();
+        const int64_t start = now_ns();
+        for (uint32_t r = 0; r < repeat; ++r)
+            entry(buffers);
+        const int64_t end = now_ns();
+        our_turn();
+        samples[s] = (double)(end - start) / (double)repeat;
+    }
+    return true;
+}
+
+/* One instruction is one nanosecond. The first call is dropped; counts are equal from then on, unless the kernel is not
+   the same every time. */
+static bool take_counts(const struct timing *timing, struct sampling *sampling)
+{
+    double *samples = now->report->samples;
+    const uint32_t most = now->request->policy.few_samples;
+    *sampling = (struct sampling){0, 1, STOP_NARROW};
+    for (int warm = 1; sampling->count < most; warm = 0) {
+        double count;
+        their_turn();
+        const bool counted = count_call(timing->entry, timing->buffers, &count);
+        our_turn();
+        if (!counted)
+            return false;
+        if (!warm)
+            samples[sampling->count++] = count;
+    }
+    return true;
+}
+
+static void measure(call_fn entry)
+{
+    static uint8_t *parts[MOST_ARRAYS + 1];
+    static size_t sizes[MOST_ARRAYS + 1];
+    const struct request *request = now->request;
+    const unsigned arrays = request->array_count;
+    for (unsigned i = 0; i < arrays; ++i)
+        sizes[i] = now->arrays[i]->size;
+    sizes[arrays] = (size_t)request->scratch_bytes;
+    if (!arena_make(arrays + 1, sizes, parts))
+        fail("no memory for the buffers of the timing");
+    for (unsigned i = 0; i < arrays; ++i) {
+        if (request->arrays[i].role == ROLE_OUTPUT)
+            memset(parts[i], FILL_TIME, sizes[i]);
+        else
+            memcpy(parts[i], now->arrays[i]->bytes, sizes[i]);
+    }
+    struct timing timing = {entry, (void *const *)parts, NULL};
+    if (request->cold_bytes > 0) {
+        const size_t bytes = (size_t)request->cold_bytes;
+        if (!arena_make(1, &bytes, &timing.sweep))
+            fail("no memory to sweep the caches with");
+    }
+    struct rusage before, after;
+    struct sampling sampling;
+    getrusage(RUSAGE_SELF, &before);
+    const bool told = now->counting ? take_counts(&timing, &sampling)
+                                    : sample(take_time, &timing, &request->policy, request->best_ns,
+                                             timing.sweep != NULL, now->report->samples, &sampling);
+    getrusage(RUSAGE_SELF, &after);
+    if (!told) {
+        snprintf(now->report->reason, REASON_BYTES, "%s",
+                 now->counting ? "nobody counts its instructions" : "the clock of the board does not tick");
+        finish(VERDICT_FAILED);
+    }
+    now->report->minor_faults = (uint64_t)(after.ru_minflt - before.ru_minflt);
+    now->report->major_faults = (uint64_t)(after.ru_majflt - before.ru_majflt);
+    now->report->repeat = sampling.repeat;
+    now->report->count = sampling.count;
+    now->report->stopped = (uint8_t)sampling.stopped;
+    judge(parts, false);
+}
+
+void trial_run(const struct trial *trial)
+{
+    now = trial;
+    owner = getpid();
+    floating = floating_save();
+    confine();
+    double started = now_s();
+    trial->report->phase = PHASE_LOAD;
+    const call_fn entry = load();
+    trial->report->load_s = now_s() - started;
+
+    started = now_s();
+    trial->report->phase = PHASE_CHECK;
+    check(entry);
+    trial->report->check_s = now_s() - started;
+
+    started = now_s();
+    trial->report->phase = PHASE_TIME;
+    measure(entry);
+    trial->report->time_s = now_s() - started;
+    finish(trial->report->problem != PROBLEM_NONE ? VERDICT_WRONG : VERDICT_OK);
+}
