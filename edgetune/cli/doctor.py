@@ -17,4 +17,4 @@ def command(output: Output, /) -> None:
     from edgetune.cli.findings import show_findings
     from edgetune.config.doctor import diagnose
 
-    show_findings(output, diagnose(os.environ, Path.cwd()), strict=False)
+    show_findings(output, diagnose(os.environ, Path.cwd()))

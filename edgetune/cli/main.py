@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 
 import click
 
 from edgetune import __version__
 from edgetune.cli.failure import exit_code_of, report
+from edgetune.cli.verbs import VerbGroup
 
 # Verb -> (module, first line of its help). The module is imported when the verb is used, not before.
 VERBS = {
@@ -20,38 +20,16 @@ VERBS = {
     "bench": "Measure a package, layer by layer.",
     "explain": "Tell why a kernel of a package is what it is.",
     "records": "List, show, export, import and prune what was measured.",
-    "boards": "List and check boards.",
+    "boards": "List, add, check, trust, enter and set up boards.",
     "doctor": "Check this installation; each fault comes with the command that fixes it.",
     "completion": "Print the completion script of a shell.",
 }
 
 
-class VerbGroup(click.Group):
-    """A group whose verbs live in modules of their own, imported on demand."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the verbs in the order in which one meets them."""
-        del ctx
-        return list(VERBS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the module of ``cmd_name`` and return its command."""
-        del ctx
-        if cmd_name not in VERBS:
-            return None
-        command = import_module(f"edgetune.cli.{cmd_name}").command
-        assert isinstance(command, click.Command)  # noqa: S101 (each verb module has one)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the verbs with their help, without importing any."""
-        del ctx
-        with formatter.section("Verbs"):
-            formatter.write_dl(list(VERBS.items()))
-
-
 @click.group(
     cls=VerbGroup,
+    verbs=VERBS,
+    prefix="edgetune.cli.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Each verb has --help, --json, -v and -q. Precedence of settings: flag, EDGETUNE_* environment, "
     "edgetune.yaml, ~/.config/edgetune/config.yaml, board.",

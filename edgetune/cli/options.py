@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -51,22 +52,48 @@ class InputShape(click.ParamType[tuple[str, tuple[int, ...]]]):
         return name, tuple(int(part) for part in parts)
 
 
+class CoreList(click.ParamType[tuple[int, ...]]):
+    """Cores such as ``2,3``; the value is their numbers."""
+
+    name = "cores"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """Read ``value``."""
+        if isinstance(value, tuple):
+            return value
+        parts = [part.strip() for part in str(value).split(",")]
+        if not all(part.isascii() and part.isdigit() and len(part) <= 4 for part in parts):  # noqa: PLR2004 (< 10000)
+            self.fail(f"must be numbers of cores such as 3 or 2,3, not {value!r}", param, ctx)
+        return tuple(int(part) for part in parts)
+
+
 class BoardName(click.ParamType[str]):
-    """The name of a board, or the path of its YAML file; the shell completes it."""
+    """The name of a target, or the path of its YAML file; with `addresses`, the name of a board too."""
 
     name = "board"
+
+    def __init__(self, *, addresses: bool) -> None:
+        self._addresses = addresses
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Return the boards that begin with ``incomplete``."""
         from click.shell_completion import CompletionItem
 
+        from edgetune.errors import ConfigError
+
         del ctx, param
         folders = (targets_dir(), user_dir() / "targets")
         names = {path.stem for folder in folders for path in folder.glob("*.yaml")}
+        if self._addresses:
+            from edgetune.config.boards_file import list_addresses
+
+            with contextlib.suppress(ConfigError):  # the verb itself says what is wrong with the file
+                names |= {address.name for address in list_addresses()}
         return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
 
 
-BOARD = BoardName()
+BOARD = BoardName(addresses=True)
+TARGET = BoardName(addresses=False)
 
 
 def model_and_board(function: F) -> F:
@@ -74,7 +101,7 @@ def model_and_board(function: F) -> F:
     for decorate in reversed(
         (
             click.argument("model", required=False, type=click.Path(path_type=Path)),
-            click.option("--board", type=BOARD, help="Board, as `edgetune boards list` names it."),
+            click.option("--board", type=BOARD, help="Board or target, as `edgetune boards list` names it."),
             click.option("--db", type=click.Path(path_type=Path), help="Records database (.edgetune/records.db)."),
             click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder of the package."),
             click.option(

@@ -14,7 +14,7 @@ from edgetune.config.preferences import Rpc
 from edgetune.config.resources import user_dir
 from edgetune.config.target import Target, load_target, target_names
 from edgetune.config.yaml_source import YamlDocument, load_yaml
-from edgetune.errors import UnknownBoard
+from edgetune.errors import UnknownBoard, UsageError
 
 BOARDS_FILE = "boards.yaml"
 
@@ -46,8 +46,10 @@ def _checked_ssh(text: str) -> str:
 
 def _checked_tracker(text: str) -> str:
     match = re.fullmatch(r"[^\s@:/-][^\s@:/]*:(\d{1,5})", text, re.ASCII)
+    if text == "local":
+        return text
     if match is None or not 0 < int(match[1]) <= _LAST_PORT:
-        raise ValueError(f"must be host:port, such as localhost:9190, not {text!r}")
+        raise ValueError(f"must be host:port, such as localhost:9190, or local, not {text!r}")
     return text
 
 
@@ -99,7 +101,7 @@ class BoardEntry(Checked):
     )
     rpc: Rpc = Field(default="agent", description="agent: our own program over SSH; tvm: TVM's RPC server.")
     tracker: Annotated[StrictStr, AfterValidator(_checked_tracker)] | None = Field(
-        default=None, description="host:port of a TVM tracker, as the ssh host sees it, for rpc: tvm."
+        default=None, description="host:port of a TVM tracker as the ssh host sees it, or local: started here."
     )
     key: Line | None = Field(default=None, description="Key of the board at the tracker, by default the target's name.")
 
@@ -162,6 +164,21 @@ def load_board(name: str) -> ResolvedBoard:
         return _resolved(target, ())
     own = (_address(key, entries[key], document) for key in sorted(entries) if entries[key].target == target.name)
     return _resolved(target, tuple(own))
+
+
+def only_address(resolved: ResolvedBoard, name: str) -> BoardAddress:
+    """Return the one address that ``name`` was resolved to; raise UsageError where there is none, or several."""
+    if len(resolved.addresses) == 1:
+        return resolved.addresses[0]
+    if resolved.addresses:
+        names = ", ".join(address.name for address in resolved.addresses)
+        raise UsageError(f"'{name}' has several boards: name one of {names}")
+    if resolved.target.addressable:
+        raise UsageError(
+            f"'{name}' has no board with an address: `edgetune boards add NAME --target {resolved.target.name} "
+            "--ssh USER@HOST` gives one"
+        )
+    raise UsageError(f"'{name}' has no address: {_WITHOUT[resolved.target.reach]}")
 
 
 def _resolved(target: Target, addresses: tuple[BoardAddress, ...]) -> ResolvedBoard:

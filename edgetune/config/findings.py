@@ -7,7 +7,10 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``fix`` is a command line or an instruction, empty where all is well; ``exit_code`` counts if required."""
+    """``fix`` is a command line or an instruction, empty where all is well; ``exit_code`` counts if required.
+
+    ``board`` names the board that it was found on, "" for this machine.
+    """
 
     check: str
     ok: bool
@@ -15,6 +18,7 @@ class Finding:
     fix: str = ""
     required: bool = False
     exit_code: int = 1
+    board: str = ""
 
     def to_json(self) -> dict[str, object]:
         """Return the finding as a JSON object."""

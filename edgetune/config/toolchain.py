@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 def require_compiler(target: Target) -> Path:
     """Return the path of the target's C compiler; raise ToolchainMissing naming the command that installs it."""
-    return _require(target.compiler.cc, target.compiler.package, f"the C compiler of board '{target.name}'")
+    return require_program(target.compiler.cc, target.compiler.package, f"the C compiler of board '{target.name}'")
 
 
 def require_emulator(target: Target) -> Path | None:
     """Return the path of the target's emulator, None where binaries run natively; raise ToolchainMissing."""
     if not target.emulator:
         return None
-    return _require(target.emulator[0], target.emulator_package, f"which runs binaries of board '{target.name}'")
+    return require_program(target.emulator[0], target.emulator_package, f"which runs binaries of board '{target.name}'")
 
 
 def install_command(package: str | None) -> str:
@@ -31,7 +31,8 @@ def install_command(package: str | None) -> str:
     return f"sudo apt-get install {package}" if package else "install it and put it on PATH"
 
 
-def _require(program: str, package: str | None, role: str) -> Path:
+def require_program(program: str, package: str | None, role: str) -> Path:
+    """Return the path of a program of this machine; raise ToolchainMissing naming the command that installs it."""
     found = shutil.which(program)
     if found is None:
         raise ToolchainMissing(f"{program} ({role}) is not on PATH: {install_command(package)}")

@@ -1,0 +1,160 @@
+"""`edgetune boards check`: a resolved board enters, findings leave: what is wrong, and how to mend it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+
+from edgetune.boards.conditions import findings as condition_findings
+from edgetune.boards.conditions import probe
+from edgetune.boards.reach import BoardFacts, Reach
+from edgetune.config.board_check import check_board
+from edgetune.config.boards_file import BoardAddress, ResolvedBoard
+from edgetune.config.findings import Finding
+from edgetune.config.quantities import format_bytes
+from edgetune.config.target import Target
+from edgetune.errors import (
+    AuthenticationRefused,
+    BoardFull,
+    BoardUnavailable,
+    BoardUnfit,
+    EdgetuneError,
+    HostKeyRefused,
+    ToolchainMissing,
+)
+from edgetune.events import Event
+
+_AT_ONCE = 16
+_LOW_SPACE = 64 * 1024**2
+_NO_SPACE = 4 * 1024**2
+
+Open = Callable[[Target, BoardAddress | None, Callable[[Event], None]], Reach]
+
+
+def check(resolved: ResolvedBoard, open_reach: Open | None = None) -> Iterator[Finding]:
+    """Yield what was found: first on this machine, then on each board, several boards at once.
+
+    Changes nothing on a board and leaves nothing there. `open_reach` makes the way to a board.
+    """
+    target, addresses = resolved.target, resolved.addresses
+    yield from _here(target, alone=not addresses)
+    if target.addressable and not addresses:
+        fix = f"edgetune boards add NAME --target {target.name} --ssh USER@HOST"
+        detail = "no board of this kind has one, so nothing can be measured"
+        yield Finding("address", False, detail, fix, target.reach == "ssh", BoardUnavailable.exit_code)
+    boards: tuple[BoardAddress | None, ...] = addresses or ((None,) if target.emulated else ())
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="check") as pool:
+        for found in pool.map(lambda address: check_one(target, address, open_reach or _open_reach), boards):
+            yield from found
+
+
+def check_one(target: Target, address: BoardAddress | None, open_reach: Open) -> list[Finding]:
+    """Return what was found on one board; without an address it is the emulated one that `target` stands for."""
+    name = address.name if address else target.name
+    try:
+        reach = open_reach(target, address, lambda _: None)
+    except EdgetuneError as error:
+        return [replace(_fault("way there", error, ""), board=name)]
+    try:
+        return [replace(finding, board=name) for finding in inspect(reach, target, address)]
+    finally:
+        with suppress(BoardUnavailable):
+            reach.clean()
+        reach.close()
+
+
+def inspect(reach: Reach, target: Target, address: BoardAddress | None) -> Iterator[Finding]:
+    """Yield what one board lets us find out; ends where it lets us no further."""
+    name = address.name if address else target.name
+    try:
+        reach.connect()
+    except EdgetuneError as error:
+        yield from _no_way(error, address, name)
+        return
+    yield from _way(address)
+    cores: Sequence[int] = address.cores if address else ()
+    try:
+        facts = reach.facts()
+    except BoardUnfit as error:
+        yield _fault("architecture", error, f"`target:` in boards.yaml must be its kind, which {target.name} is not")
+    except BoardFull as error:
+        yield _fault("folder", error, "free some space there, or name another folder with `folder:` in boards.yaml")
+    except BoardUnavailable as error:
+        yield _fault("facts", error, f"edgetune boards shell {name}")
+        return
+    else:
+        yield from _facts(facts, cores)
+        cores = cores or (facts.cores - 1,)
+    if address is None:
+        return  # the conditions of an emulator are those of this machine
+    try:
+        told, skew_s = probe(reach, cores or (0,))
+    except BoardUnavailable as error:
+        yield _fault("shell", error, f"edgetune boards shell {name}")
+        return
+    yield from condition_findings(name, told, skew_s)
+
+
+def _way(address: BoardAddress | None) -> Iterator[Finding]:
+    yield Finding("reachable", True, address.ssh if address else "started here")
+    if address:
+        yield Finding("host key", True, "known")
+        yield Finding("login", True, "by key")
+
+
+def _no_way(error: EdgetuneError, address: BoardAddress | None, name: str) -> Iterator[Finding]:
+    """Tell which step failed; those before it went well."""
+    if address is None:
+        yield _fault("reachable", error, f"edgetune boards setup {name}")
+        return
+    passed = list(_way(address))
+    if isinstance(error, HostKeyRefused):
+        yield from passed[:1]
+        yield _fault("host key", error, f"edgetune boards trust {name}")
+    elif isinstance(error, AuthenticationRefused):
+        yield from passed[:2]
+        yield _fault("login", error, f"ssh-copy-id {address.ssh}, or `identity:` in boards.yaml")
+    else:
+        yield _fault("reachable", error, f"switch it on, or mend its address; `ssh {address.ssh}` must work")
+
+
+def _facts(facts: BoardFacts, cores: Sequence[int]) -> Iterator[Finding]:
+    yield Finding("architecture", True, f"{facts.machine}, {facts.bits}-bit programs, Linux {facts.kernel}")
+    libc = facts.libc or "it does not tell, so the agent goes there as a static program"
+    yield Finding("libc", True, libc)
+    absent = [str(core) for core in cores if core >= facts.cores]
+    if absent:
+        detail = f"core {', '.join(absent)} is not there: it has 0 to {facts.cores - 1}"
+        yield Finding("cores", False, detail, "correct `cores:` in boards.yaml", True, BoardUnfit.exit_code)
+    else:
+        chosen = ", ".join(str(core) for core in cores) or str(facts.cores - 1)
+        yield Finding("cores", True, f"times on {chosen} of {facts.cores}")
+    detail = f"{facts.folder}, {format_bytes(facts.free_bytes)} free"
+    roomy = facts.free_bytes >= _LOW_SPACE
+    fix = "" if roomy else "free some space there, or name another folder with `folder:` in boards.yaml"
+    yield Finding("folder", roomy, detail, fix, facts.free_bytes < _NO_SPACE, BoardFull.exit_code)
+
+
+def _here(target: Target, *, alone: bool) -> Iterator[Finding]:
+    """Compiler and emulator of this machine; the emulator matters only where no board stands in for it."""
+    for finding in check_board(target):
+        compiles = not finding.check.startswith("runs ")
+        yield replace(finding, required=compiles or alone)
+    if target.reach == "machine":
+        path = shutil.which("qemu-system-aarch64")
+        fix = "" if path else "sudo apt-get install qemu-system-arm"
+        detail = path or "qemu-system-aarch64 is not on PATH"
+        yield Finding("machine emulator", path is not None, detail, fix, True, ToolchainMissing.exit_code)
+
+
+def _open_reach(target: Target, address: BoardAddress | None, on_event: Callable[[Event], None]) -> Reach:
+    from edgetune.boards.opening import open_reach
+
+    return open_reach(target, address, on_event)
+
+
+def _fault(check: str, error: EdgetuneError, fix: str) -> Finding:
+    return Finding(check, False, error.message, fix, True, error.exit_code)

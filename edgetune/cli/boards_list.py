@@ -1,0 +1,78 @@
+"""``edgetune boards list``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from edgetune.cli.output import Output, output_options
+
+if TYPE_CHECKING:
+    from edgetune.config.boards_file import BoardAddress
+    from edgetune.config.target import Target
+
+
+@click.command("list")
+@output_options
+def command(output: Output, /) -> None:
+    """List the targets (kinds of boards, one file each) and the boards that have an address in boards.yaml.
+
+    --board takes a name of either kind; that of a target means all its boards.
+    """
+    from edgetune.config.boards_file import list_addresses
+    from edgetune.config.target import list_targets
+
+    boards: dict[str, list[BoardAddress]] = {}
+    for address in list_addresses():
+        boards.setdefault(address.target, []).append(address)
+    targets = list_targets()
+    if output.as_json:
+        output.result(
+            [
+                {
+                    **target.model_dump(mode="json"),
+                    "boards": [address.model_dump(mode="json") for address in boards.get(target.name, [])],
+                }
+                for target in targets
+            ]
+        )
+        return
+    rows = [_target_row(target, len(boards.get(target.name, []))) for target in targets]
+    output.result(rows, title="targets" if boards else None)
+    if boards:
+        addresses = [address for target in targets for address in boards.get(target.name, [])]
+        output.result([_board_row(address) for address in addresses], title="boards")
+
+
+def _target_row(target: Target, boards: int) -> dict[str, object]:
+    ways = {
+        "local": "here",
+        "emulator": "instruction counts",
+        "machine": "emulated machine",
+        "none": "build only",
+        "ssh": "needs an address",
+    }
+    named = f"{boards} board{'s' if boards > 1 else ''}"
+    return {
+        "name": target.name,
+        "isa": target.isa,
+        "cpu": target.cpu,
+        "vectors": f"{target.vector_registers} x {target.vector_bits} bits",
+        "cores": target.cores,
+        "tune": named if boards else ways[target.reach],
+        "verify": target.emulator[0] if target.emulator else "natively",
+        "description": target.description,
+    }
+
+
+def _board_row(address: BoardAddress) -> dict[str, object]:
+    return {
+        "name": address.name,
+        "target": address.target,
+        "ssh": address.ssh,
+        "cores": ",".join(str(core) for core in address.cores) or None,
+        "rpc": address.rpc,
+        "reboot": address.reboot,
+        "power": " ".join(address.power) if address.power else None,
+    }

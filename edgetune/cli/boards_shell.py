@@ -1,0 +1,27 @@
+"""``edgetune boards shell NAME [-- COMMAND]``."""
+
+from __future__ import annotations
+
+import click
+
+from edgetune.cli.options import BOARD
+from edgetune.cli.output import Output, output_options
+
+
+@click.command("shell")
+@click.argument("board", type=BOARD)
+@click.argument("words", metavar="[-- COMMAND]", nargs=-1, type=click.UNPROCESSED)
+@output_options
+def command(output: Output, /, board: str, words: tuple[str, ...]) -> None:
+    """Open a shell on BOARD with the system's ssh, or run COMMAND there; an emulated machine is started for it.
+
+    The exit code is that of the shell. With --json, the command line is printed instead of run.
+    """
+    from edgetune.boards.shell import enter, shell_command
+    from edgetune.config.boards_file import load_board, only_address
+
+    resolved = load_board(board)
+    if output.as_json:
+        output.result({"command": shell_command(only_address(resolved, board), words)})
+        return
+    raise click.exceptions.Exit(enter(resolved, board, words, output.note))

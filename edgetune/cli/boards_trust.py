@@ -1,0 +1,42 @@
+"""``edgetune boards trust NAME``."""
+
+from __future__ import annotations
+
+import click
+
+from edgetune.cli.options import BOARD
+from edgetune.cli.output import Output, output_options
+from edgetune.errors import HostKeyRefused
+
+
+@click.command("trust")
+@click.argument("board", type=BOARD)
+@click.option("--yes", is_flag=True, help="Do not ask: remember the key that the board shows now.")
+@output_options
+def command(output: Output, /, board: str, *, yes: bool) -> None:
+    """Show the host key of BOARD (and of the hosts on the way to it), ask, and remember it.
+
+    Compare the fingerprint with that of the board itself: `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` there.
+    """
+    from edgetune.boards.trust import shown_keys
+    from edgetune.config.boards_file import load_board, only_address
+
+    rows: list[dict[str, object]] = []
+    for shown in shown_keys(only_address(load_board(board), board)):
+        row: dict[str, object] = {"host": shown.host, "key": shown.fingerprint, "before": shown.status}
+        if shown.status != "known":
+            output.line(f"{shown.host} shows {shown.fingerprint}, which {_SAYS[shown.status]}")
+            if shown.status == "revoked":
+                raise HostKeyRefused(f"{shown.host} shows a revoked key, which is not trusted: set the board up anew")
+            if not yes and not (not output.as_json and click.confirm("Trust it?")):
+                raise HostKeyRefused(f"the host key of {shown.host} was not trusted; --yes trusts it without asking")
+            row["file"] = shown.remember()
+        rows.append(row)
+    output.result(rows)
+
+
+_SAYS = {
+    "unknown": "is not known yet",
+    "changed": "is NOT the key that was known: somebody may be in between",
+    "revoked": "is marked as revoked",
+}

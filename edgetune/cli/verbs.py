@@ -1,0 +1,38 @@
+"""A group whose verbs live in modules of their own, imported on demand: help stays quick."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import click
+
+
+class VerbGroup(click.Group):
+    """``verbs`` gives the first line of help by verb; verb ``x`` is ``command`` of the module ``prefix`` + ``x``."""
+
+    def __init__(self, *args: Any, verbs: Mapping[str, str], prefix: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._verbs = verbs
+        self._prefix = prefix
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the verbs in the order in which one meets them."""
+        del ctx
+        return list(self._verbs)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of ``cmd_name`` and return its command."""
+        del ctx
+        if cmd_name not in self._verbs:
+            return None
+        command = import_module(f"{self._prefix}{cmd_name}").command
+        assert isinstance(command, click.Command)  # noqa: S101 (each verb module has one)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the verbs with their help, without importing any."""
+        del ctx
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(self._verbs.items()))
