@@ -185,3 +185,9 @@ def test_no_vector_straddles_two_groups(groups: int, share: int, group: int, lan
     found = tile_of(conv2d((8, 8, 3 * groups), share * groups, groups=groups), board(512, 32))
     assert found is not None
     assert (found[1].group, found[1].lanes) == (group, lanes)
+
+
+def test_a_scalar_among_the_inputs_is_no_obstacle() -> None:
+    x, scale = te.placeholder((4, 32), name="x"), te.placeholder((), name="scale")
+    y = te.compute((4, 32), lambda i, j: x[i, j] * scale[()], name="y")
+    check(prim_func([x, scale], y), board(), 1, lambda x, scale: x * scale)

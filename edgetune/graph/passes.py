@@ -7,6 +7,7 @@ import tvm
 from tvm import relax
 
 from edgetune.graph.border import read_inputs_in_place
+from edgetune.graph.bounded_index import bounded_index
 from edgetune.graph.fold_constant import fold_constants
 from edgetune.graph.fold_scale import fold_scale
 from edgetune.graph.layout import channels_last
@@ -24,6 +25,7 @@ def fuse(module: tvm.IRModule) -> tvm.IRModule:
     module = integer_operators(module)
     module = read_inputs_in_place(module)
     module = rewrite(module, _shape_only)
+    module = rewrite(module, bounded_index)
     module = fold_constants(module)
     return tvm.transform.Sequential(
         [

@@ -85,8 +85,8 @@ def contiguous(block: Any) -> bool:
     for region in block.reads:
         if any(_mentions(item.min, lane) for item in region.region[:-1]):
             return False
-        last = region.region[-1].min
-        if _mentions(last, lane) and not last.same_as(lane):
+        last = [item.min for item in region.region[-1:]]  # none for a scalar
+        if any(_mentions(index, lane) and not index.same_as(lane) for index in last):
             return False
     return True
 
