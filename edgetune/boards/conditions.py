@@ -81,7 +81,7 @@ def _governor(name: str, told: Mapping[str, list[str]]) -> Finding:
     shown = ", ".join(governors)
     if governors == ["performance"]:
         return Finding("governor", True, shown)
-    if told.get("scaling_min_freq") == told.get("scaling_max_freq"):
+    if told.get("scaling_min_freq", ["?"]) == told.get("scaling_max_freq"):
         return Finding("governor", True, f"{shown}, at a fixed clock")
     command = "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
     return Finding("governor", False, f"{shown}: its clock will move", f"edgetune boards shell {name} -- '{command}'")

@@ -52,5 +52,5 @@ def command(output: Output, /, **flags: Any) -> None:
     path = add_board(values)
     if output.as_json:
         output.result({"board": flags["name"], "file": path})
-    else:
+    elif output.verbosity >= 0:
         output.line(f"wrote {path}; next: edgetune boards check {flags['name']}")

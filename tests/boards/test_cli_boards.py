@@ -1,0 +1,243 @@
+"""The verbs of `edgetune boards` against a board that is a real SSH server on loopback (T1)."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import paramiko
+import pytest
+
+from edgetune.boards.conditions import findings
+from edgetune.boards.shell import shell_command
+from edgetune.boards.ssh.known_hosts import fingerprint
+from edgetune.cli.main import run
+from edgetune.cli.options import BOARD, TARGET
+from edgetune.config.boards_file import BoardAddress, boards_path, list_addresses
+from tests.boards.ssh_server import AARCH64, SshBoard
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "home" / ".ssh").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def board(home: Path, tmp_path: Path) -> Iterator[SshBoard]:
+    """A board "shelf-1" of target rpi4 that takes the key of the user and whose own key nobody knows."""
+    file = home / ".ssh" / "id_ecdsa"
+    key = paramiko.ECDSAKey.generate()
+    key.write_private_key_file(str(file))
+    served = SshBoard(tmp_path / "board", AARCH64, user_key=key)
+    address = f"pi@127.0.0.1:{served.port}"
+    assert run(["boards", "add", "shelf-1", "--target", "rpi4", "--ssh", address, "--identity", str(file), "-q"]) == 0
+    try:
+        yield served
+    finally:
+        served.close()
+
+
+def test_add_and_list(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["boards", "add", "shelf-1", "--target", "rpi4", "--ssh", "pi@shelf-1.local", "--cores", "2,3"]
+    argv += ["--reboot", "sudo reboot", "--power", "./power.sh 'shelf 1'", "--folder", "/srv/scratch", "--rpc", "tvm"]
+    assert run([*argv, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"board": "shelf-1", "file": str(boards_path())}
+    (address,) = list_addresses()
+    assert (address.cores, address.reboot, address.rpc) == ((2, 3), "sudo reboot", "tvm")
+    assert address.power == (str(Path.cwd() / "power.sh"), "shelf 1")
+    assert run(argv) == 3
+    assert "line 3: there is a board 'shelf-1' already" in capsys.readouterr().err
+    assert run(["boards", "add", "b", "--target", "rpi4", "--ssh", "h", "--cores", "x"]) == 2
+    assert run(["boards", "add", "b", "--target", "rpi4", "--ssh", "pi:secret@h"]) == 2
+    assert "secret" not in capsys.readouterr().err
+    assert run(["boards", "list"]) == 0
+    shown = capsys.readouterr().out
+    assert "1 board" in shown
+    assert "pi@shelf-1.local" in shown
+    assert run(["boards", "list", "--json"]) == 0
+    named = {target["name"]: target["boards"] for target in json.loads(capsys.readouterr().out)}
+    assert [item["name"] for item in named["rpi4"]] == ["shelf-1"]
+    assert named["host"] == []
+    assert home.exists()
+
+
+def test_completion_knows_boards_and_targets(home: Path) -> None:
+    assert run(["boards", "add", "rack-1", "--target", "rpi4", "--ssh", "h", "-q"]) == 0
+    context = click.Context(click.Command("x"))
+
+    def names(kind: click.ParamType[str], incomplete: str) -> list[str]:
+        return [item.value for item in kind.shell_complete(context, click.Argument(["b"]), incomplete)]
+
+    assert names(BOARD, "r") == ["rack-1", "rpi3", "rpi4", "rpi5"]
+    assert names(TARGET, "r") == ["rpi3", "rpi4", "rpi5"]
+    boards_path().write_text("boards: [", encoding="utf-8")
+    assert names(BOARD, "h") == ["host"]
+    assert home.exists()
+
+
+def test_trust_shows_asks_and_remembers(board: SshBoard, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = fingerprint(board.host_key)
+    assert run(["boards", "trust", "shelf-1", "--json"]) == 23
+    assert "--yes" in json.loads(capsys.readouterr().err)["error"]["message"]
+    assert run(["boards", "trust", "rpi4", "--yes"]) == 0  # the only board of its kind
+    said = capsys.readouterr().out
+    assert f"shows {shown}, which is not known yet" in said
+    assert run(["boards", "trust", "shelf-1", "--json"]) == 0
+    host = f"[127.0.0.1]:{board.port}"
+    assert json.loads(capsys.readouterr().out) == [{"host": host, "key": shown, "before": "known"}]
+    board.host_key = paramiko.ECDSAKey.generate()
+    assert run(["boards", "trust", "shelf-1", "--yes"]) == 0
+    assert "is NOT the key that was known" in capsys.readouterr().out
+    assert run(["boards", "trust", "shelf-1"]) == 0
+    assert "known" in capsys.readouterr().out
+
+
+def test_trust_says_no_to_what_has_no_address(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, words in {
+        "host": "it is this machine",
+        "qemu-aarch64": "it is emulated here",
+        "rpi4": "edgetune boards add NAME --target rpi4",
+    }.items():
+        assert run(["boards", "trust", name]) == 2
+        assert words in capsys.readouterr().err
+    for name in ("a", "b"):
+        assert run(["boards", "add", name, "--target", "rpi4", "--ssh", "h", "-q"]) == 0
+    capsys.readouterr()
+    assert run(["boards", "trust", "rpi4"]) == 2
+    assert "'rpi4' has several boards: name one of a, b" in capsys.readouterr().err
+    assert home.exists()
+
+
+def test_shell_of_the_systems_ssh_knows_what_was_trusted(board: SshBoard, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["boards", "trust", "shelf-1", "--yes", "-q"]) == 0
+    capfd.readouterr()
+    assert run(["boards", "shell", "shelf-1", "--", "echo $HOME; exit 7"]) == 7
+    assert capfd.readouterr().out == f"{board.root / 'home'}\n"
+    assert run(["boards", "shell", "shelf-1", "--", "echo", "two words", "$HOME"]) == 0
+    assert capfd.readouterr().out == "two words $HOME\n"
+    assert run(["boards", "shell", "shelf-1", "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["command"][0] == "ssh"
+    for name in ("host", "generic-armv7"):
+        assert run(["boards", "shell", name]) == 2
+        assert "has no " in capfd.readouterr().err
+
+
+def test_the_command_line_of_a_shell(home: Path) -> None:
+    address = BoardAddress(name="a", target="rpi4", ssh="pi@[fe80::1%eth0]:2222", identity="/k")
+    command = shell_command(address, ("uptime",))
+    assert command[3:] == ["-i", "/k", "-l", "pi", "-p", "2222", "--", "fe80::1%eth0", "uptime"]
+    assert shell_command(BoardAddress(name="a", target="rpi4", ssh="shelf"))[3:] == ["--", "shelf"]
+    asked = subprocess.run([*command[:-3], "-G", "shelf"], capture_output=True, text=True, check=True)
+    assert f"globalknownhostsfile /etc/ssh/ssh_known_hosts {home.parent}/config/edgetune/known_hosts" in asked.stdout
+
+
+def rows(capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, object]]:
+    found = json.loads(capsys.readouterr().out)
+    return {row["check"]: row for row in found if row["board"]}
+
+
+def test_check_tells_each_step(board: SshBoard, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["boards", "check", "shelf-1", "--json"]) == 23
+    found = rows(capsys)
+    assert list(found) == ["reachable", "host key"]
+    assert found["host key"]["fix"] == "edgetune boards trust shelf-1"
+    assert run(["boards", "trust", "shelf-1", "--yes", "-q"]) == 0
+    capsys.readouterr()
+    assert run(["boards", "check", "shelf-1", "--json"]) == 0
+    found = rows(capsys)
+    assert {"login", "architecture", "libc", "cores", "folder", "lock", "governor", "clock", "load"} <= found.keys()
+    assert all(row["ok"] or row["fix"] for row in found.values())
+    assert board.files() == []
+    assert run(["boards", "check", "shelf-1"]) == 0
+    assert "to mend it" in capsys.readouterr().out
+    board.faults.refuse_login = True
+    assert run(["boards", "check", "shelf-1", "--json"]) == 22
+    assert str(rows(capsys)["login"]["fix"]).startswith("ssh-copy-id ")
+    board.faults.refuse_login = False
+    board.answers["uname -m"] = "x86_64"
+    assert run(["boards", "check", "shelf-1", "--json"]) == 24
+    found = rows(capsys)
+    assert not found["architecture"]["ok"]
+    assert "governor" in found  # what can still be told is told
+    board.link.refuse()
+    assert run(["boards", "check", "shelf-1", "--json"]) == 21
+    assert not rows(capsys)["reachable"]["ok"]
+
+
+def test_one_lost_board_does_not_hide_its_twin(board: SshBoard, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["boards", "trust", "shelf-1", "--yes", "-q"]) == 0
+    assert run(["boards", "add", "shelf-0", "--target", "rpi4", "--ssh", "127.0.0.1:1", "-q"]) == 0
+    capsys.readouterr()
+    assert run(["boards", "check", "rpi4", "--json"]) == 21
+    found = [row for row in json.loads(capsys.readouterr().out) if row["board"]]
+    assert [row["check"] for row in found if row["board"] == "shelf-0"] == ["reachable"]
+    assert len([row for row in found if row["board"] == "shelf-1"]) > 5
+    assert board.files() == []
+
+
+@pytest.mark.parametrize(
+    ("told", "skew_s", "check", "detail", "fix"),
+    [
+        (
+            {"scaling_governor": ["ondemand"]},
+            0,
+            "governor",
+            "ondemand: its clock will move",
+            "echo performance | sudo tee",
+        ),
+        ({}, 90, "clock", "90 s ahead of this machine's", "timedatectl set-ntp true"),
+        ({}, -900, "clock", "900 s behind this machine's", "timedatectl set-ntp true"),
+        (
+            {"throttled": ["throttled=0x50005"]},
+            0,
+            "throttling",
+            "the voltage is too low; it is throttled",
+            "power supply",
+        ),
+        ({"throttled": ["40000"]}, 0, "throttling", "since boot: it is throttled", "heat sink"),
+        ({"temp": ["45000", "82100"]}, 0, "temperature", "82 °C", "let it cool"),
+        ({"temp": ["71000"]}, 0, "temperature", "71 °C", "heat sink"),
+        ({"load": ["1.50 0.9 0.7 1/99 1234"]}, 0, "load", "1.50 runnable", "boards shell b -- top"),
+        ({"lock": [""]}, 0, "lock", "somebody measures on it now", "wait"),
+    ],
+)
+def test_conditions_that_cost_trust(
+    told: dict[str, list[str]], skew_s: float, check: str, detail: str, fix: str
+) -> None:
+    (wrong,) = (finding for finding in findings("b", told, skew_s) if not finding.ok)
+    assert (wrong.check, wrong.required) == (check, False)
+    assert wrong.detail.startswith(detail)
+    assert fix in wrong.fix
+
+
+def test_conditions_that_are_fine_or_not_told() -> None:
+    calm = {
+        "scaling_governor": ["performance"],
+        "throttled": ["throttled=0x0"],
+        "temp": ["45000", ""],
+        "load": ["0.02 0.1 0.1 1/99 1234"],
+    }
+    fixed = {"scaling_governor": ["userspace"], "scaling_min_freq": ["1500000"], "scaling_max_freq": ["1500000"]}
+    for told in (calm, fixed, {}, {"temp": ["?"], "load": ["?"], "throttled": ["error=1 something"]}):
+        assert [finding for finding in findings("b", told, 0.0) if not finding.ok] == []
+
+
+def test_a_clock_that_is_wrong_is_seen(board: SshBoard, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["boards", "trust", "shelf-1", "--yes", "-q"]) == 0
+    board.answers["date +%s"] = str(int(time.time()) - 3600)
+    capsys.readouterr()
+    assert run(["boards", "check", "shelf-1", "--json"]) == 0
+    clock = rows(capsys)["clock"]
+    assert re.fullmatch(r"3[56]\d\d s behind this machine's", str(clock["detail"]))
+    board.answers["date +%s"] = "rubbish"
+    assert run(["boards", "check", "shelf-1", "--json"]) == 20
+    assert not rows(capsys)["shell"]["ok"]
