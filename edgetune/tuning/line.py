@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from edgetune.tuning.measuring import Measurement, Measurer, Order
 from edgetune.tuning.records import Record, RecordKey, RecordStore
+from edgetune.tuning.records.ranking import SEARCHED, searched_ns
 
 Result = TypeVar("Result")
 
@@ -112,9 +113,18 @@ class MeasuringLine:
     def _compare(self, groups: Sequence[Sequence[Record]], sweeps: int) -> list[Record]:
         results: list[Record] = []
         for group in groups:
+            before = {record.candidate: record for record in group}
             for record in self._measurer.time_again(group, sweeps):
                 if self._stopped:
                     return results
-                self._store.refine(record)
-                results.append(record)
+                results.append(self._refine(before[record.candidate], record))
         return results
+
+    def _refine(self, before: Record, record: Record) -> Record:
+        """Store a record with better samples, or that its candidate failed after all."""
+        if record.status != "ok":
+            return self._store.add_again(record)[0]
+        searched = {SEARCHED: searched_ns(before)}
+        refined = replace(record, environment={**record.environment, **searched})
+        self._store.refine(refined)
+        return refined

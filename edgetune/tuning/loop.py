@@ -43,6 +43,9 @@ PLAYOFF_SECONDS = 1.0
 
 MOST_FAILURES = 3
 
+CONSIDERED = 50
+"""How many of the fastest of a kernel are looked through for one that fits the scratch limit."""
+
 TIMED = ("ok", "refused_noisy")
 """Statuses of candidates whose time means something to the cost model."""
 
@@ -261,6 +264,9 @@ class TuningLoop:
             places = {progress.task.workload: progress for progress in self._tasks}
             for record in self._await(future, ends):
                 places[record.workload].replace(record)
+                if record.status != "ok":
+                    name = places[record.workload].task.name
+                    self._report.warn(f"a fast candidate of {name} is out ({record.status}): {record.reason}")
             self._report.spent("playoff", monotonic() - started)
 
     def _outcome(self, interrupted: bool) -> TuneOutcome:
@@ -269,7 +275,7 @@ class TuningLoop:
                 workload=progress.task.workload,
                 name=progress.task.name,
                 weight=progress.task.kernel.weight,
-                best=next(iter(self._store.best(self._rooms.measurer.key(progress.task.workload))), None),
+                best=self._best_of(progress.task),
                 fixed_ns=progress.fixed_ns,
                 records=self._store.count([self._rooms.measurer.key(progress.task.workload)]),
                 rounds=progress.rounds,
@@ -288,6 +294,12 @@ class TuningLoop:
             interrupted=interrupted,
             warnings=tuple(self._report.warnings),
         )
+
+    def _best_of(self, task: TuneTask) -> Record | None:
+        """The fastest of the store that fits the task's scratch limit; after an interrupt it knows more than we do."""
+        key = self._rooms.measurer.key(task.workload)
+        fitting = (one for one in self._store.best(key, CONSIDERED) if one.scratch_bytes <= task.scratch_limit)
+        return next(fitting, None)
 
     # --- odds -----------------------------------------------------------------------------------------------------
 

@@ -60,7 +60,8 @@ class Measurer(Protocol):
     def time_again(self, records: Sequence[Record], sweeps: int) -> Iterator[Record]:
         """Time recorded candidates of one kernel anew, interleaved, `sweeps` times each; yield them with new samples.
 
-        Yields nothing for a candidate that can no longer be built or run.
+        A candidate that crashes, hangs, gives a wrong result or can no longer be built is yielded with that status
+        and without times. All others have equally many sweeps; after a `cancel` perhaps none, and are not yielded.
         """
         ...
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from edgetune.tuning.records import Record
+from edgetune.tuning.records.ranking import ranked
 from edgetune.tuning.scheduler import Round
 from edgetune.tuning.task import TuneTask
 
@@ -30,6 +31,7 @@ class TaskProgress:
         self.excluded = False
         self.fixed_candidate: str | None = None
         self.unlearned: list[Record] = []
+        self._ordered: list[Record] | None = None
         self._valid: dict[str, Record] = {}
         self._noisy: dict[str, Record] = {}
         self.again = list(again)
@@ -55,6 +57,7 @@ class TaskProgress:
 
     def _take(self, record: Record) -> None:
         self.unlearned.append(record)
+        self._ordered = None
         if record.status == "ok":
             self._valid[record.candidate] = record
         elif record.median_ns is not None:
@@ -67,13 +70,19 @@ class TaskProgress:
             self.fixed_candidate = candidate
 
     def replace(self, record: Record) -> None:
-        """Puts better samples in the place of those of the same candidate."""
-        self._valid[record.candidate] = record
+        """Puts better samples in the place of those of the same candidate, or takes it out because it failed."""
+        self._ordered = None
+        if record.status == "ok":
+            self._valid[record.candidate] = record
+        else:
+            self._valid.pop(record.candidate, None)
 
     def fastest(self, limit: int | None = None) -> list[Record]:
-        """Valid records, fastest first; the store's order."""
-        ordered = sorted(self._valid.values(), key=lambda record: (record.median_ns or 0.0, record.candidate))
-        return ordered[:limit]
+        """Valid records that fit the task's scratch limit, fastest first; the store's order."""
+        if self._ordered is None:
+            limit_bytes = self.task.scratch_limit
+            self._ordered = ranked(record for record in self._valid.values() if record.scratch_bytes <= limit_bytes)
+        return self._ordered[:limit]
 
     @property
     def best_ns(self) -> float | None:

@@ -21,8 +21,9 @@ from edgetune.measure.measurement import MeasureStart
 from edgetune.measure.session import MeasureSession
 from edgetune.measure.statistics import summarise
 from edgetune.tuning.measuring import Measurement, Order, Starting
-from edgetune.tuning.playoff import MARK
-from edgetune.tuning.records import Record, RecordKey
+from edgetune.tuning.records import Record, RecordKey, utc_now
+from edgetune.tuning.records.ranking import MARK
+from edgetune.tuning.records.record import Status
 from edgetune.tuning.task import TuneTask
 
 WINDOW = 12
@@ -79,20 +80,27 @@ class SessionMeasurer:
             yield Measurement(order, measured.candidate_id, self._record(order, measured), _phases(measured))
 
     def time_again(self, records: Sequence[Record], sweeps: int) -> Iterator[Record]:
-        """Time recorded candidates of one kernel anew, interleaved, `sweeps` times each; yield better records."""
+        """Time recorded candidates of one kernel anew, interleaved, `sweeps` times each; yield better records.
+
+        A candidate that fails in any sweep is yielded as failed. All others have as many sweeps as the least timed.
+        """
         self._cancelled = False
         self._starting = lambda _key, _candidate: None
         session = self._opened({})
         by_job = {self._job_id(): record for _ in range(sweeps) for record in records}
         waiting = [BuildJob(job, record.workload, record.trace, again=True) for job, record in by_job.items()]
         samples: dict[str, list[Measured]] = {record.candidate: [] for record in records}
+        failed: dict[str, Record] = {}
         for measured in self._stream(session, waiting):
+            record = by_job[measured.job_id]
             if measured.summary is not None:
-                samples[by_job[measured.job_id].candidate].append(measured)
-        for record in records:
-            found = samples[record.candidate]
-            if len(found) == sweeps:
-                yield _refined(record, found)
+                samples[record.candidate].append(measured)
+            elif not measured.lost_boards:
+                failed.setdefault(record.candidate, _failed(record, measured, sweeps))
+        complete = min((len(samples[r.candidate]) for r in records if r.candidate not in failed), default=0)
+        yield from failed.values()
+        if complete:
+            yield from (_refined(r, samples[r.candidate][:complete]) for r in records if r.candidate not in failed)
 
     def cancel(self) -> None:
         """End what is running now, after the few jobs already in the session."""
@@ -187,6 +195,22 @@ def _refined(record: Record, found: Sequence[Measured]) -> Record:
         ci_high_ns=summary.high,
         measure_seconds=sum(_sum(measured, _RUNNING) for measured in found),
         environment={**record.environment, **found[-1].environment, MARK: len(found)},
+    )
+
+
+def _failed(record: Record, measured: Measured, sweeps: int) -> Record:
+    if measured.status in {"duplicate", "reference_failed"}:
+        raise KernelFailed(f"kernel {record.workload_name} cannot be timed again ({measured.reason}): report this")
+    return replace(
+        record,
+        status=cast(Status, measured.status),
+        reason=f"timed again: {measured.reason}",
+        samples_ns=(),
+        median_ns=None,
+        ci_low_ns=None,
+        ci_high_ns=None,
+        environment={**record.environment, **measured.environment, MARK: sweeps},
+        created_utc=utc_now(),
     )
 
 

@@ -1,7 +1,8 @@
 """Records as JSONL: one file to carry between machines, to merge databases with, and to keep.
 
 What comes in is hostile text: a line enters only after `parse_line` accepted all of it. Where both sides
-measured the same candidate the earlier measurement stays, so merging in any order gives the same records.
+measured the same candidate the better measurement stays (`schema.keep_better`), else the earlier one, so merging
+in any order gives the same records.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from sqlalchemy import ColumnElement, select
 from edgetune.errors import DatabaseError, DiskFull, OutputRefused
 from edgetune.tuning.records.database import Database
 from edgetune.tuning.records.record import MAX_LINE_BYTES, Record, parse_line, record_line
-from edgetune.tuning.records.schema import IDENTITY, find_same, from_row, insert_new, keep_earlier, records
+from edgetune.tuning.records.schema import IDENTITY, find_same, from_row, insert_new, keep_better, records
 
 NAMED_REFUSALS = 100
 """How many refused lines are named; the others are only counted."""
@@ -33,7 +34,7 @@ _ROWS_AT_ONCE = 200
 class ImportCounts:
     """What became of the lines of an import; blank lines do not count.
 
-    `replaced` counts known candidates whose imported measurement was the earlier one. `reasons` has line
+    `replaced` counts known candidates whose imported measurement was the better or the earlier one. `reasons` has line
     number (from 1) and reason of the first refused lines.
     """
 
@@ -153,7 +154,7 @@ class _Tally:
                 for record in self._batch:
                     if insert_new(connection, record) is not None:
                         outcomes["imported"] += 1
-                    elif keep_earlier(connection, find_same(connection, record), record):
+                    elif keep_better(connection, find_same(connection, record), record):
                         outcomes["replaced"] += 1
                     else:
                         outcomes["duplicates"] += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from sqlalchemy import (
@@ -26,6 +27,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects.sqlite import insert
 
 from edgetune.errors import DatabaseError
+from edgetune.tuning.records.history import statuses
+from edgetune.tuning.records.ranking import Standing, sweeps
 from edgetune.tuning.records.record import FIELDS, Record, RecordKey, record_line
 
 SCHEMA_VERSION = 1
@@ -193,12 +196,30 @@ def replace_same(connection: Connection, record: Record) -> bool:
     return connection.execute(update(records).where(same).values(to_row(record))).rowcount == 1
 
 
-def keep_earlier(connection: Connection, stored: Record, other: Record) -> bool:
-    """Puts `other` in the place of `stored` when it was measured earlier; says whether it did.
+def keep_better(connection: Connection, stored: Record, other: Record) -> bool:
+    """Puts `other` in the place of `stored` when it tells more, or the same earlier; says whether it did.
 
-    Equal times are decided by the text of the record, so that two databases merged in either order agree.
+    A play-off tells most, then a longer history. Equal ones are decided by the time, the number of samples and at
+    last the text of the record, so that two databases merged in either order agree.
     """
-    if (other.created_utc, record_line(other)) >= (stored.created_utc, record_line(stored)):
+    if _precedence(other) >= _precedence(stored):
         return False
     connection.execute(update(records).where(records.c.id == stored.id).values(to_row(other)))
     return True
+
+
+def _precedence(record: Record) -> tuple[int, int, str, int, str]:
+    return (
+        -sweeps(record),
+        -len(statuses(record)),
+        record.created_utc,
+        -len(record.samples_ns),
+        record_line(record),
+    )
+
+
+def standings(connection: Connection, condition: ColumnElement[bool]) -> list[Standing]:
+    """What ranking reads of the correct records that meet the condition."""
+    columns = [records.c[item.name] for item in fields(Standing)]
+    rows = connection.execute(select(*columns).where(condition, records.c.status == "ok"))
+    return [Standing(**row_values(row)) for row in rows.mappings()]

@@ -16,6 +16,8 @@ from edgetune.errors import DatabaseError
 from edgetune.tuning.records import exchange
 from edgetune.tuning.records.database import Database
 from edgetune.tuning.records.history import followed
+from edgetune.tuning.records.pruning import doomed_by
+from edgetune.tuning.records.ranking import ranked
 from edgetune.tuning.records.record import Record, RecordKey, parse_line, record_line, utc_now
 from edgetune.tuning.records.schema import (
     IDENTITY,
@@ -29,6 +31,7 @@ from edgetune.tuning.records.schema import (
     records,
     replace_same,
     row_values,
+    standings,
     starts,
 )
 
@@ -138,15 +141,12 @@ class RecordStore:
             return set(connection.scalars(select(records.c.candidate).where(condition)))
 
     def best(self, key: RecordKey, limit: int = 1) -> RecordList:
-        """The fastest correct records of this key, by median, equal ones by candidate hash and board."""
-        order = (records.c.median_ns, records.c.candidate, records.c.board)
-        fastest = (
-            select(records.c.id)
-            .where(of_key(records, key), records.c.status == "ok")
-            .order_by(*order)
-            .limit(max(limit, 0))
-        )
-        return self._load(select(records).where(records.c.id.in_(fastest)).order_by(*order))
+        """The fastest correct records of this key, as `ranking.ranked` orders them."""
+        with self._database.reading() as connection:
+            first = ranked(standings(connection, of_key(records, key)))[: max(limit, 0)]
+            found = select(records).where(records.c.id.in_([standing.id for standing in first]))
+            loaded = {row["id"]: from_row(row) for row in connection.execute(found).mappings()}
+        return [loaded[standing.id] for standing in first]
 
     def count(self, keys: Iterable[RecordKey]) -> int:
         """How many candidates have a record under any of the keys, failures included."""
@@ -239,11 +239,12 @@ class RecordStore:
         """
         if keep_best is not None and keep_best < 0:
             raise DatabaseError(f"cannot keep {keep_best} records: give 0 or more")
-        doomed = _doomed(keep_best, older_codegen)
         if dry_run:
             with self._database.reading() as connection:
+                doomed = doomed_by(connection, keep_best, older_codegen)
                 return int(connection.execute(select(func.count()).where(doomed)).scalar_one())
         with self._database.writing() as connection:
+            doomed = doomed_by(connection, keep_best, older_codegen)
             same = and_(*(records.c[name] == starts.c[name] for name in IDENTITY if name != "board"))
             board = or_(starts.c.board == "", starts.c.board == records.c.board)
             connection.execute(delete(starts).where(exists().where(same, board, doomed)))
@@ -308,22 +309,3 @@ def _recorded() -> ColumnElement[bool]:
     """The condition that a start has its record; one logged without a board takes any board's."""
     same = [records.c[name] == starts.c[name] for name in IDENTITY if name != "board"]
     return exists().where(*same, or_(starts.c.board == "", starts.c.board == records.c.board))
-
-
-def _doomed(keep_best: int | None, older_codegen: bool) -> ColumnElement[bool]:
-    terms: list[ColumnElement[bool]] = [records.c.id.is_(None)]
-    if older_codegen:
-        newest = select(func.max(records.c.codegen_version)).scalar_subquery()
-        terms.append(records.c.codegen_version < newest)
-    if keep_best is not None:
-        place = (
-            func.row_number()
-            .over(
-                partition_by=[records.c[name] for name in IDENTITY if name != "candidate"],
-                order_by=[records.c.median_ns, records.c.candidate],
-            )
-            .label("place")
-        )
-        ranked = select(records.c.id, place).where(records.c.status == "ok").subquery()
-        terms.append(records.c.id.not_in(select(ranked.c.id).where(ranked.c.place <= keep_best)))
-    return or_(*terms)

@@ -1,0 +1,32 @@
+"""Which records a prune deletes."""
+
+from __future__ import annotations
+
+import json
+
+from sqlalchemy import ColumnElement, Connection, func, or_, select
+
+from edgetune.tuning.records.ranking import ranked
+from edgetune.tuning.records.record import RecordKey
+from edgetune.tuning.records.schema import IDENTITY, of_key, records, standings
+
+
+def doomed_by(connection: Connection, keep_best: int | None, older_codegen: bool) -> ColumnElement[bool]:
+    """The condition of the records that go.
+
+    All but the `keep_best` fastest of each key and board, and with `older_codegen` those of older code generators.
+    """
+    terms: list[ColumnElement[bool]] = [records.c.id.is_(None)]
+    if older_codegen:
+        newest = select(func.max(records.c.codegen_version)).scalar_subquery()
+        terms.append(records.c.codegen_version < newest)
+    if keep_best is not None:
+        keys = connection.execute(select(*(records.c[name] for name in IDENTITY[:-1])).distinct()).all()
+        kept = [
+            standing.id
+            for key in keys
+            for standing in ranked(standings(connection, of_key(records, RecordKey(*key))))[:keep_best]
+        ]
+        listed = func.json_each(json.dumps(kept)).table_valued("value")
+        terms.append(records.c.id.not_in(select(listed.c.value)))
+    return or_(*terms)

@@ -1,0 +1,110 @@
+"""Which of a kernel's correct records is the fastest, when some were timed better than others.
+
+A play-off times a few contenders again, side by side. Their new medians decide among them, and are no longer the
+luckiest of many: a candidate outside the play-off beats them only if it was faster in the search as well, where
+all were timed alike. Among those that tie within their noise, the time that can be trusted more wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from edgetune.tuning.records.record import Fact
+
+MARK = "playoff"
+"""Key in a record's environment: how often its candidate was timed side by side with its rivals."""
+
+SEARCHED = "searched_ns"
+"""Key in the environment of a record that was in a play-off: its median (nanoseconds) before that."""
+
+GRADES = ("A", "B", "C", "D")
+"""How far a time can be trusted, the best first; a record without a grade counts as the last."""
+
+
+class Timed(Protocol):
+    """What ranking reads of a correct record."""
+
+    @property
+    def candidate(self) -> str: ...  # noqa: D102
+    @property
+    def board(self) -> str: ...  # noqa: D102
+    @property
+    def median_ns(self) -> float | None: ...  # noqa: D102
+    @property
+    def ci_low_ns(self) -> float | None: ...  # noqa: D102
+    @property
+    def ci_high_ns(self) -> float | None: ...  # noqa: D102
+    @property
+    def environment(self) -> Mapping[str, Fact]: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A row of the database, as much of it as ranking reads."""
+
+    id: int
+    candidate: str
+    board: str
+    median_ns: float | None
+    ci_low_ns: float | None
+    ci_high_ns: float | None
+    environment: Mapping[str, Fact]
+
+
+T = TypeVar("T", bound=Timed)
+
+
+def ranked(records: Iterable[T]) -> list[T]:
+    """Correct records of one kernel, the fastest first; equal ones by candidate and board.
+
+    Those that beat the play-off, then those that were in it, then the others.
+    """
+    timed = [record for record in records if record.median_ns]
+    compared = [record for record in timed if sweeps(record)]
+    leader = min(compared, key=lambda record: (record.median_ns or 0.0, record.candidate), default=None)
+
+    def place(record: T) -> tuple[int, float, str, str]:
+        median = record.median_ns or 0.0
+        beats = leader is not None and median < searched_ns(leader)
+        group = 1 if leader is None or sweeps(record) else 0 if beats else 2
+        return group, median, record.candidate, record.board
+
+    ordered = sorted(timed, key=place)
+    if ordered:
+        winner = min(_tied(ordered), key=lambda record: (grade(record), place(record)))
+        ordered.remove(winner)
+        ordered.insert(0, winner)
+    return ordered
+
+
+def sweeps(record: Timed) -> int:
+    """How often a candidate was timed in a play-off; 0 for text that an import brought."""
+    told = record.environment.get(MARK)
+    return told if isinstance(told, int) and not isinstance(told, bool) and told > 0 else 0
+
+
+def searched_ns(record: Timed) -> float:
+    """The median of the search, in nanoseconds, whatever a play-off gave later."""
+    told = record.environment.get(SEARCHED)
+    known = isinstance(told, int | float) and not isinstance(told, bool) and told > 0
+    return float(told) if known and told is not None else record.median_ns or 1.0
+
+
+def grade(record: Timed) -> str:
+    """How far the time can be trusted, A to D."""
+    told = record.environment.get("trust")
+    return told if isinstance(told, str) and told in GRADES else GRADES[-1]
+
+
+def _tied(ordered: list[T]) -> list[T]:
+    """Those whose confidence interval reaches the first one's, timed the same way as it was."""
+    first = ordered[0]
+    high = first.ci_high_ns if first.ci_high_ns is not None else first.median_ns or 0.0
+    return [
+        record
+        for record in ordered
+        if record is first
+        or (bool(sweeps(record)) == bool(sweeps(first)) and record.ci_low_ns is not None and record.ci_low_ns <= high)
+    ]
