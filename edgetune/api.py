@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,9 +15,10 @@ from edgetune.events import Event
 from edgetune.graph.memory_plan import scratch_limits
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program
+from edgetune.models.disagreement import disagreement
 from edgetune.models.importer import import_onnx
-from edgetune.models.onnx_file import read_onnx
-from edgetune.models.reference import choose_evaluator, evaluate_model, output_steps
+from edgetune.models.onnx_file import OnnxModel, read_onnx
+from edgetune.models.reference import choose_evaluator, evaluate_model, is_quantised, output_steps
 from edgetune.models.sample_inputs import sample_inputs
 from edgetune.package import bench as bench_package
 from edgetune.package import explain as explain_package
@@ -101,7 +102,7 @@ def tune(settings: Settings, *, events: Events) -> TuneResult:
     """
     _check_threads(settings)
     check_output_folder(settings.out)
-    return tune_subject(load(settings), settings, events)
+    return tune_subject(load(settings, events), settings, events)
 
 
 def tune_subject(subject: Subject, settings: Settings, events: Events) -> TuneResult:
@@ -126,7 +127,7 @@ def build(settings: Settings, *, events: Events) -> BuildResult:
     """
     _check_threads(settings)
     check_output_folder(settings.out)
-    subject = load(settings)
+    subject = load(settings, events)
     _check_limits_early(subject.program, settings)
     if not settings.db.exists():
         events(Event("warning", {"message": f"there are no records at {settings.db}: all schedules are fixed ones"}))
@@ -152,7 +153,7 @@ def verify(package: Path, board: str | None, model: Path | None = None) -> Verif
     inputs = import_onnx(read).inputs
     feeds = sample_inputs(read, inputs, FRESH_CASES, _FRESH_SEED)
     fresh = [Golden(i, o) for i, o in zip(feeds, evaluate_model(read, feeds), strict=True)]
-    return verify_package.verify(package, target=target, fresh=fresh, reference=choose_evaluator())
+    return verify_package.verify(package, target=target, fresh=fresh, reference=choose_evaluator(read))
 
 
 def bench(package: Path, board: str | None) -> BenchReport:
@@ -165,18 +166,37 @@ def explain(package: Path, kernel: str) -> Explanation:
     return explain_package.explain(package, kernel)
 
 
-def load(settings: Settings) -> Subject:
+def load(settings: Settings, events: Events = lambda _: None) -> Subject:
     """The model of `settings` as a program, with the answers of the reference to sample inputs."""
     model = read_onnx(settings.model, settings.shapes)
     program = to_program(import_onnx(model))
     feeds = sample_inputs(model, program.inputs, GOLDEN_CASES, settings.seed)
+    goldens = tuple(Golden(i, o) for i, o in zip(feeds, evaluate_model(model, feeds), strict=True))
     return Subject(
         program,
-        tuple(Golden(i, o) for i, o in zip(feeds, evaluate_model(model, feeds), strict=True)),
-        choose_evaluator(),
-        {name: Tolerance(absolute=step * _STEP) for name, step in output_steps(model).items()},
+        goldens,
+        choose_evaluator(model),
+        _tolerances(model, goldens, events),
         settings.model.name,
     )
+
+
+def _tolerances(model: OnnxModel, goldens: Sequence[Golden], events: Events) -> dict[str, Tolerance]:
+    """One step for each quantised output, or what the references themselves cannot agree on, which is announced."""
+    steps = output_steps(model)
+    if not steps or not is_quantised(model):
+        return {}
+    found = disagreement(model, [g.inputs for g in goldens], [g.outputs for g in goldens])
+    chosen = {n: Tolerance.quantised(step, found[n].largest, found[n].share) for n, step in steps.items()}
+    for name, tolerance in chosen.items():
+        if tolerance.widened:
+            apart = tolerance.disagreement / tolerance.step
+            message = (
+                f"output {name!r}: evaluators of the reference differ among themselves by {apart:.1f} steps in "
+                f"{tolerance.disagreeing:.0%} of the elements; {tolerance.absolute / tolerance.step:.1f} are allowed"
+            )
+            events(Event("warning", {"message": message}))
+    return chosen
 
 
 def _build(subject: Subject, settings: Settings, store: RecordStore | None, events: Events) -> BuildResult:
@@ -196,10 +216,6 @@ def _build(subject: Subject, settings: Settings, store: RecordStore | None, even
     )
     measured = sum(choice.provenance.origin == "record" for choice in choices)
     return BuildResult(summary, len(choices), measured, subject.reference)
-
-
-# One quantisation step, and what rounding to float adds to it.
-_STEP = 1.001
 
 
 def _limits(settings: Settings) -> assembly.Limits:

@@ -23,8 +23,19 @@ _Run = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
 _QUANTISED = frozenset({"QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul", "DynamicQuantizeLinear"})
 
 
-def choose_evaluator() -> Evaluator:
-    """ONNX Runtime where it is installed, the reference evaluator (hundreds of times slower) otherwise."""
+def is_quantised(model: OnnxModel) -> bool:
+    """Whether the model quantises anything."""
+    return _quantises(model.proto)
+
+
+def choose_evaluator(model: OnnxModel) -> Evaluator:
+    """ONNX Runtime where it is installed, the reference evaluator (hundreds of times slower) otherwise.
+
+    Quantised models are always answered by the reference evaluator: ONNX Runtime's own int8 kernels differ from the
+    definition by up to an output step.
+    """
+    if is_quantised(model):
+        return "onnx.reference"
     try:
         import onnxruntime  # noqa: F401 - asks whether it is there
     except ImportError:
@@ -39,7 +50,7 @@ def evaluate_model(
 
     Raises ModelError when the evaluator cannot run the model.
     """
-    chosen = evaluator or choose_evaluator()
+    chosen = evaluator or choose_evaluator(model)
     try:
         run = _onnxruntime(model.proto) if chosen == "onnxruntime" else _reference(model.proto)
         return [run(dict(feed)) for feed in feeds]
@@ -55,7 +66,7 @@ def _onnxruntime(proto: onnx.ModelProto) -> _Run:
     options.log_severity_level = 3
     options.intra_op_num_threads = 1
     # Sums in the order of the graph, so that the answer does not depend on the machine's number of cores.
-    if any(node.op_type in _QUANTISED for node in proto.graph.node):
+    if _quantises(proto):
         # Its fused int8 kernels differ from the definition by up to a step; node by node it follows the definition.
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(
@@ -78,20 +89,23 @@ def _without_equal_names(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _reference(proto: onnx.ModelProto) -> _Run:
-    session = ReferenceEvaluator(_modern(proto))
+    session = ReferenceEvaluator(modern(proto))
     names = [o.name for o in proto.graph.output]
     return lambda feed: dict(zip(names, map(np.asarray, session.run(names, feed)), strict=True))
 
 
-def _modern(proto: onnx.ModelProto) -> onnx.ModelProto:
+def modern(proto: onnx.ModelProto) -> onnx.ModelProto:
     """`proto` at an opset whose quantisation operators the reference evaluator has (it knows them from 19 on)."""
     versions = [o.version for o in proto.opset_import if o.domain in {"", "ai.onnx"}]
-    uses = any(node.op_type in _QUANTISED for node in proto.graph.node)
-    if not uses or not versions or versions[0] >= _QUANTISED_SINCE:
+    if not _quantises(proto) or not versions or versions[0] >= _QUANTISED_SINCE:
         return proto
     # The converter leaves an empty file for external data in the working folder.
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         return onnx.version_converter.convert_version(proto, _QUANTISED_SINCE)
+
+
+def _quantises(proto: onnx.ModelProto) -> bool:
+    return any(node.op_type in _QUANTISED for node in proto.graph.node)
 
 
 def output_steps(model: OnnxModel) -> dict[str, float]:

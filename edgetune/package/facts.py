@@ -122,6 +122,7 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "weights_alignment": ALIGNMENT,
         "buffer_alignment": max(WORKSPACE_ALIGNMENT, *(t.alignment for t in (*api.inputs, *api.outputs)), 1),
         "context_words": CONTEXT_WORDS,
+        "reference": facts.reference,
         "build_info": build_info(facts),
         "compile_flags": " ".join(facts.flags.measured),
         "uses_arena": any(argument.startswith("ARENA(") for call in facts.calls for argument in call.arguments),
@@ -190,10 +191,7 @@ def manifest_facts(facts: PackageFacts, code: CodeSize | None) -> dict[str, obje
             "measured_with": code.compiler if code else None,
         },
         "inputs": [_tensor(t) for t in facts.api.inputs],
-        "outputs": [
-            _tensor(t) | {"tolerance": {"relative": t.tolerance.relative, "absolute": t.tolerance.absolute}}
-            for t in facts.api.outputs
-        ],
+        "outputs": [_tensor(t) | {"tolerance": t.tolerance.to_json()} for t in facts.api.outputs],
         "goldens": {"cases": facts.goldens, "reference": facts.reference},
         "layers": [
             {"kernel": call.kernel, "label": call.label, "output": list(call.shape), "macs": call.macs}

@@ -9,6 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 FLOAT_TOLERANCE = 1e-4
+_ROUNDED = 1.001
+"""One step, and what rounding to float adds to it."""
+_MARGIN = 1.5
+"""The largest of few differences is not the largest there can be."""
 
 
 class Golden(NamedTuple):
@@ -22,11 +26,36 @@ class Golden(NamedTuple):
 class Tolerance:
     """How far an output may be from its golden: `absolute` + `relative` * (largest finite magnitude of the golden).
 
-    `absolute` is in the unit of the output: 1.0 on an integer output allows one quantisation step.
+    `absolute` is in the unit of the output: 1.0 on an integer output allows one quantisation step. For quantised
+    outputs the numbers behind it are kept, in the same unit: `step`, and by how much evaluators of the reference differ
+    among themselves (`disagreement`, in a share `disagreeing` of the elements).
     """
 
     relative: float = 0.0
     absolute: float = 0.0
+    step: float = 0.0
+    disagreement: float = 0.0
+    disagreeing: float = 0.0
+
+    @classmethod
+    def quantised(cls, step: float, disagreement: float = 0.0, disagreeing: float = 0.0) -> Tolerance:
+        """Return one step, or where evaluators of the reference are further apart: one step and 1.5 times that."""
+        one = step * _ROUNDED
+        if disagreement <= one:
+            return cls(0.0, one, step, disagreement, disagreeing)
+        return cls(0.0, one + _MARGIN * disagreement, step, disagreement, disagreeing)
+
+    @property
+    def widened(self) -> bool:
+        """Whether more than one step is allowed, because the references are further apart than that."""
+        return self.absolute > self.step * _ROUNDED > 0.0
+
+    def to_json(self) -> dict[str, float]:
+        """Plain JSON values; what is 0 for floats is left out."""
+        numbers = {"relative": self.relative, "absolute": self.absolute}
+        if self.step:
+            numbers |= {"step": self.step, "disagreement": self.disagreement, "disagreeing": self.disagreeing}
+        return numbers
 
     @classmethod
     def default(cls, dtype: str) -> Tolerance:

@@ -48,8 +48,13 @@ class _Tensor(_Part):
 
 
 class _Tolerance(_Part):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
     relative: float
     absolute: float
+    step: float = 0.0
+    disagreement: float = 0.0
+    disagreeing: float = 0.0
 
 
 class _Output(_Tensor):

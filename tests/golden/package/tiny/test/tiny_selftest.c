@@ -140,7 +140,7 @@ static double distance(int64_t a, int64_t b)
 /* Prints the distance of one output from its golden vector and says whether it is near enough. */
 static int near_enough(const tensor *t, const void *got, const void *wanted, unsigned index, unsigned number)
 {
-    double largest = 0.0, max_abs = 0.0, max_rel = 0.0, max_ulp = 0.0;
+    double largest = 0.0, max_abs = 0.0, max_rel = 0.0, max_ulp = 0.0, differing = 0.0;
     int good = 1;
 
     for (size_t i = 0; i < t->elements; i++) {
@@ -156,6 +156,7 @@ static int near_enough(const tensor *t, const void *got, const void *wanted, uns
             continue;
         }
         const double error = fabs(a - b);
+        differing += error > 0.0 ? 1.0 : 0.0;
         const double ulp = distance(position(got, t->type, i), position(wanted, t->type, i));
         max_abs = error > max_abs ? error : max_abs;
         max_ulp = ulp > max_ulp ? ulp : max_ulp;
@@ -165,8 +166,8 @@ static int near_enough(const tensor *t, const void *got, const void *wanted, uns
     good = good && max_abs <= bound;
     if ((t->type == I64 || t->type == U64) && bound <= 0.0) /* a double cannot tell neighbours apart there */
         good = good && memcmp(got, wanted, t->bytes) == 0;
-    printf("case %u output %u max_abs %.9g max_rel %.9g ulp %.9g bound %.9g %s (%s)\n", number, index, max_abs, max_rel,
-           max_ulp, bound, good ? "ok" : "WRONG", t->name);
+    printf("case %u output %u max_abs %.9g max_rel %.9g ulp %.9g differing %.6f bound %.9g %s (%s)\n", number, index,
+           max_abs, max_rel, max_ulp, t->elements > 0 ? differing / (double)t->elements : 0.0, bound, good ? "ok" : "WRONG", t->name);
     return good;
 }
 
