@@ -30,18 +30,19 @@ class RemoteProcess:
         self.board = board
         self._connection = connection
         self.channel = connection.channel(deadline)
+        self._link = self.channel.get_transport()  # of its own time: the connection may have got another since
         self.pid = 0
         self.noise = b""
         token = f"edgetune-{secrets.token_hex(8)}"
         kept = f"echo $$ >> {shlex.quote(record)}; " if record else ""
         script = f"echo {token} $$; {kept}{command}"
         try:
-            with guarded(deadline.left, connection.abort):
+            with guarded(deadline.left, self._link.close):
                 self.channel.exec_command(f"exec /bin/sh -c {shlex.quote(script)}")
             self._await_token(token.encode(), deadline)
         except (paramiko.SSHException, OSError, EOFError) as error:
             self.channel.close()
-            if deadline.over or not connection.alive:
+            if deadline.over or not self.linked:
                 raise BoardLost(f"board '{board}' did not start a command within {deadline.seconds:.0f} s") from error
             raise BoardUnavailable(f"board '{board}' refuses to run commands: its sshd allows none") from error
         except BaseException:
@@ -75,11 +76,11 @@ class RemoteProcess:
         """Send all of `data` to its standard input; raises BoardLost when it is not taken in time."""
         left = memoryview(data)
         try:
-            with guarded(deadline.left, self._connection.abort):
+            with guarded(deadline.left, self._link.close):
                 while left:
                     self.channel.settimeout(max(0.05, deadline.left))
                     sent = self.channel.send(bytes(left[:_CHUNK]))
-                    if sent == 0 or not self._connection.alive:
+                    if sent == 0 or not self.linked:
                         raise BoardLost(f"board '{self.board}': the link went down while {len(data)} bytes were sent")
                     left = left[sent:]
         except (paramiko.SSHException, OSError, EOFError) as error:  # OSError: timed out as well, closed as well
@@ -93,16 +94,16 @@ class RemoteProcess:
             if stdin:
                 with suppress(BoardLost):  # a command may end without reading it all; its status tells
                     self.write(stdin, deadline)
-            if not self._connection.alive:
+            if not self.linked:
                 raise self._late(deadline)
-            with guarded(deadline.left, self._connection.abort):
+            with guarded(deadline.left, self._link.close):
                 self.channel.shutdown_write()
             while self._collect(out, err, deadline):
                 if deadline.over:
                     raise self._late(deadline)
                 if len(out) + len(err) > _MAX_OUTPUT:
                     raise BoardUnavailable(f"board '{self.board}': a command printed more than {_MAX_OUTPUT} bytes")
-            if not self._connection.alive:
+            if not self.linked:
                 raise BoardLost(f"board '{self.board}': the link went down while a command ran")
             return self.channel.exit_status, bytes(out), bytes(err)
         finally:
@@ -124,34 +125,36 @@ class RemoteProcess:
         if not taken and not ended:
             self.channel.settimeout(min(_POLL_S, max(0.001, deadline.left)))
             with suppress(TimeoutError):
-                out += self.channel.recv(_CHUNK)
-                self.channel.status_event.wait(_POLL_S)  # at the end of the output the status is on its way
+                data = self.channel.recv(_CHUNK)
+                out += data
+                if not data:  # the status follows the end of the output
+                    self.channel.status_event.wait(_POLL_S)
         return not ended or taken
 
     @property
     def linked(self) -> bool:
         """Whether the link to the board stands."""
-        return self._connection.alive
+        return self._link.is_active()
 
     def end(self, patience_s: float = 0.0) -> None:
         """Close its input, wait `patience_s` for it to leave, kill it and what it started; free the channel."""
-        if self._connection.alive and not self.channel.closed:
+        if self.linked and not self.channel.closed:
             with suppress(paramiko.SSHException, OSError, EOFError):
-                with guarded(2.0, self._connection.abort):
+                with guarded(2.0, self._link.close):
                     self.channel.shutdown_write()
                 if not self.channel.status_event.wait(patience_s):
                     self._kill()
-        with suppress(paramiko.SSHException, OSError, EOFError), guarded(2.0, self._connection.abort):
+        with suppress(paramiko.SSHException, OSError, EOFError), guarded(2.0, self._link.close):
             self.channel.close()
 
     def _kill(self) -> None:
         if self.pid == 0:
             return
         deadline = Deadline(3.0)
-        with suppress(BoardUnavailable), guarded(deadline.left, self._connection.abort):
+        with suppress(BoardUnavailable), guarded(deadline.left, self._link.close):
             killer = self._connection.channel(deadline)
             try:
-                killer.exec_command(f"kill -9 -- -{self.pid} || kill -9 {self.pid}")
+                killer.exec_command(f"kill -9 -{self.pid} || kill -9 {self.pid}")
                 killer.status_event.wait(deadline.left)
             finally:
                 killer.close()

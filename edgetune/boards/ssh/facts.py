@@ -1,0 +1,108 @@
+"""What a board is: asked with the plainest of commands, so that small systems answer too, and judged for its target."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from edgetune.boards.reach import BoardFacts
+from edgetune.config.target import Target
+
+OLDEST_GLIBC = (2, 17)
+_IDENTITY = ("machine_id", "serial", "model", "hostname")
+_MACHINES = {
+    "x86_64": ({"x86_64", "amd64"}, 64),
+    "aarch64": ({"aarch64", "arm64"}, 64),
+    "armv7": ({"armv7l", "armv7", "armv8l", "aarch64", "arm64"}, 32),
+}
+_ELF_WIDTH = {"01": 32, "02": 64}
+_ELF_CLASS_AT = 4
+
+SCRIPT = r"""
+exec 2>/dev/null
+say() { echo "$1=$2"; }
+say machine "$(uname -m)"
+say kernel "$(uname -r)"
+say hostname "$(uname -n)"
+say bits "$(getconf LONG_BIT)"
+say elf "$(head -c 20 /bin/sh | od -An -tx1 | tr -d '\n')"
+say page "$(getconf PAGESIZE)"
+say libc "$(getconf GNU_LIBC_VERSION)"
+say ldd "$(ldd --version 2>&1 | head -n 2 | tr '\n' ' ')"
+say sofile "$(grep -a -o 'stable release version [0-9]*[.][0-9]*' /lib/libc.so.6 /lib64/libc.so.6 /lib/*/libc.so.6 \
+    | head -n 1)"
+say musl "$(ls /lib/ld-musl-* | head -n 1)"
+say cores "$(nproc || grep -c ^processor /proc/cpuinfo)"
+say memory "$(grep ^MemTotal: /proc/meminfo)"
+say machine_id "$(cat /etc/machine-id)"
+say serial "$(tr -d '\000' < /proc/device-tree/serial-number || grep ^Serial /proc/cpuinfo)"
+say model "$(tr -d '\000' < /proc/device-tree/model || cat /sys/class/dmi/id/product_name)"
+say boot "$(cat /proc/sys/kernel/random/boot_id)"
+"""
+
+
+def parse(output: str) -> dict[str, str]:
+    """Return the lines "name=value" of `output`."""
+    pairs = (line.partition("=") for line in output.splitlines())
+    return {name: "".join(c for c in value.strip() if c.isprintable()) for name, equals, value in pairs if equals}
+
+
+def board_facts(said: Mapping[str, str], folder: str, free_bytes: int) -> BoardFacts:
+    """Return the facts from what the board said; what it does not tell is 0 or empty."""
+    elf = said.get("elf", "").split()
+    width = _ELF_WIDTH.get(elf[_ELF_CLASS_AT], 0) if len(elf) > _ELF_CLASS_AT else 0
+    identity = {name: said[name].rpartition(": ")[2] for name in _IDENTITY if said.get(name)}
+    return BoardFacts(
+        machine=said.get("machine", ""),
+        bits=_number(said.get("bits", "")) or width,
+        libc=_libc(said),
+        cores=_number(said.get("cores", "")) or 1,
+        memory_bytes=_number(said.get("memory", "")) * 1024,
+        folder=folder,
+        free_bytes=free_bytes,
+        kernel=said.get("kernel", ""),
+        page_bytes=_number(said.get("page", "")) or 4096,
+        identity=identity,
+    )
+
+
+def misfit(facts: BoardFacts, target: Target) -> str | None:
+    """Return why the board cannot be measured as a `target`, and what to do; None when it can."""
+    machines, bits = _MACHINES[target.isa]
+    if facts.machine not in machines:
+        kind = facts.machine or "machine of unknown kind"
+        return f"is a {kind}, which cannot run {target.isa} programs: name another target for it"
+    if facts.bits and facts.bits != bits:
+        kind = f"has a {facts.bits}-bit userland on a {facts.machine} kernel, target '{target.name}' needs {bits} bits"
+        return f"{kind}: install a {bits}-bit system, or name a {facts.bits}-bit target for it"
+    oldest = ".".join(map(str, OLDEST_GLIBC))
+    name, _, version = facts.libc.partition(" ")
+    if name == "glibc" and _version(version) < OLDEST_GLIBC:
+        return f"has {facts.libc}, older than glibc {oldest}: install a newer system"
+    if name not in {"glibc", ""}:
+        return f"has {facts.libc}, but needs glibc {oldest} or newer: install a system with glibc"
+    return None
+
+
+def _libc(said: Mapping[str, str]) -> str:
+    for key in ("libc", "ldd", "sofile"):
+        text = said.get(key, "")
+        found = re.search(r"(?:glibc|GLIBC|GNU libc|stable release version)[^0-9]*(\d+\.\d+)", text)
+        if found:
+            return f"glibc {found[1]}"
+        if "musl" in text:
+            version = re.search(r"Version (\d[\d.]*)", text)
+            return f"musl {version[1]}" if version else "musl"
+    numbers = re.findall(r"\d+\.\d+", said.get("ldd", ""))
+    if numbers and said.get("ldd", "").startswith("ldd ("):  # the name of the distribution, then the version
+        return f"glibc {numbers[-1]}"
+    return "musl" if said.get("musl") else ""
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
+
+
+def _number(text: str) -> int:
+    found = re.search(r"\d+", text)
+    return int(found[0]) if found else 0

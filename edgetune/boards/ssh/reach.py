@@ -1,0 +1,227 @@
+"""A board at the other end of SSH, as `edgetune.boards.reach.Reach`."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from edgetune.boards.reach import BoardFacts, Finished
+from edgetune.boards.ssh import facts as asking
+from edgetune.boards.ssh.client_config import ClientConfig
+from edgetune.boards.ssh.connection import Connection
+from edgetune.boards.ssh.deadline import Deadline
+from edgetune.boards.ssh.remote_process import RemoteProcess, printable, run_command
+from edgetune.boards.ssh.route import resolve_route
+from edgetune.boards.ssh.staging import FOLDERS, Staging
+from edgetune.boards.ssh.transport import SshTransport
+from edgetune.boards.ssh.tunnel import Tunnel
+from edgetune.config.boards_file import BoardAddress
+from edgetune.config.target import Target
+from edgetune.errors import BoardLost, BoardUnavailable, BoardUnfit
+from edgetune.events import Event
+
+_FACTS_S = 30.0
+_CLEAN_S = 15.0
+_ASK_S = 10.0
+_RETRY_S = 0.5
+_BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
+
+
+class SshReach:
+    """A board with an address. Made without touching the network; every call connects if need be.
+
+    `folders` are tried after the folder of the address. Events of kind "board" tell of every fallback.
+    """
+
+    def __init__(
+        self,
+        address: BoardAddress,
+        target: Target,
+        *,
+        on_event: Callable[[Event], None] = lambda _: None,
+        config: ClientConfig | None = None,
+        folders: Sequence[str] = FOLDERS,
+    ) -> None:
+        self._address = address
+        self._target = target
+        self._on_event = on_event
+        self._route = resolve_route(address.ssh, config or ClientConfig(), address.identity)
+        self._connection = Connection(address.name, self._route)
+        first = (address.folder,) if address.folder else ()
+        candidates = tuple(dict.fromkeys((*first, *folders)))
+        self._staging = Staging(address.name, self._connection, candidates, self._announce)
+        self._programs: list[SshTransport] = []
+        self._tunnels: list[Tunnel] = []
+        self._boot = ""
+        self._said: dict[str, str] = {}
+        self._lock = threading.RLock()
+
+    @property
+    def name(self) -> str:
+        """Name of the board."""
+        return self._address.name
+
+    def _announce(self, detail: str, what: str = "fallback") -> None:
+        self._on_event(Event("board", {"board": self.name, "what": what, "detail": detail}))
+
+    def connect(self, timeout_s: float = 20.0) -> None:
+        """Connect; does nothing when the link is up, connects again when it is down.
+
+        Raises HostUnknown, HostKeyRefused, AuthenticationRefused, BoardLost.
+        """
+        with self._lock:
+            if not self._connection.alive:
+                self._connection.open(timeout_s)
+
+    def facts(self) -> BoardFacts:
+        """Ask the board what it is; raises BoardUnfit when it cannot be what its target says, BoardFull."""
+        described = self.describe()
+        if (problem := asking.misfit(described, self._target)) is not None:
+            raise BoardUnfit(f"board '{self.name}' {problem}")
+        with self._lock:
+            deadline = Deadline(_FACTS_S)
+            self._staging.prepare(deadline)
+            return asking.board_facts(self._said, self._staging.folder, self._staging.free_bytes)
+
+    def describe(self) -> BoardFacts:
+        """Ask the board what it is, fit or not, and write nothing there; `folder` is empty."""
+        with self._lock:
+            self.connect()
+            deadline = Deadline(_FACTS_S)
+            script = asking.SCRIPT + self._staging.scan_script()
+            finished, _ = run_command(self.name, self._connection, script, deadline)
+            self._said = asking.parse(finished.stdout)
+            self._boot = self._said.get("boot", "")
+            self._staging.remove_stale(finished.stdout, deadline)
+            return asking.board_facts(self._said, "", 0)
+
+    def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> SshTransport:
+        """Put the program there (once per content) and start it. Raises BoardFull, BoardLost."""
+        deadline = Deadline(timeout_s)
+        with self._lock:
+            path = self.put(program, timeout_s)
+            command = f"exec {' '.join(shlex.quote(word) for word in (path, *arguments))}"
+            process = RemoteProcess(self.name, self._connection, command, deadline, record=self._staging.pids_file)
+            started = SshTransport(process)
+            self._programs.append(started)
+            return started
+
+    def run(self, command: str, timeout_s: float, stdin: bytes = b"") -> Finished:
+        """Run one shell command; raises BoardLost when it has not ended after `timeout_s`."""
+        deadline = Deadline(timeout_s)
+        self.connect(timeout_s)
+        return run_command(self.name, self._connection, f"{command}\nexit $?", deadline, stdin)[0]
+
+    def put(self, local: Path, timeout_s: float) -> str:
+        """Bring a file there (once per content); return its path there. Raises BoardFull, BoardLost."""
+        deadline = Deadline(timeout_s)
+        with self._lock:
+            self.connect(timeout_s)
+            sftp = self._staging.sftp
+            try:
+                return self._staging.put(local, deadline)
+            except BoardLost:
+                if self._staging.sftp == sftp or deadline.over:
+                    raise
+                self.connect(deadline.left)  # SFTP hung; what is left of the time is for the other way
+                return self._staging.put(local, deadline)
+
+    def forward(self, port: int) -> Tunnel:
+        """Listen on a free port of this machine's loopback, which leads to `port` of the board's loopback."""
+        self.connect()
+        tunnel = Tunnel(self._connection, port)
+        self._tunnels.append(tunnel)
+        return tunnel
+
+    def clean(self) -> None:
+        """Remove everything that was put there, end every process that was started there. Raises BoardUnavailable."""
+        with self._lock:
+            while self._programs:
+                self._programs.pop().close()
+            if not self._staging.clean:
+                self.connect(_CLEAN_S)
+                self._staging.remove(Deadline(_CLEAN_S))
+
+    def close(self) -> None:
+        """Clean up, as far as the board still answers, and disconnect. May be called twice."""
+        with self._lock:
+            while self._tunnels:
+                self._tunnels.pop().close()
+            try:
+                self.clean()
+            except BoardUnavailable as error:
+                self._announce(f"its files could not be removed, the next session will: {error.message}", "lost")
+            finally:
+                self._staging.end()
+                self._connection.close()
+
+    def reboot(self, timeout_s: float) -> bool:
+        """Restart the board by the command of its address and wait until it answers; False: there is none.
+
+        Raises BoardLost: the command was refused, or the board did not come back within `timeout_s`.
+        """
+        if self._address.reboot is None:
+            return False
+        deadline = Deadline(timeout_s)
+        with self._lock:
+            self.connect(min(timeout_s, _ASK_S * 2))
+            before = self._boot_id()
+            finished = None
+            with suppress(BoardLost):  # the link going down is what a reboot looks like
+                finished = self.run(self._address.reboot, min(timeout_s, _ASK_S))
+            if finished is not None and finished.status > 0 and self._connection.alive:
+                said = printable(finished.stderr.encode())[:200]
+                raise BoardLost(f"board '{self.name}': `{self._address.reboot}` failed there: {said}")
+            self._await(before, deadline)
+            return True
+
+    def power_cycle(self, timeout_s: float) -> bool:
+        """Cut the power by the command of its address, wait until the board answers; False: there is none.
+
+        Raises BoardLost: the command failed, or the board did not come back within `timeout_s`.
+        """
+        if self._address.power is None:
+            return False
+        deadline = Deadline(timeout_s)
+        with self._lock:
+            before = self._boot
+            self._power(self._address.power, deadline)
+            self._connection.close()
+            self._await(before, deadline)
+            return True
+
+    def _power(self, words: Sequence[str], deadline: Deadline) -> None:
+        shown = shlex.join(words)
+        try:
+            done = subprocess.run(
+                words, stdin=subprocess.DEVNULL, capture_output=True, timeout=deadline.left, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise BoardLost(f"board '{self.name}': `{shown}` did not end within {deadline.seconds:.0f} s") from error
+        except OSError as error:
+            raise BoardLost(f"board '{self.name}': `{shown}` cannot be started here: {error.strerror}") from error
+        if done.returncode != 0:
+            said = printable(done.stderr)[-200:]
+            raise BoardLost(f"board '{self.name}': `{shown}` failed with status {done.returncode}: {said}")
+
+    def _boot_id(self) -> str:
+        return run_command(self.name, self._connection, _BOOT_ID, Deadline(_ASK_S))[0].stdout.strip()
+
+    def _await(self, before: str, deadline: Deadline) -> None:
+        """Connect again and again until the board tells another boot than `before`."""
+        problem = "it is still the same boot"
+        while not deadline.over:
+            try:
+                self.connect(min(_ASK_S, max(0.1, deadline.left)))
+                self._boot = self._boot_id()
+                if not before or self._boot != before:
+                    return
+            except BoardUnavailable as error:
+                problem = error.message
+            time.sleep(min(_RETRY_S, deadline.left))
+        raise BoardLost(f"board '{self.name}' did not come back within {deadline.seconds:.0f} s: {problem}")

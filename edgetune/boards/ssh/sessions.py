@@ -1,0 +1,115 @@
+"""Who put what on a board: each session has a folder there with its owner's name; those of dead sessions are found."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+import socket
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+PREFIX = ".edgetune-"
+_STALE_MINUTES = 60  # a folder of another machine's session, unchanged for so long and without a process, is dead
+_PARTS = 6  # of a line that `scan_script` prints
+
+_living: set[str] = set()  # tokens of this process
+
+
+class Session:
+    """A name for the files of one use of a board, told from those of others."""
+
+    def __init__(self) -> None:
+        self.token = secrets.token_hex(8)
+        _living.add(self.token)
+
+    @property
+    def folder_name(self) -> str:
+        """Name of its folder on the board."""
+        return PREFIX + self.token
+
+    @property
+    def owner(self) -> str:
+        """Three words: this machine and its boot, the process, when that started."""
+        pid = os.getpid()
+        return f"{_machine()} {pid} {_start_time(pid)}"
+
+    def end(self) -> None:
+        """Let others remove what is left."""
+        _living.discard(self.token)
+
+
+def scan_script(folders: Iterable[str]) -> str:
+    """Return a script that prints a line "session=" for each session folder of ours in `folders`.
+
+    The rest of the line: alive or dead (its processes), old or new (its folder), the folder, and the owner's words.
+    """
+    words = " ".join(quoted(folder) for folder in folders)
+    return f"""
+for base in {words}; do
+for d in "$base"/{PREFIX}*; do
+if [ -d "$d" ] && [ ! -L "$d" ] && [ -O "$d" ]; then
+state=dead
+for p in $(cat "$d/pids"); do if [ -d "/proc/$p" ]; then state=alive; fi; done
+age=new
+if [ -n "$(find "$d" -maxdepth 0 -mmin +{_STALE_MINUTES})" ]; then age=old; fi
+echo "session=$state $age $(cat "$d/owner" || echo unknown 0 0) $d"
+fi; done; done
+"""
+
+
+def stale(output: str) -> list[str]:
+    """Return the folders of dead sessions from the lines of `scan_script`."""
+    found = []
+    for line in output.splitlines():
+        words = line.removeprefix("session=").split(maxsplit=_PARTS - 1)
+        if not line.startswith("session=") or len(words) != _PARTS or PREFIX not in words[5]:
+            continue
+        state, age, machine, pid, start, folder = words
+        if machine == _machine():
+            dead = not _runs(pid, start, folder.rpartition(PREFIX)[2])
+        else:
+            dead = state == "dead" and age == "old"
+        if dead:
+            found.append(folder)
+    return found
+
+
+def removal_script(folders: Sequence[str]) -> str:
+    """Return a script that kills what still runs from `folders`, and removes them; fails if one is still there."""
+    words = " ".join(shlex.quote(folder) for folder in folders)
+    return f"""
+for d in {words}; do
+for p in $(cat "$d/pids" 2>/dev/null); do
+if grep -q -F -e "$d" "/proc/$p/cmdline" 2>/dev/null; then kill -9 "-$p" 2>/dev/null || kill -9 "$p"; fi; done
+rm -rf "$d"
+if [ -e "$d" ]; then exit 1; fi
+done
+"""
+
+
+def quoted(folder: str) -> str:
+    """Return `folder` for a shell, a leading $HOME left to be expanded there."""
+    if folder == "$HOME" or folder.startswith("$HOME/"):
+        return '"$HOME"' + shlex.quote(folder.removeprefix("$HOME")) if folder != "$HOME" else '"$HOME"'
+    return shlex.quote(folder)
+
+
+def _machine() -> str:
+    boot = Path("/proc/sys/kernel/random/boot_id")
+    return f"{socket.gethostname()}-{boot.read_text().strip() if boot.is_file() else ''}".replace(" ", "_")
+
+
+def _runs(pid: str, start: str, token: str) -> bool:
+    if not pid.isdigit() or _start_time(int(pid)) != start:
+        return False
+    return int(pid) != os.getpid() or token in _living
+
+
+def _start_time(pid: int) -> str:
+    """Return when a process of this machine started, in ticks since boot; "0" when there is none."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return "0"
+    return text.rpartition(")")[2].split()[19]

@@ -1,0 +1,224 @@
+"""Files on a board: a folder that can be written and run from, files by content, nothing left when we are done."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import paramiko
+
+from edgetune.boards.ssh import sessions
+from edgetune.boards.ssh.connection import Connection
+from edgetune.boards.ssh.deadline import Deadline, guarded
+from edgetune.boards.ssh.remote_process import printable, run_command
+from edgetune.errors import BoardFull, BoardLost, BoardUnavailable
+
+FOLDERS = ("/dev/shm", "/tmp", "/var/tmp", "$HOME/.cache", "$HOME")  # noqa: S108 (folders of the board, names are random)
+_LEAST_BYTES = 4 << 20  # free space below which a folder is not taken
+_RAN = 42  # exit status of the program that is tried
+_REASONS = {3: "cannot be written", 4: "programs there cannot run (noexec)"}
+_WRITE_AT_ONCE = 1 << 15
+
+Announce = Callable[[str], None]
+
+
+class _FolderUnusableError(Exception):
+    """A folder took no file; the reason is its argument."""
+
+
+class Staging:
+    """The folder of one session on a board, and what is in it."""
+
+    def __init__(self, board: str, connection: Connection, folders: Sequence[str], announce: Announce) -> None:
+        self._board = board
+        self._connection = connection
+        self._candidates = list(folders)
+        self._announce = announce
+        self._session = sessions.Session()
+        self._failed: dict[str, str] = {}
+        self._made: list[str] = []
+        self._put: dict[str, str] = {}
+        self._sftp = True
+        self._base = ""
+        self.folder = ""
+        self.free_bytes = 0
+
+    @property
+    def sftp(self) -> bool:
+        """Whether files are sent over SFTP, until that fails."""
+        return self._sftp
+
+    @property
+    def pids_file(self) -> str:
+        """File of the board that takes the ids of our processes."""
+        return f"{self.folder}/pids"
+
+    def scan_script(self) -> str:
+        """Return the script that finds folders of dead sessions in the folders that come into question."""
+        return sessions.scan_script(self._candidates)
+
+    def remove_stale(self, output: str, deadline: Deadline) -> None:
+        """Remove the folders of dead sessions, by what `scan_script` printed."""
+        if folders := sessions.stale(output):
+            run_command(self._board, self._connection, sessions.removal_script(folders), deadline)
+            self._announce(f"files of a session that died were removed: {', '.join(folders)}")
+
+    def prepare(self, deadline: Deadline) -> None:
+        """Have a folder. Raises BoardFull, naming the folders that were tried and why each will not do."""
+        if self.folder and self._still_there(deadline):
+            return
+        self.folder = ""
+        self._put.clear()
+        for base in self._candidates:
+            if base in self._failed:
+                continue
+            reason = self._try(base, deadline)
+            if reason is None:
+                self._base = base
+                self._tell_fallback(base)
+                return
+            self._failed[base] = reason
+        reasons = "; ".join(f"{folder} {reason}" for folder, reason in self._failed.items())
+        raise BoardFull(
+            f"board '{self._board}' has no folder for our files ({reasons}): name one as 'folder' in boards.yaml"
+        )
+
+    def _still_there(self, deadline: Deadline) -> bool:
+        """After a reboot, folders in memory are gone."""
+        finished, _ = run_command(self._board, self._connection, f"test -f {shlex.quote(self.pids_file)}", deadline)
+        return finished.status == 0
+
+    def _tell_fallback(self, taken: str) -> None:
+        before = self._candidates[: self._candidates.index(taken)]
+        reasons = [f"{folder} {self._failed[folder]}" for folder in before if folder in self._failed]
+        if reasons:
+            self._announce(f"files go to {taken}: {'; '.join(reasons)}")
+
+    def _try(self, base: str, deadline: Deadline) -> str | None:
+        """Make our folder in `base` and run a program from it; return why that does not work, None when it does."""
+        script = f"""
+umask 077
+d={sessions.quoted(base)}/{self._session.folder_name}
+rm -rf "$d"
+mkdir "$d" 2>/dev/null || exit 3
+echo {shlex.quote(self._session.owner)} > "$d/owner" && : > "$d/pids" || {{ rm -rf "$d"; exit 3; }}
+echo '#!/bin/sh' > "$d/try" && echo 'exit {_RAN}' >> "$d/try" && chmod 700 "$d/try" || {{ rm -rf "$d"; exit 3; }}
+"$d/try" 2>/dev/null
+ran=$?
+rm -f "$d/try"
+if [ $ran != {_RAN} ]; then rm -rf "$d"; exit 4; fi
+echo "folder=$d"
+df -Pk "$d" | tail -n 1
+exit 0
+"""
+        finished, _ = run_command(self._board, self._connection, script, deadline)
+        if finished.status != 0:
+            return _REASONS.get(finished.status, f"failed ({printable(finished.stderr.encode())[:100]})")
+        lines = finished.stdout.splitlines()
+        folder = lines[0].removeprefix("folder=") if lines else ""
+        if not folder.startswith("/") or not folder.endswith(self._session.folder_name):
+            return f"was not made ({printable(finished.stdout.encode())[:100]})"
+        self._made.append(folder)
+        space = re.search(r"(\d+)\s+\d+%", lines[-1])
+        self.free_bytes = int(space[1]) * 1024 if space else 0
+        if space and self.free_bytes < _LEAST_BYTES:
+            self._remove([folder], deadline)
+            return f"has only {self.free_bytes // 1024} KiB free"
+        self.folder = folder
+        return None
+
+    def put(self, local: Path, deadline: Deadline) -> str:
+        """Bring a file there, once per content; return its path. Raises BoardFull when no folder takes it."""
+        content = local.read_bytes()
+        digest = hashlib.sha256(content).hexdigest()
+        self.prepare(deadline)
+        if digest in self._put:
+            return self._put[digest]
+        name = f"{digest[:16]}-{re.sub(r'[^A-Za-z0-9._-]', '_', local.name)[-80:]}"
+        while True:
+            try:
+                self._bring(content, digest, f"{self.folder}/{name}", deadline)
+            except _FolderUnusableError as error:
+                self._failed[self._base] = str(error)
+                self._remove([self.folder], deadline)
+                self.folder = ""
+                self.prepare(deadline)
+            else:
+                self._put[digest] = f"{self.folder}/{name}"
+                return self._put[digest]
+
+    def _bring(self, content: bytes, digest: str, path: str, deadline: Deadline) -> None:
+        beside = f"{path}.part"
+        check = _check_script(content, digest, beside, path)
+        if self._sftp and self._over_sftp(content, beside, deadline):
+            finished, _ = run_command(self._board, self._connection, check, deadline)
+            if finished.status == 0:
+                return
+            self._announce("a file did not arrive whole over SFTP: it goes through cat")
+        command = f"cat > {shlex.quote(beside)} || {{ rm -f {shlex.quote(beside)}; exit 5; }}\n{check}"
+        finished, _ = run_command(self._board, self._connection, command, deadline, stdin=content)
+        if finished.status != 0:
+            said = printable(finished.stderr.encode())[:200]
+            raise _FolderUnusableError(f"took no file of {len(content)} bytes ({said or 'it arrived damaged'})")
+
+    def _over_sftp(self, content: bytes, beside: str, deadline: Deadline) -> bool:
+        channel = self._connection.channel(deadline)
+        part = deadline.part(deadline.seconds / 2)
+        try:
+            with guarded(part.left, self._connection.abort):
+                channel.settimeout(max(0.1, part.left))
+                channel.invoke_subsystem("sftp")
+                with paramiko.SFTPClient(channel) as client, client.open(beside, "wb") as file:
+                    file.set_pipelined(True)
+                    for start in range(0, len(content), _WRITE_AT_ONCE):
+                        file.write(content[start : start + _WRITE_AT_ONCE])
+        except (paramiko.SSHException, OSError, EOFError) as error:
+            channel.close()
+            self._sftp = False
+            if not self._connection.alive:
+                self._announce("SFTP does not answer: from now on files go through cat")
+                raise BoardLost(f"board '{self._board}': the link went down, or SFTP did not answer in time") from error
+            self._announce(f"no SFTP ({printable(str(error).encode()) or 'refused'}): files go through cat")
+            return False
+        return True
+
+    def _remove(self, folders: Sequence[str], deadline: Deadline) -> None:
+        script = sessions.removal_script(folders)
+        finished, _ = run_command(self._board, self._connection, script, deadline)
+        if finished.status != 0:
+            said = printable(finished.stderr.encode())[:200]
+            raise BoardUnavailable(f"board '{self._board}': {', '.join(folders)} cannot be removed there ({said})")
+        self._made = [folder for folder in self._made if folder not in folders]
+
+    def remove(self, deadline: Deadline) -> None:
+        """Remove everything, kill what runs from there. Raises BoardUnavailable when something stays."""
+        if self._made:
+            self._remove(list(self._made), deadline)
+        self.folder = ""
+        self._put.clear()
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing of ours is on the board."""
+        return not self._made
+
+    def end(self) -> None:
+        """What is left may be removed by others from now on."""
+        with suppress(KeyError):
+            self._session.end()
+
+
+def _check_script(content: bytes, digest: str, beside: str, path: str) -> str:
+    part, whole = shlex.quote(beside), shlex.quote(path)
+    md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    return f"""
+if s=$(sha256sum {part} 2>/dev/null); then [ "${{s%% *}}" = {digest} ]
+elif s=$(md5sum {part} 2>/dev/null); then [ "${{s%% *}}" = {md5} ]
+else [ "$(wc -c < {part})" -eq {len(content)} ]; fi && chmod 700 {part} && mv -f {part} {whole} && exit 0
+rm -f {part}
+exit 6
+"""

@@ -1,0 +1,116 @@
+"""A board over SSH: facts, files, programs, commands; and that nothing stays behind."""
+
+from __future__ import annotations
+
+import select
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from edgetune.boards.ssh.transport import SshTransport
+from edgetune.errors import BoardLost
+from tests.boards.ssh_bench import Bench
+
+ECHO = r"""
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    char buffer[4096];
+    ssize_t got;
+    if (argc > 1) { fprintf(stderr, "words: %s\n", argv[1]); }
+    while ((got = read(0, buffer, sizeof buffer)) > 0) { if (write(1, buffer, (size_t)got) != got) { return 3; } }
+    return argc > 2 ? 7 : 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def echo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("echo")
+    (folder / "echo.c").write_text(ECHO)
+    subprocess.run(["aarch64-linux-gnu-gcc", "-O1", "-o", "echo", "echo.c"], cwd=folder, check=True)
+    return folder / "echo"
+
+
+def received(transport: SshTransport, size: int, timeout_s: float = 30.0) -> bytes:
+    got = bytearray()
+    end = time.monotonic() + timeout_s
+    while len(got) < size and time.monotonic() < end:
+        if select.select([transport], [], [], 1.0)[0]:
+            got += transport.receive()
+    return bytes(got)
+
+
+def ended(transport: SshTransport, timeout_s: float = 30.0) -> BoardLost:
+    end = time.monotonic() + timeout_s
+    while time.monotonic() < end:
+        select.select([transport], [], [], 1.0)
+        try:
+            transport.receive()
+        except BoardLost as error:
+            return error
+    pytest.fail(f"no end within {timeout_s} s")
+
+
+def test_facts(bench: Bench) -> None:
+    board = bench.board()
+    facts = bench.reach(board).facts()
+    assert (facts.machine, facts.bits, facts.libc, facts.cores) == ("aarch64", 64, "glibc 2.31", 4)
+    assert facts.memory_bytes > 1 << 20
+    assert facts.free_bytes > 1 << 20
+    assert facts.folder.startswith(board.folders[0])
+    assert facts.identity["hostname"]
+
+
+def test_a_program_of_the_boards_architecture_runs_and_nothing_stays(bench: Bench, echo: Path) -> None:
+    board = bench.board()
+    reach = bench.reach(board)
+    program = reach.start(echo, ["a word's worth"])
+    data = bytes(range(256)) * 4096
+    program.send(data, 30.0)
+    assert received(program, len(data)) == data
+    assert program.receive() == b""
+    assert program.diagnostics() == "words: a word's worth"
+    assert board.processes()
+    assert len(board.files()) == 4  # the folder, owner, pids and the program
+    reach.close()
+    assert board.processes() == []
+    assert board.files() == []
+
+
+def test_the_end_of_a_program_is_told_with_status_and_last_words(bench: Bench, echo: Path) -> None:
+    reach = bench.reach(bench.board())
+    program = reach.start(echo, ["last words", "fail"])
+    program.send(b"x", 5.0)
+    assert received(program, 1) == b"x"
+    program._process.channel.shutdown_write()
+    assert "ended with status 7: words: last words" in ended(program).message
+    program.close()
+    program.close()
+
+
+def test_commands(bench: Bench) -> None:
+    reach = bench.reach(bench.board())
+    done = reach.run("cat; echo problem >&2; exit 3", 20.0, stdin=b"hello")
+    assert (done.status, done.stdout, done.stderr) == (3, "hello", "problem\n")
+    assert reach.run("kill -9 $$", 20.0).status != 0
+    assert reach.run("head -c 3000000 /dev/zero", 30.0).stdout == "\0" * 3_000_000
+
+
+def test_a_command_that_does_not_end_is_killed_at_its_deadline(bench: Bench) -> None:
+    board = bench.board()
+    reach = bench.reach(board)
+    reach.connect()
+    began = time.monotonic()
+    with pytest.raises(BoardLost, match="did not end within 1 s"):
+        reach.run("sleep 1000 & sleep 1000", 1.0)
+    assert time.monotonic() - began < 30.0
+    for _ in range(50):
+        if not board.processes():
+            break
+        time.sleep(0.1)
+    assert board.processes() == []
+    assert reach.run("echo on", 10.0).stdout == "on\n"
