@@ -1,0 +1,373 @@
+"""A board behind an agent, however it is reached: the `Board` of a measuring session."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgetune.boards.agent import messages
+from edgetune.boards.agent.build import build_agent
+from edgetune.boards.agent.contents import Contents
+from edgetune.boards.agent.fitness import check_fitness, check_hello
+from edgetune.boards.agent.frames import FrameType, encode
+from edgetune.boards.agent.link import AgentLink
+from edgetune.boards.agent.messages import Busy, Health, Hello, Message, Pong, Refused, Result
+from edgetune.boards.agent.recovery import AGENT_S, CONNECT_S, PING_S, POWER_S, REBOOT_S, Rung, climb_ladder
+from edgetune.boards.agent.verdict import run_result
+from edgetune.boards.reach import BoardFacts, Reach
+from edgetune.config.target import Target
+from edgetune.errors import BoardBusy, BoardLost, BoardUnavailable, ProtocolViolation
+from edgetune.events import Event
+from edgetune.measure.environment import Reading
+from edgetune.measure.jobs import RunRequest, RunResult, Tolerance
+
+IDLE_S = 120.0  # silence after which an agent ends by itself
+_PATIENCE_S = 5.0  # beyond the request's own deadline, which the agent enforces
+_ANSWER_S = 10.0
+_RETRY_S = 0.25
+_SLOWEST_BYTES_S = 100e3
+_MOST_CACHE_BYTES = 1 << 30
+_NAME_LENGTH = 60
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """What is under way: its number on the wire, and when we give up on it."""
+
+    number: int
+    request: RunRequest
+    gives_up: float
+
+
+class AgentBoard:
+    """Tries candidates through an agent on the board that `reach` reaches.
+
+    `cores` are those a candidate is kept on (empty: the highest that the agent may use, or any where instructions are
+    counted). `cold_bytes` are swept before every timed call, so that caches are cold (0: they stay warm). While nobody
+    closes the board, its advisory lock is ours. `cache` keeps the compiled agent.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        target: Target,
+        reach: Reach,
+        *,
+        cores: Sequence[int] = (),
+        cold_bytes: int = 0,
+        idle_s: float = IDLE_S,
+        lock_timeout_s: float = 10.0,
+        cache: Path | None = None,
+        on_event: Callable[[Event], None] = lambda _: None,
+    ) -> None:
+        self._name = name
+        self._target = target
+        self._reach = reach
+        self._asked_cores = tuple(cores)
+        self._cores = tuple(cores)
+        self._cold_bytes = cold_bytes
+        self._idle_s = idle_s
+        self._lock_timeout_s = lock_timeout_s
+        self._cache = cache
+        self._on_event = on_event
+        self._facts: dict[str, Reading] = {"emulated": int(target.emulated), "clock": target.clock}
+        self._contents = Contents()
+        self._cache_bytes = _MOST_CACHE_BYTES
+        self._link: AgentLink | None = None
+        self._trial: _Trial | None = None
+        self._number = 0
+        self._refusal = ""
+        self._early: list[Message] = []
+        self._closed = False
+        self._bell_in, self._bell_out = os.pipe()  # readable once there is no agent to wait for
+        self._ringing = False
+        self._ring()
+
+    @property
+    def name(self) -> str:
+        """Name of the board in records."""
+        return self._name
+
+    @property
+    def facts(self) -> Mapping[str, Reading]:
+        """What stays as it is: `emulated`, `clock`, and after `reserve` what board and agent told."""
+        return self._facts
+
+    @property
+    def reach(self) -> Reach:
+        """How it is reached, for whatever else is to be done there."""
+        return self._reach
+
+    def reserve(self) -> None:
+        """Connect, start the agent, take the lock; does nothing when that is done.
+
+        Raises BoardBusy after `lock_timeout_s` when somebody else has the board, BoardUnfit when it is not what the
+        target says, and whatever the reach raises.
+        """
+        if self._link is None:
+            self._reach.connect()
+            self._start_agent(_ANSWER_S)
+
+    def put(self, path: Path) -> str:
+        """Bring an array (.npy) or a library to the agent, once per content; return its name there."""
+        content, frames = self._contents.put(path)
+        if self._link is None:
+            self._contents.all_gone()
+        else:
+            self._send(b"".join(frames))
+        return content.name
+
+    def begin(self, request: RunRequest) -> None:
+        """Start to check and time a candidate, whatever of it the agent lacks being brought first."""
+        if self._trial is not None:
+            raise ValueError(f"board '{self._name}' is busy")
+        library, *arrays = [self._contents.named(name) for name in (request.library, *request.arrays)]
+        frames = [frame for content in (library, *arrays) for frame in self._contents.bring(content)]
+        spared = self._contents.spare([content.key for content in (library, *arrays)], self._cache_bytes)
+        uses = [
+            messages.ArrayUse(content.key, role, content.dtype, tolerance or Tolerance())
+            for content, role, tolerance in zip(arrays, request.roles, request.tolerances, strict=True)
+        ]
+        self._number += 1
+        run = messages.run(self._number, request, library.key, uses, self._cores, self._cold_bytes)
+        self._refusal = ""
+        self._early.clear()
+        data = b"".join((*spared, *frames, run))
+        self._send(data)
+        gives_up = time.monotonic() + request.deadline_s + _PATIENCE_S + len(data) / _SLOWEST_BYTES_S
+        self._trial = _Trial(self._number, request, gives_up)
+
+    def fileno(self) -> int:
+        """Descriptor that is readable when `collect` has something, be it bad news."""
+        return self._bell_in if self._link is None else self._link.fileno()
+
+    def collect(self, timeout_s: float = 0.0) -> RunResult | None:
+        """Return the result if it is there within `timeout_s`; raises BoardLost."""
+        deadline = time.monotonic() + timeout_s
+        while self._trial is not None:
+            trial, now = self._trial, time.monotonic()
+            if now >= trial.gives_up:
+                raise self._silent(
+                    f"it did not say within {now - trial.gives_up + trial.request.deadline_s:.0f} s "
+                    "what became of a candidate"
+                )
+            early, self._early = self._early, []
+            for message in early or self._receive(min(deadline, trial.gives_up) - now):
+                result = self._result(trial, message)
+                if result is not None:
+                    self._trial = None
+                    return result
+            if time.monotonic() >= deadline:
+                break
+        return None
+
+    def health(self) -> dict[str, Reading]:
+        """Ask the board for its readings; under an emulator that counts, those of this machine mean nothing."""
+        self._number += 1
+        core = self._cores[-1] if self._cores else 0
+        self._send(messages.ask_health(self._number, core))
+        readings = self._await(lambda message: isinstance(message, Health) and message.number == self._number)
+        assert isinstance(readings, Health)  # noqa: S101  for the type checker
+        if self._target.clock == "instructions":
+            return {key: value for key, value in readings.readings.items() if key == "page_faults"}
+        return dict(readings.readings)
+
+    def recover(self) -> None:
+        """Climb the ladder until the board answers; what was under way is forgotten. Raises BoardLost."""
+        self._trial = None
+        rungs = (
+            Rung("the same agent", PING_S, self._same_agent),
+            Rung("a new agent", AGENT_S, self._new_agent),
+            Rung("connecting again", CONNECT_S, self._connect_again),
+            Rung("restarting the board", REBOOT_S, lambda limit: self._after(self._reach.reboot, limit)),
+            Rung("cutting its power", POWER_S, lambda limit: self._after(self._reach.power_cycle, limit)),
+        )
+        helped = climb_ladder(self._name, rungs, self._on_event)
+        self._tell("recovered", helped)
+
+    def release(self) -> None:
+        """Keep the board: its lock is taken once, and given back by `close`."""
+
+    def close(self) -> None:
+        """End the agent, remove what was put there, disconnect. May be called twice."""
+        if self._closed:
+            return
+        self._closed = True
+        self._end_agent()
+        try:
+            self._reach.clean()
+        except BoardUnavailable as error:
+            self._tell("lost", f"what was put there may remain: {error.message}")
+        finally:
+            self._reach.close()
+            os.close(self._bell_in)
+            os.close(self._bell_out)
+
+    def _start_agent(self, timeout_s: float) -> None:
+        facts = self._reach.facts()
+        check_fitness(self._name, self._target, facts)
+        program = build_agent(self._target, self._cache)
+        owner = f"{getpass.getuser()}@{socket.gethostname()} process {os.getpid()}"[:_NAME_LENGTH]
+        arguments = ["--owner", owner, "--idle", f"{self._idle_s:g}", "--folder", facts.folder]
+        if self._target.clock == "instructions":
+            arguments.append("--count")
+        until, told = time.monotonic() + self._lock_timeout_s, False
+        while True:
+            link = AgentLink(self._name, self._reach.start(program, arguments), self._idle_s / 4)
+            try:
+                first = self._first_words(link, timeout_s)
+                if isinstance(first, Hello):
+                    check_hello(self._name, self._target, first, self._asked_cores)
+                    break
+            except BoardUnavailable:
+                link.close()
+                raise
+            link.close()
+            if time.monotonic() >= until:
+                raise BoardBusy(
+                    f"board '{self._name}' belongs to {first.owner or 'somebody'}: wait for the end of that run "
+                    f"(or at most {first.expires_s} s once it is gone), or use another board"
+                )
+            if not told:
+                told = True
+                self._tell("locked", f"waiting for {first.owner}, whose lock expires in {first.expires_s} s at most")
+            time.sleep(_RETRY_S)
+        self._take_over(link, first, facts)
+
+    def _first_words(self, link: AgentLink, timeout_s: float) -> Hello | Busy:
+        deadline = time.monotonic() + timeout_s
+        while (left := deadline - time.monotonic()) > 0:
+            for message in link.receive(left):
+                if isinstance(message, Hello | Busy):
+                    return message
+                if isinstance(message, Refused):
+                    raise BoardLost(f"the agent of board '{self._name}' does not start: {message.reason}")
+                raise ProtocolViolation(
+                    f"board '{self._name}': its agent began with {type(message).__name__} instead of a greeting"
+                )
+        raise BoardLost(f"the agent of board '{self._name}' said nothing within {timeout_s:g} s: {link.diagnostics()}")
+
+    def _take_over(self, link: AgentLink, hello: Hello, facts: BoardFacts) -> None:
+        self._link = link
+        self._contents.all_gone()
+        self._cache_bytes = min(_MOST_CACHE_BYTES, hello.memory_bytes // 4)
+        counts = self._target.clock == "instructions"
+        self._cores = self._asked_cores or (() if counts or len(hello.cores) < 2 else (max(hello.cores),))  # noqa: PLR2004
+        if self._ringing:
+            os.read(self._bell_in, 1)
+            self._ringing = False
+        if not hello.memfd:
+            self._tell("fallback", f"no memfd: libraries go through nameless files in {facts.folder}")
+        if not hello.locked:
+            self._tell("fallback", "no abstract sockets: the board cannot be locked against other users")
+        self._facts |= {
+            "machine": hello.machine,
+            "bits": hello.bits,
+            "libc": f"glibc {hello.libc}",
+            "kernel": hello.kernel,
+            "page_bytes": hello.page,
+            "memory_bytes": hello.memory_bytes,
+            "cores": ",".join(map(str, self._cores or hello.cores)),
+            "agent": hello.version,
+            **facts.identity,
+        }
+
+    def _end_agent(self) -> None:
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+            self._ring()
+
+    def _ring(self) -> None:
+        if not self._ringing:
+            os.write(self._bell_out, b"\0")
+            self._ringing = True
+
+    def _same_agent(self, limit_s: float) -> bool:
+        token = time.monotonic_ns() | 1
+        self._send(encode(FrameType.CANCEL) + messages.ping(token), limit_s)
+        self._await(lambda message: isinstance(message, Pong) and message.token == token, limit_s)
+        return True
+
+    def _new_agent(self, limit_s: float) -> bool:
+        self._end_agent()
+        self._start_agent(limit_s)
+        return True
+
+    def _connect_again(self, limit_s: float) -> bool:
+        self._end_agent()
+        self._reach.close()
+        self._reach.connect(limit_s)
+        self._start_agent(_ANSWER_S)
+        return True
+
+    def _after(self, restart: Callable[[float], bool], limit_s: float) -> bool:
+        self._end_agent()
+        if not restart(limit_s):
+            return False
+        self._reach.connect()
+        self._start_agent(_ANSWER_S)
+        return True
+
+    def _send(self, data: bytes, timeout_s: float = _ANSWER_S) -> None:
+        if not data:
+            return
+        if self._link is None:
+            raise BoardLost(f"board '{self._name}' has no agent: it was lost, or never reserved")
+        try:
+            self._link.send(data, timeout_s + len(data) / _SLOWEST_BYTES_S)
+        except BoardLost as error:
+            raise self._lose(error.message) from error
+
+    def _receive(self, timeout_s: float) -> list[Message]:
+        if self._link is None:
+            raise BoardLost(f"board '{self._name}' has no agent: it was lost, or never reserved")
+        try:
+            return self._link.receive(max(0.0, timeout_s))
+        except (BoardLost, ProtocolViolation) as error:
+            raise self._lose(error.message) from error
+
+    def _await(self, wanted: Callable[[Message], bool], timeout_s: float = _ANSWER_S) -> Message:
+        """Receive until a message is the one; others are kept for `collect`."""
+        deadline = time.monotonic() + timeout_s
+        while (left := deadline - time.monotonic()) > 0:
+            for message in self._receive(left):
+                if wanted(message):
+                    return message
+                self._early.append(message)
+        raise self._silent(f"its agent did not answer within {timeout_s:g} s")
+
+    def _result(self, trial: _Trial, message: Message) -> RunResult | None:
+        """Return what a message says about the trial, if it is about it."""
+        if isinstance(message, Result) and message.number == trial.number:
+            return run_result(trial.request, message)
+        if isinstance(message, Refused) and message.type == FrameType.RUN and message.number == trial.number:
+            reason = f"the board refuses it: {self._refusal or message.reason}"
+            return RunResult(trial.request.candidate_id, "crashed", reason)
+        self._note(message)
+        return None
+
+    def _note(self, message: Message) -> None:
+        if isinstance(message, Refused):
+            self._refusal = message.reason
+            if message.type == 0:
+                raise self._lose(f"its agent gave up: {message.reason}")
+
+    def _lose(self, why: str) -> BoardLost:
+        """Note that the agent is of no use any more; return what to raise."""
+        self._trial = None
+        self._end_agent()
+        return BoardLost(why if self._name in why else f"board '{self._name}': {why}")
+
+    def _silent(self, why: str) -> BoardLost:
+        """As `_lose`, but the agent may yet come round: that is the first rung of the ladder."""
+        self._trial = None
+        return BoardLost(f"board '{self._name}': {why}")
+
+    def _tell(self, what: str, detail: str) -> None:
+        self._on_event(Event("board", {"board": self._name, "what": what, "detail": detail}))

@@ -1,0 +1,114 @@
+"""Compiles the agent for a target, and the emulator's counting plugin for this machine, once per content."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from edgetune.config.resources import cache_dir, templates_dir
+from edgetune.config.target import Target
+from edgetune.errors import EdgetuneError, ToolchainMissing
+
+SOURCES = tuple(
+    f"{name}.c"
+    for name in (
+        "agent",
+        "compare",
+        "count",
+        "fence",
+        "frame",
+        "health",
+        "lock",
+        "request",
+        "sampling",
+        "start",
+        "store",
+        "supervise",
+        "system",
+        "trial",
+    )
+)
+WARNINGS = ("-std=gnu11", "-Wall", "-Wextra", "-Wconversion", "-Wshadow")
+_AGENT = ("-O2", "-fPIE", "-fno-stack-protector", "-U_FORTIFY_SOURCE", "-DEDGETUNE_OWN_START")
+# Old boards keep dlopen in libdl; there, and nowhere else, does the program look for it by that name.
+_LINK = ("-pie", "-nostartfiles", "-Wl,-e,_start", "-s", "-Wl,--no-as-needed", "-l:libdl.so.2")
+_PLUGIN = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-s")
+_ABI = ("--target", "--sysroot", "-mabi", "-mfloat-abi", "-march=rv")  # flags without which nothing links
+_TIMEOUT_S = 120.0
+
+
+def agent_folder() -> Path:
+    """Return where the C text of the agent is."""
+    return templates_dir() / "agent"
+
+
+def build_agent(target: Target, cache: Path | None = None) -> Path:
+    """Return the agent for boards of `target`, stripped; raises ToolchainMissing."""
+    flags = [flag for flag in target.compiler.cflags if flag.startswith(_ABI)]
+    sources = [agent_folder() / name for name in SOURCES]
+    return _built("agent", target.compiler.cc, [*flags, *WARNINGS, *_AGENT], sources, list(_LINK), cache, target)
+
+
+def build_plugin(cache: Path | None = None, cc: str = "gcc") -> Path:
+    """Return the plugin by which QEMU counts instructions; raises ToolchainMissing."""
+    sources = [agent_folder() / "plugin" / "counting.c"]
+    return _built("counting.so", cc, [*WARNINGS, *_PLUGIN], sources, [], cache, None)
+
+
+def _built(
+    name: str,
+    cc: str,
+    flags: Sequence[str],
+    sources: Sequence[Path],
+    link: Sequence[str],
+    cache: Path | None,
+    target: Target | None,
+) -> Path:
+    key = hashlib.sha256()
+    for word in (cc, _version(cc, target), *flags, *link):
+        key.update(word.encode() + b"\0")
+    for path in sorted({*sources, *agent_folder().glob("*.h")}):
+        key.update(path.name.encode() + b"\0" + path.read_bytes())
+    folder = (cache or cache_dir()) / "agent"
+    done = folder / f"{key.hexdigest()[:24]}-{name}"
+    if done.is_file():
+        return done
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="build-", dir=folder) as beside:
+            made = Path(beside, name)
+            _compile([cc, *flags, "-o", str(made), *map(str, sources), *link])
+            made.chmod(0o755)
+            made.replace(done)
+    except OSError as error:
+        raise EdgetuneError(
+            f"the cache folder {folder} cannot be written ({error.strerror}): set XDG_CACHE_HOME to one that can"
+        ) from error
+    return done
+
+
+def _compile(command: list[str]) -> None:
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S, env={**os.environ, "LC_ALL": "C"}
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ToolchainMissing(f"{command[0]} has not compiled the agent within {_TIMEOUT_S:g} s: try it") from error
+    if done.returncode != 0:
+        raise ToolchainMissing(f"{command[0]} cannot compile the agent: {done.stderr.strip()[:500]}")
+
+
+def _version(cc: str, target: Target | None) -> str:
+    try:
+        done = subprocess.run([cc, "--version"], capture_output=True, text=True, check=True, timeout=_TIMEOUT_S)
+    except FileNotFoundError as error:
+        package = target.compiler.package if target and target.compiler.package else "gcc libc6-dev"
+        board = f" (the C compiler of board '{target.name}')" if target else ""
+        raise ToolchainMissing(f"{cc}{board} is not on PATH: sudo apt-get install {package}") from error
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ToolchainMissing(f"{cc} does not tell its version: {error}") from error
+    return done.stdout

@@ -1,0 +1,106 @@
+"""What a board needs of our files, by content: raw values of arrays, libraries as they are."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from edgetune.boards.agent import messages
+
+MOST_LIBRARIES = 64  # each is an open file of the agent
+
+
+@dataclass(frozen=True)
+class Content:
+    """A file of ours and its id on the agent; `dtype` is "" for libraries, `size` is in bytes."""
+
+    path: Path
+    key: bytes
+    kind: int
+    dtype: str
+    size: int
+
+    @property
+    def name(self) -> str:
+        """Path of it on the board, as requests name it."""
+        return f"agent:{self.key.hex()}"
+
+
+def read_content(path: Path) -> tuple[Content, bytes]:
+    """Read an array (.npy) or a library."""
+    if path.suffix == ".npy":
+        array = np.load(path, allow_pickle=False)
+        data, kind, dtype = np.ascontiguousarray(array).tobytes(), messages.ARRAY, array.dtype.name
+    else:
+        data, kind, dtype = path.read_bytes(), messages.LIBRARY, ""
+    key = hashlib.sha256(bytes([kind]) + data).digest()
+    return Content(path, key, kind, dtype, len(data)), data
+
+
+class Contents:
+    """Files that were put, and which of them the agent of the moment has."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Path, int, int], Content] = {}
+        self._named: dict[str, Content] = {}
+        self._there: OrderedDict[bytes, Content] = OrderedDict()
+
+    def put(self, path: Path) -> tuple[Content, list[bytes]]:
+        """Return the content of `path`, and the frames that bring it if it is not there."""
+        status = path.stat()
+        stamp = (path, status.st_mtime_ns, status.st_size)
+        content = self._known.get(stamp)
+        if content is None:
+            content, data = read_content(path)
+            self._known[stamp] = content
+            self._named[content.name] = content
+            return content, self._bring(content, data)
+        return content, self.bring(content)
+
+    def bring(self, content: Content) -> list[bytes]:
+        """Return the frames that bring it, none when it is there."""
+        if content.key in self._there:
+            self._there.move_to_end(content.key)
+            return []
+        return self._bring(content, read_content(content.path)[1])
+
+    def named(self, name: str) -> Content:
+        """Return what was put under a name; raises KeyError."""
+        return self._named[name]
+
+    def all_gone(self) -> None:
+        """A new agent has nothing."""
+        self._there.clear()
+
+    def spare(self, needed: Collection[bytes], most_bytes: int) -> list[bytes]:
+        """Return the frames that free what was used least recently, until the rest is within limits."""
+        frames = []
+        size = sum(content.size for content in self._there.values())
+        libraries = sum(content.kind == messages.LIBRARY for content in self._there.values())
+        for key, content in list(self._there.items()):
+            many = libraries > MOST_LIBRARIES and content.kind == messages.LIBRARY
+            if key in needed or not (many or size > most_bytes):
+                continue
+            frames.append(messages.forget(key))
+            del self._there[key]
+            size -= content.size
+            libraries -= content.kind == messages.LIBRARY
+            self._drop(content)
+        return frames
+
+    def _bring(self, content: Content, data: bytes) -> list[bytes]:
+        if content.key in self._there:
+            return []
+        self._there[content.key] = content
+        return messages.push(content.key, content.kind, data)
+
+    def _drop(self, content: Content) -> None:
+        """Forget libraries of candidates that are done with, so that a long run does not grow."""
+        if not content.path.exists():
+            self._named.pop(content.name, None)
+            self._known = {stamp: known for stamp, known in self._known.items() if known.key != content.key}

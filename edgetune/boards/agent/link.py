@@ -1,0 +1,102 @@
+"""One connection to one agent: frames out, messages in, and a word now and then so that the agent does not expire."""
+
+from __future__ import annotations
+
+import select
+import threading
+import time
+
+from edgetune.boards.agent import messages
+from edgetune.boards.agent.frames import FrameParser, FrameType, encode
+from edgetune.boards.agent.messages import Message
+from edgetune.boards.reach import Transport
+from edgetune.errors import BoardLost, ProtocolViolation
+
+_SLICE_S = 0.25  # how long a wait may overlook that it was closed
+_KEPT_ALIVE = 0  # token of pings that nobody waits for
+_ALIVE_TIMEOUT_S = 5.0
+
+
+class AgentLink:
+    """Sends from any thread, receives in one. `name` is the board's, for errors; both raise BoardLost."""
+
+    def __init__(self, name: str, transport: Transport, keep_alive_s: float) -> None:
+        self._name = name
+        self._transport = transport
+        self._parser = FrameParser()
+        self._sending = threading.Lock()
+        self._closed = threading.Event()
+        self._keeper = threading.Thread(target=self._keep_alive, args=(keep_alive_s,), daemon=True)
+        self._keeper.start()
+
+    def fileno(self) -> int:
+        """Descriptor that is readable when `receive` has something."""
+        return self._transport.fileno()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed from our side."""
+        return self._closed.is_set()
+
+    def send(self, frames: bytes, timeout_s: float) -> None:
+        """Send whole frames."""
+        with self._sending:
+            if self.closed:
+                raise BoardLost(f"board '{self._name}': the connection to its agent is closed")
+            self._transport.send(frames, timeout_s)
+
+    def receive(self, timeout_s: float) -> list[Message]:
+        """Return the messages that came, waiting up to `timeout_s` for the first; raises ProtocolViolation."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            if self.closed:
+                raise BoardLost(f"board '{self._name}': the connection to its agent is closed")
+            left = max(0.0, deadline - time.monotonic())
+            poller = select.poll()
+            poller.register(self._transport.fileno(), select.POLLIN)
+            if poller.poll(min(left, _SLICE_S) * 1000):
+                found = self._read()
+                if found:
+                    return found
+            if left <= 0:
+                return []
+
+    def diagnostics(self) -> str:
+        """Last words of the agent on its stderr."""
+        return self._transport.diagnostics()
+
+    def close(self) -> None:
+        """Tell the agent to end, and end it. May be called twice, from any thread."""
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        try:
+            if self._sending.acquire(timeout=_SLICE_S):
+                try:
+                    self._transport.send(encode(FrameType.BYE), _SLICE_S)
+                finally:
+                    self._sending.release()
+        except BoardLost:
+            pass  # it is gone already
+        finally:
+            self._transport.close()
+        if threading.current_thread() is not self._keeper:
+            self._keeper.join(_ALIVE_TIMEOUT_S)
+
+    def _read(self) -> list[Message]:
+        try:
+            data = self._transport.receive()
+        except BoardLost as error:
+            words = self._transport.diagnostics().strip()
+            raise BoardLost(f"{error.message}{': ' + words if words and words not in error.message else ''}") from error
+        try:
+            return [messages.decode(frame) for frame in self._parser.feed(data)]
+        except ProtocolViolation as error:
+            raise ProtocolViolation(f"board '{self._name}': {error.message}") from error
+
+    def _keep_alive(self, every_s: float) -> None:
+        while not self._closed.wait(every_s):
+            try:
+                self.send(messages.ping(_KEPT_ALIVE), _ALIVE_TIMEOUT_S)
+            except BoardLost:
+                return  # whoever uses the link finds out

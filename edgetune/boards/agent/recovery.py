@@ -1,0 +1,58 @@
+"""The ladder by which a board that misbehaves is brought back: each rung is dearer than the one below."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from edgetune.errors import BoardBusy, BoardLost, EdgetuneError
+from edgetune.events import Event
+
+PING_S = 3.0
+AGENT_S = 15.0
+CONNECT_S = 30.0
+REBOOT_S = 180.0
+POWER_S = 240.0
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One way to bring a board back within `deadline_s`; `climb` is False where that is not possible for this board.
+
+    After it, the board answers, or it has raised an EdgetuneError.
+    """
+
+    name: str
+    deadline_s: float
+    climb: Callable[[float], bool]
+
+
+def climb_ladder(board: str, rungs: Sequence[Rung], on_event: Callable[[Event], None]) -> str:
+    """Try each rung in turn; return the name of the one that helped.
+
+    Each is announced. Raises BoardLost, with what each rung came to, when none helped, and BoardBusy when somebody else
+    took the board meanwhile.
+    """
+    failures = []
+    for rung in rungs:
+        _tell(board, f"{rung.name}: tried, for at most {rung.deadline_s:g} s", on_event)
+        started = time.monotonic()
+        try:
+            possible = rung.climb(rung.deadline_s)
+        except BoardBusy:
+            raise
+        except EdgetuneError as error:
+            failures.append(f"{rung.name}: {error.message}")
+            _tell(board, f"{rung.name}: {error.message}", on_event)
+            continue
+        if possible:
+            _tell(board, f"{rung.name}: helped after {time.monotonic() - started:.1f} s", on_event)
+            return rung.name
+        failures.append(f"{rung.name}: not set up for this board")
+        _tell(board, f"{rung.name}: not set up for this board", on_event)
+    raise BoardLost(f"board '{board}' is lost: {'; '.join(failures)}")
+
+
+def _tell(board: str, detail: str, on_event: Callable[[Event], None]) -> None:
+    on_event(Event("board", {"board": board, "what": "rung", "detail": detail}))

@@ -1,0 +1,249 @@
+"""A board that is a process of this machine: natively, or under the emulator of the target (tier T0)."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+from edgetune.boards.agent.build import build_plugin
+from edgetune.boards.agent.frames import printable
+from edgetune.boards.reach import BoardFacts, Finished
+from edgetune.config.target import Isa, Target
+from edgetune.errors import BoardLost, ToolchainMissing
+
+_LAST_WORDS = 1000
+_CHUNK = 1 << 16
+_PATIENCE_S = 2.0  # for a process to end once its input has ended
+_MACHINES: dict[Isa, tuple[str, int]] = {"x86_64": ("x86_64", 64), "aarch64": ("aarch64", 64), "armv7": ("armv7l", 32)}
+
+
+class ProcessTransport:
+    """A process of ours on two pipes. It has a process group of its own, and ends when we do: its input ends then."""
+
+    def __init__(self, board: str, command: Sequence[str], environment: dict[str, str], folder: Path) -> None:
+        self._board = board
+        self._errors: IO[bytes] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  closed by close()
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                env=environment,
+                start_new_session=True,
+                bufsize=0,
+            )
+        except OSError as error:
+            self._errors.close()
+            raise BoardLost(f"board '{board}': {command[0]} cannot be started: {error.strerror}") from error
+        if self._process.stdin is None or self._process.stdout is None:  # pragma: no cover  asked for both above
+            raise OSError("no pipes to the process")
+        self._stdin, self._stdout = self._process.stdin, self._process.stdout
+        self._descriptor = self._stdout.fileno()
+        self._words = ""
+        self._closed = False
+        for pipe in (self._stdin, self._stdout):
+            os.set_blocking(pipe.fileno(), False)
+
+    @property
+    def pid(self) -> int:
+        """Process id, which is its process group as well."""
+        return self._process.pid
+
+    def fileno(self) -> int:
+        """Its standard output."""
+        return self._descriptor
+
+    def send(self, data: bytes, timeout_s: float) -> None:
+        """Write all of `data` to its standard input."""
+        deadline = time.monotonic() + timeout_s
+        view = memoryview(data)
+        poller = select.poll()
+        while view:
+            if self._closed:
+                raise self._ended()
+            try:
+                view = view[os.write(self._stdin.fileno(), view[:_CHUNK]) :]
+            except BlockingIOError:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise BoardLost(
+                        f"board '{self._board}': what was sent was not taken within {timeout_s:g} s"
+                    ) from None
+                poller.register(self._stdin.fileno(), select.POLLOUT)
+                poller.poll(left * 1000)
+            except (OSError, ValueError) as error:
+                raise self._ended() from error
+
+    def receive(self) -> bytes:
+        """Return what it printed."""
+        if self._closed:
+            raise self._ended()
+        try:
+            data = os.read(self._descriptor, _CHUNK)
+        except BlockingIOError:
+            return b""
+        if not data:
+            raise self._ended()
+        return data
+
+    def diagnostics(self) -> str:
+        """Last words on its stderr."""
+        if not self._closed:
+            size = os.fstat(self._errors.fileno()).st_size
+            start = max(0, size - _LAST_WORDS)
+            self._words = printable(os.pread(self._errors.fileno(), _LAST_WORDS, start)).strip()
+        return self._words
+
+    def close(self) -> None:
+        """End its input, and it if it goes on after that. May be called twice."""
+        if self._closed:
+            return
+        self.diagnostics()
+        self._closed = True
+        with contextlib.suppress(OSError):
+            self._stdin.close()
+        try:
+            self._process.wait(_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self._stdout.close()
+        self._errors.close()
+
+    def _ended(self) -> BoardLost:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_PATIENCE_S if not self._closed else 0.0)
+        words = self.diagnostics()
+        said = f": {words}" if words else ""
+        return BoardLost(f"board '{self._board}': its process ended (status {self._process.returncode}){said}")
+
+
+class ProcessReach:
+    """Processes of this machine as those of a board, under the target's emulator where it has one.
+
+    `lock` names the advisory lock of the board; without it there is none to share: every reach has its own. `cache` is
+    where the counting plugin is kept.
+    """
+
+    def __init__(self, name: str, target: Target, *, lock: str | None = None, cache: Path | None = None) -> None:
+        self._name = name
+        self._target = target
+        self._lock = lock or f"edgetune-{name}-{os.getpid()}-{id(self):x}"
+        self._cache = cache
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._transports: list[ProcessTransport] = []
+
+    @property
+    def name(self) -> str:
+        """Name of the board."""
+        return self._name
+
+    @property
+    def prefix(self) -> tuple[str, ...]:
+        """Words in front of every program of the board."""
+        words = self._target.emulator if self._target.reach != "local" else ()
+        if words and self._target.clock == "instructions":
+            return (words[0], "-plugin", f"file={build_plugin(self._cache)}", *words[1:])
+        return tuple(words)
+
+    def connect(self, timeout_s: float = 20.0) -> None:  # noqa: ARG002  nothing to wait for
+        """See that the emulator is there; raises ToolchainMissing."""
+        words = self.prefix
+        if words and shutil.which(words[0]) is None:
+            package = self._target.emulator_package or words[0]
+            raise ToolchainMissing(
+                f"{words[0]} (the emulator of board '{self._name}') is not on PATH: sudo apt-get install {package}"
+            )
+
+    def facts(self) -> BoardFacts:
+        """Tell what this machine has, under the machine name of the target."""
+        machine, bits = _MACHINES[self._target.isa]
+        folder = self._place()
+        free = os.statvfs(folder)
+        return BoardFacts(
+            machine=machine,
+            bits=bits,
+            libc="" if self.prefix else (os.confstr("CS_GNU_LIBC_VERSION") or ""),
+            cores=len(os.sched_getaffinity(0)),
+            memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE"),
+            folder=str(folder),
+            free_bytes=free.f_bavail * free.f_frsize,
+            kernel=os.uname().release,
+            page_bytes=os.sysconf("SC_PAGESIZE"),
+        )
+
+    def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> ProcessTransport:  # noqa: ARG002  it starts at once
+        """Start the program where it is."""
+        environment = {**os.environ, "EDGETUNE_LOCK": self._lock}
+        environment.pop("LD_PRELOAD", None)  # another architecture's
+        command = [*self.prefix, str(program), *arguments]
+        transport = ProcessTransport(self._name, command, environment, self._place())
+        self._transports.append(transport)
+        return transport
+
+    def run(self, command: str, timeout_s: float, stdin: bytes = b"") -> Finished:
+        """Run a shell command of this machine, in the folder of the board."""
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=self._place(),
+            start_new_session=True,
+        )
+        try:
+            out, errors = process.communicate(stdin, timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            raise BoardLost(f"board '{self._name}': `{command[:80]}` had not ended after {timeout_s:g} s") from None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+        status = process.returncode if process.returncode >= 0 else 128 - process.returncode
+        return Finished(status, out.decode(errors="replace"), errors.decode(errors="replace"))
+
+    def put(self, local: Path, timeout_s: float) -> str:  # noqa: ARG002  a copy on one disk
+        """Copy a file into the folder of the board, by content."""
+        data = local.read_bytes()
+        there = self._place() / f"{hashlib.sha256(data).hexdigest()[:24]}-{local.name}"
+        if not there.exists():
+            shutil.copy(local, there)
+        return str(there)
+
+    def clean(self) -> None:
+        """End what was started, remove the folder."""
+        for transport in self._transports:
+            transport.close()
+        self._transports.clear()
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        self.clean()
+
+    def reboot(self, timeout_s: float) -> bool:  # noqa: ARG002
+        """Say that this machine is not restarted for it."""
+        return False
+
+    def power_cycle(self, timeout_s: float) -> bool:  # noqa: ARG002
+        """Say that nobody can cut its power."""
+        return False
+
+    def _place(self) -> Path:
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix=f"edgetune-{self._name}-")
+        return Path(self._folder.name)
