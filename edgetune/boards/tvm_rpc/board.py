@@ -1,0 +1,255 @@
+"""A board behind TVM's RPC server: leased, measured through a session, brought back when it is lost."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from edgetune.boards.tvm_rpc.door import Door
+from edgetune.boards.tvm_rpc.messages import Connect, Connected, Disconnect, Files, Read, Try
+from edgetune.boards.tvm_rpc.shim import build_shim
+from edgetune.boards.tvm_rpc.worker_process import RpcWorker
+from edgetune.config.target import Target
+from edgetune.errors import BoardLost, BoardUnavailable
+from edgetune.events import Event
+from edgetune.measure.environment import Reading, read_environment
+from edgetune.measure.jobs import RunRequest, RunResult
+
+_SESSION_S = 900  # the server ends a session after this, should we be gone without a word
+_RENEW_S = 600  # a lease older than this is renewed between candidates
+_FAIR_S = 60  # one older than this is given back between candidates when others wait
+_PATIENCE_S = 30.0  # beyond a candidate's own deadline, which the shim keeps: for what goes over the wire
+_READ_S = 10.0
+_REPAIR_S = 120.0
+_RECOVER_S = 30.0
+_MOST_REPAIRS = 3
+_PAUSES_S = (0.0, 1.0, 2.0)
+_CPU = "/sys/devices/system/cpu/cpu*"
+READINGS = (
+    f"{_CPU}/cpufreq/scaling_*",
+    f"{_CPU}/thermal_throttle/core_throttle_count",
+    "/sys/class/thermal/thermal_zone*/temp",
+    "/sys/class/hwmon/hwmon*/temp*_input",
+    "/proc/loadavg",
+    "/proc/cpuinfo",
+)
+_IDENTITY = {
+    "model": "/proc/device-tree/model",
+    "serial": "/proc/device-tree/serial-number",
+    "machine_id": "/etc/machine-id",
+}
+
+
+class TvmRpcBoard:
+    """A `Board`. `door` lends the server; `folder` takes the shim and the worker's logs, and outlives the board.
+
+    `connect_timeout_s` is for a session with a server that is ours by lease; where no tracker lends, the server may
+    serve somebody else first, and the wait for that is `lock_timeout_s`. `put` only notes a file: it travels with the
+    candidate, so it must stay until `release`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        target: Target,
+        door: Door,
+        folder: Path,
+        *,
+        cores: Sequence[int] = (),
+        lock_timeout_s: float = 600.0,
+        connect_timeout_s: float = 60.0,
+        on_event: Callable[[Event], None] = lambda _: None,
+    ) -> None:
+        self._name, self._target, self._door, self._on_event = name, target, door, on_event
+        self._cores = tuple(cores)
+        self._lock_timeout_s, self._connect_timeout_s = lock_timeout_s, connect_timeout_s
+        self._worker = RpcWorker(name, folder)
+        self._shim = build_shim(target, folder)
+        self._facts: dict[str, Reading] = {}
+        self._since: float | None = None  # when the session began, None without one
+        self._request: RunRequest | None = None
+        self._deadline = 0.0
+        self._patience = _PATIENCE_S
+        self._using = threading.RLock()
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        """Name of the board in records."""
+        return self._name
+
+    @property
+    def facts(self) -> Mapping[str, Reading]:
+        """What the server's system told when the session began."""
+        return self._facts
+
+    def reserve(self) -> None:
+        """Lease a server and open a session, unless there is one that is fresh enough."""
+        with self._using:
+            if self._since is not None and time.monotonic() - self._since > _RENEW_S:
+                self._end_session()
+            if self._since is None:
+                self._connect(self._lock_timeout_s)
+
+    def put(self, path: Path) -> str:
+        """Files travel with the candidate that needs them."""
+        return str(path)
+
+    def begin(self, request: RunRequest) -> None:
+        """Hand the candidate to the worker."""
+        with self._using:
+            if self._request is not None:
+                raise ValueError(f"board '{self._name}' is busy")
+            if self._since is None:
+                raise BoardLost(f"board '{self._name}' has no session: reserve it first")
+            self._deadline = time.monotonic() + request.deadline_s + self._patience
+            self._guard(lambda: self._worker.send(Try(request)))
+            self._request = request
+
+    def fileno(self) -> int:
+        """The worker's answers."""
+        return self._worker.fileno()
+
+    def collect(self, timeout_s: float = 0.0) -> RunResult | None:
+        """Return the result if it is there within `timeout_s`; raises BoardLost when session or server are gone."""
+        with self._using:
+            if self._request is None:
+                return None
+            request = self._request
+            left = self._deadline - time.monotonic()
+            answer = self._guard(lambda: self._worker.receive(max(0.0, min(timeout_s, left))))
+            if answer is None and time.monotonic() >= self._deadline:
+                self._lose()
+                raise self._worker.late(request.deadline_s + self._patience)
+            if answer is None:
+                return None
+            self._request = None
+            if not isinstance(answer, RunResult):
+                raise BoardLost(f"the RPC client of board '{self._name}' answers out of turn")
+            return answer
+
+    def health(self) -> dict[str, Reading]:
+        """Read the measuring core's state from /proc and /sys of the board."""
+        with self._using:
+            if self._since is None or self._request is not None:
+                return {}
+            files = self._guard(lambda: self._worker.ask(Read(READINGS), _READ_S))
+            return _readings(files, self._core)
+
+    def recover(self) -> None:
+        """Try a new session, then what the door can do about the server; raises BoardLost when nothing helps."""
+        with self._using:
+            self._lose()
+            done, failure = "a new session", None
+            for _ in range(1 + _MOST_REPAIRS):
+                self._tell("rung", done)
+                failure = self._attempt()
+                if failure is None:
+                    self._tell("recovered", done)
+                    return
+                if self._closed:
+                    break
+                try:
+                    done = self._door.repair(_REPAIR_S)
+                except BoardUnavailable as error:
+                    failure, done = error, "another attempt"
+                if not done:
+                    break
+            words = failure.message if failure is not None else ""
+            raise BoardLost(f"board '{self._name}' does not come back: {words}") from failure
+
+    def release(self) -> None:
+        """Keep the session for the next candidate, unless others wait and have waited long enough."""
+        with self._using:
+            old = self._since is not None and time.monotonic() - self._since > _FAIR_S
+            if old and self._request is None and self._door.wanted():
+                self._end_session()
+
+    def close(self) -> None:
+        """End the session and what was started for it; a call that hangs in another thread ends with BoardLost."""
+        self._closed = True
+        self._worker.interrupt()
+        self._door.close()
+        with self._using:
+            self._worker.kill()
+            self._since = self._request = None
+
+    @property
+    def _core(self) -> int:
+        return self._cores[0] if self._cores else int(self._facts.get("cores", 1)) - 1
+
+    def _connect(self, timeout_s: float) -> None:
+        if self._closed:
+            raise BoardLost(f"board '{self._name}' is closed")
+        lease = self._door.lease(timeout_s)
+        core = self._cores[0] if self._cores else None
+        message = Connect(lease.host, lease.port, lease.key, _SESSION_S, self._shim, core)
+        wait_s = min(timeout_s, self._connect_timeout_s)
+        connected = self._guard(lambda: self._worker.ask(message, wait_s))
+        if not isinstance(connected, Connected):
+            raise BoardLost(f"the RPC client of board '{self._name}' answers out of turn")
+        self._since = time.monotonic()
+        self._facts = {key: int(text) if text.isdecimal() else text for key, text in connected.facts.items() if text}
+        files = self._guard(lambda: self._worker.ask(Read(tuple(_IDENTITY.values())), _READ_S))
+        told = files.contents if isinstance(files, Files) else {}
+        self._facts |= {key: _line(told[path]) for key, path in _IDENTITY.items() if path in told}
+        self._facts |= {"emulated": int(self._target.reach in {"emulator", "machine"}), "clock": "time"}
+
+    def _attempt(self) -> BoardUnavailable | None:
+        """Connect, a few times, for a server that is about to serve again; return the last failure."""
+        failure: BoardUnavailable | None = None
+        for pause_s in _PAUSES_S:
+            time.sleep(pause_s)
+            try:
+                self._connect(_RECOVER_S)
+            except BoardUnavailable as error:
+                failure = error
+                self._lose()
+            else:
+                return None
+            if self._closed:
+                break
+        return failure
+
+    def _end_session(self) -> None:
+        self._since = None
+        self._guard(lambda: self._worker.ask(Disconnect(), _READ_S))
+        self._door.give_back()
+
+    def _lose(self) -> None:
+        self._since = self._request = None
+        self._worker.kill()
+        self._door.give_back()
+
+    def _guard(self, call: Callable[[], object]) -> object:
+        """Make a call of the worker; when it fails, the session is over."""
+        try:
+            return call()
+        except BoardUnavailable:
+            self._lose()
+            raise
+
+    def _tell(self, what: str, detail: str) -> None:
+        self._on_event(Event("board", {"board": self._name, "what": what, "detail": detail}))
+
+
+def _readings(files: object, core: int) -> dict[str, Reading]:
+    """Lay the board's files out as they are there, for the one reader of such files."""
+    if not isinstance(files, Files):
+        return {}
+    with tempfile.TemporaryDirectory(prefix="edgetune-readings-") as folder:
+        root = Path(folder).resolve()
+        for name, content in files.contents.items():
+            path = (root / name.lstrip("/")).resolve()
+            if root in path.parents:  # a board's answer leads nowhere else
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+        return read_environment(core, root)
+
+
+def _line(content: bytes) -> str:
+    text = content.replace(b"\0", b"").decode(errors="replace").strip()
+    return "".join(letter for letter in text if letter.isprintable())[:200]

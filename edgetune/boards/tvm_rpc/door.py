@@ -1,0 +1,113 @@
+"""Ways to a server of TVM's RPC: one that is known, or one that a tracker lends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from edgetune.boards.tvm_rpc.tracker_client import Lease, TrackerClient
+from edgetune.errors import BoardUnavailable
+
+Route = Callable[[str, int], tuple[str, int]]
+"""From host and port as they are told, to host and port as they are reached from here (through a tunnel, maybe)."""
+
+
+def straight(host: str, port: int) -> tuple[str, int]:
+    """Hosts are reached from here as they are told."""
+    return host, port
+
+
+class Door(Protocol):
+    """What lends a server. Every call ends by its deadline; failures are classes of `edgetune.errors`."""
+
+    def lease(self, timeout_s: float) -> Lease:
+        """Wait for a server to be ours; return where it is, as seen from here."""
+
+    def wanted(self) -> bool:
+        """Whether others wait for it."""
+
+    def give_back(self) -> None:
+        """End the lease; the session with the server has ended, or its client was killed. May be called twice."""
+
+    def repair(self, timeout_s: float) -> str:
+        """Do what can be done about a server that does not answer; say what was done ("" : nothing can be)."""
+
+    def close(self) -> None:
+        """Give back, and end what was started for it. May be called twice."""
+
+
+class DirectDoor:
+    """A server at a known place; it serves one session at a time, and lets others wait."""
+
+    def __init__(self, host: str, port: int, key: str = "", route: Route = straight) -> None:
+        self._lease = Lease(host, port, key)
+        self._route = route
+
+    def lease(self, timeout_s: float) -> Lease:
+        """Return its place; the wait is in connecting."""
+        del timeout_s
+        return Lease(*self._route(self._lease.host, self._lease.port), self._lease.key)
+
+    def wanted(self) -> bool:
+        """Nobody tells."""
+        return False
+
+    def give_back(self) -> None:
+        """Nothing is held."""
+
+    def repair(self, timeout_s: float) -> str:
+        """Nothing can be done from here."""
+        del timeout_s
+        return ""
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+
+class TrackerDoor:
+    """Servers of one key, lent by a tracker in order of priority (the highest first)."""
+
+    def __init__(self, host: str, port: int, key: str, *, priority: int = 1, route: Route = straight) -> None:
+        self._place, self._key, self._priority, self._route = (host, port), key, priority, route
+        self._client: TrackerClient | None = None
+
+    def lease(self, timeout_s: float) -> Lease:
+        """Wait for a server of the key; raises BoardBusy, which says who has it."""
+        self.give_back()
+        client = TrackerClient(*self._route(*self._place), where=f"{self._place[0]}:{self._place[1]}")
+        self._client = client
+        try:
+            found = client.lease(self._key, self._priority, timeout_s)
+            client.announce(self._key, found)
+            host, port = self._route(found.host, found.port)
+        except BaseException:
+            client.close()
+            raise
+        return Lease(host, port, found.key)
+
+    def wanted(self) -> bool:
+        """Whether others wait for a server of this key; a tracker that is gone has no queue."""
+        if self._client is None:
+            return False
+        try:
+            return self._client.waiting(self._key) > 0
+        except BoardUnavailable:
+            self._client.close()
+            self._client = None
+            return False
+
+    def give_back(self) -> None:
+        """Let the tracker forget that it is ours."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def repair(self, timeout_s: float) -> str:
+        """The next lease may be another server of the key."""
+        del timeout_s
+        self.give_back()
+        return "another lease from the tracker"
+
+    def close(self) -> None:
+        """Give back."""
+        self.give_back()

@@ -1,0 +1,86 @@
+"""Starts TVM's stock RPC server, or its tracker, in one process that ends with whoever started it.
+
+Runs on boards as well, with nothing but a Python, numpy, tvm_ffi and TVM's runtime: it imports nothing of edgetune.
+
+    python launch.py server HOST PORT KEY [TRACKER_HOST:PORT [NAME]]        PORT 0: any free one
+    python launch.py tracker HOST PORT
+
+Prints `port N` once it listens; ends at the end of stdin. A server whose session crashed, which
+ends the stock one, serves again at its port.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+
+_WATCH_S = 0.2
+
+
+def _free_port(host: str) -> int:
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def _serve(arguments: list[str], port: int) -> tuple[int, threading.Thread, socket.socket]:
+    from tvm.rpc.server import PopenRPCServerState
+
+    host, key = arguments[0], arguments[2]
+    tracker = None
+    if len(arguments) > 3:  # noqa: PLR2004
+        name, _, number = arguments[3].rpartition(":")
+        tracker = (name, int(number))
+    custom = arguments[4] if len(arguments) > 4 else None  # noqa: PLR2004
+    state = PopenRPCServerState(host, port, port + 1, key=key, tracker_addr=tracker, custom_addr=custom)
+    return state.port, state.thread, state.sock
+
+
+def _track(arguments: list[str], port: int) -> tuple[int, threading.Thread, None]:
+    from tvm.rpc.tracker import PopenTrackerServerState
+
+    state = PopenTrackerServerState(arguments[0], port, port + 1)
+    return state.port, state.thread, None
+
+
+def _wait_for_end() -> None:
+    while os.read(0, 4096):
+        pass
+    _end(0)
+
+
+def _end(code: int) -> None:
+    """End this process with all that it started."""
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpid(), signal.SIGKILL)
+    os._exit(code)
+
+
+def main() -> None:
+    """Start what the command line asks for, and wait."""
+    if os.getpgrp() != os.getpid():
+        os.setpgid(0, 0)
+    os.environ["TVM_USE_RUNTIME_LIB"] = "1"
+    threading.Thread(target=_wait_for_end, daemon=True).start()
+    home = os.getcwd()  # noqa: PTH109  no more modules than needed, on a slow board
+    kind, arguments = sys.argv[1], sys.argv[2:]
+    start = _serve if kind == "server" else _track
+    port, thread, listener = start(arguments, int(arguments[1]) or _free_port(arguments[0]))
+    os.write(1, f"port {port}\n".encode())
+    while True:
+        thread.join(_WATCH_S)
+        if thread.is_alive():
+            continue
+        if listener is None:
+            break
+        os.chdir(home)  # out of the session's folder
+        listener.close()  # the stock server stops to serve when a session crashes: serve again
+        port, thread, listener = start(arguments, port)
+    _end(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+"""The worker's side of a session: TVM's RPC client without TVM's Python, by the functions of its runtime library."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib.util
+import re
+import sys
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgetune.measure.child_process import describe_exit
+from edgetune.measure.sampling import Take
+
+_CPU = 1
+_SESSION_STRIDE = 128
+_TEXT_BYTES = 1024
+_READ_BYTES = 1 << 18
+_MOST_SAMPLES = 4096
+_CACHED_BYTES = 64 << 20
+SHIM_NAME = "edgetune_shim.so"
+
+
+class RemoteError(Exception):
+    """A call to the server failed: its words. `unfit` when it cannot load what is compiled for the target."""
+
+    def __init__(self, reason: str, *, unfit: bool = False) -> None:
+        super().__init__(reason)
+        self.unfit = unfit
+
+
+class Runtime:
+    """TVM's runtime library, found beside the package `tvm` without importing that."""
+
+    def __init__(self) -> None:
+        import tvm_ffi
+        from tvm_ffi import registry
+        from tvm_ffi.libinfo import load_lib_ctypes
+
+        folder = _package_folder("tvm") / "lib"
+        self._library = load_lib_ctypes("tvm", "tvm_runtime", "RTLD_GLOBAL", extra_lib_paths=[folder])
+        registry._SKIP_UNKNOWN_OBJECTS = True  # noqa: SLF001  as `tvm.base` does for a runtime alone
+        self.ffi: Any = tvm_ffi
+
+    def function(self, name: str) -> Any:
+        """Return a global function of the runtime."""
+        return self.ffi.get_global_func(name)
+
+
+class RemoteSession:
+    """One session with a server. Every method may block for as long as the server likes, and raises RemoteError."""
+
+    def __init__(self, runtime: Runtime, host: str, port: int, key: str, session_s: int, shim: Path) -> None:
+        self._runtime = runtime
+        self._arrays: OrderedDict[bytes, tuple[Any, int]] = OrderedDict()
+        try:
+            self._session = runtime.function("rpc.Connect")(host, port, f"{key} -timeout={session_s}", False)
+            index = runtime.function("rpc.SessTableIndex")(self._session)
+            self._device = runtime.ffi.device(_CPU + (index + 1) * _SESSION_STRIDE, 0)
+            self._upload = self._session.get_function("tvm.rpc.server.upload")
+            self._remove = self._session.get_function("tvm.rpc.server.remove")
+            self._workpath = self._session.get_function("tvm.rpc.server.workpath")
+            self._upload(SHIM_NAME, shim.read_bytes())
+        except (RuntimeError, AttributeError, OSError) as error:
+            raise RemoteError(_last_line(error)) from error
+        try:
+            module = runtime.function("rpc.LoadRemoteModule")(self._session, SHIM_NAME)
+            self._shim = {
+                name: module.get_function(f"edgetune_{name}") for name in ("open", "sample", "close", "read", "facts")
+            }
+        except (RuntimeError, AttributeError) as error:
+            raise RemoteError(f"the server cannot load a library: {_last_line(error)}", unfit=True) from error
+        self._text = self._empty(_TEXT_BYTES)
+        self._samples = self._empty(8 * _MOST_SAMPLES)
+        self._page = self._empty(_READ_BYTES)
+
+    def facts(self) -> Mapping[str, str]:
+        """What the board's system says it is."""
+        self._call("facts", self._text)
+        return dict(line.split("=", 1) for line in self._words().splitlines() if "=" in line)
+
+    def read(self, patterns: Sequence[str]) -> dict[str, bytes]:
+        """Return the files that match `patterns`."""
+        used = self._call("read", "\n".join(patterns), self._page)
+        data, found = self._fetch(self._page, max(0, min(used, _READ_BYTES))).tobytes(), {}
+        while data:
+            name, length, rest = data.split(b"\n", 2)
+            found[name.decode(errors="replace")] = rest[: int(length)]
+            data = rest[int(length) :]
+        return found
+
+    def upload(self, library: Path) -> str:
+        """Bring a candidate to the board; return its path there."""
+        name = f"{library.stem[:40]}-{hashlib.sha256(str(library).encode()).hexdigest()[:16]}.so"
+        self._guard(self._upload, name, library.read_bytes())
+        return str(self._guard(self._workpath, name))
+
+    def remove(self, path: str) -> None:
+        """Remove a candidate."""
+        self._guard(self._remove, Path(path).name)
+
+    def array(self, content: np.ndarray, *, slot: str) -> Any:
+        """Return a tensor of the board with these bytes; `slot` tells apart those that the same call writes to."""
+        key = hashlib.sha256(content.data).digest() + slot.encode()
+        if key in self._arrays:
+            self._arrays.move_to_end(key)
+            return self._arrays[key][0]
+        tensor = self._empty(content.size)
+        if not slot:
+            pointer = content.ctypes.data_as(ctypes.c_void_p)
+            self._guard(self._runtime.function("runtime.TVMTensorCopyFromBytes"), tensor, pointer, content.size)
+        self._arrays[key] = (tensor, content.size)
+        return tensor
+
+    def trim(self) -> None:
+        """Forget the arrays that were used longest ago, beyond what a small board can spare."""
+        while sum(size for _, size in self._arrays.values()) > _CACHED_BYTES and len(self._arrays) > 1:
+            self._arrays.popitem(last=False)
+
+    def fetch(self, tensor: Any, count: int) -> np.ndarray:
+        """Return the bytes of a tensor of the board."""
+        return self._fetch(tensor, count)
+
+    def open(
+        self,
+        path: str,
+        tensors: Sequence[Any],
+        roles: str,
+        *,
+        core: int | None,
+        memory_bytes: int,
+        scratch_bytes: int,
+        timeout_s: float,
+    ) -> tuple[int, str]:
+        """Load a candidate and call it once; return the shim's code and, unless that is 0, its reason."""
+        limits = (
+            -1 if core is None else core,
+            memory_bytes,
+            int(timeout_s) + 2,
+            scratch_bytes,
+            _milliseconds(timeout_s),
+        )
+        code = self._call("open", path, *limits, roles, self._text, *tensors)
+        return code, self._words() if code else ""
+
+    def take(self, timeout_s: float, ended: list[tuple[int, str]]) -> Take:
+        """Return the function that takes samples; when that fails, it tells `ended` and raises StopSampling."""
+
+        def samples(repeat: int, count: int) -> list[float]:
+            values: list[float] = []
+            while len(values) < count:
+                some = min(count - len(values), _MOST_SAMPLES)
+                code = self._call("sample", repeat, some, _milliseconds(timeout_s), self._text, self._samples)
+                if code:
+                    ended.append((code, self._words()))
+                    raise StopSampling
+                values += self._fetch(self._samples, 8 * some).view(np.float64).tolist()
+            return values
+
+        return samples
+
+    def close_candidate(self, tensors: Sequence[Any] = ()) -> int:
+        """End the candidate; with `tensors`, its outputs are copied into them."""
+        return self._call("close", *tensors)
+
+    def _call(self, name: str, *arguments: Any) -> int:
+        code = int(self._guard(self._shim[name], *arguments))
+        if code < 0:
+            raise RemoteError(f"the shim refused edgetune_{name}")
+        return code
+
+    def _empty(self, count: int) -> Any:
+        ffi = self._runtime.ffi
+        allocate = self._runtime.function("runtime.TVMTensorAllocWithScope")
+        return self._guard(allocate, ffi.Shape([max(count, 1)]), ffi.dtype("uint8"), self._device, None)
+
+    def _fetch(self, tensor: Any, count: int) -> np.ndarray:
+        whole = np.empty(tensor.shape[0], np.uint8)
+        pointer = whole.ctypes.data_as(ctypes.c_void_p)
+        self._guard(self._runtime.function("runtime.TVMTensorCopyToBytes"), tensor, pointer, whole.size)
+        return whole[:count]
+
+    def _words(self) -> str:
+        text = self._fetch(self._text, _TEXT_BYTES).tobytes().split(b"\0")[0].decode(errors="replace")
+        text = re.sub(r"killed by signal (\d+)", lambda found: describe_exit(-int(found[1])), text)
+        return "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in text)
+
+    @staticmethod
+    def _guard(function: Any, *arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except (RuntimeError, ValueError, TypeError, AttributeError) as error:
+            raise RemoteError(_last_line(error)) from error
+
+
+class StopSampling(Exception):  # noqa: N818  it ends a loop
+    """The candidate ended while it was timed."""
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(1, int(seconds * 1000))
+
+
+def _last_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[-1] if lines else type(error).__name__)[:500]
+
+
+def _package_folder(name: str) -> Path:
+    for entry in sys.path:
+        if (Path(entry) / name / "__init__.py").exists():
+            return Path(entry) / name
+    spec = importlib.util.find_spec(name)  # editable installs: finders instead of folders
+    if spec is None or not spec.submodule_search_locations:
+        raise RemoteError(f"the package {name} is not installed")
+    return Path(next(iter(spec.submodule_search_locations)))

@@ -1,0 +1,140 @@
+"""What the worker does with one candidate: upload, load and call once, compare, time, compare again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgetune.boards.tvm_rpc.remote import RemoteSession, StopSampling
+from edgetune.measure.comparison import Difference, compare
+from edgetune.measure.jobs import RunRequest, RunResult, RunStatus, Tolerance
+from edgetune.measure.sampling import sample
+
+_STATUS: dict[int, RunStatus] = {
+    1: "build_failed",
+    2: "crashed",
+    3: "timeout",
+    4: "wrong_result",
+    5: "crashed",
+    6: "crashed",
+}
+_STARTED_PROCESS = 5
+
+
+def try_candidate(
+    session: RemoteSession, request: RunRequest, core: int | None, note: Callable[[str], None]
+) -> RunResult:
+    """Check and time a candidate on the board; `note` is told each step before it begins. Raises RemoteError."""
+    deadline = time.monotonic() + request.deadline_s
+    seconds: dict[str, float] = {}
+    note("upload")
+    started = time.perf_counter()
+    arrays = [np.load(path, mmap_mode="r") for path in request.arrays]
+    raw = [np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in arrays]
+    tensors = [
+        session.array(data, slot=f"output {index}" if role == "output" else "")
+        for index, (data, role) in enumerate(zip(raw, request.roles, strict=True))
+    ]
+    path = session.upload(Path(request.library))
+    try:
+        seconds["load"] = time.perf_counter() - started
+        note("check")
+        started = time.perf_counter()
+        code, reason = session.open(
+            path,
+            tensors,
+            "".join(role[0] for role in request.roles),
+            core=core,
+            memory_bytes=request.memory_bytes,
+            scratch_bytes=request.scratch_bytes,
+            timeout_s=max(0.001, deadline - time.monotonic()),
+        )
+        if code in _STATUS and code != 4:  # noqa: PLR2004  harm: how wrong the outputs are is told as well
+            reason = "the kernel started a process" if code == _STARTED_PROCESS else reason
+            seconds["check"] = time.perf_counter() - started
+            return RunResult(request.candidate_id, _STATUS[code], reason, seconds=seconds)
+        problem, worst = _judge(session, request, arrays, tensors)
+        seconds["check"] = time.perf_counter() - started
+        if problem or code:
+            return _wrong(request, reason or problem, worst, seconds)
+        return _time(session, request, arrays, tensors, deadline, note, seconds, worst)
+    finally:
+        _clear(session, path)
+
+
+def _time(
+    session: RemoteSession,
+    request: RunRequest,
+    arrays: Sequence[np.ndarray],
+    tensors: Sequence[Any],
+    deadline: float,
+    note: Callable[[str], None],
+    seconds: dict[str, float],
+    worst: Difference,
+) -> RunResult:
+    note("time")
+    started = time.perf_counter()
+    ended: list[tuple[int, str]] = []
+
+    def take(repeat: int, count: int) -> list[float]:
+        return session.take(max(0.001, deadline - time.monotonic()), ended)(repeat, count)
+
+    try:
+        sampling = sample(take, request.timing, request.best_ns)
+    except StopSampling:
+        code, reason = ended[0]
+        seconds["time"] = time.perf_counter() - started
+        return RunResult(request.candidate_id, _STATUS[code], reason, seconds=seconds)
+    session.close_candidate(tensors)
+    seconds["time"] = time.perf_counter() - started
+    problem, _ = _judge(session, request, arrays, tensors)
+    if problem:
+        return _wrong(request, f"after many calls: {problem}", worst, seconds)
+    return RunResult(
+        request.candidate_id,
+        "ok",
+        samples_ns=tuple(float(value) for value in sampling.samples),
+        repeat=sampling.repeat,
+        stopped=sampling.stopped,
+        error_absolute=worst.absolute,
+        error_relative=worst.relative,
+        seconds=seconds,
+    )
+
+
+def _clear(session: RemoteSession, path: str) -> None:
+    session.close_candidate()
+    session.remove(path)
+    session.trim()
+
+
+def _judge(
+    session: RemoteSession, request: RunRequest, arrays: Sequence[np.ndarray], tensors: Sequence[Any]
+) -> tuple[str, Difference]:
+    worst, problem = Difference(0.0, 0.0, allowed=True), ""
+    for index, (array, role) in enumerate(zip(arrays, request.roles, strict=True)):
+        if role != "output":
+            continue
+        output = session.fetch(tensors[index], array.nbytes).view(array.dtype).reshape(array.shape)
+        found = compare(output, array, request.tolerances[index] or Tolerance())
+        if not found.allowed and not problem:
+            size = f"{found.absolute:.3g} ({found.relative:.3g} of the largest value)"
+            problem = f"output {index} differs from the reference by {size}"
+        if found.absolute > worst.absolute:
+            worst = found
+    return problem, worst
+
+
+def _wrong(request: RunRequest, problem: str, worst: Difference, seconds: dict[str, float]) -> RunResult:
+    return RunResult(
+        request.candidate_id,
+        "wrong_result",
+        problem,
+        error_absolute=worst.absolute,
+        error_relative=worst.relative,
+        seconds=seconds,
+    )

@@ -1,0 +1,95 @@
+"""The worker: makes TVM's RPC calls, which have no deadline, so that the board's process never waits for one.
+
+It is killed when it is late, and ends by itself when the process that started it does.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+
+from edgetune.boards.tvm_rpc.messages import (
+    Connect,
+    Connected,
+    Disconnect,
+    Disconnected,
+    Failed,
+    Files,
+    Read,
+    Step,
+    Try,
+)
+from edgetune.boards.tvm_rpc.remote import RemoteError, RemoteSession, Runtime
+from edgetune.boards.tvm_rpc.trial import try_candidate
+from edgetune.measure import wire
+from edgetune.measure.child_process import claim_pipes
+
+_WATCH_S = 0.5
+
+
+class Worker:
+    """Takes one message at a time, answers each."""
+
+    def __init__(self, outgoing: int) -> None:
+        self._outgoing = outgoing
+        self._runtime: Runtime | None = None
+        self._session: RemoteSession | None = None
+        self._core: int | None = None
+        self._step = "start"
+
+    def answer(self, message: object) -> object:
+        """Do what the message asks; what fails is an answer as well."""
+        try:
+            return self._do(message)
+        except RemoteError as error:
+            self._session = None
+            return Failed(self._step, str(error), error.unfit)
+
+    def _do(self, message: object) -> object:
+        if isinstance(message, Disconnect):
+            self._session = None
+            return Disconnected()
+        if isinstance(message, Connect):
+            self._note("connect")
+            self._session = None
+            self._runtime = self._runtime or Runtime()
+            self._session = RemoteSession(
+                self._runtime, message.host, message.port, message.key, message.session_s, message.shim
+            )
+            facts = self._session.facts()
+            self._core = int(facts.get("cores", "1")) - 1 if message.core is None else message.core
+            return Connected(facts)
+        if self._session is None:
+            return Failed(self._step, "there is no session")
+        if isinstance(message, Read):
+            self._note("read")
+            return Files(self._session.read(message.patterns))
+        if isinstance(message, Try):
+            return try_candidate(self._session, message.request, self._core, self._note)
+        raise TypeError(f"not a message for the worker: {message!r}")
+
+    def _note(self, step: str) -> None:
+        self._step = step
+        wire.send(self._outgoing, Step(step))
+
+
+def _end_with(parent: int) -> None:
+    """End this process when its parent has ended, even while a call to the server blocks."""
+    while os.getppid() == parent:
+        time.sleep(_WATCH_S)
+    os._exit(1)
+
+
+def main() -> None:
+    """Run the process: the first argument is the id of its parent."""
+    threading.Thread(target=_end_with, args=(int(sys.argv[1]),), daemon=True).start()
+    incoming, outgoing = claim_pipes()
+    worker = Worker(outgoing)
+    while True:
+        try:
+            message = wire.receive(incoming)
+        except EOFError:
+            os._exit(0)  # without waiting for the server to take its leave
+        wire.send(outgoing, worker.answer(message))

@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loaded into a session of TVM's RPC server: checks and times candidates in a forked child, so that one that crashes
+   or hangs ends neither the session nor the server. A candidate is the same library that any other transport loads:
+   this file is the only one that knows TVM's calling convention, by its own declarations. It needs no header of TVM
+   and, linked without libraries, no version of any libc: the server's process has them all.
+
+   Each entry returns a code (enum) as an integer. Texts go into a byte tensor, zero-terminated. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST_TENSORS = 64, MOST_SAMPLES = 4096, ALIGN = 64, GAP = 128, CANARY = 0xA5, FIRST_FILL = 0xFF, LATER_FILL = 0x5A };
+enum { OK = 0, NOT_LOADED = 1, ENDED = 2, LATE = 3, HARM = 4, STARTED_PROCESS = 5, NO_MEMORY = 6, MISUSE = -1 };
+enum { ANY_INT = 1, ANY_DLTENSOR = 7, ANY_TEXT = 8 };
+
+typedef struct {
+    int32_t type;
+    uint32_t length;
+    union {
+        int64_t integer;
+        const void *pointer;
+    } v;
+} any;
+
+typedef struct {
+    void *data;
+    int32_t device_type, device_id, ndim;
+    uint8_t code, bits;
+    uint16_t lanes;
+    const int64_t *shape, *strides;
+    uint64_t byte_offset;
+} dl_tensor;
+
+typedef void (*call_fn)(void *const *buffers);
+
+typedef struct {
+    uint8_t *map, *bytes; /* one inaccessible page, canary, bytes, canary up to the next inaccessible page */
+    size_t pages, count;
+} fence;
+
+typedef struct {
+    uint64_t token;
+    int64_t repeat, count;
+} order;
+
+typedef struct {
+    uint64_t token;
+    int64_t code;
+} answer;
+
+typedef struct {
+    double samples[MOST_SAMPLES];
+    char text[512];
+} shared_page;
+
+static struct {
+    pid_t child; /* 0: none */
+    int socket;
+    uint64_t token;
+    int tensors; /* the scratch comes behind them */
+    int buffers;
+    char roles[MOST_TENSORS + 1];
+    fence fences[MOST_TENSORS + 1];
+    uint8_t *arena;
+    size_t arena_bytes;
+    void *close_by[MOST_TENSORS + 1];
+    shared_page *page;
+} now;
+
+static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
+
+static size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
+
+static size_t bytes_of(const dl_tensor *t)
+{
+    size_t count = (size_t)(t->bits * t->lanes + 7) / 8;
+    for (int i = 0; i < t->ndim; ++i)
+        count *= (size_t)t->shape[i];
+    return count;
+}
+
+static uint8_t *data_of(const dl_tensor *t) { return (uint8_t *)t->data + t->byte_offset; }
+
+static int finish(any *ret, int64_t code)
+{
+    ret->type = ANY_INT;
+    ret->length = 0;
+    ret->v.integer = code;
+    return 0;
+}
+
+static void tell(const dl_tensor *to, const char *text)
+{
+    const size_t room = bytes_of(to);
+    if (room > 0) {
+        const size_t length = strnlen(text, room - 1);
+        memcpy(data_of(to), text, length);
+        data_of(to)[length] = 0;
+    }
+}
+
+static int64_t clock_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void *map_shared(size_t count)
+{
+    void *map = mmap(NULL, count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return map == MAP_FAILED ? NULL : map;
+}
+
+static int make_fence(fence *f, size_t count)
+{
+    const size_t page = page_size(), room = round_up(count > 0 ? count : 1, ALIGN);
+    f->count = count;
+    f->pages = round_up(room + ALIGN, page);
+    f->map = map_shared(f->pages + 2 * page);
+    if (f->map == NULL)
+        return -1;
+    memset(f->map + page, CANARY, f->pages);
+    f->bytes = f->map + page + f->pages - room;
+    memset(f->bytes, FIRST_FILL, count);
+    return 0;
+}
+
+static const char *harm_of(const fence *f)
+{
+    const uint8_t *end = f->map + page_size() + f->pages;
+    for (const uint8_t *p = f->map + page_size(); p < f->bytes; ++p)
+        if (*p != CANARY)
+            return "before its start";
+    for (const uint8_t *p = f->bytes + f->count; p < end; ++p)
+        if (*p != CANARY)
+            return "behind its end";
+    return NULL;
+}
+
+/* ---- the child ---- */
+
+static void reply(int64_t code)
+{
+    const answer a = {now.token, code};
+    if (write(now.socket, &a, sizeof a) != (ssize_t)sizeof a)
+        _exit(97);
+}
+
+static void limit(int kind, uint64_t value)
+{
+    struct rlimit l = {(rlim_t)value, (rlim_t)value};
+    setrlimit(kind, &l);
+}
+
+static void confine(int64_t core, int64_t memory_bytes, int64_t cpu_s)
+{
+    unsigned long present = 0;
+    FILE *statm = fopen("/proc/self/statm", "r");
+    if (statm != NULL) {
+        if (fscanf(statm, "%lu", &present) != 1)
+            present = 0;
+        fclose(statm);
+    }
+    if (present > 0 && memory_bytes > 0)
+        limit(RLIMIT_AS, (uint64_t)present * page_size() + (uint64_t)memory_bytes);
+    limit(RLIMIT_CPU, (uint64_t)cpu_s);
+    limit(RLIMIT_CORE, 0);
+    limit(RLIMIT_FSIZE, 0);
+    for (int number = 1; number < 32; ++number)
+        signal(number, SIG_DFL);
+    if (core >= 0 && core < CPU_SETSIZE) {
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        CPU_SET((size_t)core, &set);
+        sched_setaffinity(0, sizeof set, &set);
+    }
+    const int null = open("/dev/null", O_RDWR);
+    for (int descriptor = 0; descriptor < 3; ++descriptor)
+        dup2(null, descriptor);
+    for (int descriptor = 3; descriptor < 1024; ++descriptor)
+        if (descriptor != now.socket)
+            close(descriptor);
+}
+
+static void first_call(call_fn call)
+{
+    const size_t page = page_size();
+    void *buffers[MOST_TENSORS + 1];
+    for (int i = 0; i < now.buffers; ++i) {
+        fence *f = &now.fences[i];
+        mprotect(f->map, page, PROT_NONE);
+        mprotect(f->map + page + f->pages, page, PROT_NONE);
+        if (i < now.tensors && now.roles[i] != 'o')
+            mprotect(f->map + page, f->pages, PROT_READ);
+        buffers[i] = f->bytes;
+    }
+    call(buffers);
+}
+
+static void fill_arena(void)
+{
+    for (int i = 0; i < now.tensors; ++i) {
+        const size_t count = now.fences[i].count;
+        if (now.roles[i] == 'o')
+            memset(now.close_by[i], LATER_FILL, count);
+        else
+            memcpy(now.close_by[i], now.fences[i].bytes, count);
+    }
+}
+
+static void take_samples(call_fn call, int64_t repeat, int64_t count, pid_t owner)
+{
+    for (int64_t s = 0; s < count; ++s) {
+        const int64_t start = clock_ns();
+        for (int64_t r = 0; r < repeat; ++r)
+            call(now.close_by);
+        const int64_t end = clock_ns();
+        if (getpid() != owner)
+            _exit(99);
+        now.page->samples[s] = (double)(end - start) / (double)repeat;
+    }
+}
+
+static void be_child(const char *path, int64_t core, int64_t memory_bytes, int64_t cpu_s)
+{
+    const pid_t owner = getpid();
+    setsid();
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    confine(core, memory_bytes, cpu_s);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    call_fn call = NULL;
+    if (library != NULL)
+        *(void **)&call = dlsym(library, "edgetune_call");
+    if (call == NULL) {
+        const char *why = dlerror();
+        snprintf(now.page->text, sizeof now.page->text, "%s", why != NULL ? why : "no symbol edgetune_call");
+        reply(NOT_LOADED);
+        _exit(0);
+    }
+    reply(OK);
+    first_call(call);
+    if (getpid() != owner) /* a kernel that forks: the copy ends here */
+        _exit(99);
+    siginfo_t info;
+    const int childless = waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0;
+    reply(childless ? OK : STARTED_PROCESS);
+    fill_arena();
+    order o;
+    while (read(now.socket, &o, sizeof o) == (ssize_t)sizeof o && o.token == now.token) {
+        take_samples(call, o.repeat, o.count, owner);
+        reply(OK);
+    }
+    _exit(0);
+}
+
+/* ---- the session ---- */
+
+/* Kill the child and all it started; orphans come back to this process. Returns the child's status. */
+static int clear_away(void)
+{
+    int status = 0;
+    if (now.child == 0)
+        return 0;
+    kill(-now.child, SIGKILL);
+    kill(now.child, SIGKILL);
+    while (waitpid(now.child, &status, 0) < 0 && errno == EINTR)
+        continue;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    for (int round = 0; round < 1000; ++round) {
+        int orphan = 0;
+        FILE *children = fopen(path, "r");
+        if (children == NULL)
+            break;
+        if (fscanf(children, "%d", &orphan) != 1)
+            orphan = 0;
+        fclose(children);
+        if (orphan <= 0)
+            break;
+        kill(orphan, SIGKILL);
+        waitpid(orphan, NULL, 0);
+    }
+    close(now.socket);
+    now.child = 0;
+    return status;
+}
+
+static void unmap_all(void)
+{
+    clear_away();
+    for (int i = 0; i < now.buffers; ++i)
+        if (now.fences[i].map != NULL)
+            munmap(now.fences[i].map, now.fences[i].pages + 2 * page_size());
+    if (now.arena != NULL)
+        munmap(now.arena, now.arena_bytes);
+    if (now.page != NULL)
+        munmap(now.page, sizeof *now.page);
+    memset(&now, 0, sizeof now);
+}
+
+static int64_t say_end(const dl_tensor *text, const char *phase, int late)
+{
+    char line[128];
+    int ended = 0, status = 0;
+    if (late) {
+        clear_away();
+        snprintf(line, sizeof line, "still in phase '%s' at its deadline", phase);
+    } else {
+        for (int i = 0; i < 100 && !ended; ++i) { /* it closed its end: it is about to end */
+            siginfo_t info = {0};
+            ended = waitid(P_PID, (id_t)now.child, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0;
+            if (!ended)
+                usleep(1000);
+        }
+        status = clear_away();
+        if (WIFSIGNALED(status))
+            snprintf(line, sizeof line, "killed by signal %d in phase '%s'", WTERMSIG(status), phase);
+        else
+            snprintf(line, sizeof line, "exit code %d in phase '%s'", WEXITSTATUS(status), phase);
+        late = WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU;
+    }
+    tell(text, line);
+    return late ? LATE : ENDED;
+}
+
+/* Wait for the child's answer until `deadline`: its code, or ENDED or LATE with the reason in `text`. */
+static int64_t await_answer(int64_t deadline, const dl_tensor *text, const char *phase)
+{
+    for (;;) {
+        const int64_t left = (deadline - clock_ns()) / 1000000;
+        struct pollfd p = {now.socket, POLLIN, 0};
+        const int ready = left > 0 ? poll(&p, 1, (int)left) : 0;
+        if (ready < 0 && errno == EINTR)
+            continue;
+        if (ready <= 0)
+            return say_end(text, phase, 1);
+        answer a = {0, 0};
+        const ssize_t got = recv(now.socket, &a, sizeof a, 0);
+        if (got <= 0)
+            return say_end(text, phase, 0);
+        if (got == (ssize_t)sizeof a && a.token == now.token)
+            return a.code;
+        /* a kernel's rubbish is passed over: messages keep their bounds on this socket */
+    }
+}
+
+static int prepare(const any *tensors, int count, const char *roles, int64_t scratch_bytes)
+{
+    size_t end = 0, offsets[MOST_TENSORS + 1];
+    now.tensors = count;
+    now.buffers = count + (scratch_bytes > 0);
+    now.page = map_shared(sizeof *now.page);
+    if (now.page == NULL)
+        return -1;
+    for (int i = 0; i < now.buffers; ++i) {
+        const dl_tensor *given = i < count ? tensors[i].v.pointer : NULL;
+        const size_t bytes = given != NULL ? bytes_of(given) : (size_t)scratch_bytes;
+        if (make_fence(&now.fences[i], bytes) != 0)
+            return -1;
+        if (given != NULL && roles[i] != 'o')
+            memcpy(now.fences[i].bytes, data_of(given), bytes);
+        offsets[i] = end;
+        end += round_up(bytes, ALIGN) + GAP;
+    }
+    strcpy(now.roles, roles);
+    now.arena_bytes = round_up(end > 0 ? end : 1, page_size());
+    now.arena = map_shared(now.arena_bytes);
+    for (int i = 0; now.arena != NULL && i < now.buffers; ++i)
+        now.close_by[i] = now.arena + offsets[i];
+    return now.arena != NULL ? 0 : -1;
+}
+
+static void copy_outputs(const any *tensors, int from_fences)
+{
+    for (int i = 0; i < now.tensors; ++i)
+        if (now.roles[i] == 'o')
+            memcpy(data_of(tensors[i].v.pointer), from_fences ? now.fences[i].bytes : now.close_by[i],
+                   now.fences[i].count);
+}
+
+static int are(const any *args, int32_t n, const char *kinds)
+{
+    int i = 0;
+    for (; kinds[i] != 0; ++i)
+        if (i >= n || args[i].type != (kinds[i] == 'i' ? ANY_INT : kinds[i] == 's' ? ANY_TEXT : ANY_DLTENSOR))
+            return 0;
+    for (; i < n; ++i)
+        if (args[i].type != ANY_DLTENSOR)
+            return 0;
+    return 1;
+}
+
+/* (path, core, memory_bytes, cpu_s, scratch_bytes, timeout_ms, roles, text, tensors...): load a candidate in a child
+   and call it once on fenced buffers; outputs are copied into their tensors. `roles` has one letter each, o for an
+   output. Whatever ran before is ended. */
+int __tvm_ffi_edgetune_open(void *self, const any *args, int32_t n, any *ret);
+int __tvm_ffi_edgetune_open(void *self, const any *args, int32_t n, any *ret)
+{
+    (void)self;
+    const int tensors = n - 8;
+    if (!are(args, n, "siiiiist") || tensors > MOST_TENSORS || strlen(args[6].v.pointer) != (size_t)tensors)
+        return finish(ret, MISUSE);
+    const dl_tensor *text = args[7].v.pointer;
+    const int64_t deadline = clock_ns() + args[5].v.integer * 1000000;
+    int ends[2];
+    unmap_all();
+    if (prepare(args + 8, tensors, args[6].v.pointer, args[4].v.integer) != 0 ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+        unmap_all();
+        tell(text, "the board has no memory for its arrays");
+        return finish(ret, NO_MEMORY);
+    }
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    const int random = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+    if (random < 0 || read(random, &now.token, sizeof now.token) != (ssize_t)sizeof now.token)
+        now.token = (uint64_t)clock_ns();
+    if (random >= 0)
+        close(random);
+    now.child = fork();
+    now.socket = ends[now.child == 0];
+    if (now.child == 0)
+        be_child(args[0].v.pointer, args[1].v.integer, args[2].v.integer, args[3].v.integer);
+    close(ends[1]);
+    if (now.child < 0) {
+        now.child = 0;
+        close(now.socket);
+        tell(text, "the board cannot start a process");
+        return finish(ret, NO_MEMORY);
+    }
+    int64_t code = await_answer(deadline, text, "load");
+    if (code == NOT_LOADED)
+        tell(text, now.page->text);
+    if (code != OK)
+        return finish(ret, code);
+    code = await_answer(deadline, text, "check");
+    for (int i = 0; code == OK && i < now.buffers; ++i) {
+        const char *harm = harm_of(&now.fences[i]);
+        char line[96];
+        if (harm != NULL) {
+            if (i == now.tensors)
+                snprintf(line, sizeof line, "writes to scratch %s", harm);
+            else
+                snprintf(line, sizeof line, "writes to parameter %d %s", i, harm);
+            tell(text, line);
+            code = HARM;
+        }
+    }
+    copy_outputs(args + 8, 1);
+    return finish(ret, code);
+}
+
+/* (repeat, count, timeout_ms, text, samples): `count` samples in nanoseconds per call, each over `repeat` calls. */
+int __tvm_ffi_edgetune_sample(void *self, const any *args, int32_t n, any *ret);
+int __tvm_ffi_edgetune_sample(void *self, const any *args, int32_t n, any *ret)
+{
+    (void)self;
+    if (!are(args, n, "iiitt") || n != 5 || now.child == 0)
+        return finish(ret, MISUSE);
+    const order o = {now.token, args[0].v.integer, args[1].v.integer};
+    const dl_tensor *text = args[3].v.pointer, *samples = args[4].v.pointer;
+    const int64_t deadline = clock_ns() + args[2].v.integer * 1000000;
+    if (o.count < 1 || o.count > MOST_SAMPLES || (size_t)o.count * sizeof(double) > bytes_of(samples))
+        return finish(ret, MISUSE);
+    if (send(now.socket, &o, sizeof o, MSG_NOSIGNAL) != (ssize_t)sizeof o)
+        return finish(ret, say_end(text, "time", 0));
+    const int64_t code = await_answer(deadline, text, "time");
+    if (code == OK)
+        memcpy(data_of(samples), now.page->samples, (size_t)o.count * sizeof(double));
+    return finish(ret, code);
+}
+
+/* (tensors...): end the candidate; its outputs after the timed calls are copied into their tensors. */
+int __tvm_ffi_edgetune_close(void *self, const any *args, int32_t n, any *ret);
+int __tvm_ffi_edgetune_close(void *self, const any *args, int32_t n, any *ret)
+{
+    (void)self;
+    if (!are(args, n, "") || (n != 0 && n != now.tensors))
+        return finish(ret, MISUSE);
+    clear_away();
+    if (n != 0)
+        copy_outputs(args, 0);
+    unmap_all();
+    return finish(ret, OK);
+}
+
+/* (patterns, text): files whose names match one of the patterns (a line each), as "name\nbytes\ncontent" one after the
+   other; returns the bytes used. What does not fit is left out. */
+int __tvm_ffi_edgetune_read(void *self, const any *args, int32_t n, any *ret);
+int __tvm_ffi_edgetune_read(void *self, const any *args, int32_t n, any *ret)
+{
+    (void)self;
+    if (!are(args, n, "st") || n != 2)
+        return finish(ret, MISUSE);
+    char *patterns = strdup(args[0].v.pointer), *rest = NULL, *content = malloc(1 << 16);
+    uint8_t *to = data_of(args[1].v.pointer);
+    const size_t room = bytes_of(args[1].v.pointer);
+    size_t used = 0;
+    for (char *p = patterns != NULL ? strtok_r(patterns, "\n", &rest) : NULL; p != NULL && content != NULL;
+         p = strtok_r(NULL, "\n", &rest)) {
+        glob_t found = {0};
+        if (glob(p, 0, NULL, &found) == 0)
+            for (size_t i = 0; i < found.gl_pathc; ++i) {
+                char head[512];
+                ssize_t got = 0, length = 0;
+                const int file = open(found.gl_pathv[i], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+                while (file >= 0 && length < (1 << 16) && (got = read(file, content + length, (1 << 16) - (size_t)length)) > 0)
+                    length += got;
+                if (file < 0)
+                    continue;
+                close(file);
+                const int heading = snprintf(head, sizeof head, "%s\n%zd\n", found.gl_pathv[i], length);
+                if (heading < (int)sizeof head && used + (size_t)heading + (size_t)length <= room) {
+                    memcpy(to + used, head, (size_t)heading);
+                    memcpy(to + used + heading, content, (size_t)length);
+                    used += (size_t)heading + (size_t)length;
+                }
+            }
+        globfree(&found);
+    }
+    free(content);
+    free(patterns);
+    return finish(ret, (int64_t)used);
+}
+
+/* (text): what this system is, "key=value" a line. */
+int __tvm_ffi_edgetune_facts(void *self, const any *args, int32_t n, any *ret);
+int __tvm_ffi_edgetune_facts(void *self, const any *args, int32_t n, any *ret)
+{
+    (void)self;
+    if (!are(args, n, "t") || n != 1)
+        return finish(ret, MISUSE);
+    struct utsname u = {0};
+    char libc[64] = "", line[512];
+    uname(&u);
+    confstr(_CS_GNU_LIBC_VERSION, libc, sizeof libc);
+    snprintf(line, sizeof line, "machine=%s\nkernel=%s\nlibc=%s\nbits=%d\ncores=%ld\npage_bytes=%zu\nmemory_bytes=%lld\n",
+             u.machine, u.release, libc, (int)(8 * sizeof(void *)), sysconf(_SC_NPROCESSORS_ONLN), page_size(),
+             (long long)sysconf(_SC_PHYS_PAGES) * (long long)page_size());
+    tell(args[0].v.pointer, line);
+    return finish(ret, OK);
+}
