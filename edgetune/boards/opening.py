@@ -1,4 +1,4 @@
-"""Makes the boards of a target, by its `reach` and the addresses there are."""
+"""Makes the boards of a target, or the way to one, by its `reach` and the addresses there are."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edgetune.boards.board import Board
+from edgetune.boards.reach import Reach
+from edgetune.config.boards_file import BoardAddress
 from edgetune.config.target import Target
-from edgetune.config.toolchain import require_measurable
-from edgetune.errors import UsageError
+from edgetune.config.toolchain import require_measurable, require_trust
+from edgetune.errors import BoardUnavailable
 from edgetune.events import Event
 from edgetune.measure.cores import CoreSplit
 from edgetune.measure.options import MeasuringOptions
+
+OnEvent = Callable[[Event], None]
 
 
 def open_boards(
@@ -22,7 +26,7 @@ def open_boards(
     *,
     lock_file: Path | None = None,
     lock_timeout_s: float = 600.0,
-    on_event: Callable[[Event], None] = lambda _: None,
+    on_event: OnEvent = lambda _: None,
 ) -> list[Board]:
     """Return the boards to measure on; none is connected to yet.
 
@@ -30,15 +34,39 @@ def open_boards(
     measured from here, and UsageError when its times can never be trusted as far as `options` asks.
     """
     require_measurable(target, options.addresses)
-    if target.emulated and options.min_trust != "D":
-        raise UsageError(
-            f"samples of board '{target.name}' are of grade D, being emulated, and --min-trust {options.min_trust} "
-            "would refuse all of them: leave it out"
-        )
+    require_trust(target, options.min_trust)
     if target.reach == "local":
         from edgetune.boards.local import LocalBoard
 
         return [
             LocalBoard(target, folder, split, lock_file=lock_file, lock_timeout_s=lock_timeout_s, on_event=on_event)
         ]
-    raise NotImplementedError(target.reach)
+    if not options.addresses:
+        return [_board(target, None, options, folder, on_event)]
+    return [_board(target, address, options, folder, on_event) for address in options.addresses]
+
+
+def open_reach(target: Target, address: BoardAddress | None, on_event: OnEvent = lambda _: None) -> Reach:
+    """Return the way to a board, not yet connected; emulators and machines have no address.
+
+    Raises BoardUnavailable when there is no way from here.
+    """
+    if target.reach == "emulator":
+        raise BoardUnavailable("not yet")
+    if target.reach == "machine":
+        raise BoardUnavailable("not yet")
+    if address is None:
+        raise BoardUnavailable(
+            f"no way leads to board '{target.name}': `edgetune boards add NAME --target {target.name} --ssh USER@HOST` "
+            "tells one"
+        )
+    from edgetune.boards.ssh.reach import SshReach
+
+    return SshReach(address, target, on_event=on_event)
+
+
+def _board(
+    target: Target, address: BoardAddress | None, options: MeasuringOptions, folder: Path, on_event: OnEvent
+) -> Board:
+    del options, folder
+    raise NotImplementedError(open_reach(target, address, on_event).name)

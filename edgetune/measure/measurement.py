@@ -42,6 +42,7 @@ class Measurement:
     scratch_bytes: int = 0
     code_bytes: int = 0
     board: str = ""
+    lost_boards: int = 0
     environment: Mapping[str, Reading] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
 
@@ -70,8 +71,8 @@ def measured(
     )
 
 
-def unmeasured(built: BuildResult, status: Status, reason: str, board: str = "") -> Measurement:
-    """Return the measurement of a candidate that was never run, or whose run (on `board`) left nothing to tell."""
+def unmeasured(built: BuildResult, status: Status, reason: str, board: str = "", lost_boards: int = 0) -> Measurement:
+    """Return the measurement of a candidate that was never run, or that lost its boards, the last of them `board`."""
     return Measurement(
         built.job_id,
         built.kernel_key,
@@ -81,5 +82,6 @@ def unmeasured(built: BuildResult, status: Status, reason: str, board: str = "")
         scratch_bytes=built.scratch_bytes,
         code_bytes=built.code_bytes,
         board=board,
+        lost_boards=lost_boards,
         seconds=built.seconds,
     )

@@ -346,7 +346,7 @@ class MeasureSession:
         self._submitted.pop(built.job_id, None)
         self._discard(built)
         if taken is None:
-            return unmeasured(built, "crashed", finished.reason, finished.board.name)
+            return unmeasured(built, "crashed", finished.reason, finished.board.name, finished.work.losses)
         if taken.status == "ok" and taken.summary is not None:
             median = taken.summary.median
             self._best[built.kernel_key] = min(median, self._best.get(built.kernel_key, median))
