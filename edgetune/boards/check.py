@@ -54,12 +54,16 @@ def check(resolved: ResolvedBoard, open_reach: Open | None = None) -> Iterator[F
 def check_one(target: Target, address: BoardAddress | None, open_reach: Open) -> list[Finding]:
     """Return what was found on one board; without an address it is the emulated one that `target` stands for."""
     name = address.name if address else target.name
+    events: list[Event] = []
     try:
-        reach = open_reach(target, address, lambda _: None)
+        reach = open_reach(target, address, events.append)
     except EdgetuneError as error:
-        return [replace(_fault("way there", error, ""), board=name)]
+        return [_of_board(_fault("way there", error, ""), name)]
     try:
-        return [replace(finding, board=name) for finding in inspect(reach, target, address)]
+        found = [_of_board(finding, name) for finding in inspect(reach, target, address)]
+        # What the board lacks and something else stands in for: it works, and one should know.
+        notes = [str(event.data["detail"]) for event in events if event.data.get("what") == "fallback"]
+        return [*found, *(Finding("fallback", True, note, board=name) for note in notes)]
     finally:
         with suppress(BoardUnavailable):
             reach.clean()
@@ -79,7 +83,7 @@ def inspect(reach: Reach, target: Target, address: BoardAddress | None) -> Itera
     try:
         facts = reach.facts()
     except BoardUnfit as error:
-        yield _fault("architecture", error, f"`target:` in boards.yaml must be its kind, which {target.name} is not")
+        yield _fault("architecture", error, "name its kind with `target:` in boards.yaml (`edgetune boards list`)")
     except BoardFull as error:
         yield _fault("folder", error, "free some space there, or name another folder with `folder:` in boards.yaml")
     except BoardUnavailable as error:
@@ -154,6 +158,11 @@ def _open_reach(target: Target, address: BoardAddress | None, on_event: Callable
     from edgetune.boards.opening import open_reach
 
     return open_reach(target, address, on_event)
+
+
+def _of_board(finding: Finding, name: str) -> Finding:
+    """Name the board in a column of its own instead of in the sentence."""
+    return replace(finding, board=name, detail=finding.detail.removeprefix(f"board '{name}': "))
 
 
 def _fault(check: str, error: EdgetuneError, fix: str) -> Finding:

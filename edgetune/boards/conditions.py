@@ -50,7 +50,7 @@ def probe(reach: Reach, cores: Sequence[int]) -> tuple[Mapping[str, list[str]], 
     for line in done.stdout.splitlines():
         key, _, value = line.partition(" ")
         told.setdefault(key, []).append(value.strip())
-    if not (told.get("now") or [""])[0].isdigit():
+    if re.fullmatch(r"[0-9]{1,12}", (told.get("now") or [""])[0]) is None:
         raise BoardLost(f"board '{reach.name}': its shell does not answer (status {done.status}): log in and look")
     answered = time.time()
     now = int(told["now"][0])
@@ -97,7 +97,7 @@ def _skew(name: str, skew_s: float) -> Finding:
 
 def _throttled(name: str, told: Mapping[str, list[str]]) -> Finding:
     words = " ".join(told.get("throttled", []))
-    match = re.search(r"(?:0x)?([0-9a-fA-F]+)$", words.rpartition("=")[2])
+    match = re.search(r"(?:0x)?([0-9a-fA-F]{1,8})$", words.rpartition("=")[2])
     if match is None:
         return Finding("throttling", True, "it does not tell")
     flags = int(match[1], 16)
@@ -113,7 +113,7 @@ def _throttled(name: str, told: Mapping[str, list[str]]) -> Finding:
 
 
 def _temperature(told: Mapping[str, list[str]]) -> Finding:
-    degrees = [int(text) / 1000 for text in told.get("temp", []) if re.fullmatch(r"-?\d+", text)]
+    degrees = [int(text) / 1000 for text in told.get("temp", []) if re.fullmatch(r"-?[0-9]{1,7}", text)]
     if not degrees:
         return Finding("temperature", True, "it does not tell")
     hottest = max(degrees)

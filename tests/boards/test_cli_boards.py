@@ -14,11 +14,15 @@ import paramiko
 import pytest
 
 from edgetune.boards.conditions import findings
+from edgetune.boards.opening import OnEvent
+from edgetune.boards.reach import Reach
 from edgetune.boards.shell import shell_command
 from edgetune.boards.ssh.known_hosts import fingerprint
+from edgetune.boards.ssh.reach import SshReach
 from edgetune.cli.main import run
 from edgetune.cli.options import BOARD, TARGET
 from edgetune.config.boards_file import BoardAddress, boards_path, list_addresses
+from edgetune.config.target import Target
 from tests.boards.ssh_server import AARCH64, SshBoard
 
 
@@ -227,7 +231,7 @@ def test_conditions_that_are_fine_or_not_told() -> None:
         "load": ["0.02 0.1 0.1 1/99 1234"],
     }
     fixed = {"scaling_governor": ["userspace"], "scaling_min_freq": ["1500000"], "scaling_max_freq": ["1500000"]}
-    for told in (calm, fixed, {}, {"temp": ["?"], "load": ["?"], "throttled": ["error=1 something"]}):
+    for told in (calm, fixed, {}, {"temp": ["?", "9" * 5000], "load": ["?"], "throttled": ["error=1 x"]}):
         assert [finding for finding in findings("b", told, 0.0) if not finding.ok] == []
 
 
@@ -238,6 +242,30 @@ def test_a_clock_that_is_wrong_is_seen(board: SshBoard, capsys: pytest.CaptureFi
     assert run(["boards", "check", "shelf-1", "--json"]) == 0
     clock = rows(capsys)["clock"]
     assert re.fullmatch(r"3[56]\d\d s behind this machine's", str(clock["detail"]))
-    board.answers["date +%s"] = "rubbish"
+    board.answers["date +%s"] = "9" * 5000
     assert run(["boards", "check", "shelf-1", "--json"]) == 20
     assert not rows(capsys)["shell"]["ok"]
+
+
+def test_a_board_that_can_do_less_is_told(
+    board: SshBoard, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def open_reach(target: Target, address: BoardAddress | None, on_event: OnEvent) -> Reach:
+        assert address is not None
+        return SshReach(address, target, on_event=on_event, folders=board.folders)
+
+    monkeypatch.setattr("edgetune.boards.opening.open_reach", open_reach)
+    assert run(["boards", "trust", "shelf-1", "--yes", "-q"]) == 0
+    board.faults.noexec = ["shm"]
+    board.faults.noise = b"Welcome to shelf-1\n"
+    capsys.readouterr()
+    assert run(["boards", "check", "shelf-1", "--json"]) == 0
+    found = rows(capsys)
+    assert "noexec" in str(found["fallback"]["detail"])
+    assert str(found["folder"]["detail"]).startswith(str(board.root / "tmp"))
+    board.faults.noexec = ["shm", "tmp"]
+    assert run(["boards", "check", "shelf-1", "--json"]) == 25
+    found = rows(capsys)
+    assert not found["folder"]["ok"]
+    assert "load" in found
+    assert board.files() == []
