@@ -68,6 +68,38 @@ def crashing_rooms(
     return replace(good_rooms(tasks, target, store, on_event, measuring), space=space)
 
 
+def looping_rooms(
+    tasks: Sequence[TuneTask],
+    target: Target,
+    store: RecordStore,
+    on_event: Callable[[Event], None],
+    measuring: MeasuringOptions,
+) -> Rooms:
+    def space(task: TuneTask) -> SearchSpace:
+        while task.name == BAD:
+            pass
+        found: SearchSpace = fakes().space_of(task)
+        return found
+
+    return replace(good_rooms(tasks, target, store, on_event, measuring), space=space)
+
+
+def no_fixed_rooms(
+    tasks: Sequence[TuneTask],
+    target: Target,
+    store: RecordStore,
+    on_event: Callable[[Event], None],
+    measuring: MeasuringOptions,
+) -> Rooms:
+    def fixed(task: TuneTask) -> str:
+        if task.name == BAD:
+            os.kill(os.getpid(), signal.SIGSEGV)
+            time.sleep(5)
+        return str(fakes().fixed_trace(task))
+
+    return replace(good_rooms(tasks, target, store, on_event, measuring), fixed_trace=fixed)
+
+
 def full_rooms(
     tasks: Sequence[TuneTask],
     target: Target,
@@ -82,13 +114,17 @@ def full_rooms(
 
 
 def run(
-    tmp_path: Path, rooms: str, trials: int, events: Callable[[Event], None] = lambda _: None
+    tmp_path: Path,
+    rooms: str,
+    trials: int,
+    events: Callable[[Event], None] = lambda _: None,
+    step_seconds: float | None = None,
 ) -> tuple[TuneOutcome, int]:
     options = TuneOptions(trials=trials, search=fakes().SMALL)
     setup = SearchSetup(
         fakes().kernels(), load_target("host"), tmp_path / "db", options, f"test_tuning_loop_supervise:{rooms}"
     )
-    outcome = SupervisedSearch(setup, events).run()
+    outcome = SupervisedSearch(setup, events, step_seconds).run()
     return outcome, len(fakes().all_records(tmp_path / "db"))
 
 
@@ -111,6 +147,29 @@ def test_a_task_that_crashes_the_search_is_left_out(tmp_path: Path) -> None:
     assert len(warnings) == 2
     assert all(BAD in warning and "SIGSEGV" in warning for warning in warnings)
     assert list(outcome.warnings) == warnings
+
+
+def test_a_task_whose_search_never_ends_is_left_out(tmp_path: Path) -> None:
+    told: list[Event] = []
+    started = time.monotonic()
+    outcome, records = run(tmp_path, "looping_rooms", 40, told.append, step_seconds=20.0)
+    assert time.monotonic() - started > 2 * 20.0
+    endings = {task.name: task.ending for task in outcome.tasks}
+    assert endings[BAD] == "excluded"
+    assert outcome.records == outcome.measured == records == 40
+    warnings = [str(event.data["message"]) for event in told if event.kind == "warning"]
+    assert len(warnings) == 2
+    assert all(BAD in warning and "killed by us after 20 s without an end" in warning for warning in warnings)
+    assert "another seed" in warnings[0]
+    assert "best schedule so far" in warnings[1]
+
+
+def test_a_task_without_even_a_fixed_schedule_is_left_out(tmp_path: Path) -> None:
+    outcome, records = run(tmp_path, "no_fixed_rooms", 20)
+    bad = next(task for task in outcome.tasks if task.name == BAD)
+    assert (bad.ending, bad.best, bad.records) == ("excluded", None, 0)
+    assert outcome.records == records == 20
+    assert len(outcome.warnings) == 2
 
 
 def test_an_error_of_the_child_is_raised_here(tmp_path: Path) -> None:

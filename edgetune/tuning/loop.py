@@ -7,8 +7,9 @@ keep a search repeatable, results enter the decisions in the order of the rounds
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import TypeVar
@@ -81,7 +82,9 @@ class TuningLoop:
         self._keys = [rooms.measurer.key(task.workload) for task in tasks]
         stored = [store.all(key) for key in self._keys]
         self._tasks = [
-            TaskProgress(task, rooms.fixed_trace(task), records, owed(records, store.last_end(key), task.scratch_limit))
+            TaskProgress(
+                task, self._fixed_trace(task, records), records, owed(records, store.last_end(key), task.scratch_limit)
+            )
             for task, key, records in zip(tasks, self._keys, stored, strict=True)
         ]
         for progress in self._tasks:
@@ -120,7 +123,7 @@ class TuningLoop:
 
     def _fixed_schedules(self) -> None:
         """Round 0: the schedule used without a record, for every task, so that tuning never makes anything worse."""
-        missing = [progress for progress in self._tasks if progress.needs_fixed]
+        missing = [progress for progress in self._tasks if progress.fixed_trace and progress.needs_fixed]
         missing.sort(key=lambda progress: -progress.task.facts.weight * progress.task.facts.flops)
         orders = tuple(Order(progress.task.workload, progress.fixed_trace) for progress in missing)
         room = self._budget.room(0)
@@ -217,37 +220,48 @@ class TuningLoop:
             self._budget.used += result.more
             if result.record.status == "ok" and result.record.median_ns is not None:
                 times.append(result.record.median_ns)
-        if batch.task is not None and results:
-            self._history.append(Round(batch.task, min(times, default=None)))
-            self._in_search(lambda: self._learn(batch.task))
+        index = batch.task
+        if index is not None and results:
+            self._history.append(Round(index, min(times, default=None)))
+            self._in_search(lambda: self._learn_round(index, batch.round))
         self._report.round(None if batch.task is None else self._tasks[batch.task])
 
     # --- what runs in the search thread -------------------------------------------------------------------------
 
+    @contextmanager
+    def _inside(self, workload: str, number: int) -> Iterator[None]:
+        """Tell whoever supervises that TVM works on a task now."""
+        self._rooms.entering(workload, number)
+        try:
+            yield
+        finally:
+            self._rooms.entering(None, number)
+
     def _search(self, index: int, count: int, number: int) -> list[str]:
         progress = self._tasks[index]
         workload = progress.task.workload
-        self._rooms.entering(workload, number)
-        if index not in self._searches:
-            seed = derive_seed(self._options.seed, "salt", self._options.salts.get(workload, 0))
-            with told_as_failure("make the search space"):
-                space = self._rooms.space(progress.task)
-                self._searches[index] = TaskSearch(workload, space, self._model, seed, self._options.search)
-            progress.unlearned = _worth_learning(progress.unlearned)
-        self._learn(index)
-        self._model.fit()
-        traces = self._searches[index].propose(count, number, progress.tried)
-        self._rooms.entering(None, number)
-        return traces
+        with self._inside(workload, number):
+            if index not in self._searches:
+                seed = derive_seed(self._options.seed, "salt", self._options.salts.get(workload, 0))
+                with told_as_failure("make the search space"):
+                    space = self._rooms.space(progress.task)
+                    self._searches[index] = TaskSearch(workload, space, self._model, seed, self._options.search)
+                progress.unlearned = _worth_learning(progress.unlearned)
+            self._learn(index)
+            self._model.fit()
+            return self._searches[index].propose(count, number, progress.tried)
 
-    def _learn(self, index: int | None) -> None:
-        if index is None or index not in self._searches:
-            return
+    def _learn(self, index: int) -> None:
         progress = self._tasks[index]
         self._searches[index].learn(
             [(record.trace, record.median_ns if record.status in TIMED else None) for record in progress.unlearned]
         )
         progress.unlearned = []
+
+    def _learn_round(self, index: int, number: int) -> None:
+        if index in self._searches:
+            with self._inside(self._tasks[index].task.workload, number):
+                self._learn(index)
 
     # --- the end ------------------------------------------------------------------------------------------------
 
@@ -315,6 +329,13 @@ class TuningLoop:
                 self._line.cancel()
 
         return self._line.wait(future, self._report.measurement, tick)
+
+    def _fixed_trace(self, task: TuneTask, records: Sequence[Record]) -> str:
+        """The fixed schedule; empty for a task that never came to its first record, because making it crashed."""
+        if task.workload in self._options.excluded and not records:
+            return ""
+        with self._inside(task.workload, FIXED_ROUND):
+            return self._rooms.fixed_trace(task)
 
     def _best_ns(self) -> dict[str, float]:
         return {item.task.workload: item.best_ns for item in self._tasks if item.best_ns is not None}

@@ -1,4 +1,4 @@
-"""Keeps a search going when TVM crashes: the search runs in a child process and is started again without its killer.
+"""Keeps a search going when TVM crashes or loops: it runs in a child process and is started again without its killer.
 
 Every result is in the store before the next candidate, so a restart loses only what was being measured.
 """
@@ -6,6 +6,7 @@ Every result is in the store before the next candidate, so a restart loses only 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import tempfile
 import time
@@ -26,17 +27,29 @@ MOST_RESTARTS = 5
 MOST_CRASHES = 2
 """Crashes after which a task is left out; after fewer it is searched with another seed."""
 
+STEP_SECONDS = 120.0
+STEP_SECONDS_PER_CANDIDATE = 2.0
+"""How long one search of one task may take, more for larger rounds: some fifty times what it takes on a slow core."""
+
 _KILLED = "killed by"
+_TICK_S = 0.5
 
 
 class SupervisedSearch:
-    """One search in child processes, one at a time; `run` once."""
+    """One search in child processes, one at a time; `run` once.
 
-    def __init__(self, setup: SearchSetup, events: Callable[[Event], None]) -> None:
+    A step of the search that takes longer than `step_seconds` (by default what the size of a round allows) counts as
+    a crash of its task.
+    """
+
+    def __init__(self, setup: SearchSetup, events: Callable[[Event], None], step_seconds: float | None = None) -> None:
         self._setup = setup
         self._events = events
         self._started = time.monotonic()
+        rounds = max(setup.options.batch, len(setup.kernels))
+        self._step_seconds = step_seconds or STEP_SECONDS + STEP_SECONDS_PER_CANDIDATE * rounds
         self._suspect: Entering | None = None
+        self._since = 0.0
         self._crashes: Counter[str] = Counter()
         self._statuses: Counter[str] = Counter()
         self._records_before: int | None = None
@@ -73,6 +86,8 @@ class SupervisedSearch:
             try:
                 child.send(replace(self._setup, options=self._options()))
                 outcome = self._listen(child)
+                if outcome is None and self._is_late():
+                    return None, f"{_KILLED} us after {self._step_seconds:.0f} s without an end"
                 return outcome, "" if outcome else child.last_words()
             finally:
                 child.close()
@@ -81,6 +96,11 @@ class SupervisedSearch:
         """Pass on what the child tells until its outcome, None when it ends without; a first Ctrl-C asks it to end."""
         while not child.ended:
             try:
+                if not select.select([child], [], [], _TICK_S)[0]:
+                    if self._is_late():
+                        child.kill()
+                        return None
+                    continue
                 for message in child.read_available():
                     if isinstance(message, TuneOutcome):
                         return message
@@ -102,6 +122,7 @@ class SupervisedSearch:
             raise message.error
         if isinstance(message, Entering):
             self._suspect, self._ready = message, True
+            self._since = time.monotonic()
         elif isinstance(message, Event):
             if message.kind == "round" and self._records_before is None:
                 self._records_before = cast(int, message.data["trials"])
@@ -110,6 +131,11 @@ class SupervisedSearch:
                 self._again += bool(message.data.get("again"))
             if message.kind != "summary":
                 self._events(message)
+
+    def _is_late(self) -> bool:
+        """Whether the child has been in one step of the search for too long."""
+        searching = self._suspect is not None and self._suspect.workload is not None
+        return searching and time.monotonic() - self._since > self._step_seconds
 
     def _after_crash(self, last_words: str) -> None:
         suspect, self._suspect = self._suspect, None
