@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgetune.measure import wire
+from edgetune.measure.outbox import Outbox
 
 _PR_SET_PDEATHSIG = 1
 _READ_SIZE = 1 << 20
@@ -46,6 +47,7 @@ class ChildProcess:
             raise OSError("no pipes to the child process")
         self._stdin = self._process.stdin
         self._stdout = self._process.stdout
+        self._outbox = Outbox(self._stdin.fileno())
 
     @property
     def pid(self) -> int:
@@ -57,9 +59,9 @@ class ChildProcess:
         return self._stdout.fileno()
 
     def send(self, message: object) -> bool:
-        """Send one message; False (and `ended`) when the child is gone."""
+        """Send one message, without waiting for the child to read it; False (and `ended`) when the child is gone."""
         try:
-            wire.send(self._stdin.fileno(), message)
+            self._outbox.send(wire.encode(message))
         except BrokenPipeError:
             self.ended = True
             return False
@@ -93,6 +95,7 @@ class ChildProcess:
 
     def close(self, patience_s: float = 1.0) -> None:
         """Ask the child to end by closing its stdin, and kill it after `patience_s` seconds."""
+        self._outbox.close()
         with contextlib.suppress(OSError):
             self._stdin.close()
         try:
@@ -102,6 +105,7 @@ class ChildProcess:
         self._close_pipes()
 
     def _close_pipes(self) -> None:
+        self._outbox.close()
         for pipe in (self._stdin, self._stdout):
             with contextlib.suppress(OSError):
                 pipe.close()

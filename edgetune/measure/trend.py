@@ -20,7 +20,8 @@ LEARNED = 5
 _SLACK = 0.5
 _THRESHOLD = 5.0
 _MOST = 4.0  # of a single canary's deviation counts, so that one interruption is no drift
-_LEAST_DEVIATION = 0.005
+_LEAST_DEVIATION = 0.01
+_OF_FIVE = 1.79  # times their median absolute deviation: what it is of a normal distribution, corrected for few samples
 _NEAR = 3.0
 _BACK = 3
 
@@ -72,7 +73,7 @@ class Trend:
     def _learn(self) -> str:
         self._level = statistics.median(self._recent)
         spread = statistics.median(abs(value - self._level) for value in self._recent)
-        self._deviation = max(_LEAST_DEVIATION, 1.4826 * spread)
+        self._deviation = max(_LEAST_DEVIATION, _OF_FIVE * spread)
         self.state, self.shift = "steady", 0.0
         self._up = self._down = 0.0
         return ""

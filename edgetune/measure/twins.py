@@ -46,8 +46,10 @@ class Twins:
         limit = max(_LEAST_DIFFERENCE, _DEVIATIONS * noisiest)
         flags = []
         for key, value in told.items():
-            others = statistics.median(other for twin, other in told.items() if twin != key)
-            flags += self._flag(key, value - others, limit, "canary")
+            gaps = [value - other for twin, other in told.items() if twin != key]
+            differing = [gap for gap in gaps if abs(gap) > limit]
+            if 2 * len(differing) > len(gaps) and (len(gaps) > 1 or gaps[0] > 0):  # of two, the slower one
+                flags += self._flag(key, statistics.median(differing), limit, "canary")
         return flags
 
     def candidate(self, name: str, candidate: str, summary: Summary) -> list[tuple[str, str]]:

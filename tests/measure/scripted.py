@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -12,6 +11,7 @@ from pathlib import Path
 from edgetune.errors import BoardLost, BoardUnavailable
 from edgetune.measure.environment import Reading
 from edgetune.measure.jobs import BuildResult, RunRequest, RunResult
+from edgetune.measure.mailbox import Mailbox
 from edgetune.measure.sampling import TimingPolicy
 from edgetune.measure.turn import Work
 
@@ -52,7 +52,7 @@ class ScriptedBoard:
         self._fault = ""
         self._asked: RunRequest | None = None
         self._release = threading.Event()
-        self._reading, self._writing = os.pipe()
+        self._bell: Mailbox[str] = Mailbox()
 
     def reserve(self) -> None:
         if self.script.refuses is not None:
@@ -77,13 +77,14 @@ class ScriptedBoard:
             self._ring()
 
     def fileno(self) -> int:
-        return self._reading
+        return self._bell.fileno()
 
     def collect(self, timeout_s: float = 0.0) -> RunResult | None:
         del timeout_s
         if self._fault == "hang collect":
             return None
-        os.read(self._reading, 1)
+        if not self._bell.take():
+            return None
         self._step("collect")
         assert self._asked is not None
         asked, self._asked = self._asked, None
@@ -111,9 +112,10 @@ class ScriptedBoard:
     def close(self) -> None:
         self.closed += 1
         self._release.set()
+        self._bell.close()
 
     def _ring(self) -> None:
-        os.write(self._writing, b"!")
+        self._bell.put("done")
 
     def _step(self, step: str) -> None:
         self.threads.add(threading.current_thread().name)
