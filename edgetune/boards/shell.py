@@ -6,24 +6,29 @@ import re
 import shlex
 import subprocess
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from edgetune.boards.ssh.client_config import SYSTEM_KNOWN_HOSTS
 from edgetune.boards.ssh.known_hosts import own_file
 from edgetune.config.boards_file import BoardAddress, ResolvedBoard, only_address
 from edgetune.config.toolchain import require_program
 
+_BOOT_S = 120.0
 _PARTS = re.compile(r"(?:(?P<user>[^@]+)@)?(?:\[(?P<bracketed>[^\]]+)\]|(?P<host>[^:]+))(?::(?P<port>\d+))?")
 
 
-def shell_command(address: BoardAddress, words: Sequence[str] = ()) -> list[str]:
+def shell_command(address: BoardAddress, words: Sequence[str] = (), known_hosts: Path | None = None) -> list[str]:
     """Return the ssh command line for a shell on a board, or for the command ``words`` there.
 
-    The user's OpenSSH configuration holds; the host keys that `boards trust` remembered are known as well.
+    The user's OpenSSH configuration holds, and the host keys that `boards trust` remembered are known as well. With
+    ``known_hosts``, that file and the key of the address are all that counts: an emulated machine is ours alone.
     """
     parts = _PARTS.fullmatch(address.ssh)
     assert parts is not None  # noqa: S101 (boards.yaml was checked)
     known = " ".join(f'"{path}"' for path in (SYSTEM_KNOWN_HOSTS, own_file()))
     command = ["ssh", "-o", f"GlobalKnownHostsFile={known}"]
+    if known_hosts is not None:
+        command = ["ssh", "-F", "none", "-o", f'UserKnownHostsFile="{known_hosts}"', "-o", "IdentitiesOnly=yes"]
     if address.identity is not None:
         command += ["-i", address.identity]
     if parts["user"]:
@@ -38,10 +43,19 @@ def shell_command(address: BoardAddress, words: Sequence[str] = ()) -> list[str]
 def enter(resolved: ResolvedBoard, name: str, words: Sequence[str], note: Callable[[str], None]) -> int:
     """Run a shell (or ``words``) on the board ``name`` and return its exit code, 255 where ssh itself failed.
 
-    An emulated machine is started for the shell and ended with it. Raises UsageError (no board, or several) and
-    ToolchainMissing (there is no ssh).
+    An emulated machine is started for the shell, which ``note`` tells, and ended with it. Raises UsageError (no board,
+    or several), ToolchainMissing (there is no ssh) and BoardUnavailable (the machine has no image).
     """
     require_program("ssh", "openssh-client", "which opens shells on boards")
-    address = only_address(resolved, name)
-    del note
-    return subprocess.run(shell_command(address, words), check=False).returncode
+    if resolved.target.reach != "machine":
+        return subprocess.run(shell_command(only_address(resolved, name), words), check=False).returncode
+    from edgetune.boards.machine.reach import MachineReach
+
+    machine = MachineReach(resolved.target, lambda _: None)
+    try:
+        note(f"starting {name}; it ends with the shell")
+        machine.connect(_BOOT_S)
+        command = shell_command(machine.address, words, machine.known_hosts)
+        return subprocess.run(command, check=False).returncode
+    finally:
+        machine.close()

@@ -30,7 +30,7 @@ def command(output: Output, /, board: str, *, yes: bool) -> None:
                 raise HostKeyRefused(f"{shown.host} shows a revoked key, which is not trusted: set the board up anew")
             if not yes and not (not output.as_json and click.confirm("Trust it?")):
                 raise HostKeyRefused(f"the host key of {shown.host} was not trusted; --yes trusts it without asking")
-            row["file"] = shown.remember()
+            row["file"] = shown.trust()
         rows.append(row)
     output.result(rows)
 
