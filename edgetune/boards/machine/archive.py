@@ -1,0 +1,155 @@
+"""The file system of an emulated board: packages and files of ours enter, one cpio archive for the kernel leaves."""
+
+from __future__ import annotations
+
+import fnmatch
+import lzma
+import re
+import stat
+import subprocess
+import tarfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from edgetune.boards.machine.recipe import Recipe
+from edgetune.errors import BoardUnavailable
+
+_MERGED = ("bin", "sbin", "lib")  # links to the folder of that name in usr/
+_MODULES = "usr/lib/modules/start"
+_FOLDER = stat.S_IFDIR | 0o755
+_FILE = stat.S_IFREG | 0o644
+_PROGRAM = stat.S_IFREG | 0o755
+_SECRET = stat.S_IFREG | 0o600
+_LINK = stat.S_IFLNK | 0o777
+_COMPRESSED = (".ko", ".ko.xz")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file, folder or link: mode with its kind, owner and group, and content or link target."""
+
+    mode: int
+    content: bytes = b""
+    owner: int = 0
+    group: int = 0
+
+
+class FileSystem:
+    """Paths without leading slash, all under usr/ that Debian keeps there (/bin, /sbin and /lib are links)."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._recipe = recipe
+        self._entries: dict[str, Entry] = {name: Entry(_LINK, f"usr/{name}".encode()) for name in _MERGED}
+        self._entries["."] = Entry(_FOLDER)  # else the root folder is anybody's to write
+        for name in ("dev", "proc", "sys", "run", "etc", "home", "var", "usr/bin", "usr/sbin", "usr/lib"):
+            self._entries[name] = Entry(_FOLDER)
+        for name in ("tmp", "var/tmp"):
+            self._entries[name] = Entry(stat.S_IFDIR | 0o1777)
+        self._entries["root"] = Entry(stat.S_IFDIR | 0o700)
+        self._entries[f"home/{recipe.user}"] = Entry(_FOLDER, owner=1000, group=1000)
+
+    def add_package(self, package: Path) -> None:
+        """Add the files of a Debian package; raises BoardUnavailable when it cannot be read."""
+        for member, content in _members(package):
+            path = _merged(member.name)
+            if not path or path in _MERGED or self._left_out(path):
+                continue
+            if member.isdir():
+                self._entries.setdefault(path, Entry(stat.S_IFDIR | member.mode, b"", member.uid, member.gid))
+            elif member.issym():
+                self._entries[path] = Entry(_LINK, member.linkname.encode())
+            elif member.islnk():
+                self._entries[path] = self._entries[_merged(member.linkname)]
+            elif member.isreg():
+                self._entries[path] = Entry(stat.S_IFREG | member.mode, content, member.uid, member.gid)
+
+    def add_kernel(self, package: Path) -> bytes:
+        """Add the modules to load at the start, in the order in which they load; return the kernel itself."""
+        kernel, modules = b"", {}
+        for member, content in _members(package):
+            name = member.name.removeprefix("./")
+            if name.startswith("boot/vmlinuz"):
+                kernel = content
+            elif name.endswith(_COMPRESSED):
+                modules[Path(name).name.partition(".")[0].replace("-", "_")] = content
+        if not kernel:
+            raise BoardUnavailable(f"package {package.name} has no kernel in boot/: correct 'kernel' in the recipe")
+        for position, name in enumerate(_load_order(self._recipe.modules, modules, package)):
+            self._entries[f"{_MODULES}/{position:02}-{name}.ko"] = Entry(_FILE, _plain(modules[name]))
+        return kernel
+
+    def add_file(self, path: str, content: bytes, *, secret: bool = False) -> None:
+        """Add a file of ours, owned by root; one that starts with #! can be run."""
+        mode = _SECRET if secret else _PROGRAM if content.startswith(b"#!") else _FILE
+        self._entries[_merged(path)] = Entry(mode, content)
+
+    def add_link(self, path: str, leads_to: str) -> None:
+        """Add a symbolic link."""
+        self._entries[_merged(path)] = Entry(_LINK, leads_to.encode())
+
+    def write(self, file: BinaryIO) -> None:
+        """Write everything as a cpio archive (format newc). The same content gives the same bytes."""
+        paths = set(self._entries)
+        for path in self._entries:
+            paths.update(str(parent) for parent in Path(path).parents)
+        for number, path in enumerate(sorted(paths), start=1):
+            _write_entry(file, path, number, self._entries.get(path, Entry(_FOLDER)))
+        _write_entry(file, "TRAILER!!!", 0, Entry(0))
+
+    def _left_out(self, path: str) -> bool:
+        return any(fnmatch.fnmatchcase(path, pattern) for pattern in self._recipe.without_files)
+
+
+def _members(package: Path) -> Iterable[tuple[tarfile.TarInfo, bytes]]:
+    with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(package)], stdout=subprocess.PIPE) as unpack:  # noqa: S607
+        try:
+            with tarfile.open(fileobj=unpack.stdout, mode="r|") as archive:
+                for member in archive:
+                    file = archive.extractfile(member) if member.isreg() else None
+                    yield member, file.read() if file is not None else b""
+        except tarfile.TarError as error:
+            raise BoardUnavailable(
+                f"{package} is not a Debian package ({error}): remove it and run this again"
+            ) from None
+        finally:
+            unpack.kill()
+
+
+def _merged(path: str) -> str:
+    path = path.removeprefix("./").strip("/")
+    first, _, rest = path.partition("/")
+    return f"usr/{path}" if first in _MERGED and rest else path
+
+
+def _load_order(wanted: Iterable[str], modules: dict[str, bytes], package: Path) -> list[str]:
+    order: list[str] = []
+
+    def visit(name: str) -> None:
+        if name in order:
+            return
+        if name not in modules:
+            raise BoardUnavailable(f"package {package.name} has no module {name}: correct 'modules' in the recipe")
+        found = re.search(rb"\0depends=([^\0]*)\0", _plain(modules[name]))
+        for needed in found[1].decode().split(",") if found and found[1] else []:
+            visit(needed.replace("-", "_"))
+        order.append(name)
+
+    for name in wanted:
+        visit(name)
+    return order
+
+
+def _plain(module: bytes) -> bytes:
+    return lzma.decompress(module) if module.startswith(b"\xfd7zXZ\0") else module
+
+
+def _write_entry(file: BinaryIO, path: str, number: int, entry: Entry) -> None:
+    name = path.encode() + b"\0"
+    links = 2 if stat.S_ISDIR(entry.mode) else 1
+    fields = (number, entry.mode, entry.owner, entry.group, links, 0, len(entry.content), 0, 0, 0, 0, len(name), 0)
+    header = b"070701" + b"".join(f"{value:08X}".encode() for value in fields)
+    for part in (header + name, entry.content):
+        file.write(part)
+        file.write(b"\0" * (-len(part) % 4))

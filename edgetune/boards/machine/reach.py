@@ -1,0 +1,150 @@
+"""The way to an emulated board: starts the machine, then it is a board like any other with an SSH address."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from edgetune.boards.machine.image import find_image
+from edgetune.boards.machine.machine import Machine
+from edgetune.boards.reach import BoardFacts, Finished
+from edgetune.boards.ssh.client_config import ClientConfig
+from edgetune.boards.ssh.reach import SshReach
+from edgetune.boards.ssh.transport import SshTransport
+from edgetune.boards.ssh.tunnel import Tunnel
+from edgetune.config.boards_file import BoardAddress
+from edgetune.config.target import Target
+from edgetune.errors import BoardLost
+from edgetune.events import Event
+
+_BOOT_S = 120.0  # on a machine with other work; alone it takes a few seconds
+
+
+class MachineReach:
+    """The emulated board of `target`, called `name` (default: as the target). Nothing starts before it is needed.
+
+    The first `connect` starts the machine, for which it takes up to two minutes whatever its own deadline is. A machine
+    that has ended since is not started by it again: that is what `power_cycle` is for.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        on_event: Callable[[Event], None] = lambda _: None,
+        name: str | None = None,
+        cache: Path | None = None,
+    ) -> None:
+        self._target = target
+        self._on_event = on_event
+        self._name = name or target.name
+        self._cache = cache
+        self._machine: Machine | None = None
+        self._ssh: SshReach | None = None
+        self._lock = threading.RLock()
+
+    @property
+    def name(self) -> str:
+        """Name of the board."""
+        return self._name
+
+    @property
+    def machine(self) -> Machine:
+        """The machine; raises BoardLost when it was not started yet."""
+        if self._machine is None:
+            raise BoardLost(f"board '{self._name}' is off: connect first")
+        return self._machine
+
+    @property
+    def address(self) -> BoardAddress:
+        """The address for SSH clients; raises BoardLost when the machine was not started yet."""
+        return self.machine.address
+
+    @property
+    def ssh_config(self) -> Path:
+        """Configuration for `ssh -F` by which any host is this machine, its host key verified; raises BoardLost."""
+        return self.machine.ssh_config
+
+    def connect(self, timeout_s: float = 20.0) -> None:
+        """Start the machine if it never was, and log in. Raises BoardUnavailable (no image), ToolchainMissing, BoardLost."""
+        self._started().connect(timeout_s)
+
+    def facts(self) -> BoardFacts:
+        """Ask the board what it is; raises BoardUnfit when it cannot be what its target says."""
+        return self._started().facts()
+
+    def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> SshTransport:
+        """Put the program there (once per content) and start it. Raises BoardFull, BoardLost."""
+        return self._started().start(program, arguments, timeout_s)
+
+    def run(self, command: str, timeout_s: float, stdin: bytes = b"") -> Finished:
+        """Run one shell command; raises BoardLost when it has not ended after `timeout_s`."""
+        return self._started().run(command, timeout_s, stdin)
+
+    def put(self, local: Path, timeout_s: float) -> str:
+        """Bring a file there (once per content); return its path there. Raises BoardFull, BoardLost."""
+        return self._started().put(local, timeout_s)
+
+    def forward(self, port: int) -> Tunnel:
+        """Listen on a free port of this machine's loopback, which leads to `port` of the board's loopback."""
+        return self._started().forward(port)
+
+    def clean(self) -> None:
+        """Remove everything that was put there, end every process that was started there."""
+        if self._ssh is not None and self.machine.alive:
+            self._ssh.clean()
+
+    def close(self) -> None:
+        """End the machine, and with it everything that was put there. May be called twice."""
+        machine = self._machine
+        if machine is not None:
+            machine.stop()  # first, and without the lock: it ends whatever another thread waits for
+        with self._lock:
+            self._drop_link()
+            if self._machine is not None:
+                self._machine.stop()
+                self._machine = None
+
+    def reboot(self, timeout_s: float) -> bool:
+        """Press the reset button and log in again; False when the machine is off. Raises BoardLost."""
+        with self._lock:
+            if self._machine is None or not self._machine.alive:
+                return False
+            self._machine.reset(timeout_s)
+            self._drop_link()
+            self._started().connect(timeout_s)
+            return True
+
+    def power_cycle(self, timeout_s: float) -> bool:
+        """Cut the power, switch it on and log in again. Raises BoardLost."""
+        with self._lock:
+            self.machine.restart(timeout_s)
+            self._drop_link()
+            self._started().connect(timeout_s)
+            return True
+
+    def _started(self) -> SshReach:
+        with self._lock:
+            if self._machine is None:
+                machine = Machine(find_image(self._target, self._cache), self._target.name, self._name)
+                self._machine = machine
+                try:
+                    machine.start(_BOOT_S)
+                except BaseException:
+                    machine.stop()
+                    self._machine = None
+                    raise
+            if self._ssh is None:
+                config = ClientConfig([self._machine.ssh_config])
+                self._ssh = SshReach(self._machine.address, self._target, on_event=self._on_event, config=config)
+            if not self._machine.alive:
+                raise BoardLost(
+                    f"the emulator of board '{self._name}' has ended: cut the board's power to start it again"
+                )
+            return self._ssh
+
+    def _drop_link(self) -> None:
+        """Forget the link to a system that is gone, with what it knew of that system's files."""
+        if self._ssh is not None:
+            self._ssh.close()
+            self._ssh = None
