@@ -23,10 +23,9 @@ def make_rooms(
     on_event: Callable[[Event], None],
     measuring: MeasuringOptions | None = None,
 ) -> Rooms:
-    """Rooms that time candidates of `tasks` on this machine."""
-    del measuring
+    """Rooms that time candidates of `tasks` on the boards of `measuring`, or on this machine."""
     return Rooms(
-        measurer=SessionMeasurer(tasks, target, store.seen, on_event),
+        measurer=SessionMeasurer(tasks, target, store.seen, on_event, measuring),
         space=lambda task: space_of(task, target),
         fixed_trace=lambda task: fixed_trace(task.kernel.function, target, task.scratch_limit)[0],
     )

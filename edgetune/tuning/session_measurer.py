@@ -18,6 +18,7 @@ from edgetune.measure.cores import confined, split_cores
 from edgetune.measure.jobs import BuildJob, KernelSpec, kernel_spec
 from edgetune.measure.measurement import Measurement as Measured
 from edgetune.measure.measurement import MeasureStart
+from edgetune.measure.options import MeasuringOptions
 from edgetune.measure.session import MeasureSession
 from edgetune.measure.statistics import summarise
 from edgetune.tuning.measuring import Measurement, Order, Starting
@@ -28,6 +29,8 @@ from edgetune.tuning.task import TuneTask
 
 WINDOW = 12
 """Jobs in the session at once: enough to keep builders ahead, few enough that an interrupt ends soon."""
+WINDOW_PER_TWIN = 4
+"""More jobs for each further board."""
 
 _BUILDING = ("lower", "emit", "pack", "compile")
 _RUNNING = ("load", "check", "time")
@@ -45,13 +48,15 @@ class SessionMeasurer:
         target: Target,
         known: Callable[[RecordKey, int], set[str]],
         on_event: Callable[[Event], None],
+        measuring: MeasuringOptions | None = None,
         **session: Any,
     ) -> None:
         self._tasks = {task.workload: task for task in tasks}
         self._target = target
         self._known = known
         self._on_event = on_event
-        self._options = session
+        self._options = {"measuring": measuring, **session}
+        self._summary: dict[str, object] = {}
         self._key = RecordKey("", target_fingerprint(target), toolchain_id(target), CODEGEN_VERSION)
         self._session: MeasureSession | None = None
         self._confinement = ExitStack()
@@ -68,7 +73,8 @@ class SessionMeasurer:
     ) -> Iterator[Measurement]:
         """Yield a measurement per order as it is ready; those not begun at a `cancel` are left out.
 
-        Raises KernelFailed when a kernel has no reference outputs to compare with.
+        Raises KernelFailed when a kernel has no reference outputs to compare with, and BoardUnavailable (BoardLost for
+        one) when no board is left, after the measurements of those that were.
         """
         self._cancelled = False
         self._starting = starting
@@ -106,9 +112,14 @@ class SessionMeasurer:
         """End what is running now, after the few jobs already in the session."""
         self._cancelled = True
 
+    def summary(self) -> dict[str, object]:
+        """What the session says of its time and its boards (`Accounting.summary`), after it is closed as well."""
+        return dict(self._summary) if self._session is None else self._session.summary()
+
     def close(self) -> None:
         """End the session's processes."""
         if self._session is not None:
+            self._summary = self._session.summary()
             self._session.close()
             self._session = None
         self._confinement.close()
@@ -120,7 +131,7 @@ class SessionMeasurer:
             self._session = MeasureSession(
                 self._target, on_start=self._started, on_event=self._on_event, **self._options
             )
-            if not split.shared:  # the search must stay off the core that measures
+            if not split.shared and self._target.reach == "local":  # the search must stay off the core that measures
                 self._confinement.enter_context(confined(split.building))
             specs = [_spec(task) for task in self._tasks.values()]
             known = {name: self._known(self.key(name), task.scratch_limit) for name, task in self._tasks.items()}
@@ -133,13 +144,16 @@ class SessionMeasurer:
         return self._session
 
     def _stream(self, session: MeasureSession, waiting: list[BuildJob]) -> Iterator[Measured]:
+        """Measurements of these jobs; those of an earlier call that was cancelled are passed over."""
+        ours = {job.job_id for job in waiting}
         waiting.reverse()
+        window = WINDOW + WINDOW_PER_TWIN * (session.boards - 1)
         while True:
-            while waiting and not self._cancelled and session.outstanding < WINDOW:
+            while waiting and not self._cancelled and session.outstanding < window:
                 session.submit(waiting.pop())
-            if not session.outstanding:
+            if not session.outstanding or (self._cancelled and session.stuck):
                 return
-            yield from session.poll(0.5)
+            yield from (measured for measured in session.poll(0.5) if measured.job_id in ours)
 
     def _started(self, start: MeasureStart) -> None:
         self._starting(self.key(start.kernel_key), start.candidate_id)
@@ -161,7 +175,7 @@ class SessionMeasurer:
             target_fingerprint=self._key.target_fingerprint,
             toolchain=self._key.toolchain,
             codegen_version=self._key.codegen_version,
-            board=self._target.name,
+            board=measured.board or self._target.name,
             candidate=measured.candidate_id or hashlib.sha256(order.trace.encode()).hexdigest(),
             status=measured.status,
             tool_version=__version__,
@@ -187,6 +201,8 @@ def _spec(task: TuneTask) -> KernelSpec:
 def _refined(record: Record, found: Sequence[Measured]) -> Record:
     samples = tuple(sample for measured in found for sample in measured.samples_ns)
     summary = summarise(samples)
+    others = sorted({measured.board for measured in found} - {record.board})
+    where = {"playoff_board": " ".join(others)} if others else {}
     return replace(
         record,
         samples_ns=samples,
@@ -194,7 +210,7 @@ def _refined(record: Record, found: Sequence[Measured]) -> Record:
         ci_low_ns=summary.low,
         ci_high_ns=summary.high,
         measure_seconds=sum(_sum(measured, _RUNNING) for measured in found),
-        environment={**record.environment, **found[-1].environment, MARK: len(found)},
+        environment={**record.environment, **found[-1].environment, **where, MARK: len(found)},
     )
 
 
