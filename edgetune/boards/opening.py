@@ -52,9 +52,13 @@ def open_reach(target: Target, address: BoardAddress | None, on_event: OnEvent =
     Raises BoardUnavailable when there is no way from here.
     """
     if target.reach == "emulator":
-        raise BoardUnavailable("not yet")
+        from edgetune.boards.process import ProcessReach
+
+        return ProcessReach(target.name, target)
     if target.reach == "machine":
-        raise BoardUnavailable("not yet")
+        from edgetune.boards.machine.reach import MachineReach
+
+        return MachineReach(target, on_event)
     if address is None:
         raise BoardUnavailable(
             f"no way leads to board '{target.name}': `edgetune boards add NAME --target {target.name} --ssh USER@HOST` "
@@ -68,5 +72,12 @@ def open_reach(target: Target, address: BoardAddress | None, on_event: OnEvent =
 def _board(
     target: Target, address: BoardAddress | None, options: MeasuringOptions, folder: Path, on_event: OnEvent
 ) -> Board:
-    del options, folder
-    raise NotImplementedError(open_reach(target, address, on_event).name)
+    rpc = options.rpc or (address.rpc if address is not None else "agent")
+    if rpc == "tvm":
+        raise BoardUnavailable(f"board '{target.name}' cannot be measured by --rpc tvm yet: leave it out")
+    del folder
+    from edgetune.boards.agent.board import AgentBoard
+
+    reach = open_reach(target, address, on_event)
+    cores = address.cores if address is not None else ()
+    return AgentBoard(reach.name, target, reach, cores=cores, on_event=on_event)
