@@ -77,7 +77,7 @@ def setup(
 
 
 def find_image(target: Target, cache: Path | None = None) -> Image:
-    """Return the image that was made for the target's recipe as it is now; raises BoardUnavailable when there is none."""
+    """Return the image made for the target's recipe as it is now; raises BoardUnavailable when there is none."""
     source = recipe_folder(target)
     recipe, files = load_recipe(source), recipe_files(source)
     folder = _folder(target, cache)
@@ -128,7 +128,8 @@ def _make(folder: Path, recipe: Recipe, files: dict[str, bytes], keys: MachineKe
     free = shutil.disk_usage(folder).free
     if free < _NEEDED_BYTES:
         raise DiskFull(
-            f"{folder} has {free // _MB} MB free, an image needs {_NEEDED_BYTES // _MB}: free some, or set XDG_CACHE_HOME"
+            f"{folder} has {free // _MB} MB free, an image needs {_NEEDED_BYTES // _MB}: "
+            "free some, or set XDG_CACHE_HOME"
         )
     source = PackageSource(recipe, folder)
     with _phase("asking for package versions", on_event):

@@ -41,6 +41,7 @@ class MachineReach:
         self._cache = cache
         self._machine: Machine | None = None
         self._ssh: SshReach | None = None
+        self._silent = False
         self._lock = threading.RLock()
 
     @property
@@ -66,7 +67,10 @@ class MachineReach:
         return self.machine.ssh_config
 
     def connect(self, timeout_s: float = 20.0) -> None:
-        """Start the machine if it never was, and log in. Raises BoardUnavailable (no image), ToolchainMissing, BoardLost."""
+        """Start the machine if it never was, and log in.
+
+        Raises BoardUnavailable (no image), ToolchainMissing (no QEMU), BoardLost.
+        """
         self._started().connect(timeout_s)
 
     def facts(self) -> BoardFacts:
@@ -136,15 +140,19 @@ class MachineReach:
                     raise
             if self._ssh is None:
                 config = ClientConfig([self._machine.ssh_config])
-                self._ssh = SshReach(self._machine.address, self._target, on_event=self._on_event, config=config)
+                self._ssh = SshReach(self._machine.address, self._target, on_event=self._tell, config=config)
             if not self._machine.alive:
-                raise BoardLost(
-                    f"the emulator of board '{self._name}' has ended: cut the board's power to start it again"
-                )
+                raise BoardLost(f"board '{self._name}' is off: its emulator has ended, a power cycle starts it again")
             return self._ssh
 
     def _drop_link(self) -> None:
-        """Forget the link to a system that is gone, with what it knew of that system's files."""
+        """Forget the link to a system that is gone, with what it knew of that system's files; nobody misses them."""
         if self._ssh is not None:
+            self._silent = True
             self._ssh.close()
             self._ssh = None
+            self._silent = False
+
+    def _tell(self, event: Event) -> None:
+        if not self._silent:
+            self._on_event(event)
