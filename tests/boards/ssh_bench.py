@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import select
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,8 +13,10 @@ import paramiko
 import pytest
 
 from edgetune.boards.ssh.reach import SshReach
+from edgetune.boards.ssh.transport import SshTransport
 from edgetune.config.boards_file import BoardAddress
 from edgetune.config.target import Target, load_target
+from edgetune.errors import BoardLost
 from edgetune.events import Event
 from tests.boards.ssh_server import AARCH64, SshBoard
 
@@ -85,3 +89,25 @@ def opened(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
             reach.close()
         for board in bench.boards:
             board.close()
+
+
+def received(transport: SshTransport, size: int, timeout_s: float = 30.0) -> bytes:
+    """Return the first `size` bytes that a program says, fewer when time runs out."""
+    got = bytearray()
+    end = time.monotonic() + timeout_s
+    while len(got) < size and time.monotonic() < end:
+        if select.select([transport], [], [], 1.0)[0]:
+            got += transport.receive()
+    return bytes(got)
+
+
+def ended(transport: SshTransport, timeout_s: float = 30.0) -> BoardLost:
+    """Wait for the end of a program; return what it is told as."""
+    end = time.monotonic() + timeout_s
+    while time.monotonic() < end:
+        select.select([transport], [], [], 1.0)
+        try:
+            transport.receive()
+        except BoardLost as error:
+            return error
+    pytest.fail(f"no end within {timeout_s} s")

@@ -2,57 +2,13 @@
 
 from __future__ import annotations
 
-import select
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from edgetune.boards.ssh.transport import SshTransport
 from edgetune.errors import BoardLost
-from tests.boards.ssh_bench import Bench
-
-ECHO = r"""
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-int main(int argc, char **argv) {
-    char buffer[4096];
-    ssize_t got;
-    if (argc > 1) { fprintf(stderr, "words: %s\n", argv[1]); }
-    while ((got = read(0, buffer, sizeof buffer)) > 0) { if (write(1, buffer, (size_t)got) != got) { return 3; } }
-    return argc > 2 ? 7 : 0;
-}
-"""
-
-
-@pytest.fixture(scope="module")
-def echo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("echo")
-    (folder / "echo.c").write_text(ECHO)
-    subprocess.run(["aarch64-linux-gnu-gcc", "-O1", "-o", "echo", "echo.c"], cwd=folder, check=True)
-    return folder / "echo"
-
-
-def received(transport: SshTransport, size: int, timeout_s: float = 30.0) -> bytes:
-    got = bytearray()
-    end = time.monotonic() + timeout_s
-    while len(got) < size and time.monotonic() < end:
-        if select.select([transport], [], [], 1.0)[0]:
-            got += transport.receive()
-    return bytes(got)
-
-
-def ended(transport: SshTransport, timeout_s: float = 30.0) -> BoardLost:
-    end = time.monotonic() + timeout_s
-    while time.monotonic() < end:
-        select.select([transport], [], [], 1.0)
-        try:
-            transport.receive()
-        except BoardLost as error:
-            return error
-    pytest.fail(f"no end within {timeout_s} s")
+from tests.boards.ssh_bench import Bench, ended, received
 
 
 def test_facts(bench: Bench) -> None:

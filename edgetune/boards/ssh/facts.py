@@ -14,6 +14,7 @@ _MACHINES = {
     "x86_64": ({"x86_64", "amd64"}, 64),
     "aarch64": ({"aarch64", "arm64"}, 64),
     "armv7": ({"armv7l", "armv7", "armv8l", "aarch64", "arm64"}, 32),
+    "riscv64": ({"riscv64"}, 64),
 }
 _ELF_WIDTH = {"01": 32, "02": 64}
 _ELF_CLASS_AT = 4
@@ -70,8 +71,8 @@ def misfit(facts: BoardFacts, target: Target) -> str | None:
     """Return why the board cannot be measured as a `target`, and what to do; None when it can."""
     machines, bits = _MACHINES[target.isa]
     if facts.machine not in machines:
-        kind = facts.machine or "machine of unknown kind"
-        return f"is a {kind}, which cannot run {target.isa} programs: name another target for it"
+        kind = facts.machine or "unknown"
+        return f"has a processor of kind {kind}, which cannot run {target.isa} programs: name another target for it"
     if facts.bits and facts.bits != bits:
         kind = f"has a {facts.bits}-bit userland on a {facts.machine} kernel, target '{target.name}' needs {bits} bits"
         return f"{kind}: install a {bits}-bit system, or name a {facts.bits}-bit target for it"

@@ -27,6 +27,7 @@ from edgetune.events import Event
 
 _FACTS_S = 30.0
 _CLEAN_S = 15.0
+_LEAVE_S = 5.0  # at the end nobody waits long for a board that is gone
 _ASK_S = 10.0
 _RETRY_S = 0.5
 _BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
@@ -141,11 +142,14 @@ class SshReach:
     def clean(self) -> None:
         """Remove everything that was put there, end every process that was started there. Raises BoardUnavailable."""
         with self._lock:
-            while self._programs:
-                self._programs.pop().close()
-            if not self._staging.clean:
-                self.connect(_CLEAN_S)
-                self._staging.remove(Deadline(_CLEAN_S))
+            self._leave(_CLEAN_S)
+
+    def _leave(self, timeout_s: float) -> None:
+        while self._programs:
+            self._programs.pop().close()
+        if not self._staging.clean:
+            self.connect(timeout_s)
+            self._staging.remove(Deadline(timeout_s))
 
     def close(self) -> None:
         """Clean up, as far as the board still answers, and disconnect. May be called twice."""
@@ -153,7 +157,7 @@ class SshReach:
             while self._tunnels:
                 self._tunnels.pop().close()
             try:
-                self.clean()
+                self._leave(_LEAVE_S)
             except BoardUnavailable as error:
                 self._announce(f"its files could not be removed, the next session will: {error.message}", "lost")
             finally:

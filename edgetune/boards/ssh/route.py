@@ -58,9 +58,7 @@ def resolve_route(address: str, config: ClientConfig, identity: str | None = Non
 
 def _resolve(address: str, config: ClientConfig, own: tuple[Path, ...], depth: int) -> Route:
     if depth > _MAX_HOPS:
-        raise ConfigError(
-            f"the ProxyJump of {address} leads over more than {_MAX_HOPS} hosts: one of them jumps to itself"
-        )
+        raise ConfigError(f"the ProxyJump of {address} leads over more than {_MAX_HOPS} hosts, or back to itself")
     hop = _hop(address, config, own)
     words = [word.strip() for word in hop.settings.jumps.split(",") if word.strip()]
     if not words:

@@ -1,0 +1,333 @@
+"""Links that drop, hang and crawl, boards that take no files: told in one sentence, by the deadline, nothing lost."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from edgetune.boards.ssh import sessions
+from edgetune.errors import BoardFull, BoardLost, BoardUnavailable, HostUnknown
+from tests.boards.ssh_bench import Bench, ended, received
+from tests.boards.ssh_server import SshBoard
+
+
+def quiet(board: SshBoard, timeout_s: float = 10.0) -> bool:
+    """Wait until no process of the board is left."""
+    end = time.monotonic() + timeout_s
+    while board.processes() and time.monotonic() < end:
+        time.sleep(0.05)
+    return not board.processes()
+
+
+@pytest.mark.parametrize("size", [1, 5_000, 70_000])
+def test_a_link_that_drops_while_a_program_talks(bench: Bench, echo: Path, size: int) -> None:
+    board = bench.board()
+    reach = bench.reach(board)
+    program = reach.start(echo, [])
+    board.link.drop_after = 0
+    program.send(b"x" * size, 10.0)
+    assert "the link went down" in ended(program).message
+    board.link.drop_after = None
+    with pytest.raises(BoardLost):
+        program.send(b"more", 5.0)
+    program.close()
+    again = reach.start(echo, [])  # connects again, and finds its file there
+    again.send(b"here", 10.0)
+    assert received(again, 4) == b"here"
+    reach.close()
+    assert quiet(board)
+    assert board.files() == []
+
+
+@pytest.mark.parametrize("after", [30, 600, 1500, 2500, 4000, 6000])
+def test_a_link_that_drops_anywhere_on_the_way(bench: Bench, echo: Path, after: int) -> None:
+    board = bench.board()
+    board.link.drop_after = after
+    reach = bench.reach(board)
+    began = time.monotonic()
+    with contextlib.suppress(BoardUnavailable):
+        reach.facts()
+        reach.start(echo, [])
+    assert time.monotonic() - began < 40.0
+    board.link.drop_after = None
+    program = reach.start(echo, [])
+    program.send(b"here", 10.0)
+    assert received(program, 4) == b"here"
+    reach.close()
+    assert quiet(board)
+    assert board.files() == []
+
+
+def test_a_link_that_hangs_is_left_at_the_deadline(bench: Bench, echo: Path) -> None:
+    board = bench.board()
+    reach = bench.reach(board)
+    program = reach.start(echo, [])
+    board.link.freeze()
+    began = time.monotonic()
+    with pytest.raises(BoardLost, match="within 1 s"):
+        reach.run("echo hello", 1.0)
+    with pytest.raises(BoardLost):
+        program.send(bytes(50_000_000), 1.0)  # more than all buffers on the way
+    assert time.monotonic() - began < 30.0
+    board.link.thaw()
+    assert "went down" in ended(program).message
+    assert reach.run("echo hello", 10.0).stdout == "hello\n"
+
+
+def test_keep_alive_finds_a_dead_link(bench: Bench, echo: Path) -> None:
+    board = bench.board()
+    bench.configure("Host *\nServerAliveInterval 1\nServerAliveCountMax 1\n")
+    program = bench.reach(board).start(echo, [])
+    time.sleep(2.5)
+    assert program.receive() == b""  # a living link is left alone
+    board.link.freeze()
+    assert "went down" in ended(program).message
+
+
+def test_a_slow_link(bench: Bench, echo: Path) -> None:
+    board = bench.board()
+    board.link.delay_s = 0.02
+    board.link.bytes_per_s = 2e6
+    program = bench.reach(board).start(echo, [], 60.0)
+    program.send(bytes(100_000), 60.0)
+    assert received(program, 100_000, 60.0) == bytes(100_000)
+
+
+def test_a_server_that_never_answers_a_command(bench: Bench) -> None:
+    board = bench.board()
+    reach = bench.reach(board)
+    reach.connect()
+    board.faults.hang_commands = True
+    with pytest.raises(BoardLost, match="did not start a command within 1 s"):
+        reach.run("echo hello", 1.0)
+
+
+def test_half_closed(bench: Bench, echo: Path) -> None:
+    board = bench.board()
+    reach = bench.reach(board)
+    program = reach.start(echo, [])
+    board.faults.half_close_after = 3
+    program.send(b"abc", 5.0)
+    assert "closed its output or was killed" in ended(program).message
+    program.close()
+    board.faults.half_close_after = None
+    reach.close()
+    assert quiet(board)
+
+
+def test_a_program_that_is_killed(bench: Bench, echo: Path) -> None:
+    board = bench.board()
+    program = bench.reach(board).start(echo, [])
+    board.faults.kill_after = 3
+    program.send(b"abc", 5.0)
+    assert received(program, 3) == b"abc"
+    assert "was killed" in ended(program).message
+
+
+def test_a_status_that_is_lost(bench: Bench) -> None:
+    board = bench.board()
+    board.faults.status_lost = True
+    assert bench.reach(board).run("echo hello", 10.0).stdout == "hello\n"
+
+
+def test_rubbish_before_the_first_output(bench: Bench, echo: Path) -> None:
+    board = bench.board()
+    board.faults.noise = b"Welcome!\x1b[0m\nmachine=vax\n\x00\xff edgetune-"
+    reach = bench.reach(board)
+    assert reach.facts().machine == "aarch64"
+    program = reach.start(echo, [])
+    program.send(b"abc", 5.0)
+    assert received(program, 3) == b"abc"
+    board.faults.noise = b"x" * 200_000
+    with pytest.raises(BoardUnavailable, match="prints without end"):
+        reach.run("true", 20.0)
+
+
+def test_no_sftp(bench: Bench, echo: Path) -> None:
+    board = bench.board()
+    board.faults.sftp = False
+    program = bench.reach(board).start(echo, [])
+    program.send(b"abc", 5.0)
+    assert received(program, 3) == b"abc"
+    assert [told for told in bench.told() if "files go through cat" in told]
+
+
+def test_sftp_that_hangs(bench: Bench, echo: Path) -> None:
+    board = bench.board()
+    board.faults.sftp_hangs = True
+    reach = bench.reach(board)
+    reach.facts()
+    program = reach.start(echo, [], 6.0)
+    program.send(b"abc", 5.0)
+    assert received(program, 3) == b"abc"
+    assert [told for told in bench.told() if "from now on files go through cat" in told]
+
+
+def test_noexec_folder(bench: Bench, echo: Path) -> None:
+    board = bench.board()
+    board.faults.noexec = ["shm"]
+    program = bench.reach(board).start(echo, [])
+    program.send(b"abc", 5.0)
+    assert received(program, 3) == b"abc"
+    (told,) = bench.told()
+    assert f"files go to {board.folders[1]}: {board.folders[0]} programs there cannot run (noexec)" in told
+    assert not [name for name in board.files() if name.startswith("shm")]
+
+
+def test_unwritable_folder_of_the_address(bench: Bench) -> None:
+    board = bench.board()
+    facts = bench.reach(board, folder="/proc/nowhere").facts()
+    assert facts.folder.startswith(board.folders[0])
+    assert "/proc/nowhere cannot be written" in bench.told()[0]
+
+
+def test_home_is_the_last_resort(bench: Bench) -> None:
+    board = bench.board()
+    facts = bench.reach(board, folders=["/proc/nowhere", "$HOME/.cache", "$HOME"]).facts()
+    assert facts.folder.startswith(f"{board.root}/home/.edgetune-")
+
+
+@pytest.mark.parametrize("sftp", [True, False])
+def test_a_disk_that_fills_while_a_file_is_sent(bench: Bench, echo: Path, sftp: bool) -> None:
+    board = bench.board()
+    reach = bench.reach(board)
+    reach.facts()
+    board.faults.sftp = sftp
+    board.faults.disk_bytes = 1000
+    with pytest.raises(BoardFull) as caught:
+        reach.put(echo, 20.0)
+    assert "No space left on device" in caught.value.message
+    assert "KiB free" in caught.value.message
+    assert board.files() == []
+    board.faults.disk_bytes = None
+
+
+def test_a_file_is_sent_once_per_content(bench: Bench, tmp_path: Path) -> None:
+    board = bench.board()
+    reach = bench.reach(board)
+    (tmp_path / "a").write_bytes(b"one")
+    (tmp_path / "it's $HOME").write_bytes(b"two")
+    first = reach.put(tmp_path / "a", 20.0)
+    before = len(board.commands)
+    assert reach.put(tmp_path / "a", 20.0) == first
+    assert len(board.commands) <= before + 1  # whether the folder is still there
+    (tmp_path / "a").write_bytes(b"three")
+    third = reach.put(tmp_path / "a", 20.0)
+    assert third != first
+    assert Path(first).read_bytes() == b"one"
+    assert Path(third).read_bytes() == b"three"
+    assert Path(reach.put(tmp_path / "it's $HOME", 20.0)).read_bytes() == b"two"
+
+
+def test_the_next_session_removes_what_a_dead_one_left(bench: Bench, echo: Path) -> None:
+    board = bench.board()
+    script = f"""
+import os, sys
+from pathlib import Path
+from edgetune.boards.ssh.reach import SshReach
+from edgetune.config.boards_file import BoardAddress
+from edgetune.config.target import load_target
+address = BoardAddress(name="shelf-1", target="generic-aarch64", ssh="pi@127.0.0.1:{board.port}")
+reach = SshReach(address, load_target("generic-aarch64"), folders={board.folders!r})
+reach.start(Path({str(echo)!r}), [])
+print("started", flush=True)
+os.kill(os.getpid(), {int(signal.SIGKILL)})
+"""
+    living = bench.reach(board)
+    living.facts()
+    subprocess.run([sys.executable, "-c", script], check=False, timeout=120)
+    assert len([name for name in board.files() if name.endswith("/owner")]) == 2
+    reach = bench.reach(board)
+    reach.facts()
+    assert [told for told in bench.told() if "files of a session that died were removed" in told]
+    reach.close()
+    assert quiet(board)
+    owners = [name for name in board.files() if name.endswith("/owner")]
+    assert len(owners) == 1  # the living session of this process keeps its own
+    living.close()
+    assert board.files() == []
+
+
+def test_sessions_of_other_machines_are_left_alone_until_they_are_old(bench: Bench) -> None:
+    board = bench.board()
+    folder = Path(board.folders[0], sessions.PREFIX + "0123456789abcdef")
+    folder.mkdir()
+    (folder / "owner").write_text("elsewhere-1 1234 5678\n")
+    (folder / "pids").write_text("")
+    foreign = Path(board.folders[0], "precious")
+    foreign.mkdir()
+    (Path(board.folders[0]) / (sessions.PREFIX + "link")).symlink_to(foreign)
+    bench.reach(board).facts()
+    assert folder.is_dir()
+    long_ago = time.time() - 7200
+    os.utime(folder, (long_ago, long_ago))
+    bench.reach(board).facts()
+    assert not folder.exists()
+    assert foreign.is_dir()
+
+
+def test_close_reports_what_it_cannot_remove(bench: Bench) -> None:
+    board = bench.board()
+    reach = bench.reach(board)
+    reach.facts()
+    board.link.refuse()
+    reach.close()
+    assert [told for told in bench.told() if "could not be removed" in told]
+    board.link.accept_again()
+
+
+def test_reboot(bench: Bench, echo: Path) -> None:
+    board = bench.board()
+    reach = bench.reach(board, reboot="reboot")
+    program = reach.start(echo, [])
+    assert reach.reboot(30.0)
+    assert "went down" in ended(program).message
+    assert reach.run("echo back", 10.0).stdout == "back\n"
+    assert not bench.reach(board).reboot(1.0)
+
+
+def test_a_reboot_that_is_refused(bench: Bench) -> None:
+    reach = bench.reach(bench.board(), reboot="echo may not >&2; false")
+    with pytest.raises(BoardLost, match="failed there: may not"):
+        reach.reboot(10.0)
+
+
+def test_a_board_that_does_not_come_back(bench: Bench) -> None:
+    board = bench.board()
+    reach = bench.reach(board, reboot="true")
+    with pytest.raises(BoardLost, match="did not come back within 2 s: it is still the same boot"):
+        reach.reboot(2.0)
+
+
+def test_power(bench: Bench, tmp_path: Path) -> None:
+    board = bench.board()
+    mark = tmp_path / "power"
+    reach = bench.reach(board, power=["touch", str(mark)])
+    reach.facts()
+    board.new_boot()
+    assert reach.power_cycle(20.0)
+    assert mark.exists()
+    with pytest.raises(BoardLost, match="cannot be started here"):
+        bench.reach(board, power=["/nowhere/power.sh"]).power_cycle(5.0)
+    with pytest.raises(BoardLost, match="failed with status 1"):
+        bench.reach(board, power=["false"]).power_cycle(5.0)
+    with pytest.raises(BoardLost, match="did not end within 1 s"):
+        bench.reach(board, power=["sleep", "100"]).power_cycle(1.0)
+    assert not bench.reach(board).power_cycle(1.0)
+
+
+def test_a_board_that_is_gone_for_good(bench: Bench, echo: Path) -> None:
+    board = bench.board()
+    reach = bench.reach(board)
+    reach.start(echo, [])
+    board.link.refuse()
+    with pytest.raises(HostUnknown):
+        reach.start(echo, [])
+    board.link.accept_again()
