@@ -15,9 +15,10 @@ DEMO_OUT := build/demo/ds_cnn
 
 SYSTEM_PACKAGES := gcc g++ make cmake clang-19 qemu-user \
 	gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
-	gcc-arm-linux-gnueabihf libc6-dev-armhf-cross
+	gcc-arm-linux-gnueabihf libc6-dev-armhf-cross \
+	gcc-riscv64-linux-gnu libc6-dev-riscv64-cross
 SYSTEM_PROGRAMS := gcc g++ make cmake clang-19 qemu-aarch64 qemu-arm aarch64-linux-gnu-gcc \
-	arm-linux-gnueabihf-gcc
+	arm-linux-gnueabihf-gcc riscv64-linux-gnu-gcc
 SYSTEM_LINE := apt-get update && apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES)
 
 .DELETE_ON_ERROR:
@@ -73,7 +74,7 @@ schemas: $(VENV)/.stamp-run
 
 system:
 	@missing=""; for program in $(SYSTEM_PROGRAMS); do command -v $$program >/dev/null || missing="$$missing $$program"; done; \
-	for folder in /usr/aarch64-linux-gnu/include /usr/arm-linux-gnueabihf/include; do \
+	for folder in /usr/aarch64-linux-gnu/include /usr/arm-linux-gnueabihf/include /usr/riscv64-linux-gnu/include; do \
 		test -d $$folder || missing="$$missing $$folder"; done; \
 	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || missing="$$missing python3-venv"; \
 	if test -z "$$missing"; then echo "system: all there"; exit 0; fi; \

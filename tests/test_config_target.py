@@ -18,6 +18,7 @@ SHIPPED = [
     "host",
     "generic-aarch64",
     "generic-armv7",
+    "generic-riscv64",
     "generic-x86_64",
     "qemu-aarch64",
     "qemu-armv7",

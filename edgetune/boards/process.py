@@ -24,7 +24,12 @@ from edgetune.errors import BoardLost, ToolchainMissing
 _LAST_WORDS = 1000
 _CHUNK = 1 << 16
 _PATIENCE_S = 2.0  # for a process to end once its input has ended
-_MACHINES: dict[Isa, tuple[str, int]] = {"x86_64": ("x86_64", 64), "aarch64": ("aarch64", 64), "armv7": ("armv7l", 32)}
+_MACHINES: dict[Isa, tuple[str, int]] = {
+    "x86_64": ("x86_64", 64),
+    "aarch64": ("aarch64", 64),
+    "armv7": ("armv7l", 32),
+    "riscv64": ("riscv64", 64),
+}
 
 
 class ProcessTransport:

@@ -13,7 +13,7 @@ from edgetune.config.resources import targets_dir, user_dir
 from edgetune.config.yaml_source import YamlDocument, load_yaml
 from edgetune.errors import UnknownBoard
 
-Isa = Literal["x86_64", "aarch64", "armv7"]
+Isa = Literal["x86_64", "aarch64", "armv7", "riscv64"]
 Reach = Literal["local", "ssh", "emulator", "machine", "none"]
 Words = tuple[StrictStr, ...]
 Count = Annotated[StrictInt, Field(ge=1)]

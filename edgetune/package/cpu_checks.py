@@ -75,7 +75,7 @@ class CpuChecks:
 
 def cpu_checks(isa: str, names: Sequence[str]) -> CpuChecks:
     """Return the checks for feature `names` on `isa`; raises ConfigError for a name that cannot be checked."""
-    known: Collection[str] = {"x86_64": _X86.keys(), "aarch64": _AARCH64.keys(), "armv7": _ARMV7.keys()}[isa]
+    known: Collection[str] = {"x86_64": _X86.keys(), "aarch64": _AARCH64.keys(), "armv7": _ARMV7.keys()}.get(isa, ())
     for name in names:
         if name not in known:
             raise ConfigError(

@@ -15,7 +15,12 @@ from edgetune.package.interface import CONTEXT_WORDS, WORKSPACE_ALIGNMENT, Inter
 from edgetune.package.size import CodeSize, StaticSize
 from edgetune.package.vectors import Vectors
 
-_NATIVE_MACHINES = {"x86_64": (), "aarch64": ("aarch64", "arm64"), "armv7": ("armv7l", "armv8l")}
+_NATIVE_MACHINES = {
+    "x86_64": (),
+    "aarch64": ("aarch64", "arm64"),
+    "armv7": ("armv7l", "armv8l"),
+    "riscv64": ("riscv64",),
+}
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ _MACHINES: dict[Isa, frozenset[str]] = {
     "x86_64": frozenset({"x86_64", "amd64"}),
     "aarch64": frozenset({"aarch64", "arm64"}),
     "armv7": frozenset({"armv7l", "armv8l", "aarch64", "arm64"}),
+    "riscv64": frozenset({"riscv64"}),
 }
-_BITS: dict[Isa, int] = {"x86_64": 64, "aarch64": 64, "armv7": 32}
+_BITS: dict[Isa, int] = {"x86_64": 64, "aarch64": 64, "armv7": 32, "riscv64": 64}
 _OLDEST_LIBC = (2, 17)
 
 
