@@ -180,3 +180,9 @@ class Interrupted(EdgetuneError):
     """The user pressed Ctrl-C; what was measured is kept and the same command goes on."""
 
     exit_code = 130
+
+
+class Terminated(Interrupted):
+    """Somebody sent SIGTERM; the run ends as it does at Ctrl-C."""
+
+    exit_code = 143

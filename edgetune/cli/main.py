@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import click
 
 from edgetune import __version__
-from edgetune.cli.failure import exit_code_of, report
+from edgetune.cli.failure import as_edgetune_error, exit_code_of, report
+from edgetune.cli.termination import termination
 from edgetune.cli.verbs import VerbGroup
 
 # Verb -> (module, first line of its help). The module is imported when the verb is used, not before.
@@ -47,14 +48,15 @@ def main(argv: Sequence[str] | None = None) -> None:
 def run(argv: Sequence[str]) -> int:
     """Run the command line ``argv`` and return its exit code; faults become one sentence on stderr."""
     as_json = "--json" in argv
-    try:
-        code = cli.main(args=list(argv), prog_name="edgetune", standalone_mode=False)
-        sys.stdout.flush()
-    except click.exceptions.NoArgsIsHelpError as error:
-        sys.stderr.write(error.format_message() + "\n")
-        return error.exit_code
-    except Exception as error:
-        if exit_code_of(error) is None:
-            raise  # a fault of edgetune's own: its traceback is what a report needs
-        return report(error, as_json=as_json)
+    with termination() as told:
+        try:
+            code = cli.main(args=list(argv), prog_name="edgetune", standalone_mode=False)
+            sys.stdout.flush()
+        except click.exceptions.NoArgsIsHelpError as error:
+            sys.stderr.write(error.format_message() + "\n")
+            return error.exit_code
+        except (Exception, KeyboardInterrupt) as error:
+            if exit_code_of(error) is None:
+                raise  # a fault of edgetune's own: its traceback is what a report needs
+            return report(told.name(as_edgetune_error(error) or error), as_json=as_json)
     return code if isinstance(code, int) else 0

@@ -122,7 +122,11 @@ def describe_exit(code: int) -> str:
 
 
 def die_with_parent(parent: int) -> None:
-    """Child's side: have the kernel kill this process when `parent` dies, whatever it is doing then."""
+    """Child's side: have the kernel kill this process when `parent` dies, whatever it is doing then.
+
+    SIGTERM is not heeded any more: whoever stops a whole group of processes means the parent, which ends its children.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: None)
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")

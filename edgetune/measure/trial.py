@@ -31,7 +31,7 @@ def confine(memory_bytes: int, cpu_seconds: int) -> None:
         (resource.RLIMIT_FSIZE, 0),
     ):
         resource.setrlimit(kind, (limit, limit))
-    for number in (signal.SIGXFSZ, signal.SIGPIPE, signal.SIGINT):
+    for number in (signal.SIGXFSZ, signal.SIGPIPE, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
 
 
