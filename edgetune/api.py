@@ -8,18 +8,20 @@ from pathlib import Path
 
 from edgetune import assembly
 from edgetune.choosing import choose
+from edgetune.config.boards_file import ResolvedBoard, load_board
 from edgetune.config.settings import Settings
-from edgetune.config.target import load_target
-from edgetune.errors import ConfigError, PackageInvalid
+from edgetune.errors import BoardUnavailable, ConfigError, PackageInvalid
 from edgetune.events import Event
 from edgetune.graph.memory_plan import scratch_limits
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program
+from edgetune.measure.options import MeasuringOptions
 from edgetune.models.disagreement import disagreement
 from edgetune.models.importer import import_onnx
 from edgetune.models.onnx_file import OnnxModel, read_onnx
 from edgetune.models.reference import choose_evaluator, evaluate_model, is_quantised, output_steps
 from edgetune.models.sample_inputs import sample_inputs
+from edgetune.on_board import elsewhere, on_board
 from edgetune.package import bench as bench_package
 from edgetune.package import explain as explain_package
 from edgetune.package import verify as verify_package
@@ -29,6 +31,7 @@ from edgetune.package.explain import Explanation
 from edgetune.package.golden import Golden, Tolerance
 from edgetune.package.manifest import read_manifest, sha256_file
 from edgetune.package.output_folder import check_output_folder
+from edgetune.package.toolchain import Toolchain
 from edgetune.package.verify import VerifyReport
 from edgetune.tuning.options import TuneOptions
 from edgetune.tuning.outcome import TuneOutcome
@@ -80,10 +83,15 @@ class BuildResult:
 
 @dataclass(frozen=True)
 class TuneResult:
-    """A search and the package of its winners; `interrupted` when Ctrl-C ended the search."""
+    """A search and the package of its winners; `interrupted` when Ctrl-C ended the search.
+
+    `verified` is the package's self-test on the board it was tuned for; None where the board is this machine, where it
+    did not answer (a warning says why), and after Ctrl-C.
+    """
 
     search: TuneOutcome
     build: BuildResult
+    verified: VerifyReport | None = None
 
     @property
     def interrupted(self) -> bool:
@@ -92,13 +100,15 @@ class TuneResult:
 
     def to_json(self) -> dict[str, object]:
         """Plain JSON values."""
-        return {**self.build.to_json(), "search": self.search.to_json()}
+        verified = self.verified.to_json() if self.verified else None
+        return {**self.build.to_json(), "search": self.search.to_json(), "verified": verified}
 
 
 def tune(settings: Settings, *, events: Events) -> TuneResult:
     """Searches for the fastest kernels on the board of `settings`, then writes the package.
 
-    Raises the errors of `build`, and BoardUnavailable when the board cannot be measured from here.
+    On a board that is not this machine the package is verified at the end. Raises the errors of `build` and `verify`,
+    and BoardUnavailable when the board cannot be measured from here.
     """
     _check_threads(settings)
     check_output_folder(settings.out)
@@ -114,9 +124,27 @@ def tune_subject(subject: Subject, settings: Settings, events: Events) -> TuneRe
         trials=settings.budget_trials, seconds=settings.budget_seconds, seed=settings.seed, scratch_limits=limits
     )
     with RecordStore.open(settings.db) as store:
-        outcome = search(program, settings.target, store, options, events)
+        measuring = MeasuringOptions(settings.addresses, settings.rpc, settings.min_trust)
+        outcome = search(program, settings.target, store, options, events, measuring)
         built = _build(subject, settings, store, events)
-    return TuneResult(outcome, built)
+    verified = None if outcome.interrupted else _verified(settings, events)
+    return TuneResult(outcome, built, verified)
+
+
+def _verified(settings: Settings, events: Events) -> VerifyReport | None:
+    resolved = ResolvedBoard(settings.target, settings.addresses)
+    if not elsewhere(resolved) and not resolved.target.emulated:
+        return None
+    try:
+        report = _verify(settings.out, resolved, events)
+    except BoardUnavailable as error:
+        again = f"`edgetune verify {settings.out} --board {settings.board}` does it"
+        events(
+            Event("warning", {"message": f"the package is not verified on its board yet ({error.message}); {again}"})
+        )
+        return None
+    events(Event("phase", {"name": f"verified on {report.ran_on}"}))
+    return report
 
 
 def build(settings: Settings, *, events: Events) -> BuildResult:
@@ -136,29 +164,55 @@ def build(settings: Settings, *, events: Events) -> BuildResult:
         return _build(subject, settings, store, events)
 
 
-def verify(package: Path, board: str | None, model: Path | None = None) -> VerifyReport:
+def verify(
+    package: Path, board: str | None, model: Path | None = None, events: Events = lambda _: None
+) -> VerifyReport:
     """Compiles `package`, runs its self-test on `board` (its own target by default), compares with the reference.
 
-    The goldens in the package always count. Where the model file is at hand (`model`, or a file of the recorded name
-    and hash in the working folder or beside the package), fresh inputs are compared as well. Raises PackageInvalid,
-    ToolchainMissing, CompileFailed, SelfTestFailed and WrongResult.
+    A board with an address, or an emulated machine, runs the self-test itself; packages for others run on this machine,
+    under the target's emulator if need be. The goldens in the package always count. Where the model file is at hand
+    (`model`, or a file of the recorded name and hash in the working folder or beside the package), fresh inputs are
+    compared as well. Raises PackageInvalid, ToolchainMissing, CompileFailed, SelfTestFailed, WrongResult, and
+    BoardUnavailable and its kin.
     """
-    target = load_target(board) if board else None
+    manifest = read_manifest(package)
+    resolved = load_board(board) if board else None
     source = model or _find_model(package)
     if source is None:
-        return verify_package.verify(package, target=target)
-    if sha256_file(source) != read_manifest(package)["model"]["sha256"]:
+        return _verify(package, resolved, events)
+    if sha256_file(source) != manifest["model"]["sha256"]:
         raise PackageInvalid(f"{package} was not made from {source} (their hashes differ); give the right model")
-    read = read_onnx(source, _package_shapes(package))
+    read = read_onnx(source, {i["name"]: tuple(i["shape"]) for i in manifest["inputs"]})
     inputs = import_onnx(read).inputs
     feeds = sample_inputs(read, inputs, FRESH_CASES, _FRESH_SEED)
     fresh = [Golden(i, o) for i, o in zip(feeds, evaluate_model(read, feeds), strict=True)]
-    return verify_package.verify(package, target=target, fresh=fresh, reference=choose_evaluator(read))
+    return _verify(package, resolved, events, fresh, choose_evaluator(read))
 
 
-def bench(package: Path, board: str | None) -> BenchReport:
-    """Times `package` as a whole and layer by layer; raises what `verify` raises."""
-    return bench_package.bench(package, target=load_target(board) if board else None)
+def _verify(
+    package: Path,
+    resolved: ResolvedBoard | None,
+    events: Events,
+    fresh: Sequence[Golden] = (),
+    reference: str = "",
+) -> VerifyReport:
+    target = resolved.target if resolved else None
+    if resolved is None or not elsewhere(resolved):
+        return verify_package.verify(package, target=target, fresh=fresh, reference=reference)
+    Toolchain.of(read_manifest(package), target)  # refuses another ISA before a board is bothered
+    with on_board(resolved, events) as place:
+        return verify_package.verify(package, target=target, place=place, fresh=fresh, reference=reference)
+
+
+def bench(package: Path, board: str | None, events: Events = lambda _: None) -> BenchReport:
+    """Times `package` as a whole and layer by layer, where `verify` would run it; raises what `verify` raises."""
+    resolved = load_board(board) if board else None
+    if resolved is None or not elsewhere(resolved):
+        return bench_package.bench(package, target=resolved.target if resolved else None)
+    Toolchain.of(read_manifest(package), resolved.target)
+    cores = resolved.addresses[0].cores if resolved.addresses else ()
+    with on_board(resolved, events) as place:
+        return bench_package.bench(package, target=resolved.target, place=place, cores=cores)
 
 
 def explain(package: Path, kernel: str) -> Explanation:
@@ -244,7 +298,3 @@ def _find_model(package: Path) -> Path | None:
         if candidate.is_file() and sha256_file(candidate) == facts["sha256"]:
             return candidate
     return None
-
-
-def _package_shapes(package: Path) -> dict[str, tuple[int, ...]]:
-    return {i["name"]: tuple(i["shape"]) for i in read_manifest(package)["inputs"]}

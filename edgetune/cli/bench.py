@@ -15,8 +15,10 @@ from edgetune.cli.output import Output, output_options
 @click.option("--board", type=BOARD, help="Board to run on; the one that the package was made for by default.")
 @output_options
 def command(output: Output, package: Path, board: str | None) -> None:
-    """Measure the package in DIR, as a whole and layer by layer."""
+    """Measure the package in DIR on the board, as a whole and layer by layer."""
     from edgetune import api
+    from edgetune.cli.progress import show_progress
 
-    report = api.bench(package, board)
+    with show_progress(output, f"bench {package}") as events:
+        report = api.bench(package, board, events)
     output.result(report.to_json(), title=f"bench {package}")

@@ -16,12 +16,17 @@ from edgetune.cli.output import Output, output_options
 @click.option("--model", type=click.Path(path_type=Path), help="The model file, for a comparison on fresh inputs too.")
 @output_options
 def command(output: Output, package: Path, board: str | None, model: Path | None) -> None:
-    """Compile the package in DIR, run its self-test natively or under the emulator, and compare with the reference.
+    """Compile the package in DIR, run its self-test on the board, and compare with the reference.
+
+    A board with an address, or an emulated machine, runs it itself; otherwise it runs here, natively or under an
+    emulator.
 
     Without --model, a file of the recorded name and hash is looked for here and beside DIR; where there is none, only
     the golden vectors in the package are compared.
     """
     from edgetune import api
+    from edgetune.cli.progress import show_progress
 
-    report = api.verify(package, board, model)
+    with show_progress(output, f"verify {package}") as events:
+        report = api.verify(package, board, model, events)
     output.result(report.to_json(), title=f"verify {package}")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from edgetune.config.target import Target
 from edgetune.errors import PackageInvalid, SelfTestFailed
 from edgetune.package.driver import last_words
+from edgetune.package.place import Here, Place
 from edgetune.package.toolchain import Toolchain
-from edgetune.package.work_copy import make, run, work_copy
+from edgetune.package.work_copy import work_copy
 
 TIMEOUT_S = 1800.0
 
@@ -28,12 +30,14 @@ class LayerTime:
 
 @dataclass(frozen=True)
 class BenchReport:
-    """Times in microseconds; with `emulator` they are those of the emulator and say nothing about a real core."""
+    """Times in microseconds, taken where `ran_on` says; where `emulated`, they say nothing about a real core."""
 
     package: str
     board: str
     compiler: str
     emulator: str | None
+    ran_on: str
+    emulated: bool
     median_us: float
     min_us: float
     runs: int
@@ -46,18 +50,27 @@ class BenchReport:
 
 
 def bench(
-    package: Path, *, target: Target | None = None, runs: int = 1000, seconds: float = 3.0, timeout_s: float = TIMEOUT_S
+    package: Path,
+    *,
+    target: Target | None = None,
+    place: Place | None = None,
+    cores: Sequence[int] = (),
+    runs: int = 1000,
+    seconds: float = 3.0,
+    timeout_s: float = TIMEOUT_S,
 ) -> BenchReport:
     """Build a copy of `package` and run its benchmark: at most `runs` runs, not much longer than `seconds`.
 
-    Raises PackageInvalid, ToolchainMissing, CompileFailed and SelfTestFailed (it crashed or refused).
+    It runs at `place`, by default here as `verify` does, and on `cores` of a board. Raises what the place raises,
+    PackageInvalid, ToolchainMissing, CompileFailed and SelfTestFailed (it crashed or refused).
     """
     with work_copy(package) as (copy, manifest):
         tools = Toolchain.of(manifest, target)
-        tools.require()
+        place = place or Here(tools)
+        tools.require(emulator=isinstance(place, Here))
         binary = f"build/{manifest['prefix']}_bench"
-        make(copy, binary, tools, timeout_s)
-        done = run([*tools.emulator, f"./{binary}", str(runs), f"{seconds:g}"], copy, timeout_s)
+        place.link(copy, binary, tools, timeout_s)
+        done = place.execute(copy / binary, (str(runs), f"{seconds:g}"), timeout_s, cores)
     if done.status:
         raise SelfTestFailed(f"the benchmark of {package} failed: {last_words(done.status, done.stderr)}")
     try:
@@ -70,7 +83,9 @@ def bench(
             package=manifest["prefix"],
             board=tools.board,
             compiler=tools.cc,
-            emulator=tools.emulator[0] if tools.emulator else None,
+            emulator=tools.emulator[0] if tools.emulator and isinstance(place, Here) else None,
+            ran_on=place.where,
+            emulated=place.emulated,
             median_us=result["median_us"],
             min_us=result["min_us"],
             runs=result["runs"],

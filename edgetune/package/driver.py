@@ -1,7 +1,8 @@
-"""Runs a built package on inputs that are not in it: a generated program that goes from file to file."""
+"""Runs a built package on inputs that are not in it: a generated program that reads a file and prints outputs."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from math import prod
 from pathlib import Path
@@ -12,15 +13,16 @@ import numpy as np
 from edgetune.errors import CompileFailed, SelfTestFailed, WrongResult
 from edgetune.package.diagnostics import first_diagnostic
 from edgetune.package.golden import Golden
+from edgetune.package.place import Place
 from edgetune.package.rendering import render
 from edgetune.package.toolchain import Toolchain
 from edgetune.package.work_copy import run
 
 
 def run_cases(
-    copy: Path, manifest: dict[str, Any], tools: Toolchain, cases: Sequence[Golden], timeout_s: float
+    copy: Path, manifest: dict[str, Any], tools: Toolchain, place: Place, cases: Sequence[Golden], timeout_s: float
 ) -> list[dict[str, np.ndarray]]:
-    """Return what the package built in `copy` computes for the inputs of `cases`, by output name.
+    """Return what the package built in `copy` computes at `place` for the inputs of `cases`, by output name.
 
     Raises CompileFailed, SelfTestFailed (it crashed or refused) and WrongResult (inputs do not fit the package).
     """
@@ -43,14 +45,15 @@ def run_cases(
         *objects,
         f"build/lib{p}.a",
         *tools.ldflags,
+        *place.flags,
     ]
     built = run([*command, "-o", "build/driver"], copy, timeout_s)
     if built.status:
         raise CompileFailed(f"{tools.cc} could not build the test driver: {first_diagnostic(built.stderr)}")
-    done = run([*tools.emulator, "./build/driver", "driver.in", "driver.out"], copy, timeout_s)
+    done = place.execute(copy / "build/driver", [copy / "driver.in"], timeout_s)
     if done.status:
         raise SelfTestFailed(f"{p}_run failed on fresh inputs: {last_words(done.status, done.stderr)}")
-    return _outputs(copy / "driver.out", outputs, len(cases))
+    return _outputs(p, done.stdout, outputs, len(cases))
 
 
 def last_words(status: int, text: str) -> str:
@@ -68,8 +71,13 @@ def _input(tensor: dict[str, Any], case: Golden) -> bytes:
     return np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False)).tobytes()
 
 
-def _outputs(path: Path, tensors: list[dict[str, Any]], cases: int) -> list[dict[str, np.ndarray]]:
-    data = path.read_bytes()
+def _outputs(p: str, text: str, tensors: list[dict[str, Any]], cases: int) -> list[dict[str, np.ndarray]]:
+    printed = re.search(r"^outputs: ([0-9a-f]*) end$", text, re.MULTILINE)
+    data = bytes.fromhex(printed[1]) if printed else b""
+    if len(data) != cases * sum(tensor["bytes"] for tensor in tensors):
+        raise SelfTestFailed(
+            f"{p}_run on fresh inputs printed {len(data)} bytes of outputs, not all of them: run it again"
+        )
     results, offset = [], 0
     for _ in range(cases):
         result = {}

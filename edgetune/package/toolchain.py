@@ -11,7 +11,12 @@ from edgetune.config.target import Target
 from edgetune.config.toolchain import install_command
 from edgetune.errors import PackageInvalid, ToolchainMissing, UsageError
 
-_NATIVE = {"x86_64": {"x86_64", "AMD64"}, "aarch64": {"aarch64", "arm64"}, "armv7": {"armv7l", "armv8l"}}
+_NATIVE = {
+    "x86_64": {"x86_64", "AMD64"},
+    "aarch64": {"aarch64", "arm64"},
+    "armv7": {"armv7l", "armv8l"},
+    "riscv64": {"riscv64"},
+}
 
 
 @dataclass(frozen=True)
@@ -58,11 +63,14 @@ class Toolchain:
         except (KeyError, TypeError) as error:
             raise PackageInvalid(f"MANIFEST.json has no usable target ({error}): emit the package again") from error
 
-    def require(self) -> None:
-        """Raise ToolchainMissing, naming the command that installs it, unless all tools are on PATH."""
+    def require(self, *, emulator: bool = True) -> None:
+        """Raise ToolchainMissing, naming the command that installs it, unless all tools are on PATH.
+
+        Without `emulator`, the programs run elsewhere.
+        """
         _require("make", "make", "which builds packages")
         _require(self.cc, self.package, f"the C compiler of board '{self.board}'")
-        if self.emulator:
+        if self.emulator and emulator:
             _require(self.emulator[0], self.emulator_package, f"which runs binaries of board '{self.board}'")
 
 

@@ -13,8 +13,9 @@ from edgetune.errors import SelfTestFailed, WrongResult
 from edgetune.package.difference import Difference, difference
 from edgetune.package.driver import last_words, run_cases
 from edgetune.package.golden import Golden, Tolerance
+from edgetune.package.place import Here, Place
 from edgetune.package.toolchain import Toolchain
-from edgetune.package.work_copy import Finished, make, run, work_copy
+from edgetune.package.work_copy import Finished, work_copy
 
 TIMEOUT_S = 1800.0
 _LINE = re.compile(
@@ -54,6 +55,7 @@ class VerifyReport:
     board: str
     compiler: str
     emulator: str | None
+    ran_on: str
     reference: str
     golden_cases: int
     fresh_cases: int
@@ -68,6 +70,7 @@ def verify(
     package: Path,
     *,
     target: Target | None = None,
+    place: Place | None = None,
     fresh: Sequence[Golden] = (),
     reference: str = "",
     timeout_s: float = TIMEOUT_S,
@@ -75,23 +78,26 @@ def verify(
     """Check the hashes of `package`, build a copy, run its self-test, and compare with `fresh` cases where given.
 
     `target` overrides the compiler and the emulator of the board that the package was made for. `fresh` are inputs with
-    the outputs that `reference` computed for them just now. Binaries run natively where they can, else under the
-    board's emulator. Raises PackageInvalid, ToolchainMissing, CompileFailed, SelfTestFailed and WrongResult.
+    the outputs that `reference` computed for them just now. Binaries run at `place`: by default here, natively where
+    they can, else under the board's emulator. Raises what the place raises, PackageInvalid, ToolchainMissing,
+    CompileFailed, SelfTestFailed and WrongResult.
     """
     with work_copy(package) as (copy, manifest):
         tools = Toolchain.of(manifest, target)
-        tools.require()
+        place = place or Here(tools)
+        tools.require(emulator=isinstance(place, Here))
         binary = f"build/{manifest['prefix']}_selftest"
-        make(copy, binary, tools, timeout_s)
-        outputs = _judge(run([*tools.emulator, f"./{binary}"], copy, timeout_s), manifest)
+        place.link(copy, binary, tools, timeout_s)
+        outputs = _judge(place.execute(copy / binary, (), timeout_s), manifest)
         if fresh:
-            outputs += _compare(manifest, fresh, run_cases(copy, manifest, tools, fresh, timeout_s))
+            outputs += _compare(manifest, fresh, run_cases(copy, manifest, tools, place, fresh, timeout_s))
     return VerifyReport(
         package=manifest["prefix"],
         model=manifest["name"],
         board=tools.board,
         compiler=tools.cc,
-        emulator=tools.emulator[0] if tools.emulator else None,
+        emulator=tools.emulator[0] if tools.emulator and isinstance(place, Here) else None,
+        ran_on=place.where,
         reference=reference if fresh and reference else manifest["goldens"]["reference"],
         golden_cases=manifest["goldens"]["cases"],
         fresh_cases=len(fresh),

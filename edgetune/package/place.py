@@ -1,0 +1,149 @@
+"""Where the binaries of a package run: on this machine, natively or under an emulator, or on a board."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+from edgetune.boards.reach import BoardFacts, Reach
+from edgetune.package.toolchain import Toolchain
+from edgetune.package.work_copy import Finished, make, run
+
+Linking = Literal["dynamic", "static"]
+PUT_S = 600.0
+_SIGNALLED = 128
+
+
+class Place(Protocol):
+    """Runs programs. `where` names it in reports; `emulated` says that times there tell nothing of a real core."""
+
+    @property
+    def where(self) -> str:
+        """One phrase, such as "this machine, under qemu-aarch64"."""
+
+    @property
+    def emulated(self) -> bool:
+        """Whether an emulator runs the programs."""
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Flags to link with, so that programs start there."""
+
+    def link(self, copy: Path, goal: str, tools: Toolchain, timeout_s: float) -> None:
+        """Build `goal` of the package in `copy` so that it starts there; raises CompileFailed."""
+
+    def execute(
+        self, program: Path, arguments: Sequence[str | Path], timeout_s: float, cores: Sequence[int] = ()
+    ) -> Finished:
+        """Run `program` to its end, `arguments` that are paths being files of this machine, on `cores` if it can."""
+
+
+@dataclass(frozen=True)
+class Here:
+    """This machine; `tools` name the emulator, if one is needed."""
+
+    tools: Toolchain
+
+    @property
+    def where(self) -> str:
+        """This machine, and its emulator."""
+        return f"this machine, under {self.tools.emulator[0]}" if self.tools.emulator else "this machine"
+
+    @property
+    def emulated(self) -> bool:
+        """Whether there is an emulator."""
+        return bool(self.tools.emulator)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    def link(self, copy: Path, goal: str, tools: Toolchain, timeout_s: float) -> None:
+        """Build `goal`."""
+        make(copy, goal, tools, timeout_s)
+
+    def execute(
+        self,
+        program: Path,
+        arguments: Sequence[str | Path],
+        timeout_s: float,
+        cores: Sequence[int] = (),  # noqa: ARG002  the scheduler knows best here
+    ) -> Finished:
+        """Run it; raises SelfTestFailed when it does not end in time."""
+        return run([*self.tools.emulator, str(program), *map(str, arguments)], program.parent, timeout_s)
+
+
+class OnBoard:
+    """A board, connected to and asked for its facts; programs are brought there.
+
+    They are linked statically where the board's C library is older than what they would need, or does not tell.
+    """
+
+    def __init__(self, reach: Reach, facts: BoardFacts, *, emulated: bool) -> None:
+        self._reach = reach
+        self._facts = facts
+        self._emulated = emulated
+        self._linking: Linking = "dynamic"
+        self.unpinned = False
+
+    @property
+    def where(self) -> str:
+        """The board, its kernel and C library, and how the programs were linked."""
+        libc = f", {self._facts.libc}" if self._facts.libc else ""
+        kind = "emulated board" if self._emulated else "board"
+        return f"{kind} {self._reach.name} ({self._facts.machine}, Linux {self._facts.kernel}{libc}; {self._linking})"
+
+    @property
+    def emulated(self) -> bool:
+        """Whether the board is an emulated machine."""
+        return self._emulated
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Flags of the linking that `link` chose."""
+        return ("-static", "-s") if self._linking == "static" else ("-s",)
+
+    def link(self, copy: Path, goal: str, tools: Toolchain, timeout_s: float) -> None:
+        """Build `goal`, and once more statically where the board lacks what it asks for."""
+        if self._linking == "dynamic":
+            make(copy, goal, tools, timeout_s, ["LDFLAGS=-s"])
+            if starts_with(self._facts.libc, needed_glibc((copy / goal).read_bytes())):
+                return
+            self._linking = "static"
+        make(copy, goal, tools, timeout_s, ["LDFLAGS=-static -s"])
+
+    def execute(
+        self, program: Path, arguments: Sequence[str | Path], timeout_s: float, cores: Sequence[int] = ()
+    ) -> Finished:
+        """Bring the files there and run it; raises BoardLost when it does not end in time, BoardFull."""
+        there = self._reach.put(program, PUT_S)
+        words = [self._reach.put(a, PUT_S) if isinstance(a, Path) else a for a in arguments]
+        command = f"exec {shlex.join([there, *words])}"
+        if cores:
+            chosen = ",".join(map(str, cores))
+            command = f"taskset -p -c {chosen} $$ >/dev/null 2>&1 || echo '{_UNPINNED}' >&2\n{command}"
+        done = self._reach.run(command, timeout_s)
+        self.unpinned = self.unpinned or _UNPINNED in done.stderr
+        errors = done.stderr.replace(f"{_UNPINNED}\n", "")
+        status = _SIGNALLED - done.status if done.status > _SIGNALLED else done.status
+        return Finished(status, done.stdout, errors)
+
+
+_UNPINNED = "edgetune: no taskset"
+
+
+def needed_glibc(elf: bytes) -> tuple[int, int]:
+    """Return the newest version of glibc whose symbols a program asks for, (0, 0) when it is static."""
+    versions = re.findall(rb"\0GLIBC_(\d+)\.(\d+)(?:\.\d+)?(?=\0)", elf)
+    return max(((int(major), int(minor)) for major, minor in versions), default=(0, 0))
+
+
+def starts_with(libc: str, needed: tuple[int, int]) -> bool:
+    """Say whether a board with `libc`, such as "glibc 2.31" or "" for unknown, starts what needs glibc `needed`."""
+    found = re.fullmatch(r"glibc (\d+)\.(\d+).*", libc)
+    return needed == (0, 0) or (found is not None and (int(found[1]), int(found[2])) >= needed)

@@ -1,0 +1,138 @@
+"""Packages on boards: brought there, run there, timed there, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from edgetune import api
+from edgetune.config.boards_file import BoardAddress, ResolvedBoard, boards_path, load_board
+from edgetune.errors import BoardUnavailable, HostUnknown, SelfTestFailed, UsageError, WrongResult
+from edgetune.events import Event
+from edgetune.package.place import needed_glibc, starts_with
+from tests import package_sample as sample
+from tests.boards.ssh_bench import Bench
+from tests.boards.ssh_server import SshBoard
+from tests.test_package_verify import reseal
+
+
+@pytest.fixture(scope="module")
+def emitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("on_board") / "package"
+    sample.emit(folder, target=sample.arm("generic-aarch64"), weights="external", measure=False)
+    return folder
+
+
+def shelve(bench: Bench, **boards: SshBoard) -> None:
+    """Write the boards into the user's boards.yaml."""
+    entries = {}
+    for name, board in boards.items():
+        fields = bench.address(board, name=name, folder=board.folders[0]).model_dump(exclude_unset=True)
+        entries[name] = {key: value for key, value in fields.items() if key != "name"}
+    boards_path().parent.mkdir(parents=True, exist_ok=True)
+    boards_path().write_text(yaml.safe_dump({"boards": entries}), encoding="utf-8")
+
+
+@pytest.mark.parametrize(("libc", "linking"), [("glibc 2.39", "dynamic"), ("glibc 2.17", "static")])
+def test_a_package_is_verified_by_its_board(bench: Bench, emitted: Path, libc: str, linking: str) -> None:
+    board = bench.board({"getconf GNU_LIBC_VERSION": libc})
+    shelve(bench, attic=board)
+    report = api.verify(emitted, "attic")
+    assert report.ran_on.startswith("board attic (aarch64, Linux ")
+    assert report.ran_on.endswith(f", {libc}; {linking})")
+    assert (report.emulator, report.golden_cases) == (None, 3)
+    assert any("exec /" in command for command in board.commands)
+    assert board.files() == []
+    assert board.processes() == []
+
+
+def test_fresh_inputs_travel_to_the_board(bench: Bench, emitted: Path) -> None:
+    shelve(bench, attic=bench.board())
+    resolved = load_board("attic")
+    report = api._verify(emitted, resolved, bench.events.append, sample.goldens(sample.program(), cases=2), "numpy")
+    assert [(o.name, o.against) for o in report.outputs] == [("y", "golden"), ("y", "fresh")]
+    assert bench.boards[0].files() == []
+
+
+def test_a_package_is_timed_by_its_board(bench: Bench, emitted: Path) -> None:
+    board = bench.board()
+    shelve(bench, attic=board)
+    report = api.bench(emitted, "attic", bench.events.append)
+    assert report.ran_on.startswith("board attic")
+    assert not report.emulated
+    assert [layer.kernel for layer in report.layers] == ["scale_add", "scale_add", "add"]
+    assert 0 < report.min_us <= report.median_us
+    json.dumps(report.to_json(), allow_nan=False)
+    assert board.files() == []
+
+
+def test_another_board_of_the_kind_serves_when_one_is_away(bench: Bench, emitted: Path) -> None:
+    gone, here = bench.board(), bench.board()
+    shelve(bench, a=gone, b=here)
+    gone.close()
+    events: list[Event] = []
+    report = api.verify(emitted, "generic-aarch64", events=events.append)
+    assert report.ran_on.startswith("board b ")
+    assert [(e.data["board"], e.data["what"]) for e in events] == [("a", "lost")]
+    shelve(bench, a=gone)
+    with pytest.raises(HostUnknown):
+        api.verify(emitted, "a")
+
+
+def test_noise_of_a_login_script_does_no_harm(bench: Bench, emitted: Path) -> None:
+    board = bench.board()
+    board.faults.noise = b"Welcome!\nPASS\n"
+    shelve(bench, attic=board)
+    resolved = load_board("attic")
+    report = api._verify(emitted, resolved, bench.events.append, sample.goldens(sample.program(), cases=1), "numpy")
+    assert report.fresh_cases == 1
+
+
+def test_what_is_wrong_on_the_board_is_what_is_wrong_here(bench: Bench, tmp_path: Path) -> None:
+    shelve(bench, attic=bench.board())
+    for old, new, error in (
+        ("a[i] + b[i]", "a[i] + b[i] + 0.25f", WrongResult),
+        ("out[i] = a[i] + b[i];", "__builtin_trap();", SelfTestFailed),
+    ):
+        package = tmp_path / error.__name__
+        sample.emit(package, target=sample.arm("generic-aarch64"), measure=False)
+        reseal(package, "src/tiny_kernels.c", old, new)
+        with pytest.raises(error):
+            api.verify(package, "attic")
+        assert bench.boards[0].files() == []
+
+
+def test_a_package_of_another_machine_bothers_no_board(bench: Bench, tmp_path: Path) -> None:
+    board = bench.board()
+    shelve(bench, attic=board)
+    sample.emit(tmp_path / "p", target=sample.arm("generic-armv7"), measure=False)
+    with pytest.raises(UsageError, match="the package is for armv7"):
+        api.verify(tmp_path / "p", "attic")
+    assert board.commands == []
+
+
+def test_a_target_without_a_board_is_verified_under_its_emulator(bench: Bench, emitted: Path) -> None:
+    assert bench.boards == []
+    report = api.verify(emitted, "generic-aarch64")
+    assert report.ran_on == "this machine, under qemu-aarch64"
+
+
+def test_after_a_search_a_board_that_is_away_is_announced(bench: Bench, emitted: Path) -> None:
+    board = bench.board()
+    address: BoardAddress = bench.address(board)
+    board.close()
+    with pytest.raises(BoardUnavailable):
+        api._verify(emitted, ResolvedBoard(sample.arm("generic-aarch64"), (address,)), bench.events.append)
+
+
+def test_needed_versions_are_read_from_the_program() -> None:
+    assert needed_glibc(b"\x7fELF..\0libc.so.6\0GLIBC_2.17\0GLIBC_2.34\0GLIBC_2.2.5\0") == (2, 34)
+    assert needed_glibc(b"\x7fELF static") == (0, 0)
+    assert starts_with("glibc 2.36", (2, 34))
+    assert not starts_with("glibc 2.31", (2, 34))
+    assert not starts_with("", (2, 17))
+    assert not starts_with("musl 1.2.4", (2, 17))
+    assert starts_with("", (0, 0))
