@@ -76,3 +76,15 @@ bool count_call(call_fn call, void *const *buffers, double *instructions)
     *instructions = all > empty ? (double)(all - empty) : 1.0;
     return true;
 }
+
+void count_prepare(void)
+{
+    double instructions;
+    if (!count_call(nothing, NULL, &instructions))
+        instructions = 0;
+    for (int i = 0; i < 2; ++i) {
+        if (pipe_ends[i] >= 0)
+            close(pipe_ends[i]);
+        pipe_ends[i] = -1;
+    }
+}

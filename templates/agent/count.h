@@ -10,5 +10,7 @@ typedef void (*call_fn)(void *const *buffers);
 
 /* Number of instructions of one call; false where nobody counts. */
 bool count_call(call_fn call, void *const *buffers, double *instructions);
+/* Count nothing, once, so that children find this translated. */
+void count_prepare(void);
 
 #endif

@@ -35,6 +35,11 @@ bool fence_make(struct fence *fence, size_t count, uint8_t fill)
     return mprotect(fence->map, fence->page, PROT_NONE) == 0 && mprotect(end, fence->page, PROT_NONE) == 0;
 }
 
+void fence_free(const struct fence *fence)
+{
+    munmap(fence->map, fence->pages + 2 * fence->page);
+}
+
 bool fence_read_only(const struct fence *fence)
 {
     return mprotect(fence->map + fence->page, fence->pages, PROT_READ) == 0;

@@ -19,6 +19,7 @@ struct fence {
 };
 
 bool fence_make(struct fence *fence, size_t count, uint8_t fill);
+void fence_free(const struct fence *fence);
 bool fence_read_only(const struct fence *fence);
 
 enum harm { HARM_NONE = 0, HARM_BEFORE = 2, HARM_BEHIND = 3 };

@@ -54,6 +54,7 @@ const char *supervise_init(bool counting)
     agent = getpid();
     trial.counting = counting;
     limits_memory = limit_holds();
+    trial_prepare(counting);
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     return NULL;
 }

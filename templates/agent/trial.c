@@ -30,6 +30,7 @@ OLD_SYMBOL(dlerror);
 static const struct trial *now; /* the trial of this process */
 static pid_t owner;
 static uint64_t floating;
+static double phase_began;
 
 bool has_children(void)
 {
@@ -37,9 +38,28 @@ bool has_children(void)
     return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
 }
 
+static void note_seconds(void)
+{
+    const double seconds = now_s() - phase_began;
+    switch (now->report->phase) {
+    case PHASE_LOAD: now->report->load_s = seconds; break;
+    case PHASE_CHECK: now->report->check_s = seconds; break;
+    case PHASE_TIME: now->report->time_s = seconds; break;
+    default: break;
+    }
+}
+
+static void enter(enum phase phase)
+{
+    note_seconds();
+    now->report->phase = (uint8_t)phase;
+    phase_began = now_s();
+}
+
 static void finish(enum verdict verdict) __attribute__((noreturn));
 static void finish(enum verdict verdict)
 {
+    note_seconds();
     now->report->verdict = (uint8_t)verdict;
     now->report->done = 1;
     _exit(0); /* no clean-up: this memory is whatever the candidate made of it */
@@ -274,25 +294,45 @@ static void measure(call_fn entry)
     judge(parts, false);
 }
 
+static bool take_nothing(void *user, uint32_t repeat, uint32_t count, double *samples)
+{
+    (void)user, (void)repeat;
+    for (uint32_t i = 0; i < count; ++i)
+        samples[i] = (double)(1000 + i);
+    return true;
+}
+
+void trial_prepare(bool counting)
+{
+    static double samples[64];
+    static const float values[16] = {1.0f};
+    const struct policy policy = {1e5, 1e3, 1e3, 1e3, 0.01, 3.0, 8, 16, 3};
+    struct sampling sampling;
+    struct fence fence;
+    void *mathematics = dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);
+    if (mathematics != NULL && dlsym(mathematics, "edgetune_has_no_such_function") == NULL)
+        dlerror();
+    if (fence_make(&fence, sizeof values, FILL_CHECK)) {
+        fence_harm(&fence);
+        fence_free(&fence);
+    }
+    compare(values, values, sizeof values, DTYPE_F32, (struct tolerance){0.1, 0, 1});
+    if (counting)
+        count_prepare();
+    sample(take_nothing, NULL, &policy, 0, false, samples, &sampling);
+}
+
 void trial_run(const struct trial *trial)
 {
     now = trial;
     owner = getpid();
     floating = floating_save();
     confine();
-    double started = now_s();
-    trial->report->phase = PHASE_LOAD;
+    enter(PHASE_LOAD);
     const call_fn entry = load();
-    trial->report->load_s = now_s() - started;
-
-    started = now_s();
-    trial->report->phase = PHASE_CHECK;
+    enter(PHASE_CHECK);
     check(entry);
-    trial->report->check_s = now_s() - started;
-
-    started = now_s();
-    trial->report->phase = PHASE_TIME;
+    enter(PHASE_TIME);
     measure(entry);
-    trial->report->time_s = now_s() - started;
     finish(trial->report->problem != PROBLEM_NONE ? VERDICT_WRONG : VERDICT_OK);
 }

@@ -20,5 +20,8 @@ struct trial {
 /* Runs in the child; ends the process. */
 void trial_run(const struct trial *trial) __attribute__((noreturn));
 bool has_children(void);
+/* Once, in the agent: what children would otherwise do again each. Candidates find the mathematics library loaded, and an
+   emulator has translated already what every trial runs. */
+void trial_prepare(bool counting);
 
 #endif

@@ -1,0 +1,187 @@
+"""Candidates that do all they should not, tried by an agent: here, and on two emulated processors that count."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgetune.config.target import load_target
+from edgetune.errors import BoardLost
+from edgetune.measure.jobs import Tolerance
+from tests.boards.agent_bench import COUNT, AgentBench, compile_library
+
+BOARDS = ("host", "qemu-aarch64", "qemu-armv7")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module", params=BOARDS)
+def bench(
+    request: pytest.FixtureRequest, cache: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AgentBench]:
+    bench = AgentBench(load_target(request.param), tmp_path_factory.mktemp("bench"), cache)
+    yield bench
+    bench.close()
+
+
+def test_a_good_candidate_is_measured(bench: AgentBench) -> None:
+    result = bench.run()
+    assert (result.status, result.reason) == ("ok", "")
+    assert set(result.seconds) == {"load", "check", "time"}
+    assert result.error_absolute == 0
+    assert all(sample > 0 for sample in result.samples_ns)
+    assert len(result.samples_ns) >= 3
+
+
+@pytest.mark.parametrize(
+    ("what", "status", "words"),
+    [
+        (1, "crashed", "killed by SIGSEGV in phase 'check'"),
+        (3, "crashed", "exit code 0 in phase 'check'"),
+        (4, "crashed", "the kernel started a process"),
+        (6, "wrong_result", "writes to parameter 3 behind its end"),
+        (7, "wrong_result", "writes to parameter 3 before its start"),
+        (8, "crashed", "SIGSEGV"),
+        (11, "wrong_result", "output 3 differs from the reference by 1 ("),
+        (12, "wrong_result", "after many calls: output 3 differs"),
+        (13, "crashed", "SIGSEGV"),
+        (14, "crashed", "SIGSEGV"),
+        (15, "wrong_result", "inf"),
+        (16, "crashed", "killed by SIGABRT"),
+        (18, "crashed", "the kernel started a process"),
+        (25, "wrong_result", "output 3 differs"),
+    ],
+)
+def test_a_bad_candidate_is_told_apart(bench: AgentBench, what: int, status: str, words: str) -> None:
+    result = bench.run(what)
+    assert (result.status, words in result.reason) == (status, True), result.reason
+    assert result.samples_ns == ()
+    assert bench.run().status == "ok"
+
+
+@pytest.mark.parametrize("what", [2, 20, 21])
+def test_a_candidate_that_hangs_is_stopped_at_its_deadline(bench: AgentBench, what: int) -> None:
+    began = time.monotonic()
+    result = bench.run(what, deadline_s=0.5)
+    assert (result.status, result.reason) == ("timeout", "still in phase 'check' after 0.5 s")
+    assert time.monotonic() - began >= 0.5
+    assert bench.run().status == "ok"
+
+
+def test_a_candidate_that_takes_all_memory_is_stopped(bench: AgentBench) -> None:
+    result = bench.run(5)
+    assert result.status == "crashed"
+    assert "SIGSEGV" in result.reason or "more than 256 MB" in result.reason
+
+
+@pytest.mark.parametrize("what", [9, 10, 22])
+def test_what_does_no_harm_is_measured(bench: AgentBench, what: int) -> None:
+    result = bench.run(what)
+    assert result.status == "ok", result.reason
+
+
+def test_scratch_is_given_and_fenced(bench: AgentBench) -> None:
+    assert bench.run(23, scratch_bytes=128).status == "ok"
+    result = bench.run(24, scratch_bytes=128)
+    assert result.status == "crashed"
+    result = bench.run(23, scratch_bytes=100)
+    assert (result.status, result.reason) == ("wrong_result", "writes to scratch behind its end")
+
+
+def test_nothing_of_a_candidate_remains(bench: AgentBench) -> None:
+    bench.request()
+    before = descendants(os.getpid())
+    for what in (4, 18, 22, 2):
+        bench.run(what, deadline_s=0.3)
+    assert descendants(os.getpid()) <= before
+
+
+def test_a_library_without_the_entry_cannot_be_loaded(bench: AgentBench, tmp_path: Path) -> None:
+    (tmp_path / "empty.c").write_text("int nothing;\n")
+    library = compile_library(bench.target, tmp_path / "empty.c", tmp_path)
+    result = bench.run(library=bench.board.put(library))
+    assert result.status == "build_failed"
+    assert "undefined symbol: edgetune_call" in result.reason
+
+
+def test_what_is_no_library_cannot_be_loaded(bench: AgentBench, tmp_path: Path) -> None:
+    (tmp_path / "text.so").write_text("this is no library")
+    result = bench.run(library=bench.board.put(tmp_path / "text.so"))
+    assert result.status == "build_failed"
+
+
+def test_a_tolerance_is_kept(bench: AgentBench, tmp_path: Path) -> None:
+    request = bench.request()
+    off = 2 * bench.a + bench.w
+    off[3] += 0.5
+    path = tmp_path / "off.npy"
+    np.save(path, off)
+    arrays = (*request.arrays[:3], bench.board.put(path))
+    for tolerance, status in (
+        (Tolerance(), "wrong_result"),
+        (Tolerance(absolute=0.6), "ok"),
+        (Tolerance(relative=1e-6, absolute=0.6, share=1.5 / COUNT), "ok"),
+        (Tolerance(relative=1e-6, absolute=0.4, share=0.5), "wrong_result"),
+    ):
+        result = bench.run(arrays=arrays, tolerances=(None, None, None, tolerance))
+        assert result.status == status, (tolerance, result.reason)
+
+
+def test_a_candidate_that_kills_the_agent_loses_the_board_and_the_next_goes_on(bench: AgentBench) -> None:
+    bench.board.begin(bench.request(17))
+    with pytest.raises(BoardLost, match=bench.target.name):
+        bench.wait()
+    bench.board.recover()
+    assert any("a new agent: helped" in words for words in bench.told("rung"))
+    assert bench.told("recovered")[-1] == "a new agent"
+    assert bench.run().status == "ok"
+
+
+@pytest.mark.parametrize("name", ["qemu-aarch64", "qemu-armv7"])
+def test_counts_of_instructions_repeat_to_the_last_digit(name: str, cache: Path, tmp_path: Path) -> None:
+    counts = []
+    for turn in range(2):
+        folder = tmp_path / str(turn)
+        folder.mkdir()
+        bench = AgentBench(load_target(name), folder, cache)
+        try:
+            counts.append(bench.run().samples_ns)
+            assert bench.board.facts["clock"] == "instructions"
+            assert bench.board.health().keys() == {"page_faults"}
+        finally:
+            bench.close()
+    assert counts[0] == counts[1]
+    assert len(set(counts[0])) == 1
+    assert COUNT < counts[0][0] < 20 * COUNT
+
+
+def test_caches_are_swept_when_asked(cache: Path, tmp_path: Path) -> None:
+    bench = AgentBench(load_target("host"), tmp_path, cache)
+    bench.board._cold_bytes = 1 << 20
+    try:
+        result = bench.run()
+        assert (result.status, result.repeat) == ("ok", 1)
+    finally:
+        bench.close()
+
+
+def descendants(ancestor: int) -> set[int]:
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+    found = {ancestor}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found
