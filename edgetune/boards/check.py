@@ -40,7 +40,7 @@ def check(resolved: ResolvedBoard, open_reach: Open | None = None) -> Iterator[F
     Changes nothing on a board and leaves nothing there. `open_reach` makes the way to a board.
     """
     target, addresses = resolved.target, resolved.addresses
-    yield from _here(target, alone=not addresses)
+    yield from check_here(target, alone=not addresses)
     if target.addressable and not addresses:
         fix = f"edgetune boards add NAME --target {target.name} --ssh USER@HOST"
         detail = "no board of this kind has one, so nothing can be measured"
@@ -127,8 +127,7 @@ def _no_way(error: EdgetuneError, address: BoardAddress | None, name: str) -> It
 
 def _facts(facts: BoardFacts, cores: Sequence[int]) -> Iterator[Finding]:
     yield Finding("architecture", True, f"{facts.machine}, {facts.bits}-bit programs, Linux {facts.kernel}")
-    libc = facts.libc or "it does not tell, so the agent goes there as a static program"
-    yield Finding("libc", True, libc)
+    yield Finding("libc", True, facts.libc or "it does not tell")
     absent = [str(core) for core in cores if core >= facts.cores]
     if absent:
         detail = f"core {', '.join(absent)} is not there: it has 0 to {facts.cores - 1}"
@@ -142,8 +141,8 @@ def _facts(facts: BoardFacts, cores: Sequence[int]) -> Iterator[Finding]:
     yield Finding("folder", roomy, detail, fix, facts.free_bytes < _NO_SPACE, BoardFull.exit_code)
 
 
-def _here(target: Target, *, alone: bool) -> Iterator[Finding]:
-    """Compiler and emulator of this machine; the emulator matters only where no board stands in for it."""
+def check_here(target: Target, *, alone: bool) -> Iterator[Finding]:
+    """Yield what was found on this machine; the emulator matters only where no board stands in (`alone`)."""
     for finding in check_board(target):
         compiles = not finding.check.startswith("runs ")
         yield replace(finding, required=compiles or alone)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from edgetune.boards.check import check
+from edgetune.boards.check import check, check_here
 from edgetune.boards.opening import open_boards
 from edgetune.config.boards_file import BoardAddress, ResolvedBoard
 from edgetune.config.findings import Finding
@@ -20,6 +20,7 @@ from edgetune.measure.cores import split_cores
 from edgetune.measure.options import MeasuringOptions
 
 Events = Callable[[Event], None]
+_LOCK_S = 5.0
 
 
 def prepare(resolved: ResolvedBoard, events: Events) -> Iterator[Finding]:
@@ -28,16 +29,19 @@ def prepare(resolved: ResolvedBoard, events: Events) -> Iterator[Finding]:
     The image of an emulated machine is built into the user's cache. The agent is compiled, brought to each board that
     passes its check, started, asked, and removed again. Raises what building the image raises.
     """
-    if resolved.target.reach == "machine":
-        yield _image(resolved.target, events)
-    findings = list(check(resolved))
+    target = resolved.target
+    findings = list(check_here(target, alone=True)) if target.emulated else list(check(resolved))
     yield from findings
     failed = {finding.board for finding in findings if not finding.ok and finding.required}
     if "" in failed:
         return  # without a compiler there is no agent
-    for address in resolved.addresses:
-        if address.name not in failed:
-            yield replace(_agent(resolved.target, address, events), board=address.name)
+    if target.reach == "machine":
+        yield _image(target, events)
+    boards: tuple[BoardAddress | None, ...] = resolved.addresses or ((None,) if target.emulated else ())
+    for address in boards:
+        name = address.name if address else target.name
+        if name not in failed:
+            yield replace(_agent(target, address, events), board=name)
 
 
 def _image(target: Target, events: Events) -> Finding:
@@ -45,15 +49,18 @@ def _image(target: Target, events: Events) -> Finding:
 
     image = setup(target, events)
     size = format_bytes(image.kernel.stat().st_size + image.file_system.stat().st_size)
-    return Finding("image", True, f"{image.folder}, {size}")
+    return Finding("image", True, f"{image.folder}, {size}", board=target.name)
 
 
-def _agent(target: Target, address: BoardAddress, events: Events) -> Finding:
+def _agent(target: Target, address: BoardAddress | None, events: Events) -> Finding:
+    """Open the board as a session does, and end that again."""
     started = time.monotonic()
+    options = MeasuringOptions(addresses=(address,) if address else ())
     try:
         with tempfile.TemporaryDirectory(prefix="edgetune-setup-") as folder:
-            options = MeasuringOptions(addresses=(address,))
-            (board,) = open_boards(target, options, Path(folder), split_cores(), lock_timeout_s=5.0, on_event=events)
+            (board,) = open_boards(
+                target, options, Path(folder), split_cores(), lock_timeout_s=_LOCK_S, on_event=events
+            )
             try:
                 board.reserve()
                 board.release()
@@ -61,4 +68,5 @@ def _agent(target: Target, address: BoardAddress, events: Events) -> Finding:
                 board.close()
     except EdgetuneError as error:
         return Finding("agent", False, error.message, "", True, error.exit_code)
-    return Finding("agent", True, f"runs there; {time.monotonic() - started:.1f} s from here to its answer")
+    what = "TVM's RPC server" if address and address.rpc == "tvm" else "agent"
+    return Finding(what, True, f"runs there and left nothing; {time.monotonic() - started:.1f} s in all")

@@ -6,7 +6,6 @@ import re
 import shlex
 import subprocess
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from edgetune.boards.ssh.client_config import SYSTEM_KNOWN_HOSTS
 from edgetune.boards.ssh.known_hosts import own_file
@@ -17,27 +16,22 @@ _BOOT_S = 120.0
 _PARTS = re.compile(r"(?:(?P<user>[^@]+)@)?(?:\[(?P<bracketed>[^\]]+)\]|(?P<host>[^:]+))(?::(?P<port>\d+))?")
 
 
-def shell_command(address: BoardAddress, words: Sequence[str] = (), known_hosts: Path | None = None) -> list[str]:
+def shell_command(address: BoardAddress, words: Sequence[str] = ()) -> list[str]:
     """Return the ssh command line for a shell on a board, or for the command ``words`` there.
 
-    The user's OpenSSH configuration holds, and the host keys that `boards trust` remembered are known as well. With
-    ``known_hosts``, that file and the key of the address are all that counts: an emulated machine is ours alone.
+    The user's OpenSSH configuration holds, and the host keys that `boards trust` remembered are known as well.
     """
     parts = _PARTS.fullmatch(address.ssh)
     assert parts is not None  # noqa: S101 (boards.yaml was checked)
     known = " ".join(f'"{path}"' for path in (SYSTEM_KNOWN_HOSTS, own_file()))
     command = ["ssh", "-o", f"GlobalKnownHostsFile={known}"]
-    if known_hosts is not None:
-        command = ["ssh", "-F", "none", "-o", f'UserKnownHostsFile="{known_hosts}"', "-o", "IdentitiesOnly=yes"]
     if address.identity is not None:
         command += ["-i", address.identity]
     if parts["user"]:
         command += ["-l", parts["user"]]
     if parts["port"]:
         command += ["-p", parts["port"]]
-    # One argument goes to the board's shell as it is, so that its quotes, pipes and stars mean what they say.
-    remote = list(words) if len(words) <= 1 else [shlex.join(words)]
-    return [*command, "--", parts["bracketed"] or parts["host"], *remote]
+    return [*command, "--", parts["bracketed"] or parts["host"], *_remote(words)]
 
 
 def enter(resolved: ResolvedBoard, name: str, words: Sequence[str], note: Callable[[str], None]) -> int:
@@ -55,7 +49,12 @@ def enter(resolved: ResolvedBoard, name: str, words: Sequence[str], note: Callab
     try:
         note(f"starting {name}; it ends with the shell")
         machine.connect(_BOOT_S)
-        command = shell_command(machine.address, words, machine.known_hosts)
+        command = ["ssh", "-F", str(machine.ssh_config), "--", machine.name, *_remote(words)]
         return subprocess.run(command, check=False).returncode
     finally:
         machine.close()
+
+
+def _remote(words: Sequence[str]) -> list[str]:
+    """One word goes to the board's shell as it is, so that its quotes, pipes and stars mean what they say."""
+    return list(words) if len(words) <= 1 else [shlex.join(words)]
