@@ -13,12 +13,13 @@ DEMO_TIME ?= 5m
 JOBS ?= 2
 DEMO_OUT := build/demo/ds_cnn
 
-SYSTEM_PACKAGES := gcc g++ make cmake clang-19 qemu-user \
+SYSTEM_PACKAGES := gcc g++ make cmake clang-19 qemu-user qemu-system-arm \
 	gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
 	gcc-arm-linux-gnueabihf libc6-dev-armhf-cross \
 	gcc-riscv64-linux-gnu libc6-dev-riscv64-cross
-SYSTEM_PROGRAMS := gcc g++ make cmake clang-19 qemu-aarch64 qemu-arm aarch64-linux-gnu-gcc \
-	arm-linux-gnueabihf-gcc riscv64-linux-gnu-gcc
+SYSTEM_PROGRAMS := gcc g++ make cmake clang-19 qemu-aarch64 qemu-arm qemu-system-aarch64 \
+	aarch64-linux-gnu-gcc \
+	arm-linux-gnueabihf-gcc riscv64-linux-gnu-gcc ssh-keygen ssh-agent ssh-add /usr/sbin/sshd
 SYSTEM_LINE := apt-get update && apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES)
 
 .DELETE_ON_ERROR:
