@@ -61,6 +61,10 @@ class Accounting:
         """Candidates are under way: the clock runs."""
         if self._since is None:
             self._since = time.monotonic()
+            if self._active_s == 0.0:  # before the first candidate, nobody waited for one
+                for account in self.boards.values():
+                    if account.free_since is not None:
+                        account.free_since = self._since
 
     def mark(self, *, building: bool) -> None:
         """Tell whether candidates are being built from now on: free boards wait for that, else for the search."""

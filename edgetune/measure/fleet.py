@@ -40,7 +40,10 @@ class Finished:
 
 
 class Fleet:
-    """Use from one thread; the boards have threads of their own. `on_start` is told of a candidate's first turn."""
+    """Use from one thread; the boards have threads of their own. `on_start` is told of a candidate's first turn.
+
+    Boards that are `remote` are taken at once, and given time to cool; `reserve_s` is how long taking one may last.
+    """
 
     def __init__(
         self,
@@ -53,7 +56,7 @@ class Fleet:
         on_start: Callable[[Work], None],
         on_event: Callable[[Event], None],
         reserve_s: float,
-        cools: bool,
+        remote: bool = False,
     ) -> None:
         self._news: Mailbox[Done] = Mailbox()
         self._accounting = accounting
@@ -74,13 +77,15 @@ class Fleet:
                 canary=canary,
                 on_event=on_event,
                 reserve_s=reserve_s,
-                cools=cools,
+                remote=remote,
             )
             for board in boards
         ]
         now = time.monotonic()
         for lane in self.lanes:
-            accounting.boards[lane.name].free_since = now
+            accounting.boards[lane.name].free_since = None if remote else now
+            if remote:
+                lane.open()
 
     @property
     def waiting(self) -> int:

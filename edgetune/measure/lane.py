@@ -20,6 +20,7 @@ from edgetune.measure.watch import BoardWatch
 
 LaneState = Literal["idle", "busy", "recovering", "quarantined"]
 _RELEASE_S = 30.0
+_LEAVE_S = 3.0
 _CLOSE_S = 10.0
 
 
@@ -58,7 +59,7 @@ class Lane:
         canary: Callable[[], Canary | None],
         on_event: Callable[[Event], None],
         reserve_s: float,
-        cools: bool,
+        remote: bool,
     ) -> None:
         self.board = board
         self.name = board.name
@@ -79,7 +80,7 @@ class Lane:
             canary,
             self.tell,
             ceiling_c=terms.ceiling_c,
-            cooling_s=options.cooling_s if cools else 0.0,
+            cooling_s=options.cooling_s if remote else 0.0,
             closing=self._closing,
         )
         self._age = 0
@@ -99,6 +100,13 @@ class Lane:
         age = self._age
         self._mark(age, "reserve", self._reserve_s)
         self._start(lambda: self._measure(age, work))
+
+    def open(self) -> None:
+        """Start to take the board, before there is a candidate."""
+        self.state, self.work, self.since = "busy", None, time.monotonic()
+        age = self._age
+        self._mark(age, "reserve", self._reserve_s)
+        self._start(lambda: self._reserve(age))
 
     def recover(self) -> None:
         """Start to bring the board back."""
@@ -138,7 +146,7 @@ class Lane:
         """Wait for the end; a thread that hangs is cut off from its board, and left behind."""
         if self._thread is None:
             return
-        self._thread.join(_CLOSE_S)
+        self._thread.join(_LEAVE_S)
         if self._thread.is_alive():
             last = threading.Thread(target=self._close_board, name=f"edgetune-close-{self.name}", daemon=True)
             last.start()
@@ -171,6 +179,14 @@ class Lane:
         except (BoardUnavailable, OSError, EOFError) as error:
             return Done(self, age, time.monotonic(), taken, self._loss(error))
         return Done(self, age, time.monotonic(), taken)
+
+    def _reserve(self, age: int) -> Done:
+        try:
+            self.board.reserve()
+        except (BoardUnavailable, OSError, EOFError) as error:
+            return Done(self, age, time.monotonic(), lost=self._loss(error))
+        self.proved = True
+        return Done(self, age, time.monotonic())
 
     def _recover(self, age: int) -> Done:
         try:

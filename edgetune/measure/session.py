@@ -117,7 +117,7 @@ class MeasureSession:
                 on_start=self._started,
                 on_event=self._events.put,
                 reserve_s=lock_timeout_s + _RESERVE_S,
-                cools=not local,
+                remote=not local,
             )
             self._pool = BuildPool(
                 self._workspace.path,

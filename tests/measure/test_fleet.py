@@ -31,7 +31,12 @@ class Run:
     """A fleet of scripted boards at work on candidates, to its end."""
 
     def __init__(
-        self, boards: Sequence[ScriptedBoard], works: Sequence[Work], options: MeasuringOptions | None = None
+        self,
+        boards: Sequence[ScriptedBoard],
+        works: Sequence[Work],
+        options: MeasuringOptions | None = None,
+        *,
+        remote: bool = False,
     ) -> None:
         self.events: list[Event] = []
         self.started: list[str] = []
@@ -48,7 +53,7 @@ class Run:
             on_start=lambda one: self.started.append(one.built.job_id),
             on_event=self._take,
             reserve_s=0.3,
-            cools=False,
+            remote=remote,
         )
         try:
             for one in works:
@@ -163,6 +168,14 @@ def test_a_board_that_was_never_there_raises_its_own_error(tmp_path: Path) -> No
     assert isinstance(run.error, HostUnknown)
     assert "no host a" in run.error.message
     assert "no host b" in run.error.message
+
+
+def test_remote_boards_are_taken_before_there_is_a_candidate(tmp_path: Path) -> None:
+    gone = ScriptedBoard("gone", Script(refuses=HostUnknown("no such host")))
+    run = Run([gone, ScriptedBoard("here", Script(faults=["reserve"]))], [work("0", tmp_path)], remote=True)
+    assert ids(run) == ["0"]
+    assert run.accounting.boards["here"].lost == 1
+    assert run.accounting.boards["gone"].quarantined == "no such host"
 
 
 def test_a_busy_board_leaves_the_work_to_its_twin(tmp_path: Path) -> None:
