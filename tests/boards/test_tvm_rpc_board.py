@@ -161,7 +161,7 @@ def test_a_candidate_that_kills_the_session_costs_the_board_not_the_run(
     with pytest.raises(BoardLost, match=r"shelf-1.*in step 'check'"):
         finish(board)
     board.recover()
-    assert [one.data["what"] for one in events if one.kind == "board"][-1] == "recovered"
+    assert [one.data["detail"] for one in events if one.data.get("what") == "rung"] == ["a new session"]
     assert run(board, candidates.request()).status == "ok"
 
 

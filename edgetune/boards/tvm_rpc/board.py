@@ -148,7 +148,6 @@ class TvmRpcBoard:
                 self._tell("rung", done)
                 failure = self._attempt()
                 if failure is None:
-                    self._tell("recovered", done)
                     return
                 if self._closed:
                     break
@@ -196,7 +195,9 @@ class TvmRpcBoard:
         files = self._guard(lambda: self._worker.ask(Read(tuple(_IDENTITY.values())), _READ_S))
         told = files.contents if isinstance(files, Files) else {}
         self._facts |= {key: _line(told[path]) for key, path in _IDENTITY.items() if path in told}
-        self._facts |= {"emulated": int(self._target.reach in {"emulator", "machine"}), "clock": "time"}
+        if lease.origin:
+            self._facts["server"] = lease.origin
+        self._facts |= {"emulated": int(self._target.emulated), "clock": "time"}
 
     def _attempt(self) -> BoardUnavailable | None:
         """Connect, a few times, for a server that is about to serve again; return the last failure."""

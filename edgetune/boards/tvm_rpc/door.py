@@ -83,7 +83,7 @@ class TrackerDoor:
         except BaseException:
             client.close()
             raise
-        return Lease(host, port, found.key)
+        return Lease(host, port, found.key, found.origin)
 
     def wanted(self) -> bool:
         """Whether others wait for a server of this key; a tracker that is gone has no queue."""

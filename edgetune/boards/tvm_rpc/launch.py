@@ -5,7 +5,8 @@ Runs on boards as well, with nothing but a Python, numpy, tvm_ffi and TVM's runt
     python launch.py server HOST PORT KEY [TRACKER_HOST:PORT [NAME]]        PORT 0: any free one
     python launch.py tracker HOST PORT
 
-Prints `port N` once it listens; ends at the end of stdin. A server whose session crashed, which
+With EDGETUNE_OWNER in its environment it takes the advisory lock of the board first, the one of the agent, or prints
+`busy OWNER` and ends. Prints `port N` once it listens; ends at the end of stdin. A server whose session crashed, which
 ends the stock one, serves again at its port.
 """
 
@@ -18,12 +19,39 @@ import sys
 import threading
 
 _WATCH_S = 0.2
+_LOCK_S = 60  # for the connection that keeps us to be given up
 
 
 def _free_port(host: str) -> int:
     with socket.socket() as probe:
         probe.bind((host, 0))
         return int(probe.getsockname()[1])
+
+
+def _take_lock(name: str, owner: str) -> str:
+    """Take the lock, and tell whoever asks that it is ours, and until when: "" ; or return who has it."""
+    lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    place = b"\0" + name.encode()
+    try:
+        lock.bind(place)
+    except OSError:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as visit:
+            visit.settimeout(1.0)
+            try:
+                visit.connect(place)
+                return visit.recv(256).decode(errors="replace").split("\n")[0] or "somebody"
+            except OSError:
+                return "somebody"
+    lock.listen(4)
+
+    def tell() -> None:
+        while True:
+            visitor, _ = lock.accept()
+            with visitor:
+                visitor.send(f"{owner[:200]}\n{_LOCK_S}\n".encode())
+
+    threading.Thread(target=tell, daemon=True).start()
+    return ""
 
 
 def _serve(arguments: list[str], port: int) -> tuple[int, threading.Thread, socket.socket]:
@@ -65,6 +93,11 @@ def main() -> None:
         os.setpgid(0, 0)
     os.environ["TVM_USE_RUNTIME_LIB"] = "1"
     threading.Thread(target=_wait_for_end, daemon=True).start()
+    if owner := os.environ.get("EDGETUNE_OWNER", ""):
+        other = _take_lock(os.environ.get("EDGETUNE_LOCK", "edgetune"), owner)
+        if other:
+            os.write(1, f"busy {other}\n".encode())
+            _end(3)
     home = os.getcwd()  # noqa: PTH109  no more modules than needed, on a slow board
     kind, arguments = sys.argv[1], sys.argv[2:]
     start = _serve if kind == "server" else _track

@@ -25,11 +25,15 @@ _LEASED = "leased"
 
 @dataclass(frozen=True)
 class Lease:
-    """A server that is ours until the session with it ends: where it listens, as the tracker sees it, and its key."""
+    """A server that is ours until the session with it ends: where it listens, and the key it wants to hear.
+
+    `origin` names it as its tracker does, where there is one.
+    """
 
     host: str
     port: int
     key: str
+    origin: str = ""
 
 
 class TrackerClient:
@@ -69,7 +73,7 @@ class TrackerClient:
             raise BoardBusy(self._why_busy(key, timeout_s)) from error
         match answer:
             case [0, [str(host), int(port), str(matched)]]:
-                return Lease(host, port, matched)
+                return Lease(host, port, matched, f"{host}:{port}")
         raise ProtocolViolation(f"the TVM tracker at {self._where} answers a request with {str(answer)[:100]!r}")
 
     def announce(self, key: str, lease: Lease) -> None:

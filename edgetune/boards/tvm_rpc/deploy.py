@@ -1,0 +1,187 @@
+"""TVM's RPC server on a board without one: brought over its reach, bound to its loopback, removed at the end."""
+
+from __future__ import annotations
+
+import select
+import shlex
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import Protocol, runtime_checkable
+
+from edgetune.boards.reach import Reach, Transport
+from edgetune.boards.tvm_rpc.launched import LOOPBACK
+from edgetune.boards.tvm_rpc.server_tree import server_tree
+from edgetune.boards.tvm_rpc.tracker_client import owner_name
+from edgetune.errors import BoardBusy, BoardFull, BoardLost, BoardUnavailable, BoardUnfit
+from edgetune.events import Event
+
+_ASK_S = 20.0
+_PUT_S = 300.0
+_UNPACK_S = 180.0
+_START_S = 120.0  # an emulated board takes 20 s
+_MIB = 1 << 20
+_WHICH = (
+    "python3 -c 'import sys, platform, multiprocessing, ctypes, ssl;"
+    ' print(*sys.version_info[:2], platform.machine(), platform.libc_ver()[1] or "-")\''
+)
+_OLDEST_PYTHON = (3, 10)
+_OLDEST_GLIBC = (2, 28)
+_START = """#!/bin/sh
+# $1: folder of the server, $2: owner, then the arguments of launch.py
+folder=$1; export EDGETUNE_OWNER="$2"; shift 2
+export PYTHONPATH="$folder" PYTHONNOUSERSITE=1 PYTHONDONTWRITEBYTECODE=1 TVM_USE_RUNTIME_LIB=1 TVM_NUM_THREADS=1
+export TMPDIR="$folder/sessions" OPENBLAS_NUM_THREADS=1
+cd "$folder" && exec python3 -S "$folder/launch.py" "$@"
+"""
+
+
+class Tunnel(Protocol):
+    """A port of this machine's loopback that leads to the board's."""
+
+    port: int
+
+    def close(self) -> None:
+        """Stop to listen."""
+
+
+@runtime_checkable
+class Forwarding(Protocol):
+    """A reach through which ports are reached."""
+
+    def forward(self, port: int) -> Tunnel:
+        """Lead a port of this machine's loopback to `port` of the board's."""
+
+
+class DeployedServer:
+    """The server on the board behind `reach`, which belongs to whoever made it. `folder` is one of this machine."""
+
+    def __init__(
+        self, reach: Reach, folder: Path, on_event: Callable[[Event], None] = lambda _: None, cache: Path | None = None
+    ) -> None:
+        self._reach, self._folder, self._on_event, self._cache = reach, folder, on_event, cache
+        self._place = ""
+        self._transport: Transport | None = None
+        self._tunnel: Tunnel | None = None
+        self._port = 0
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it is reached from here; after `start`."""
+        return LOOPBACK, self._port
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and its connection is up, as far as that is known."""
+        if self._transport is None:
+            return False
+        try:
+            if select.select([self._transport.fileno()], [], [], 0)[0]:
+                self._transport.receive()
+        except BoardLost:
+            return False
+        return True
+
+    def start(self, key: str) -> None:
+        """Bring the files (once), start the server, open the way to it.
+
+        Raises BoardUnfit, BoardFull, BoardBusy (somebody else's run has the board), BoardLost.
+        """
+        self.stop()
+        self._reach.connect()
+        if not self._place or self._reach.run(f"test -f {shlex.quote(self._place)}/launch.py", _ASK_S).status != 0:
+            self._place = self._bring()
+        script = self._folder / f"tvm-server-{self._reach.name}.sh"
+        script.write_text(_START)
+        script.chmod(0o700)
+        arguments = (self._place, owner_name(), "server", LOOPBACK, "0", key)
+        self._transport = self._reach.start(script, arguments, _ASK_S)
+        there = self._await_port(self._transport, time.monotonic() + _START_S)
+        if isinstance(self._reach, Forwarding):
+            self._tunnel = self._reach.forward(there)
+            self._port = self._tunnel.port
+        else:  # processes of this machine
+            self._port = there
+
+    def stop(self) -> None:
+        """End the server; its files stay for the next start. May be called twice."""
+        if self._tunnel is not None:
+            self._tunnel.close()
+        if self._transport is not None:
+            self._transport.close()
+        self._tunnel = self._transport = None
+
+    def forget(self) -> None:
+        """The board has restarted: what ran there is gone, and maybe the files as well."""
+        self.stop()
+
+    def close(self) -> None:
+        """End the server, remove its files. May be called twice."""
+        self.stop()
+        if self._place:
+            with suppress(BoardUnavailable):
+                self._reach.run(f"rm -rf {shlex.quote(self._place)}", _ASK_S)
+            self._place = ""
+
+    def _bring(self) -> str:
+        name = self._reach.name
+        asked = self._reach.run(_WHICH, _ASK_S)
+        words = asked.stdout.split()
+        if asked.status != 0 or len(words) != 4:  # noqa: PLR2004
+            raise BoardUnfit(
+                f"board '{name}' has no complete python3, which TVM's RPC server needs: install it there "
+                "(sudo apt-get install python3), or use `--rpc agent`"
+            )
+        python, libc = (int(words[0]), int(words[1])), words[3]
+        if python < _OLDEST_PYTHON:
+            raise BoardUnfit(f"board '{name}' has Python {words[0]}.{words[1]}, TVM needs 3.10: use `--rpc agent`")
+        if libc != "-" and tuple(int(part) for part in libc.split(".")[:2]) < _OLDEST_GLIBC:
+            raise BoardUnfit(f"board '{name}' has glibc {libc}, TVM needs 2.28: use `--rpc agent`")
+        tree = server_tree(words[2], python, self._on_event, self._cache)
+        sent = tree.archive.stat().st_size
+        free = self._reach.facts().free_bytes
+        if free < tree.unpacked_bytes + sent:
+            raise BoardFull(
+                f"board '{name}' has {free // _MIB} MB free, TVM's RPC server needs "
+                f"{(tree.unpacked_bytes + sent) // _MIB} MB: name a larger `folder:`, or use `--rpc agent`"
+            )
+        started = time.monotonic()
+        packed = PurePosixPath(self._reach.put(tree.archive, _PUT_S))
+        place = str(packed.parent / f"tvm-{packed.name[:12]}")
+        quoted = shlex.quote(place)
+        sessions = shlex.quote(f"{place}/sessions")
+        unpack = f"mkdir -p {sessions} && chmod 700 {quoted} && tar -xzf {shlex.quote(str(packed))} -C {quoted}"
+        done = self._reach.run(unpack, _UNPACK_S)
+        if done.status != 0:
+            raise BoardFull(f"board '{name}' cannot unpack TVM's RPC server: {done.stderr.strip()[-200:]}")
+        detail = (
+            f"TVM's RPC server brought over: {sent / _MIB:.0f} MB, {tree.unpacked_bytes / _MIB:.0f} MB unpacked, "
+            f"in {time.monotonic() - started:.0f} s"
+        )
+        self._on_event(Event("board", {"board": name, "what": "agent", "detail": detail}))
+        return place
+
+    def _await_port(self, transport: Transport, deadline: float) -> int:
+        said = b""
+        while b"\n" not in said:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([transport.fileno()], [], [], left)[0]:
+                raise self._silent(transport)
+            try:
+                said += transport.receive()
+            except BoardLost as error:
+                raise self._silent(transport) from error
+        line = said.split(b"\n")[0].decode(errors="replace")
+        if line.startswith("busy "):
+            owner = "".join(letter for letter in line[5:] if letter.isprintable())[:200]
+            raise BoardBusy(f"board '{self._reach.name}' belongs to {owner}: wait for the end of that run")
+        try:
+            return int(line.removeprefix("port "))
+        except ValueError as error:
+            raise self._silent(transport) from error
+
+    def _silent(self, transport: Transport) -> BoardLost:
+        words = transport.diagnostics().strip()[-300:]
+        self.stop()
+        return BoardLost(f"TVM's RPC server does not start on board '{self._reach.name}': {words or 'it says nothing'}")

@@ -1,0 +1,114 @@
+"""The way to a board whose server we bring ourselves: directly, or through a tracker of this machine."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+
+from edgetune.boards.reach import Reach
+from edgetune.boards.tvm_rpc.deploy import DeployedServer
+from edgetune.boards.tvm_rpc.door import TrackerDoor
+from edgetune.boards.tvm_rpc.join import Joiner
+from edgetune.boards.tvm_rpc.tracker import LocalTracker
+from edgetune.boards.tvm_rpc.tracker_client import Lease
+from edgetune.errors import BoardLost, BoardUnavailable
+from edgetune.events import Event
+
+_REGISTERED_S = 10.0
+_CONNECT_S = 30.0
+
+
+class DeployedDoor:
+    """Starts the server when it is first needed; owns `reach`, `server` and, if there is one, `tracker`.
+
+    `key` is the one at the tracker, from which others on this machine may lease the board while we hold no lease.
+    """
+
+    def __init__(
+        self,
+        reach: Reach,
+        server: DeployedServer,
+        *,
+        tracker: LocalTracker | None = None,
+        key: str = "",
+        priority: int = 1,
+        on_event: Callable[[Event], None] = lambda _: None,
+    ) -> None:
+        self._reach, self._server, self._tracker, self._on_event = reach, server, tracker, on_event
+        self._key, self._priority = key or reach.name, priority
+        self._secret = secrets.token_hex(8)  # the server takes nobody who does not know it
+        self._joiner: Joiner | None = None
+        self._door: TrackerDoor | None = None
+        self._rungs = 0
+
+    def lease(self, timeout_s: float) -> Lease:
+        """Start what does not run, and take the server, through the tracker if there is one."""
+        if not self._server.running:
+            self._server.start(self._secret)
+        if self._tracker is None:
+            return Lease(*self._server.address, self._secret)
+        place = self._tracker.ensure()
+        if self._joiner is None:
+            self._joiner = Joiner(self._reach.name, self._key, self._tracker_address, self._place, self._on_event)
+        if not self._joiner.registered.wait(_REGISTERED_S):
+            raise BoardLost(
+                f"board '{self._reach.name}' cannot be registered with TVM's tracker at {place[0]}:{place[1]}"
+            )
+        self._door = self._door or TrackerDoor(*place, self._key, priority=self._priority)
+        lease = self._door.lease(timeout_s)
+        self._rungs = 0
+        return lease
+
+    def wanted(self) -> bool:
+        """Whether others wait for it at the tracker."""
+        return self._door is not None and self._door.wanted()
+
+    def give_back(self) -> None:
+        """End the lease and the session that is passed on under it."""
+        if self._door is not None:
+            self._door.give_back()
+        if self._joiner is not None:
+            self._joiner.cut()
+
+    def repair(self, timeout_s: float) -> str:
+        """One rung of the ladder: a new server, a new connection, a reboot, the power; "" when there is no more."""
+        self.give_back()
+        self._rungs += 1
+        if self._rungs == 1:
+            self._server.stop()
+            return "a new server"
+        if self._rungs == 2:  # noqa: PLR2004
+            self._server.stop()
+            self._reach.connect(_CONNECT_S)
+            return "a new connection"
+        if self._rungs == 3 and self._reach.reboot(timeout_s):  # noqa: PLR2004
+            self._server.forget()
+            return "a reboot"
+        if self._rungs <= 4 and self._reach.power_cycle(timeout_s):  # noqa: PLR2004
+            self._rungs = 4
+            self._server.forget()
+            return "power off and on"
+        return ""
+
+    def close(self) -> None:
+        """End server and tracker, remove what was brought, disconnect."""
+        self.give_back()
+        if self._joiner is not None:
+            self._joiner.close()
+            self._joiner = None
+        if self._tracker is not None:
+            self._tracker.close()
+        with suppress(BoardUnavailable):
+            self._server.close()
+        with suppress(BoardUnavailable):
+            self._reach.clean()
+        self._reach.close()
+
+    def _tracker_address(self) -> tuple[str, int]:
+        if self._tracker is None:  # pragma: no cover  joined only with one
+            raise OSError("no tracker")
+        return self._tracker.address
+
+    def _place(self) -> tuple[str, int, str]:
+        return *self._server.address, self._secret

@@ -1,0 +1,85 @@
+"""Makes the board of an address with `rpc: tvm`, by what the address says about a tracker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from edgetune.boards.reach import Reach
+from edgetune.boards.tvm_rpc.board import TvmRpcBoard
+from edgetune.boards.tvm_rpc.deploy import DeployedServer, Forwarding, Tunnel
+from edgetune.boards.tvm_rpc.deployed_door import DeployedDoor
+from edgetune.boards.tvm_rpc.door import Door, Route, TrackerDoor
+from edgetune.boards.tvm_rpc.tracker import LocalTracker
+from edgetune.config.boards_file import BoardAddress
+from edgetune.config.target import Target
+from edgetune.events import Event
+
+LOCAL = "local"
+_LOOPBACKS = ("localhost", "127.", "::1")
+
+
+def open_tvm_board(
+    address: BoardAddress | None,
+    target: Target,
+    folder: Path,
+    reach: Reach,
+    on_event: Callable[[Event], None] = lambda _: None,
+) -> TvmRpcBoard:
+    """Return the board, not yet connected; it owns `reach` from now on.
+
+    `tracker: host:port` leases a server of a farm, as the ssh host sees it: loopback addresses through its tunnel,
+    others straight. `tracker: local` brings a server to the board and joins it to a tracker of this machine; so does an
+    address that names none, and an emulated board that has no address. There its key is its name.
+    """
+    tracker, key = (address.tracker, address.key) if address is not None else (None, None)
+    door: Door
+    if tracker is None or tracker == LOCAL:
+        server = DeployedServer(reach, folder, on_event)
+        local = LocalTracker(folder, on_event=on_event)
+        door = DeployedDoor(reach, server, tracker=local, on_event=on_event)
+    else:
+        host, _, port = tracker.rpartition(":")
+        door = FarmDoor(host, int(port), key or target.name, reach)
+    cores = address.cores if address is not None else ()
+    return TvmRpcBoard(reach.name, target, door, folder, cores=cores, on_event=on_event)
+
+
+class FarmDoor(TrackerDoor):
+    """Servers of a farm, whose loopback addresses are reached through the ssh host; owns `reach`."""
+
+    def __init__(self, host: str, port: int, key: str, reach: Reach, *, priority: int = 1) -> None:
+        self._reach = reach
+        self._tunnels: dict[int, Tunnel] = {}
+        super().__init__(host, port, key, priority=priority, route=through(reach, self._tunnels))
+
+    def repair(self, timeout_s: float) -> str:
+        """Connect again; the next lease may be another server of the key."""
+        self._drop_tunnels()
+        self._reach.connect(min(timeout_s, 30.0))
+        return super().repair(timeout_s)
+
+    def close(self) -> None:
+        """Give back, disconnect."""
+        super().close()
+        self._drop_tunnels()
+        self._reach.close()
+
+    def _drop_tunnels(self) -> None:
+        for tunnel in self._tunnels.values():
+            tunnel.close()
+        self._tunnels.clear()
+
+
+def through(reach: Reach, tunnels: dict[int, Tunnel]) -> Route:
+    """Return the route that leads to the loopback of the ssh host by its tunnels, which are kept in `tunnels`."""
+
+    def route(host: str, port: int) -> tuple[str, int]:
+        if not host.startswith(_LOOPBACKS) or not isinstance(reach, Forwarding):
+            return host, port
+        if port not in tunnels:
+            reach.connect()
+            tunnels[port] = reach.forward(port)
+        return "127.0.0.1", tunnels[port].port
+
+    return route
