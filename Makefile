@@ -13,7 +13,7 @@ DEMO_TIME ?= 5m
 JOBS ?= 2
 DEMO_OUT := build/demo/ds_cnn
 
-SYSTEM_PACKAGES := gcc g++ make cmake clang-19 qemu-user qemu-system-arm \
+SYSTEM_PACKAGES := gcc g++ make cmake clang-19 qemu-user qemu-system-arm openssh-client openssh-server \
 	gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
 	gcc-arm-linux-gnueabihf libc6-dev-armhf-cross \
 	gcc-riscv64-linux-gnu libc6-dev-riscv64-cross
