@@ -12,7 +12,7 @@ static double half(uint16_t bits)
     else if (exponent == 0)
         value = mantissa * 0x1p-24;
     else
-        value = (double)((1024u + mantissa) << exponent) * 0x1p-25;
+        value = (1024 + mantissa) * (double)(1u << exponent) * 0x1p-25;
     return (bits & 0x8000u) != 0 ? -value : value;
 }
 
