@@ -67,24 +67,30 @@ def _trouble(kernel: Kernel, record: Record, target: Target) -> str:
 
 def _measured(best: list[Record], valid: int) -> KernelProvenance:
     winner = best[0]
+    counted = winner.environment.get("clock") == "instructions"  # one of them is a nanosecond of the record
     why = f"fastest of {valid} correct candidates"
     if len(best) > 1 and winner.median_ns:
-        why += f"; the next takes {(best[1].median_ns or 0) / winner.median_ns:.3f} times as long"
+        much = "many" if counted else "long"
+        why += f"; the next takes {(best[1].median_ns or 0) / winner.median_ns:.3f} times as {much}"
     return KernelProvenance(
         workload=winner.workload,
         origin="record",
         board=winner.board,
         record=winner.candidate[:16],
         trace_sha256=hashlib.sha256(winner.trace.encode()).hexdigest(),
-        median_us=_us(winner.median_ns),
-        low_us=_us(winner.ci_low_ns),
-        high_us=_us(winner.ci_high_ns),
+        median_us=None if counted else _us(winner.median_ns),
+        low_us=None if counted else _us(winner.ci_low_ns),
+        high_us=None if counted else _us(winner.ci_high_ns),
         samples=len(winner.samples_ns),
         candidates=valid,
         codegen_version=winner.codegen_version,
         toolchain=winner.toolchain,
         schedule=summary(winner.trace),
         why=why,
+        clock="instructions" if counted else "time",
+        instructions=round(winner.median_ns) if counted and winner.median_ns is not None else None,
+        trust=str(winner.environment.get("trust", "")),
+        trust_reason=str(winner.environment.get("trust_reason", "")),
     )
 
 

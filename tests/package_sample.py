@@ -179,6 +179,7 @@ def emit(
     target: Target | None = None,
     input_name: str = "x",
     output_name: str = "y",
+    origins: list[KernelProvenance] | None = None,
     **options: Any,
 ) -> PackageSummary:
     """Emit the sample as a package."""
@@ -187,7 +188,9 @@ def emit(
     layout: MemoryPlan = plan(model, {0: scratch} if scratch else {})
     board = target or generic_x86()
     golden = goldens(model)
-    return emit_package(model, made, {}, layout, board, out, goldens=golden, provenance=provenance(), **options)
+    return emit_package(
+        model, made, {}, layout, board, out, goldens=golden, provenance=origins or provenance(), **options
+    )
 
 
 def copies(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,9 +18,11 @@ from edgetune.events import Event
 from edgetune.graph.memory_plan import plan
 from edgetune.package.constants import place_weights
 from edgetune.package.emit import emit_package
+from edgetune.package.explain import explain
 from edgetune.package.golden import Golden
 from edgetune.package.manifest import read_manifest
 from edgetune.package.output_folder import check_output_folder, staged
+from edgetune.package.provenance import KernelProvenance
 from tests import package_sample as sample
 
 ROOT = Path(__file__).parents[1]
@@ -211,3 +214,32 @@ def test_code_counts_against_flash_and_a_refusal_leaves_nothing(tmp_path: Path) 
             sample.emit(place, flash_limit=needed - 1)
     assert contents(tmp_path / "fits") == before
     assert [p.name for p in tmp_path.iterdir()] == ["fits"]
+
+
+def test_counted_instructions_are_never_called_microseconds(tmp_path: Path) -> None:
+    origins = [
+        KernelProvenance(
+            number * 32, "record", "qemu-aarch64", "17", clock="instructions", instructions=12_345, trust="D", samples=9
+        )
+        for number in ("11", "22")
+    ]
+    sample.emit(tmp_path / "p", target=sample.arm("qemu-aarch64"), origins=origins, measure=False)
+    files = contents(tmp_path / "p")
+    report, readme = (files[name].decode() for name in ("REPORT.md", "README.md"))
+    assert "| 12,345 | record 17 on qemu-aarch64, trust D |" in report
+    assert "| 37,035 | all layers |" in report
+    assert "One run executes about 37,035 instructions" in readme
+    kernels = files["src/tiny_kernels.c"].decode()
+    assert "12,345 instructions, record 17 on qemu-aarch64" in kernels
+    for text in (report, readme, kernels):
+        assert not re.search(r"\bus\b|microsecond", text)
+    told = explain(tmp_path / "p", "add").to_json()
+    assert (told["clock"], told["instructions"]) == ("instructions", 12_345)
+    assert "median_us" not in told
+
+
+def test_times_of_an_emulated_machine_are_marked(tmp_path: Path) -> None:
+    sample.emit(tmp_path / "p", target=sample.arm("qemu-rpi4"), measure=False)
+    assert "**Emulated:** these times" in (tmp_path / "p/REPORT.md").read_text(encoding="utf-8")
+    sample.emit(tmp_path / "p", target=sample.arm("rpi4"), measure=False)
+    assert "mulated" not in (tmp_path / "p/REPORT.md").read_text(encoding="utf-8")

@@ -205,9 +205,11 @@ def kernel_views(
 
 
 def _time_line(origin: KernelProvenance) -> str:
-    if origin.origin == "fixed" or origin.median_us is None:
+    if origin.origin == "fixed" or origin.cost is None:
         return origin.measured_by()
+    if origin.clock == "instructions":
+        return f"{origin.amount()} instructions, {origin.measured_by()}"
     interval = ""
     if origin.low_us is not None and origin.high_us is not None:
         interval = f" ({origin.low_us:.2f} to {origin.high_us:.2f})"
-    return f"{origin.median_us:.2f} us{interval}, {origin.measured_by()}"
+    return f"{origin.amount()} us{interval}, {origin.measured_by()}"

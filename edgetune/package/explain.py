@@ -26,8 +26,8 @@ class Explanation:
 
     def to_json(self) -> dict[str, object]:
         """Return plain JSON values, the provenance's beside the others."""
-        own = asdict(self)
-        return {**{name: value for name, value in own.items() if name != "provenance"}, **own["provenance"]}
+        own = {name: value for name, value in asdict(self).items() if name != "provenance"}
+        return {**own, **self.provenance.to_json()}
 
 
 def explain(package: Path, kernel: str) -> Explanation:

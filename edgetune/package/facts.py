@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from edgetune.config.target import Target
 from edgetune.graph.memory_plan import MemoryPlan
@@ -12,6 +12,7 @@ from edgetune.package.constants import ALIGNMENT, Weights
 from edgetune.package.cpu_checks import CpuChecks
 from edgetune.package.flags import Flags
 from edgetune.package.interface import CONTEXT_WORDS, WORKSPACE_ALIGNMENT, Interface, PublicTensor
+from edgetune.package.provenance import amount
 from edgetune.package.size import CodeSize, StaticSize
 from edgetune.package.vectors import Vectors
 
@@ -103,7 +104,7 @@ class PackageFacts:
 def template_context(facts: PackageFacts) -> dict[str, object]:
     """Return the variables of the package templates."""
     api, plan, target = facts.api, facts.plan, facts.target
-    measured = [call.provenance.median_us for call in facts.calls if call.provenance.median_us is not None]
+    measured = [call.provenance.cost for call in facts.calls if call.provenance.cost is not None]
     compiler = target.compiler
     return {
         "p": api.prefix,
@@ -145,9 +146,10 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "io_bytes": facts.size.io_bytes,
         "largest": sorted(facts.slots, key=lambda slot: (-slot.nbytes, slot.first, slot.macro))[:8],
         "total_macs": sum(call.macs for call in facts.calls),
-        "measured_us": sum(measured),
+        "clock": target.clock,
+        "measured_sum": amount(target.clock, sum(measured) if measured else None),
         "measured_layers": len(measured),
-        "measured_all": len(measured) == len(facts.calls),
+        "measured_all": bool(measured) and len(measured) == len(facts.calls),
     }
 
 
@@ -209,7 +211,7 @@ def manifest_facts(facts: PackageFacts, code: CodeSize | None) -> dict[str, obje
                 "sources": list(kernel.sources),
                 "macs": kernel.macs,
                 "calls": kernel.calls,
-                "provenance": asdict(kernel.provenance),
+                "provenance": kernel.provenance.to_json(),
             }
             for kernel in facts.kernels
         ],
