@@ -74,6 +74,10 @@ def test_plain_lines_away_from_a_terminal(capsys: pytest.CaptureFixture[str]) ->
     with show_progress(Output(as_json=False, verbosity=1), "t") as events:
         events(candidate)
     assert capsys.readouterr().err == "edgetune: candidate task=conv_3 status=ok us=12\n"
+    with show_progress(Output(as_json=False, verbosity=0), "t", unit="k instructions") as events:
+        events(Event("board", {"board": "b", "what": "agent", "detail": "started"}))
+        events(ROUND)
+    assert "conv_3 12.35 k instructions," in capsys.readouterr().err
     with show_progress(Output(as_json=False, verbosity=-1), "t") as events:
         events(ROUND)
     assert capsys.readouterr().err == ""
@@ -87,7 +91,10 @@ def test_json_lines_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert said.out == ""
     first, second = (json.loads(line) for line in said.err.splitlines())
     assert (first["event"], first["trials"], second) == ("round", 64, {"event": "summary", "seconds": 1.0})
-    assert plain_line(Event("phase", {"name": "import"})) == "phase name=import"
+    assert plain_line(Event("phase", {"name": "import"})) == "import ..."
+    assert plain_line(Event("phase", {"name": "import", "seconds": 90.2})) == "import took 1m30s"
+    lost = Event("board", {"board": "shelf-1", "what": "lost", "detail": "no answer within 5 s"})
+    assert plain_line(lost) == "shelf-1: lost: no answer within 5 s"
 
 
 def test_live_display_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,6 +106,16 @@ def test_live_display_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pyt
         events(Event("task", {"task": "conv_3", "best_us": 12.0, "weight": 4}))
         events(Event("round", {**ROUND.data, "end_to_end_us": 88.0}))
         events(Event("warning", {"message": "noisy machine"}))
+        events(Event("board", {"board": "shelf-1", "what": "lost", "detail": "no answer"}))
     err = capsys.readouterr().err
-    for text in ("ds_cnn on host", "search", "conv_3", "64 trials", "30s left", "88.0 us", "noisy machine"):
+    for text in (
+        "ds_cnn on host",
+        "search",
+        "conv_3",
+        "64 trials",
+        "30s left",
+        "88.0 us",
+        "noisy machine",
+        "shelf-1: lost: no answer",
+    ):
         assert text in err

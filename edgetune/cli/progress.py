@@ -21,17 +21,17 @@ _SHOWN_TASKS = 12
 
 
 @contextmanager
-def show_progress(output: Output, title: str) -> Iterator[Listener]:
-    """Yield the function that shows events as ``output`` asks for."""
+def show_progress(output: Output, title: str, *, unit: str = "us") -> Iterator[Listener]:
+    """Yield the function that shows events as ``output`` asks for; ``unit`` is what microseconds stand for."""
     if output.as_json:
         yield _write_json
     elif output.verbosity < 0:
         yield _ignore
     elif sys.stderr.isatty():
-        with _LiveDisplay(title, output.verbosity) as display:
+        with _LiveDisplay(title, output.verbosity, unit) as display:
             yield display.show
     else:
-        yield _PlainLines(output.verbosity).show
+        yield _PlainLines(output.verbosity, unit).show
 
 
 def eta_seconds(data: dict[str, object]) -> float | None:
@@ -59,13 +59,18 @@ def share_done(data: dict[str, object]) -> float | None:
     return None
 
 
-def plain_line(event: Event) -> str:
+def plain_line(event: Event, unit: str = "us") -> str:
     """Write an event as one line for a log."""
     data = event.data
     if event.kind == "warning":
         return f"warning: {data.get('message', '')}"
     if event.kind == "round":
-        return _round_line(data)
+        return _round_line(data, unit)
+    if event.kind == "board":
+        return f"{data.get('board', '')}: {data.get('what', '')}: {data.get('detail', '')}"
+    if event.kind == "phase":
+        took = _number(data.get("seconds"))
+        return f"{data.get('name', '')} {'...' if took is None else f'took {format_seconds(took)}'}"
     words: list[str] = [event.kind]
     for key, value in data.items():
         if value is not None and not isinstance(value, dict | list):
@@ -73,14 +78,14 @@ def plain_line(event: Event) -> str:
     return " ".join(words)
 
 
-def _round_line(data: dict[str, object]) -> str:
+def _round_line(data: dict[str, object], unit: str) -> str:
     trials, total = data.get("trials", 0), data.get("budget_trials")
     parts = [f"{trials} of {total} trials" if total is not None else f"{trials} trials"]
     task, best = data.get("task"), _number(data.get("best_us"))
     if task is not None:
-        parts.append(f"{task} {f'{best:.2f} us' if best is not None else 'not yet measured'}")
+        parts.append(f"{task} {f'{best:.2f} {unit}' if best is not None else 'not yet measured'}")
     if (whole := _number(data.get("end_to_end_us"))) is not None:
-        parts.append(f"end to end about {whole:.1f} us")
+        parts.append(f"end to end about {whole:.1f} {unit}")
     if (elapsed := _number(data.get("elapsed_s"))) is not None:
         parts.append(f"{format_seconds(elapsed)} so far")
     if (left := eta_seconds(data)) is not None:
@@ -102,31 +107,35 @@ def _number(value: object) -> float | None:
 
 
 def _is_wanted(event: Event, verbosity: int) -> bool:
-    """Candidates and tasks are for ``-v``, the summary is part of the result on stdout."""
-    return event.kind != "summary" and (event.kind not in {"candidate", "task"} or verbosity > 0)
+    """Candidates, tasks and what boards do every day are for ``-v``, the summary is part of the result on stdout."""
+    daily = event.kind == "board" and event.data.get("what") in {"noisy", "agent"}
+    minor = event.kind in {"candidate", "task"} or daily
+    return event.kind != "summary" and (not minor or verbosity > 0)
 
 
 class _PlainLines:
     """One line per event."""
 
-    def __init__(self, verbosity: int) -> None:
+    def __init__(self, verbosity: int, unit: str) -> None:
         self.verbosity = verbosity
+        self.unit = unit
 
     def show(self, event: Event) -> None:
         if _is_wanted(event, self.verbosity):
-            sys.stderr.write(f"edgetune: {one_line(plain_line(event))}\n")
+            sys.stderr.write(f"edgetune: {one_line(plain_line(event, self.unit))}\n")
             sys.stderr.flush()
 
 
 class _LiveDisplay:
     """A bar with ETA, the end-to-end estimate, and the best time of each task."""
 
-    def __init__(self, title: str, verbosity: int) -> None:
+    def __init__(self, title: str, verbosity: int, unit: str) -> None:
         from rich.console import Console
         from rich.live import Live
 
         self.title = title
         self.verbosity = verbosity
+        self.unit = unit
         self.phase = "starting"
         self.latest: dict[str, object] = {}
         self.tasks: dict[str, dict[str, object]] = {}
@@ -148,8 +157,8 @@ class _LiveDisplay:
             self.latest = event.data
         elif event.kind == "phase" and "seconds" not in event.data:  # with seconds it has ended
             self.phase = one_line(str(event.data.get("name", "")))
-        elif event.kind == "warning" or (event.kind == "candidate" and self.verbosity > 0):
-            self.console.print(one_line(plain_line(event)))
+        elif event.kind in {"warning", "board", "candidate"} and _is_wanted(event, self.verbosity):
+            self.console.print(one_line(plain_line(event, self.unit)))
 
     def _render(self) -> Table:
         from rich.progress_bar import ProgressBar
@@ -167,12 +176,12 @@ class _LiveDisplay:
         for name, data in self._slowest():
             best = _number(data.get("best_us"))
             weight = data.get("weight", 1)
-            grid.add_row(f"  {one_line(name)}", f"x{weight}", f"{best:.2f} us" if best is not None else "-")
+            grid.add_row(f"  {one_line(name)}", f"x{weight}", f"{best:.2f} {self.unit}" if best is not None else "-")
         return grid
 
     def _estimate(self) -> str:
         total = _number(self.latest.get("end_to_end_us"))
-        return f"end to end about {total:.1f} us" if total is not None else ""
+        return f"end to end about {total:.1f} {self.unit}" if total is not None else ""
 
     def _slowest(self) -> list[tuple[str, dict[str, object]]]:
         def cost(item: tuple[str, dict[str, object]]) -> float:

@@ -36,12 +36,21 @@ def command(output: Output, /, **flags: Any) -> None:
     check_stack()
     from edgetune import api
     from edgetune.cli.progress import show_progress
-    from edgetune.errors import Interrupted
+    from edgetune.errors import BoardLost, Interrupted
 
-    with show_progress(output, f"{settings.name} on {settings.board}") as events:
+    title, target = f"{settings.name} on {settings.board}", settings.target
+    if target.caveat:
+        output.note(target.caveat)
+    unit = "k instructions" if target.clock == "instructions" else "us"
+    with show_progress(output, title, unit=unit) as events:
         result = api.tune(settings, events=events)
-    output.result(result.to_json(), title=f"{settings.name} on {settings.board}")
+    measured = {"clock": target.clock, "caveat": target.caveat} if target.caveat else {}
+    output.result({**result.to_json(), **measured}, title=title)
     if result.interrupted:
         raise Interrupted(
             "interrupted; the package holds the best kernels so far, and the same command goes on from there"
+        )
+    if result.search.ended:
+        raise BoardLost(
+            f"{result.search.ended}; the package holds the best kernels so far, and the same command goes on from there"
         )

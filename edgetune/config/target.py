@@ -82,6 +82,16 @@ class Target(Checked):
         return self.reach in {"emulator", "machine"}
 
     @property
+    def caveat(self) -> str:
+        """What must be said beside every number measured on an emulated board; empty for a real one."""
+        if self.clock == "instructions":
+            return (
+                f"instructions executed under {self.emulator[0]}, 1000 of them written as 1 us: exact and repeatable, "
+                "but no time"
+            )
+        return "times of an emulated machine, which say nothing about a real board" if self.emulated else ""
+
+    @property
     def addressable(self) -> bool:
         """Whether boards of this kind are reached by an address of boards.yaml."""
         return self.reach in {"ssh", "none"}
