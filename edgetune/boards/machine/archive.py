@@ -8,7 +8,7 @@ import re
 import stat
 import subprocess
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -102,19 +102,23 @@ class FileSystem:
         return any(fnmatch.fnmatchcase(path, pattern) for pattern in self._recipe.without_files)
 
 
-def _members(package: Path) -> Iterable[tuple[tarfile.TarInfo, bytes]]:
-    with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(package)], stdout=subprocess.PIPE) as unpack:  # noqa: S607
+def _members(package: Path) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
+    """Yield every member with its content; raises BoardUnavailable when the package is damaged."""
+    command = ["dpkg-deb", "--fsys-tarfile", str(package)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as unpack:
         try:
             with tarfile.open(fileobj=unpack.stdout, mode="r|") as archive:
                 for member in archive:
                     file = archive.extractfile(member) if member.isreg() else None
                     yield member, file.read() if file is not None else b""
-        except tarfile.TarError as error:
-            raise BoardUnavailable(
-                f"{package} is not a Debian package ({error}): remove it and run this again"
-            ) from None
+            unpack.communicate()  # the padding at the end
+            damaged = unpack.returncode != 0
+        except tarfile.TarError:
+            damaged = True
         finally:
             unpack.kill()
+    if damaged:
+        raise BoardUnavailable(f"package {package} is damaged: remove the file and run this again")
 
 
 def _merged(path: str) -> str:

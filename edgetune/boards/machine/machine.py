@@ -33,8 +33,8 @@ _FORWARDED = re.compile(r"TCP\[HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1\s+(\d+)")
 class Machine:
     """One machine. Nothing it does outlives it: its disk is its memory. Many can run from one image at once.
 
-    The kernel kills it when this process ends, however that happens. Its SSH port listens on 127.0.0.1 alone and stays
-    the same over `reset` and `restart`; the guest reaches no network.
+    The kernel kills it when this process ends, however that happens. Its SSH port listens on 127.0.0.1 alone; the guest
+    reaches no network. The port stays the same over `reset`, and over `restart` unless somebody takes it in between.
     """
 
     def __init__(self, image: Image, target: str, name: str) -> None:
@@ -88,6 +88,8 @@ class Machine:
         deadline = time.monotonic() + timeout_s
         if self._run is None:
             self._run = RunFolder(self._image.folder.parent / "runs")
+        if not _free(self._port):
+            self._port = 0
         ours, theirs = socket.socketpair()
         with theirs:
             command = self._command(theirs.fileno())
@@ -200,6 +202,16 @@ class Machine:
                 text = _CONTROL.sub("", (self._folder / name).read_text(encoding="utf-8", errors="replace"))
                 words += [line.strip() for line in text.splitlines() if line.strip()][-_LAST_LINES:]
         return " | ".join(words)[-_LAST_CHARACTERS:] or "it printed nothing"
+
+
+def _free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as QEMU does
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def _quoted(path: Path) -> str:

@@ -93,6 +93,7 @@ class PackageSource:
         for path in self._files.iterdir():
             if path.name not in needed:
                 path.unlink()
+        shutil.rmtree(self._apt / "cache", ignore_errors=True)  # large, and quickly made again
         return [self._files / package.file for package in packages]
 
     def missing_bytes(self, packages: list[Package]) -> int:
@@ -127,6 +128,7 @@ class PackageSource:
             "Dir::State::lists": self._apt / "lists",
             "Dir::State::status": self._apt / "status",
             "Dir::Cache": self._apt / "cache",
+            "Dir::Cache::srcpkgcache": "",
             "Dir::Etc::sourcelist": self._apt / "sources.list",
             "Dir::Etc::sourceparts": "/dev/null",
             "Dir::Etc::parts": "/dev/null",
@@ -149,11 +151,7 @@ class PackageSource:
         configuration.write_text(text)
 
     def _call(self, *command: str, folder: Path | None = None) -> str:
-        try:
-            return _run(command, folder=folder, configuration=self._apt / "apt.conf")
-        finally:
-            if "download" in command or "update" in command:
-                shutil.rmtree(self._apt / "cache", ignore_errors=True)
+        return _run(command, folder=folder, configuration=self._apt / "apt.conf")
 
 
 def system_mirrors(suite: str) -> list[Mirror]:

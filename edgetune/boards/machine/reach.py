@@ -10,6 +10,7 @@ from edgetune.boards.machine.image import find_image
 from edgetune.boards.machine.machine import Machine
 from edgetune.boards.reach import BoardFacts, Finished
 from edgetune.boards.ssh.client_config import ClientConfig
+from edgetune.boards.ssh.deadline import Deadline
 from edgetune.boards.ssh.reach import SshReach
 from edgetune.boards.ssh.transport import SshTransport
 from edgetune.boards.ssh.tunnel import Tunnel
@@ -111,20 +112,22 @@ class MachineReach:
 
     def reboot(self, timeout_s: float) -> bool:
         """Press the reset button and log in again; False when the machine is off. Raises BoardLost."""
+        deadline = Deadline(timeout_s)
         with self._lock:
             if self._machine is None or not self._machine.alive:
                 return False
             self._machine.reset(timeout_s)
             self._drop_link()
-            self._started().connect(timeout_s)
+            self._started().connect(deadline.left)
             return True
 
     def power_cycle(self, timeout_s: float) -> bool:
         """Cut the power, switch it on and log in again. Raises BoardLost."""
+        deadline = Deadline(timeout_s)
         with self._lock:
             self.machine.restart(timeout_s)
             self._drop_link()
-            self._started().connect(timeout_s)
+            self._started().connect(deadline.left)
             return True
 
     def _started(self) -> SshReach:
