@@ -15,19 +15,27 @@ from edgetune.tuning.sketches.anatomy import Anatomy
 from edgetune.tuning.sketches.decisions import Decisions
 from edgetune.tuning.sketches.elementwise import vectorize_stage
 from edgetune.tuning.sketches.inlining import cheap_to_repeat, inline_all
+from edgetune.tuning.sketches.row_reduction import split_lanes, vectorize_lanes
 
 
 def apply_rowwise(sch: Schedule, anatomy: Anatomy, native_lanes: int, decide: Decisions) -> Schedule:
     """Schedule a copy of `sch` (untouched so far) row by row and return it; never fails."""
+    partial = {stage.name: split_lanes(sch, stage, native_lanes) for stage in anatomy.reductions}
     cheap = [s.name for s in anatomy.stages if s.name not in anatomy.outputs and cheap_to_repeat(anatomy, s)]
     inlined = set(cheap) - set(inline_all(sch, cheap))
     stages = [stage for stage in anatomy.stages if stage.name not in inlined]
     last = stages[-1]
-    for stage in reversed(stages[:-1]):
-        if stage.name not in anatomy.outputs:
-            sch = _move_inwards(sch, stage.name, last.name, len(last.spatial))
+    moved: set[str] = set()
+    for name in reversed([name for stage in stages for name in (partial.get(stage.name), stage.name) if name]):
+        if name != last.name and name not in anatomy.outputs:
+            before = sch
+            sch = _move_inwards(sch, name, last.name, len(last.spatial) - (not last.reduction))
+            moved |= {name} if sch is not before else set()
     for stage in stages:
-        if not stage.reduction:
+        lanes = partial.get(stage.name)
+        if lanes is not None:
+            vectorize_lanes(sch, lanes, stage.name, moved)
+        elif not stage.reduction:
             vectorize_stage(sch, anatomy, stage, native_lanes, decide)
     return sch
 
@@ -35,7 +43,7 @@ def apply_rowwise(sch: Schedule, anatomy: Anatomy, native_lanes: int, decide: De
 def _move_inwards(sch: Schedule, name: str, reader: str, depth: int) -> Schedule:
     """Compute stage `name` at the deepest of the reader's first `depth` loops that costs no repeated work."""
     before = _work(sch)
-    for level in range(depth - 1, 0, -1):
+    for level in range(depth, 0, -1):
         trial = sch.copy()
         loop = trial.get_loops(trial.get_sblock(reader))[level - 1]
         try:
