@@ -1,0 +1,292 @@
+"""A board behind an agent: started, shared, lost, brought back, and left as it was found."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from edgetune.boards.agent.board import AgentBoard
+from edgetune.boards.agent.build import build_agent, build_plugin
+from edgetune.boards.process import ProcessReach, ProcessTransport
+from edgetune.config.target import load_target
+from edgetune.errors import BoardBusy, BoardLost, BoardUnfit, EdgetuneError, ProtocolViolation, ToolchainMissing
+from edgetune.events import Event
+from tests.boards.agent_bench import AgentBench, processes
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def opened(cache: Path, tmp_path: Path) -> Iterator[Callable[..., AgentBench]]:
+    """Make benches that are closed afterwards."""
+    made: list[AgentBench] = []
+
+    def make(name: str = "host", lock: str | None = None) -> AgentBench:
+        folder = tmp_path / str(len(made))
+        folder.mkdir()
+        made.append(AgentBench(load_target(name), folder, cache, lock))
+        return made[-1]
+
+    yield make
+    for bench in made:
+        bench.close()
+
+
+def agent_of(bench: AgentBench) -> int:
+    return bench.reach._transports[-1].pid
+
+
+def test_facts_and_readings(opened: Callable[..., AgentBench]) -> None:
+    bench = opened()
+    assert bench.board.facts == {"emulated": 0, "clock": "time"}
+    bench.board.reserve()
+    assert bench.board.facts["machine"] == os.uname().machine
+    assert bench.board.facts["kernel"] == os.uname().release
+    assert bench.board.facts["page_bytes"] == os.sysconf("SC_PAGESIZE")
+    readings = bench.board.health()
+    assert isinstance(readings["load_1min"], float)
+    assert readings["page_faults"] == 0
+
+
+def test_an_emulated_board_says_so(opened: Callable[..., AgentBench]) -> None:
+    bench = opened("qemu-armv7")
+    bench.board.reserve()
+    facts = bench.board.facts
+    assert (facts["emulated"], facts["clock"], facts["machine"], facts["bits"]) == (1, "instructions", "armv7l", 32)
+
+
+def test_the_second_user_is_told_who_has_the_board(opened: Callable[..., AgentBench]) -> None:
+    lock = f"edgetune-test-{os.getpid()}"
+    first, second = opened(lock=lock), opened(lock=lock)
+    first.board.reserve()
+    with pytest.raises(BoardBusy, match=rf"belongs to .+@.+ process {os.getpid()}: .* at most 1[12]\d s"):
+        second.board.reserve()
+    assert "whose lock expires in" in second.told("locked")[0]
+    first.close()
+    second.board.reserve()
+    assert second.run().status == "ok"
+
+
+def test_the_lock_goes_with_the_agent_however_that_ends(opened: Callable[..., AgentBench]) -> None:
+    lock = f"edgetune-test-{os.getpid()}"
+    first, second = opened(lock=lock), opened(lock=lock)
+    first.board.reserve()
+    os.kill(agent_of(first), signal.SIGKILL)
+    second.board.reserve()
+    assert second.run().status == "ok"
+
+
+def test_an_agent_expires_when_its_host_is_silent(cache: Path) -> None:
+    reach = ProcessReach("silent", load_target("host"), cache=cache)
+    transport = reach.start(build_agent(load_target("host"), cache), ["--idle", "0.3"])
+    try:
+        assert transport._process.wait(10) == 0
+    finally:
+        reach.close()
+
+
+def test_an_agent_does_not_expire_while_its_board_is_kept(cache: Path, tmp_path: Path) -> None:
+    bench = AgentBench(load_target("host"), tmp_path, cache)
+    bench.board._idle_s = 1.0
+    try:
+        bench.board.reserve()
+        agent = agent_of(bench)
+        time.sleep(2.5)
+        assert bench.run().status == "ok"
+        assert agent_of(bench) == agent
+    finally:
+        bench.close()
+
+
+def test_readings_come_while_a_candidate_hangs(opened: Callable[..., AgentBench]) -> None:
+    bench = opened()
+    bench.board.begin(bench.request(2, deadline_s=30.0))
+    assert "load_1min" in bench.board.health()
+    assert bench.board.collect(0.1) is None
+    bench.board.recover()  # the agent answers, the candidate is given up
+    assert bench.told("recovered") == ["the same agent"]
+    assert bench.run().status == "ok"
+
+
+def test_the_descriptor_tells_of_results_and_of_the_end(opened: Callable[..., AgentBench]) -> None:
+    bench = opened()
+    assert select.select([bench.board], [], [], 0)[0]  # nothing to wait for
+    bench.board.begin(bench.request(0))
+    assert select.select([bench.board], [], [], 20)[0]
+    assert bench.wait().status == "ok"
+    assert not select.select([bench.board], [], [], 0)[0]
+    os.kill(agent_of(bench), signal.SIGKILL)
+    assert select.select([bench.board], [], [], 20)[0]
+    with pytest.raises(BoardLost, match="host"):
+        bench.run(0)
+
+
+def test_an_agent_that_stops_answering_is_replaced(opened: Callable[..., AgentBench]) -> None:
+    bench = opened()
+    request = bench.request(0, deadline_s=0.2)
+    os.kill(agent_of(bench), signal.SIGSTOP)
+    bench.board.begin(request)
+    with pytest.raises(BoardLost, match="did not say within"):
+        bench.wait()
+    bench.board.recover()
+    assert bench.told("recovered") == ["a new agent"]
+    assert bench.run().status == "ok"
+
+
+class Broken(ProcessReach):
+    """A board on which only a restart helps, or not even that."""
+
+    reboots = False
+
+    def connect(self, timeout_s: float = 20.0) -> None:
+        if self.broken:
+            raise BoardLost(f"board '{self.name}' does not answer within {timeout_s:g} s")
+        super().connect(timeout_s)
+
+    broken = False
+
+    def reboot(self, timeout_s: float) -> bool:
+        del timeout_s
+        if self.reboots:
+            self.broken = False
+        return self.reboots
+
+    def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> ProcessTransport:
+        self.connect()
+        return super().start(program, arguments, timeout_s)
+
+
+@pytest.mark.parametrize("reboots", [True, False])
+def test_each_rung_of_the_ladder_is_told(cache: Path, *, reboots: bool) -> None:
+    events: list[Event] = []
+    reach = Broken("far", load_target("host"), cache=cache)
+    board = AgentBoard("far", load_target("host"), reach, cache=cache, on_event=events.append)
+    board.reserve()
+    reach.broken, reach.reboots = True, reboots
+    reach._transports[-1].close()
+    if reboots:
+        board.recover()
+        board.reserve()
+        assert board.health()
+    else:
+        with pytest.raises(BoardLost, match="cutting its power: not set up for this board"):
+            board.recover()
+    told = [str(event.data["detail"]).split(":")[0] for event in events if event.data["what"] == "rung"]
+    rungs = ["the same agent", "a new agent", "connecting again", "restarting the board", "cutting its power"]
+    assert list(dict.fromkeys(told)) == rungs[: 4 if reboots else 5]
+    board.close()
+
+
+def test_what_was_put_is_brought_again_to_a_new_agent(opened: Callable[..., AgentBench]) -> None:
+    bench = opened()
+    request = bench.request(0)
+    bench.board._new_agent(10.0)
+    bench.board.begin(request)
+    assert bench.wait().status == "ok"
+
+
+def test_the_cache_of_the_agent_stays_within_its_limit(opened: Callable[..., AgentBench]) -> None:
+    bench = opened()
+    assert bench.run(0).status == "ok"
+    bench.board._cache_bytes = 1  # everything that is not needed goes, all the time
+    for what in (0, 9, 0, 9):
+        assert bench.run(what).status == "ok"
+    assert len(bench.board._contents._there) == 5
+
+
+def test_a_board_of_another_kind_is_unfit(cache: Path) -> None:
+    target = load_target("host").model_copy(update={"isa": "aarch64" if os.uname().machine == "x86_64" else "x86_64"})
+    reach = ProcessReach("odd", load_target("host"), cache=cache)
+    board = AgentBoard("odd", target, reach, cache=cache)
+    with pytest.raises(BoardUnfit, match=r"'odd' is .* but its target 'host' is"):
+        board.reserve()
+    board.close()
+
+
+def test_a_core_that_is_not_there_is_refused(cache: Path) -> None:
+    target = load_target("host")
+    board = AgentBoard("host", target, ProcessReach("host", target, cache=cache), cores=[999], cache=cache)
+    with pytest.raises(BoardUnfit, match="may not use core 999"):
+        board.reserve()
+    board.close()
+
+
+def test_an_emulator_that_is_not_installed_is_named(cache: Path) -> None:
+    target = load_target("qemu-aarch64").model_copy(update={"emulator": ("qemu-missing",)})
+    board = AgentBoard("t0", target, ProcessReach("t0", target, cache=cache), cache=cache)
+    with pytest.raises(ToolchainMissing, match="apt-get install qemu-user"):
+        board.reserve()
+    board.close()
+
+
+class Echo(ProcessReach):
+    """A board that prints what it is asked to start."""
+
+    def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> ProcessTransport:
+        return super().start(Path("/bin/echo"), [program.name, *arguments], timeout_s)
+
+
+def test_a_program_that_is_no_agent_is_told(cache: Path) -> None:
+    board = AgentBoard("odd", load_target("host"), Echo("odd", load_target("host"), cache=cache), cache=cache)
+    with pytest.raises(ProtocolViolation, match="agent --owner"):
+        board.reserve()
+    board.close()
+
+
+@pytest.mark.parametrize("name", ["host", "qemu-aarch64"])
+def test_nothing_remains(name: str, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    (tmp_path / "tmp").mkdir()
+    bench = AgentBench(load_target(name), tmp_path, cache)
+    bench.run(0)
+    agent = build_agent(bench.target, cache)
+    assert processes(lambda command: str(agent) in command)
+    bench.close()
+    bench.close()
+    assert not processes(lambda command: str(agent) in command)
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_an_agent_removes_its_own_file_when_told(cache: Path, tmp_path: Path) -> None:
+    target = load_target("host")
+    copy = tmp_path / "agent"
+    shutil.copy(build_agent(target, cache), copy)
+    reach = ProcessReach("own", target, cache=cache)
+    transport = reach.start(copy, ["--unlink"])
+    assert select.select([transport], [], [], 10)[0]
+    assert transport.receive()
+    assert not copy.exists()
+    reach.close()
+
+
+def test_commands_and_files_of_a_process_board(cache: Path, tmp_path: Path) -> None:
+    reach = ProcessReach("here", load_target("host"), cache=cache)
+    (tmp_path / "words").write_text("some words")
+    there = reach.put(tmp_path / "words", 5.0)
+    assert reach.put(tmp_path / "words", 5.0) == there
+    done = reach.run(f"cat {there}; cat; exit 3", 5.0, b" and more")
+    assert (done.status, done.stdout) == (3, "some words and more")
+    with pytest.raises(BoardLost, match=r"had not ended after 0\.2 s"):
+        reach.run("sleep 100", 0.2)
+    reach.clean()
+    assert not Path(there).exists()
+    assert not reach.reboot(1.0)
+    assert not reach.power_cycle(1.0)
+    reach.close()
+
+
+def test_the_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(EdgetuneError, match="set XDG_CACHE_HOME"):
+        build_plugin(tmp_path / "file")
