@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import shlex
+import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,6 +15,7 @@ from edgetune.boards.reach import Reach, Transport
 from edgetune.boards.tvm_rpc.launched import LOOPBACK
 from edgetune.boards.tvm_rpc.server_tree import server_tree
 from edgetune.boards.tvm_rpc.tracker_client import owner_name
+from edgetune.config.target import Target
 from edgetune.errors import BoardBusy, BoardFull, BoardLost, BoardUnavailable, BoardUnfit
 from edgetune.events import Event
 
@@ -22,16 +24,19 @@ _PUT_S = 300.0
 _UNPACK_S = 180.0
 _START_S = 120.0  # an emulated board takes 20 s
 _MIB = 1 << 20
-_WHICH = (
-    "python3 -c 'import sys, platform, multiprocessing, ctypes, ssl;"
-    ' print(*sys.version_info[:2], platform.machine(), platform.libc_ver()[1] or "-")\''
-)
+_WHICH = """python3 -c '
+import sys, platform, multiprocessing, ctypes, json, logging
+print(*sys.version_info[:2], platform.machine(), platform.libc_ver()[1] or "-")
+try: print(ctypes.CDLL("libstdc++.so.6") and 1)
+except OSError: print(0)'"""
+_CXX = ("libstdc++.so.6", "libgcc_s.so.1")  # brought where a board has none
 _OLDEST_PYTHON = (3, 10)
 _OLDEST_GLIBC = (2, 28)
 _START = """#!/bin/sh
 # $1: folder of the server, $2: owner, then the arguments of launch.py
 folder=$1; export EDGETUNE_OWNER="$2"; shift 2
 export PYTHONPATH="$folder" PYTHONNOUSERSITE=1 PYTHONDONTWRITEBYTECODE=1 TVM_USE_RUNTIME_LIB=1 TVM_NUM_THREADS=1
+export LD_LIBRARY_PATH="$folder/libs"
 export TMPDIR="$folder/sessions" OPENBLAS_NUM_THREADS=1
 cd "$folder" && exec python3 -S "$folder/launch.py" "$@"
 """
@@ -58,9 +63,15 @@ class DeployedServer:
     """The server on the board behind `reach`, which belongs to whoever made it. `folder` is one of this machine."""
 
     def __init__(
-        self, reach: Reach, folder: Path, on_event: Callable[[Event], None] = lambda _: None, cache: Path | None = None
+        self,
+        reach: Reach,
+        target: Target,
+        folder: Path,
+        on_event: Callable[[Event], None] = lambda _: None,
+        cache: Path | None = None,
     ) -> None:
         self._reach, self._folder, self._on_event, self._cache = reach, folder, on_event, cache
+        self._cc = target.compiler.cc
         self._place = ""
         self._transport: Transport | None = None
         self._tunnel: Tunnel | None = None
@@ -128,7 +139,7 @@ class DeployedServer:
         name = self._reach.name
         asked = self._reach.run(_WHICH, _ASK_S)
         words = asked.stdout.split()
-        if asked.status != 0 or len(words) != 4:  # noqa: PLR2004
+        if asked.status != 0 or len(words) != 5:  # noqa: PLR2004
             raise BoardUnfit(
                 f"board '{name}' has no complete python3, which TVM's RPC server needs: install it there "
                 "(sudo apt-get install python3), or use `--rpc agent`"
@@ -146,12 +157,15 @@ class DeployedServer:
                 f"board '{name}' has {free // _MIB} MB free, TVM's RPC server needs "
                 f"{(tree.unpacked_bytes + sent) // _MIB} MB: name a larger `folder:`, or use `--rpc agent`"
             )
+        libraries = () if words[4] == "1" else self._cxx_libraries()
         started = time.monotonic()
         packed = PurePosixPath(self._reach.put(tree.archive, _PUT_S))
         place = str(packed.parent / f"tvm-{packed.name[:12]}")
         quoted = shlex.quote(place)
-        sessions = shlex.quote(f"{place}/sessions")
-        unpack = f"mkdir -p {sessions} && chmod 700 {quoted} && tar -xzf {shlex.quote(str(packed))} -C {quoted}"
+        inside = f"{quoted}/sessions {quoted}/libs"
+        unpack = f"mkdir -p {inside} && chmod 700 {quoted} && tar -xzf {shlex.quote(str(packed))} -C {quoted}"
+        for library in libraries:
+            unpack += f" && cp {shlex.quote(self._reach.put(library, _PUT_S))} {quoted}/libs/{library.name}"
         done = self._reach.run(unpack, _UNPACK_S)
         if done.status != 0:
             raise BoardFull(f"board '{name}' cannot unpack TVM's RPC server: {done.stderr.strip()[-200:]}")
@@ -161,6 +175,22 @@ class DeployedServer:
         )
         self._on_event(Event("board", {"board": name, "what": "agent", "detail": detail}))
         return place
+
+    def _cxx_libraries(self) -> list[Path]:
+        """Those of the target's own compiler, for a board without any C++."""
+        found = []
+        for name in _CXX:
+            command = [self._cc, f"-print-file-name={name}"]
+            with suppress(OSError, subprocess.SubprocessError):
+                done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_ASK_S)
+                path = Path(done.stdout.strip())
+                found += [path] if path.is_absolute() and path.exists() else []
+        if len(found) < len(_CXX):
+            raise BoardUnfit(
+                f"board '{self._reach.name}' has no libstdc++.so.6, which TVM's RPC server needs: install it there "
+                "(sudo apt-get install libstdc++6), or use `--rpc agent`"
+            )
+        return found
 
     def _await_port(self, transport: Transport, deadline: float) -> int:
         said = b""

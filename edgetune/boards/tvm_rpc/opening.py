@@ -35,7 +35,7 @@ def open_tvm_board(
     tracker, key = (address.tracker, address.key) if address is not None else (None, None)
     door: Door
     if tracker is None or tracker == LOCAL:
-        server = DeployedServer(reach, folder, on_event)
+        server = DeployedServer(reach, target, folder, on_event)
         local = LocalTracker(folder, on_event=on_event)
         door = DeployedDoor(reach, server, tracker=local, on_event=on_event)
     else:
