@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -291,6 +292,18 @@ def test_reboot(bench: Bench, echo: Path) -> None:
     assert "went down" in ended(program).message
     assert reach.run("echo back", 10.0).stdout == "back\n"
     assert not bench.reach(board).reboot(1.0)
+
+
+def test_a_board_that_boots_already_is_not_rebooted_again(bench: Bench) -> None:
+    board = bench.board()
+    reach = bench.reach(board, reboot="false")
+    reach.facts()
+    booting = threading.Thread(target=board.reboot, args=(2.0,))
+    booting.start()
+    time.sleep(0.5)
+    assert reach.reboot(30.0)
+    booting.join()
+    assert bench.told() == ["rung: it has restarted by itself"]
 
 
 def test_a_reboot_that_is_refused(bench: Bench) -> None:

@@ -143,7 +143,7 @@ def test_two_jump_hosts(bench: Bench, sshd: Serve, native_echo: Path) -> None:
     first.close()
     assert "went down" in ended(program).message
     with pytest.raises(HostUnknown, match=f"port {first.port} of 127.0.0.1 refuses"):
-        reach.connect()
+        reach.run("true", 10.0)
 
 
 def test_a_jump_host_that_cannot_go_on(bench: Bench, sshd: Serve) -> None:

@@ -22,7 +22,7 @@ from edgetune.boards.ssh.transport import SshTransport
 from edgetune.boards.ssh.tunnel import Tunnel
 from edgetune.config.boards_file import BoardAddress
 from edgetune.config.target import Target
-from edgetune.errors import BoardLost, BoardUnavailable, BoardUnfit
+from edgetune.errors import BoardLost, BoardUnavailable, BoardUnfit, HostUnknown
 from edgetune.events import Event
 
 _FACTS_S = 30.0
@@ -59,6 +59,7 @@ class SshReach:
         self._programs: list[SshTransport] = []
         self._tunnels: list[Tunnel] = []
         self._boot = ""
+        self._answered = False
         self._said: dict[str, str] = {}
         self._lock = threading.RLock()
 
@@ -73,11 +74,25 @@ class SshReach:
     def connect(self, timeout_s: float = 20.0) -> None:
         """Connect; does nothing when the link is up, connects again when it is down.
 
+        A board that answered before and does not now may be booting: it is waited for until the deadline.
         Raises HostUnknown, HostKeyRefused, AuthenticationRefused, BoardLost.
         """
+        deadline = Deadline(timeout_s)
         with self._lock:
-            if not self._connection.alive:
-                self._connection.open(timeout_s)
+            while True:
+                try:
+                    self._link(deadline.left if self._answered else timeout_s)
+                except (HostUnknown, BoardLost):
+                    if not self._answered or deadline.left < _RETRY_S:
+                        raise
+                    time.sleep(_RETRY_S)
+                else:
+                    return
+
+    def _link(self, timeout_s: float) -> None:
+        if not self._connection.alive:
+            self._connection.open(timeout_s)
+            self._answered = True
 
     def facts(self) -> BoardFacts:
         """Ask the board what it is; raises BoardUnfit when it cannot be what its target says, BoardFull."""
@@ -92,8 +107,8 @@ class SshReach:
     def describe(self) -> BoardFacts:
         """Ask the board what it is, fit or not, and write nothing there; `folder` is empty."""
         with self._lock:
-            self.connect()
             deadline = Deadline(_FACTS_S)
+            self._link(deadline.left)
             script = asking.SCRIPT + self._staging.scan_script()
             finished, _ = run_command(self.name, self._connection, script, deadline)
             self._said = asking.parse(finished.stdout)
@@ -115,26 +130,28 @@ class SshReach:
     def run(self, command: str, timeout_s: float, stdin: bytes = b"") -> Finished:
         """Run one shell command; raises BoardLost when it has not ended after `timeout_s`."""
         deadline = Deadline(timeout_s)
-        self.connect(timeout_s)
+        with self._lock:
+            self._link(timeout_s)
         return run_command(self.name, self._connection, f"{command}\nexit $?", deadline, stdin)[0]
 
     def put(self, local: Path, timeout_s: float) -> str:
         """Bring a file there (once per content); return its path there. Raises BoardFull, BoardLost."""
         deadline = Deadline(timeout_s)
         with self._lock:
-            self.connect(timeout_s)
+            self._link(timeout_s)
             sftp = self._staging.sftp
             try:
                 return self._staging.put(local, deadline)
             except BoardLost:
                 if self._staging.sftp == sftp or deadline.over:
                     raise
-                self.connect(deadline.left)  # SFTP hung; what is left of the time is for the other way
+                self._link(deadline.left)  # SFTP hung; what is left of the time is for the other way
                 return self._staging.put(local, deadline)
 
     def forward(self, port: int) -> Tunnel:
         """Listen on a free port of this machine's loopback, which leads to `port` of the board's loopback."""
-        self.connect()
+        with self._lock:
+            self._link(_ASK_S)
         tunnel = Tunnel(self._connection, port)
         self._tunnels.append(tunnel)
         return tunnel
@@ -148,7 +165,7 @@ class SshReach:
         while self._programs:
             self._programs.pop().close()
         if not self._staging.clean:
-            self.connect(timeout_s)
+            self._link(timeout_s)
             self._staging.remove(Deadline(timeout_s))
 
     def close(self) -> None:
@@ -173,8 +190,12 @@ class SshReach:
             return False
         deadline = Deadline(timeout_s)
         with self._lock:
-            self.connect(min(timeout_s, _ASK_S * 2))
-            before = self._boot_id()
+            known = self._boot
+            self._await("", deadline)
+            if known and self._boot != known:
+                self._announce("it has restarted by itself", "rung")
+                return True
+            before = self._boot
             finished = None
             with suppress(BoardLost):  # the link going down is what a reboot looks like
                 finished = self.run(self._address.reboot, min(timeout_s, _ASK_S))
@@ -221,7 +242,7 @@ class SshReach:
         problem = "it is still the same boot"
         while not deadline.over:
             try:
-                self.connect(min(_ASK_S, max(0.1, deadline.left)))
+                self._link(min(_ASK_S, max(0.1, deadline.left)))
                 self._boot = self._boot_id()
                 if not before or self._boot != before:
                     return

@@ -21,7 +21,6 @@ class Session:
 
     def __init__(self) -> None:
         self.token = secrets.token_hex(8)
-        _living.add(self.token)
 
     @property
     def folder_name(self) -> str:
@@ -33,6 +32,10 @@ class Session:
         """Three words: this machine and its boot, the process, when that started."""
         pid = os.getpid()
         return f"{_machine()} {pid} {_start_time(pid)}"
+
+    def begin(self) -> None:
+        """Have others leave its folder alone."""
+        _living.add(self.token)
 
     def end(self) -> None:
         """Let others remove what is left."""

@@ -6,7 +6,6 @@ import hashlib
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import paramiko
@@ -69,8 +68,11 @@ class Staging:
 
     def prepare(self, deadline: Deadline) -> None:
         """Have a folder. Raises BoardFull, naming the folders that were tried and why each will not do."""
-        if self.folder and self._still_there(deadline):
-            return
+        self._session.begin()
+        if self.folder:
+            if self._still_there(deadline):
+                return
+            self._failed.clear()  # another boot, perhaps other folders
         self.folder = ""
         self._put.clear()
         for base in self._candidates:
@@ -122,7 +124,7 @@ exit 0
         folder = lines[0].removeprefix("folder=") if lines else ""
         if not folder.startswith("/") or not folder.endswith(self._session.folder_name):
             return f"was not made ({printable(finished.stdout.encode())[:100]})"
-        self._made.append(folder)
+        self._made = list(dict.fromkeys((*self._made, folder)))
         space = re.search(r"(\d+)\s+\d+%", lines[-1])
         self.free_bytes = int(space[1]) * 1024 if space else 0
         if space and self.free_bytes < _LEAST_BYTES:
@@ -208,8 +210,7 @@ exit 0
 
     def end(self) -> None:
         """What is left may be removed by others from now on."""
-        with suppress(KeyError):
-            self._session.end()
+        self._session.end()
 
 
 def _check_script(content: bytes, digest: str, beside: str, path: str) -> str:
