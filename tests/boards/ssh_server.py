@@ -105,6 +105,7 @@ class SshBoard:
             "PATH": f"{self.root / 'bin'}:/usr/bin:/bin",
             "LANG": "C",
             _MARK: self.mark,
+            "EDGETUNE_LOCK": f"edgetune-{self.mark}",  # a board of its own, though all tests share one machine
         }
 
     def _stand_ins(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -269,3 +270,42 @@ def test_a_board_that_can_do_less_is_told(
     assert not found["folder"]["ok"]
     assert "load" in found
     assert board.files() == []
+
+
+def test_setup_opens_the_board_and_leaves_nothing(
+    board: SshBoard, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("edgetune.boards.setup._LOCK_S", 0.2)
+    assert run(["boards", "setup", "shelf-1", "--json"]) == 23
+    assert "agent" not in rows(capsys)
+    assert run(["boards", "trust", "shelf-1", "--yes", "-q"]) == 0
+    capsys.readouterr()
+    assert run(["boards", "setup", "shelf-1", "--json"]) == 0
+    assert str(rows(capsys)["agent"]["detail"]).startswith("runs there and left nothing")
+    assert (board.files(), board.processes()) == ([], [])
+    with socket.socket(socket.AF_UNIX) as somebody:
+        somebody.bind(f"\0edgetune-{board.mark}")
+        somebody.listen(4)
+        assert run(["boards", "setup", "shelf-1", "--json"]) == 26
+        found = rows(capsys)
+        assert found["lock"]["detail"] == "somebody measures on it now"
+        assert not found["agent"]["ok"]
+    assert (board.files(), board.processes()) == ([], [])
+
+
+@pytest.mark.usefixtures("home")
+def test_emulated_boards_need_no_address(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["boards", "setup", "qemu-aarch64", "--json"]) == 0
+    assert rows(capsys)["agent"]["ok"]
+    assert run(["boards", "check", "qemu-aarch64"]) == 0
+    assert "started here" in capsys.readouterr().out
+
+
+def test_an_emulated_machine_without_image_names_the_command(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+    assert run(["boards", "check", "qemu-rpi4", "--json"]) == 8
+    assert rows(capsys)["reachable"]["fix"] == "edgetune boards setup qemu-rpi4"
+    assert run(["boards", "shell", "qemu-rpi4", "--", "true"]) == 8
+    assert "edgetune boards setup qemu-rpi4" in capsys.readouterr().err
