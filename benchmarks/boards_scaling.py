@@ -110,7 +110,7 @@ def reaches(kind: str, target: Target, folder: Path) -> Iterator[Callable[[int],
     key.write_private_key_file(str(home / ".ssh" / "id_ecdsa"))
     os.environ["HOME"] = str(home)
     bench = Bench(home, key)
-    native = {"uname": f"Linux board 6.1.0 {os.uname().machine}"}
+    native = {"uname -m": os.uname().machine, "getconf GNU_LIBC_VERSION": "glibc 2.36"}
     yield lambda count: [bench.reach(bench.board(native), target=target, name=f"board-{n}") for n in range(count)]
     for reach in bench.reaches:
         reach.close()
