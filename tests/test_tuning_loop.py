@@ -155,6 +155,9 @@ class FakeMeasurer:
             facts: dict[str, Any] = timed((record.median_ns + 1.0,) * sweeps)
             yield replace(record, environment={**record.environment, "playoff": sweeps}, **facts)
 
+    def summary(self) -> Mapping[str, object]:
+        return {}
+
     def cancel(self) -> None:
         self.cancelled = True
 

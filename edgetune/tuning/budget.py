@@ -12,7 +12,8 @@ class Budget:
     """Counts records of the tasks, failures and earlier runs included, and the time of this run.
 
     `trials` and `seconds` are limits, None for no limit; `reserve` is the share of `seconds` kept for the
-    final comparison. `used` starts with what the store holds and grows by one per record.
+    final comparison, or where there is no such limit, its contenders for each candidate measured. `used` starts with
+    what the store holds and grows by one per record.
     """
 
     trials: int | None
@@ -41,11 +42,9 @@ class Budget:
         """Whether the time for searching is over."""
         return self.seconds is not None and self.elapsed >= self.seconds * (1 - self.reserve)
 
-    def seconds_for_playoff(self, searched: float) -> float:
-        """Seconds that the final comparison may take after a search of `searched` seconds."""
-        if self.seconds is None:
-            return self.reserve * searched
-        return max(self.seconds - self.elapsed, 0.0)
+    def seconds_for_playoff(self) -> float | None:
+        """Seconds that the final comparison may take; None where time is no limit, and must decide nothing."""
+        return None if self.seconds is None else max(self.seconds - self.elapsed, 0.0)
 
     def remaining_seconds(self, pace: float | None) -> float | None:
         """Expected seconds to the end, given `pace` records a second; None when nothing is known yet."""

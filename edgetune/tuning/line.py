@@ -105,6 +105,23 @@ class MeasuringLine:
             results.append(stored)
             self._news.put(stored)
         results.sort(key=lambda measurement: place[measurement.order])
+        return self._firsts(results)
+
+    def _firsts(self, results: list[Measurement]) -> list[Measurement]:
+        """Give the record of orders that are one program to the first of them, whichever was built first."""
+        first: dict[tuple[str, str], int] = {}
+        for index, result in enumerate(results):
+            if result.candidate is None:
+                continue
+            before = first.setdefault((result.order.workload, result.candidate), index)
+            record = result.record
+            if before == index or record is None or record.status == "lower_failed":
+                continue
+            if results[before].record is None:
+                renamed = replace(record, trace=results[before].order.trace)
+                self._store.refine(renamed)
+                results[before] = replace(results[before], record=renamed, more=result.more)
+                results[index] = replace(result, record=None)
         return results
 
     def _log_start(self, key: RecordKey, candidate: str) -> None:

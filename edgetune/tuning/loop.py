@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import TypeVar
 
-from edgetune.errors import KernelFailed
+from edgetune.errors import BoardLost, BoardUnavailable, KernelFailed
 from edgetune.events import Event
 from edgetune.tuning.budget import Budget
 from edgetune.tuning.cost_model import CostModel
@@ -80,7 +80,8 @@ class TuningLoop:
         self._model = CostModel(options.seed)
         self._searches: dict[int, TaskSearch] = {}
         self._keys = [rooms.measurer.key(task.workload) for task in tasks]
-        stored = [store.all(key) for key in self._keys]
+        # In an order that does not tell which of a round's candidates was measured first.
+        stored = [sorted(store.all(key), key=lambda record: (record.round, record.candidate)) for key in self._keys]
         self._tasks = [
             TaskProgress(
                 task, self._fixed_trace(task, records), records, owed(records, store.last_end(key), task.scratch_limit)
@@ -99,7 +100,7 @@ class TuningLoop:
 
     def run(self) -> TuneOutcome:
         """Search until the budget is used, every task is exhausted, or the user interrupts."""
-        interrupted = False
+        interrupted, ended = False, ""
         try:
             self._report.round(None)
             self._fixed_schedules()
@@ -110,12 +111,18 @@ class TuningLoop:
         except KeyboardInterrupt:
             interrupted = True
             self._report.warn("interrupted: ending what is being measured")
+        except BoardUnavailable as error:
+            self._line.tell_rest(self._report.measurement)
+            if not self._may_end_with(error):
+                raise
+            ended = error.message
+            self._report.warn(ended)
         finally:
             self._line.stop()
             self._searcher.shutdown(wait=True, cancel_futures=True)
             self._line.close()
             self._line.tell_rest(self._report.measurement)
-        outcome = self._outcome(interrupted)
+        outcome = replace(self._outcome(), interrupted=interrupted, ended=ended)
         self._report.send("summary", **outcome.to_json())
         return outcome
 
@@ -267,13 +274,13 @@ class TuningLoop:
 
     def _playoff(self) -> None:
         """Time the fastest of each task again, side by side: the best of many noisy times is partly the luckiest."""
-        seconds = self._budget.seconds_for_playoff(self._budget.elapsed)
-        groups = contenders(self._tasks, self._options.playoff, int(seconds / PLAYOFF_SECONDS))
+        started, seconds = monotonic(), self._budget.seconds_for_playoff()
+        most = self._report.measured * self._budget.reserve if seconds is None else seconds / PLAYOFF_SECONDS
+        groups = contenders(self._tasks, self._options.playoff, int(most))
         if not groups or not self._report.measured:
             return
         with self._report.phase("playoff"):
-            started = monotonic()
-            ends = started + 1.5 * max(seconds, PLAYOFF_SECONDS)
+            ends = None if seconds is None else started + 1.5 * max(seconds, PLAYOFF_SECONDS)
             future = self._line.compare(groups, PLAYOFF_SWEEPS)
             places = {progress.task.workload: progress for progress in self._tasks}
             for record in self._await(future, ends):
@@ -283,7 +290,13 @@ class TuningLoop:
                     self._report.warn(f"a fast candidate of {name} is out ({record.status}): {record.reason}")
             self._report.spent("playoff", monotonic() - started)
 
-    def _outcome(self, interrupted: bool) -> TuneOutcome:
+    def _may_end_with(self, error: BoardUnavailable) -> bool:
+        """Whether the loss of all boards still leaves something to make a package of."""
+        return self._report.measured > 0 or (isinstance(error, BoardLost) and self._store.count(self._keys) > 0)
+
+    def _outcome(self) -> TuneOutcome:
+        summary = self._rooms.measurer.summary()
+        boards = summary.get("boards")
         tasks = [
             TaskOutcome(
                 workload=progress.task.workload,
@@ -305,8 +318,9 @@ class TuningLoop:
             duplicates=self._report.duplicates,
             elapsed=self._budget.elapsed,
             seconds=dict(self._report.seconds),
-            interrupted=interrupted,
             warnings=tuple(self._report.warnings),
+            boards=boards if isinstance(boards, dict) else {},
+            bottleneck=str(summary.get("bottleneck", "")),
         )
 
     def _best_of(self, task: TuneTask) -> Record | None:

@@ -65,6 +65,10 @@ class Measurer(Protocol):
         """
         ...
 
+    def summary(self) -> Mapping[str, object]:
+        """Where the time went, as JSON values: "boards" by name, "bottleneck" in a phrase; after `close` as well."""
+        ...
+
     def cancel(self) -> None:
         """End the `measure` or `time_again` now running, soon; no effect on later ones."""
         ...

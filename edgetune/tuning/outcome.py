@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from edgetune.tuning.records import Record
@@ -49,6 +49,10 @@ class TuneOutcome:
 
     `seconds` says where the time went: "search", "lower", "compile", "timing", "playoff" (sums over processes, so they
     may exceed `elapsed`) and "waiting" (the search had nothing to do but wait for measurements).
+    `ended` is why the search ended before its budget, empty when it did not: no board was left. `refused` counts
+    refused candidates by reason, `board_counts` the events of boards by name and kind, `board_events` tells them one
+    by one ("board", "what", "detail"). `boards` is the account of each board, `bottleneck` one phrase of where their
+    time went.
     """
 
     tasks: tuple[TaskOutcome, ...]
@@ -60,6 +64,12 @@ class TuneOutcome:
     seconds: Mapping[str, float]
     interrupted: bool = False
     warnings: tuple[str, ...] = ()
+    ended: str = ""
+    refused: Mapping[str, int] = field(default_factory=dict)
+    board_counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    board_events: tuple[Mapping[str, object], ...] = ()
+    boards: Mapping[str, object] = field(default_factory=dict)
+    bottleneck: str = ""
 
     @property
     def before_ns(self) -> float | None:
@@ -89,7 +99,13 @@ class TuneOutcome:
             "pace_per_minute": round(self.pace_per_minute, 1),
             "seconds": {name: round(value, 3) for name, value in sorted(self.seconds.items())},
             "interrupted": self.interrupted,
+            "ended": self.ended,
+            "bottleneck": self.bottleneck,
             "warnings": list(self.warnings),
+            "refused": dict(self.refused),
+            "boards": {name: self.boards[name] for name in sorted(self.boards)},
+            "board_counts": {name: dict(counts) for name, counts in self.board_counts.items()},
+            "board_events": [dict(event) for event in self.board_events],
             "tasks": [task.to_json() for task in self.tasks],
         }
 

@@ -59,6 +59,7 @@ class Reporter:
             candidate=record.candidate,
             round=record.round,
             again=result.order.again,
+            reason=record.reason,
         )
 
     def round(self, progress: TaskProgress | None) -> None:

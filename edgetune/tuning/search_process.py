@@ -27,6 +27,7 @@ from edgetune.tuning.loop import Rooms, TuningLoop
 from edgetune.tuning.options import TuneOptions
 from edgetune.tuning.outcome import TuneOutcome
 from edgetune.tuning.records import RecordStore
+from edgetune.tuning.tally import Tally
 from edgetune.tuning.task import TuneTask, tasks_of
 
 RoomsStep = Callable[[Sequence[TuneTask], Target, RecordStore, Callable[[Event], None], MeasuringOptions], Rooms]
@@ -68,10 +69,13 @@ class Failed:
 def search(setup: SearchSetup, events: Callable[[Event], None], entering: Callable[[Entering], None]) -> TuneOutcome:
     """Search in this process. `events` and `entering` are called from several threads, one at a time."""
     lock = threading.Lock()
+    tally = Tally()
 
     def tell(event: Event) -> None:
         with lock:
-            events(event)
+            tally.take(event)
+            if event.kind != "summary":  # told at the end, completed
+                events(event)
 
     def enter(workload: str | None, number: int) -> None:
         with lock:
@@ -81,7 +85,9 @@ def search(setup: SearchSetup, events: Callable[[Event], None], entering: Callab
     with RecordStore.open(setup.database) as store:
         make_rooms = cast(RoomsStep, load_step(setup.rooms))
         rooms = replace(make_rooms(tasks, setup.target, store, tell, setup.measuring), entering=enter)
-        return TuningLoop(tasks, rooms, store, setup.options, tell).run()
+        outcome = tally.complete(TuningLoop(tasks, rooms, store, setup.options, tell).run())
+    events(Event("summary", outcome.to_json()))
+    return outcome
 
 
 def main() -> None:

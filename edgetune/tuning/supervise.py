@@ -22,6 +22,7 @@ from edgetune.measure.child_process import ChildProcess
 from edgetune.tuning.options import TuneOptions
 from edgetune.tuning.outcome import TuneOutcome
 from edgetune.tuning.search_process import Entering, Failed, SearchSetup
+from edgetune.tuning.tally import Tally
 
 MOST_RESTARTS = 5
 MOST_CRASHES = 2
@@ -51,9 +52,8 @@ class SupervisedSearch:
         self._suspect: Entering | None = None
         self._since = 0.0
         self._crashes: Counter[str] = Counter()
-        self._statuses: Counter[str] = Counter()
+        self._tally = Tally()
         self._records_before: int | None = None
-        self._again = 0
         self._warnings: list[str] = []
         self._interrupted = False
         self._ready = False
@@ -126,9 +126,7 @@ class SupervisedSearch:
         elif isinstance(message, Event):
             if message.kind == "round" and self._records_before is None:
                 self._records_before = cast(int, message.data["trials"])
-            if message.kind == "candidate":
-                self._statuses[str(message.data.get("status"))] += 1
-                self._again += bool(message.data.get("again"))
+            self._tally.take(message)
             if message.kind != "summary":
                 self._events(message)
 
@@ -163,10 +161,10 @@ class SupervisedSearch:
 
     def _whole(self, outcome: TuneOutcome) -> TuneOutcome:
         """The outcome of the last child, with counts and time of all of them."""
-        failed = {status: count for status, count in self._statuses.items() if status != "ok"}
+        failed = {status: count for status, count in self._tally.statuses.items() if status != "ok"}
         whole = replace(
-            outcome,
-            measured=outcome.records - (self._records_before or 0) + self._again,
+            self._tally.complete(outcome),
+            measured=outcome.records - (self._records_before or 0) + self._tally.again,
             failed=failed,
             elapsed=time.monotonic() - self._started,
             interrupted=outcome.interrupted or self._interrupted,

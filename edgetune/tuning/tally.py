@@ -1,0 +1,63 @@
+"""Counts what the events of a run tell, whichever process they come from, and completes the outcome with it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+
+from edgetune.events import Event
+from edgetune.tuning.outcome import TuneOutcome
+
+REFUSALS = ("refused_noisy", "over_scratch")
+"""Statuses of candidates that ran well, or would have, and were refused all the same."""
+
+MOST_BOARD_EVENTS = 200
+"""How many events of boards an outcome names; the first and the last ones of more."""
+
+_COUNTED_ONLY = ("noisy",)
+
+
+class Tally:
+    """Takes in every event of a run, of all its processes."""
+
+    def __init__(self) -> None:
+        self.statuses: Counter[str] = Counter()
+        self.again = 0
+        self._refused: Counter[str] = Counter()
+        self._boards: list[dict[str, object]] = []
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def take(self, event: Event) -> None:
+        """Count one event."""
+        data = event.data
+        if event.kind == "candidate":
+            status = str(data.get("status"))
+            self.statuses[status] += 1
+            self.again += bool(data.get("again"))
+            if status in REFUSALS:
+                self._refused[without_numbers(str(data.get("reason", ""))) or status] += 1
+        elif event.kind == "board":
+            board, what = str(data.get("board", "")), str(data.get("what", ""))
+            self._counts[board, what] += 1
+            if what not in _COUNTED_ONLY:
+                self._boards.append({"board": board, "what": what, "detail": str(data.get("detail", ""))})
+            if len(self._boards) > MOST_BOARD_EVENTS:
+                del self._boards[MOST_BOARD_EVENTS // 2]
+
+    def complete(self, outcome: TuneOutcome) -> TuneOutcome:
+        """The outcome with the counts of refusals by reason, and with what befell the boards."""
+        counts: dict[str, dict[str, int]] = {}
+        for (board, what), count in sorted(self._counts.items()):
+            counts.setdefault(board, {})[what] = count
+        return replace(
+            outcome,
+            refused=dict(sorted(self._refused.items())),
+            board_counts=counts,
+            board_events=tuple(self._boards),
+        )
+
+
+def without_numbers(reason: str) -> str:
+    """A reason as its kind: numbers become N, so that equal causes count together."""
+    return re.sub(r"\d+(?:[.,]\d+)*", "N", reason)
