@@ -13,7 +13,7 @@ DEMO_TIME ?= 5m
 JOBS ?= 2
 DEMO_OUT := build/demo/ds_cnn
 
-SYSTEM_PACKAGES := gcc g++ make cmake clang-19 qemu-user qemu-system-arm openssh-client openssh-server \
+SYSTEM_PACKAGES := gcc g++ make cmake clang-19 libclang-rt-19-dev qemu-user qemu-system-arm openssh-client openssh-server \
 	gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
 	gcc-arm-linux-gnueabihf libc6-dev-armhf-cross \
 	gcc-riscv64-linux-gnu libc6-dev-riscv64-cross
@@ -75,7 +75,7 @@ schemas: $(VENV)/.stamp-run
 
 system:
 	@missing=""; for program in $(SYSTEM_PROGRAMS); do command -v $$program >/dev/null || missing="$$missing $$program"; done; \
-	for folder in /usr/aarch64-linux-gnu/include /usr/arm-linux-gnueabihf/include /usr/riscv64-linux-gnu/include; do \
+	for folder in /usr/lib/llvm-19/lib/clang/19/lib/linux /usr/aarch64-linux-gnu/include /usr/arm-linux-gnueabihf/include /usr/riscv64-linux-gnu/include; do \
 		test -d $$folder || missing="$$missing $$folder"; done; \
 	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || missing="$$missing python3-venv"; \
 	if test -z "$$missing"; then echo "system: all there"; exit 0; fi; \
