@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from edgetune.config.board_check import check_board
+from edgetune.config.boards_file import boards_path, list_addresses
 from edgetune.config.checked import check_document
 from edgetune.config.findings import Finding
 from edgetune.config.project import PROJECT_FILE, ProjectFile
@@ -21,7 +22,10 @@ from edgetune.errors import ConfigError, DiskFull, OutputRefused, StackMismatch,
 
 _LOW_DISK = 2 * 1024**3
 _NO_DISK = 200 * 1024**2
-_PACKAGES = ("numpy", "onnx", "psutil", "cloudpickle", "click", "rich", "pydantic", "jinja2", "SQLAlchemy", "PyYAML")
+_PACKAGES = (
+    *("numpy", "onnx", "psutil", "cloudpickle", "click", "rich", "pydantic", "jinja2"),
+    *("SQLAlchemy", "PyYAML", "paramiko"),
+)
 
 
 def diagnose(environment: Mapping[str, str], folder: Path) -> Iterator[Finding]:
@@ -35,6 +39,7 @@ def diagnose(environment: Mapping[str, str], folder: Path) -> Iterator[Finding]:
     yield _governor()
     yield _load()
     yield from _project(folder)
+    yield from _boards()
     try:
         db = resolve_db(None, environment, folder).parent
     except ConfigError:
@@ -72,9 +77,15 @@ def _packages() -> Iterator[Finding]:
 
 
 def _tools() -> Iterator[Finding]:
-    for program, required in (("make", True), ("cmake", False), ("clang-19", False)):
+    for program, package, required in (
+        ("make", "make", True),
+        ("cmake", "cmake", False),
+        ("clang-19", "clang-19", False),
+        ("ssh", "openssh-client", False),  # for `boards shell`; measuring needs none
+        ("qemu-system-aarch64", "qemu-system-arm", False),
+    ):
         path = shutil.which(program)
-        fix = "" if path else f"sudo apt-get install {program}"
+        fix = "" if path else f"sudo apt-get install {package}"
         detail = path or "not on PATH"
         yield Finding(program, path is not None, detail, fix, required, ToolchainMissing.exit_code)
 
@@ -106,6 +117,17 @@ def _project(folder: Path) -> Iterator[Finding]:
         yield Finding("project", False, error.message, f"edit {path}", True, error.exit_code)
     else:
         yield Finding("project", True, str(path))
+
+
+def _boards() -> Iterator[Finding]:
+    if not boards_path().exists():
+        return
+    try:
+        names = [address.name for address in list_addresses()]
+    except ConfigError as error:
+        yield Finding("boards file", False, error.message, f"edit {boards_path()}", True, error.exit_code)
+    else:
+        yield Finding("boards file", True, f"{boards_path()}: {len(names)} (`edgetune boards check` asks them)")
 
 
 def _writable(role: str, path: Path) -> Finding:

@@ -23,6 +23,7 @@ from edgetune.boards.ssh.reach import SshReach
 from edgetune.cli.main import run
 from edgetune.cli.options import BOARD, TARGET
 from edgetune.config.boards_file import BoardAddress, boards_path, list_addresses
+from edgetune.config.doctor import diagnose
 from edgetune.config.target import Target
 from tests.boards.ssh_server import AARCH64, SshBoard
 
@@ -84,8 +85,12 @@ def test_completion_knows_boards_and_targets(home: Path) -> None:
 
     assert names(BOARD, "r") == ["rack-1", "rpi3", "rpi4", "rpi5"]
     assert names(TARGET, "r") == ["rpi3", "rpi4", "rpi5"]
+    (healthy,) = (found for found in diagnose({}, home) if found.check == "boards file")
+    assert healthy.ok
     boards_path().write_text("boards: [", encoding="utf-8")
     assert names(BOARD, "h") == ["host"]
+    (wrong,) = (found for found in diagnose({}, home) if found.check == "boards file")
+    assert (wrong.ok, wrong.required, wrong.exit_code) == (False, True, 3)
     assert home.exists()
 
 
