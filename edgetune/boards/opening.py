@@ -72,12 +72,15 @@ def open_reach(target: Target, address: BoardAddress | None, on_event: OnEvent =
 def _board(
     target: Target, address: BoardAddress | None, options: MeasuringOptions, folder: Path, on_event: OnEvent
 ) -> Board:
+    reach = open_reach(target, address, on_event)
     rpc = options.rpc or (address.rpc if address is not None else "agent")
     if rpc == "tvm":
-        raise BoardUnavailable(f"board '{target.name}' cannot be measured by --rpc tvm yet: leave it out")
-    del folder
+        from edgetune.boards.tvm_rpc.opening import open_tvm_board
+
+        own = folder / "rpc" / reach.name
+        own.mkdir(parents=True, exist_ok=True)
+        return open_tvm_board(address, target, own, reach, on_event)
     from edgetune.boards.agent.board import AgentBoard
 
-    reach = open_reach(target, address, on_event)
     cores = address.cores if address is not None else ()
     return AgentBoard(reach.name, target, reach, cores=cores, on_event=on_event)
