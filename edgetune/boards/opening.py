@@ -10,7 +10,7 @@ from edgetune.boards.reach import Reach
 from edgetune.config.boards_file import BoardAddress
 from edgetune.config.target import Target
 from edgetune.config.toolchain import require_measurable, require_trust
-from edgetune.errors import BoardUnavailable
+from edgetune.errors import BoardUnavailable, UsageError
 from edgetune.events import Event
 from edgetune.measure.cores import CoreSplit
 from edgetune.measure.options import MeasuringOptions
@@ -35,6 +35,9 @@ def open_boards(
     """
     require_measurable(target, options.addresses)
     require_trust(target, options.min_trust)
+    if options.rpc == "tvm" and target.reach in {"local", "emulator"}:
+        why = "is this machine" if target.reach == "local" else "counts instructions, which only the agent can do"
+        raise UsageError(f"board '{target.name}' {why}: leave out --rpc tvm")
     if target.reach == "local":
         from edgetune.boards.local import LocalBoard
 

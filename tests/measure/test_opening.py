@@ -1,0 +1,68 @@
+"""Which board a target and its addresses become."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgetune.boards.agent.board import AgentBoard
+from edgetune.boards.local import LocalBoard
+from edgetune.boards.opening import open_boards, open_reach
+from edgetune.boards.process import ProcessReach
+from edgetune.boards.ssh.reach import SshReach
+from edgetune.boards.tvm_rpc.board import TvmRpcBoard
+from edgetune.config.boards_file import BoardAddress
+from edgetune.config.target import Target, load_target
+from edgetune.errors import BoardUnavailable, UsageError
+from edgetune.measure.cores import split_cores
+from edgetune.measure.options import MeasuringOptions
+
+
+def opened(target: Target, folder: Path, options: MeasuringOptions | None = None) -> list[object]:
+    boards = open_boards(target, options or MeasuringOptions(), folder, split_cores(), lock_file=folder / "lock")
+    kinds: list[object] = [(type(board), board.name) for board in boards]
+    for board in boards:
+        board.close()
+    return kinds
+
+
+@pytest.fixture
+def addresses() -> tuple[BoardAddress, ...]:
+    return tuple(
+        BoardAddress(name=f"shelf-{number}", target="rpi4", ssh="pi@127.0.0.1:1", cores=(3,)) for number in (1, 2)
+    )
+
+
+def test_this_machine_and_emulators_need_no_address(tmp_path: Path) -> None:
+    assert opened(load_target("host"), tmp_path) == [(LocalBoard, "host")]
+    assert opened(load_target("qemu-aarch64"), tmp_path) == [(AgentBoard, "qemu-aarch64")]
+    reach = open_reach(load_target("qemu-armv7"), None)
+    assert isinstance(reach, ProcessReach)
+    reach.close()
+
+
+def test_every_address_is_a_board(tmp_path: Path, addresses: tuple[BoardAddress, ...]) -> None:
+    target = load_target("rpi4")
+    found = opened(target, tmp_path, MeasuringOptions(addresses=addresses))
+    assert found == [(AgentBoard, "shelf-1"), (AgentBoard, "shelf-2")]
+    assert isinstance(open_reach(target, addresses[0]), SshReach)
+
+
+def test_the_options_choose_the_way_to_talk(tmp_path: Path, addresses: tuple[BoardAddress, ...]) -> None:
+    target = load_target("rpi4")
+    found = opened(target, tmp_path, MeasuringOptions(addresses=addresses[:1], rpc="tvm"))
+    assert found == [(TvmRpcBoard, "shelf-1")]
+    with pytest.raises(UsageError, match="counts instructions"):
+        opened(load_target("qemu-aarch64"), tmp_path, MeasuringOptions(rpc="tvm"))
+    with pytest.raises(UsageError, match="is this machine"):
+        opened(load_target("host"), tmp_path, MeasuringOptions(rpc="tvm"))
+
+
+def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BoardUnavailable, match="edgetune boards add"):
+        opened(load_target("rpi4"), tmp_path)
+    with pytest.raises(BoardUnavailable, match="edgetune boards add"):
+        open_reach(load_target("rpi4"), None)
+    with pytest.raises(UsageError, match="emulated"):
+        opened(load_target("qemu-aarch64"), tmp_path, MeasuringOptions(min_trust="B"))
