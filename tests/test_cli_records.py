@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,3 +91,79 @@ def test_export_import_and_prune(folder: Path, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out == "would prune 2 records\n"
     assert run(["records", "prune", "--keep-best", "1", "--db", str(DB), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"pruned": 2, "dry_run": False}
+
+
+def graded(number: int, trust: str | None, board: str, **facts: str) -> Record:
+    environment: dict[str, Any] = {
+        **({} if trust is None else {"trust": trust, "trust_reason": f"reason {number}"}),
+        **facts,
+    }
+    return dataclasses.replace(record(number, 10.0 + number), board=board, environment=environment)
+
+
+@pytest.fixture
+def boards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    with RecordStore.open(DB) as store:
+        store.add(graded(0, "A", "shelf-1"))
+        store.add(graded(1, "C", "shelf-2"))
+        store.add(graded(2, None, "shelf-2"))
+        store.add(graded(3, "D", "qemu-aarch64", clock="instructions"))
+        store.add_again(dataclasses.replace(record(3, None), board="qemu-aarch64", reason="signal 11"))
+        store.add_again(graded(3, "D", "qemu-aarch64", clock="instructions"))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("flags", "found"),
+    [
+        (["--board", "shelf-2"], [2, 3]),
+        (["--board", "shelf"], []),
+        (["--min-trust", "A"], [1]),
+        (["--min-trust", "C"], [1, 2]),
+        (["--min-trust", "D"], [1, 2, 3, 4]),
+        (["--min-trust", "C", "--board", "shelf-2", "--limit", "1"], [2]),
+    ],
+)
+@pytest.mark.usefixtures("boards")
+def test_boards_and_trust_choose(capsys: pytest.CaptureFixture[str], flags: list[str], found: list[int]) -> None:
+    assert run(["records", "list", "--db", str(DB), "--json", *flags]) == 0
+    assert [row["id"] for row in json.loads(capsys.readouterr().out)] == found
+    if "--limit" not in flags:
+        assert run(["records", "export", "out.jsonl", "--db", str(DB), "--json", *flags]) == 0
+        assert json.loads(capsys.readouterr().out)["exported"] == len(found)
+
+
+@pytest.mark.usefixtures("boards")
+def test_tables_show_board_trust_and_what_was_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["records", "list", "--db", str(DB)]) == 0
+    table = capsys.readouterr().out
+    for word in ("shelf-1", "trust", "instructions", "13000"):
+        assert word in table
+    assert run(["records", "show", "1", "--db", str(DB)]) == 0
+    shown = capsys.readouterr().out
+    assert [line.split()[0] for line in shown.splitlines() if line.strip()][1:5] == [
+        "id",
+        "workload",
+        "board",
+        "status",
+    ]
+    assert "reason 0" in shown
+    assert "instructions" not in shown
+    assert run(["records", "show", "4", "--db", str(DB)]) == 0
+    shown = capsys.readouterr().out
+    assert "13000" in shown
+    assert "instructions" in shown
+    assert "wrong_result (signal 11)" in shown
+    assert run(["records", "show", "3", "--db", str(DB)]) == 0
+    assert "not graded" in capsys.readouterr().out
+
+
+def test_lines_keep_board_trust_clock_and_history(boards: Path) -> None:
+    with RecordStore.open(DB) as store, RecordStore.open(boards / "other.db") as other:
+        store.export_jsonl(boards / "all.jsonl")
+        other.import_jsonl(boards / "all.jsonl")
+        for row in store.list():
+            (twin,) = [item for item in other.list() if item["candidate"] == row["candidate"]]
+            assert twin | {"id": 0} == row | {"id": 0}
+        assert len(other.list()) == 4

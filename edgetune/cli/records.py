@@ -27,10 +27,12 @@ _COLUMNS = (
     "board",
     "status",
     "median_ns",
+    "environment",
     "toolchain",
     "created_utc",
     "reason",
 )
+_LAST = ("toolchain", "created_utc", "reason")
 _SHORT_HASH = 10
 
 
@@ -44,7 +46,11 @@ _DB = click.option("--db", type=click.Path(path_type=Path), help="Records databa
 
 def _filters(function: F) -> F:
     for decorate in (
+        click.option(
+            "--min-trust", type=click.Choice(["A", "B", "C", "D"]), help="Only times of this grade or better."
+        ),
         click.option("--status", help=_STATUSES_HELP),
+        click.option("--board", help="Only records of this board."),
         click.option("--target", help="Only records of this target."),
         click.option("--workload", help="Only records of this kernel: its name, or the start of its hash."),
     ):
@@ -84,10 +90,11 @@ def list_(output: Output, /, db: Path | None, **filters: Any) -> None:
 @_DB
 @output_options
 def show(output: Output, /, record: int, db: Path | None) -> None:
-    """Show one record in full: samples, environment and schedule."""
+    """Show one record in full: board, trust, samples, environment, schedule, and what was measured before it."""
     with _open(db) as store:
         found = store.get(record)
-    output.result({"id": record, **dataclasses.asdict(found)}, title=f"record {record}")
+    shown = {"id": record, **dataclasses.asdict(found)}
+    output.result(shown if output.as_json else _for_people(shown), title=f"record {record}")
 
 
 @command.command("export")
@@ -142,6 +149,36 @@ def _row(row: dict[str, Any]) -> dict[str, object]:
     shown = {key: row[key] for key in _COLUMNS if key in row}
     if isinstance(shown.get("workload"), str):
         shown["workload"] = shown["workload"][:_SHORT_HASH]
-    if (median := shown.pop("median_ns", None)) is not None:
-        shown["median_us"] = median / 1000
-    return shown
+    environment = shown.pop("environment", None) or {}
+    cost = _cost(shown.pop("median_ns", None), environment.get("clock") == "instructions")
+    rest = {key: shown.pop(key) for key in _LAST if key in shown}
+    return {**shown, **cost, "trust": environment.get("trust"), **rest}
+
+
+def _for_people(shown: dict[str, Any]) -> dict[str, object]:
+    """Put a record's board, trust and cost first, and its earlier measurements last."""
+    from edgetune.tuning.records.history import EARLIER
+
+    environment = dict(shown.pop("environment"))
+    grade, why = environment.pop("trust", None), environment.pop("trust_reason", None)
+    counted = environment.pop("clock", None) == "instructions"
+    earlier = environment.pop(EARLIER, None)
+    first = {name: shown.pop(name) for name in ("id", "workload_name", "board", "status")}
+    first |= {"trust": grade or "not graded", "trust_reason": why, **_cost(shown["median_ns"], counted)}
+    return {**first, **shown, "environment": environment, "measured_before": _told(earlier)}
+
+
+def _cost(median_ns: float | None, counted: bool) -> dict[str, object]:
+    """Call instructions instructions: a board that counts them gives one as a nanosecond."""
+    if counted:
+        return {"median_us": None, "instructions": None if median_ns is None else round(median_ns)}
+    return {"median_us": None if median_ns is None else median_ns / 1000}
+
+
+def _told(earlier: object) -> list[str]:
+    """One line for each earlier measurement of a candidate."""
+    from edgetune.tuning.records.history import read_earlier
+
+    items = read_earlier(earlier)
+    reasons = [f" ({item['reason']})" if item.get("reason") else "" for item in items]
+    return [f"{i.get('created_utc')}: {i.get('status')}{reason}" for i, reason in zip(items, reasons, strict=True)]

@@ -35,7 +35,11 @@ def followed(earlier: Record, record: Record) -> Record:
 
 def earlier_of(record: Record) -> list[dict[str, Any]]:
     """What was measured of this candidate before, oldest first; an imported record may hold any text there."""
-    text = record.environment.get(EARLIER)
+    return read_earlier(record.environment.get(EARLIER))
+
+
+def read_earlier(text: object) -> list[dict[str, Any]]:
+    """What the value of `EARLIER` in an environment tells; nothing where it is not ours."""
     try:
         told = json.loads(text) if isinstance(text, str) else []
     except (ValueError, RecursionError):

@@ -20,6 +20,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     and_,
+    func,
     or_,
     select,
     update,
@@ -28,7 +29,7 @@ from sqlalchemy.dialects.sqlite import insert
 
 from edgetune.errors import DatabaseError
 from edgetune.tuning.records.history import statuses
-from edgetune.tuning.records.ranking import Standing, sweeps
+from edgetune.tuning.records.ranking import GRADES, Standing, sweeps
 from edgetune.tuning.records.record import FIELDS, Record, RecordKey, record_line
 
 SCHEMA_VERSION = 1
@@ -151,10 +152,17 @@ def of_key(table: Table, key: RecordKey) -> ColumnElement[bool]:
     return and_(*terms)
 
 
-def chosen(workload: str | None, target: str | None, status: str | None) -> ColumnElement[bool]:
+def chosen(
+    workload: str | None = None,
+    target: str | None = None,
+    status: str | None = None,
+    board: str | None = None,
+    min_trust: str | None = None,
+) -> ColumnElement[bool]:
     """The condition of the filters that `list` and `export` share.
 
-    `workload` is a name, a hash, or the first 8 or more characters of a hash.
+    `workload` is a name, a hash, or the first 8 or more characters of a hash. `min_trust` is the lowest grade that
+    passes, A to D; a record without a grade has the lowest.
     """
     terms: list[ColumnElement[bool]] = [records.c.id.is_not(None)]
     if workload is not None:
@@ -166,6 +174,11 @@ def chosen(workload: str | None, target: str | None, status: str | None) -> Colu
         terms.append(records.c.target == target)
     if status is not None:
         terms.append(records.c.status == status)
+    if board is not None:
+        terms.append(records.c.board == board)
+    if min_trust is not None and min_trust != GRADES[-1]:
+        passing = GRADES[: GRADES.index(min_trust) + 1]
+        terms.append(func.json_extract(records.c.environment, "$.trust").in_(passing))
     return and_(*terms)
 
 

@@ -173,14 +173,16 @@ class RecordStore:
         target: str | None = None,
         status: str | None = None,
         limit: int | None = None,
+        board: str | None = None,
+        min_trust: str | None = None,
     ) -> RowList:
         """The newest `limit` records that pass the filters, oldest first, as plain JSON values.
 
         Every field but the trace, which `get` has. `workload` is a name, a hash, or the first 8 or more
-        characters of a hash.
+        characters of a hash; `min_trust` is the lowest grade that passes, A to D.
         """
         columns = [column for column in records.c if column.name != "trace"]
-        query = select(*columns).where(chosen(workload, target, status)).order_by(records.c.id.desc())
+        query = select(*columns).where(chosen(workload, target, status, board, min_trust)).order_by(records.c.id.desc())
         if limit is not None:
             query = query.limit(max(limit, 0))
         with self._database.reading() as connection:
@@ -256,12 +258,14 @@ class RecordStore:
         workload: str | None = None,
         target: str | None = None,
         status: str | None = None,
+        board: str | None = None,
+        min_trust: str | None = None,
     ) -> int:
         """Writes the records that pass the filters, one JSON line each, and returns their number.
 
         The same records give the same bytes, whatever their ids. Raises OutputRefused or DiskFull.
         """
-        return exchange.export_jsonl(self._database, Path(path), chosen(workload, target, status))
+        return exchange.export_jsonl(self._database, Path(path), chosen(workload, target, status, board, min_trust))
 
     def import_jsonl(self, path: str | os.PathLike[str]) -> exchange.ImportCounts:
         """Adds the records of an export; wrong lines are refused one by one. Raises DatabaseError."""
