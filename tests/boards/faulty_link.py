@@ -61,10 +61,11 @@ class FaultyLink:
                 stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self._lock:
                 self._streams += [client, server]
-            self._run(self._pump, client, server, False)
-            self._run(self._pump, server, client, True)
+            ends = threading.Semaphore(0)
+            self._run(self._pump, client, server, ends, False)
+            self._run(self._pump, server, client, ends, True)
 
-    def _pump(self, source: socket.socket, sink: socket.socket, to_client: bool) -> None:
+    def _pump(self, source: socket.socket, sink: socket.socket, ends: threading.Semaphore, to_client: bool) -> None:
         sent = 0
         with suppress(OSError):
             while data := source.recv(_CHUNK):
@@ -84,6 +85,10 @@ class FaultyLink:
         for stream in (source, sink):
             with suppress(OSError):
                 stream.shutdown(socket.SHUT_RDWR)
+        ends.release()
+        if to_client and ends.acquire(timeout=10.0) and ends.acquire(timeout=10.0):
+            source.close()
+            sink.close()
 
     def freeze(self) -> None:
         """Let nothing through any more, without a word."""

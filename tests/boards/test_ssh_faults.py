@@ -341,6 +341,9 @@ def test_a_board_that_is_gone_for_good(bench: Bench, echo: Path) -> None:
     reach = bench.reach(board)
     reach.start(echo, [])
     board.link.refuse()
+    end = time.monotonic() + 10.0
+    while reach._connection.alive and time.monotonic() < end:
+        time.sleep(0.02)  # until it is noticed
     with pytest.raises(HostUnknown):
         reach.start(echo, [])
     board.link.accept_again()

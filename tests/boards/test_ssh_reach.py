@@ -52,7 +52,8 @@ def test_commands(bench: Bench) -> None:
     reach = bench.reach(bench.board())
     done = reach.run("cat; echo problem >&2; exit 3", 20.0, stdin=b"hello")
     assert (done.status, done.stdout, done.stderr) == (3, "hello", "problem\n")
-    assert reach.run("kill -9 $$", 20.0).status != 0
+    assert reach.run("kill -9 $$", 20.0).status == 137
+    assert reach.run("sh -c 'kill -15 $$'", 20.0).status == 143
     assert reach.run("head -c 3000000 /dev/zero", 30.0).stdout == "\0" * 3_000_000
 
 

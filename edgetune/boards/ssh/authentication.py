@@ -10,7 +10,7 @@ from pathlib import Path
 import paramiko
 from paramiko.agent import AgentSSH
 
-from edgetune.boards.ssh.client_config import HostSettings, user_folder
+from edgetune.boards.ssh.client_config import HostSettings, is_file, user_folder
 from edgetune.boards.ssh.deadline import Deadline
 from edgetune.boards.ssh.known_hosts import fingerprint
 from edgetune.boards.ssh.route import Hop
@@ -112,7 +112,7 @@ def _keys(settings: HostSettings, agent: KeyAgent | None, tried: list[str]) -> I
             if blob not in offered:
                 offered.add(blob)
                 yield f"{fingerprint(held_key)} (agent)", held_key
-    for file in (*named, *(file for file in defaults if file.is_file())):
+    for file in (*named, *(file for file in defaults if is_file(file))):
         if _public(file) in offered:
             continue
         try:

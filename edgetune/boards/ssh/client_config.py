@@ -47,7 +47,7 @@ class ClientConfig:
 
     def __init__(self, files: Sequence[Path] | None = None) -> None:
         self._files = (user_folder() / "config", SYSTEM_CONFIG) if files is None else tuple(files)
-        text = "\n".join(line for file in self._files if file.is_file() for line in (*_lines(file), "Host *"))
+        text = "\n".join(line for file in self._files if is_file(file) for line in (*_lines(file), "Host *"))
         try:
             self._config = paramiko.SSHConfig.from_text(text)
         except (paramiko.ConfigParseError, ValueError) as error:  # ValueError: a quote that does not end
@@ -64,7 +64,15 @@ class ClientConfig:
             raise ConfigError(f"{self._named()}: a value for host '{host}' makes no sense: {error}") from error
 
     def _named(self) -> str:
-        return " or ".join(str(file) for file in self._files if file.is_file())
+        return " or ".join(str(file) for file in self._files if is_file(file))
+
+
+def is_file(path: Path) -> bool:
+    """Whether `path` is a file that we may know of; folders that cannot be searched hold none, as for OpenSSH."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def user_folder() -> Path:

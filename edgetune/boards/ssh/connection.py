@@ -95,6 +95,11 @@ class Connection:
         try:
             transport.start_client(timeout=max(0.1, deadline.left))
             transport.get_remote_server_key()  # raises where the handshake has not ended
+        except paramiko.ssh_exception.IncompatiblePeer as error:
+            raise HostUnknown(
+                f"board '{self._board}': {hop} knows only methods that are no longer safe ({error}): "
+                "update its SSH server"
+            ) from error
         except (paramiko.SSHException, OSError, EOFError) as error:
             if deadline.over:
                 problem = f"{hop} accepted the connection but did not answer as an SSH server"

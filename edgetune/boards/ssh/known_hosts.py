@@ -16,7 +16,7 @@ from pathlib import Path
 
 import paramiko
 
-from edgetune.boards.ssh.client_config import SYSTEM_KNOWN_HOSTS
+from edgetune.boards.ssh.client_config import SYSTEM_KNOWN_HOSTS, is_file
 from edgetune.config.resources import user_dir
 from edgetune.errors import HostKeyRefused, OutputRefused
 
@@ -65,7 +65,7 @@ class KnownHosts:
 
     def __init__(self, files: Iterable[Path]) -> None:
         every = dict.fromkeys((*files, SYSTEM_KNOWN_HOSTS, own_file()))
-        self._entries = [entry for file in every if file.is_file() for entry in _entries(file)]
+        self._entries = [entry for file in every if is_file(file) for entry in _entries(file)]
 
     def kinds(self, name: str) -> list[str]:
         """Return the algorithms by which `name` should be asked to prove itself, so that it offers a known key."""

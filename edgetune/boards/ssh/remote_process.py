@@ -18,6 +18,26 @@ _CHUNK = 1 << 16
 _MAX_NOISE = 1 << 16  # what a login shell may print before our command, in bytes
 _MAX_OUTPUT = 1 << 24  # of one command, in bytes
 _POLL_S = 0.02
+_KILLED = 128 + 9  # paramiko does not tell which signal it was; where nobody asked for one, it is this one
+# Some servers give commands no process group of their own: then the tree of their children is what there is.
+_KILL = """
+all={pid}
+new={pid}
+while [ -n "$new" ]; do
+next=
+for f in /proc/[0-9]*/stat; do
+{{ read -r line < "$f"; }} 2>/dev/null || continue
+line=${{line##*) ? }}
+p=${{f#/proc/}}
+for n in $new; do if [ "${{line%% *}}" = "$n" ]; then next="$next ${{p%/stat}}"; fi; done
+done
+all="$all $next"
+new=$next
+done
+kill -9 -{pid} 2>/dev/null
+kill -9 $all 2>/dev/null
+exit 0
+"""
 
 
 class RemoteProcess:
@@ -105,7 +125,8 @@ class RemoteProcess:
                     raise BoardUnavailable(f"board '{self.board}': a command printed more than {_MAX_OUTPUT} bytes")
             if not self.linked:
                 raise BoardLost(f"board '{self.board}': the link went down while a command ran")
-            return self.channel.exit_status, bytes(out), bytes(err)
+            status = self.channel.exit_status
+            return status if status >= 0 else _KILLED, bytes(out), bytes(err)
         finally:
             self.end()
 
@@ -154,7 +175,7 @@ class RemoteProcess:
         with suppress(BoardUnavailable), guarded(deadline.left, self._link.close):
             killer = self._connection.channel(deadline)
             try:
-                killer.exec_command(f"kill -9 -{self.pid} || kill -9 {self.pid}")
+                killer.exec_command(f"exec /bin/sh -c {shlex.quote(_KILL.format(pid=self.pid))}")
                 killer.status_event.wait(deadline.left)
             finally:
                 killer.close()

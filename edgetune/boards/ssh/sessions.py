@@ -83,8 +83,10 @@ def removal_script(folders: Sequence[str]) -> str:
     words = " ".join(shlex.quote(folder) for folder in folders)
     return f"""
 for d in {words}; do
-for p in $(cat "$d/pids" 2>/dev/null); do
-if grep -q -F -e "$d" "/proc/$p/cmdline" 2>/dev/null; then kill -9 "-$p" 2>/dev/null || kill -9 "$p"; fi; done
+for f in $(grep -l -F -e "$d" /proc/[0-9]*/cmdline 2>/dev/null); do
+p=${{f#/proc/}}
+p=${{p%/cmdline}}
+if [ "$p" != $$ ]; then kill -9 "$p" 2>/dev/null; fi; done
 rm -rf "$d"
 if [ -e "$d" ]; then exit 1; fi
 done
