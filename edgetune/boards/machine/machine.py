@@ -91,14 +91,14 @@ class Machine:
         if not _free(self._port):
             self._port = 0
         ours, theirs = socket.socketpair()
-        with theirs:
-            command = self._command(theirs.fileno())
-            self.console.write_bytes(b"")
-            starter = _starter(os.getpid())
-            self._process = starter.submit(_spawn, command, theirs.fileno(), self._folder / "qemu.log").result()
         self._monitor = Monitor(self.name, ours)
         try:
-            self._monitor.greet(_ANSWER_S)
+            with theirs:
+                command = self._command(theirs.fileno())
+                self.console.write_bytes(b"")
+                starter = _starter(os.getpid())
+                self._process = starter.submit(_spawn, command, theirs.fileno(), self._folder / "qemu.log").result()
+            self._greet()
             self._find_port()
             self._await_ready(0, deadline, timeout_s)
         except BaseException:
@@ -159,6 +159,18 @@ class Machine:
             *("-chardev", f"file,id=console,path={_quoted(self.console)}", "-serial", "chardev:console"),
             *("-chardev", f"socket,id=control,fd={control}", "-mon", "chardev=control,mode=control"),
         ]
+
+    def _greet(self) -> None:
+        """Wait until the emulator itself is there."""
+        if self._monitor is None:  # pragma: no cover  set just before
+            return
+        try:
+            self._monitor.greet(_ANSWER_S)
+        except BoardLost:
+            if self._process is not None:
+                self._process.kill()
+                self._process.wait()
+            raise BoardLost(f"the emulator of board '{self.name}' does not start: {self._last_words()}") from None
 
     def _find_port(self) -> None:
         if self._monitor is None:  # pragma: no cover  set just before
