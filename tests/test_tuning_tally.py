@@ -14,11 +14,12 @@ from edgetune.events import Event
 from edgetune.tuning.loop import Rooms, TuningLoop
 from edgetune.tuning.measuring import Measurement, Order, Starting
 from edgetune.tuning.options import TuneOptions
-from edgetune.tuning.outcome import TuneOutcome
+from edgetune.tuning.outcome import TaskOutcome, TuneOutcome
 from edgetune.tuning.records import RecordStore
 from edgetune.tuning.tally import MOST_BOARD_EVENTS, Tally
 from edgetune.tuning.task import tasks_of
 from tests.test_tuning_loop import SMALL, FakeMeasurer, fixed_trace, kernels, space_of
+from tests.test_tuning_owed import record
 
 LOST = "board shelf-1 stopped answering while it timed a candidate (30 s): check its power and network"
 
@@ -61,6 +62,19 @@ def test_a_board_that_is_lost_all_the_time_does_not_fill_the_summary() -> None:
     assert details == sorted(details)
     assert (details[0], details[-1]) == (0, 5 * MOST_BOARD_EVENTS - 1)
     assert outcome.board_counts == {"shelf-1": {"lost": 5 * MOST_BOARD_EVENTS}}
+
+
+def test_instructions_are_called_instructions() -> None:
+    best = record(0, median=123456.0, environment={"clock": "instructions"})
+    task = TaskOutcome(best.workload, "conv", 2, best, 200000.0, 3, 1, "budget")
+    values = replace(empty(), tasks=(task,)).to_json()
+    assert (values["before_instructions"], values["after_instructions"]) == (400000, 246912)
+    row = task.to_json()
+    assert values["tasks"] == [row]
+    assert (row["best_instructions"], row["fixed_instructions"]) == (123456, 200000)
+    assert "us" not in {name.rpartition("_")[2] for name in (*values, *row)}
+    timed = replace(empty(), tasks=(replace(task, best=record(0, median=123456.0)),)).to_json()
+    assert timed["after_us"] == 246.912
 
 
 class Losing(FakeMeasurer):

@@ -27,14 +27,19 @@ class TaskOutcome:
     rounds: int
     ending: Ending
 
+    @property
+    def counted(self) -> bool:
+        """Whether the board counted instructions: one of them is a nanosecond of the record."""
+        return self.best is not None and self.best.environment.get("clock") == "instructions"
+
     def to_json(self) -> dict[str, object]:
-        """Plain JSON values; times in microseconds."""
+        """Plain JSON values; times in microseconds, or whole instructions where those were counted."""
         return {
             "workload": self.workload,
             "name": self.name,
             "weight": self.weight,
-            "best_us": _us(self.best.median_ns if self.best else None),
-            "fixed_us": _us(self.fixed_ns),
+            **_cost("best", self.best.median_ns if self.best else None, counted=self.counted),
+            **_cost("fixed", self.fixed_ns, counted=self.counted),
             "records": self.records,
             "rounds": self.rounds,
             "ending": self.ending,
@@ -87,10 +92,11 @@ class TuneOutcome:
         return 60 * self.measured / self.elapsed if self.elapsed > 0 else 0.0
 
     def to_json(self) -> dict[str, object]:
-        """Plain JSON values; times of calls in microseconds, of work in seconds."""
+        """Plain JSON values; times of calls in microseconds (or instructions, where counted), of work in seconds."""
+        counted = any(task.counted for task in self.tasks)
         return {
-            "before_us": _us(self.before_ns),
-            "after_us": _us(self.after_ns),
+            **_cost("before", self.before_ns, counted=counted),
+            **_cost("after", self.after_ns, counted=counted),
             "records": self.records,
             "measured": self.measured,
             "failed": dict(sorted(self.failed.items())),
@@ -119,5 +125,7 @@ def _total(items: list[tuple[int, float | None]]) -> float | None:
     return total
 
 
-def _us(time_ns: float | None) -> float | None:
-    return None if time_ns is None else round(time_ns / 1000, 4)
+def _cost(name: str, time_ns: float | None, *, counted: bool) -> dict[str, object]:
+    if counted:
+        return {f"{name}_instructions": None if time_ns is None else round(time_ns)}
+    return {f"{name}_us": None if time_ns is None else round(time_ns / 1000, 4)}
