@@ -66,7 +66,7 @@ def test_the_shells_own_flags_do_not_leak_in(emitted: Path, monkeypatch: pytest.
     assert verify(emitted).golden_cases == 3
 
 
-@pytest.mark.parametrize("board", ["generic-aarch64", "generic-armv7"])
+@pytest.mark.parametrize("board", ["generic-aarch64", "generic-armv7", "generic-riscv64"])
 def test_packages_of_other_machines_run_under_their_emulator(tmp_path: Path, board: str) -> None:
     sample.emit(tmp_path / "p", target=sample.arm(board), weights="external", measure=False)
     report = verify(tmp_path / "p", fresh=sample.goldens(sample.program(), cases=1))

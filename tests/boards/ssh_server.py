@@ -29,6 +29,7 @@ _CHUNK = 1 << 15
 _ELF_MACHINES = {
     183: ("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"),
     40: ("qemu-arm", "-L", "/usr/arm-linux-gnueabihf"),
+    243: ("qemu-riscv64", "-L", "/usr/riscv64-linux-gnu"),
 }
 _MARK = "EDGETUNE_TEST_BOARD"
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"

@@ -298,6 +298,18 @@ def test_setup_opens_the_board_and_leaves_nothing(
     assert (board.files(), board.processes()) == ([], [])
 
 
+def test_a_board_with_another_instruction_set(board: SshBoard, capsys: pytest.CaptureFixture[str]) -> None:
+    board.answers["uname -m"] = "riscv64"
+    address = f"pi@127.0.0.1:{board.port}"
+    assert run(["boards", "add", "star-1", "--target", "generic-riscv64", "--ssh", address, "-q"]) == 0
+    assert run(["boards", "trust", "star-1", "--yes", "-q"]) == 0
+    capsys.readouterr()
+    assert run(["boards", "setup", "generic-riscv64", "--json"]) == 0
+    found = rows(capsys)
+    assert str(found["architecture"]["detail"]).startswith("riscv64, 64-bit programs")
+    assert found["agent"]["ok"]
+
+
 @pytest.mark.usefixtures("home")
 def test_emulated_boards_need_no_address(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["boards", "setup", "qemu-aarch64", "--json"]) == 0
