@@ -347,8 +347,7 @@ class AgentBoard:
         if isinstance(message, Result) and message.number == trial.number:
             return run_result(trial.request, message)
         if isinstance(message, Refused) and message.type == FrameType.RUN and message.number == trial.number:
-            reason = f"the board refuses it: {self._refusal or message.reason}"
-            return RunResult(trial.request.candidate_id, "crashed", reason)
+            raise self._lose(f"its agent refuses a candidate: {self._refusal or message.reason}")
         self._note(message)
         return None
 

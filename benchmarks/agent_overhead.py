@@ -1,0 +1,136 @@
+"""What the agent costs beyond the kernel's own time: per session, per candidate, per timed call.
+
+python benchmarks/agent_overhead.py [--boards host,qemu-aarch64,qemu-armv7] [--candidates 100] [--check]
+
+The kernel does nothing, so all that is measured is overhead: the start of a session (the agent compiled before), a
+candidate (fork, load, exit, and the way there and back, without its check and its timing), and a timed call (on boards
+that count instructions the wall time of counting one more). Medians, with the smallest in brackets: the machine may be
+busy. With `--check` the exit status tells whether the smallest are within the limits. The last line is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+if str(ROOT) not in sys.path:  # as a script, the folder above is not on the path
+    sys.path.insert(0, str(ROOT))
+
+from edgetune.boards.agent.board import AgentBoard  # noqa: E402  the path comes first
+from edgetune.boards.agent.build import build_agent  # noqa: E402
+from edgetune.boards.process import ProcessReach  # noqa: E402
+from edgetune.config.target import Target, load_target  # noqa: E402
+from edgetune.errors import EdgetuneError  # noqa: E402
+from edgetune.measure.jobs import RunRequest, RunResult  # noqa: E402
+from edgetune.measure.sampling import TimingPolicy  # noqa: E402
+
+EMPTY = "void edgetune_call(void *const *b);\nvoid edgetune_call(void *const *b) { (void)b; }\n"
+LIMITS_MS = {"session": 1000.0, "candidate": 10.0, "call": 0.05}
+CALLS = (10, 50)  # counted calls of a candidate, by turns: the difference is what a call costs
+SESSIONS = 5
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Milliseconds."""
+
+    median: float
+    smallest: float
+
+    @classmethod
+    def of(cls, seconds: Sequence[float]) -> Spread:
+        """Describe times in seconds."""
+        return cls(1e3 * statistics.median(seconds), 1e3 * min(seconds))
+
+    def __str__(self) -> str:
+        return f"{self.median:.4g} ({self.smallest:.4g})"
+
+
+def overhead(target: Target, candidates: int, folder: Path) -> dict[str, Spread]:
+    """Measure one kind of board."""
+    library = folder / f"{target.name}.so"
+    (folder / "empty.c").write_text(EMPTY)
+    command = [target.compiler.cc, "-O2", "-fPIC", "-shared", "-o", str(library), str(folder / "empty.c"), "-lm"]
+    subprocess.run(command, check=True)
+    build_agent(target)
+    starts = []
+    for _ in range(SESSIONS):
+        board = AgentBoard(target.name, target, ProcessReach(target.name, target))
+        began = time.perf_counter()
+        board.reserve()
+        starts.append(time.perf_counter() - began)
+        board.close()
+    board = AgentBoard(target.name, target, ProcessReach(target.name, target))
+    try:
+        board.reserve()
+        trials, samples = [], []
+        timings: dict[int, list[float]] = {calls: [] for calls in CALLS}
+        for turn in range(candidates):
+            calls = CALLS[turn % len(CALLS)]
+            began = time.perf_counter()
+            result = one(board, library, folder, calls)
+            trials.append(time.perf_counter() - began - result.seconds["check"] - result.seconds["time"])
+            timings[calls].append(result.seconds["time"])
+            samples.append(min(result.samples_ns) / 1e9)
+    finally:
+        board.close()
+    call = Spread.of(samples)
+    if target.clock == "instructions":
+        few, many = (Spread.of(timings[calls]) for calls in CALLS)
+        more = CALLS[1] - CALLS[0]
+        call = Spread((many.median - few.median) / more, (many.smallest - few.smallest) / more)
+    return {"session": Spread.of(starts), "candidate": Spread.of(trials), "call": call}
+
+
+def one(board: AgentBoard, library: Path, folder: Path, calls: int) -> RunResult:
+    """Try the empty kernel."""
+    array = folder / "input.npy"
+    if not array.exists():
+        np.save(array, np.zeros(16, np.float32))
+    policy = TimingPolicy(
+        sample_ns=0, warm_up_ns=0, min_sampling_ns=0, min_samples=calls, few_samples=calls, narrow=1e3
+    )
+    request = RunRequest(
+        "empty", board.put(library), (board.put(array),), ("input",), (None,), scratch_bytes=0, timing=policy
+    )
+    board.begin(request)
+    result = board.collect(60.0)
+    if result is None or result.status != "ok":
+        raise EdgetuneError(f"the empty kernel fails on '{board.name}': {result.reason if result else 'no answer'}")
+    return result
+
+
+def main() -> int:
+    """Print the table and the JSON line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--boards", default="host,qemu-aarch64,qemu-armv7")
+    parser.add_argument("--candidates", type=int, default=100)
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    found: dict[str, dict[str, Spread]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in options.boards.split(","):
+            found[name] = overhead(load_target(name), options.candidates, Path(folder))
+    print(f"{'ms':16}" + "".join(f"{what:>22}" for what in LIMITS_MS))
+    for name, spreads in found.items():
+        print(f"{name:16}" + "".join(f"{spreads[what]!s:>22}" for what in LIMITS_MS))
+    print(f"{'at most':16}" + "".join(f"{limit:>22g}" for limit in LIMITS_MS.values()))
+    fine = all(spreads[what].smallest <= limit for spreads in found.values() for what, limit in LIMITS_MS.items())
+    values = {name: {what: asdict(spread) for what, spread in spreads.items()} for name, spreads in found.items()}
+    print(json.dumps({"milliseconds": values, "limits": LIMITS_MS, "within": fine}))
+    return 0 if fine or not options.check else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
