@@ -19,7 +19,7 @@ from edgetune.boards.ssh.route import resolve_route
 from edgetune.boards.ssh.trusting import offered_keys
 from edgetune.config.boards_file import BoardAddress
 from edgetune.config.target import Target, load_target
-from edgetune.errors import AuthenticationRefused, BoardLost, ConfigError, HostUnknown
+from edgetune.errors import AuthenticationRefused, BoardLost, BoardUnavailable, ConfigError, HostUnknown
 from tests.boards.conftest import ECHO
 from tests.boards.listening import listeners
 from tests.boards.openssh import OpenSshServer
@@ -291,3 +291,18 @@ def test_a_tunnel_and_that_nothing_listens_off_loopback(bench: Bench, echo: Path
 def _send(client: socket.socket, text: bytes) -> None:
     client.sendall(text)
     client.shutdown(socket.SHUT_WR)
+
+
+def test_a_server_that_allows_one_session_at_a_time(bench: Bench, sshd: Serve, native_echo: Path) -> None:
+    server = sshd("MaxSessions 1")
+    reach = way(bench, server)
+    assert reach.facts().cores > 0
+    program = reach.start(native_echo, [])
+    program.send(b"here", 10.0)
+    assert received(program, 4) == b"here"
+    with pytest.raises(BoardUnavailable, match="refuses another session channel"):
+        reach.run("true", 10.0)
+    program.close()
+    assert reach.run("echo free", 10.0).stdout == "free\n"
+    reach.close()
+    assert left(server) == []

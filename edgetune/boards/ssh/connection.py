@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -15,6 +16,9 @@ from edgetune.boards.ssh.dial import Proxy, dial
 from edgetune.boards.ssh.known_hosts import KnownHosts, preferred
 from edgetune.boards.ssh.route import Hop, Route
 from edgetune.errors import BoardLost, BoardUnavailable, HostUnknown
+
+_NOTICE_S = 1.5
+_RETRY_S = 0.05
 
 KeyCheck = Callable[[Hop, paramiko.PKey], None]
 
@@ -132,7 +136,23 @@ class Connection:
             raise self._lost("the link is down", None) from error
 
     def channel(self, deadline: Deadline, destination: tuple[str, int] | None = None) -> paramiko.Channel:
-        """Open a session, or a stream to a `destination` that the board itself reaches. Raises BoardLost."""
+        """Open a session, or a stream to a `destination` that the board itself reaches.
+
+        Servers that allow few sessions may not have noticed yet that one ended: a refusal is not taken at once.
+        Raises BoardLost, and BoardUnavailable when the server refuses.
+        """
+        patience = deadline.part(_NOTICE_S)
+        while True:
+            try:
+                return self._channel(deadline, destination)
+            except BoardLost:
+                raise
+            except BoardUnavailable:
+                if destination is not None or patience.over:
+                    raise
+                time.sleep(_RETRY_S)
+
+    def _channel(self, deadline: Deadline, destination: tuple[str, int] | None) -> paramiko.Channel:
         if not self.alive:
             raise self._lost("the link is down", None)
         link = self._transports[-1]
