@@ -24,11 +24,13 @@ _PUT_S = 300.0
 _UNPACK_S = 180.0
 _START_S = 120.0  # an emulated board takes 20 s
 _MIB = 1 << 20
-_WHICH = """python3 -c '
-import sys, platform, multiprocessing, ctypes, json, logging
-print(*sys.version_info[:2], platform.machine(), platform.libc_ver()[1] or "-")
-try: print(ctypes.CDLL("libstdc++.so.6") and 1)
-except OSError: print(0)'"""
+_WHICH = """python3 -S -c '
+import sys, os, ctypes, importlib.util
+libc = (os.confstr("CS_GNU_LIBC_VERSION") or "- -").split()[1]
+whole = all(importlib.util.find_spec(name) for name in ("multiprocessing", "json", "logging", "socket"))
+try: cxx = ctypes.CDLL("libstdc++.so.6") and 1
+except OSError: cxx = 0
+print(*sys.version_info[:2], os.uname().machine, libc, cxx, whole and 1)'"""
 _CXX = ("libstdc++.so.6", "libgcc_s.so.1")  # brought where a board has none
 _OLDEST_PYTHON = (3, 10)
 _OLDEST_GLIBC = (2, 28)
@@ -139,7 +141,7 @@ class DeployedServer:
         name = self._reach.name
         asked = self._reach.run(_WHICH, _ASK_S)
         words = asked.stdout.split()
-        if asked.status != 0 or len(words) != 5:  # noqa: PLR2004
+        if asked.status != 0 or words[5:] != ["1"]:
             raise BoardUnfit(
                 f"board '{name}' has no complete python3, which TVM's RPC server needs: install it there "
                 "(sudo apt-get install python3), or use `--rpc agent`"
@@ -151,12 +153,6 @@ class DeployedServer:
             raise BoardUnfit(f"board '{name}' has glibc {libc}, TVM needs 2.28: use `--rpc agent`")
         tree = server_tree(words[2], python, self._on_event, self._cache)
         sent = tree.archive.stat().st_size
-        free = self._reach.facts().free_bytes
-        if free < tree.unpacked_bytes + sent:
-            raise BoardFull(
-                f"board '{name}' has {free // _MIB} MB free, TVM's RPC server needs "
-                f"{(tree.unpacked_bytes + sent) // _MIB} MB: name a larger `folder:`, or use `--rpc agent`"
-            )
         libraries = () if words[4] == "1" else self._cxx_libraries()
         started = time.monotonic()
         packed = PurePosixPath(self._reach.put(tree.archive, _PUT_S))
@@ -168,7 +164,10 @@ class DeployedServer:
             unpack += f" && cp {shlex.quote(self._reach.put(library, _PUT_S))} {quoted}/libs/{library.name}"
         done = self._reach.run(unpack, _UNPACK_S)
         if done.status != 0:
-            raise BoardFull(f"board '{name}' cannot unpack TVM's RPC server: {done.stderr.strip()[-200:]}")
+            raise BoardFull(
+                f"board '{name}' has no room for TVM's RPC server, {tree.unpacked_bytes / _MIB:.0f} MB "
+                f"({done.stderr.strip()[-200:]}): name a larger `folder:`, or use `--rpc agent`"
+            )
         detail = (
             f"TVM's RPC server brought over: {sent / _MIB:.0f} MB, {tree.unpacked_bytes / _MIB:.0f} MB unpacked, "
             f"in {time.monotonic() - started:.0f} s"

@@ -28,6 +28,25 @@ def _free_port(host: str) -> int:
         return int(probe.getsockname()[1])
 
 
+def _spare_backtraces() -> None:
+    """Ask for the types of TVM's compiler only where there are any.
+
+    The answer to each of these questions is an exception, and the backtrace of the first takes longer than all the rest
+    of the start.
+    """
+    from tvm_ffi import core, registry
+
+    ask = core._object_type_key_to_index  # noqa: SLF001
+    known: set[str] = set()
+
+    def index(key: str) -> int | None:
+        if key not in known:
+            known.update(registry.get_registered_type_keys())
+        return ask(key) if key in known else None
+
+    setattr(core, "_object_type_key_to_index", index)  # noqa: B010  typed otherwise
+
+
 def _take_lock(name: str, owner: str) -> str:
     """Take the lock, and tell whoever asks that it is ours, and until when: "" ; or return who has it."""
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -98,6 +117,7 @@ def main() -> None:
         if other:
             os.write(1, f"busy {other}\n".encode())
             _end(3)
+    _spare_backtraces()
     home = os.getcwd()  # noqa: PTH109  no more modules than needed, on a slow board
     kind, arguments = sys.argv[1], sys.argv[2:]
     start = _serve if kind == "server" else _track

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import compileall
 import hashlib
 import importlib.metadata
 import os
+import py_compile
+import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from io import BytesIO
 from pathlib import Path
 
 from edgetune.boards.tvm_rpc.launched import LAUNCH
@@ -21,12 +23,13 @@ from edgetune.config.resources import cache_dir
 from edgetune.errors import BoardUnavailable, BoardUnfit
 from edgetune.events import Event
 
-_PACKAGES = ("apache-tvm", "apache-tvm-ffi", "numpy", "typing-extensions", "cloudpickle")
+_NUMPY = Path(__file__).with_name("numpy_stub.py")
+_PACKAGES = ("apache-tvm", "apache-tvm-ffi", "typing-extensions", "cloudpickle")
 _EXACT = ("apache-tvm", "apache-tvm-ffi")
 _MACHINES = {"aarch64", "x86_64"}
 _GLIBCS = (17, 24, 26, 27, 28)  # manylinux tags, by the minor version of the C library
 _DOWNLOAD_S = 600
-_KEPT_LIBRARIES = ("tvm/lib/libtvm_runtime.so", "tvm_ffi/lib/*.so", "numpy.libs/*", "*.cpython-*", "*.abi3.so")
+_KEPT_LIBRARIES = ("tvm/lib/libtvm_runtime.so", "tvm_ffi/lib/*.so", "*.cpython-*", "*.abi3.so")
 _LEFT_OUT = (
     *(f"tvm/{name}/*" for name in ("3rdparty", "cmake", "include", "lib64", "licenses", "src", "testing", "web")),
     *(f"tvm/{name}/*" for name in ("relax", "s_tir", "topi")),
@@ -39,7 +42,7 @@ _LEFT_OUT = (
         "numpy/random/lib/*",
         "numpy/typing/*",
     ),
-    *("*.pyi", "*.a", "*.h", "*.pxd", "*.pyx", "*/__pycache__/*", "*.dist-info/*"),
+    *("*/tests/*", "*.pyi", "*.a", "*.h", "*.pxd", "*.pyx", "*/__pycache__/*", "*.dist-info/*"),
 )
 
 
@@ -67,10 +70,13 @@ def server_tree(
     archive = folder / f"{machine}-cp{python[0]}{python[1]}-{_digest()}.tar.gz"
     if not archive.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        on_event(Event("phase", {"name": f"downloading TVM's RPC server for {machine}"}))
-        with tempfile.TemporaryDirectory(prefix="wheels-", dir=folder) as wheels:
-            _download(machine, python, Path(wheels))
-            _pack(Path(wheels), archive)
+        with tempfile.TemporaryDirectory(prefix="tree-", dir=folder) as tree:
+            if not (machine == os.uname().machine and python == sys.version_info[:2] and _take_installed(Path(tree))):
+                on_event(Event("phase", {"name": f"downloading TVM's RPC server for {machine}"}))
+                with tempfile.TemporaryDirectory(prefix="wheels-", dir=folder) as wheels:
+                    _download(machine, python, Path(wheels))
+                    _unpack(Path(wheels), Path(tree))
+            _pack(Path(tree), python, archive)
     with tarfile.open(archive) as packed:
         unpacked = sum(member.size for member in packed)
     return ServerTree(archive, unpacked)
@@ -78,7 +84,7 @@ def server_tree(
 
 def _digest() -> str:
     pinned = [f"{name}=={importlib.metadata.version(name)}" for name in _EXACT]
-    text = "\n".join([*pinned, *_PACKAGES, *_LEFT_OUT, *_KEPT_LIBRARIES, LAUNCH.read_text()])
+    text = "\n".join([*pinned, *_PACKAGES, *_LEFT_OUT, *_KEPT_LIBRARIES, LAUNCH.read_text(), _NUMPY.read_text()])
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -101,34 +107,52 @@ def _download(machine: str, python: tuple[int, int], folder: Path) -> None:
         ) from error
 
 
-def _pack(wheels: Path, archive: Path) -> None:
+def _take_installed(tree: Path) -> bool:
+    """Copy what is installed here, for boards that are as this machine; False where a package is not here in files."""
+    for name in _PACKAGES:
+        try:
+            files = importlib.metadata.files(name) or []
+        except importlib.metadata.PackageNotFoundError:
+            return False
+        wanted = [file for file in files if ".." not in file.parts and _belongs(str(file))]
+        if not wanted:
+            return False
+        for file in wanted:
+            (tree / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(str(file.locate()), tree / file)
+    return True
+
+
+def _unpack(wheels: Path, tree: Path) -> None:
+    for wheel in sorted(wheels.glob("*.whl")):
+        with zipfile.ZipFile(wheel) as packed:
+            for name in filter(_belongs, packed.namelist()):
+                packed.extract(name, tree)
+
+
+def _pack(tree: Path, python: tuple[int, int], archive: Path) -> None:
+    shutil.copy(LAUNCH, tree)
+    shutil.copy(_NUMPY, tree / "numpy.py")
+    if python == sys.version_info[:2]:  # compiled here, not at every start on a slow board
+        compileall.compile_dir(tree, quiet=2, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
     beside = archive.with_suffix(f".{os.getpid()}")
-    with tarfile.open(beside, "w:gz", compresslevel=6) as packed:
-        packed.add(LAUNCH, LAUNCH.name)
-        for name, content in _members(wheels):
-            info = tarfile.TarInfo(name)
-            info.size, info.mode = len(content), 0o644
-            packed.addfile(info, BytesIO(content))
+    with tarfile.open(beside, "w:gz", compresslevel=6) as out:
+        for path in sorted(tree.rglob("*")):
+            if path.is_file():
+                out.add(path, str(path.relative_to(tree)), filter=_plain)
     beside.replace(archive)
 
 
-def _members(wheels: Path) -> Iterator[tuple[str, bytes]]:
-    for wheel in sorted(wheels.glob("*.whl")):
-        with zipfile.ZipFile(wheel) as packed:
-            for name in packed.namelist():
-                if not name.endswith("/") and _belongs(name):
-                    yield name, packed.read(name)
-            yield from _version_of(packed)
+def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:
+    info.uid = info.gid = 0
+    info.uname = info.gname = ""
+    info.mode = 0o644
+    return info
 
 
 def _belongs(name: str) -> bool:
+    if name.endswith(".dist-info/METADATA"):  # packages look their own version up by it
+        return True
     if ".so" in Path(name).name and not any(fnmatch(name, pattern) for pattern in _KEPT_LIBRARIES):
         return False
     return not any(fnmatch(name, pattern) for pattern in _LEFT_OUT)
-
-
-def _version_of(packed: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]:
-    """Packages look their own version up by this file."""
-    for name in packed.namelist():
-        if name.endswith(".dist-info/METADATA"):
-            yield name, packed.read(name)

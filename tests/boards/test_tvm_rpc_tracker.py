@@ -1,0 +1,299 @@
+"""Leases of a real TVM tracker on the loopback: by key and priority, told by name, through restarts of the tracker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edgetune.boards.process import ProcessReach
+from edgetune.boards.tvm_rpc.board import TvmRpcBoard
+from edgetune.boards.tvm_rpc.deploy import DeployedServer
+from edgetune.boards.tvm_rpc.deployed_door import DeployedDoor
+from edgetune.boards.tvm_rpc.door import TrackerDoor
+from edgetune.boards.tvm_rpc.launched import LOOPBACK, Launched, start_server
+from edgetune.boards.tvm_rpc.tracker import LocalTracker
+from edgetune.boards.tvm_rpc.tracker_client import Lease, TrackerClient, owner_name
+from edgetune.config.target import load_target
+from edgetune.errors import BoardBusy, BoardLost, HostUnknown, ProtocolViolation
+from edgetune.events import Event
+from edgetune.measure.jobs import RunRequest, RunResult
+from tests.boards.tvm_rpc_candidates import GOOD, Candidates, descendants, listening_addresses
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tvm-tracker")
+
+
+@pytest.fixture(scope="module")
+def candidates(folder: Path) -> Candidates:
+    return Candidates(load_target("host"), folder)
+
+
+@pytest.fixture(scope="module")
+def events() -> list[Event]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def tracker(folder: Path, events: list[Event]) -> Iterator[LocalTracker]:
+    tracker = LocalTracker(folder, 0, events.append)
+    tracker.ensure()
+    yield tracker
+    tracker.close()
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path, tracker: LocalTracker) -> Iterator[Launched]:
+    """A farm's server: the stock one, registered by itself."""
+    server = start_server(folder, "shelf", tracker.address)
+    yield server
+    server.close()
+
+
+def run(board: TvmRpcBoard, request: RunRequest) -> RunResult:
+    board.reserve()
+    board.begin(request)
+    result = finish(board)
+    board.release()
+    return result
+
+
+def finish(board: TvmRpcBoard) -> RunResult:
+    while (result := board.collect(1.0)) is None:
+        pass
+    return result
+
+
+def farm_board(name: str, tracker: LocalTracker, folder: Path, lock_timeout_s: float = 60.0) -> TvmRpcBoard:
+    door = TrackerDoor(*tracker.address, "shelf")
+    return TvmRpcBoard(name, load_target("host"), door, folder, lock_timeout_s=lock_timeout_s)
+
+
+def test_a_farm_lends_a_server_to_one_client_at_a_time(
+    tracker: LocalTracker, server: Launched, folder: Path, candidates: Candidates
+) -> None:
+    first, second = (farm_board(name, tracker, folder, seconds) for name, seconds in (("one", 60.0), ("two", 1.0)))
+    try:
+        assert run(first, candidates.request()).status == "ok"
+        assert first.facts["server"] == f"{LOOPBACK}:{server.port}"
+        with pytest.raises(BoardBusy, match=rf"key 'shelf'.*within 1 s: leased by {owner_name()}"):
+            second.reserve()
+        first.close()
+        second._lock_timeout_s = 60.0
+        assert run(second, candidates.request()).status == "ok"
+        assert run(second, candidates.request(GOOD + " out[3] = 0;")).status == "wrong_result"
+    finally:
+        first.close()
+        second.close()
+
+
+def test_a_tune_like_round_holds_its_lease(
+    tracker: LocalTracker, server: Launched, folder: Path, candidates: Candidates
+) -> None:
+    assert server.alive
+    board = farm_board("round", tracker, folder)
+    try:
+        results = [run(board, candidates.request(body)) for body in (GOOD, "abort();", GOOD, "out[0] = 1;", GOOD)]
+        assert [one.status for one in results] == ["ok", "crashed", "ok", "wrong_result", "ok"]
+    finally:
+        board.close()
+
+
+def test_the_highest_priority_is_served_first(tracker: LocalTracker, server: Launched) -> None:
+    assert server.alive
+    held = TrackerClient(*tracker.address)
+    lease = held.lease("shelf", 1, 30.0)
+    order: list[int] = []
+
+    def wait(priority: int) -> None:
+        client = TrackerClient(*tracker.address)
+        client.lease("shelf", priority, 60.0)
+        order.append(priority)
+        client.close()  # never used: the server takes its key back after a while
+
+    threads = [threading.Thread(target=wait, args=(priority,)) for priority in (1, 5)]
+    for thread in threads:
+        thread.start()
+        deadline = time.monotonic() + 10.0
+        while held.waiting("shelf") < len([one for one in threads if one.is_alive()]) and time.monotonic() < deadline:
+            time.sleep(0.02)
+    assert held.waiting("shelf") == 2
+    with socket.create_connection((lease.host, lease.port)):
+        pass  # it is not used: the server offers itself again
+    for thread in threads:
+        thread.join(60.0)
+    assert order == [5, 1]
+    held.close()
+
+
+def test_a_key_that_nobody_registered_is_told(tracker: LocalTracker) -> None:
+    client = TrackerClient(*tracker.address)
+    with pytest.raises(BoardBusy, match="no server with that key is registered"):
+        client.lease("nothing", 1, 0.3)
+
+
+def test_no_tracker_and_no_tracker_at_all() -> None:
+    with socket.create_server((LOOPBACK, 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(BoardLost, match="greeting"):
+            TrackerClient(LOOPBACK, port, timeout_s=0.3)
+    with pytest.raises(HostUnknown, match=f"{LOOPBACK}:{port} does not answer"):
+        TrackerClient(LOOPBACK, port, timeout_s=0.3)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"\0\0\0\0", b"\x71\xf2\x02\0\xff\xff\xff\x7f", b"\x71\xf2\x02\0\x02\0\0\0{]", b"\x71\xf2\x02\0\x02\0\0\0{}"],
+)
+def test_a_tracker_that_talks_rubbish_does_no_harm(answer: bytes) -> None:
+    def serve(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(answer)
+            while connection.recv(4096):
+                pass
+
+    with socket.create_server((LOOPBACK, 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,))
+        thread.start()
+        with pytest.raises(ProtocolViolation):
+            ask(listener.getsockname()[1])
+        thread.join(10.0)
+
+
+def ask(port: int) -> Lease:
+    client = TrackerClient(LOOPBACK, port)
+    try:
+        return client.lease("shelf", 1, 5.0)
+    finally:
+        client.close()
+
+
+@pytest.fixture(scope="module")
+def deployed(
+    folder: Path, events: list[Event], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[TvmRpcBoard, LocalTracker, ProcessReach]]:
+    """A board that we bring the server to, and a tracker that is ours: a process of this machine stands in."""
+    target, here = load_target("host"), tmp_path_factory.mktemp("deployed")
+    reach = ProcessReach("desk", target)
+    tracker = LocalTracker(here, 0, events.append)
+    server = DeployedServer(reach, target, here, events.append, folder / "cache")
+    door = DeployedDoor(reach, server, tracker=tracker, on_event=events.append)
+    board = TvmRpcBoard("desk", target, door, here, on_event=events.append)
+    yield board, tracker, reach
+    board.close()
+
+
+def test_a_server_is_brought_joined_and_used(
+    deployed: tuple[TvmRpcBoard, LocalTracker, ProcessReach], candidates: Candidates, events: list[Event]
+) -> None:
+    board, tracker, _ = deployed
+    results = [run(board, candidates.request(body)).status for body in (GOOD, "abort();", "out[0] = 1;", GOOD)]
+    assert results == ["ok", "crashed", "wrong_result", "ok"]
+    assert any("brought over: " in str(one.data.get("detail")) for one in events)
+    other = farm_client(tracker, "desk")
+    with pytest.raises(BoardBusy, match=f"leased by {owner_name()}"):
+        other.lease(0.5)
+    assert listening_addresses(descendants(os.getpid())) == {"0100007F"}
+
+
+def farm_client(tracker: LocalTracker, key: str) -> TrackerDoor:
+    return TrackerDoor(*tracker.address, key)
+
+
+def test_a_tracker_that_is_killed_is_started_again(
+    deployed: tuple[TvmRpcBoard, LocalTracker, ProcessReach], candidates: Candidates, events: list[Event]
+) -> None:
+    board, tracker, _ = deployed
+    board.reserve()
+    place = tracker.address
+    assert tracker.pid is not None
+    os.kill(tracker.pid, signal.SIGKILL)
+    assert run(board, candidates.request()).status == "ok", "a session goes on without the tracker"
+    board._end_session()
+    assert run(board, candidates.request()).status == "ok"
+    assert tracker.address == place
+    details = [str(one.data["detail"]) for one in events if one.kind == "board"]
+    assert any("was gone and is started again" in one for one in details)
+
+
+def test_a_server_that_is_killed_is_a_lost_board_that_comes_back(
+    deployed: tuple[TvmRpcBoard, LocalTracker, ProcessReach], candidates: Candidates, events: list[Event]
+) -> None:
+    board, _, reach = deployed
+    board.reserve()
+    board.begin(candidates.request("for (;;) pause();"))
+    for transport in reach._transports:
+        if transport._process.poll() is None:
+            os.killpg(transport.pid, signal.SIGKILL)
+    with pytest.raises(BoardLost, match="desk"):
+        finish(board)
+    board.recover()
+    assert run(board, candidates.request()).status == "ok"
+    assert [one.data["detail"] for one in events if one.data.get("what") == "rung"][-1] in {
+        "a new session",
+        "a new server",
+    }
+
+
+def test_somebody_else_on_the_board_is_told_by_name(
+    deployed: tuple[TvmRpcBoard, LocalTracker, ProcessReach], candidates: Candidates, tmp_path: Path
+) -> None:
+    board, _, reach = deployed
+    assert run(board, candidates.request()).status == "ok"
+    server = DeployedServer(reach, load_target("host"), tmp_path, cache=Path(str(board._shim)).parents[1] / "none")
+    server._place = str(next(reach._place().glob("tvm-*")))
+    with pytest.raises(BoardBusy, match=f"'desk' belongs to {owner_name()}"):
+        server.start("other")
+    server.stop()
+
+
+def test_nothing_remains(
+    deployed: tuple[TvmRpcBoard, LocalTracker, ProcessReach], candidates: Candidates, tracker: LocalTracker
+) -> None:
+    board, own, reach = deployed
+    run(board, candidates.request())
+    place, pid = reach._place(), own.pid
+    assert pid is not None
+    farm = descendants(tracker.pid or 0)
+    started = {one for one in descendants(os.getpid()) if str(place).encode() in command_of(one)}
+    assert started
+    board.close()
+    assert not place.exists()
+    assert not [one for one in {pid, *started} - farm if command_of(one)]
+
+
+def command_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_a_run_that_is_killed_leaves_no_server(tmp_path: Path) -> None:
+    code = (
+        "import sys, time\nfrom pathlib import Path\n"
+        "from edgetune.boards.tvm_rpc.launched import start_server\n"
+        "server = start_server(Path(sys.argv[1]), 'shelf'); print(server.pid, flush=True); time.sleep(1000)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True) as run_:
+        assert run_.stdout is not None
+        server = int(run_.stdout.readline())
+        run_.kill()
+    deadline = time.monotonic() + 20.0
+    while Path(f"/proc/{server}/stat").exists() and time.monotonic() < deadline:
+        if Path(f"/proc/{server}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+            break  # ended; whoever adopted it has not looked yet
+        time.sleep(0.05)
+    else:
+        assert not Path(f"/proc/{server}").exists()
