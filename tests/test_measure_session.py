@@ -94,6 +94,10 @@ def test_results_stream_in_order_of_building_with_a_start_each(steps: ModuleType
             ]
             measured.append(one)
         assert {one.status for one in measured} <= FINE
+        for one in measured:
+            assert (one.board, one.environment["clock"], one.environment["emulated"]) == ("host", "time", 0)
+            assert one.environment["trust"] in {"A", "B", "C", "D"}
+            assert one.environment["trust_reason"]
         assert [(s.job_id, s.candidate_id) for s in starts] == [(m.job_id, m.candidate_id) for m in measured]
         known = {"first": [m.candidate_id for m in measured[:2] if m.candidate_id]}
         session.prepare([first], known=known)
@@ -108,6 +112,10 @@ def test_results_stream_in_order_of_building_with_a_start_each(steps: ModuleType
     assert isinstance(seconds, dict)
     assert seconds["compile"] > seconds["load"] >= 0
     assert 0 < summary["runner_busy"] <= 1  # type: ignore[operator]
+    boards = summary["boards"]
+    assert isinstance(boards, dict)
+    assert boards["host"]["candidates"] == len(measured)
+    assert str(summary["bottleneck"]).startswith(("boards: ", "builders: ", "search: "))
 
 
 def test_candidates_known_from_an_earlier_run_are_not_started(steps: ModuleType, tmp_path: Path) -> None:

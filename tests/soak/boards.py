@@ -239,7 +239,7 @@ def judge(folder: Path, status: int, report: dict[str, object], told: Counter[st
     accounts = accounts if isinstance(accounts, dict) else {}
     for what in ("lost", "recovered"):
         counted = sum(int(account.get(what, 0)) for account in accounts.values())
-        if counted != told[what]:
+        if counted > told[what]:  # boards say "lost" of what could not be tidied up as well
             problems.append(f"{told[what]} events say '{what}', the summary counts {counted}")
     if not search.get("bottleneck"):
         problems.append("the summary names no bottleneck")
