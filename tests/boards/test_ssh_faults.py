@@ -157,7 +157,7 @@ def test_no_sftp(bench: Bench, echo: Path) -> None:
     program = bench.reach(board).start(echo, [])
     program.send(b"abc", 5.0)
     assert received(program, 3) == b"abc"
-    assert [told for told in bench.told() if "files go through cat" in told]
+    assert [told for told in bench.told() if "from now on files go through cat" in told]
 
 
 def test_sftp_that_hangs(bench: Bench, echo: Path) -> None:
@@ -206,6 +206,8 @@ def test_a_disk_that_fills_while_a_file_is_sent(bench: Bench, echo: Path, sftp: 
         reach.put(echo, 20.0)
     assert "No space left on device" in caught.value.message
     assert "KiB free" in caught.value.message
+    assert not [name for name in board.files() if name.endswith((".part", "echo"))]
+    reach.close()
     assert board.files() == []
     board.faults.disk_bytes = None
 
@@ -347,3 +349,20 @@ def test_a_board_that_is_gone_for_good(bench: Bench, echo: Path) -> None:
     with pytest.raises(HostUnknown):
         reach.start(echo, [])
     board.link.accept_again()
+
+
+def test_a_program_survives_that_its_folder_is_full(bench: Bench, echo: Path, tmp_path: Path) -> None:
+    board = bench.board()
+    reach = bench.reach(board)
+    program = reach.start(echo, [])
+    large = tmp_path / "large"
+    large.write_bytes(bytes(8_000_000))
+    board.faults.disk_bytes = 5_000_000  # of every folder
+    with pytest.raises(BoardFull, match="took no file of 8000000 bytes"):
+        reach.put(large, 20.0)
+    board.faults.disk_bytes = None
+    program.send(b"here", 10.0)
+    assert received(program, 4) == b"here"
+    assert Path(reach.put(large, 20.0)).stat().st_size == 8_000_000
+    reach.close()
+    assert board.files() == []

@@ -90,7 +90,7 @@ def test_a_real_server(bench: Bench, sshd: Serve, native_echo: Path, sftp: bool)
     assert received(program, len(data), 60.0) == data
     sender.join()
     assert program.diagnostics() == "words: words"
-    assert bool([told for told in bench.told() if "files go through cat" in told]) == (not sftp)
+    assert bool([told for told in bench.told() if "from now on files go through cat" in told]) == (not sftp)
     pid = program.pid
     assert Path(f"/proc/{pid}").is_dir()
     assert reach.run("cat; exit 9", 20.0, stdin=b"x" * 100_000).status == 9
@@ -243,6 +243,12 @@ def test_the_configuration_of_openssh(bench: Bench) -> None:
     assert route.board.settings.connect_timeout_s == 7.0
     assert resolve_route("me@inside:5", config).board.port == 5
     assert resolve_route("me@inside:5", config).board.user == "me"
+    assert resolve_route("me@outside", config).board.settings.identities == (bench.home / ".ssh" / "me_key",)
+    bench.configure("Host via\nHostName there\nProxyCommand relay %r@%h:%p %n 100%%\nProxyJump late\n")
+    assert resolve_route("me@via:7", ClientConfig()).proxy_command == "relay me@there:7 via 100%"
+    assert len(resolve_route("me@via:7", ClientConfig()).hops) == 1
+    bench.configure("Host via\nProxyJump early\nProxyCommand relay\n")
+    assert [hop.host for hop in resolve_route("via", ClientConfig()).hops] == ["early", "via"]
     bench.configure("Host x\nPort many\n")
     with pytest.raises(ConfigError, match="makes no sense"):
         resolve_route("x", ClientConfig())

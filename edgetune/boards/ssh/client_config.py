@@ -16,6 +16,11 @@ from edgetune.errors import ConfigError
 SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
 SYSTEM_KNOWN_HOSTS = Path("/etc/ssh/ssh_known_hosts")
 _MAX_INCLUDES = 16  # nested; OpenSSH stops there as well
+_SSH_PORT = 22
+# Paramiko fills tokens from the files alone, without user and port of an address: we fill them, it must not see them.
+_MARK = "\x01"
+_TOKEN = re.compile(r"%([%hnprudi])")
+_FILLED = re.compile(r"\s*(proxycommand|identityfile|identityagent|userknownhostsfile)\b", re.IGNORECASE)
 _INCLUDE = re.compile(r"\s*include(?:\s*=\s*|\s+)(.+)", re.IGNORECASE)
 _BLOCK = re.compile(r"\s*(host|match)\b", re.IGNORECASE)
 
@@ -47,7 +52,8 @@ class ClientConfig:
 
     def __init__(self, files: Sequence[Path] | None = None) -> None:
         self._files = (user_folder() / "config", SYSTEM_CONFIG) if files is None else tuple(files)
-        text = "\n".join(line for file in self._files if is_file(file) for line in (*_lines(file), "Host *"))
+        lines = (line for file in self._files if is_file(file) for line in (*_lines(file), "Host *"))
+        text = "\n".join(_marked(line) for line in lines)
         try:
             self._config = paramiko.SSHConfig.from_text(text)
         except (paramiko.ConfigParseError, ValueError) as error:  # ValueError: a quote that does not end
@@ -57,7 +63,7 @@ class ClientConfig:
         """Return the settings of `host`; a `user` and a `port` that are given win over the files'."""
         try:
             found = self._config.lookup(host)
-            return _settings(found, user, port)
+            return _settings(host, found, user, port)
         except ImportError as error:
             raise ConfigError(f"{self._named()}: 'Match exec' is not supported here, use 'Host' instead") from error
         except (KeyError, ValueError, paramiko.CouldNotCanonicalize) as error:
@@ -80,7 +86,25 @@ def user_folder() -> Path:
     return Path("~/.ssh").expanduser()
 
 
-def _settings(found: paramiko.SSHConfigDict, user: str | None, port: int | None) -> HostSettings:
+def _settings(written: str, found: paramiko.SSHConfigDict, user: str | None, port: int | None) -> HostSettings:
+    own_port = int(found["port"]) if "port" in found else None
+    if port is None:
+        port = own_port
+    user = user or str(found.get("user") or getpass.getuser())
+    values = {
+        "%": "%",
+        "h": str(found["hostname"]),
+        "n": written,
+        "p": str(port or _SSH_PORT),
+        "r": user,
+        "u": getpass.getuser(),
+        "d": str(Path.home()),
+        "i": str(os.getuid()),
+    }
+
+    def whole(text: str) -> str:
+        return re.sub(f"{_MARK}(.)", lambda token: values[token[1]], text)
+
     jumps = str(found.get("proxyjump") or "")
     command = str(found.get("proxycommand") or "")
     order = [key for key in found if key in {"proxyjump", "proxycommand"}]
@@ -88,26 +112,27 @@ def _settings(found: paramiko.SSHConfigDict, user: str | None, port: int | None)
         command = ""
     elif order:
         jumps = ""
-    identities = [_path(text) for text in found.get("identityfile", ()) if text.lower() != "none"]
+    identities = [_path(whole(text)) for text in found.get("identityfile", ()) if text.lower() != "none"]
     known = found.get("userknownhostsfile")
     agent = str(found.get("identityagent") or "SSH_AUTH_SOCK")
     if agent.lstrip("$") == "SSH_AUTH_SOCK":
         agent = os.environ.get("SSH_AUTH_SOCK", "")
     timeout = found.get("connecttimeout")
     interval = float(found.get("serveraliveinterval") or 0)
-    own_port = int(found["port"]) if "port" in found else None
     return HostSettings(
         host=str(found["hostname"]),
-        user=user or str(found.get("user") or getpass.getuser()),
-        port=port if port is not None else own_port,
+        user=user,
+        port=port,
         identities=tuple(identities),
         identities_only=str(found.get("identitiesonly", "no")).lower() == "yes",
-        agent=None if agent.lower() in {"none", ""} else _path(agent),
+        agent=None if agent.lower() in {"none", ""} else _path(whole(agent)),
         jumps="" if jumps.lower() == "none" else jumps,
-        proxy_command=command,
+        proxy_command=whole(command),
         connect_timeout_s=None if timeout is None or timeout == "none" else float(timeout),
         host_key_alias=str(found.get("hostkeyalias") or ""),
-        known_hosts=(user_folder() / "known_hosts",) if known is None else tuple(_path(part) for part in known.split()),
+        known_hosts=(user_folder() / "known_hosts",)
+        if known is None
+        else tuple(_path(whole(part)) for part in known.split()),
         alive_interval_s=interval or HostSettings.alive_interval_s,
         alive_count=int(found.get("serveralivecountmax") or HostSettings.alive_count),
     )
@@ -137,6 +162,10 @@ def _lines(file: Path, depth: int = 0) -> Iterator[str]:
             for path in sorted(folder.glob(pattern) if not _absolute(pattern) else _glob(pattern)):
                 yield from _lines(path, depth + 1)
         yield block  # blocks of an included file end with it
+
+
+def _marked(line: str) -> str:
+    return _TOKEN.sub(rf"{_MARK}\1", line) if _FILLED.match(line) else line
 
 
 def _absolute(pattern: str) -> bool:

@@ -62,7 +62,7 @@ def _resolve(address: str, config: ClientConfig, own: tuple[Path, ...], depth: i
     hop = _hop(address, config, own)
     words = [word.strip() for word in hop.settings.jumps.split(",") if word.strip()]
     if not words:
-        return Route((hop,), _expanded(hop))
+        return Route((hop,), hop.settings.proxy_command)
     first = _resolve(words[0], config, (), depth + 1)
     route = Route((*first.hops, *(_hop(word, config, ()) for word in words[1:]), hop), first.proxy_command)
     if len(route.hops) > _MAX_HOPS:
@@ -82,10 +82,3 @@ def _hop(address: str, config: ClientConfig, own: tuple[Path, ...]) -> Hop:
     if own:
         settings = replace(settings, identities=(*own, *settings.identities))
     return Hop(settings.host, where, known_as, settings)
-
-
-def _expanded(hop: Hop) -> str:
-    """Return ProxyCommand with the port and user of the address, which the files do not know."""
-    command = hop.settings.proxy_command
-    values = {"%h": hop.host, "%p": str(hop.port), "%r": hop.user, "%%": "%"}
-    return re.sub(r"%[hpr%]", lambda found: values[found[0]], command)

@@ -73,8 +73,8 @@ class Staging:
             if self._still_there(deadline):
                 return
             self._failed.clear()  # another boot, perhaps other folders
-        self.folder = ""
-        self._put.clear()
+            self._put.clear()
+            self.folder = ""
         for base in self._candidates:
             if base in self._failed:
                 continue
@@ -145,13 +145,22 @@ exit 0
             try:
                 self._bring(content, digest, f"{self.folder}/{name}", deadline)
             except _FolderUnusableError as error:
-                self._failed[self._base] = str(error)
-                self._remove([self.folder], deadline)
-                self.folder = ""
-                self.prepare(deadline)
+                self._move_on(str(error), deadline)
             else:
                 self._put[digest] = f"{self.folder}/{name}"
                 return self._put[digest]
+
+    def _move_on(self, reason: str, deadline: Deadline) -> None:
+        """Take another folder, the one in use stays: programs may run from it. Raises BoardFull."""
+        folder, base = self.folder, self._base
+        self._failed[base] = reason
+        self.folder = ""
+        try:
+            self.prepare(deadline)
+        except BoardFull:
+            self.folder, self._base = folder, base
+            del self._failed[base]
+            raise
 
     def _bring(self, content: bytes, digest: str, path: str, deadline: Deadline) -> None:
         beside = f"{path}.part"
@@ -171,7 +180,7 @@ exit 0
         channel = self._connection.channel(deadline)
         part = deadline.part(deadline.seconds / 2)
         try:
-            with guarded(part.left, self._connection.abort):
+            with guarded(part.left, self._connection.abort) as alarm:
                 channel.settimeout(max(0.1, part.left))
                 channel.invoke_subsystem("sftp")
                 with paramiko.SFTPClient(channel) as client, client.open(beside, "wb") as file:
@@ -180,11 +189,21 @@ exit 0
                         file.write(content[start : start + _WRITE_AT_ONCE])
         except (paramiko.SSHException, OSError, EOFError) as error:
             channel.close()
-            self._sftp = False
-            if not self._connection.alive:
+            if alarm.rang:
+                self._sftp = False
                 self._announce("SFTP does not answer: from now on files go through cat")
-                raise BoardLost(f"board '{self._board}': the link went down, or SFTP did not answer in time") from error
-            self._announce(f"no SFTP ({printable(str(error).encode()) or 'refused'}): files go through cat")
+                raise BoardLost(f"board '{self._board}': SFTP did not answer within {part.seconds:.0f} s") from error
+            if not self._connection.alive:
+                raise BoardLost(f"board '{self._board}': the link went down while a file was sent") from error
+            said = printable(str(error).encode())
+            self._sftp = isinstance(error, OSError) and not isinstance(
+                error, TimeoutError
+            )  # it is there, but this file is too much for it
+            self._announce(
+                f"SFTP took no file ({said}): it goes through cat"
+                if self._sftp
+                else f"no SFTP ({said}): from now on files go through cat"
+            )
             return False
         return True
 
