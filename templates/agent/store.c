@@ -25,7 +25,7 @@ static const char *own_folder;
 
 static int memory_file(void)
 {
-#ifdef SYS_memfd_create
+#if defined SYS_memfd_create && !defined EDGETUNE_NO_MEMFD
     long file = syscall(SYS_memfd_create, "edgetune", MEMFD_CLOEXEC | MEMFD_EXEC);
     if (file < 0)
         file = syscall(SYS_memfd_create, "edgetune", MEMFD_CLOEXEC);

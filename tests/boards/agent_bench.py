@@ -54,14 +54,19 @@ class AgentBench:
     def __init__(self, target: Target, folder: Path, cache: Path, lock: str | None = None) -> None:
         self.target = target
         self.folder = folder
+        self.cache = cache
         self.events: list[Event] = []
-        self.reach = ProcessReach(target.name, target, lock=lock, cache=cache)
-        self.board = AgentBoard(
-            target.name, target, self.reach, cache=cache, on_event=self.events.append, lock_timeout_s=0.2
-        )
+        self.use(ProcessReach(target.name, target, lock=lock, cache=cache))
         self.library = compile_library(target, HERE / "hostile.c", folder)
         generator = np.random.default_rng(7)
         self.a, self.w = (generator.standard_normal(COUNT).astype(np.float32) for _ in range(2))
+
+    def use(self, reach: ProcessReach) -> None:
+        """Have a board of its own behind another reach."""
+        self.reach = reach
+        self.board = AgentBoard(
+            reach.name, self.target, reach, cache=self.cache, on_event=self.events.append, lock_timeout_s=0.2
+        )
 
     def save(self, name: str, array: np.ndarray) -> Path:
         path = self.folder / f"{name}.npy"

@@ -143,6 +143,66 @@ def test_an_agent_that_stops_answering_is_replaced(opened: Callable[..., AgentBe
     assert bench.run().status == "ok"
 
 
+@pytest.mark.parametrize("end", ["terminate", "hang up", "end of input", "kill"])
+def test_a_candidate_ends_with_its_agent(opened: Callable[..., AgentBench], end: str) -> None:
+    bench = opened()
+    bench.board.begin(bench.request(21, deadline_s=60.0))
+    assert bench.board.collect(0.3) is None
+    agent = agent_of(bench)
+    candidates = children_of(agent)
+    assert len(candidates) == 1
+    if end == "end of input":
+        bench.reach._transports[-1]._stdin.close()
+    else:
+        number = {"terminate": signal.SIGTERM, "hang up": signal.SIGHUP, "kill": signal.SIGKILL}[end]
+        os.kill(agent, number)
+    with pytest.raises(BoardLost):
+        bench.wait()
+    limit = time.monotonic() + 10
+    while any(Path(f"/proc/{process}").exists() for process in candidates):
+        assert time.monotonic() < limit, "the candidate outlives its agent"
+        time.sleep(0.02)
+
+
+class OldBoard(ProcessReach):
+    """A board whose kernel has no memfd_create."""
+
+    def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> ProcessTransport:
+        del program
+        old = build_agent(load_target("host"), self._cache, ["EDGETUNE_NO_MEMFD"])
+        return super().start(old, self.change(arguments), timeout_s)
+
+    def change(self, arguments: Sequence[str]) -> Sequence[str]:
+        return arguments
+
+
+class FullBoard(OldBoard):
+    """One that has no folder for files either."""
+
+    def change(self, arguments: Sequence[str]) -> Sequence[str]:
+        folder = arguments.index("--folder") + 1
+        return [*arguments[:folder], "/nowhere", *arguments[folder + 1 :]]
+
+
+def test_without_memfd_libraries_go_through_files_that_have_no_name(
+    opened: Callable[..., AgentBench], cache: Path
+) -> None:
+    bench = opened()
+    bench.use(OldBoard("old", bench.target, cache=cache))
+    assert bench.run().status == "ok"
+    assert bench.told("fallback") == [f"no memfd: libraries go through nameless files in {bench.reach._place()}"]
+    assert list(bench.reach._place().iterdir()) == []
+
+
+def test_a_board_without_any_place_for_libraries_is_lost_and_not_the_candidate(
+    opened: Callable[..., AgentBench], cache: Path
+) -> None:
+    bench = opened()
+    bench.use(FullBoard("full", bench.target, cache=cache))
+    with pytest.raises(BoardLost, match="no place for a library"):
+        bench.run()
+
+
 class Broken(ProcessReach):
     """A board on which only a restart helps, or not even that."""
 
@@ -241,6 +301,10 @@ def test_a_program_that_is_no_agent_is_told(cache: Path) -> None:
     with pytest.raises(ProtocolViolation, match="agent --owner"):
         board.reserve()
     board.close()
+
+
+def children_of(parent: int) -> set[int]:
+    return set(map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text().split()))
 
 
 @pytest.mark.parametrize("name", ["host", "qemu-aarch64"])

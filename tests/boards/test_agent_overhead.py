@@ -1,4 +1,4 @@
-"""The benchmark of the agent's overhead runs and says what it measured; how much that is, it says on a quiet machine."""
+"""The benchmark of the agent's overhead says what it measured; how much is a matter of how quiet the machine is."""
 
 from __future__ import annotations
 

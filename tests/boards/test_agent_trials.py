@@ -163,6 +163,17 @@ def test_counts_of_instructions_repeat_to_the_last_digit(name: str, cache: Path,
     assert COUNT < counts[0][0] < 20 * COUNT
 
 
+def test_risc_v_counts_as_well(cache: Path, tmp_path: Path) -> None:
+    target = load_target("generic-riscv64").model_copy(update={"reach": "emulator", "clock": "instructions"})
+    bench = AgentBench(target, tmp_path, cache)
+    try:
+        assert len(set(bench.run().samples_ns)) == 1
+        assert bench.run(6).reason == "writes to parameter 3 behind its end"
+        assert bench.board.facts["machine"] == "riscv64"
+    finally:
+        bench.close()
+
+
 def test_caches_are_swept_when_asked(cache: Path, tmp_path: Path) -> None:
     bench = AgentBench(load_target("host"), tmp_path, cache)
     bench.board._cold_bytes = 1 << 20

@@ -33,6 +33,7 @@ _RETRY_S = 0.25
 _SLOWEST_BYTES_S = 100e3
 _MOST_CACHE_BYTES = 1 << 30
 _NAME_LENGTH = 60
+_MOST_EARLY = 10_000  # messages that nobody asked for
 
 
 @dataclass(frozen=True)
@@ -253,6 +254,9 @@ class AgentBoard:
         raise BoardLost(f"the agent of board '{self._name}' said nothing within {timeout_s:g} s: {link.diagnostics()}")
 
     def _take_over(self, link: AgentLink, hello: Hello, facts: BoardFacts) -> None:
+        if self._closed:
+            link.close()
+            raise BoardLost(f"board '{self._name}' was closed")
         self._link = link
         self._contents.all_gone()
         self._cache_bytes = min(_MOST_CACHE_BYTES, hello.memory_bytes // 4)
@@ -278,9 +282,9 @@ class AgentBoard:
         }
 
     def _end_agent(self) -> None:
-        if self._link is not None:
-            self._link.close()
-            self._link = None
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()
             self._ring()
 
     def _ring(self) -> None:
@@ -314,21 +318,25 @@ class AgentBoard:
         self._start_agent(_ANSWER_S)
         return True
 
+    def _present(self) -> AgentLink:
+        link = self._link  # another thread may close the board
+        if link is None:
+            raise BoardLost(f"board '{self._name}' has no agent: it was lost, or never reserved")
+        return link
+
     def _send(self, data: bytes, timeout_s: float = _ANSWER_S) -> None:
         if not data:
             return
-        if self._link is None:
-            raise BoardLost(f"board '{self._name}' has no agent: it was lost, or never reserved")
+        link = self._present()
         try:
-            self._link.send(data, timeout_s + len(data) / _SLOWEST_BYTES_S)
+            link.send(data, timeout_s + len(data) / _SLOWEST_BYTES_S)
         except BoardLost as error:
             raise self._lose(error.message) from error
 
     def _receive(self, timeout_s: float) -> list[Message]:
-        if self._link is None:
-            raise BoardLost(f"board '{self._name}' has no agent: it was lost, or never reserved")
+        link = self._present()
         try:
-            return self._link.receive(max(0.0, timeout_s))
+            return link.receive(max(0.0, timeout_s))
         except (BoardLost, ProtocolViolation) as error:
             raise self._lose(error.message) from error
 
@@ -340,6 +348,8 @@ class AgentBoard:
                 if wanted(message):
                     return message
                 self._early.append(message)
+            if len(self._early) > _MOST_EARLY:
+                raise self._lose("its agent sends without end")
         raise self._silent(f"its agent did not answer within {timeout_s:g} s")
 
     def _result(self, trial: _Trial, message: Message) -> RunResult | None:

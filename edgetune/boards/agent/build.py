@@ -46,9 +46,9 @@ def agent_folder() -> Path:
     return templates_dir() / "agent"
 
 
-def build_agent(target: Target, cache: Path | None = None) -> Path:
-    """Return the agent for boards of `target`, stripped; raises ToolchainMissing."""
-    flags = [flag for flag in target.compiler.cflags if flag.startswith(_ABI)]
+def build_agent(target: Target, cache: Path | None = None, defines: Sequence[str] = ()) -> Path:
+    """Return the agent for boards of `target`, stripped; raises ToolchainMissing. `defines` are macros for tests."""
+    flags = [*(flag for flag in target.compiler.cflags if flag.startswith(_ABI)), *(f"-D{name}" for name in defines)]
     sources = [agent_folder() / name for name in SOURCES]
     return _built("agent", target.compiler.cc, [*flags, *WARNINGS, *_AGENT], sources, list(_LINK), cache, target)
 
