@@ -213,21 +213,25 @@ static int64_t now_ns(void)
 
 static bool take_time(void *user, uint32_t repeat, uint32_t count, double *samples)
 {
+    static double taken[2 * MOST_SAMPLES];
     const struct timing *timing = user;
     const call_fn entry = timing->entry;
     void *const *const buffers = timing->buffers;
+    const size_t sweep = timing->sweep != NULL ? (size_t)now->request->cold_bytes : 0;
+    their_turn();
     for (uint32_t s = 0; s < count; ++s) {
-        if (timing->sweep != NULL)
-            for (size_t i = 0; i < now->request->cold_bytes; i += ALIGNMENT)
-                ((volatile uint8_t *)timing->sweep)[i]++;
-        their_turn();
+        for (size_t i = 0; i < sweep; i += ALIGNMENT)
+            ((volatile uint8_t *)timing->sweep)[i]++;
         const int64_t start = now_ns();
         for (uint32_t r = 0; r < repeat; ++r)
             entry(buffers);
         const int64_t end = now_ns();
-        our_turn();
-        samples[s] = (double)(end - start) / (double)repeat;
+        if (getpid() != owner)
+            _exit(99);
+        taken[s] = (double)(end - start) / (double)repeat;
     }
+    our_turn();
+    memcpy(samples, taken, count * sizeof *samples);
     return true;
 }
 
@@ -235,18 +239,22 @@ static bool take_time(void *user, uint32_t repeat, uint32_t count, double *sampl
    the same every time. */
 static bool take_counts(const struct timing *timing, struct sampling *sampling)
 {
-    double *samples = now->report->samples;
-    const uint32_t most = now->request->policy.few_samples;
+    const struct request *request = now->request;
+    uint32_t wanted = request->policy.few_samples;
     *sampling = (struct sampling){0, 1, STOP_NARROW};
-    for (int warm = 1; sampling->count < most; warm = 0) {
+    for (bool first = true; sampling->count < wanted; first = false) {
         double count;
         their_turn();
         const bool counted = count_call(timing->entry, timing->buffers, &count);
         our_turn();
         if (!counted)
             return false;
-        if (!warm)
-            samples[sampling->count++] = count;
+        if (!first) {
+            now->report->samples[sampling->count++] = count;
+        } else if (request->best_ns > 0 && count > request->policy.hopeless * request->best_ns) {
+            wanted = 1;
+            sampling->stopped = STOP_SLOW;
+        }
     }
     return true;
 }

@@ -145,6 +145,12 @@ def test_a_candidate_that_kills_the_agent_loses_the_board_and_the_next_goes_on(b
     assert bench.run().status == "ok"
 
 
+def test_a_hopeless_candidate_is_timed_briefly(bench: AgentBench) -> None:
+    result = bench.run(best_ns=1.0)
+    assert (result.status, result.stopped) == ("ok", "slow")
+    assert 1 <= len(result.samples_ns) <= 3
+
+
 @pytest.mark.parametrize("name", ["qemu-aarch64", "qemu-armv7"])
 def test_counts_of_instructions_repeat_to_the_last_digit(name: str, cache: Path, tmp_path: Path) -> None:
     counts = []
