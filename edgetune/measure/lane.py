@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edgetune.boards.board import Board
-from edgetune.errors import BoardLost, BoardUnavailable
+from edgetune.errors import BoardFull, BoardLost, BoardUnavailable, HostUnknown, ProtocolViolation
 from edgetune.events import Event
 from edgetune.measure.canary import Canary
 from edgetune.measure.mailbox import Mailbox
@@ -21,6 +21,7 @@ from edgetune.measure.watch import BoardWatch
 LaneState = Literal["idle", "busy", "recovering", "quarantined"]
 _RELEASE_S = 30.0
 _LEAVE_S = 3.0
+_WAITS_S = (5.0, 15.0, 45.0)
 _CLOSE_S = 10.0
 
 
@@ -189,10 +190,21 @@ class Lane:
         return Done(self, age, time.monotonic())
 
     def _recover(self, age: int) -> Done:
-        try:
-            self.board.recover()
-        except (BoardUnavailable, OSError, EOFError) as error:
-            return Done(self, age, time.monotonic(), lost=self._loss(error))
+        """Bring the board back, once more after each of some waits: what keeps it away may pass."""
+        until = time.monotonic() + self._recovery_s
+        for wait in (*_WAITS_S, None):
+            try:
+                self.board.recover()
+            except (BoardUnavailable, OSError, EOFError) as error:
+                loss = self._loss(error)
+                passing = isinstance(loss, (BoardLost, ProtocolViolation, HostUnknown, BoardFull))
+                if wait is None or not passing or time.monotonic() + wait >= until:
+                    return Done(self, age, time.monotonic(), lost=loss)
+                self.tell("rung", f"it is tried again in {wait:g} s ({loss.message})")
+                if self._closing.wait(wait) or age != self._age:
+                    raise ClosedError from error
+            else:
+                break
         return Done(self, age, time.monotonic(), recovered=True)
 
     def _loss(self, error: Exception) -> BoardUnavailable:

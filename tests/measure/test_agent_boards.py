@@ -99,7 +99,7 @@ def test_a_killed_agent_costs_no_record(steps: ModuleType) -> None:
         for place, one in enumerate(session.measure(jobs(steps, 16))):
             measured.append(one)
             if place in {2, 6, 9}:
-                shelf.signal(place % 2, signal.SIGKILL)
+                shelf.signal(int(one.board[-1]), signal.SIGKILL)
     assert all_once(measured, 16)
     assert {one.status for one in measured} <= FINE
     assert shelf.told("lost") <= {"board-0", "board-1"}
@@ -115,7 +115,7 @@ def test_a_stopped_agent_is_replaced_while_its_twin_goes_on(steps: ModuleType) -
         for place, one in enumerate(session.measure(jobs(steps, 8))):
             measured.append(one)
             if place == 1:
-                shelf.signal(0, signal.SIGSTOP)
+                shelf.signal(int(one.board[-1]), signal.SIGSTOP)
     assert all_once(measured, 8)
     assert {one.status for one in measured} <= FINE
 
@@ -127,13 +127,14 @@ def test_boards_that_are_gone_end_the_session_by_name(steps: ModuleType, monkeyp
     def gone(*_: object) -> None:
         raise BoardLost("the shelf has no power")
 
-    with shelf.session(measuring=MeasuringOptions(recovery_s=30.0)) as session:
+    with shelf.session(measuring=MeasuringOptions(recovery_s=4.0)) as session:
         session.prepare([steps.spec()])
         stream = session.measure(jobs(steps, 30))
         measured += [next(stream) for _ in range(3)]
         monkeypatch.setattr(ProcessReach, "start", gone)
-        for number in (0, 1):
-            shelf.signal(number, signal.SIGKILL)
+        for number, reach in enumerate(shelf.reaches):
+            if reach._transports:
+                shelf.signal(number, signal.SIGKILL)
         with pytest.raises(BoardLost, match=r"none of the 2 boards is left.*board-0.*board-1"):
             measured += stream
         assert session.stuck
@@ -150,7 +151,7 @@ def test_closing_in_the_middle_leaves_no_process_nor_thread(steps: ModuleType) -
             session.submit(job)
         while not session.poll(1.0):
             pass
-        agents = [reach._transports[-1].pid for reach in shelf.reaches]
+        agents = [transport.pid for reach in shelf.reaches for transport in reach._transports]
     finally:
         session.close()
     deadline = time.monotonic() + 30

@@ -148,6 +148,18 @@ def test_a_board_that_does_not_come_back_is_quarantined(tmp_path: Path) -> None:
         assert run.accounting.boards["bad"].lost == 1
 
 
+def test_what_keeps_a_board_away_may_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lane, "_WAITS_S", (0.001, 0.001, 0.001))
+    board = ScriptedBoard("a", Script(faults=["begin"], recoveries=["lost"] * 3))
+    run = Run([board], [work(str(n), tmp_path) for n in range(4)], MeasuringOptions(recovery_s=30.0))
+    assert sorted(ids(run)) == ["0", "1", "2", "3"]
+    assert run.told("rung") == ["a"] * 3
+    assert run.told("recovered") == ["a"]
+    board = ScriptedBoard("a", Script(faults=["begin"], recoveries=["lost"] * 4))
+    run = Run([board], [work(str(n), tmp_path) for n in range(4)], MeasuringOptions(recovery_s=30.0))
+    assert isinstance(run.error, BoardLost)
+
+
 def test_no_board_left_names_them_after_handing_out_what_was_measured(tmp_path: Path) -> None:
     boards = [ScriptedBoard(name, Script(faults=["", "reserve"], recoveries=["lost"])) for name in ("a", "b")]
     run = Run(boards, [work(str(n), tmp_path) for n in range(9)])
