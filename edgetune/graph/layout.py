@@ -7,6 +7,7 @@ import tvm
 from tvm import relax
 
 from edgetune.graph.fold_constant import fold_constants, permutation
+from edgetune.graph.layer_names import pass_marks_on
 from edgetune.graph.rewrite import View, constant, rewrite
 
 CHANNELS_LAST = {
@@ -28,7 +29,7 @@ def channels_last(module: tvm.IRModule) -> tvm.IRModule:
     # Without a convolution there is nothing to convert, and TVM 0.27's pass dies on some operators of any rank.
     view, values = View(module["main"]), relax.analysis.get_var2val(module["main"]).values()
     if any(view.call(value, *CHANNELS_LAST) is not None for value in values):
-        module = relax.transform.ConvertLayout(CHANNELS_LAST)(module)
+        module = pass_marks_on(relax.transform.ConvertLayout(CHANNELS_LAST)(module))
     return rewrite(fold_constants(module), _raise_transpose)
 
 

@@ -14,6 +14,7 @@ from tvm.ir import GenericConst
 
 from edgetune.errors import UnsupportedOperator
 from edgetune.graph.evaluate import evaluate
+from edgetune.graph.layer_names import layer_label
 from edgetune.graph.macs import multiply_accumulates
 from edgetune.graph.parameter_names import parameter_names, rename_parameters
 from edgetune.graph.passes import fuse
@@ -36,12 +37,16 @@ _LONGEST_NAME = 60
 
 def to_program(imported: Imported) -> Program:
     """Runs the graph passes and cuts the result into a `Program`; raises UnsupportedOperator for what has no kernel."""
-    return partition(fuse(imported.module), imported)
+    module, nodes = fuse(imported.module)
+    return partition(module, imported, nodes)
 
 
-def partition(module: tvm.IRModule, imported: Imported) -> Program:
-    """`module` as `fuse` leaves it: `main` binds call_tir of PrimFuncs, reshapes and tuples."""
-    cutter = _Cutter(module, imported)
+def partition(module: tvm.IRModule, imported: Imported, nodes: Sequence[Sequence[int]] = ()) -> Program:
+    """`module` as `fuse` leaves it: `main` binds call_tir of PrimFuncs, reshapes and tuples.
+
+    `nodes` are those of each call_tir, by number; calls get no names of nodes when their number does not agree.
+    """
+    cutter = _Cutter(module, imported, nodes)
     cutter.run()
     return cutter.program()
 
@@ -58,16 +63,20 @@ class _Work:
 class _Cutter:
     module: tvm.IRModule
     imported: Imported
+    nodes: Sequence[Sequence[int]]
     buffers: list[Buffer] = field(default_factory=list)
     constants: dict[int, np.ndarray] = field(default_factory=dict)
     work: dict[str, _Work] = field(default_factory=dict)
-    calls: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
+    calls: list[tuple[str, tuple[int, ...], str]] = field(default_factory=list)
     values: dict[relax.Var, list[int]] = field(default_factory=dict)
     by_content: dict[tuple[bytes, str, tuple[int, ...]], int] = field(default_factory=dict)
     hashes: dict[tuple[str, tuple[bool, ...]], str] = field(default_factory=dict)
 
     def run(self) -> None:
         main = self.module["main"]
+        bound = [b for block in main.body.blocks for b in block.bindings]
+        expected = sum(_callee(binding.value) == "relax.call_tir" for binding in bound)
+        self.waiting = list(self.nodes) if len(self.nodes) == expected else [[]] * expected
         names = [s.name for s in self.imported.inputs]
         for index, param in enumerate(main.params):
             shape, dtype = _tensor(param.ty)
@@ -76,15 +85,14 @@ class _Cutter:
             else:
                 array = list(self.imported.weights.values())[index - len(names)]
                 self.values[param] = [self._constant(array)]
-        for block in main.body.blocks:
-            for binding in block.bindings:
-                self.values[binding.var] = self._bind(binding)
+        for binding in bound:
+            self.values[binding.var] = self._bind(binding)
         self._outputs(main.body.body)
 
     def _bind(self, binding: relax.Binding) -> list[int]:
         value = binding.value
         if isinstance(value, relax.Call):
-            name = getattr(value.op, "name", str(value.op))
+            name = _callee(value)
             if name == "relax.call_tir":
                 return self._call_tir(value)
             if name == "relax.reshape":
@@ -123,12 +131,17 @@ class _Cutter:
             )
         arguments = self._read(call.args[1])
         types = list(call.ty.fields) if isinstance(call.ty, relax.TupleType) else [call.ty]
-        return self._emit(
-            self.module[global_var], _plain_name(global_var.name_hint), arguments, [_tensor(t) for t in types]
-        )
+        name = _plain_name(global_var.name_hint)
+        label = layer_label(self.imported.nodes, self.waiting.pop(0), name)
+        return self._emit(self.module[global_var], name, label, arguments, [_tensor(t) for t in types])
 
     def _emit(
-        self, function: tirx.PrimFunc, name: str, arguments: list[int], outputs: Sequence[tuple[tuple[int, ...], str]]
+        self,
+        function: tirx.PrimFunc,
+        name: str,
+        label: str,
+        arguments: list[int],
+        outputs: Sequence[tuple[tuple[int, ...], str]],
     ) -> list[int]:
         if all(a in self.constants for a in arguments):
             return [self._constant(r) for r in evaluate(function, [self.constants[a] for a in arguments], outputs)]
@@ -136,7 +149,7 @@ class _Cutter:
         key = self._workload(function, name, mask)
         self.work[key].calls += 1
         written = [self._buffer(name, shape, dtype, "intermediate") for shape, dtype in outputs]
-        self.calls.append((key, (*arguments, *written)))
+        self.calls.append((key, (*arguments, *written), label))
         return written
 
     def _workload(self, function: tirx.PrimFunc, name: str, mask: tuple[bool, ...]) -> str:
@@ -186,7 +199,7 @@ class _Cutter:
                 key = self._workload(function, "copy", (source in self.constants,))
                 self.work[key].calls += 1
                 index = self._buffer(name, shape, dtype, "output")
-                self.calls.append((key, (source, index)))
+                self.calls.append((key, (source, index), f"{name} (copy)"))
             # The shape is the model's: a reshape on the way has left no trace in the buffer.
             self.buffers[index] = replace(self.buffers[index], name=name, shape=shape, kind="output")
             self.output_ids.append(index)
@@ -199,7 +212,7 @@ class _Cutter:
         # Buffers in the order of ids, but model outputs in the order of the interface.
         renumber: dict[int, int] = {}
         ordered: list[Buffer] = []
-        used = {a for _, arguments in self.calls for a in arguments}
+        used = {a for _, arguments, _ in self.calls for a in arguments}
         rest = [b for b in self.buffers if b.kind != "output" and (b.id in used or b.kind == "input")]
         for buffer in rest + [self.buffers[i] for i in self.output_ids]:
             renumber[buffer.id] = len(ordered)
@@ -212,8 +225,7 @@ class _Cutter:
             buffers=tuple(ordered),
             kernels=kernels,
             calls=tuple(
-                Call(index[key], tuple(renumber[a] for a in arguments), self.work[key].name)
-                for key, arguments in self.calls
+                Call(index[key], tuple(renumber[a] for a in arguments), label) for key, arguments, label in self.calls
             ),
             constants={renumber[i]: a for i, a in self.constants.items() if i in renumber},
             model_sha256=self.imported.sha256,
@@ -261,6 +273,10 @@ def _tensor(ty: relax.TensorType) -> tuple[tuple[int, ...], str]:
             "a tensor inside the model has a shape that depends on data; make it constant in the model"
         )
     return tuple(int(e) for e in ty.shape), _dtype(ty.dtype)
+
+
+def _callee(value: relax.Expr) -> str:
+    return str(getattr(value.op, "name", value.op)) if isinstance(value, relax.Call) else ""
 
 
 def _dtype(dtype: object) -> str:

@@ -10,6 +10,7 @@ from edgetune.graph.border import read_inputs_in_place
 from edgetune.graph.bounded_index import bounded_index
 from edgetune.graph.fold_constant import fold_constants
 from edgetune.graph.fold_scale import fold_scale
+from edgetune.graph.layer_names import nodes_of_calls, pass_marks_on
 from edgetune.graph.layout import channels_last
 from edgetune.graph.quantised import integer_operators
 from edgetune.graph.rewrite import View, constant, rewrite
@@ -17,27 +18,30 @@ from edgetune.graph.rewrite import View, constant, rewrite
 _SHAPE_ONLY = frozenset({"relax.flatten", "relax.squeeze", "relax.expand_dims"})
 
 
-def fuse(module: tvm.IRModule) -> tvm.IRModule:
-    """Folds, lays out, recognises integer operators, legalises, fuses; `main` then calls PrimFuncs or reshapes."""
+def fuse(module: tvm.IRModule) -> tuple[tvm.IRModule, list[list[int]]]:
+    """Folds, lays out, recognises integer operators, legalises, fuses; `main` then calls PrimFuncs or reshapes.
+
+    Returns the module, and for each call of a PrimFunc the nodes of the model that are in it, as far as they are known.
+    """
     module = relax.transform.DecomposeOpsForInference()(module)
     module = fold_scale(module)
     module = channels_last(module)
-    module = integer_operators(module)
-    module = read_inputs_in_place(module)
+    module = pass_marks_on(integer_operators(module))
+    module = pass_marks_on(read_inputs_in_place(module))
     module = rewrite(module, _shape_only)
     module = rewrite(module, bounded_index)
     module = fold_constants(module)
-    return tvm.transform.Sequential(
+    before = tvm.transform.Sequential(
         [
             relax.transform.CanonicalizeBindings(),
             relax.transform.LegalizeOps(skip_ops=["relax.reshape"]),
             relax.transform.AnnotateTIROpPattern(),
             relax.transform.FoldConstant(),
-            relax.transform.FuseOps(),
-            relax.transform.FuseTIR(),
-            relax.transform.DeadCodeElimination(),
         ]
     )(module)
+    fused = relax.transform.FuseOps()(before)
+    final = tvm.transform.Sequential([relax.transform.FuseTIR(), relax.transform.DeadCodeElimination()])(fused)
+    return final, nodes_of_calls(before, fused)
 
 
 def _shape_only(call: relax.Call, view: View, _: relax.BlockBuilder) -> relax.Expr | None:

@@ -8,6 +8,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import onnx
@@ -18,6 +19,7 @@ from tvm import relax, tirx
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from edgetune.errors import ModelError, UnsupportedOperator
+from edgetune.graph.layer_names import mark_nodes
 from edgetune.graph.program import TensorSpec
 from edgetune.models.converters import FEWER_OUTPUTS, OWN_CONVERTERS
 from edgetune.models.inline import simplify
@@ -25,13 +27,15 @@ from edgetune.models.onnx_file import OnnxModel, real_inputs
 from edgetune.models.quantised import kept_weights
 
 _UPGRADED = 13
+_LINEAR = ("Conv", "Gemm", "MatMul")
 
 
 @dataclass(frozen=True)
 class Imported:
     """A Relax module whose `main` takes the model's inputs in order, then one parameter for each of `weights`.
 
-    `weights` are the constants that must not be folded away: the integers of a quantised model.
+    `weights` are the constants that must not be folded away: the integers of a quantised model. `nodes` are name and
+    operator of the model's nodes; variables of the module carry the number of theirs (`edgetune.graph.layer_names`).
     """
 
     name: str
@@ -40,6 +44,7 @@ class Imported:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[str, ...]
     weights: dict[str, np.ndarray]
+    nodes: tuple[tuple[str, str], ...] = ()
 
 
 def import_onnx(model: OnnxModel) -> Imported:
@@ -80,17 +85,26 @@ def _import(model: OnnxModel) -> Imported:
     inputs = tuple(_spec(i) for i in real_inputs(proto.graph) if i.name not in weights)
     _put_inputs_first(proto.graph, [i.name for i in inputs] + list(weights))
     shapes = {i.name: list(i.shape) for i in inputs}
-    module = _convert(proto, model, shapes)
+    module, nodes = _convert(proto, model, shapes)
     _check_static(module, model)
-    return Imported(model.name, model.sha256, module, inputs, tuple(o.name for o in proto.graph.output), weights)
+    outputs = tuple(o.name for o in proto.graph.output)
+    return Imported(model.name, model.sha256, module, inputs, outputs, weights, nodes)
 
 
-def _convert(proto: onnx.ModelProto, model: OnnxModel, shapes: dict[str, list[int]]) -> tvm.IRModule:
+def _convert(
+    proto: onnx.ModelProto, model: OnnxModel, shapes: dict[str, list[int]]
+) -> tuple[tvm.IRModule, tuple[tuple[str, str], ...]]:
+    """The module, its variables marked, and name and operator of each node."""
     said = io.StringIO()
     try:
-        with own_converters(), warnings.catch_warnings(), contextlib.redirect_stdout(said):
+        with (
+            own_converters(),
+            _watched() as (names, results),
+            warnings.catch_warnings(),
+            contextlib.redirect_stdout(said),
+        ):
             warnings.simplefilter("ignore")
-            return onnx_frontend.from_onnx(proto, shape_dict=shapes, opset=model.opset, keep_params_in_input=False)
+            module = onnx_frontend.from_onnx(proto, shape_dict=shapes, opset=model.opset, keep_params_in_input=False)
     # TVM's importer raises whatever Python raises inside a converter: all of them mean "cannot be imported".
     except Exception as error:
         reason = str(error).strip().splitlines()
@@ -100,6 +114,15 @@ def _convert(proto: onnx.ModelProto, model: OnnxModel, shapes: dict[str, list[in
             f"{where} cannot be imported ({reason[0] if reason else type(error).__name__}); "
             "replace the operator, or simplify the model before export"
         ) from error
+    known_by = _folded(proto.graph)
+    return mark_nodes(module, results), tuple((known_by.get(name, name), operator) for name, operator in names)
+
+
+def _folded(graph: onnx.GraphProto) -> dict[str, str]:
+    """By the name of a BatchNormalization that will be folded into the linear operator before it: the latter's name."""
+    producers = {output: node for node in graph.node for output in node.output}
+    before = ((node, producers.get(node.input[0])) for node in graph.node if node.op_type == "BatchNormalization")
+    return {node.name: p.name for node, p in before if p is not None and p.op_type in _LINEAR and p.name}
 
 
 def _check_static(module: tvm.IRModule, model: OnnxModel) -> None:
@@ -122,6 +145,27 @@ def own_converters() -> Iterator[None]:
         yield
     finally:
         onnx_frontend._get_convert_map = original
+
+
+@contextlib.contextmanager
+def _watched() -> Iterator[tuple[list[tuple[str, str]], dict[relax.Expr, int]]]:
+    """Notes each node that TVM's importer converts: name and operator, and its number by its last expression."""
+    original = onnx_frontend.ONNXGraphImporter._convert_operator
+    names: list[tuple[str, str]] = []
+    results: dict[relax.Expr, int] = {}
+
+    def convert(self: Any, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> Any:
+        result = original(self, op_name, inputs, attrs, opset)
+        if isinstance(result, relax.Call | relax.Var):
+            results.setdefault(result, len(names))
+        names.append((str(attrs["tvm_custom"]["name"]), op_name))
+        return result
+
+    onnx_frontend.ONNXGraphImporter._convert_operator = convert
+    try:
+        yield names, results
+    finally:
+        onnx_frontend.ONNXGraphImporter._convert_operator = original
 
 
 def _has_converter(node: onnx.NodeProto) -> bool:

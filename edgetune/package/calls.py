@@ -17,7 +17,7 @@ from edgetune.package.constants import Weights
 from edgetune.package.interface import Interface
 from edgetune.package.provenance import KernelProvenance
 
-LABEL_LIMIT = 80
+LABEL_LIMIT = 120
 
 
 @dataclass(frozen=True)
