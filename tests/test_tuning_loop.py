@@ -319,4 +319,4 @@ def count(database: Path) -> int:
 
 
 if __name__ == "__main__":
-    tune(Path(sys.argv[1]), TuneOptions(trials=int(sys.argv[2])), FakeMeasurer(delay=0.03))
+    tune(Path(sys.argv[1]), TuneOptions(trials=int(sys.argv[2]), playoff=0), FakeMeasurer(delay=0.03))
