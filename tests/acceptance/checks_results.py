@@ -13,6 +13,7 @@ from edgetune.models.onnx_file import OnnxModel, read_onnx
 from edgetune.models.reference import evaluate_model
 from edgetune.package.driver import run_cases
 from edgetune.package.golden import Golden
+from edgetune.package.place import Here
 from edgetune.package.toolchain import Toolchain
 from tests.acceptance.case import Case, run
 
@@ -100,4 +101,4 @@ def package_outputs(case: Case, feeds: list[Arrays]) -> list[Arrays]:
     folder = case.copy("results")
     tools = Toolchain.of(case.manifest)
     run("make", "-s", "lib", f"build/{case.prefix}_selftest", cwd=folder)
-    return run_cases(folder, case.manifest, tools, [Golden(feed, {}) for feed in feeds], RUN_SECONDS)
+    return run_cases(folder, case.manifest, tools, Here(tools), [Golden(feed, {}) for feed in feeds], RUN_SECONDS)

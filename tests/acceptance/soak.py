@@ -97,17 +97,19 @@ class Search:
         self.events: list[dict[str, Any]] = []
         self.longest_silence = 0.0
         self.candidates = threading.Event()
+        self.count = 0
         self._result = log
-        self.process = subprocess.Popen(
-            command_line("tune", str(EXAMPLES / "ds_cnn.onnx"), "--board", "soak", "--json", *words),
-            cwd=home.path,
-            env=home.environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=log.open("w"),
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        with log.open("w") as result:
+            self.process = subprocess.Popen(
+                command_line("tune", str(EXAMPLES / "ds_cnn.onnx"), "--board", "soak", "--json", *words),
+                cwd=home.path,
+                env=home.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=result,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -122,13 +124,22 @@ class Search:
                 continue
             self.events.append(json.loads(line))
             if _kind(self.events[-1]) == "candidate":
+                self.count += 1
                 self.candidates.set()
 
     def wait(self, seconds: float) -> int:
         """Return the exit code."""
         code = self.process.wait(seconds)
-        self._reader.join(10.0)
+        self.close()
         return code
+
+    def close(self) -> None:
+        """End the process if it has not ended, and read what it said last."""
+        self.process.kill()
+        self.process.wait()
+        self._reader.join(10.0)
+        if self.process.stderr is not None:
+            self.process.stderr.close()
 
     def result(self) -> dict[str, Any]:
         """What the command answered."""
@@ -147,7 +158,7 @@ def soak(folder: Path, options: argparse.Namespace) -> str:
     words = ["--trials", "100000", "--seed", str(options.seed), "--db", str(db), "-o", str(out)]
     started = time.monotonic()
     search = Search(home, words, folder / "tune.json")
-    mischief = Mischief(home.boards, options.faults, options.seed, options.pause)
+    mischief = Mischief(home.boards, options.faults, options.seed, options.pause, lambda: search.count)
     try:
         assert search.candidates.wait(300.0), "no candidate was measured within 5 minutes"
         mischief.start()
@@ -157,7 +168,7 @@ def soak(folder: Path, options: argparse.Namespace) -> str:
         code = search.wait(END_S)
     finally:
         mischief.stop()
-        search.process.kill()
+        search.close()
     assert code in {0, 130}, f"the search ended with {code}"
     said = _judge_events(search, db)
     _judge_package(home, out, db)

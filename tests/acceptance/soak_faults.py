@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import socket
 import threading
 import time
@@ -15,6 +17,7 @@ from tests.boards.ssh_server import SshBoard
 
 Fault = Callable[[SshBoard, float], None]
 _SETTLE_S = 0.05
+_PATIENCE_S = 30.0
 
 
 def _drop(board: SshBoard, _: float) -> None:
@@ -39,6 +42,13 @@ def _reboot(board: SshBoard, seconds: float) -> None:
 
 def _kill(board: SshBoard, _: float) -> None:
     board.kill_programs()
+
+
+def _stop_programs(board: SshBoard, _: float) -> None:
+    """Programs are stopped, and stay so."""
+    for pid in board.processes():
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)
 
 
 def _second_user(board: SshBoard, seconds: float) -> None:
@@ -93,6 +103,7 @@ FAULTS: dict[str, Fault] = {
     "port refuses": _refuse,
     "board reboots": _reboot,
     "agent killed": _kill,
+    "programs stopped": _stop_programs,
     "second user": _second_user,
     "login refused": _while_set(kill=True, refuse_login=True),
     "disk full": _while_set(kill=True, disk_bytes=0),
@@ -109,15 +120,21 @@ FAULTS: dict[str, Fault] = {
 
 
 class Mischief:
-    """Does `count` faults to `boards`, one at a time per board, until done or stopped; `done` counts them by kind."""
+    """Does `count` faults to `boards`, one at a time per board, until done or stopped; `done` counts them by kind.
 
-    def __init__(self, boards: dict[str, SshBoard], count: int, seed: int, pause_s: float) -> None:
+    `progress` grows with every candidate: the next fault of a board waits for it, so that faults meet work.
+    """
+
+    def __init__(
+        self, boards: dict[str, SshBoard], count: int, seed: int, pause_s: float, progress: Callable[[], int]
+    ) -> None:
         self.done: Counter[str] = Counter()
         self.finished = threading.Event()
         self._stop = threading.Event()
         self._left = count
         self._lock = threading.Lock()
         self._pause_s = pause_s
+        self._progress = progress
         self._threads = [
             threading.Thread(target=self._torment, args=(board, random.Random(f"{seed} {name}")), daemon=True)  # noqa: S311
             for name, board in boards.items()
@@ -145,6 +162,9 @@ class Mischief:
             FAULTS[name](board, dice.uniform(0.2, 4.0))
             with self._lock:
                 self.done[name] += 1
+            before, patience = self._progress(), time.monotonic() + _PATIENCE_S
+            while self._progress() <= before and time.monotonic() < patience and not self._stop.wait(_SETTLE_S):
+                pass
 
 
 HOSTILE = """\
