@@ -3,6 +3,7 @@
 # make system    install what the tests need from Debian (or print the line to type)
 # make conformance   run the ONNX backend node tests through the emitted C, write SUPPORT.md
 # make acceptance    check packages of whole models: warnings, memory, sanitizers, results, emulators, repeatability
+# make soak          200 faults at random times befall boards while they are tuned on; nothing may be lost (SOAK=--help)
 # make benchmark     packages beside ONNX Runtime, OpenVINO, ncnn, MNN and LiteRT (BENCHMARK_ARGS=--help)
 PYTHON ?= python3
 VENV := .venv
@@ -23,7 +24,7 @@ SYSTEM_PROGRAMS := gcc g++ make cmake clang-19 qemu-aarch64 qemu-arm qemu-system
 SYSTEM_LINE := apt-get update && apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES)
 
 .DELETE_ON_ERROR:
-.PHONY: all demo test lint types pytest format schemas system conformance acceptance benchmark clean
+.PHONY: all demo test lint types pytest format schemas system conformance acceptance soak benchmark clean
 
 all: test
 
@@ -94,6 +95,9 @@ conformance: $(VENV)/.stamp-test
 acceptance: $(VENV)/.stamp-test
 	test -f build/models/mobilenet_v2_int8.onnx || $(BIN)/python examples/make_models.py build/models
 	$(BIN)/python tests/acceptance/run.py $(ACCEPTANCE)
+
+soak: $(VENV)/.stamp-test
+	$(BIN)/python tests/acceptance/soak.py $(SOAK)
 
 benchmark: $(VENV)/.stamp-bench
 	$(BIN)/python benchmarks/run.py $(BENCHMARK_ARGS)
