@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,6 +136,7 @@ def _verified(settings: Settings, events: Events) -> VerifyReport | None:
     resolved = ResolvedBoard(settings.target, settings.addresses)
     if not elsewhere(resolved) and not resolved.target.emulated:
         return None
+    start = time.monotonic()
     try:
         report = _verify(settings.out, resolved, events)
     except BoardUnavailable as error:
@@ -143,7 +145,8 @@ def _verified(settings: Settings, events: Events) -> VerifyReport | None:
             Event("warning", {"message": f"the package is not verified on its board yet ({error.message}); {again}"})
         )
         return None
-    events(Event("phase", {"name": f"verified on {report.ran_on}"}))
+    seconds = round(time.monotonic() - start, 3)
+    events(Event("phase", {"name": f"verified on {report.ran_on}", "seconds": seconds}))
     return report
 
 
@@ -254,7 +257,7 @@ def _tolerances(model: OnnxModel, goldens: Sequence[Golden], events: Events) -> 
 
 
 def _build(subject: Subject, settings: Settings, store: RecordStore | None, events: Events) -> BuildResult:
-    choices = choose(subject.program, settings.target, store, events)
+    choices = choose(subject.program, settings.target, store, events, settings.min_trust)
     summary = assembly.assemble(
         subject.program,
         choices,

@@ -14,6 +14,7 @@ from edgetune.graph.memory_plan import scratch_limits
 from edgetune.graph.program import Kernel, Program
 from edgetune.measure.candidate import make_source
 from edgetune.measure.jobs import kernel_spec
+from edgetune.measure.options import GRADES, Grade
 from edgetune.package.emit import OnEvent
 from edgetune.package.provenance import KernelProvenance
 from edgetune.tuning.fixed import fixed_trace
@@ -28,19 +29,36 @@ def record_key(kernel: Kernel, target: Target) -> RecordKey:
     return RecordKey(kernel.workload, target_fingerprint(target), toolchain_id(target), CODEGEN_VERSION)
 
 
-def choose(program: Program, target: Target, store: RecordStore | None, events: OnEvent) -> list[Choice]:
+def choose(
+    program: Program, target: Target, store: RecordStore | None, events: OnEvent, min_trust: Grade = GRADES[-1]
+) -> list[Choice]:
     """One choice per kernel of `program`, in order; none needs more scratch than this program's memory plan allows.
 
-    A record counts only if its trace still gives the very C text that was timed; others are named in a warning.
+    A record counts only if its trace still gives the very C text that was timed; others are named in a warning. So are
+    those graded below `min_trust`; what nobody graded is as good as D.
     """
     limits = scratch_limits(program)
-    return [_choose(kernel, target, store, limits[i], events) for i, kernel in enumerate(program.kernels)]
+    return [_choose(kernel, target, store, limits[i], min_trust, events) for i, kernel in enumerate(program.kernels)]
 
 
-def _choose(kernel: Kernel, target: Target, store: RecordStore | None, scratch_limit: int, events: OnEvent) -> Choice:
+def _choose(
+    kernel: Kernel,
+    target: Target,
+    store: RecordStore | None,
+    scratch_limit: int,
+    min_trust: Grade,
+    events: OnEvent,
+) -> Choice:
     if store is not None:
         key = record_key(kernel, target)
         best = [r for r in store.best(key, limit=_CONSIDERED) if r.scratch_bytes <= scratch_limit]
+        trusted = [r for r in best if str(r.environment.get("trust", GRADES[-1])) <= min_trust]
+        if len(trusted) < len(best):
+            text = (
+                f"{len(best) - len(trusted)} records of {kernel.name} are passed over: their trust is below {min_trust}"
+            )
+            events(Event("warning", {"message": text}))
+        best = trusted
         while best and (trouble := _trouble(kernel, best[0], target)):
             text = f"record {best[0].candidate[:16]} of {kernel.name} is passed over: {trouble}"
             events(Event("warning", {"message": text}))

@@ -58,3 +58,21 @@ def test_a_record_whose_trace_gives_other_text_is_passed_over_with_a_warning(tmp
     result = api.build(settings, events=events.append)
     assert any("ffffffffffffffff" in str(event.data.get("message")) for event in events)
     assert result.measured_kernels == 5
+
+
+def test_records_that_are_trusted_less_than_asked_are_passed_over_with_a_warning(tmp_path: Path) -> None:
+    flags = Flags(model=AD_AE, board="host", trials=5, out=tmp_path / "out", db=tmp_path / "records.db")
+    settings = resolve_settings(flags, {}, tmp_path)
+    api.tune(settings, events=lambda _: None)
+    with RecordStore.open(settings.db) as store:
+        for record in [store.get(row["id"]) for row in store.list(status="ok")]:
+            store.refine(
+                replace(record, environment={**record.environment, "trust": "C", "trust_reason": "for a test"})
+            )
+    events: list[Event] = []
+    strict = replace(settings, min_trust="B")
+    assert api.build(strict, events=events.append).measured_kernels == 0
+    assert any("their trust is below B" in str(event.data.get("message")) for event in events)
+    assert api.build(replace(settings, min_trust="C"), events=lambda _: None).measured_kernels == 5
+    kernels = read_manifest(settings.out)["kernels"]
+    assert {(k["provenance"]["trust"], k["provenance"]["trust_reason"]) for k in kernels} == {("C", "for a test")}

@@ -15,6 +15,7 @@ from edgetune.package.toolchain import Toolchain
 from edgetune.package.work_copy import work_copy
 
 TIMEOUT_S = 1800.0
+_EMULATED = "times under an emulator, which say nothing about a real core"
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class BenchReport:
     runs: int
     threads: int
     layers: tuple[LayerTime, ...]
+    note: str = ""
 
     def to_json(self) -> dict[str, object]:
         """Return plain JSON values."""
@@ -91,6 +93,7 @@ def bench(
             runs=result["runs"],
             threads=result["threads"],
             layers=layers,
+            note=_EMULATED if place.emulated else "",
         )
     except (ValueError, KeyError, IndexError, TypeError) as error:
         raise PackageInvalid(
