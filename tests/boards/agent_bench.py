@@ -102,6 +102,10 @@ class AgentBench:
     def told(self, what: str) -> list[str]:
         return [str(event.data["detail"]) for event in self.events if event.data.get("what") == what]
 
+    def helped(self) -> list[str]:
+        """Rungs of the ladder that brought the board back."""
+        return [words.split(":")[0] for words in self.told("rung") if ": helped" in words]
+
     def close(self) -> None:
         self.board.close()
 

@@ -114,7 +114,7 @@ def test_readings_come_while_a_candidate_hangs(opened: Callable[..., AgentBench]
     assert "load_1min" in bench.board.health()
     assert bench.board.collect(0.1) is None
     bench.board.recover()  # the agent answers, the candidate is given up
-    assert bench.told("recovered") == ["the same agent"]
+    assert bench.helped() == ["the same agent"]
     assert bench.run().status == "ok"
 
 
@@ -139,7 +139,7 @@ def test_an_agent_that_stops_answering_is_replaced(opened: Callable[..., AgentBe
     with pytest.raises(BoardLost, match="did not say within"):
         bench.wait()
     bench.board.recover()
-    assert bench.told("recovered") == ["a new agent"]
+    assert bench.helped() == ["a new agent"]
     assert bench.run().status == "ok"
 
 

@@ -188,8 +188,7 @@ class AgentBoard:
             Rung("restarting the board", REBOOT_S, lambda limit: self._after(self._reach.reboot, limit)),
             Rung("cutting its power", POWER_S, lambda limit: self._after(self._reach.power_cycle, limit)),
         )
-        helped = climb_ladder(self._name, rungs, self._on_event)
-        self._tell("recovered", helped)
+        climb_ladder(self._name, rungs, self._on_event)
 
     def release(self) -> None:
         """Keep the board: its lock is taken once, and given back by `close`."""

@@ -28,11 +28,11 @@ class Rung:
     climb: Callable[[float], bool]
 
 
-def climb_ladder(board: str, rungs: Sequence[Rung], on_event: Callable[[Event], None]) -> str:
-    """Try each rung in turn; return the name of the one that helped.
+def climb_ladder(board: str, rungs: Sequence[Rung], on_event: Callable[[Event], None]) -> None:
+    """Try each rung in turn until one helps.
 
-    Each is announced. Raises BoardLost, with what each rung came to, when none helped, and BoardBusy when somebody else
-    took the board meanwhile.
+    Each is announced, with what it came to. Raises BoardLost, which tells all of that, when none helped, and BoardBusy
+    when somebody else took the board meanwhile.
     """
     failures = []
     for rung in rungs:
@@ -48,7 +48,7 @@ def climb_ladder(board: str, rungs: Sequence[Rung], on_event: Callable[[Event], 
             continue
         if possible:
             _tell(board, f"{rung.name}: helped after {time.monotonic() - started:.1f} s", on_event)
-            return rung.name
+            return
         failures.append(f"{rung.name}: not set up for this board")
         _tell(board, f"{rung.name}: not set up for this board", on_event)
     raise BoardLost(f"board '{board}' is lost: {'; '.join(failures)}")
