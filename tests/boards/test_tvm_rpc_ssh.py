@@ -1,0 +1,111 @@
+"""TVM's RPC over SSH: a server brought through the link, and a farm whose tracker only the ssh host sees."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edgetune.boards.ssh.reach import SshReach
+from edgetune.boards.tvm_rpc.board import TvmRpcBoard
+from edgetune.boards.tvm_rpc.launched import LOOPBACK, start_server
+from edgetune.boards.tvm_rpc.opening import open_tvm_board
+from edgetune.boards.tvm_rpc.tracker import LocalTracker
+from edgetune.config.boards_file import BoardAddress
+from edgetune.config.target import load_target
+from edgetune.errors import BoardLost, BoardUnfit
+from edgetune.measure.jobs import RunRequest, RunResult
+from tests.boards.ssh_bench import Bench
+from tests.boards.ssh_server import SshBoard
+from tests.boards.tvm_rpc_candidates import GOOD, Candidates, descendants, listening_addresses
+
+
+@pytest.fixture
+def shelf(bench: Bench) -> Iterator[SshBoard]:
+    """A board like this machine, which executes natively."""
+    board = SshBoard(bench.home / "native", user_key=bench.key)
+    bench.know(board.known_hosts_line)
+    yield board
+    board.close()
+    assert board.processes() == []
+
+
+@pytest.fixture
+def candidates(tmp_path: Path) -> Candidates:
+    return Candidates(load_target("host"), tmp_path)
+
+
+def way(bench: Bench, board: SshBoard, **more: object) -> tuple[BoardAddress, SshReach]:
+    address = bench.address(board, rpc="tvm", **more)
+    reach = SshReach(address, load_target("host"), on_event=bench.events.append, folders=board.folders)
+    bench.reaches.append(reach)
+    return address, reach
+
+
+def run(board: TvmRpcBoard, request: RunRequest) -> RunResult:
+    board.reserve()
+    board.begin(request)
+    result = finish(board)
+    board.release()
+    return result
+
+
+def finish(board: TvmRpcBoard) -> RunResult:
+    while (result := board.collect(1.0)) is None:
+        pass
+    return result
+
+
+def test_a_server_is_brought_over_ssh_used_and_removed(
+    bench: Bench, shelf: SshBoard, candidates: Candidates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    address, reach = way(bench, shelf)
+    board = open_tvm_board(address, load_target("host"), tmp_path, reach, bench.events.append)
+    try:
+        assert run(board, candidates.request()).status == "ok"
+        assert run(board, candidates.request(GOOD + " out[9] = 1e9f;")).status == "wrong_result"
+        assert run(board, candidates.request("for (;;);", deadline_s=1.0)).status == "timeout"
+        assert shelf.processes()
+        everything = {one for pid in {*shelf.processes(), os.getpid()} for one in descendants(pid)}
+        assert listening_addresses(everything) == {"0100007F"}
+        board.begin(candidates.request("for (;;) pause();"))
+        shelf.link.drop()
+        with pytest.raises(BoardLost):
+            finish(board)
+        board.recover()
+        assert run(board, candidates.request()).status == "ok"
+    finally:
+        board.close()
+    assert shelf.processes() == []
+    assert shelf.files() == []
+
+
+def test_a_farm_is_leased_through_the_ssh_host(
+    bench: Bench, shelf: SshBoard, candidates: Candidates, tmp_path: Path
+) -> None:
+    tracker = LocalTracker(tmp_path, 0)
+    server = start_server(tmp_path, "rack", tracker.ensure())
+    address, reach = way(bench, shelf, tracker=f"localhost:{tracker.address[1]}", key="rack")
+    board = open_tvm_board(address, load_target("host"), tmp_path, reach, bench.events.append)
+    try:
+        assert run(board, candidates.request()).status == "ok"
+        assert board.facts["server"] == f"{LOOPBACK}:{server.port}"
+        assert shelf.files() == []
+    finally:
+        board.close()
+        server.close()
+        tracker.close()
+
+
+def test_a_board_without_python_is_told_what_to_do(bench: Bench, shelf: SshBoard, tmp_path: Path) -> None:
+    shelf.answers["python3"] = "missing"
+    address, reach = way(bench, shelf)
+    board = open_tvm_board(address, load_target("host"), tmp_path, reach, bench.events.append)
+    try:
+        with pytest.raises(BoardUnfit, match=r"has no complete python3.*apt-get install python3.*--rpc agent"):
+            board.reserve()
+    finally:
+        board.close()
