@@ -145,17 +145,43 @@ def test_the_end_of_a_run_is_noted_per_key(tmp_path: Path) -> None:
         assert store.starts() == store.in_flight() == []
 
 
+def test_times_that_are_not_trusted_enough_are_owed_at_once() -> None:
+    poor, good, unknown = (record(n, environment=e) for n, e in enumerate([{"trust": "C"}, {"trust": "A"}, {}]))
+    wrong = record(3, "wrong_result")
+    assert owed([poor, good, unknown, wrong], None, 0) == []
+    assert owed([poor, good, unknown, wrong], None, 0, "B") == [poor, unknown]
+    assert owed([poor, good, unknown, wrong], ENDED, 0, "C") == [unknown]
+    assert owed([poor, replace(poor, board="twin", environment={"trust": "A"})], None, 0, "A") == []
+
+
+def test_a_correct_record_does_not_give_way_to_a_refusal(tmp_path: Path) -> None:
+    with RecordStore.open(tmp_path / "db") as store:
+        store.add(record(1, environment={"trust": "C"}))
+        told, more = store.add_again(record(1, "refused_noisy", 2000.0, reason="trust C", created_utc=LATER))
+        assert (told.status, more) == ("refused_noisy", False)
+        (kept,) = store.all(KEY)
+        assert (kept.status, kept.median_ns, kept.environment["trust"]) == ("ok", 1000.0, "C")
+        assert [item["reason"] for item in earlier_of(kept)] == ["trust C"]
+        assert store.best(KEY, 1, "B") == []
+        assert store.best(KEY, 1, "C") == [kept]
+
+
 class Moody(FakeMeasurer):
     """`verdicts` gives the status of each order; the real candidate ids stay."""
 
-    def __init__(self, verdict: Callable[[str], str]) -> None:
+    def __init__(self, verdict: Callable[[str], str], environment: dict[str, Any] | None = None) -> None:
         super().__init__()
         self.verdict = verdict
+        self.environment = environment or {}
 
     def record(self, order: Order, candidate: str) -> Record:
         made = super().record(order, candidate)
         status = self.verdict(order.trace)
-        facts: dict[str, Any] = {"status": status, "scratch_bytes": NEEDS if status == "over_scratch" else 0}
+        facts: dict[str, Any] = {
+            "environment": self.environment,
+            "status": status,
+            "scratch_bytes": NEEDS if status == "over_scratch" else 0,
+        }
         times = timed((1000.0,) * 3) if status in {"ok", "refused_noisy"} else {}
         none = {"samples_ns": (), "median_ns": None, "ci_low_ns": None, "ci_high_ns": None}
         return replace(made, **(facts | none | times))
@@ -174,6 +200,28 @@ def tune(path: Path, trials: int, verdict: Callable[[str], str], scratch: int = 
         rooms = Rooms(measurer, space_of, fixed_trace)
         outcome = TuningLoop(tasks_of([only], {only.workload: scratch}), rooms, store, options, lambda _: None).run()
     return outcome, measurer.calls
+
+
+def test_records_below_the_wanted_trust_neither_count_nor_win(tmp_path: Path) -> None:
+    def graded(grade: str, min_trust: str, trials: int = 12) -> tuple[TuneOutcome, list[Order]]:
+        only = kernel("small", matmul(16, 16, 16), macs=16**3)
+        measurer = Moody(lambda _: "ok", {"trust": grade})
+        with RecordStore.open(tmp_path / "db") as store:
+            options = TuneOptions(trials=trials, search=SMALL, smallest_batch=4, playoff=0, min_trust=min_trust)
+            rooms = Rooms(measurer, space_of, fixed_trace)
+            outcome = TuningLoop(tasks_of([only], {}), rooms, store, options, lambda _: None).run()
+        return outcome, measurer.calls
+
+    assert graded("C", "D")[0].measured == 12
+    assert graded("A", "C")[1] == []
+    outcome, calls = graded("A", "B", trials=16)
+    assert [order.again for order in calls] == [True] * 12 + [False] * 4
+    assert outcome.records == 16
+    best = outcome.tasks[0].best
+    assert best is not None
+    assert best.environment["trust"] == "A"
+    assert earlier_of(best)[0]["environment"] == {"trust": "C"} or best.round > 0
+    assert graded("A", "A", trials=16)[1] == []
 
 
 def every_third(status: str) -> Callable[[str], str]:

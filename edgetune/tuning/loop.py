@@ -22,7 +22,7 @@ from edgetune.tuning.line import Batch, MeasuringLine
 from edgetune.tuning.measuring import Measurement, Measurer, Order
 from edgetune.tuning.options import TuneOptions
 from edgetune.tuning.outcome import TaskOutcome, TuneOutcome
-from edgetune.tuning.owed import owed
+from edgetune.tuning.owed import below, owed
 from edgetune.tuning.playoff import contenders
 from edgetune.tuning.progress import FIXED_ROUND, TaskProgress, rounds_of
 from edgetune.tuning.records import Record, RecordStore
@@ -84,7 +84,10 @@ class TuningLoop:
         stored = [sorted(store.all(key), key=lambda record: (record.round, record.candidate)) for key in self._keys]
         self._tasks = [
             TaskProgress(
-                task, self._fixed_trace(task, records), records, owed(records, store.last_end(key), task.scratch_limit)
+                task,
+                self._fixed_trace(task, records),
+                records,
+                owed(records, store.last_end(key), task.scratch_limit, options.min_trust),
             )
             for task, key, records in zip(tasks, self._keys, stored, strict=True)
         ]
@@ -92,7 +95,9 @@ class TuningLoop:
             progress.excluded = progress.task.workload in options.excluded
         finished = sorted((item for index, part in enumerate(stored) for item in rounds_of(index, part)), key=_place)
         self._history: list[Round] = [item for _, item in finished]
-        self._budget = Budget(options.trials, options.seconds, used=sum(map(len, stored)))
+        doubted = [record for part in stored for record in below(part, options.min_trust)]
+        self._doubted = {(record.workload, record.trace) for record in doubted}
+        self._budget = Budget(options.trials, options.seconds, used=sum(map(len, stored)) - len(doubted))
         self._line = MeasuringLine(rooms.measurer, store)
         self._searcher = ThreadPoolExecutor(1, thread_name_prefix="edgetune-search")
         self._report = Reporter(self._tasks, self._budget, events)
@@ -141,7 +146,7 @@ class TuningLoop:
                 self._absorb(batch, self._line.submit(batch))
 
     def _again(self) -> None:
-        """What earlier records leave open is measured once more; it takes none of the budget's records."""
+        """What earlier records leave open is measured once more; that takes none of the budget, unless they did not."""
         orders = tuple(
             Order(record.workload, record.trace, again=True)
             for progress in self._tasks
@@ -224,7 +229,10 @@ class TuningLoop:
                 progress.add_duplicate(result.order.trace, result.candidate)
                 continue
             progress.add(result.record, more=result.more)
-            self._budget.used += result.more
+            counts = result.more or (
+                result.order.again and (result.order.workload, result.order.trace) in self._doubted
+            )
+            self._budget.used += counts
             if result.record.status == "ok" and result.record.median_ns is not None:
                 times.append(result.record.median_ns)
         index = batch.task
@@ -326,7 +334,11 @@ class TuningLoop:
     def _best_of(self, task: TuneTask) -> Record | None:
         """The fastest of the store that fits the task's scratch limit; after an interrupt it knows more than we do."""
         key = self._rooms.measurer.key(task.workload)
-        fitting = (one for one in self._store.best(key, CONSIDERED) if one.scratch_bytes <= task.scratch_limit)
+        fitting = (
+            one
+            for one in self._store.best(key, CONSIDERED, self._options.min_trust)
+            if one.scratch_bytes <= task.scratch_limit
+        )
         return next(fitting, None)
 
     # --- odds -----------------------------------------------------------------------------------------------------

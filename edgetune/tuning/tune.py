@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from edgetune.config.target import Target
 from edgetune.config.toolchain import require_compiler, require_measurable
@@ -35,6 +36,7 @@ def tune(
     measuring = measuring or MeasuringOptions()
     require_measurable(target, measuring.addresses)
     require_compiler(target)
+    options = replace(options, min_trust=measuring.min_trust)
     setup = SearchSetup(
         program.kernels, target, store.path, options, constants=first_constants(program), measuring=measuring
     )

@@ -9,7 +9,7 @@ from typing import Any
 from edgetune.tuning.records.record import Record
 
 EARLIER = "earlier"
-"""Key in a record's environment: JSON text of what was measured before, a list of objects, oldest first."""
+"""Key in a record's environment: JSON text of its other measurements, a list of objects in order of time."""
 
 MOST_EARLIER = 12
 """How many earlier measurements a record carries; of more, the oldest is dropped."""
@@ -19,10 +19,7 @@ _KEPT = ("status", "reason", "created_utc", "median_ns", "ci_low_ns", "ci_high_n
 
 def followed(earlier: Record, record: Record) -> Record:
     """`record`, a new measurement of the candidate of `earlier`, with the place in the search of the earlier one."""
-    facts = {name: value for name, value in earlier.to_dict().items() if name in _KEPT}
-    facts["environment"] = {name: value for name, value in earlier.environment.items() if name != EARLIER}
-    told = [*earlier_of(earlier), facts][-MOST_EARLIER:]
-    text = json.dumps(told, sort_keys=True, separators=(",", ":"))
+    text = _text([*earlier_of(earlier), _facts(earlier)])
     return replace(
         record,
         id=earlier.id,
@@ -31,6 +28,12 @@ def followed(earlier: Record, record: Record) -> Record:
         trace=earlier.trace,
         environment={**record.environment, EARLIER: text},
     )
+
+
+def noted(earlier: Record, refused: Record) -> Record:
+    """`earlier`, which stays what it is, with a note of a later measurement that was refused."""
+    text = _text([*earlier_of(earlier), _facts(refused)])
+    return replace(earlier, environment={**earlier.environment, EARLIER: text})
 
 
 def earlier_of(record: Record) -> list[dict[str, Any]]:
@@ -45,6 +48,16 @@ def read_earlier(text: object) -> list[dict[str, Any]]:
     except (ValueError, RecursionError):
         return []
     return [item for item in told if isinstance(item, dict)] if isinstance(told, list) else []
+
+
+def _facts(record: Record) -> dict[str, Any]:
+    facts = {name: value for name, value in record.to_dict().items() if name in _KEPT}
+    facts["environment"] = {name: value for name, value in record.environment.items() if name != EARLIER}
+    return facts
+
+
+def _text(told: list[dict[str, Any]]) -> str:
+    return json.dumps(told[-MOST_EARLIER:], sort_keys=True, separators=(",", ":"))
 
 
 def statuses(record: Record) -> list[str]:

@@ -98,6 +98,11 @@ def grade(record: Timed) -> str:
     return told if isinstance(told, str) and told in GRADES else GRADES[-1]
 
 
+def passes(record: Timed, min_trust: str) -> bool:
+    """Whether the time is graded `min_trust` or better."""
+    return grade(record) <= min_trust
+
+
 def _tied(ordered: list[T]) -> list[T]:
     """Those whose confidence interval reaches the first one's, timed the same way as it was."""
     first = ordered[0]

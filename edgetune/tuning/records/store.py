@@ -15,9 +15,9 @@ from sqlalchemy.dialects.sqlite import insert
 from edgetune.errors import DatabaseError
 from edgetune.tuning.records import exchange
 from edgetune.tuning.records.database import Database
-from edgetune.tuning.records.history import followed
+from edgetune.tuning.records.history import followed, noted
 from edgetune.tuning.records.pruning import doomed_by
-from edgetune.tuning.records.ranking import ranked
+from edgetune.tuning.records.ranking import GRADES, passes, ranked
 from edgetune.tuning.records.record import Record, RecordKey, parse_line, record_line, utc_now
 from edgetune.tuning.records.schema import (
     IDENTITY,
@@ -102,10 +102,14 @@ class RecordStore:
         """Stores a candidate measured again; returns what is stored, and whether that is one record more.
 
         The new measurement takes the place of the earlier one of the same board, keeps its seed, round and trace,
-        and carries it along (`history.EARLIER`). Raises DatabaseError when a field breaks the rules of `Record`.
+        and carries it along (`history.EARLIER`). A correct one does not give way to samples that were refused: these
+        are noted in it. Raises DatabaseError when a field breaks the rules of `Record`.
         """
         with self._database.writing() as connection:
             earlier = find_earlier(connection, record)
+            if earlier is not None and earlier.status == "ok" and record.status == "refused_noisy":
+                replace_same(connection, _checked(noted(earlier, record)))
+                return replace(_checked(followed(earlier, record)), id=earlier.id), False
             checked = _checked(record if earlier is None else followed(earlier, record))
             if earlier is None:
                 return replace(checked, id=insert_new(connection, checked) or 0), True
@@ -140,10 +144,11 @@ class RecordStore:
         with self._database.reading() as connection:
             return set(connection.scalars(select(records.c.candidate).where(condition)))
 
-    def best(self, key: RecordKey, limit: int = 1) -> RecordList:
-        """The fastest correct records of this key, as `ranking.ranked` orders them."""
+    def best(self, key: RecordKey, limit: int = 1, min_trust: str = GRADES[-1]) -> RecordList:
+        """The fastest correct records of this key graded `min_trust` or better, as `ranking.ranked` orders them."""
         with self._database.reading() as connection:
-            first = ranked(standings(connection, of_key(records, key)))[: max(limit, 0)]
+            graded = [one for one in standings(connection, of_key(records, key)) if passes(one, min_trust)]
+            first = ranked(graded)[: max(limit, 0)]
             found = select(records).where(records.c.id.in_([standing.id for standing in first]))
             loaded = {row["id"]: from_row(row) for row in connection.execute(found).mappings()}
         return [loaded[standing.id] for standing in first]
