@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from edgetune.boards.agent.board import AgentBoard
 from edgetune.boards.machine.image import Image, find_image, setup
 from edgetune.boards.machine.machine import Machine
 from edgetune.boards.machine.reach import MachineReach
@@ -31,6 +32,7 @@ _ANSWER_S = 60.0
 STARTER = """
 import sys
 from pathlib import Path
+from edgetune.boards.agent.board import AgentBoard
 from edgetune.boards.machine.image import find_image
 from edgetune.boards.machine.machine import Machine
 from edgetune.config.target import load_target
@@ -122,15 +124,30 @@ def test_another_host_key_is_refused(board: MachineReach, target: Target, tmp_pa
         reach.connect(_ANSWER_S)
 
 
-def test_second_board_is_another_one(board: MachineReach, target: Target) -> None:
-    twin = MachineReach(target, name="board-2")
+def test_second_board_is_another_one_and_its_agent_comes_back_after_a_power_failure(
+    board: MachineReach, target: Target
+) -> None:
+    events: list[Event] = []
+    twin = MachineReach(target, events.append, name="board-2")
+    measured = AgentBoard(twin.name, target, twin, on_event=events.append)
     try:
-        twin.connect(_ANSWER_S)
+        measured.reserve()
         assert twin.address.ssh != board.address.ssh
         both = [reach.run(f"{_BOOT_ID}; cat /etc/machine-id", _ANSWER_S).stdout.split() for reach in (board, twin)]
         assert len({*both[0], *both[1]}) == 4
+
+        os.kill(twin.machine.pid, signal.SIGKILL)
+        with pytest.raises(BoardLost):
+            measured.health()
+        measured.recover()
+        assert measured.health()
+        measured.release()
     finally:
-        twin.close()
+        measured.close()
+    rungs = [str(event.data["detail"]) for event in events if event.data["what"] == "rung"]
+    assert any("helped" in rung for rung in rungs), rungs
+    with pytest.raises(BoardLost):
+        assert not twin.machine.alive
     assert board.run("true", _ANSWER_S).status == 0
 
 

@@ -25,8 +25,8 @@ _BOOT_S = 120.0  # on a machine with other work; alone it takes a few seconds
 class MachineReach:
     """The emulated board of `target`, called `name` (default: as the target). Nothing starts before it is needed.
 
-    The first `connect` starts the machine, for which it takes up to two minutes whatever its own deadline is. A machine
-    that has ended since is not started by it again: that is what `power_cycle` is for.
+    The first `connect`, and the first after `close`, starts the machine, for which it takes up to two minutes whatever
+    its own deadline is. A machine that has ended by itself is not started by it again: that is `power_cycle`.
     """
 
     def __init__(
