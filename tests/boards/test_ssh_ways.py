@@ -124,6 +124,12 @@ def test_real_server_kills_a_command_that_does_not_end(bench: Bench, sshd: Serve
     assert not running
 
 
+def test_an_account_without_a_shell(bench: Bench, sshd: Serve) -> None:
+    reach = way(bench, sshd("ForceCommand echo files only; echo no shell >&2; exit 1"))
+    with pytest.raises(BoardUnavailable, match="does not run commands by /bin/sh; it said: files only no shell"):
+        reach.run("true", 10.0)
+
+
 def test_two_jump_hosts(bench: Bench, sshd: Serve, native_echo: Path) -> None:
     first, second, board = sshd(), sshd(), sshd()
     user = board.user

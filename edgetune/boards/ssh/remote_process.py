@@ -77,6 +77,9 @@ class RemoteProcess:
             byte = self.channel.recv(1)  # no more than our line: what follows belongs to the command
             seen += byte
             if not byte:
+                self.channel.status_event.wait(max(0.05, min(1.0, deadline.left)))
+                if self.channel.exit_status < 0:  # nobody says that it ended by itself
+                    raise BoardLost(f"board '{self.board}': the link went down before a command began")
                 words = printable((bytes(seen) + self._errors())[-300:]) or "nothing"
                 raise BoardUnavailable(f"board '{self.board}' does not run commands by /bin/sh; it said: {words}")
             if len(seen) > _MAX_NOISE:
