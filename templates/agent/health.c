@@ -15,7 +15,8 @@ enum key {
     KEY_TEMPERATURE_C,
     KEY_LOAD_1MIN,
     KEY_PAGE_FAULTS,
-    KEY_THROTTLE_FLAGS
+    KEY_THROTTLE_FLAGS,
+    KEY_CLOCK_MIN_KHZ
 };
 enum kind { KIND_TEXT = 0, KIND_WHOLE, KIND_FRACTION };
 
@@ -121,6 +122,9 @@ void health_write(struct writer *out, unsigned core, uint64_t page_faults)
     snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%u/cpufreq/scaling_cur_freq", core);
     if (number_at(path, 10, &value) || cpuinfo_khz(core, &value))
         whole(out, KEY_CLOCK_KHZ, value);
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%u/cpufreq/scaling_min_freq", core);
+    if (number_at(path, 10, &value))
+        whole(out, KEY_CLOCK_MIN_KHZ, value);
     snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%u/cpufreq/scaling_max_freq", core);
     if (number_at(path, 10, &value))
         whole(out, KEY_CLOCK_MAX_KHZ, value);

@@ -40,6 +40,8 @@ static unsigned digit(char c)
 bool read_number(const char *text, unsigned base, uint64_t *value)
 {
     *value = 0;
+    if (base == 16 && text[0] == '0' && text[1] == 'x')
+        text += 2;
     if (digit(*text) >= base)
         return false;
     for (; digit(*text) < base; ++text) {
@@ -52,15 +54,15 @@ bool read_number(const char *text, unsigned base, uint64_t *value)
 
 bool read_fraction(const char *text, double *value)
 {
-    uint64_t whole;
-    if (!read_number(text, 10, &whole))
+    uint64_t digits;
+    double scale = 1;
+    if (!read_number(text, 10, &digits))
         return false;
-    *value = (double)whole;
     while (digit(*text) < 10)
         ++text;
-    double unit = 0.1;
-    for (text += *text == '.'; digit(*text) < 10; ++text, unit /= 10)
-        *value += digit(*text) * unit;
+    for (text += *text == '.'; digit(*text) < 10 && digits < UINT64_MAX / 100; ++text, scale *= 10)
+        digits = digits * 10 + digit(*text);
+    *value = (double)digits / scale;
     return true;
 }
 

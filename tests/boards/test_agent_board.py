@@ -18,6 +18,7 @@ from edgetune.boards.process import ProcessReach, ProcessTransport
 from edgetune.config.target import load_target
 from edgetune.errors import BoardBusy, BoardLost, BoardUnfit, EdgetuneError, ProtocolViolation, ToolchainMissing
 from edgetune.events import Event
+from edgetune.measure.environment import read_environment
 from tests.boards.agent_bench import AgentBench, processes
 
 
@@ -54,8 +55,14 @@ def test_facts_and_readings(opened: Callable[..., AgentBench]) -> None:
     assert bench.board.facts["kernel"] == os.uname().release
     assert bench.board.facts["page_bytes"] == os.sysconf("SC_PAGESIZE")
     readings = bench.board.health()
-    assert isinstance(readings["load_1min"], float)
     assert readings["page_faults"] == 0
+    here = read_environment(0)
+    assert readings.keys() == here.keys() | {"page_faults"}
+    changing = {"clock_khz", "temperature_c", "load_1min", "throttle_count", "throttle_flags"}
+    for key in here.keys() - changing:
+        assert readings[key] == here[key]
+    for key in here:
+        assert type(readings[key]) is type(here[key])
 
 
 def test_an_emulated_board_says_so(opened: Callable[..., AgentBench]) -> None:

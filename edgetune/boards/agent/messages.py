@@ -35,6 +35,7 @@ _READINGS = {
     6: ("load_1min", 2),
     7: ("page_faults", 1),
     8: ("throttle_flags", 1),
+    9: ("clock_min_khz", 1),
 }
 
 
