@@ -110,6 +110,18 @@ def test_a_server_that_never_answers_a_command(bench: Bench) -> None:
         reach.run("echo hello", 1.0)
 
 
+def test_commands_of_ours_that_are_killed(bench: Bench, echo: Path) -> None:
+    board = bench.board()
+    board.faults.kill_after = 60  # once it says something after its first line
+    reach = bench.reach(board)
+    for step in (reach.facts, lambda: reach.put(echo, 10.0)):
+        with pytest.raises(BoardLost):
+            step()
+    board.faults.kill_after = None
+    reach.close()
+    assert board.files() == []
+
+
 def test_half_closed(bench: Bench, echo: Path) -> None:
     board = bench.board()
     reach = bench.reach(board)

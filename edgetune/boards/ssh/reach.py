@@ -109,9 +109,11 @@ class SshReach:
         with self._lock:
             deadline = Deadline(_FACTS_S)
             self._link(deadline.left)
-            script = asking.SCRIPT + self._staging.scan_script()
+            script = f"{asking.SCRIPT}{self._staging.scan_script()}say end here"
             finished, _ = run_command(self.name, self._connection, script, deadline)
             self._said = asking.parse(finished.stdout)
+            if "end" not in self._said:
+                raise BoardLost(f"board '{self.name}' did not say to the end what it is: its shell was killed")
             self._boot = self._said.get("boot", "")
             self._staging.remove_stale(finished.stdout, deadline)
             return asking.board_facts(self._said, "", 0)

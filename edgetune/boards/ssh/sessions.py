@@ -78,11 +78,13 @@ def stale(output: str) -> list[str]:
     return found
 
 
-def removal_script(folders: Sequence[str]) -> str:
-    """Return a script that kills what still runs from `folders`, and removes them; fails if one is still there."""
-    words = " ".join(shlex.quote(folder) for folder in folders)
+def removal_script(words: Sequence[str]) -> str:
+    """Return a script that kills what still runs from folders, and removes them; fails if one is still there.
+
+    `words` are the folders as `quoted` writes them for a shell.
+    """
     return f"""
-for d in {words}; do
+for d in {" ".join(words)}; do
 for f in $(grep -l -F -e "$d" /proc/[0-9]*/cmdline 2>/dev/null); do
 p=${{f#/proc/}}
 p=${{p%/cmdline}}

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import paramiko
 
+from edgetune.boards.reach import Finished
 from edgetune.boards.ssh import sessions
 from edgetune.boards.ssh.connection import Connection
 from edgetune.boards.ssh.deadline import Deadline, guarded
@@ -21,6 +22,7 @@ _LEAST_BYTES = 4 << 20  # free space below which a folder is not taken
 _RAN = 42  # exit status of the program that is tried
 _REASONS = {3: "cannot be written", 4: "programs there cannot run (noexec)"}
 _WRITE_AT_ONCE = 1 << 15
+_KILLED = 128  # exit status from which on a signal ended a command
 
 Announce = Callable[[str], None]
 
@@ -39,7 +41,7 @@ class Staging:
         self._announce = announce
         self._session = sessions.Session()
         self._failed: dict[str, str] = {}
-        self._made: list[str] = []
+        self._made: list[str] = []  # folders, as words for a shell
         self._put: dict[str, str] = {}
         self._sftp = True
         self._base = ""
@@ -63,8 +65,14 @@ class Staging:
     def remove_stale(self, output: str, deadline: Deadline) -> None:
         """Remove the folders of dead sessions, by what `scan_script` printed."""
         if folders := sessions.stale(output):
-            run_command(self._board, self._connection, sessions.removal_script(folders), deadline)
+            self._run(sessions.removal_script([shlex.quote(folder) for folder in folders]), deadline)
             self._announce(f"files of a session that died were removed: {', '.join(folders)}")
+
+    def _run(self, script: str, deadline: Deadline, stdin: bytes = b"") -> Finished:
+        finished, _ = run_command(self._board, self._connection, script, deadline, stdin)
+        if finished.status >= _KILLED:
+            raise BoardLost(f"board '{self._board}': a command was killed there while files were prepared")
+        return finished
 
     def prepare(self, deadline: Deadline) -> None:
         """Have a folder. Raises BoardFull, naming the folders that were tried and why each will not do."""
@@ -91,7 +99,7 @@ class Staging:
 
     def _still_there(self, deadline: Deadline) -> bool:
         """After a reboot, folders in memory are gone."""
-        finished, _ = run_command(self._board, self._connection, f"test -f {shlex.quote(self.pids_file)}", deadline)
+        finished = self._run(f"test -f {shlex.quote(self.pids_file)}", deadline)
         return finished.status == 0
 
     def _tell_fallback(self, taken: str) -> None:
@@ -102,9 +110,11 @@ class Staging:
 
     def _try(self, base: str, deadline: Deadline) -> str | None:
         """Make our folder in `base` and run a program from it; return why that does not work, None when it does."""
+        word = f"{sessions.quoted(base)}/{self._session.folder_name}"
+        self._made = list(dict.fromkeys((*self._made, word)))  # before it is: who knows how far the script comes
         script = f"""
 umask 077
-d={sessions.quoted(base)}/{self._session.folder_name}
+d={word}
 rm -rf "$d"
 mkdir "$d" 2>/dev/null || exit 3
 echo {shlex.quote(self._session.owner)} > "$d/owner" && : > "$d/pids" || {{ rm -rf "$d"; exit 3; }}
@@ -117,18 +127,18 @@ echo "folder=$d"
 df -Pk "$d" | tail -n 1
 exit 0
 """
-        finished, _ = run_command(self._board, self._connection, script, deadline)
+        finished = self._run(script, deadline)
         if finished.status != 0:
+            self._made.remove(word)
             return _REASONS.get(finished.status, f"failed ({printable(finished.stderr.encode())[:100]})")
         lines = finished.stdout.splitlines()
         folder = lines[0].removeprefix("folder=") if lines else ""
         if not folder.startswith("/") or not folder.endswith(self._session.folder_name):
             return f"was not made ({printable(finished.stdout.encode())[:100]})"
-        self._made = list(dict.fromkeys((*self._made, folder)))
         space = re.search(r"(\d+)\s+\d+%", lines[-1])
         self.free_bytes = int(space[1]) * 1024 if space else 0
         if space and self.free_bytes < _LEAST_BYTES:
-            self._remove([folder], deadline)
+            self._remove([word], deadline)
             return f"has only {self.free_bytes // 1024} KiB free"
         self.folder = folder
         return None
@@ -166,12 +176,12 @@ exit 0
         beside = f"{path}.part"
         check = _check_script(content, digest, beside, path)
         if self._sftp and self._over_sftp(content, beside, deadline):
-            finished, _ = run_command(self._board, self._connection, check, deadline)
+            finished = self._run(check, deadline)
             if finished.status == 0:
                 return
             self._announce("a file did not arrive whole over SFTP: it goes through cat")
         command = f"cat > {shlex.quote(beside)} || {{ rm -f {shlex.quote(beside)}; exit 5; }}\n{check}"
-        finished, _ = run_command(self._board, self._connection, command, deadline, stdin=content)
+        finished = self._run(command, deadline, stdin=content)
         if finished.status != 0:
             said = printable(finished.stderr.encode())[:200]
             raise _FolderUnusableError(f"took no file of {len(content)} bytes ({said or 'it arrived damaged'})")
@@ -207,13 +217,13 @@ exit 0
             return False
         return True
 
-    def _remove(self, folders: Sequence[str], deadline: Deadline) -> None:
-        script = sessions.removal_script(folders)
-        finished, _ = run_command(self._board, self._connection, script, deadline)
+    def _remove(self, words: Sequence[str], deadline: Deadline) -> None:
+        script = sessions.removal_script(words)
+        finished = self._run(script, deadline)
         if finished.status != 0:
             said = printable(finished.stderr.encode())[:200]
-            raise BoardUnavailable(f"board '{self._board}': {', '.join(folders)} cannot be removed there ({said})")
-        self._made = [folder for folder in self._made if folder not in folders]
+            raise BoardUnavailable(f"board '{self._board}': {', '.join(words)} cannot be removed there ({said})")
+        self._made = [word for word in self._made if word not in words]
 
     def remove(self, deadline: Deadline) -> None:
         """Remove everything, kill what runs from there. Raises BoardUnavailable when something stays."""
