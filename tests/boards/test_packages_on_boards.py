@@ -9,14 +9,17 @@ import pytest
 import yaml
 
 from edgetune import api
-from edgetune.config.boards_file import BoardAddress, ResolvedBoard, boards_path, load_board
-from edgetune.errors import BoardUnavailable, HostUnknown, SelfTestFailed, UsageError, WrongResult
+from edgetune.config.boards_file import boards_path, load_board
+from edgetune.config.settings import Flags, resolve_settings
+from edgetune.errors import HostUnknown, SelfTestFailed, UsageError, WrongResult
 from edgetune.events import Event
 from edgetune.package.place import needed_glibc, starts_with
 from tests import package_sample as sample
 from tests.boards.ssh_bench import Bench
 from tests.boards.ssh_server import SshBoard
 from tests.test_package_verify import reseal
+
+MODEL = Path(__file__).parents[2] / "examples/models/ad_ae.onnx"
 
 
 @pytest.fixture(scope="module")
@@ -120,12 +123,23 @@ def test_a_target_without_a_board_is_verified_under_its_emulator(bench: Bench, e
     assert report.ran_on == "this machine, under qemu-aarch64"
 
 
-def test_after_a_search_a_board_that_is_away_is_announced(bench: Bench, emitted: Path) -> None:
+def test_after_a_search_the_package_is_verified_on_its_board_or_that_is_announced(
+    bench: Bench, emitted: Path, tmp_path: Path
+) -> None:
     board = bench.board()
-    address: BoardAddress = bench.address(board)
+    shelve(bench, attic=board)
+    settings = resolve_settings(Flags(model=MODEL, board="attic", out=emitted), {}, tmp_path)
+    told: list[Event] = []
+    report = api._verified(settings, told.append)
+    assert report is not None
+    assert report.ran_on.startswith("board attic")
+    assert [str(e.data["name"]).split(" (")[0] for e in told if e.kind == "phase"] == ["verified on board attic"]
     board.close()
-    with pytest.raises(BoardUnavailable):
-        api._verify(emitted, ResolvedBoard(sample.arm("generic-aarch64"), (address,)), bench.events.append)
+    told.clear()
+    assert api._verified(settings, told.append) is None
+    (warning,) = [str(e.data["message"]) for e in told if e.kind == "warning"]
+    assert "not verified on its board yet" in warning
+    assert f"`edgetune verify {emitted} --board attic`" in warning
 
 
 def test_needed_versions_are_read_from_the_program() -> None:
