@@ -84,7 +84,7 @@ def server_tree(
 
 def _digest() -> str:
     pinned = [f"{name}=={importlib.metadata.version(name)}" for name in _EXACT]
-    text = "\n".join([*pinned, *_PACKAGES, *_LEFT_OUT, *_KEPT_LIBRARIES, LAUNCH.read_text(), _NUMPY.read_text()])
+    text = "\n".join([*pinned, *(source.read_text() for source in (LAUNCH, _NUMPY, Path(__file__)))])
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -134,7 +134,11 @@ def _pack(tree: Path, python: tuple[int, int], archive: Path) -> None:
     shutil.copy(LAUNCH, tree)
     shutil.copy(_NUMPY, tree / "numpy.py")
     if python == sys.version_info[:2]:  # compiled here, not at every start on a slow board
-        compileall.compile_dir(tree, quiet=2, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+        unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
+        compileall.compile_dir(tree, quiet=2, legacy=True, invalidation_mode=unchecked)
+        for source in tree.rglob("*.py"):
+            if source.name != LAUNCH.name and source.with_suffix(".pyc").exists():
+                source.unlink()
     beside = archive.with_suffix(f".{os.getpid()}")
     with tarfile.open(beside, "w:gz", compresslevel=6) as out:
         for path in sorted(tree.rglob("*")):
