@@ -53,6 +53,7 @@ class Faults:
     noexec: list[str] = field(default_factory=list)  # names of the folders below the board's root
     noise: bytes = b""  # printed before the output of a command, as a careless login script does
     refuse_channels: bool = False
+    refuse_commands: bool = False
     hang_commands: bool = False  # takes a command and never answers
     half_close_after: int | None = None  # bytes of output after which the output ends while the program goes on
     kill_after: int | None = None  # bytes of output after which the program is killed
@@ -251,6 +252,8 @@ class Session(paramiko.ServerInterface):
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
         text = command.decode()
         self.board.commands.append(text)
+        if self.board.faults.refuse_commands:
+            return False
         if self.board.faults.hang_commands:
             return True
         if re.search(r"\breboot\b", text):

@@ -236,3 +236,9 @@ def test_a_connection_that_fails_leaves_no_thread_and_no_socket(bench: Bench) ->
             break
         time.sleep(0.1)
     assert not clients
+
+
+def test_a_server_that_runs_no_commands(bench: Bench) -> None:
+    board = bench.board()
+    board.faults.refuse_commands = True
+    assert "refuses to run commands" in refused(bench, board, BoardUnavailable)

@@ -18,6 +18,7 @@ _CHUNK = 1 << 16
 _MAX_NOISE = 1 << 16  # what a login shell may print before our command, in bytes
 _MAX_OUTPUT = 1 << 24  # of one command, in bytes
 _POLL_S = 0.02
+_NOTICE_S = 0.5
 _KILLED = 128 + 9  # paramiko does not tell which signal it was; where nobody asked for one, it is this one
 # Some servers give commands no process group of their own: then the tree of their children is what there is.
 _KILL = """
@@ -62,6 +63,7 @@ class RemoteProcess:
             self._await_token(token.encode(), deadline)
         except (paramiko.SSHException, OSError, EOFError) as error:
             self.channel.close()
+            self._link.join(_NOTICE_S)  # channels are told first that a link is down
             if deadline.over or not self.linked:
                 raise BoardLost(f"board '{board}' did not start a command within {deadline.seconds:.0f} s") from error
             raise BoardUnavailable(f"board '{board}' refuses to run commands: its sshd allows none") from error
