@@ -51,14 +51,10 @@ def _choose(
 ) -> Choice:
     if store is not None:
         key = record_key(kernel, target)
-        best = [r for r in store.best(key, limit=_CONSIDERED) if r.scratch_bytes <= scratch_limit]
-        trusted = [r for r in best if str(r.environment.get("trust", GRADES[-1])) <= min_trust]
-        if len(trusted) < len(best):
-            text = (
-                f"{len(best) - len(trusted)} records of {kernel.name} are passed over: their trust is below {min_trust}"
-            )
+        best = [r for r in store.best(key, limit=_CONSIDERED, min_trust=min_trust) if r.scratch_bytes <= scratch_limit]
+        if not best and min_trust != GRADES[-1] and store.best(key, limit=1):
+            text = f"the records of {kernel.name} are passed over: their trust is below {min_trust}"
             events(Event("warning", {"message": text}))
-        best = trusted
         while best and (trouble := _trouble(kernel, best[0], target)):
             text = f"record {best[0].candidate[:16]} of {kernel.name} is passed over: {trouble}"
             events(Event("warning", {"message": text}))
