@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from edgetune.boards.agent.build import build_plugin
+from edgetune.boards.agent.build import build_launcher, build_plugin
 from edgetune.boards.agent.frames import printable
 from edgetune.boards.reach import BoardFacts, Finished
 from edgetune.config.target import Isa, Target
@@ -193,7 +193,9 @@ class ProcessReach:
         """Start the program where it is."""
         environment = {**os.environ, "EDGETUNE_LOCK": self._lock}
         environment.pop("LD_PRELOAD", None)  # another architecture's
-        command = [*self.prefix, str(program), *arguments]
+        prefix = self.prefix
+        launcher = [str(build_launcher(self._cache))] if prefix else []
+        command = [*launcher, *prefix, str(program), *arguments]
         transport = ProcessTransport(self._name, command, environment, self._place())
         self._transports.append(transport)
         return transport

@@ -94,6 +94,18 @@ void edgetune_call(void *const *buffers)
     case 23: good(a, w, out); ((unsigned char *)buffers[4])[127] = 1; return;
     case 24: good(a, w, out); ((unsigned char *)buffers[4])[130] = 1; return;
     case 25: for (int i = 0; i < COUNT; ++i) out[i] += 2.0f * a[i] + w[i]; return;
+    case 26: /* a process of its own session, then the end */
+        if (fork() == 0) {
+            setsid();
+            for (;;)
+                pause();
+        }
+        abort();
+    case 27: /* the same, then a hang */
+        if (fork() == 0)
+            setsid();
+        for (;;)
+            pause();
     default: break;
     }
     good(a, w, out);

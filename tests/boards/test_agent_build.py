@@ -46,7 +46,7 @@ def test_it_is_small(name: str, cache: Path) -> None:
     "cc", ["gcc", "clang-19", "aarch64-linux-gnu-gcc", "arm-linux-gnueabihf-gcc", "riscv64-linux-gnu-gcc"]
 )
 def test_compilers_have_nothing_to_say(cc: str, tmp_path: Path) -> None:
-    sources = [str(agent_folder() / name) for name in (*SOURCES, "plugin/counting.c")]
+    sources = [str(agent_folder() / name) for name in (*SOURCES, "plugin/counting.c", "plugin/launch.c")]
     command = [cc, *WARNINGS, "-Werror", "-O2", "-DEDGETUNE_OWN_START", "-c", *sources]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")

@@ -59,6 +59,12 @@ def build_plugin(cache: Path | None = None, cc: str = "gcc") -> Path:
     return _built("counting.so", cc, [*WARNINGS, *_PLUGIN], sources, [], cache, None)
 
 
+def build_launcher(cache: Path | None = None, cc: str = "gcc") -> Path:
+    """Return the program that starts emulators, so that nothing of a candidate outlives the agent in them."""
+    sources = [agent_folder() / "plugin" / "launch.c"]
+    return _built("launch", cc, [*WARNINGS, "-O2", "-s"], sources, [], cache, None)
+
+
 def _built(
     name: str,
     cc: str,
