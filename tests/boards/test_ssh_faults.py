@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -245,6 +246,7 @@ def test_the_next_session_removes_what_a_dead_one_left(bench: Bench, echo: Path)
     board = bench.board()
     script = f"""
 import os, sys
+from collections.abc import Callable
 from pathlib import Path
 from edgetune.boards.ssh.reach import SshReach
 from edgetune.config.boards_file import BoardAddress
@@ -378,3 +380,54 @@ def test_a_program_survives_that_its_folder_is_full(bench: Bench, echo: Path, tm
     assert Path(reach.put(large, 20.0)).stat().st_size == 8_000_000
     reach.close()
     assert board.files() == []
+
+
+def test_closing_ends_the_wait_for_a_restart(bench: Bench, echo: Path) -> None:
+    board = bench.board()
+    reach = bench.reach(board, reboot="true", power=["sleep", "100"])
+    reach.start(echo, [])
+    for step in (reach.reboot, reach.power_cycle):
+        reach.connect()
+        said: list[str] = []
+
+        def wait(step: Callable[[float], bool] = step, said: list[str] = said) -> None:
+            with pytest.raises(BoardLost) as lost:
+                step(100.0)
+            said.append(lost.value.message)
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        time.sleep(1.0)
+        began = time.monotonic()
+        reach.clean()
+        reach.close()
+        waiting.join(30.0)
+        assert time.monotonic() - began < 30.0
+        assert said == ["board 'shelf-1' was closed"]
+        with pytest.raises(BoardLost, match="was closed"):
+            reach.power_cycle(100.0)  # the next rung is not climbed
+    assert quiet(board)
+    assert board.files() == []
+
+
+def test_commands_that_may_hold_passwords_are_not_shown(bench: Bench) -> None:
+    board = bench.board()
+    for words in (["sh", "-c", "echo no plug >&2; exit 1", "-pSECRET"], ["/nowhere/SECRET"]):
+        with pytest.raises(BoardLost, match="its `power` command") as lost:
+            bench.reach(board, power=words).power_cycle(5.0)
+        assert "SECRET" not in lost.value.message
+    with pytest.raises(BoardLost, match="its `reboot` command failed there: no") as lost:
+        bench.reach(board, reboot="echo no >&2; false SECRET").reboot(10.0)
+    assert "SECRET" not in lost.value.message
+
+
+def test_asking_what_a_board_is_changes_nothing_there(bench: Bench) -> None:
+    board = bench.board()
+    folder = Path(board.folders[0], sessions.PREFIX + "0123456789abcdef")
+    folder.mkdir()
+    (folder / "owner").write_text("elsewhere-1 1234 5678\n")
+    long_ago = time.time() - 7200
+    os.utime(folder, (long_ago, long_ago))
+    before = board.files()
+    bench.reach(board).describe()
+    assert board.files() == before

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import signal
 import subprocess
+import tempfile
 import threading
-import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from edgetune.boards.reach import BoardFacts, Finished
@@ -30,6 +32,7 @@ _CLEAN_S = 15.0
 _LEAVE_S = 5.0  # at the end nobody waits long for a board that is gone
 _ASK_S = 10.0
 _RETRY_S = 0.5
+_WAIT_S = 2.0  # for another thread to end its call before its link is cut
 _BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 
 
@@ -61,7 +64,9 @@ class SshReach:
         self._boot = ""
         self._answered = False
         self._said: dict[str, str] = {}
+        self._scanned = ""
         self._lock = threading.RLock()
+        self._leaving = threading.Event()  # from `clean` and `close` to the next `connect`: nobody waits for the board
 
     @property
     def name(self) -> str:
@@ -79,13 +84,13 @@ class SshReach:
         """
         deadline = Deadline(timeout_s)
         with self._lock:
+            self._leaving.clear()
             while True:
                 try:
                     self._link(deadline.left if self._answered else timeout_s)
                 except (HostUnknown, BoardLost):
-                    if not self._answered or deadline.left < _RETRY_S:
+                    if not self._answered or deadline.left < _RETRY_S or self._leaving.wait(_RETRY_S):
                         raise
-                    time.sleep(_RETRY_S)
                 else:
                     return
 
@@ -95,12 +100,16 @@ class SshReach:
             self._answered = True
 
     def facts(self) -> BoardFacts:
-        """Ask the board what it is; raises BoardUnfit when it cannot be what its target says, BoardFull."""
+        """Ask the board what it is, have a folder there, remove what sessions left that died.
+
+        Raises BoardUnfit when it cannot be what its target says, BoardFull.
+        """
         described = self.describe()
         if (problem := asking.misfit(described, self._target)) is not None:
             raise BoardUnfit(f"board '{self.name}' {problem}")
         with self._lock:
             deadline = Deadline(_FACTS_S)
+            self._staging.remove_stale(self._scanned, deadline)
             self._staging.prepare(deadline)
             return asking.board_facts(self._said, self._staging.folder, self._staging.free_bytes)
 
@@ -115,7 +124,7 @@ class SshReach:
             if "end" not in self._said:
                 raise BoardLost(f"board '{self.name}' did not say to the end what it is: its shell was killed")
             self._boot = self._said.get("boot", "")
-            self._staging.remove_stale(finished.stdout, deadline)
+            self._scanned = finished.stdout
             return asking.board_facts(self._said, "", 0)
 
     def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> SshTransport:
@@ -160,8 +169,20 @@ class SshReach:
 
     def clean(self) -> None:
         """Remove everything that was put there, end every process that was started there. Raises BoardUnavailable."""
-        with self._lock:
+        with self._alone():
             self._leave(_CLEAN_S)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold the lock. A call of another thread that does not end soon is ended: its waits, and then its link."""
+        self._leaving.set()
+        if not self._lock.acquire(timeout=_WAIT_S):
+            self._connection.abort()
+            self._lock.acquire()
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     def _leave(self, timeout_s: float) -> None:
         while self._programs:
@@ -171,8 +192,11 @@ class SshReach:
             self._staging.remove(Deadline(timeout_s))
 
     def close(self) -> None:
-        """Clean up, as far as the board still answers, and disconnect. May be called twice."""
-        with self._lock:
+        """Clean up, as far as the board still answers, and disconnect. May be called twice.
+
+        Another thread that waits for the board gets BoardLost.
+        """
+        with self._alone():
             while self._tunnels:
                 self._tunnels.pop().close()
             try:
@@ -192,6 +216,7 @@ class SshReach:
             return False
         deadline = Deadline(timeout_s)
         with self._lock:
+            self._stay()
             known = self._boot
             self._await("", deadline)
             if known and self._boot != known:
@@ -203,7 +228,7 @@ class SshReach:
                 finished = self.run(self._address.reboot, min(timeout_s, _ASK_S))
             if finished is not None and finished.status > 0 and self._connection.alive:
                 said = printable(finished.stderr.encode())[:200]
-                raise BoardLost(f"board '{self.name}': `{self._address.reboot}` failed there: {said}")
+                raise BoardLost(f"board '{self.name}': its `reboot` command failed there: {said}")
             self._await(before, deadline)
             return True
 
@@ -216,25 +241,43 @@ class SshReach:
             return False
         deadline = Deadline(timeout_s)
         with self._lock:
+            self._stay()
             before = self._boot
             self._power(self._address.power, deadline)
             self._connection.close()
             self._await(before, deadline)
             return True
 
+    def _stay(self) -> None:
+        if self._leaving.is_set():
+            raise BoardLost(f"board '{self.name}' was closed")
+
     def _power(self, words: Sequence[str], deadline: Deadline) -> None:
-        shown = shlex.join(words)
-        try:
-            done = subprocess.run(
-                words, stdin=subprocess.DEVNULL, capture_output=True, timeout=deadline.left, check=False
-            )
-        except subprocess.TimeoutExpired as error:
-            raise BoardLost(f"board '{self.name}': `{shown}` did not end within {deadline.seconds:.0f} s") from error
-        except OSError as error:
-            raise BoardLost(f"board '{self.name}': `{shown}` cannot be started here: {error.strerror}") from error
-        if done.returncode != 0:
-            said = printable(done.stderr)[-200:]
-            raise BoardLost(f"board '{self.name}': `{shown}` failed with status {done.returncode}: {said}")
+        """Run the command, of which messages show nothing: there may be passwords in it."""
+        what = f"board '{self.name}': its `power` command"
+        with tempfile.TemporaryFile() as errors:
+            try:
+                process = subprocess.Popen(
+                    words, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, start_new_session=True
+                )
+            except OSError as error:
+                raise BoardLost(f"{what} cannot be started here: {error.strerror}") from error
+            try:
+                while (status := process.poll()) is None and not deadline.over:
+                    self._stay()
+                    with suppress(subprocess.TimeoutExpired):
+                        process.wait(min(_RETRY_S, deadline.left))
+            finally:
+                with suppress(ProcessLookupError, PermissionError):
+                    if process.poll() is None:
+                        os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            errors.seek(0)
+            said = printable(errors.read())[-200:]
+        if status is None:
+            raise BoardLost(f"{what} did not end within {deadline.seconds:.0f} s")
+        if status != 0:
+            raise BoardLost(f"{what} failed with status {status}: {said}")
 
     def _boot_id(self) -> str:
         return run_command(self.name, self._connection, _BOOT_ID, Deadline(_ASK_S))[0].stdout.strip()
@@ -243,6 +286,7 @@ class SshReach:
         """Connect again and again until the board tells another boot than `before`."""
         problem = "it is still the same boot"
         while not deadline.over:
+            self._stay()
             try:
                 self._link(min(_ASK_S, max(0.1, deadline.left)))
                 self._boot = self._boot_id()
@@ -250,5 +294,5 @@ class SshReach:
                     return
             except BoardUnavailable as error:
                 problem = error.message
-            time.sleep(min(_RETRY_S, deadline.left))
+            self._leaving.wait(min(_RETRY_S, deadline.left))
         raise BoardLost(f"board '{self.name}' did not come back within {deadline.seconds:.0f} s: {problem}")
