@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from edgetune.boards.ssh import sessions
+from edgetune.boards.ssh.bounds import MOST_WAITING
 from edgetune.errors import BoardFull, BoardLost, BoardUnavailable, HostUnknown
 from tests.boards.ssh_bench import Bench, ended, received
 from tests.boards.ssh_server import SshBoard
@@ -290,6 +291,28 @@ def test_sessions_of_other_machines_are_left_alone_until_they_are_old(bench: Ben
     assert foreign.is_dir()
 
 
+def test_sessions_of_this_machine_whose_owner_is_hidden_count_as_living(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine, pid, start = sessions.Session().owner.split()
+
+    def line(pid: str, start: str, rest: str = "dead new") -> str:
+        return f"session={rest} {machine} {pid} {start} /srv/{sessions.PREFIX}00"
+
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as other:
+        began = sessions._start_time(other.pid)
+        assert sessions.stale(line(str(other.pid), began)) == []
+        assert sessions.stale(line(str(other.pid), "1")) == [f"/srv/{sessions.PREFIX}00"], "the id was given again"
+        with monkeypatch.context() as hidden:
+            hidden.setattr(sessions, "_start_time", lambda _: "0")  # as /proc mounted with hidepid
+            assert sessions.stale(line(str(other.pid), began)) == []
+            assert sessions.stale(line(str(other.pid), began, "alive old")) == []
+            assert sessions.stale(line(str(other.pid), began, "dead old")) == [f"/srv/{sessions.PREFIX}00"]
+    assert sessions.stale(line(str(other.pid), began)) == [f"/srv/{sessions.PREFIX}00"]
+    elsewhere = line(str(other.pid), began).replace(machine, machine[:-1] + "x")  # another container
+    assert sessions.stale(elsewhere) == []
+    assert sessions.stale(line(pid, start)) == [f"/srv/{sessions.PREFIX}00"]
+    assert sessions.stale(line("9" * 5000, start)) == []
+
+
 def test_close_reports_what_it_cannot_remove(bench: Bench) -> None:
     board = bench.board()
     reach = bench.reach(board)
@@ -431,3 +454,29 @@ def test_asking_what_a_board_is_changes_nothing_there(bench: Bench) -> None:
     before = board.files()
     bench.reach(board).describe()
     assert board.files() == before
+
+
+@pytest.mark.parametrize("stream", ["1", "2"])
+def test_a_server_that_sends_more_than_it_may(bench: Bench, tmp_path: Path, stream: str) -> None:
+    board = bench.board()
+    board.faults.ignores_window = True
+    flood = tmp_path / "flood"
+    flood.write_text(f"#!/bin/sh\nhead -c 100000000 /dev/zero >&{stream}\nsleep 1000\n")
+    flood.chmod(0o700)
+    program = bench.reach(board).start(flood, [])
+    link, channel = program._process._link, program._process.channel
+    link.join(30.0)  # nobody reads
+    assert not link.is_active()
+    assert len(channel.in_buffer) + len(channel.in_stderr_buffer) <= MOST_WAITING
+    assert "went down" in ended(program).message
+
+
+def test_errors_without_end_do_not_keep_a_reader(bench: Bench, tmp_path: Path) -> None:
+    board = bench.board()
+    flood = tmp_path / "flood"
+    flood.write_text("#!/bin/sh\ncat /dev/zero >&2\n")
+    flood.chmod(0o700)
+    program = bench.reach(board).start(flood, [])
+    for _ in range(5):
+        assert program.receive() == b""
+    program.close()

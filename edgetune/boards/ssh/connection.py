@@ -11,6 +11,7 @@ from contextlib import suppress
 import paramiko
 
 from edgetune.boards.ssh.authentication import authenticate
+from edgetune.boards.ssh.bounds import bounded
 from edgetune.boards.ssh.deadline import Deadline, guarded
 from edgetune.boards.ssh.dial import Proxy, dial
 from edgetune.boards.ssh.known_hosts import KnownHosts, preferred
@@ -159,7 +160,8 @@ class Connection:
         kind = "session" if destination is None else "direct-tcpip"
         try:
             with guarded(deadline.left, self.abort) as alarm:
-                return link.open_channel(kind, destination, ("127.0.0.1", 0), timeout=max(0.1, deadline.left))
+                channel = link.open_channel(kind, destination, ("127.0.0.1", 0), timeout=max(0.1, deadline.left))
+                return bounded(channel)
         except paramiko.ChannelException as error:
             raise BoardUnavailable(f"board '{self._board}' refuses another {kind} channel: {error.text}") from error
         except (paramiko.SSHException, OSError, EOFError) as error:

@@ -12,6 +12,8 @@ from pathlib import Path
 PREFIX = ".edgetune-"
 _STALE_MINUTES = 60  # a folder of another machine's session, unchanged for so long and without a process, is dead
 _PARTS = 6  # of a line that `scan_script` prints
+_MOST_DIGITS = 10  # of a process id
+_UNKNOWN = "0"
 
 _living: set[str] = set()  # tokens of this process
 
@@ -29,7 +31,7 @@ class Session:
 
     @property
     def owner(self) -> str:
-        """Three words: this machine and its boot, the process, when that started."""
+        """Three words: this machine with its boot and its space of process ids, the process, when that started."""
         pid = os.getpid()
         return f"{_machine()} {pid} {_start_time(pid)}"
 
@@ -69,11 +71,8 @@ def stale(output: str) -> list[str]:
         if not line.startswith("session=") or len(words) != _PARTS or PREFIX not in words[5]:
             continue
         state, age, machine, pid, start, folder = words
-        if machine == _machine():
-            dead = not _runs(pid, start, folder.rpartition(PREFIX)[2])
-        else:
-            dead = state == "dead" and age == "old"
-        if dead:
+        runs = _runs(pid, start, folder.rpartition(PREFIX)[2]) if machine == _machine() else None
+        if runs is False or (runs is None and state == "dead" and age == "old"):
             found.append(folder)
     return found
 
@@ -104,19 +103,34 @@ def quoted(folder: str) -> str:
 
 def _machine() -> str:
     boot = Path("/proc/sys/kernel/random/boot_id")
-    return f"{socket.gethostname()}-{boot.read_text().strip() if boot.is_file() else ''}".replace(" ", "_")
+    booted = boot.read_text().strip() if boot.is_file() else ""
+    try:
+        space = str(Path("/proc/self/ns/pid").stat().st_ino)  # containers of one machine see other processes
+    except OSError:
+        space = ""
+    return f"{socket.gethostname()}-{booted}-{space}".replace(" ", "_")
 
 
-def _runs(pid: str, start: str, token: str) -> bool:
-    if not pid.isdigit() or _start_time(int(pid)) != start:
+def _runs(pid: str, start: str, token: str) -> bool | None:
+    """Whether a process of this machine runs; None where we may not see when it started (hidepid)."""
+    if not pid.isdecimal() or len(pid) > _MOST_DIGITS:
+        return None
+    if int(pid) == os.getpid():
+        return token in _living
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
         return False
-    return int(pid) != os.getpid() or token in _living
+    except PermissionError:
+        pass
+    seen = _start_time(int(pid))
+    return None if seen == _UNKNOWN else seen == start
 
 
 def _start_time(pid: int) -> str:
-    """Return when a process of this machine started, in ticks since boot; "0" when there is none."""
+    """Return when a process of this machine started, in ticks since boot; "0" when we may not know."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return "0"
+        return _UNKNOWN
     return text.rpartition(")")[2].split()[19]

@@ -55,7 +55,9 @@ class SshTransport:
 
     def _take_errors(self) -> None:
         channel = self._process.channel
-        while channel.recv_stderr_ready():
+        for _ in range(_MOST_AT_ONCE // _CHUNK):  # a board may write faster than we read
+            if not channel.recv_stderr_ready():
+                break
             self._errors = (self._errors + channel.recv_stderr(_CHUNK))[-4 * _LAST_WORDS :]
 
     def _ended(self) -> BoardLost:
