@@ -271,7 +271,7 @@ class Fleet:
         others = any(other.state in {"idle", "busy"} for other in self.lanes if other is not lane)
         for place, work in enumerate(self._queue):
             bound = self._sticky.get(work.built.kernel_key) if work.again else None
-            if bound is not None and bound is not lane and bound.state != "quarantined":
+            if bound not in (None, lane) and bound.state != "quarantined" and bound.name != work.lost_on:
                 continue
             if work.lost_on == lane.name and others:
                 continue

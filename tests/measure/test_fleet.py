@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -212,6 +213,16 @@ def test_candidates_compared_side_by_side_stay_on_one_board(tmp_path: Path) -> N
     run = Run(boards, [work(str(n), tmp_path, again=True) for n in range(12)])
     assert len(run.finished) == 12
     assert run.error is None
+
+
+def test_a_candidate_compared_goes_to_another_board_when_its_own_took_up_the_rest(tmp_path: Path) -> None:
+    first, elsewhere, second = work("1", tmp_path, again=True), work("x", tmp_path), work("2", tmp_path, again=True)
+    elsewhere.built = replace(elsewhere.built, kernel_key="other")
+    elsewhere.request = replace(elsewhere.request, deadline_s=30.0)
+    boards = [ScriptedBoard("a", Script(faults=["begin"])), ScriptedBoard("b", Script(seconds=0.5))]
+    run = Run(boards, [first, elsewhere, second])
+    assert sorted(ids(run)) == ["1", "2", "x"]
+    assert {one.taken.status for one in run.finished if one.taken} == {"ok"}
 
 
 def test_a_board_of_another_speed_is_flagged(tmp_path: Path) -> None:
