@@ -228,7 +228,7 @@ static bool take_time(void *user, uint32_t repeat, uint32_t count, double *sampl
         const int64_t end = now_ns();
         if (getpid() != owner)
             _exit(99);
-        taken[s] = (double)(end - start) / (double)repeat;
+        taken[s] = (end > start ? (double)(end - start) : 1.0) / (double)repeat; /* less than a tick is not nothing */
     }
     our_turn();
     memcpy(samples, taken, count * sizeof *samples);

@@ -248,8 +248,10 @@ def _result(payload: _Payload) -> Result:
     samples = payload.fractions(count)
     if ending > 4 or verdict > 4 or problem > 3 or any(math.isnan(error) or error < 0 for error in errors):  # noqa: PLR2004  as in report.h
         raise payload.wrong("makes no sense")
-    if not all(math.isfinite(value) and value >= 0 for value in (*samples, load, check, time)):
+    if not all(math.isfinite(value) and value >= 0 for value in (load, check, time)):
         raise payload.wrong("has times that are none")
+    if not all(math.isfinite(sample) and sample > 0 for sample in samples):
+        raise payload.wrong("has samples that are no times")
     if ending == 0 and verdict == 0 and (not samples or repeat < 1 or not stopped):
         raise payload.wrong("has no samples")
     return Result(
