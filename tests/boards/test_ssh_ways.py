@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import threading
@@ -258,6 +259,39 @@ def test_the_configuration_of_openssh(bench: Bench) -> None:
     bench.configure("Host x\nPort many\n")
     with pytest.raises(ConfigError, match="makes no sense"):
         resolve_route("x", ClientConfig())
+
+
+def test_files_that_are_included_under_a_host(bench: Bench) -> None:
+    more = bench.home / ".ssh" / "more folder"
+    more.mkdir()
+    (more / "a.conf").write_text("Port 2201\nHost *\nUser inner\nHostName there\n")
+    bench.configure('Host x\n  Include "more folder/a.conf"\n  ConnectTimeout 7\nHost *\n  User everyone\n')
+    config = ClientConfig()
+    inside, other = (config.lookup(name, None, None) for name in ("x", "y"))
+    assert (inside.host, inside.port, inside.user, inside.connect_timeout_s) == ("there", 2201, "inner", 7.0)
+    assert (other.host, other.port, other.user, other.connect_timeout_s) == ("y", None, "everyone", None)
+    for block in ("Host y", "Match host y", "Host !x *"):
+        (more / "a.conf").write_text(f"{block}\nProxyCommand relay\n")
+        with pytest.raises(ConfigError, match=f"'{re.escape(block)}' in a file that is included under 'Host x'"):
+            ClientConfig()
+    bench.configure('Include "more folder/a.conf')
+    with pytest.raises(ConfigError, match="cannot be read"):
+        ClientConfig()
+
+
+def test_known_hosts_files_with_blanks_in_their_names(bench: Bench) -> None:
+    bench.configure('Host a\nUserKnownHostsFile "/my keys/%h" ~/other\nHost b\nUserKnownHostsFile = "/one two"\n')
+    assert ClientConfig().lookup("a", "me", None).known_hosts == (Path("/my keys/a"), bench.home / "other")
+    assert ClientConfig().lookup("b", "me", None).known_hosts == (Path("/one two"),)
+
+
+def test_a_user_without_a_name(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 987_654)
+    assert bench.home.is_dir()
+    assert ClientConfig().lookup("a", "me", None).user == "me"
+    assert ClientConfig().lookup("a", None, None).user == "987654"
 
 
 def test_a_tunnel_and_that_nothing_listens_off_loopback(bench: Bench, echo: Path) -> None:

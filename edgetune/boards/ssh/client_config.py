@@ -5,7 +5,9 @@ from __future__ import annotations
 import getpass
 import os
 import re
+import shlex
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,10 +21,13 @@ _MAX_INCLUDES = 16  # nested; OpenSSH stops there as well
 _SSH_PORT = 22
 # Paramiko fills tokens from the files alone, without user and port of an address: we fill them, it must not see them.
 _MARK = "\x01"
+_BETWEEN = "\x02"  # the names of several files, which may have blanks in them
 _TOKEN = re.compile(r"%([%hnprudi])")
 _FILLED = re.compile(r"\s*(proxycommand|identityfile|identityagent|userknownhostsfile)\b", re.IGNORECASE)
 _INCLUDE = re.compile(r"\s*include(?:\s*=\s*|\s+)(.+)", re.IGNORECASE)
 _BLOCK = re.compile(r"\s*(host|match)\b", re.IGNORECASE)
+_ALL = re.compile(r"\s*(host(\s*=\s*|\s+)\"?\*\"?|match\s+all)\s*", re.IGNORECASE)
+_KNOWN_HOSTS = re.compile(r"(\s*userknownhostsfile)(?:\s*=\s*|\s+)(.+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -53,8 +58,8 @@ class ClientConfig:
     def __init__(self, files: Sequence[Path] | None = None) -> None:
         self._files = (user_folder() / "config", SYSTEM_CONFIG) if files is None else tuple(files)
         lines = (line for file in self._files if is_file(file) for line in (*_lines(file), "Host *"))
-        text = "\n".join(_marked(line) for line in lines)
         try:
+            text = "\n".join(_marked(line) for line in lines)
             self._config = paramiko.SSHConfig.from_text(text)
         except (paramiko.ConfigParseError, ValueError) as error:  # ValueError: a quote that does not end
             raise ConfigError(f"{self._named()} cannot be read: {error}") from error
@@ -62,7 +67,8 @@ class ClientConfig:
     def lookup(self, host: str, user: str | None, port: int | None) -> HostSettings:
         """Return the settings of `host`; a `user` and a `port` that are given win over the files'."""
         try:
-            found = self._config.lookup(host)
+            with _having_a_name():
+                found = self._config.lookup(host)
             return _settings(host, found, user, port)
         except ImportError as error:
             raise ConfigError(f"{self._named()}: 'Match exec' is not supported here, use 'Host' instead") from error
@@ -81,6 +87,28 @@ def is_file(path: Path) -> bool:
         return False
 
 
+def own_name() -> str:
+    """Return the name of this user, the number of one who has no name (in containers)."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+@contextmanager
+def _having_a_name() -> Iterator[None]:
+    """For paramiko, which asks who we are whether or not that matters."""
+    name = own_name()
+    if name.isdecimal() and "LOGNAME" not in os.environ:
+        os.environ["LOGNAME"] = name
+        try:
+            yield
+        finally:
+            os.environ.pop("LOGNAME", None)
+    else:
+        yield
+
+
 def user_folder() -> Path:
     """Return the folder of the user's OpenSSH files."""
     return Path("~/.ssh").expanduser()
@@ -90,14 +118,14 @@ def _settings(written: str, found: paramiko.SSHConfigDict, user: str | None, por
     own_port = int(found["port"]) if "port" in found else None
     if port is None:
         port = own_port
-    user = user or str(found.get("user") or getpass.getuser())
+    user = user or str(found.get("user") or own_name())
     values = {
         "%": "%",
         "h": str(found["hostname"]),
         "n": written,
         "p": str(port or _SSH_PORT),
         "r": user,
-        "u": getpass.getuser(),
+        "u": own_name(),
         "d": str(Path.home()),
         "i": str(os.getuid()),
     }
@@ -132,7 +160,7 @@ def _settings(written: str, found: paramiko.SSHConfigDict, user: str | None, por
         host_key_alias=str(found.get("hostkeyalias") or ""),
         known_hosts=(user_folder() / "known_hosts",)
         if known is None
-        else tuple(_path(whole(part)) for part in known.split()),
+        else tuple(_path(whole(part)) for part in known.split(_BETWEEN)),
         alive_interval_s=interval or HostSettings.alive_interval_s,
         alive_count=int(found.get("serveralivecountmax") or HostSettings.alive_count),
     )
@@ -142,29 +170,44 @@ def _path(text: str) -> Path:
     return Path(os.path.expandvars(text)).expanduser()
 
 
-def _lines(file: Path, depth: int = 0) -> Iterator[str]:
-    """Yield the lines of `file` with its includes in their places; paramiko leaves them out."""
+def _lines(file: Path, depth: int = 0, within: str = "Host *") -> Iterator[str]:
+    """Yield the lines of `file` with its includes in their places; paramiko leaves them out.
+
+    `within` is the Host or Match line under which it is included. Raises ConfigError: a file cannot be read, or has a
+    block for some of the hosts of such a line, which cannot be said in one file.
+    """
     if depth > _MAX_INCLUDES:
         raise ConfigError(f"{file}: includes are nested deeper than {_MAX_INCLUDES}: one of them includes itself")
     try:
         text = file.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror}") from error
-    block = "Host *"
+    block = within
     for line in text.splitlines():
         included = _INCLUDE.fullmatch(line)
         if included is None:
-            block = line if _BLOCK.match(line) else block
-            yield line
+            if not _BLOCK.match(line):
+                yield line
+                continue
+            if _ALL.fullmatch(line):
+                block = within
+            elif _ALL.fullmatch(within):
+                block = line
+            else:
+                what = f"'{line.strip()}' in a file that is included under '{within.strip()}'"
+                raise ConfigError(f"{file}: {what} is not supported here: include the file before the first Host line")
+            yield block
             continue
         folder = user_folder() if file.is_relative_to(Path.home()) else file.parent
-        for pattern in included[1].split():
+        for pattern in shlex.split(included[1]):
             for path in sorted(folder.glob(pattern) if not _absolute(pattern) else _glob(pattern)):
-                yield from _lines(path, depth + 1)
+                yield from _lines(path, depth + 1, block)
         yield block  # blocks of an included file end with it
 
 
 def _marked(line: str) -> str:
+    if known := _KNOWN_HOSTS.fullmatch(line):
+        line = f"{known[1]} {_BETWEEN.join(shlex.split(known[2]))}"
     return _TOKEN.sub(rf"{_MARK}\1", line) if _FILLED.match(line) else line
 
 
