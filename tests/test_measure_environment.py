@@ -42,6 +42,27 @@ def test_the_clock_of_a_machine_without_cpufreq(tmp_path: Path) -> None:
     assert read_environment(1, tmp_path) == {"clock_khz": 2_400_500}
 
 
+def test_nonsense_is_not_told(tmp_path: Path) -> None:
+    large = "9" * 400 + "\n"
+    files = {
+        "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "performance " * 40,
+        "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq": large,
+        "sys/devices/system/cpu/cpu0/cpufreq/scaling_min_freq": "-" + large,
+        "sys/devices/platform/soc/soc:firmware/get_throttled": large,
+        "sys/class/thermal/thermal_zone0/temp": large,
+        "proc/cpuinfo": "processor : 0\ncpu MHz : 1e999\n",
+        "proc/loadavg": "nan 0.58\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert read_environment(0, tmp_path) == {}
+    (tmp_path / "proc/loadavg").write_text("inf 0.58\n")
+    (tmp_path / "proc/cpuinfo").write_text("processor : 0\ncpu MHz : nan\n")
+    (tmp_path / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").write_text("a\x1b[2J")
+    assert read_environment(0, tmp_path) == {}
+
+
 def test_throttling_is_seen_only_where_told() -> None:
     assert throttled({"throttle_count": 1}, {"throttle_count": 2})
     assert not throttled({"throttle_count": 2}, {"throttle_count": 2})

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 import os
+import select
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -28,7 +30,7 @@ from edgetune.measure.build_worker import BuildWorker, OutOfSpace, WorkerSetup
 from edgetune.measure.builder import BuildPool
 from edgetune.measure.compiler import build_library, toolchain_of
 from edgetune.measure.cores import CoreSplit, confined, split_cores
-from edgetune.measure.jobs import BuildJob
+from edgetune.measure.jobs import BuildJob, BuildResult, ReferenceResult, RunRequest
 from edgetune.measure.measurement import Measurement, MeasureStart
 from edgetune.measure.session import MeasureSession
 from edgetune.measure.workspace import Workspace
@@ -77,6 +79,40 @@ def steps() -> Iterator[ModuleType]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(HERE))
         yield importlib.import_module("measure_steps")
+
+
+class Broken(LocalBoard):
+    """Waits in `begin` for the word to fail with an error of ours."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(load_target("host"), folder, split_cores(), lock_file=folder / "lock")
+        self.begun, self.word = threading.Event(), threading.Event()
+
+    def begin(self, request: RunRequest) -> None:
+        self.begun.set()
+        self.word.wait()
+        raise TypeError(f"our own, at {request.candidate_id}")
+
+
+def test_what_breaks_is_raised_after_what_is_measured(
+    steps: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = Broken(tmp_path)
+    with MeasureSession(load_target("host"), boards=lambda *_: [board], **STEPS) as session:
+        session.prepare([steps.spec()])
+        session.submit(BuildJob("good", "k", steps.trace()))
+        while not board.begun.is_set():
+            assert session.poll(0.01) == []
+        session.submit(BuildJob("bad", "k", steps.trace(lowering="raise")))
+        built: list[BuildResult | ReferenceResult] = []
+        while not built:
+            built += session._open_pool.poll(1.0)
+        monkeypatch.setattr(session._open_pool, "poll", lambda *_: [built.pop()] if built else [])
+        board.word.set()
+        assert select.select([session._open_fleet.fileno()], [], [], 60.0)[0]
+        assert [one.job_id for one in session.poll(10.0)] == ["bad"]
+        with pytest.raises(TypeError, match="our own"):
+            session.poll(10.0)
 
 
 def test_results_stream_in_order_of_building_with_a_start_each(steps: ModuleType, tmp_path: Path) -> None:

@@ -9,10 +9,12 @@ from pathlib import Path
 Reading = str | int | float
 _FIRMWARE = "sys/devices/platform/soc/soc:firmware/get_throttled"
 _NOW, _EVER = 0x6, 0x60000  # bits of the flags: clock capped or core throttled, now and since boot
+_MOST = 2**62  # what is beyond is no reading, whatever a board says
+_MOST_LETTERS = 64
 
 
 def read_environment(core: int, root: Path = Path("/")) -> dict[str, Reading]:
-    """Return what is known of `core` now; a key is absent where the system does not tell.
+    """Return what is known of `core` now; a key is absent where the system does not tell, or tells nonsense.
 
     Keys: `governor`, `clock_khz` (now), `clock_min_khz`, `clock_max_khz`, `temperature_c` (hottest sensor),
     `throttle_count` (of this core since boot), `throttle_flags` (of a Raspberry Pi's firmware), `load_1min` (runnable
@@ -20,7 +22,8 @@ def read_environment(core: int, root: Path = Path("/")) -> dict[str, Reading]:
     """
     frequency = root / f"sys/devices/system/cpu/cpu{core}/cpufreq"
     found: dict[str, Reading] = {}
-    if governor := _text(frequency / "scaling_governor"):
+    governor = _text(frequency / "scaling_governor")
+    if governor and governor.isprintable() and len(governor) <= _MOST_LETTERS:
         found["governor"] = governor
     for key, path in (
         ("clock_khz", frequency / "scaling_cur_freq"),
@@ -29,9 +32,9 @@ def read_environment(core: int, root: Path = Path("/")) -> dict[str, Reading]:
         ("throttle_count", root / f"sys/devices/system/cpu/cpu{core}/thermal_throttle/core_throttle_count"),
     ):
         with contextlib.suppress(ValueError):
-            found[key] = int(_text(path))
+            found[key] = _whole(_text(path))
     with contextlib.suppress(ValueError):
-        found["throttle_flags"] = int(_text(root / _FIRMWARE), 16)
+        found["throttle_flags"] = _whole(_text(root / _FIRMWARE), 16)
     if "clock_khz" not in found:
         with contextlib.suppress(ValueError):
             found["clock_khz"] = _cpuinfo_khz(root / "proc/cpuinfo", core)
@@ -39,11 +42,11 @@ def read_environment(core: int, root: Path = Path("/")) -> dict[str, Reading]:
     degrees = []
     for zone in sorted(zones):
         with contextlib.suppress(ValueError):
-            degrees.append(int(_text(zone)) / 1000)
+            degrees.append(_whole(_text(zone)) / 1000)
     if degrees:
         found["temperature_c"] = max(degrees)
     with contextlib.suppress(ValueError, IndexError):
-        found["load_1min"] = float(_text(root / "proc/loadavg").split()[0])
+        found["load_1min"] = _real(_text(root / "proc/loadavg").split()[0])
     return found
 
 
@@ -63,8 +66,22 @@ def _cpuinfo_khz(path: Path, core: int) -> int:
         fields = dict(line.split(":", 1) for line in block.splitlines() if ":" in line)
         named = {key.strip(): value.strip() for key, value in fields.items()}
         if named.get("processor") == str(core):
-            return int(float(named.get("cpu MHz", "")) * 1000)
+            return int(_real(named.get("cpu MHz", "")) * 1000)
     raise ValueError("not told")
+
+
+def _whole(text: str, base: int = 10) -> int:
+    value = int(text, base)
+    if abs(value) > _MOST:
+        raise ValueError("no reading is that large")
+    return value
+
+
+def _real(text: str) -> float:
+    value = float(text)
+    if not abs(value) <= _MOST:  # nor is it none at all
+        raise ValueError("no reading is that large")
+    return value
 
 
 def _text(path: Path) -> str:

@@ -67,6 +67,7 @@ class Fleet:
         self._queue: deque[Work] = deque()
         self._sticky: dict[str, Lane] = {}
         self._reasons: dict[str, BoardUnavailable] = {}
+        self._broke: Exception | None = None
         terms = Terms(timing, options.min_trust, options.ceiling_c)
         self.lanes = [
             Lane(
@@ -110,10 +111,11 @@ class Fleet:
         """Queue a candidate."""
         self._queue.append(work)
 
-    def advance(self) -> list[Finished]:
+    def advance(self, *, hold: bool = False) -> list[Finished]:
         """Take what boards have done, give them what waits; return what is through.
 
-        Raises what is raised when no board is left, once there is nothing more to return.
+        Raises what is raised when no board is left, or what broke in a board's thread, once there is nothing more to
+        return; with `hold`, by a later call without it.
         """
         finished: list[Finished] = []
         for done in self._news.take():
@@ -123,10 +125,15 @@ class Fleet:
         for lane in self.lanes:
             if step := lane.overdue(now):
                 finished += self._late(lane, step)
-        self._dispatch()
-        if not finished and all(lane.state == "quarantined" for lane in self.lanes):
+        if self._broke is None:
+            self._dispatch()
+        if finished or hold:
+            return finished
+        if self._broke is not None:
+            raise self._broke
+        if all(lane.state == "quarantined" for lane in self.lanes):
             raise self._ended()
-        return finished
+        return []
 
     def close(self) -> None:
         """End the boards and their threads."""
@@ -139,7 +146,8 @@ class Fleet:
     def _take(self, done: Done) -> list[Finished]:
         lane, account = done.lane, self._accounting.boards[done.lane.name]
         if done.broke is not None:
-            raise done.broke
+            self._broke = self._broke or done.broke
+            return []
         account.free_since = done.ended
         if lane.state == "recovering":
             account.recovering_s += done.ended - lane.since

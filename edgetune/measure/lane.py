@@ -23,14 +23,17 @@ _RELEASE_S = 30.0
 _LEAVE_S = 3.0
 _WAITS_S = (5.0, 15.0, 45.0)
 _CLOSE_S = 10.0
+_SENSELESS = (ValueError, ArithmeticError, LookupError)
+_LOSSES = (BoardUnavailable, OSError, EOFError, *_SENSELESS)
 
 
 @dataclass(frozen=True)
 class Done:
     """What a board's thread has done: `taken` a turn, or was `lost`, or both; or it is ready again (`recovered`).
 
-    `broke` is an error that is nobody's doing but ours, raised again in the session's thread. `age` tells threads of
-    one lane apart, `ended` is a time of `time.monotonic`.
+    What a board answers may make any of our steps fail with an error of values: then it was lost as well. `broke` is
+    an error that is nobody's doing but ours, raised again in the session's thread. `age` tells threads of one lane
+    apart, `ended` is a time of `time.monotonic`.
     """
 
     lane: Lane
@@ -177,14 +180,14 @@ class Lane:
             self.watch.worked(time.monotonic() - begun)
             mark("release", _RELEASE_S)
             self.board.release()
-        except (BoardUnavailable, OSError, EOFError) as error:
+        except _LOSSES as error:
             return Done(self, age, time.monotonic(), taken, self._loss(error))
         return Done(self, age, time.monotonic(), taken)
 
     def _reserve(self, age: int) -> Done:
         try:
             self.board.reserve()
-        except (BoardUnavailable, OSError, EOFError) as error:
+        except _LOSSES as error:
             return Done(self, age, time.monotonic(), lost=self._loss(error))
         self.proved = True
         return Done(self, age, time.monotonic())
@@ -195,7 +198,7 @@ class Lane:
         for wait in (*_WAITS_S, None):
             try:
                 self.board.recover()
-            except (BoardUnavailable, OSError, EOFError) as error:
+            except _LOSSES as error:
                 loss = self._loss(error)
                 passing = isinstance(loss, (BoardLost, ProtocolViolation, HostUnknown, BoardFull))
                 if wait is None or not passing or time.monotonic() + wait >= until:
@@ -210,13 +213,18 @@ class Lane:
     def _loss(self, error: Exception) -> BoardUnavailable:
         if isinstance(error, BoardUnavailable):
             return error
-        return BoardLost(f"board '{self.name}' was lost in step '{self._step}' ({type(error).__name__}: {error})")
+        words = f"{type(error).__name__}: {error}"
+        if isinstance(error, _SENSELESS):
+            return ProtocolViolation(
+                f"board '{self.name}': its answer in step '{self._step}' makes no sense ({words}): look after it"
+            )
+        return BoardLost(f"board '{self.name}' was lost in step '{self._step}' ({words})")
 
     def _leave(self) -> Done:
         raise ClosedError
 
     def _close_board(self) -> None:
-        with contextlib.suppress(BoardUnavailable, OSError):
+        with contextlib.suppress(*_LOSSES):
             self.board.close()
 
     def _serve(self, age: int, tasks: Mailbox[Callable[[], Done]]) -> None:

@@ -17,7 +17,6 @@ import numpy as np
 from edgetune.boards.board import Board
 from edgetune.boards.opening import open_boards
 from edgetune.config.target import Target
-from edgetune.errors import BoardUnavailable
 from edgetune.events import Event
 from edgetune.measure.accounting import Accounting
 from edgetune.measure.builder import REFERENCE_STEP, SOURCE_STEP, BuildPool
@@ -298,14 +297,10 @@ class MeasureSession:
                 done.append(self._unmeasured(result))
         self.accounting.mark(building=self._building)
         try:
-            finished = self._open_fleet.advance()
-        except BoardUnavailable:
+            finished = self._open_fleet.advance(hold=bool(done))
+        finally:
             self._tell()
-            if not done:
-                raise
-            finished = []  # it is raised again by the next call
         done += [self._measurement(one) for one in finished]
-        self._tell()
         self._feed()
         return done
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from edgetune.boards.board import Board
-from edgetune.errors import BoardLost
+from edgetune.errors import BoardLost, ProtocolViolation
 from edgetune.measure.environment import Reading, throttled
 from edgetune.measure.jobs import BuildResult, RunRequest, RunResult, Status
 from edgetune.measure.options import Grade
@@ -28,6 +28,7 @@ _NARROW = 0.02  # a second attempt cannot better the grade of samples narrower t
 _PUT_S, _PUT_BYTES_PER_S = 60.0, 100e3
 _STEP_S = 30.0
 _TICK_S = 0.5
+_MOST_NS = 1e15  # per call: more than a week
 
 Refusal = Literal["", "throttled", "noisy", "trust"]
 
@@ -124,7 +125,10 @@ class Turn:
         return self._board.health()
 
     def run(self, request: RunRequest) -> RunResult:
-        """Run one request, whose files are there, to its end or beyond its deadline and our patience."""
+        """Run one request, whose files are there, to its end or beyond its deadline and our patience.
+
+        Raises BoardLost, and ProtocolViolation when its times cannot be times.
+        """
         limit = request.deadline_s + PATIENCE_S
         self._mark("begin", _STEP_S)
         self._board.begin(request)
@@ -136,6 +140,9 @@ class Turn:
                 raise ClosedError
             ran = self._board.collect()
             if ran is not None:
+                odd = [value for value in ran.samples_ns if not 0 < value <= _MOST_NS]
+                if odd:
+                    raise ProtocolViolation(f"board '{self._board.name}' says that a call took {odd[0]:g} ns")
                 return ran
         raise BoardLost(f"board '{self._board.name}' did not answer within {limit:g} s of measuring: look after it")
 

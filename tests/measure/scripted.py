@@ -24,7 +24,8 @@ class Script:
     """What a board does. `faults` is one entry per turn: "" (none), a step of `STEPS` to be lost in, "hang STEP".
 
     `recoveries` likewise: "" (it works), "lost" or "hang". Beyond their ends everything works. `results` gives status
-    by candidate id, `speed` multiplies times, `readings` replaces health, `refuses` is raised by the first reserve.
+    by candidate id, `speed` multiplies times, `readings` replaces health, `refuses` is raised by every reserve, and
+    `odd` instead of BoardLost, once each.
     """
 
     faults: Iterable[str] = ()
@@ -34,6 +35,7 @@ class Script:
     speed: float = 1.0
     readings: deque[dict[str, Reading]] = field(default_factory=deque)
     refuses: BoardUnavailable | None = None
+    odd: deque[Exception] = field(default_factory=deque)
     facts: Mapping[str, Reading] = field(default_factory=lambda: {"emulated": 0, "clock": "time"})
 
 
@@ -104,7 +106,7 @@ class ScriptedBoard:
         if what == "hang":
             self._release.wait()
         if what:
-            raise BoardLost(f"board '{self.name}' does not come back")
+            raise self.script.odd.popleft() if self.script.odd else BoardLost(f"board '{self.name}' does not come back")
 
     def release(self) -> None:
         self._step("release")
@@ -121,7 +123,7 @@ class ScriptedBoard:
         self.threads.add(threading.current_thread().name)
         if self._fault == step:
             self._fault = ""
-            raise BoardLost(f"board '{self.name}' was lost in {step}")
+            raise self.script.odd.popleft() if self.script.odd else BoardLost(f"board '{self.name}' was lost in {step}")
         if self._fault == f"hang {step}":
             self._fault = ""
             self._release.wait()

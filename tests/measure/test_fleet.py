@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -260,6 +260,74 @@ def test_noise_is_timed_once_more_and_counted(tmp_path: Path) -> None:
     assert one.taken.trust is not None
     assert one.taken.trust.grade == "D"
     assert run.accounting.boards["a"].refused == Counter(noisy=1)
+
+
+ODD = [ValueError("embedded null byte"), OverflowError("too large"), KeyError("governor"), UnicodeError("bytes")]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)
+@pytest.mark.parametrize("step", STEPS)
+def test_an_answer_that_makes_no_sense_is_a_lost_board(tmp_path: Path, step: str, odd: Exception) -> None:
+    run = Run([ScriptedBoard("a", Script(faults=[step], odd=deque([odd])))], [work(str(n), tmp_path) for n in range(3)])
+    assert sorted(ids(run)) == ["0", "1", "2"]
+    assert {one.taken.status for one in run.finished if one.taken} == {"ok"}
+    assert run.error is None
+    (said,) = [str(event.data["detail"]) for event in run.events if event.data["what"] == "lost"]
+    assert "makes no sense" in said
+    assert type(odd).__name__ in said
+
+
+@pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)
+def test_a_recovery_that_makes_no_sense_gives_up_the_board_alone(tmp_path: Path, odd: Exception) -> None:
+    bad = ScriptedBoard("bad", Script(faults=["begin"], recoveries=["lost"] * 9, odd=deque([BoardLost("gone"), odd])))
+    run = Run([bad, ScriptedBoard("good", Script(seconds=0.05))], [work(str(n), tmp_path) for n in range(6)])
+    assert sorted(ids(run)) == [str(n) for n in range(6)]
+    assert run.error is None
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf"), 1e300])
+def test_times_that_are_none_are_a_lost_board(tmp_path: Path, value: float) -> None:
+    lie = RunResult("0", "ok", samples_ns=(1000.0,) * 10 + (value,), stopped="narrow")
+    run = Run([ScriptedBoard("a", Script(results={"0": lie}))], [work(str(n), tmp_path) for n in range(3)])
+    (blamed,) = [one for one in run.finished if one.taken is None]
+    assert blamed.work.built.job_id == "0"
+    assert "says that a call took" in blamed.reason
+    assert sorted(ids(run)) == ["0", "1", "2"]
+    assert run.error is None
+
+
+def test_an_ok_without_times_is_a_lost_board(tmp_path: Path) -> None:
+    run = Run([ScriptedBoard("a", Script(results={"0": RunResult("0", "ok")}))], [work("0", tmp_path)])
+    assert [one.taken for one in run.finished] == [None]
+    assert run.error is None
+
+
+def test_what_breaks_is_raised_after_what_is_through(tmp_path: Path) -> None:
+    fleet = Fleet(
+        [ScriptedBoard("a"), ScriptedBoard("b", Script(faults=["begin"], odd=deque([TypeError("our own")])))],
+        TimingPolicy(),
+        MeasuringOptions(),
+        Accounting(),
+        canary=lambda: None,
+        on_start=lambda _: None,
+        on_event=lambda _: None,
+        reserve_s=30.0,
+    )
+    try:
+        for name in ("0", "1"):
+            fleet.offer(work(name, tmp_path))
+        assert fleet.advance() == []
+        deadline = time.monotonic() + ENDS_S
+        while len(fleet._news._items) < 2:
+            assert time.monotonic() < deadline, "the boards hang"
+            time.sleep(0.001)
+        (one,) = fleet.advance()
+        assert one.work.built.job_id == "0"
+        assert fleet.advance(hold=True) == []
+        with pytest.raises(TypeError, match="our own"):
+            fleet.advance()
+    finally:
+        fleet.close()
 
 
 FAULTS = st.sampled_from(["", "", "", *STEPS, *(f"hang {step}" for step in STEPS)])
