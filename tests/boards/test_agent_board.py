@@ -6,6 +6,7 @@ import os
 import select
 import shutil
 import signal
+import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -14,6 +15,8 @@ import pytest
 
 from edgetune.boards.agent.board import AgentBoard
 from edgetune.boards.agent.build import build_agent, build_plugin
+from edgetune.boards.agent.frames import FrameType, encode
+from edgetune.boards.agent.messages import Health
 from edgetune.boards.process import ProcessReach, ProcessTransport
 from edgetune.config.target import load_target
 from edgetune.errors import BoardBusy, BoardLost, BoardUnfit, EdgetuneError, ProtocolViolation, ToolchainMissing
@@ -136,6 +139,30 @@ def test_the_descriptor_tells_of_results_and_of_the_end(opened: Callable[..., Ag
     assert select.select([bench.board], [], [], 20)[0]
     with pytest.raises(BoardLost, match="host"):
         bench.run(0)
+
+
+@pytest.mark.parametrize("what", [FrameType.STORED, FrameType.REFUSED, FrameType.RESULT, FrameType.PONG])
+def test_an_agent_that_sends_without_end_takes_no_memory(
+    opened: Callable[..., AgentBench], what: FrameType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = opened()
+    bench.board.reserve()
+    payloads = {
+        FrameType.STORED: bytes(33),
+        FrameType.REFUSED: struct.pack("<HIH", FrameType.PUT, 0, 900) + b"x" * 900,
+        FrameType.RESULT: struct.pack("<IBiBBBBHBI7dQQHI", 9, 1, *[0] * 19),
+        FrameType.PONG: struct.pack("<QBB", 1, 0, 0),
+    }
+    flood = encode(what, payloads[what]) * 50
+    rest = iter([flood] * 100)
+    link = bench.board._link
+    assert link is not None
+    monkeypatch.setattr(link._transport, "receive", lambda: next(rest, b""))
+    words = "without end" if what == FrameType.RESULT else r"did not answer within 3 s"
+    with Path("/dev/zero").open("rb") as endless, pytest.raises(BoardLost, match=words):
+        monkeypatch.setattr(link._transport, "fileno", endless.fileno)
+        bench.board._await(lambda message: isinstance(message, Health), 3.0)
+    assert len(bench.board._early) <= 65
 
 
 def test_an_agent_that_stops_answering_is_replaced(opened: Callable[..., AgentBench]) -> None:

@@ -33,7 +33,7 @@ _RETRY_S = 0.25
 _SLOWEST_BYTES_S = 100e3
 _MOST_CACHE_BYTES = 1 << 30
 _NAME_LENGTH = 60
-_MOST_EARLY = 10_000  # messages that nobody asked for
+_MOST_EARLY = 64  # answers about a candidate while another answer is awaited; an honest agent sends one
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,6 @@ class AgentBoard:
         ]
         self._number += 1
         run = messages.run(self._number, request, library.key, uses, self._cores, self._cold_bytes)
-        self._refusal = ""
         self._early.clear()
         data = b"".join((*spared, *frames, run))
         self._send(data)
@@ -256,7 +255,7 @@ class AgentBoard:
         if self._closed:
             link.close()
             raise BoardLost(f"board '{self._name}' was closed")
-        self._link = link
+        self._link, self._refusal = link, ""
         self._contents.all_gone()
         self._cache_bytes = min(_MOST_CACHE_BYTES, hello.memory_bytes // 4)
         counts = self._target.clock == "instructions"
@@ -340,20 +339,24 @@ class AgentBoard:
             raise self._lose(error.message) from error
 
     def _await(self, wanted: Callable[[Message], bool], timeout_s: float = _ANSWER_S) -> Message:
-        """Receive until a message is the one; others are kept for `collect`."""
+        """Receive until a message is the one; what others say of the candidate under way is kept for `collect`."""
         deadline = time.monotonic() + timeout_s
         while (left := deadline - time.monotonic()) > 0:
             for message in self._receive(left):
                 if wanted(message):
                     return message
-                self._early.append(message)
-            if len(self._early) > _MOST_EARLY:
-                raise self._lose("its agent sends without end")
+                if isinstance(message, Result) or (isinstance(message, Refused) and message.type == FrameType.RUN):
+                    self._early.append(message)
+                else:
+                    self._note(message)
+                if len(self._early) > _MOST_EARLY:
+                    raise self._lose("its agent sends without end")
         raise self._silent(f"its agent did not answer within {timeout_s:g} s")
 
     def _result(self, trial: _Trial, message: Message) -> RunResult | None:
         """Return what a message says about the trial, if it is about it."""
         if isinstance(message, Result) and message.number == trial.number:
+            self._refusal = ""
             return run_result(trial.request, message)
         if isinstance(message, Refused) and message.type == FrameType.RUN and message.number == trial.number:
             raise self._lose(f"its agent refuses a candidate: {self._refusal or message.reason}")
@@ -362,7 +365,7 @@ class AgentBoard:
 
     def _note(self, message: Message) -> None:
         if isinstance(message, Refused):
-            self._refusal = message.reason
+            self._refusal = self._refusal or message.reason  # of one push, each piece after the first is refused too
             if message.type == 0:
                 raise self._lose(f"its agent gave up: {message.reason}")
 
