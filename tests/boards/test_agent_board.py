@@ -87,6 +87,19 @@ def test_the_second_user_is_told_who_has_the_board(opened: Callable[..., AgentBe
     assert second.run().status == "ok"
 
 
+def test_a_user_without_a_name_goes_by_his_number(
+    opened: Callable[..., AgentBench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", lambda number: {}[number])  # KeyError, as in a container
+    lock = f"edgetune-test-{os.getpid()}"
+    first, second = opened(lock=lock), opened(lock=lock)
+    first.board.reserve()
+    with pytest.raises(BoardBusy, match=rf"belongs to {os.getuid()}@.+ process {os.getpid()}"):
+        second.board.reserve()
+
+
 def test_the_lock_goes_with_the_agent_however_that_ends(opened: Callable[..., AgentBench]) -> None:
     lock = f"edgetune-test-{os.getpid()}"
     first, second = opened(lock=lock), opened(lock=lock)
@@ -158,10 +171,11 @@ def test_an_agent_that_sends_without_end_takes_no_memory(
     link = bench.board._link
     assert link is not None
     monkeypatch.setattr(link._transport, "receive", lambda: next(rest, b""))
-    words = "without end" if what == FrameType.RESULT else r"did not answer within 3 s"
-    with Path("/dev/zero").open("rb") as endless, pytest.raises(BoardLost, match=words):
+    words = "without end" if what == FrameType.RESULT else r"did not answer within 1 s"
+    with Path("/dev/zero").open("rb") as endless:
         monkeypatch.setattr(link._transport, "fileno", endless.fileno)
-        bench.board._await(lambda message: isinstance(message, Health), 3.0)
+        with pytest.raises(BoardLost, match=words):
+            bench.board._await(lambda message: isinstance(message, Health), 1.0)
     assert len(bench.board._early) <= 65
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import os
-import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from edgetune.boards.agent.fitness import check_fitness, check_hello
 from edgetune.boards.agent.frames import FrameType, encode
 from edgetune.boards.agent.link import AgentLink
 from edgetune.boards.agent.messages import Busy, Health, Hello, Message, Pong, Refused, Result
+from edgetune.boards.agent.owner import owner
 from edgetune.boards.agent.recovery import AGENT_S, CONNECT_S, PING_S, POWER_S, REBOOT_S, Rung, climb_ladder
 from edgetune.boards.agent.verdict import run_result
 from edgetune.boards.reach import BoardFacts, Reach
@@ -32,7 +31,6 @@ _ANSWER_S = 10.0
 _RETRY_S = 0.25
 _SLOWEST_BYTES_S = 100e3
 _MOST_CACHE_BYTES = 1 << 30
-_NAME_LENGTH = 60
 _MOST_EARLY = 64  # answers about a candidate while another answer is awaited; an honest agent sends one
 
 
@@ -211,8 +209,7 @@ class AgentBoard:
         facts = self._reach.facts()
         check_fitness(self._name, self._target, facts)
         program = build_agent(self._target, self._cache)
-        owner = f"{getpass.getuser()}@{socket.gethostname()} process {os.getpid()}"[:_NAME_LENGTH]
-        arguments = ["--owner", owner, "--idle", f"{self._idle_s:g}", "--folder", facts.folder]
+        arguments = ["--owner", owner(), "--idle", f"{self._idle_s:g}", "--folder", facts.folder]
         if self._target.clock == "instructions":
             arguments.append("--count")
         until, told = time.monotonic() + self._lock_timeout_s, False
