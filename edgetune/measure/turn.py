@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -95,6 +95,7 @@ class Turn:
         request = self.sent(replace(work.request, timing=_share(timing, _FIRST_SHARE)))
         before = self.health()
         samples: tuple[float, ...] = ()
+        spans: list[Conditions] = []
         seconds: dict[str, float] = {}
         for attempt in range(1, _MOST_ATTEMPTS + 1):
             ran = self.run(request)
@@ -102,11 +103,13 @@ class Turn:
             samples += ran.samples_ns
             for phase, value in ran.seconds.items():
                 seconds[phase] = seconds.get(phase, 0.0) + value
-            conditions = Conditions(self._board.facts, before, after, canary, self._terms.ceiling_c)
-            taken = self._judged(ran, samples, attempt, conditions)
+            spans.append(Conditions(self._board.facts, before, after, canary, self._terms.ceiling_c))
+            taken = self._judged(ran, samples, attempt, spans)
             if not _worth_repeating(taken, request.best_ns):
                 break
             before = after
+            if taken.refusal == "throttled":  # nothing of it can be kept
+                samples, spans = (), []
             request = replace(request, timing=_share(timing, 1 - _FIRST_SHARE))
         return replace(taken, seconds=seconds)
 
@@ -146,14 +149,16 @@ class Turn:
                 return ran
         raise BoardLost(f"board '{self._board.name}' did not answer within {limit:g} s of measuring: look after it")
 
-    def _judged(self, ran: RunResult, samples: tuple[float, ...], attempts: int, conditions: Conditions) -> Taken:
-        health = dict(conditions.after)
+    def _judged(self, ran: RunResult, samples: tuple[float, ...], attempts: int, spans: Sequence[Conditions]) -> Taken:
+        """Judge samples that were taken over `spans`, under the worst conditions of all these."""
+        health = dict(spans[-1].after)
         if ran.status != "ok":
             return Taken(ran, ran.status, ran.reason, None, samples, attempts, health)
         summary = summarise(samples)
         brief = ran.stopped == "slow"
-        refusal, reason = _refused(conditions, summary, brief=brief)
-        trust = trust_of(conditions, summary.relative_width, brief=brief, refused=reason)
+        refusal, reason = _refused(spans, summary, brief=brief)
+        grades = [trust_of(span, summary.relative_width, brief=brief, refused=reason) for span in spans]
+        trust = max(grades, key=lambda one: one.grade)
         if not refusal and trust.below(self._terms.min_trust):
             refusal, reason = "trust", f"trust {trust.grade} is below {self._terms.min_trust}: {trust.reason}"
         if refusal:
@@ -161,8 +166,8 @@ class Turn:
         return Taken(ran, "ok", "hopeless: timed briefly" if brief else "", summary, samples, attempts, health, trust)
 
 
-def _refused(conditions: Conditions, summary: Summary, *, brief: bool) -> tuple[Refusal, str]:
-    if throttled(conditions.before, conditions.after):
+def _refused(spans: Sequence[Conditions], summary: Summary, *, brief: bool) -> tuple[Refusal, str]:
+    if any(throttled(span.before, span.after) for span in spans):
         return "throttled", "the core was throttled while timing"
     if summary.noisy and not brief:
         return "noisy", f"the confidence interval of the median is {100 * summary.relative_width:.0f} % of it"

@@ -18,11 +18,12 @@ from edgetune.errors import BoardBusy, BoardLost, BoardUnavailable, HostUnknown
 from edgetune.events import Event
 from edgetune.measure import lane, turn
 from edgetune.measure.accounting import Accounting
+from edgetune.measure.environment import Reading
 from edgetune.measure.fleet import MOST_IDLE_LOSSES, Finished, Fleet
 from edgetune.measure.jobs import RunResult
 from edgetune.measure.options import MeasuringOptions
 from edgetune.measure.sampling import TimingPolicy
-from edgetune.measure.turn import Work
+from edgetune.measure.turn import Taken, Work
 from tests.measure.scripted import GOOD, STEPS, Script, ScriptedBoard, work
 
 ENDS_S = 60.0  # nothing here takes a second; a test that is still at it after this hangs
@@ -260,6 +261,44 @@ def test_noise_is_timed_once_more_and_counted(tmp_path: Path) -> None:
     assert one.taken.trust is not None
     assert one.taken.trust.grade == "D"
     assert run.accounting.boards["a"].refused == Counter(noisy=1)
+
+
+def timed(readings: Sequence[dict[str, Reading]], folder: Path) -> tuple[Taken, int]:
+    """Time a candidate that is noisy in its first attempt alone, on a board with these readings."""
+    first, second = (tuple(1000.0 * (1 + n % 5 * size) for n in range(20)) for size in (1, 0))
+    results = {"0": RunResult("0", "ok", samples_ns=first, stopped="budget")}
+    board = ScriptedBoard("a", Script(results=results, readings=deque(readings)))
+    collect = board.collect
+
+    def changing(timeout_s: float = 0.0) -> RunResult | None:
+        ran = collect(timeout_s)
+        if ran is not None:
+            results["0"] = RunResult("0", "ok", samples_ns=second, stopped="budget")
+        return ran
+
+    board.collect = changing  # type: ignore[method-assign]
+    (one,) = Run([board], [work("0", folder)]).finished
+    assert one.taken is not None
+    return one.taken, len(board.ran)
+
+
+def test_samples_of_a_throttled_attempt_are_not_kept(tmp_path: Path) -> None:
+    cool, capped = {**GOOD, "throttle_count": 1}, {**GOOD, "throttle_count": 2}
+    taken, ran = timed([cool, capped, capped], tmp_path)
+    assert ran == 2
+    assert (taken.status, taken.samples) == ("ok", (1000.0,) * 20)
+    taken, _ = timed([cool, cool, capped], tmp_path)
+    assert (taken.status, taken.refusal, len(taken.samples)) == ("refused_noisy", "throttled", 40)
+
+
+def test_pooled_samples_are_graded_by_the_worst_of_their_attempts(tmp_path: Path) -> None:
+    moved = {**GOOD, "clock_khz": 600_000}
+    for readings in ([moved, GOOD, GOOD], [GOOD, moved, GOOD], [GOOD, GOOD, moved]):
+        taken, ran = timed(readings, tmp_path)
+        assert ran == 2
+        assert len(taken.samples) == 40
+        assert taken.trust is not None
+        assert "the clock went" in taken.trust.reason
 
 
 ODD = [ValueError("embedded null byte"), OverflowError("too large"), KeyError("governor"), UnicodeError("bytes")]
