@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
+import fnmatch
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from edgetune.boards.tvm_rpc import board as board_module
 from edgetune.boards.tvm_rpc.board import TvmRpcBoard
 from edgetune.boards.tvm_rpc.door import DirectDoor
 from edgetune.boards.tvm_rpc.launched import LOOPBACK, Launched, start_server
+from edgetune.boards.tvm_rpc.messages import Files
+from edgetune.boards.tvm_rpc.shim import SHIM
+from edgetune.config.resources import templates_dir
 from edgetune.config.target import load_target
 from edgetune.errors import BoardLost
 from edgetune.events import Event
+from edgetune.measure.environment import read_environment
 from edgetune.measure.jobs import RunRequest, RunResult
 from tests.boards.tvm_rpc_candidates import GOOD, Candidates, descendants, listening_addresses
 
@@ -211,6 +219,70 @@ def test_a_server_that_is_gone_is_a_lost_board(folder: Path, candidates: Candida
     finally:
         board.close()
         server.close()
+
+
+@pytest.mark.parametrize("time", ["-5.0", "0.0", "0.0 / 0.0", "1e300"])
+def test_a_board_that_tells_times_that_are_none(tmp_path: Path, time: str) -> None:
+    target, candidates = load_target("host"), Candidates(load_target("host"), tmp_path)
+    source = (templates_dir() / SHIM).read_text()
+    told = "(double)(end - start) / (double)repeat"
+    assert told in source
+    lying = tmp_path / "lying"
+    (lying / "agent").mkdir(parents=True)
+    (lying / SHIM).write_text(source.replace(told, f"start != end + 1 ? {time} : 1.0"))
+    library = tmp_path / f"tvm_shim_{target.name}.so"
+    subprocess.run([target.compiler.cc, "-D_GNU_SOURCE", "-fPIC", "-shared", "-o", library, lying / SHIM], check=True)
+    server = start_server(tmp_path, "liar")
+    board = TvmRpcBoard("liar", target, DirectDoor(LOOPBACK, server.port, "liar"), tmp_path)
+    try:
+        with pytest.raises(BoardLost, match="liar"):
+            run(board, candidates.request())
+    finally:
+        board.close()
+        server.close()
+
+
+def test_more_parameters_than_a_server_is_given(board: TvmRpcBoard, candidates: Candidates) -> None:
+    some = candidates.request()
+    request = dataclasses.replace(
+        some,
+        arrays=some.arrays[:1] * 64 + some.arrays[2:],
+        roles=("input",) * 64 + ("output",),
+        tolerances=(None,) * 65,
+    )
+    result = run(board, request)
+    assert (result.status, result.reason) == (
+        "crashed",
+        "the kernel has 65 parameters, a server of TVM's RPC is given 64 at most",
+    )
+    assert run(board, some).status == "ok"
+
+
+def test_files_that_a_board_was_not_asked_for(tmp_path: Path) -> None:
+    names = ["/proc/load\0avg", "/proc/loadavg/x", "/../../etc/x", "/proc/../proc/loadavg", "x" * 5000, ""]
+    names += ["/sys/class/thermal/thermal_zone/../../temp", "/sys/class/thermal/thermal_zone" + "1" * 500 + "/temp"]
+    files = Files({**dict.fromkeys(names, b"7"), "/proc/loadavg": b"0.5 0 0"})
+    assert board_module._readings(files, 0) == {"load_1min": 0.5}
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_file_of_a_reading_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("sys/class/thermal/thermal_zone10/temp", "sys/class/hwmon/hwmon3/temp1_input"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("40000")
+    read: list[str] = []
+    whole = Path.read_text
+
+    def note(path: Path, *arguments: str, **more: str) -> str:
+        read.append(f"/{path.relative_to(tmp_path)}")
+        return whole(path, *arguments, **more)
+
+    monkeypatch.setattr(Path, "read_text", note)
+    assert read_environment(12, tmp_path) == {"temperature_c": 40.0}
+    assert len(read) > 8
+    for name in read:
+        assert [pattern for pattern in board_module.READINGS if fnmatch.fnmatchcase(name, pattern)], name
+        assert board_module._ASKED.fullmatch(name), name
 
 
 def test_cases_are_compared_here_with_their_tolerance(board: TvmRpcBoard, candidates: Candidates) -> None:

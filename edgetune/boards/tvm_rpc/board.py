@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import threading
 import time
@@ -33,9 +34,11 @@ READINGS = (
     f"{_CPU}/thermal_throttle/core_throttle_count",
     "/sys/class/thermal/thermal_zone*/temp",
     "/sys/class/hwmon/hwmon*/temp*_input",
+    "/sys/devices/platform/soc/soc:firmware/get_throttled",
     "/proc/loadavg",
     "/proc/cpuinfo",
 )
+_ASKED = re.compile("|".join(re.escape(pattern).replace(r"\*", "[A-Za-z0-9_.]{0,40}") for pattern in READINGS))
 _IDENTITY = {
     "model": "/proc/device-tree/model",
     "serial": "/proc/device-tree/serial-number",
@@ -242,10 +245,10 @@ def _readings(files: object, core: int) -> dict[str, Reading]:
     if not isinstance(files, Files):
         return {}
     with tempfile.TemporaryDirectory(prefix="edgetune-readings-") as folder:
-        root = Path(folder).resolve()
+        root = Path(folder)
         for name, content in files.contents.items():
-            path = (root / name.lstrip("/")).resolve()
-            if root in path.parents:  # a board's answer leads nowhere else
+            if _ASKED.fullmatch(name):  # a board's answer leads nowhere else
+                path = root / name.lstrip("/")
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
         return read_environment(core, root)

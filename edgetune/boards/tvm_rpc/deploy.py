@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import select
 import shlex
 import subprocess
@@ -34,6 +35,8 @@ print(*sys.version_info[:2], os.uname().machine, libc, cxx, whole and 1)'"""
 _CXX = ("libstdc++.so.6", "libgcc_s.so.1")  # brought where a board has none
 _OLDEST_PYTHON = (3, 10)
 _OLDEST_GLIBC = (2, 28)
+_NUMBER = re.compile(r"\d{1,4}", re.ASCII)
+_VERSION = re.compile(r"\d{1,4}\.\d{1,4}(\..*)?", re.ASCII)
 _START = """#!/bin/sh
 # $1: folder of the server, $2: owner, then the arguments of launch.py
 folder=$1; export EDGETUNE_OWNER="$2"; shift 2
@@ -141,12 +144,12 @@ class DeployedServer:
         name = self._reach.name
         asked = self._reach.run(_WHICH, _ASK_S)
         words = asked.stdout.split()
-        if asked.status != 0 or words[5:] != ["1"]:
+        if asked.status != 0 or words[5:] != ["1"] or not all(_NUMBER.fullmatch(word) for word in words[:2]):
             raise BoardUnfit(
                 f"board '{name}' has no complete python3, which TVM's RPC server needs: install it there "
                 "(sudo apt-get install python3), or use `--rpc agent`"
             )
-        python, libc = (int(words[0]), int(words[1])), words[3]
+        python, libc = (int(words[0]), int(words[1])), words[3] if _VERSION.fullmatch(words[3]) else "-"
         if python < _OLDEST_PYTHON:
             raise BoardUnfit(f"board '{name}' has Python {words[0]}.{words[1]}, TVM needs 3.10: use `--rpc agent`")
         if libc != "-" and tuple(int(part) for part in libc.split(".")[:2]) < _OLDEST_GLIBC:

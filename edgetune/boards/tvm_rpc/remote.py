@@ -23,6 +23,9 @@ _TEXT_BYTES = 1024
 _READ_BYTES = 1 << 18
 _MOST_SAMPLES = 4096
 _CACHED_BYTES = 64 << 20
+_LONGEST_NS = 1e15  # eleven days: no call took that long
+_ENOUGH_CALLS = 1_000_000  # in one sample: the coarsest of clocks sees them pass
+MOST_TENSORS = 64  # of one candidate; the shim's limit
 SHIM_NAME = "edgetune_shim.so"
 
 
@@ -89,9 +92,13 @@ class RemoteSession:
         used = self._call("read", "\n".join(patterns), self._page)
         data, found = self._fetch(self._page, max(0, min(used, _READ_BYTES))).tobytes(), {}
         while data:
-            name, length, rest = data.split(b"\n", 2)
-            found[name.decode(errors="replace")] = rest[: int(length)]
-            data = rest[int(length) :]
+            try:
+                name, digits, rest = data.split(b"\n", 2)
+                length = max(0, int(digits))
+            except ValueError as error:
+                raise RemoteError("it answers with files that are none") from error
+            found[name.decode(errors="replace")] = rest[:length]
+            data = rest[length:]
         return found
 
     def upload(self, library: Path) -> str:
@@ -149,7 +156,10 @@ class RemoteSession:
         return code, self._words() if code else ""
 
     def take(self, timeout_s: float, ended: list[tuple[int, str]]) -> Take:
-        """Return the function that takes samples; when that fails, it tells `ended` and raises StopSampling."""
+        """Return the function that takes samples, in nanoseconds, 0 where the board's clock is too coarse.
+
+        When the candidate fails, it tells `ended` and raises StopSampling.
+        """
 
         def samples(repeat: int, count: int) -> list[float]:
             values: list[float] = []
@@ -159,7 +169,11 @@ class RemoteSession:
                 if code:
                     ended.append((code, self._words()))
                     raise StopSampling
-                values += self._fetch(self._samples, 8 * some).view(np.float64).tolist()
+                taken = self._fetch(self._samples, 8 * some).view(np.float64)
+                told = taken > 0 if repeat >= _ENOUGH_CALLS else taken >= 0  # NaN is neither
+                if not (told & (taken < _LONGEST_NS)).all():
+                    raise RemoteError("it answers with times that are none")
+                values += taken.tolist()
             return values
 
         return samples
@@ -194,7 +208,7 @@ class RemoteSession:
     def _guard(function: Any, *arguments: Any) -> Any:
         try:
             return function(*arguments)
-        except (RuntimeError, ValueError, TypeError, AttributeError) as error:
+        except (RuntimeError, ValueError, TypeError, AttributeError, OverflowError) as error:
             raise RemoteError(_last_line(error)) from error
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.boards.tvm_rpc.remote import RemoteSession, StopSampling
+from edgetune.boards.tvm_rpc.remote import MOST_TENSORS, RemoteError, RemoteSession, StopSampling
 from edgetune.measure.comparison import Difference, compare
 from edgetune.measure.jobs import RunRequest, RunResult, RunStatus, Tolerance
 from edgetune.measure.sampling import sample
@@ -29,6 +29,9 @@ def try_candidate(
     session: RemoteSession, request: RunRequest, core: int | None, note: Callable[[str], None]
 ) -> RunResult:
     """Check and time a candidate on the board; `note` is told each step before it begins. Raises RemoteError."""
+    if (count := len(request.arrays)) > MOST_TENSORS:
+        reason = f"the kernel has {count} parameters, a server of TVM's RPC is given {MOST_TENSORS} at most"
+        return RunResult(request.candidate_id, "crashed", reason)
     deadline = time.monotonic() + request.deadline_s
     seconds: dict[str, float] = {}
     note("upload")
@@ -89,6 +92,8 @@ def _time(
         code, reason = ended[0]
         seconds["time"] = time.perf_counter() - started
         return RunResult(request.candidate_id, _STATUS[code], reason, seconds=seconds)
+    if min(sampling.samples) <= 0:
+        raise RemoteError("it answers with times that are none")
     session.close_candidate(tensors)
     seconds["time"] = time.perf_counter() - started
     problem, _ = _judge(session, request, arrays, tensors)

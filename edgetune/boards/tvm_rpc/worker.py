@@ -59,7 +59,10 @@ class Worker:
                 self._runtime, message.host, message.port, message.key, message.session_s, message.shim
             )
             facts = self._session.facts()
-            self._core = int(facts.get("cores", "1")) - 1 if message.core is None else message.core
+            cores = facts.get("cores", "")
+            if not cores.isdecimal() or int(cores) == 0:
+                raise RemoteError("it does not say how many cores it has")
+            self._core = int(cores) - 1 if message.core is None else message.core
             return Connected(facts)
         if self._session is None:
             return Failed(self._step, "there is no session")
