@@ -79,6 +79,7 @@ class Lane:
         self._on_event = on_event
         self._reserve_s = reserve_s
         self._closing = threading.Event()
+        self._cleaning = threading.Lock()
         self.watch = BoardWatch(
             board,
             canary,
@@ -147,7 +148,10 @@ class Lane:
             self._thread.start()
 
     def join(self) -> None:
-        """Wait for the end; a thread that hangs is cut off from its board, and left behind."""
+        """Wait for the end; a thread that hangs is cut off from its board, and left behind.
+
+        One that is cleaning up already is given the time for it.
+        """
         if self._thread is None:
             return
         self._thread.join(_LEAVE_S)
@@ -224,7 +228,7 @@ class Lane:
         raise ClosedError
 
     def _close_board(self) -> None:
-        with contextlib.suppress(*_LOSSES):
+        with self._cleaning, contextlib.suppress(*_LOSSES):  # whoever comes second waits for the first
             self.board.close()
 
     def _serve(self, age: int, tasks: Mailbox[Callable[[], Done]]) -> None:

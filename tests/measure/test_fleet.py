@@ -369,6 +369,32 @@ def test_what_breaks_is_raised_after_what_is_through(tmp_path: Path) -> None:
         fleet.close()
 
 
+class Tidying(ScriptedBoard):
+    """Takes its time to clean up; a second `close` returns at once."""
+
+    def __init__(self, name: str, gate: threading.Event) -> None:
+        super().__init__(name)
+        self.gate, self.clean = gate, False
+
+    def close(self) -> None:
+        super().close()
+        if self.closed == 1:
+            self.gate.wait()
+            self.clean = True
+
+
+def test_a_board_that_cleans_up_for_long_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lane, "_LEAVE_S", 0.1)
+    monkeypatch.setattr(lane, "_CLOSE_S", ENDS_S)
+    gate = threading.Event()
+    board = Tidying("a", gate)
+    timer = threading.Timer(0.5, gate.set)
+    timer.start()
+    Run([board], [work("0", tmp_path)])
+    assert board.clean
+    timer.join()
+
+
 FAULTS = st.sampled_from(["", "", "", *STEPS, *(f"hang {step}" for step in STEPS)])
 SCRIPTS = st.tuples(st.lists(FAULTS, max_size=6), st.lists(st.sampled_from(["", "", "lost", "hang"]), max_size=3))
 
