@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import os
 import shutil
 import tempfile
 from pathlib import Path
 
 _LOCK = "alive"
+_TURN = "turn"  # held while a folder is made, so that nobody takes one that has no lock yet for a dead one
 
 
 class RunFolder:
@@ -17,10 +17,12 @@ class RunFolder:
 
     def __init__(self, parent: Path) -> None:
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _sweep(parent)
-        self.path = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
-        self._lock = (self.path / _LOCK).open("w")
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        with (parent / _TURN).open("w") as turn:
+            fcntl.flock(turn, fcntl.LOCK_EX)
+            _sweep(parent)
+            self.path = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
+            self._lock = (self.path / _LOCK).open("w")
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
 
     def remove(self) -> None:
         """Remove it. May be called twice."""
@@ -30,7 +32,6 @@ class RunFolder:
 
 def _sweep(parent: Path) -> None:
     for folder in parent.glob("run-*"):
-        with contextlib.suppress(OSError), (folder / _LOCK).open("r+") as lock:
+        with contextlib.suppress(OSError), (folder / _LOCK).open("w") as lock:  # its maker may not have got that far
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(lock.fileno()).st_nlink:
-                shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
