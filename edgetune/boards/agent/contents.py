@@ -58,8 +58,9 @@ class Contents:
         if content is None:
             content, data = read_content(path)
             self._known[stamp] = content
-            self._named[content.name] = content
+            self._latest(content)
             return content, self._bring(content, data)
+        self._latest(content)
         return content, self.bring(content)
 
     def bring(self, content: Content) -> list[bytes]:
@@ -93,6 +94,12 @@ class Contents:
             self._drop(content)
         return frames
 
+    def _latest(self, content: Content) -> None:
+        """Of files with one content, the path that was put last is the one that is still there."""
+        self._named[content.name] = content
+        if content.key in self._there:
+            self._there[content.key] = content
+
     def _bring(self, content: Content, data: bytes) -> list[bytes]:
         if content.key in self._there:
             return []
@@ -101,6 +108,7 @@ class Contents:
 
     def _drop(self, content: Content) -> None:
         """Forget libraries of candidates that are done with, so that a long run does not grow."""
-        if not content.path.exists():
+        known = self._named.get(content.name)
+        if known is not None and not known.path.exists():
             self._named.pop(content.name, None)
             self._known = {stamp: known for stamp, known in self._known.items() if known.key != content.key}
