@@ -23,6 +23,7 @@ from edgetune.measure.fleet import MOST_IDLE_LOSSES, Finished, Fleet
 from edgetune.measure.jobs import RunResult
 from edgetune.measure.options import MeasuringOptions
 from edgetune.measure.sampling import TimingPolicy
+from edgetune.measure.trust import Trust
 from edgetune.measure.turn import Taken, Work
 from tests.measure.scripted import GOOD, STEPS, Script, ScriptedBoard, work
 
@@ -261,6 +262,19 @@ def test_noise_is_timed_once_more_and_counted(tmp_path: Path) -> None:
     assert one.taken.trust is not None
     assert one.taken.trust.grade == "D"
     assert run.accounting.boards["a"].refused == Counter(noisy=1)
+
+
+def test_noise_under_an_emulator_is_no_reason_to_refuse(tmp_path: Path) -> None:
+    noisy = RunResult("0", "ok", samples_ns=tuple(1000.0 * (1 + n % 5) for n in range(20)), stopped="budget")
+    emulated: dict[str, Reading] = {"emulated": 1, "clock": "time"}
+    board = ScriptedBoard("a", Script(results={"0": noisy}, facts=emulated))
+    run = Run([board], [work("0", tmp_path)])
+    (one,) = run.finished
+    assert one.taken is not None
+    assert (one.taken.status, one.taken.refusal, one.taken.reason) == ("ok", "", "")
+    assert one.taken.trust == Trust("D", "emulated: its times say nothing of a real core")
+    assert run.accounting.boards["a"].refused == Counter()
+    assert run.told("noisy") == []
 
 
 def timed(readings: Sequence[dict[str, Reading]], folder: Path) -> tuple[Taken, int]:
