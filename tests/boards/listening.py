@@ -25,8 +25,12 @@ def listeners(pids: Iterable[int]) -> list[tuple[str, int]]:
 
 
 def _sockets(pid: int) -> set[str]:
-    found = set()
-    for link in Path(f"/proc/{pid}/fd").iterdir():
+    found: set[str] = set()
+    try:
+        links = list(Path(f"/proc/{pid}/fd").iterdir())
+    except FileNotFoundError:
+        return found  # it has ended
+    for link in links:
         with suppress(OSError):
             match = re.fullmatch(r"socket:\[(\d+)\]", str(link.readlink()))
             found |= {match[1]} if match else set()

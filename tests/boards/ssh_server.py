@@ -146,7 +146,7 @@ class SshBoard:
                 stream, _ = self._listener.accept()
             except OSError:
                 return
-            transport = paramiko.Transport(stream)
+            transport = ServerTransport(stream)
             transport.add_server_key(self.host_key)
             transport.set_subsystem_handler("sftp", paramiko.SFTPServer, BoardFiles)
             with self._lock:
@@ -200,6 +200,20 @@ class SshBoard:
             transport.join(5.0)
             transport.sock.close()
         self.kill_programs()
+
+
+class ServerTransport(paramiko.Transport):
+    """Starts a program once the client knows that it was accepted, as sshd does: a quick one would end before that."""
+
+    def __init__(self, stream: socket.socket) -> None:
+        super().__init__(stream)
+        self.pending: list[Program] = []
+
+    def _send_user_message(self, data: paramiko.Message) -> None:
+        super()._send_user_message(data)  # type: ignore[misc]  the stubs leave it out
+        if data.asbytes()[:1] == common.cMSG_CHANNEL_SUCCESS:
+            while self.pending:
+                self.pending.pop(0).start()
 
 
 class Session(paramiko.ServerInterface):
@@ -259,7 +273,9 @@ class Session(paramiko.ServerInterface):
             return True
         if re.search(r"\breboot\b", text):
             threading.Thread(target=self.board.reboot, args=(0.5,), daemon=True).start()
-        Program(self.board, channel, _emulated(text)).start()
+        link = channel.get_transport()
+        assert isinstance(link, ServerTransport)
+        link.pending.append(Program(self.board, channel, _emulated(text)))
         return True
 
 
@@ -271,6 +287,7 @@ class Program(threading.Thread):
         self._board = board
         self._channel = channel
         self._faults = board.faults
+        self._killed = False  # by us, though it may have been quicker
         self._process = subprocess.Popen(
             ["/bin/sh", "-c", command],
             stdin=subprocess.PIPE,
@@ -293,7 +310,7 @@ class Program(threading.Thread):
         pumps[1].join()
         status = process.wait()
         with suppress(OSError, EOFError, paramiko.SSHException):
-            if not self._faults.status_lost and status >= 0:
+            if not self._faults.status_lost and status >= 0 and not self._killed:
                 channel.send_exit_status(status)
             if self._faults.half_close_after is None:
                 channel.close()
@@ -312,13 +329,17 @@ class Program(threading.Thread):
             if self._faults.noise:
                 self._channel.sendall(self._faults.noise)
             while data := os.read(self._process.stdout.fileno(), _CHUNK):
-                sent += len(data)
+                before, sent = sent, sent + len(data)
+                limit = self._faults.kill_after
+                if limit is not None and sent >= limit:
+                    self._killed = True
+                    self._process.kill()
+                    self._channel.sendall(data[: limit - before] if before < limit else data)
+                    break
                 if self._faults.half_close_after is not None and sent >= self._faults.half_close_after:
                     self._channel.shutdown_write()
                     break
                 self._channel.sendall(data)
-                if self._faults.kill_after is not None and sent >= self._faults.kill_after:
-                    self._process.kill()
         if self._channel.closed:
             self._process.stdout.close()  # the next write of the program fails, as with sshd
 
