@@ -20,6 +20,7 @@ from edgetune.boards.tvm_rpc.deploy import DeployedServer
 from edgetune.boards.tvm_rpc.deployed_door import DeployedDoor
 from edgetune.boards.tvm_rpc.door import TrackerDoor
 from edgetune.boards.tvm_rpc.launched import LOOPBACK, Launched, start_server
+from edgetune.boards.tvm_rpc.server_tree import ServerTree, server_tree
 from edgetune.boards.tvm_rpc.tracker import LocalTracker
 from edgetune.boards.tvm_rpc.tracker_client import Lease, TrackerClient, owner_name
 from edgetune.config.target import load_target
@@ -207,6 +208,18 @@ def test_a_server_is_brought_joined_and_used(
     assert listening_addresses(descendants(os.getpid())) == {"0100007F"}
 
 
+def test_what_a_server_wants_to_hear_is_nowhere_to_be_read(
+    deployed: tuple[TvmRpcBoard, LocalTracker, ProcessReach], candidates: Candidates
+) -> None:
+    board, _, _ = deployed
+    assert run(board, candidates.request()).status == "ok"
+    door = board._door
+    assert isinstance(door, DeployedDoor)
+    commands = {command_of(pid) for pid in descendants(os.getpid())}
+    assert [one for one in commands if b"launch.py" in one]
+    assert not [one for one in commands if door._secret.encode() in one]
+
+
 def farm_client(tracker: LocalTracker, key: str) -> TrackerDoor:
     return TrackerDoor(*tracker.address, key)
 
@@ -297,3 +310,30 @@ def test_a_run_that_is_killed_leaves_no_server(tmp_path: Path) -> None:
         time.sleep(0.05)
     else:
         assert not Path(f"/proc/{server}").exists()
+
+
+def test_the_files_of_a_server_are_made_once_for_all_boards(tmp_path: Path) -> None:
+    made: list[ServerTree] = []
+
+    def make() -> None:
+        made.append(server_tree(os.uname().machine, sys.version_info[:2], cache=tmp_path))
+
+    def together() -> list[ServerTree]:
+        made.clear()
+        threads = [threading.Thread(target=make) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return list(made)
+
+    first = together()
+    assert len(first) == 4
+    assert len(set(first)) == 1
+    archive = first[0].archive
+    whole = archive.read_bytes()
+    for damage in (b"", b"no archive", whole[: len(whole) // 2], whole[:100] + bytes(100) + whole[200:]):
+        archive.write_bytes(damage)
+        assert together() == first
+        assert archive.stat().st_size > len(whole) // 2
+    assert {path.suffix for path in archive.parent.iterdir()} == {".gz", ".lock"}

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol, runtime_checkable
 
 from edgetune.boards.reach import Reach, Transport
-from edgetune.boards.tvm_rpc.launched import LOOPBACK
+from edgetune.boards.tvm_rpc.launched import KEY_ON_STDIN, LOOPBACK
 from edgetune.boards.tvm_rpc.server_tree import server_tree
 from edgetune.boards.tvm_rpc.tracker_client import owner_name
 from edgetune.config.target import Target
@@ -111,8 +111,12 @@ class DeployedServer:
         script = self._folder / f"tvm-server-{self._reach.name}.sh"
         script.write_text(_START)
         script.chmod(0o700)
-        arguments = (self._place, owner_name(), "server", LOOPBACK, "0", key)
+        arguments = (self._place, owner_name(), "server", LOOPBACK, "0", KEY_ON_STDIN)
         self._transport = self._reach.start(script, arguments, _ASK_S)
+        try:
+            self._transport.send(f"{key}\n".encode(), _ASK_S)  # arguments are for everybody there to read
+        except BoardLost as error:
+            raise self._silent(self._transport) from error
         there = self._await_port(self._transport, time.monotonic() + _START_S)
         if isinstance(self._reach, Forwarding):
             self._tunnel = self._reach.forward(there)

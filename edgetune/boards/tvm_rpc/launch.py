@@ -5,9 +5,9 @@ Runs on boards as well, with nothing but a Python, numpy, tvm_ffi and TVM's runt
     python launch.py server HOST PORT KEY [TRACKER_HOST:PORT [NAME]]        PORT 0: any free one
     python launch.py tracker HOST PORT
 
-With EDGETUNE_OWNER in its environment it takes the advisory lock of the board first, the one of the agent, or prints
-`busy OWNER` and ends. Prints `port N` once it listens; ends at the end of stdin. A server whose session crashed, which
-ends the stock one, serves again at its port.
+With KEY "-" the key is the first line of stdin. With EDGETUNE_OWNER in its environment it takes the advisory lock of the
+board first, the one of the agent, or prints `busy OWNER` and ends. Prints `port N` once it listens; ends at the end of
+stdin. A server whose session crashed, which ends the stock one, serves again at its port.
 """
 
 from __future__ import annotations
@@ -93,6 +93,16 @@ def _track(arguments: list[str], port: int) -> tuple[int, threading.Thread, None
     return state.port, state.thread, None
 
 
+def _read_line() -> str:
+    line = b""
+    while not line.endswith(b"\n"):
+        letter = os.read(0, 1)
+        if not letter:
+            _end(0)
+        line += letter
+    return line.decode().strip()
+
+
 def _wait_for_end() -> None:
     while os.read(0, 4096):
         pass
@@ -111,6 +121,9 @@ def main() -> None:
     if os.getpgrp() != os.getpid():
         os.setpgid(0, 0)
     os.environ["TVM_USE_RUNTIME_LIB"] = "1"
+    kind, arguments = sys.argv[1], sys.argv[2:]
+    if arguments[2:3] == ["-"]:
+        arguments[2] = _read_line()
     threading.Thread(target=_wait_for_end, daemon=True).start()
     if owner := os.environ.get("EDGETUNE_OWNER", ""):
         other = _take_lock(os.environ.get("EDGETUNE_LOCK", "edgetune"), owner)
@@ -119,7 +132,6 @@ def main() -> None:
             _end(3)
     _spare_backtraces()
     home = os.getcwd()  # noqa: PTH109  no more modules than needed, on a slow board
-    kind, arguments = sys.argv[1], sys.argv[2:]
     start = _serve if kind == "server" else _track
     port, thread, listener = start(arguments, int(arguments[1]) or _free_port(arguments[0]))
     os.write(1, f"port {port}\n".encode())

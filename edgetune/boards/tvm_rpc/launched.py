@@ -18,6 +18,7 @@ from edgetune.errors import BoardUnavailable
 
 LAUNCH = Path(__file__).with_name("launch.py")
 LOOPBACK = "127.0.0.1"
+KEY_ON_STDIN = "-"
 _START_S = 60.0
 _END_S = 3.0
 _LAST_WORDS = 400

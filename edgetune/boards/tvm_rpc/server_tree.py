@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import fcntl
 import hashlib
 import importlib.metadata
 import os
@@ -13,7 +14,9 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -68,8 +71,14 @@ def server_tree(
         raise BoardUnfit(f"TVM has no RPC server for {machine}: use `--rpc agent`")
     folder = (cache or cache_dir()) / "tvm-server"
     archive = folder / f"{machine}-cp{python[0]}{python[1]}-{_digest()}.tar.gz"
-    if not archive.exists():
-        folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _ours(archive):
+        try:
+            return ServerTree(archive, _unpacked_bytes(archive))
+        except FileNotFoundError:
+            pass
+        except (tarfile.TarError, EOFError, zlib.error, OSError):  # a disk that was full, a machine that went off
+            archive.unlink()
         with tempfile.TemporaryDirectory(prefix="tree-", dir=folder) as tree:
             if not (machine == os.uname().machine and python == sys.version_info[:2] and _take_installed(Path(tree))):
                 on_event(Event("phase", {"name": f"downloading TVM's RPC server for {machine}"}))
@@ -77,9 +86,20 @@ def server_tree(
                     _download(machine, python, Path(wheels))
                     _unpack(Path(wheels), Path(tree))
             _pack(Path(tree), python, archive)
+        return ServerTree(archive, _unpacked_bytes(archive))
+
+
+def _unpacked_bytes(archive: Path) -> int:
     with tarfile.open(archive) as packed:
-        unpacked = sum(member.size for member in packed)
-    return ServerTree(archive, unpacked)
+        return sum(member.size for member in packed)
+
+
+@contextmanager
+def _ours(archive: Path) -> Iterator[None]:
+    """Have the archive to ourselves, among the threads and processes that would make it."""
+    with archive.with_suffix(".lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _digest() -> str:
@@ -139,7 +159,7 @@ def _pack(tree: Path, python: tuple[int, int], archive: Path) -> None:
         for source in tree.rglob("*.py"):
             if source.name != LAUNCH.name and source.with_suffix(".pyc").exists():
                 source.unlink()
-    beside = archive.with_suffix(f".{os.getpid()}")
+    beside = archive.with_suffix(".part")
     with tarfile.open(beside, "w:gz", compresslevel=6) as out:
         for path in sorted(tree.rglob("*")):
             if path.is_file():
