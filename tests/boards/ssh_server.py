@@ -210,7 +210,7 @@ class ServerTransport(paramiko.Transport):
         self.pending: list[Program] = []
 
     def _send_user_message(self, data: paramiko.Message) -> None:
-        super()._send_user_message(data)  # type: ignore[misc]  the stubs leave it out
+        super()._send_user_message(data)  # type: ignore[misc]  # the stubs leave it out
         if data.asbytes()[:1] == common.cMSG_CHANNEL_SUCCESS:
             while self.pending:
                 self.pending.pop(0).start()
