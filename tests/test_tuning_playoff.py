@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -14,6 +15,8 @@ from tvm import te
 
 from edgetune.config.target import load_target
 from edgetune.graph.program import Kernel, Param
+from edgetune.measure import statistics
+from edgetune.measure.jobs import RunResult
 from edgetune.tuning.loop import Rooms, TuningLoop
 from edgetune.tuning.measuring import Order
 from edgetune.tuning.options import TuneOptions
@@ -25,6 +28,7 @@ from edgetune.tuning.records.ranking import MARK, SEARCHED, ranked
 from edgetune.tuning.session_measurer import SessionMeasurer
 from edgetune.tuning.task import TuneTask, tasks_of
 from tests import measure_steps
+from tests.measure.scripted import ScriptedBoard
 from tests.test_tuning_loop import SMALL, FakeMeasurer, fixed_trace, kernel, matmul, space_of, timed
 from tests.test_tuning_owed import KEY, LATER, record
 
@@ -171,8 +175,51 @@ def hand_written() -> Kernel:
     return Kernel("twice", hashlib.sha256(b"twice").hexdigest(), function, params, ("Mul",), 0, 1)
 
 
-def test_a_crash_in_a_real_sweep_is_yielded_and_the_others_are_timed(tmp_path: Path) -> None:
+class Sweeps(ScriptedBoard):
+    """Gives each candidate the samples planned for it, one set per run; beyond them those of every board."""
+
+    def __init__(self, plan: dict[str, list[tuple[float, ...]]]) -> None:
+        super().__init__("shelf-1")
+        self.plan = plan
+
+    def collect(self, timeout_s: float = 0.0) -> RunResult | None:
+        ran = super().collect(timeout_s)
+        planned = self.plan.get(ran.candidate_id) if ran is not None else None
+        return replace(ran, samples_ns=planned.pop(0)) if ran is not None and planned else ran
+
+
+def test_sweeps_that_were_refused_do_not_count_and_the_worst_trust_is_kept() -> None:
+    """Real builds, on a board with times of our choice."""
+    narrow, wide, noisy = (tuple(2000.0 * (1 + n % 2 * width) for n in range(20)) for width in (0.0, 0.08, 0.5))
+    only = hand_written()
+    plan: dict[str, list[tuple[float, ...]]] = {}
+    session: dict[str, Any] = {
+        "source_step": "tests.measure_steps:make_source",
+        "reference_step": "tests.measure_steps:make_case",
+        "boards": lambda *_: [Sweeps(plan)],
+    }
+    measurer = SessionMeasurer([TuneTask(only)], load_target("host"), lambda *_: set(), lambda _: None, **session)
+    with closing(measurer):
+        orders = [Order(only.workload, measure_steps.trace(f"/* {n} */{measure_steps.GOOD}")) for n in range(3)]
+        found = [one.record for one in measurer.measure(orders, {}, lambda *_: None)]
+        records = [one for one in found if one is not None]
+        assert {one.environment["trust"] for one in records} == {"B"}
+        mixed, steady, hopeless = (one.candidate for one in records)
+        plan |= {mixed: [wide, noisy, narrow], steady: [narrow] * 3, hopeless: [noisy] * 3}
+        again = {one.candidate: one for one in measurer.time_again(records, 3)}
+        assert again.keys() == {mixed, steady}
+        assert again[mixed].samples_ns == wide + narrow
+        assert again[mixed].environment["trust"] == "C"
+        assert "7.7 % of the median" in str(again[mixed].environment["trust_reason"])
+        assert again[steady].environment["trust"] == "B"
+        assert [one.environment[MARK] for one in again.values()] == [2, 2]
+
+
+def test_a_crash_in_a_real_sweep_is_yielded_and_the_others_are_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Real builds and runs: one program crashes, one is wrong, once a file is there."""
+    monkeypatch.setattr(statistics, "NOISY_WIDTH", math.inf)  # how noisy this machine is is not asked
     mark = tmp_path / "mark"
     include, test = "#include <unistd.h>", f'if (access("{mark}", 0) == 0)'
     bodies = [

@@ -88,7 +88,8 @@ class SessionMeasurer:
     def time_again(self, records: Sequence[Record], sweeps: int) -> Iterator[Record]:
         """Time recorded candidates of one kernel anew, interleaved, `sweeps` times each; yield better records.
 
-        A candidate that fails in any sweep is yielded as failed. All others have as many sweeps as the least timed.
+        A candidate that fails in any sweep is yielded as failed, one whose samples were refused in all sweeps not at
+        all. All others have as many sweeps as the least timed.
         """
         self._cancelled = False
         self._starting = lambda _key, _candidate: None
@@ -97,16 +98,20 @@ class SessionMeasurer:
         waiting = [BuildJob(job, record.workload, record.trace, again=True) for job, record in by_job.items()]
         samples: dict[str, list[Measured]] = {record.candidate: [] for record in records}
         failed: dict[str, Record] = {}
+        refused: set[str] = set()
         for measured in self._stream(session, waiting):
             record = by_job[measured.job_id]
-            if measured.summary is not None:
+            if measured.status == "ok":
                 samples[record.candidate].append(measured)
+            elif measured.status == "refused_noisy":
+                refused.add(record.candidate)
             elif not measured.lost_boards:
                 failed.setdefault(record.candidate, _failed(record, measured, sweeps))
-        complete = min((len(samples[r.candidate]) for r in records if r.candidate not in failed), default=0)
+        out = failed.keys() | {candidate for candidate in refused if not samples[candidate]}
+        complete = min((len(samples[r.candidate]) for r in records if r.candidate not in out), default=0)
         yield from failed.values()
         if complete:
-            yield from (_refined(r, samples[r.candidate][:complete]) for r in records if r.candidate not in failed)
+            yield from (_refined(r, samples[r.candidate][:complete]) for r in records if r.candidate not in out)
 
     def cancel(self) -> None:
         """End what is running now, after the few jobs already in the session."""
@@ -203,6 +208,8 @@ def _refined(record: Record, found: Sequence[Measured]) -> Record:
     summary = summarise(samples)
     others = sorted({measured.board for measured in found} - {record.board})
     where = {"playoff_board": " ".join(others)} if others else {}
+    worst = max((measured.environment for measured in found), key=lambda told: str(told.get("trust", "")))
+    trust = {key: worst[key] for key in ("trust", "trust_reason") if key in worst}
     return replace(
         record,
         samples_ns=samples,
@@ -210,7 +217,7 @@ def _refined(record: Record, found: Sequence[Measured]) -> Record:
         ci_low_ns=summary.low,
         ci_high_ns=summary.high,
         measure_seconds=sum(_sum(measured, _RUNNING) for measured in found),
-        environment={**record.environment, **found[-1].environment, **where, MARK: len(found)},
+        environment={**record.environment, **found[-1].environment, **trust, **where, MARK: len(found)},
     )
 
 
