@@ -7,6 +7,7 @@ import select
 import shutil
 import signal
 import struct
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from edgetune.boards.agent.build import build_agent, build_plugin
 from edgetune.boards.agent.frames import FrameType, encode
 from edgetune.boards.agent.messages import Health
 from edgetune.boards.process import ProcessReach, ProcessTransport
-from edgetune.config.target import load_target
+from edgetune.config.target import Target, load_target
 from edgetune.errors import BoardBusy, BoardLost, BoardUnfit, EdgetuneError, ProtocolViolation, ToolchainMissing
 from edgetune.events import Event
 from edgetune.measure.environment import read_environment
@@ -293,6 +294,103 @@ def test_each_rung_of_the_ladder_is_told(cache: Path, *, reboots: bool) -> None:
     rungs = ["the same agent", "a new agent", "connecting again", "restarting the board", "cutting its power"]
     assert list(dict.fromkeys(told)) == rungs[: 4 if reboots else 5]
     board.close()
+
+
+class Restarting(Broken):
+    """A board whose restart takes its time, and ends when the reach is told to leave."""
+
+    def __init__(self, name: str, target: Target, *, cache: Path) -> None:
+        super().__init__(name, target, cache=cache)
+        self.restarts, self.leaves = threading.Event(), threading.Event()
+        self.connected = False
+
+    def connect(self, timeout_s: float = 20.0) -> None:
+        super().connect(timeout_s)
+        self.connected = True
+
+    def reboot(self, timeout_s: float) -> bool:
+        self.restarts.set()
+        assert self.leaves.wait(timeout_s)
+        self.broken = False
+        return True
+
+    def clean(self) -> None:
+        self.connected = False
+        if self.restarts.is_set():
+            self.leaves.set()
+        super().clean()
+
+
+class Silent(ProcessReach):
+    """A board on which programs say nothing."""
+
+    def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> ProcessTransport:
+        del program, arguments
+        return super().start(Path("/bin/sleep"), ["60"], timeout_s)
+
+
+def refused(call: Callable[[], None]) -> Callable[[], str]:
+    """Call in a thread; return what waits for the words with which the board is lost."""
+    words: list[str] = []
+
+    def run() -> None:
+        try:
+            call()
+        except BoardLost as error:
+            words.append(error.message)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+
+    def wait() -> str:
+        thread.join(20.0)
+        assert words, "it goes on"
+        return words[0]
+
+    return wait
+
+
+def test_a_board_that_is_closed_while_it_restarts_is_left_alone(cache: Path) -> None:
+    reach = Restarting("far", load_target("host"), cache=cache)
+    events: list[Event] = []
+    board = AgentBoard("far", load_target("host"), reach, cache=cache, on_event=events.append)
+    board.reserve()
+    reach.broken = True
+    reach._transports[-1].close()
+    words = refused(board.recover)
+    assert reach.restarts.wait(20.0)
+    board.close()
+    assert "was closed" in words()
+    assert not reach.connected
+    assert reach._transports == []
+    assert reach._folder is None
+    with pytest.raises(BoardLost, match="was closed"):
+        board.reserve()
+    assert not reach.connected
+
+
+def test_a_board_that_is_closed_while_it_is_waited_for_is_left_alone(opened: Callable[..., AgentBench]) -> None:
+    lock = f"edgetune-test-{os.getpid()}"
+    first, second = opened(lock=lock), opened(lock=lock)
+    first.board.reserve()
+    second.board._lock_timeout_s = 600.0
+    words = refused(second.board.reserve)
+    while not second.told("locked"):
+        time.sleep(0.02)
+    second.close()
+    assert "was closed" in words()
+    assert second.reach._transports == []
+
+
+def test_a_board_that_is_closed_while_its_agent_starts_is_left_alone(cache: Path) -> None:
+    reach = Silent("mute", load_target("host"), cache=cache)
+    board = AgentBoard("mute", load_target("host"), reach, cache=cache)
+    words = refused(board.reserve)
+    while board._starting is None:
+        time.sleep(0.02)
+    board.close()
+    assert "closed" in words()
+    assert reach._transports == []
 
 
 def test_what_was_put_is_brought_again_to_a_new_agent(opened: Callable[..., AgentBench]) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,7 +84,9 @@ class AgentBoard:
         self._number = 0
         self._refusal = ""
         self._early: list[Message] = []
-        self._closed = False
+        self._ended = threading.Event()
+        self._starting: AgentLink | None = None  # to an agent that has not greeted yet
+        self._leaving = threading.Lock()
         self._bell_in, self._bell_out = os.pipe()  # readable once there is no agent to wait for
         self._ringing = False
         self._ring()
@@ -106,11 +110,12 @@ class AgentBoard:
         """Connect, start the agent, take the lock; does nothing when that is done.
 
         Raises BoardBusy after `lock_timeout_s` when somebody else has the board, BoardUnfit when it is not what the
-        target says, and whatever the reach raises.
+        target says, and whatever the reach raises; BoardLost when another thread closes the board.
         """
         if self._link is None:
-            self._reach.connect()
-            self._start_agent(_ANSWER_S)
+            with self._unless_ended():
+                self._reach.connect()
+                self._start_agent(_ANSWER_S)
 
     def put(self, path: Path) -> str:
         """Bring an array (.npy) or a library to the agent, once per content; return its name there."""
@@ -185,25 +190,53 @@ class AgentBoard:
             Rung("restarting the board", REBOOT_S, lambda limit: self._after(self._reach.reboot, limit)),
             Rung("cutting its power", POWER_S, lambda limit: self._after(self._reach.power_cycle, limit)),
         )
-        climb_ladder(self._name, rungs, self._on_event)
+        with self._unless_ended():
+            climb_ladder(self._name, rungs, self._on_event, self._ended)
 
     def release(self) -> None:
         """Keep the board: its lock is taken once, and given back by `close`."""
 
     def close(self) -> None:
-        """End the agent, remove what was put there, disconnect. May be called twice."""
-        if self._closed:
+        """End the agent, remove what was put there, disconnect. May be called twice.
+
+        Another thread that takes the board or brings it back gets BoardLost, and leaves nothing there either.
+        """
+        if self._ended.is_set():
             return
-        self._closed = True
+        self._ended.set()
+        starting = self._starting
+        if starting is not None:
+            starting.close()
         self._end_agent()
         try:
-            self._reach.clean()
-        except BoardUnavailable as error:
-            self._tell("lost", f"what was put there may remain: {error.message}")
+            self._leave()
         finally:
-            self._reach.close()
             os.close(self._bell_in)
             os.close(self._bell_out)
+
+    def _leave(self) -> None:
+        with self._leaving:
+            try:
+                self._reach.clean()
+            except BoardUnavailable as error:
+                self._tell("lost", f"what was put there may remain: {error.message}")
+            finally:
+                self._reach.close()
+
+    @contextmanager
+    def _unless_ended(self) -> Iterator[None]:
+        """Do what puts something on the board; if it was closed meanwhile, that goes again."""
+        self._check_open()
+        try:
+            yield
+            self._check_open()
+        finally:
+            if self._ended.is_set():
+                self._leave()
+
+    def _check_open(self) -> None:
+        if self._ended.is_set():
+            raise BoardLost(f"board '{self._name}' was closed")
 
     def _start_agent(self, timeout_s: float) -> None:
         facts = self._reach.facts()
@@ -214,8 +247,10 @@ class AgentBoard:
             arguments.append("--count")
         until, told = time.monotonic() + self._lock_timeout_s, False
         while True:
-            link = AgentLink(self._name, self._reach.start(program, arguments), self._idle_s / 4)
+            self._check_open()
+            link = self._starting = AgentLink(self._name, self._reach.start(program, arguments), self._idle_s / 4)
             try:
+                self._check_open()
                 first = self._first_words(link, timeout_s)
                 if isinstance(first, Hello):
                     check_hello(self._name, self._target, first, self._asked_cores)
@@ -223,6 +258,8 @@ class AgentBoard:
             except BoardUnavailable:
                 link.close()
                 raise
+            finally:
+                self._starting = None
             link.close()
             if time.monotonic() >= until:
                 raise BoardBusy(
@@ -232,7 +269,7 @@ class AgentBoard:
             if not told:
                 told = True
                 self._tell("locked", f"waiting for {first.owner}, whose lock expires in {first.expires_s} s at most")
-            time.sleep(_RETRY_S)
+            self._ended.wait(_RETRY_S)
         self._take_over(link, first, facts)
 
     def _first_words(self, link: AgentLink, timeout_s: float) -> Hello | Busy:
@@ -249,9 +286,9 @@ class AgentBoard:
         raise BoardLost(f"the agent of board '{self._name}' said nothing within {timeout_s:g} s: {link.diagnostics()}")
 
     def _take_over(self, link: AgentLink, hello: Hello, facts: BoardFacts) -> None:
-        if self._closed:
+        if self._ended.is_set():
             link.close()
-            raise BoardLost(f"board '{self._name}' was closed")
+            self._check_open()
         self._link, self._refusal = link, ""
         self._contents.all_gone()
         self._cache_bytes = min(_MOST_CACHE_BYTES, hello.memory_bytes // 4)
@@ -301,6 +338,7 @@ class AgentBoard:
     def _connect_again(self, limit_s: float) -> bool:
         self._end_agent()
         self._reach.close()
+        self._check_open()
         self._reach.connect(limit_s)
         self._start_agent(_ANSWER_S)
         return True
@@ -309,6 +347,7 @@ class AgentBoard:
         self._end_agent()
         if not restart(limit_s):
             return False
+        self._check_open()
         self._reach.connect()
         self._start_agent(_ANSWER_S)
         return True

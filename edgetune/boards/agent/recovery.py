@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,14 +29,16 @@ class Rung:
     climb: Callable[[float], bool]
 
 
-def climb_ladder(board: str, rungs: Sequence[Rung], on_event: Callable[[Event], None]) -> None:
+def climb_ladder(board: str, rungs: Sequence[Rung], on_event: Callable[[Event], None], ended: threading.Event) -> None:
     """Try each rung in turn until one helps.
 
-    Each is announced, with what it came to. Raises BoardLost, which tells all of that, when none helped, and BoardBusy
-    when somebody else took the board meanwhile.
+    Each is announced, with what it came to. Raises BoardLost, which tells all of that, when none helped, or when the
+    board was `ended` meanwhile, and BoardBusy when somebody else took it.
     """
     failures = []
     for rung in rungs:
+        if ended.is_set():
+            raise BoardLost(f"board '{board}' was closed while it was brought back")
         _tell(board, f"{rung.name}: tried, for at most {rung.deadline_s:g} s", on_event)
         started = time.monotonic()
         try:
