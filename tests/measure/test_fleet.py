@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import select
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,71 +12,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edgetune.errors import BoardBusy, BoardLost, BoardUnavailable, HostUnknown
-from edgetune.events import Event
+from edgetune.errors import BoardBusy, BoardLost, HostUnknown
 from edgetune.measure import lane, turn
 from edgetune.measure.accounting import Accounting
-from edgetune.measure.environment import Reading
-from edgetune.measure.fleet import MOST_IDLE_LOSSES, Finished, Fleet
-from edgetune.measure.jobs import RunResult
+from edgetune.measure.fleet import MOST_IDLE_LOSSES, Fleet
 from edgetune.measure.options import MeasuringOptions
 from edgetune.measure.sampling import TimingPolicy
-from edgetune.measure.trust import Trust
-from edgetune.measure.turn import Taken, Work
-from tests.measure.scripted import GOOD, STEPS, Script, ScriptedBoard, work
-
-ENDS_S = 60.0  # nothing here takes a second; a test that is still at it after this hangs
-
-
-class Run:
-    """A fleet of scripted boards at work on candidates, to its end."""
-
-    def __init__(
-        self,
-        boards: Sequence[ScriptedBoard],
-        works: Sequence[Work],
-        options: MeasuringOptions | None = None,
-        *,
-        remote: bool = False,
-    ) -> None:
-        self.events: list[Event] = []
-        self.started: list[str] = []
-        self.finished: list[Finished] = []
-        self.error: BoardUnavailable | None = None
-        self.accounting = Accounting()
-        self._lock = threading.Lock()
-        fleet = Fleet(
-            boards,
-            TimingPolicy(),
-            options or MeasuringOptions(recovery_s=0.2),
-            self.accounting,
-            canary=lambda: None,
-            on_start=lambda one: self.started.append(one.built.job_id),
-            on_event=self._take,
-            reserve_s=0.3,
-            remote=remote,
-        )
-        try:
-            for one in works:
-                fleet.offer(one)
-            deadline = time.monotonic() + ENDS_S
-            while fleet.outstanding:
-                assert time.monotonic() < deadline, "the fleet hangs"
-                self.finished += fleet.advance()
-                select.select([fleet.fileno()], [], [], 0.02)
-        except BoardUnavailable as error:
-            self.error = error
-        finally:
-            self.left = fleet.waiting
-            self.states = {one.name: one.state for one in fleet.lanes}
-            fleet.close()
-
-    def told(self, what: str) -> list[str]:
-        return [str(event.data["board"]) for event in self.events if event.data["what"] == what]
-
-    def _take(self, event: Event) -> None:
-        with self._lock:
-            self.events.append(event)
+from tests.measure.fleet_run import ENDS_S, Run, ids
+from tests.measure.scripted import STEPS, Script, ScriptedBoard, work
 
 
 @pytest.fixture(autouse=True)
@@ -87,10 +28,6 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turn, "_PUT_S", 0.3)
     monkeypatch.setattr(turn, "PATIENCE_S", 0.1)
     monkeypatch.setattr(lane, "_RELEASE_S", 0.3)
-
-
-def ids(run: Run) -> list[str]:
-    return [one.work.built.job_id for one in run.finished]
 
 
 def test_twins_share_the_work(tmp_path: Path) -> None:
@@ -238,83 +175,6 @@ def test_a_board_of_another_speed_is_flagged(tmp_path: Path) -> None:
         assert run.told("drift") == ["slow"]
 
 
-def test_samples_below_the_asked_trust_are_refused_with_the_reason(tmp_path: Path) -> None:
-    ondemand = {**GOOD, "governor": "ondemand"}
-    script = Script()
-    script.readings.extend([ondemand] * 100)
-    run = Run([ScriptedBoard("a", script)], [work("0", tmp_path)], MeasuringOptions(min_trust="B"))
-    (one,) = run.finished
-    assert one.taken is not None
-    assert one.taken.status == "refused_noisy"
-    assert one.taken.reason == "trust C is below B: the governor is ondemand, not performance"
-    assert run.accounting.boards["a"].refused == Counter(trust=1)
-    assert run.told("noisy") == ["a"]
-
-
-def test_noise_is_timed_once_more_and_counted(tmp_path: Path) -> None:
-    noisy = RunResult("0", "ok", samples_ns=tuple(1000.0 * (1 + n % 5) for n in range(20)), stopped="budget")
-    board = ScriptedBoard("a", Script(results={"0": noisy}))
-    run = Run([board], [work("0", tmp_path)])
-    (one,) = run.finished
-    assert board.ran == ["0", "0"]
-    assert one.taken is not None
-    assert (one.taken.status, one.taken.attempts, len(one.taken.samples)) == ("refused_noisy", 2, 40)
-    assert one.taken.trust is not None
-    assert one.taken.trust.grade == "D"
-    assert run.accounting.boards["a"].refused == Counter(noisy=1)
-
-
-def test_noise_under_an_emulator_is_no_reason_to_refuse(tmp_path: Path) -> None:
-    noisy = RunResult("0", "ok", samples_ns=tuple(1000.0 * (1 + n % 5) for n in range(20)), stopped="budget")
-    emulated: dict[str, Reading] = {"emulated": 1, "clock": "time"}
-    board = ScriptedBoard("a", Script(results={"0": noisy}, facts=emulated))
-    run = Run([board], [work("0", tmp_path)])
-    (one,) = run.finished
-    assert one.taken is not None
-    assert (one.taken.status, one.taken.refusal, one.taken.reason) == ("ok", "", "")
-    assert one.taken.trust == Trust("D", "emulated: its times say nothing of a real core")
-    assert run.accounting.boards["a"].refused == Counter()
-    assert run.told("noisy") == []
-
-
-def timed(readings: Sequence[dict[str, Reading]], folder: Path) -> tuple[Taken, int]:
-    """Time a candidate that is noisy in its first attempt alone, on a board with these readings."""
-    first, second = (tuple(1000.0 * (1 + n % 5 * size) for n in range(20)) for size in (1, 0))
-    results = {"0": RunResult("0", "ok", samples_ns=first, stopped="budget")}
-    board = ScriptedBoard("a", Script(results=results, readings=deque(readings)))
-    collect = board.collect
-
-    def changing(timeout_s: float = 0.0) -> RunResult | None:
-        ran = collect(timeout_s)
-        if ran is not None:
-            results["0"] = RunResult("0", "ok", samples_ns=second, stopped="budget")
-        return ran
-
-    board.collect = changing  # type: ignore[method-assign]
-    (one,) = Run([board], [work("0", folder)]).finished
-    assert one.taken is not None
-    return one.taken, len(board.ran)
-
-
-def test_samples_of_a_throttled_attempt_are_not_kept(tmp_path: Path) -> None:
-    cool, capped = {**GOOD, "throttle_count": 1}, {**GOOD, "throttle_count": 2}
-    taken, ran = timed([cool, capped, capped], tmp_path)
-    assert ran == 2
-    assert (taken.status, taken.samples) == ("ok", (1000.0,) * 20)
-    taken, _ = timed([cool, cool, capped], tmp_path)
-    assert (taken.status, taken.refusal, len(taken.samples)) == ("refused_noisy", "throttled", 40)
-
-
-def test_pooled_samples_are_graded_by_the_worst_of_their_attempts(tmp_path: Path) -> None:
-    moved = {**GOOD, "clock_khz": 600_000}
-    for readings in ([moved, GOOD, GOOD], [GOOD, moved, GOOD], [GOOD, GOOD, moved]):
-        taken, ran = timed(readings, tmp_path)
-        assert ran == 2
-        assert len(taken.samples) == 40
-        assert taken.trust is not None
-        assert "the clock went" in taken.trust.reason
-
-
 ODD = [ValueError("embedded null byte"), OverflowError("too large"), KeyError("governor"), UnicodeError("bytes")]
 
 
@@ -335,23 +195,6 @@ def test_a_recovery_that_makes_no_sense_gives_up_the_board_alone(tmp_path: Path,
     bad = ScriptedBoard("bad", Script(faults=["begin"], recoveries=["lost"] * 9, odd=deque([BoardLost("gone"), odd])))
     run = Run([bad, ScriptedBoard("good", Script(seconds=0.05))], [work(str(n), tmp_path) for n in range(6)])
     assert sorted(ids(run)) == [str(n) for n in range(6)]
-    assert run.error is None
-
-
-@pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf"), 1e300])
-def test_times_that_are_none_are_a_lost_board(tmp_path: Path, value: float) -> None:
-    lie = RunResult("0", "ok", samples_ns=(1000.0,) * 10 + (value,), stopped="narrow")
-    run = Run([ScriptedBoard("a", Script(results={"0": lie}))], [work(str(n), tmp_path) for n in range(3)])
-    (blamed,) = [one for one in run.finished if one.taken is None]
-    assert blamed.work.built.job_id == "0"
-    assert "says that a call took" in blamed.reason
-    assert sorted(ids(run)) == ["0", "1", "2"]
-    assert run.error is None
-
-
-def test_an_ok_without_times_is_a_lost_board(tmp_path: Path) -> None:
-    run = Run([ScriptedBoard("a", Script(results={"0": RunResult("0", "ok")}))], [work("0", tmp_path)])
-    assert [one.taken for one in run.finished] == [None]
     assert run.error is None
 
 

@@ -1,0 +1,74 @@
+"""A fleet of scripted boards at work, to its end."""
+
+from __future__ import annotations
+
+import select
+import threading
+import time
+from collections.abc import Sequence
+
+from edgetune.errors import BoardUnavailable
+from edgetune.events import Event
+from edgetune.measure.accounting import Accounting
+from edgetune.measure.fleet import Finished, Fleet
+from edgetune.measure.options import MeasuringOptions
+from edgetune.measure.sampling import TimingPolicy
+from edgetune.measure.turn import Work
+from tests.measure.scripted import ScriptedBoard
+
+ENDS_S = 60.0  # nothing here takes a second; a test that is still at it after this hangs
+
+
+class Run:
+    """A fleet of scripted boards at work on candidates, to its end."""
+
+    def __init__(
+        self,
+        boards: Sequence[ScriptedBoard],
+        works: Sequence[Work],
+        options: MeasuringOptions | None = None,
+        *,
+        remote: bool = False,
+    ) -> None:
+        self.events: list[Event] = []
+        self.started: list[str] = []
+        self.finished: list[Finished] = []
+        self.error: BoardUnavailable | None = None
+        self.accounting = Accounting()
+        self._lock = threading.Lock()
+        fleet = Fleet(
+            boards,
+            TimingPolicy(),
+            options or MeasuringOptions(recovery_s=0.2),
+            self.accounting,
+            canary=lambda: None,
+            on_start=lambda one: self.started.append(one.built.job_id),
+            on_event=self._take,
+            reserve_s=0.3,
+            remote=remote,
+        )
+        try:
+            for one in works:
+                fleet.offer(one)
+            deadline = time.monotonic() + ENDS_S
+            while fleet.outstanding:
+                assert time.monotonic() < deadline, "the fleet hangs"
+                self.finished += fleet.advance()
+                select.select([fleet.fileno()], [], [], 0.02)
+        except BoardUnavailable as error:
+            self.error = error
+        finally:
+            self.left = fleet.waiting
+            self.states = {one.name: one.state for one in fleet.lanes}
+            fleet.close()
+
+    def told(self, what: str) -> list[str]:
+        return [str(event.data["board"]) for event in self.events if event.data["what"] == what]
+
+    def _take(self, event: Event) -> None:
+        with self._lock:
+            self.events.append(event)
+
+
+def ids(run: Run) -> list[str]:
+    return [one.work.built.job_id for one in run.finished]
