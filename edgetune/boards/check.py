@@ -37,7 +37,8 @@ Open = Callable[[Target, BoardAddress | None, Callable[[Event], None]], Reach]
 def check(resolved: ResolvedBoard, open_reach: Open | None = None) -> Iterator[Finding]:
     """Yield what was found: first on this machine, then on each board, several boards at once.
 
-    Changes nothing on a board and leaves nothing there. `open_reach` makes the way to a board.
+    Leaves nothing on a board and sets nothing there: a folder is made, a program tried in it, both are removed, as is
+    what sessions left there that died. `open_reach` makes the way to a board.
     """
     target, addresses = resolved.target, resolved.addresses
     yield from check_here(target, alone=not addresses)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -20,6 +21,7 @@ from edgetune.boards.tvm_rpc.deploy import DeployedServer
 from edgetune.boards.tvm_rpc.deployed_door import DeployedDoor
 from edgetune.boards.tvm_rpc.door import TrackerDoor
 from edgetune.boards.tvm_rpc.launched import LOOPBACK, Launched, start_server
+from edgetune.boards.tvm_rpc.opening import open_tvm_board
 from edgetune.boards.tvm_rpc.server_tree import ServerTree, server_tree
 from edgetune.boards.tvm_rpc.tracker import LocalTracker
 from edgetune.boards.tvm_rpc.tracker_client import Lease, TrackerClient, owner_name
@@ -337,3 +339,47 @@ def test_the_files_of_a_server_are_made_once_for_all_boards(tmp_path: Path) -> N
         assert together() == first
         assert archive.stat().st_size > len(whole) // 2
     assert {path.suffix for path in archive.parent.iterdir()} == {".gz", ".lock"}
+
+
+def test_a_port_that_something_else_has(tmp_path: Path) -> None:
+    def serve(listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                with connection:
+                    connection.sendall(b"220 mail.example ready")
+
+    events: list[Event] = []
+    with socket.create_server((LOOPBACK, 0)) as other:
+        threading.Thread(target=serve, args=(other,), daemon=True).start()
+        port = other.getsockname()[1]
+        tracker = LocalTracker(tmp_path, port, events.append)
+        try:
+            assert tracker.ensure() != (LOOPBACK, port)
+            TrackerClient(*tracker.address).close()
+            place = tracker.address
+            assert tracker.ensure() == place
+        finally:
+            tracker.close()
+            other.shutdown(socket.SHUT_RDWR)
+    assert [one.data["detail"] for one in events] == [
+        f"port {port} has something else than TVM's tracker: ours takes a free port"
+    ]
+
+
+def test_nobody_leases_a_board_whose_address_names_no_tracker(
+    tmp_path: Path, folder: Path, candidates: Candidates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgetune.boards.tvm_rpc.server_tree.cache_dir", lambda: folder / "cache")
+    target = load_target("host")
+    board = open_tvm_board(None, target, tmp_path, ProcessReach("alone", target))
+    try:
+        before = descendants(os.getpid())
+        assert run(board, candidates.request()).status == "ok"
+        commands = [command_of(pid).split(b"\0") for pid in descendants(os.getpid()) - before]
+        assert [words for words in commands if b"server" in words]
+        assert not [words for words in commands if b"tracker" in words]
+        board.recover()
+        assert run(board, candidates.request()).status == "ok"
+    finally:
+        board.close()

@@ -17,7 +17,7 @@ from edgetune.boards.tvm_rpc.launched import KEY_ON_STDIN, LOOPBACK
 from edgetune.boards.tvm_rpc.server_tree import server_tree
 from edgetune.boards.tvm_rpc.tracker_client import owner_name
 from edgetune.config.target import Target
-from edgetune.errors import BoardBusy, BoardFull, BoardLost, BoardUnavailable, BoardUnfit
+from edgetune.errors import BoardBusy, BoardFull, BoardLost, BoardUnfit
 from edgetune.events import Event
 
 _ASK_S = 20.0
@@ -125,7 +125,7 @@ class DeployedServer:
             self._port = there
 
     def stop(self) -> None:
-        """End the server; its files stay for the next start. May be called twice."""
+        """End the server; its files stay for the next start, until the reach is cleaned. May be called twice."""
         if self._tunnel is not None:
             self._tunnel.close()
         if self._transport is not None:
@@ -135,14 +135,6 @@ class DeployedServer:
     def forget(self) -> None:
         """The board has restarted: what ran there is gone, and maybe the files as well."""
         self.stop()
-
-    def close(self) -> None:
-        """End the server, remove its files. May be called twice."""
-        self.stop()
-        if self._place:
-            with suppress(BoardUnavailable):
-                self._reach.run(f"rm -rf {shlex.quote(self._place)}", _ASK_S)
-            self._place = ""
 
     def _bring(self) -> str:
         name = self._reach.name

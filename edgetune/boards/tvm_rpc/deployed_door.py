@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -17,6 +18,7 @@ from edgetune.events import Event
 
 _REGISTERED_S = 10.0
 _CONNECT_S = 30.0
+_CALM_S = 300.0  # a repair that helped for so long was the right one: the next loss begins with the first again
 
 
 class DeployedDoor:
@@ -41,6 +43,7 @@ class DeployedDoor:
         self._joiner: Joiner | None = None
         self._door: TrackerDoor | None = None
         self._rungs = 0
+        self._repaired = 0.0
 
     def lease(self, timeout_s: float) -> Lease:
         """Start what does not run, and take the server, through the tracker if there is one."""
@@ -56,9 +59,7 @@ class DeployedDoor:
                 f"board '{self._reach.name}' cannot be registered with TVM's tracker at {place[0]}:{place[1]}"
             )
         self._door = self._door or TrackerDoor(*place, self._key, priority=self._priority)
-        lease = self._door.lease(timeout_s)
-        self._rungs = 0
-        return lease
+        return self._door.lease(timeout_s)
 
     def wanted(self) -> bool:
         """Whether others wait for it at the tracker."""
@@ -74,6 +75,10 @@ class DeployedDoor:
     def repair(self, timeout_s: float) -> str:
         """One rung of the ladder: a new server, a new connection, a reboot, the power; "" when there is no more."""
         self.give_back()
+        now = time.monotonic()
+        if now - self._repaired > _CALM_S:
+            self._rungs = 0
+        self._repaired = now
         self._rungs += 1
         if self._rungs == 1:
             self._server.stop()
@@ -99,10 +104,9 @@ class DeployedDoor:
             self._joiner = None
         if self._tracker is not None:
             self._tracker.close()
+        self._server.stop()
         with suppress(BoardUnavailable):
-            self._server.close()
-        with suppress(BoardUnavailable):
-            self._reach.clean()
+            self._reach.clean()  # the server's files as well; first, for it ends what another thread waits for
         self._reach.close()
 
     def _tracker_address(self) -> tuple[str, int]:

@@ -5,8 +5,8 @@ Runs on boards as well, with nothing but a Python, numpy, tvm_ffi and TVM's runt
     python launch.py server HOST PORT KEY [TRACKER_HOST:PORT [NAME]]        PORT 0: any free one
     python launch.py tracker HOST PORT
 
-With KEY "-" the key is the first line of stdin. With EDGETUNE_OWNER in its environment it takes the advisory lock of the
-board first, the one of the agent, or prints `busy OWNER` and ends. Prints `port N` once it listens; ends at the end of
+With KEY "-" the key is the first line of stdin. With EDGETUNE_OWNER in its environment it takes the board's advisory
+lock first, the one of the agent, or prints `busy OWNER` and ends. Prints `port N` once it listens; ends at the end of
 stdin. A server whose session crashed, which ends the stock one, serves again at its port.
 """
 

@@ -29,14 +29,15 @@ def open_tvm_board(
     """Return the board, not yet connected; it owns `reach` from now on.
 
     `tracker: host:port` leases a server of a farm, as the ssh host sees it: loopback addresses through its tunnel,
-    others straight. `tracker: local` brings a server to the board and joins it to a tracker of this machine; so does an
-    address that names none, and an emulated board that has no address. There its key is its name.
+    others straight. Without one a server is brought to the board, which nobody else can lease; `tracker: local` joins
+    it to a tracker of this machine as well, under the board's name: whoever reaches that may lease the board, and run
+    what he likes there.
     """
     tracker, key = (address.tracker, address.key) if address is not None else (None, None)
     door: Door
     if tracker is None or tracker == LOCAL:
         server = DeployedServer(reach, target, folder, on_event)
-        local = LocalTracker(folder, on_event=on_event)
+        local = LocalTracker(folder, on_event=on_event) if tracker == LOCAL else None
         door = DeployedDoor(reach, server, tracker=local, on_event=on_event)
     else:
         host, _, port = tracker.rpartition(":")

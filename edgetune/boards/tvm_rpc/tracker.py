@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
 from edgetune.boards.tvm_rpc.launched import LOOPBACK, Launched
 from edgetune.boards.tvm_rpc.tracker_client import TrackerClient
-from edgetune.errors import BoardLost, BoardUnavailable, HostUnknown
+from edgetune.errors import BoardLost, BoardUnavailable, HostUnknown, ProtocolViolation
 from edgetune.events import Event
 
 PORT = 9190  # where TVM's own tools look first
@@ -35,10 +36,15 @@ class LocalTracker:
     def ensure(self) -> tuple[str, int]:
         """Start the tracker unless one answers; return its address. Raises BoardUnavailable if it does not start.
 
-        It comes back at the port it had, where servers and clients look for it.
+        It comes back at the port it had, where servers and clients look for it. Where something else has that port
+        from the beginning, ours takes a free one.
         """
         if self._port and self._answers():
             return self.address
+        if self._port and self._starts == 0 and self._taken():
+            detail = f"port {self._port} has something else than TVM's tracker: ours takes a free port"
+            self._on_event(Event("board", {"board": "tracker", "what": "fallback", "detail": detail}))
+            self._port = 0
         if self._own is not None:
             self._own.close()
             self._own = None
@@ -66,6 +72,14 @@ class LocalTracker:
     def _answers(self) -> bool:
         try:
             TrackerClient(*self.address, timeout_s=_PROBE_S).close()
-        except (HostUnknown, BoardLost):
+        except (HostUnknown, BoardLost, ProtocolViolation):
+            return False
+        return True
+
+    def _taken(self) -> bool:
+        """Whether something listens at the port."""
+        try:
+            socket.create_connection(self.address, timeout=_PROBE_S).close()
+        except OSError:
             return False
         return True
