@@ -9,7 +9,7 @@
 #include "frame.h"
 
 #define ID_BYTES 32u
-#define MOST_ARRAYS 64u
+#define MOST_ARRAYS 1024u
 #define MOST_CORES 64u
 #define MOST_SAMPLES 4096u
 

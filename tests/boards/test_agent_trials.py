@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import select
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -117,6 +119,31 @@ def test_what_is_no_library_cannot_be_loaded(bench: AgentBench, tmp_path: Path) 
     (tmp_path / "text.so").write_text("this is no library")
     result = bench.run(library=bench.board.put(tmp_path / "text.so"))
     assert result.status == "build_failed"
+
+
+@pytest.mark.parametrize("count", [1000, 2000])
+def test_kernels_of_many_parameters(bench: AgentBench, count: int) -> None:
+    request = bench.request(0)
+    more = count - len(request.arrays)
+    bench.board.begin(
+        replace(
+            request,
+            arrays=request.arrays + request.arrays[1:2] * more,
+            roles=(*request.roles, *["input"] * more),
+            tolerances=(*request.tolerances, *[None] * more),
+        )
+    )
+    assert select.select([bench.board], [], [], 30)[0]
+    result = bench.wait()
+    if count > 1024:
+        assert (result.status, result.reason) == (
+            "crashed",
+            "the kernel has 2000 parameters: an agent takes at most 1024",
+        )
+        assert not select.select([bench.board], [], [], 0)[0]
+    else:
+        assert (result.status, result.reason) == ("ok", "")
+    assert bench.run().status == "ok"
 
 
 def test_a_tolerance_is_kept(bench: AgentBench, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 from edgetune.boards.agent import messages
@@ -16,16 +16,17 @@ from edgetune.boards.agent.contents import Contents
 from edgetune.boards.agent.fitness import check_fitness, check_hello
 from edgetune.boards.agent.frames import FrameType, encode
 from edgetune.boards.agent.link import AgentLink
-from edgetune.boards.agent.messages import Busy, Health, Hello, Message, Pong, Refused, Result
+from edgetune.boards.agent.messages import Health, Hello, Message, Pong, Refused, Result
 from edgetune.boards.agent.owner import owner
 from edgetune.boards.agent.recovery import AGENT_S, CONNECT_S, PING_S, POWER_S, REBOOT_S, Rung, climb_ladder
+from edgetune.boards.agent.trial import Trial
 from edgetune.boards.agent.verdict import run_result
 from edgetune.boards.reach import BoardFacts, Reach
 from edgetune.config.target import Target
 from edgetune.errors import BoardBusy, BoardLost, BoardUnavailable, ProtocolViolation
 from edgetune.events import Event
 from edgetune.measure.environment import Reading
-from edgetune.measure.jobs import RunRequest, RunResult, Tolerance
+from edgetune.measure.jobs import RunRequest, RunResult
 
 IDLE_S = 120.0  # silence after which an agent ends by itself
 _PATIENCE_S = 5.0  # beyond the request's own deadline, which the agent enforces
@@ -34,15 +35,6 @@ _RETRY_S = 0.25
 _SLOWEST_BYTES_S = 100e3
 _MOST_CACHE_BYTES = 1 << 30
 _MOST_EARLY = 64  # answers about a candidate while another answer is awaited; an honest agent sends one
-
-
-@dataclass(frozen=True)
-class _Trial:
-    """What is under way: its number on the wire, and when we give up on it."""
-
-    number: int
-    request: RunRequest
-    gives_up: float
 
 
 class AgentBoard:
@@ -80,7 +72,8 @@ class AgentBoard:
         self._contents = Contents()
         self._cache_bytes = _MOST_CACHE_BYTES
         self._link: AgentLink | None = None
-        self._trial: _Trial | None = None
+        self._trial: Trial | None = None
+        self._ready: RunResult | None = None  # of a candidate that was not worth asking for
         self._number = 0
         self._refusal = ""
         self._early: list[Message] = []
@@ -128,30 +121,40 @@ class AgentBoard:
 
     def begin(self, request: RunRequest) -> None:
         """Start to check and time a candidate, whatever of it the agent lacks being brought first."""
-        if self._trial is not None:
+        if self._trial is not None or self._ready is not None:
             raise ValueError(f"board '{self._name}' is busy")
         library, *arrays = [self._contents.named(name) for name in (request.library, *request.arrays)]
-        frames = [frame for content in (library, *arrays) for frame in self._contents.bring(content)]
-        spared = self._contents.spare([content.key for content in (library, *arrays)], self._cache_bytes)
-        uses = [
-            messages.ArrayUse(content.key, role, content.dtype, tolerance or Tolerance())
-            for content, role, tolerance in zip(arrays, request.roles, request.tolerances, strict=True)
-        ]
         self._number += 1
-        run = messages.run(self._number, request, library.key, uses, self._cores, self._cold_bytes)
         self._early.clear()
-        data = b"".join((*spared, *frames, run))
+        trial = Trial(self._number, request, library, tuple(arrays))
+        if len(arrays) > messages.MOST_ARRAYS:
+            most = messages.MOST_ARRAYS
+            self._ready = trial.crashed(f"the kernel has {len(arrays)} parameters: an agent takes at most {most}")
+            self._ring()
+        else:
+            self._submit(trial, self._cache_bytes)
+
+    def _submit(self, trial: Trial, most_bytes: int) -> None:
+        """Ask for a trial, after what it lacks was brought and what else takes more than `most_bytes` was freed."""
+        frames = [frame for content in trial.contents for frame in self._contents.bring(content)]
+        spared = self._contents.spare([content.key for content in trial.contents], most_bytes)
+        data = b"".join((*spared, *frames, trial.ask(self._cores, self._cold_bytes)))
         self._send(data)
-        gives_up = time.monotonic() + request.deadline_s + _PATIENCE_S + len(data) / _SLOWEST_BYTES_S
-        self._trial = _Trial(self._number, request, gives_up)
+        gives_up = time.monotonic() + trial.request.deadline_s + _PATIENCE_S + len(data) / _SLOWEST_BYTES_S
+        self._trial = replace(trial, gives_up=gives_up)
 
     def fileno(self) -> int:
         """Descriptor that is readable when `collect` has something, be it bad news."""
-        return self._bell_in if self._link is None else self._link.fileno()
+        return self._bell_in if self._link is None or self._ready is not None else self._link.fileno()
 
     def collect(self, timeout_s: float = 0.0) -> RunResult | None:
         """Return the result if it is there within `timeout_s`; raises BoardLost."""
         deadline = time.monotonic() + timeout_s
+        if self._ready is not None:
+            ready, self._ready = self._ready, None
+            if self._link is not None:
+                self._hush()
+            return ready
         while self._trial is not None:
             trial, now = self._trial, time.monotonic()
             if now >= trial.gives_up:
@@ -182,7 +185,7 @@ class AgentBoard:
 
     def recover(self) -> None:
         """Climb the ladder until the board answers; what was under way is forgotten. Raises BoardLost."""
-        self._trial = None
+        self._trial = self._ready = None
         rungs = (
             Rung("the same agent", PING_S, self._same_agent),
             Rung("a new agent", AGENT_S, self._new_agent),
@@ -251,7 +254,7 @@ class AgentBoard:
             link = self._starting = AgentLink(self._name, self._reach.start(program, arguments), self._idle_s / 4)
             try:
                 self._check_open()
-                first = self._first_words(link, timeout_s)
+                first = link.first_words(timeout_s)
                 if isinstance(first, Hello):
                     check_hello(self._name, self._target, first, self._asked_cores)
                     break
@@ -272,19 +275,6 @@ class AgentBoard:
             self._ended.wait(_RETRY_S)
         self._take_over(link, first, facts)
 
-    def _first_words(self, link: AgentLink, timeout_s: float) -> Hello | Busy:
-        deadline = time.monotonic() + timeout_s
-        while (left := deadline - time.monotonic()) > 0:
-            for message in link.receive(left):
-                if isinstance(message, Hello | Busy):
-                    return message
-                if isinstance(message, Refused):
-                    raise BoardLost(f"the agent of board '{self._name}' does not start: {message.reason}")
-                raise ProtocolViolation(
-                    f"board '{self._name}': its agent began with {type(message).__name__} instead of a greeting"
-                )
-        raise BoardLost(f"the agent of board '{self._name}' said nothing within {timeout_s:g} s: {link.diagnostics()}")
-
     def _take_over(self, link: AgentLink, hello: Hello, facts: BoardFacts) -> None:
         if self._ended.is_set():
             link.close()
@@ -294,9 +284,7 @@ class AgentBoard:
         self._cache_bytes = min(_MOST_CACHE_BYTES, hello.memory_bytes // 4)
         counts = self._target.clock == "instructions"
         self._cores = self._asked_cores or (() if counts or len(hello.cores) < 2 else (max(hello.cores),))  # noqa: PLR2004
-        if self._ringing:
-            os.read(self._bell_in, 1)
-            self._ringing = False
+        self._hush()
         if not hello.memfd:
             self._tell("fallback", f"no memfd: libraries go through nameless files in {facts.folder}")
         if not hello.locked:
@@ -323,6 +311,11 @@ class AgentBoard:
         if not self._ringing:
             os.write(self._bell_out, b"\0")
             self._ringing = True
+
+    def _hush(self) -> None:
+        if self._ringing:
+            os.read(self._bell_in, 1)
+            self._ringing = False
 
     def _same_agent(self, limit_s: float) -> bool:
         token = time.monotonic_ns() | 1
@@ -389,7 +382,7 @@ class AgentBoard:
                     raise self._lose("its agent sends without end")
         raise self._silent(f"its agent did not answer within {timeout_s:g} s")
 
-    def _result(self, trial: _Trial, message: Message) -> RunResult | None:
+    def _result(self, trial: Trial, message: Message) -> RunResult | None:
         """Return what a message says about the trial, if it is about it."""
         if isinstance(message, Result) and message.number == trial.number:
             self._refusal = ""

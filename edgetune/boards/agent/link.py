@@ -8,7 +8,7 @@ import time
 
 from edgetune.boards.agent import messages
 from edgetune.boards.agent.frames import FrameParser, FrameType, encode
-from edgetune.boards.agent.messages import Message
+from edgetune.boards.agent.messages import Busy, Hello, Message, Refused
 from edgetune.boards.reach import Transport
 from edgetune.errors import BoardLost, ProtocolViolation
 
@@ -60,6 +60,20 @@ class AgentLink:
                     return found
             if left <= 0:
                 return []
+
+    def first_words(self, timeout_s: float) -> Hello | Busy:
+        """Return the greeting of an agent that starts; raises BoardLost, ProtocolViolation."""
+        deadline = time.monotonic() + timeout_s
+        while (left := deadline - time.monotonic()) > 0:
+            for message in self.receive(left):
+                if isinstance(message, Hello | Busy):
+                    return message
+                if isinstance(message, Refused):
+                    raise BoardLost(f"the agent of board '{self._name}' does not start: {message.reason}")
+                raise ProtocolViolation(
+                    f"board '{self._name}': its agent began with {type(message).__name__} instead of a greeting"
+                )
+        raise BoardLost(f"the agent of board '{self._name}' said nothing within {timeout_s:g} s: {self.diagnostics()}")
 
     def diagnostics(self) -> str:
         """Last words of the agent on its stderr."""

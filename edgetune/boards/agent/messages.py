@@ -14,7 +14,7 @@ from edgetune.measure.jobs import RunRequest, Tolerance
 
 ID_BYTES = 32
 ARRAY, LIBRARY = 0, 1
-MOST_ARRAYS = 64
+MOST_ARRAYS = 1024
 MOST_SAMPLES = 4096
 PHASES = ("start", "load", "check", "time")
 STOPS = ("", "narrow", "budget", "slow", "count")
