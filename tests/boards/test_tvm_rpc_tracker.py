@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from edgetune.boards.process import ProcessReach
+from edgetune.boards.reach import Finished
 from edgetune.boards.tvm_rpc.board import TvmRpcBoard
 from edgetune.boards.tvm_rpc.deploy import DeployedServer
 from edgetune.boards.tvm_rpc.deployed_door import DeployedDoor
@@ -26,7 +27,7 @@ from edgetune.boards.tvm_rpc.server_tree import ServerTree, server_tree
 from edgetune.boards.tvm_rpc.tracker import LocalTracker
 from edgetune.boards.tvm_rpc.tracker_client import Lease, TrackerClient, owner_name
 from edgetune.config.target import load_target
-from edgetune.errors import BoardBusy, BoardLost, HostUnknown, ProtocolViolation
+from edgetune.errors import BoardBusy, BoardLost, BoardUnfit, HostUnknown, ProtocolViolation
 from edgetune.events import Event
 from edgetune.measure.jobs import RunRequest, RunResult
 from tests.boards.tvm_rpc_candidates import GOOD, Candidates, descendants, listening_addresses
@@ -383,3 +384,19 @@ def test_nobody_leases_a_board_whose_address_names_no_tracker(
         assert run(board, candidates.request()).status == "ok"
     finally:
         board.close()
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["", "three 11 x86_64 2.36 1 1", "3 11", "3 1e9 x86_64 2.36 1 1", f"3 {'9' * 5000} x86_64 2.36 1 1", "3 9 - - 1 1"],
+)
+def test_a_board_whose_python_talks_nonsense(tmp_path: Path, said: str) -> None:
+    class Liar(ProcessReach):
+        def run(self, command: str, timeout_s: float, stdin: bytes = b"") -> Finished:
+            del command, timeout_s, stdin
+            return Finished(0, said, "")
+
+    target = load_target("host")
+    server = DeployedServer(Liar("liar", target), target, tmp_path)
+    with pytest.raises(BoardUnfit, match="'liar' has"):
+        server.start("key")

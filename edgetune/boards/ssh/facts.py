@@ -9,6 +9,7 @@ from edgetune.boards.reach import BoardFacts
 from edgetune.config.target import Target
 
 OLDEST_GLIBC = (2, 17)
+_LONGEST = 1000  # characters of a value
 _IDENTITY = ("machine_id", "serial", "model", "hostname")
 _MACHINES = {
     "x86_64": ({"x86_64", "amd64"}, 64),
@@ -45,7 +46,9 @@ say boot "$(cat /proc/sys/kernel/random/boot_id)"
 def parse(output: str) -> dict[str, str]:
     """Return the lines "name=value" of `output`."""
     pairs = (line.partition("=") for line in output.splitlines())
-    return {name: "".join(c for c in value.strip() if c.isprintable()) for name, equals, value in pairs if equals}
+    return {
+        name: "".join(c for c in value[:_LONGEST].strip() if c.isprintable()) for name, equals, value in pairs if equals
+    }
 
 
 def board_facts(said: Mapping[str, str], folder: str, free_bytes: int) -> BoardFacts:
@@ -101,9 +104,9 @@ def _libc(said: Mapping[str, str]) -> str:
 
 
 def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
+    return tuple(int(part) for part in re.findall(r"[0-9]{1,15}", text)[:2])
 
 
 def _number(text: str) -> int:
-    found = re.search(r"\d+", text)
+    found = re.search(r"[0-9]{1,15}", text)
     return int(found[0]) if found else 0

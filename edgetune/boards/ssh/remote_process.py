@@ -72,7 +72,7 @@ class RemoteProcess:
             raise
 
     def _await_token(self, token: bytes, deadline: Deadline) -> None:
-        pattern = re.compile(re.escape(token) + rb" (\d+)\r?\n")
+        pattern = re.compile(re.escape(token) + rb" (\d{1,10})\r?\n")
         self.channel.settimeout(max(0.05, deadline.left))
         seen = bytearray()
         while (found := pattern.search(seen, max(0, len(seen) - 80))) is None:

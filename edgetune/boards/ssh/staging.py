@@ -135,7 +135,7 @@ exit 0
         folder = lines[0].removeprefix("folder=") if lines else ""
         if not folder.startswith("/") or not folder.endswith(self._session.folder_name):
             return f"was not made ({printable(finished.stdout.encode())[:100]})"
-        space = re.search(r"(\d+)\s+\d+%", lines[-1])
+        space = re.search(r"\b([0-9]{1,15})\s+[0-9]+%", lines[-1])
         self.free_bytes = int(space[1]) * 1024 if space else 0
         if space and self.free_bytes < _LEAST_BYTES:
             self._remove([word], deadline)
