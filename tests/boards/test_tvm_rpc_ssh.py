@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from edgetune.boards.ssh.reach import SshReach
 from edgetune.boards.tvm_rpc.board import TvmRpcBoard
+from edgetune.boards.tvm_rpc.deployed_door import DeployedDoor
 from edgetune.boards.tvm_rpc.launched import LOOPBACK, start_server
 from edgetune.boards.tvm_rpc.opening import open_tvm_board
 from edgetune.boards.tvm_rpc.tracker import LocalTracker
@@ -109,3 +112,34 @@ def test_a_board_without_python_is_told_what_to_do(bench: Bench, shelf: SshBoard
             board.reserve()
     finally:
         board.close()
+
+
+def test_closing_ends_the_wait_for_a_server_that_restarts_its_board(
+    bench: Bench, shelf: SshBoard, candidates: Candidates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    address, reach = way(bench, shelf, reboot="true")
+    board = open_tvm_board(address, load_target("host"), tmp_path, reach, bench.events.append)
+    try:
+        assert run(board, candidates.request()).status == "ok"
+        door = board._door
+        assert isinstance(door, DeployedDoor)
+        door._rungs, door._repaired = 2, time.monotonic()
+        waiting = threading.Thread(target=lambda: said.append(_failure(lambda: door.repair(100.0))))
+        said: list[str] = []
+        waiting.start()
+        time.sleep(1.0)
+    finally:
+        began = time.monotonic()
+        board.close()
+    waiting.join(30.0)
+    assert said == ["board 'shelf-1' was closed"]
+    assert time.monotonic() - began < 40.0
+    assert shelf.processes() == []
+    assert shelf.files() == []
+
+
+def _failure(step: Callable[[], object]) -> str:
+    with pytest.raises(BoardLost) as lost:
+        step()
+    return lost.value.message
