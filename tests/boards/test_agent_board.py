@@ -10,8 +10,10 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from edgetune.boards.agent.board import AgentBoard
@@ -23,6 +25,7 @@ from edgetune.config.target import Target, load_target
 from edgetune.errors import BoardBusy, BoardLost, BoardUnfit, EdgetuneError, ProtocolViolation, ToolchainMissing
 from edgetune.events import Event
 from edgetune.measure.environment import read_environment
+from edgetune.measure.jobs import RunRequest
 from tests.boards.agent_bench import AgentBench, processes
 
 
@@ -250,6 +253,54 @@ def test_a_board_without_any_place_for_libraries_is_lost_and_not_the_candidate(
     bench.use(FullBoard("full", bench.target, cache=cache))
     with pytest.raises(BoardLost, match="no place for a library"):
         bench.run()
+
+
+class Small(ProcessReach):
+    """A board with 100 MB of memory for an agent and what it keeps."""
+
+    def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> ProcessTransport:
+        small = 'ulimit -S -v 100000; exec "$0" "$@"'
+        return super().start(Path("/bin/sh"), ["-c", small, str(program), *arguments], timeout_s)
+
+
+def with_one_more(bench: AgentBench, megabytes: int) -> RunRequest:
+    request = bench.request(0)
+    more = bench.save(f"more-{megabytes}", np.full(megabytes << 20, megabytes, np.uint8))
+    return replace(
+        request,
+        arrays=(*request.arrays, bench.board.put(more)),
+        roles=(*request.roles, "input"),
+        tolerances=(*request.tolerances, None),
+    )
+
+
+def test_arrays_that_do_not_fit_are_a_matter_of_the_candidate(opened: Callable[..., AgentBench], cache: Path) -> None:
+    bench = opened()
+    bench.use(Small("small", bench.target, cache=cache))
+    bench.board.begin(with_one_more(bench, 110))
+    result = bench.wait()
+    words = "its arrays do not fit into the memory of the board: no memory left for what is pushed"
+    assert (result.status, result.reason) == ("crashed", words)
+    agent = agent_of(bench)
+    assert bench.run().status == "ok"
+    assert agent_of(bench) == agent
+    bench.board._room = 1 << 20  # what is known not to fit is not even sent
+    bench.board.begin(with_one_more(bench, 2))
+    result = bench.wait()
+    assert (result.status, result.reason) == (
+        "crashed",
+        "its arrays take 2 MB: the memory of the board has room for 1 MB",
+    )
+
+
+def test_what_others_left_there_makes_room(opened: Callable[..., AgentBench], cache: Path) -> None:
+    bench = opened()
+    bench.use(Small("small", bench.target, cache=cache))
+    bench.board.reserve()
+    bench.board.put(bench.save("old", np.zeros(75 << 20, np.uint8)))
+    bench.board.begin(with_one_more(bench, 20))
+    result = bench.wait()
+    assert (result.status, result.reason) == ("ok", "")
 
 
 class Broken(ProcessReach):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,12 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgetune.boards.agent import messages
+from edgetune.boards.agent.bell import Bell
 from edgetune.boards.agent.build import build_agent
 from edgetune.boards.agent.contents import Contents
-from edgetune.boards.agent.fitness import check_fitness, check_hello
+from edgetune.boards.agent.fitness import check_fitness, check_hello, fallbacks, told_facts
 from edgetune.boards.agent.frames import FrameType, encode
 from edgetune.boards.agent.link import AgentLink
-from edgetune.boards.agent.messages import Health, Hello, Message, Pong, Refused, Result
+from edgetune.boards.agent.messages import Health, Hello, Message, Pong, Refused, Result, Stored
 from edgetune.boards.agent.owner import owner
 from edgetune.boards.agent.recovery import AGENT_S, CONNECT_S, PING_S, POWER_S, REBOOT_S, Rung, climb_ladder
 from edgetune.boards.agent.trial import Trial
@@ -58,11 +58,8 @@ class AgentBoard:
         cache: Path | None = None,
         on_event: Callable[[Event], None] = lambda _: None,
     ) -> None:
-        self._name = name
-        self._target = target
-        self._reach = reach
-        self._asked_cores = tuple(cores)
-        self._cores = tuple(cores)
+        self._name, self._target, self._reach = name, target, reach
+        self._asked_cores = self._cores = tuple(cores)
         self._cold_bytes = cold_bytes
         self._idle_s = idle_s
         self._lock_timeout_s = lock_timeout_s
@@ -70,7 +67,7 @@ class AgentBoard:
         self._on_event = on_event
         self._facts: dict[str, Reading] = {"emulated": int(target.emulated), "clock": target.clock}
         self._contents = Contents()
-        self._cache_bytes = _MOST_CACHE_BYTES
+        self._cache_bytes = self._room = _MOST_CACHE_BYTES
         self._link: AgentLink | None = None
         self._trial: Trial | None = None
         self._ready: RunResult | None = None  # of a candidate that was not worth asking for
@@ -80,9 +77,8 @@ class AgentBoard:
         self._ended = threading.Event()
         self._starting: AgentLink | None = None  # to an agent that has not greeted yet
         self._leaving = threading.Lock()
-        self._bell_in, self._bell_out = os.pipe()  # readable once there is no agent to wait for
-        self._ringing = False
-        self._ring()
+        self._bell = Bell()  # rings while there is no agent to wait for
+        self._bell.ring()
 
     @property
     def name(self) -> str:
@@ -127,10 +123,9 @@ class AgentBoard:
         self._number += 1
         self._early.clear()
         trial = Trial(self._number, request, library, tuple(arrays))
-        if len(arrays) > messages.MOST_ARRAYS:
-            most = messages.MOST_ARRAYS
-            self._ready = trial.crashed(f"the kernel has {len(arrays)} parameters: an agent takes at most {most}")
-            self._ring()
+        if problem := trial.too_much(self._room):
+            self._ready = trial.crashed(problem)
+            self._bell.ring()
         else:
             self._submit(trial, self._cache_bytes)
 
@@ -145,7 +140,7 @@ class AgentBoard:
 
     def fileno(self) -> int:
         """Descriptor that is readable when `collect` has something, be it bad news."""
-        return self._bell_in if self._link is None or self._ready is not None else self._link.fileno()
+        return self._bell.fileno() if self._link is None or self._ready is not None else self._link.fileno()
 
     def collect(self, timeout_s: float = 0.0) -> RunResult | None:
         """Return the result if it is there within `timeout_s`; raises BoardLost."""
@@ -153,7 +148,7 @@ class AgentBoard:
         if self._ready is not None:
             ready, self._ready = self._ready, None
             if self._link is not None:
-                self._hush()
+                self._bell.hush()
             return ready
         while self._trial is not None:
             trial, now = self._trial, time.monotonic()
@@ -214,8 +209,7 @@ class AgentBoard:
         try:
             self._leave()
         finally:
-            os.close(self._bell_in)
-            os.close(self._bell_out)
+            self._bell.close()
 
     def _leave(self) -> None:
         with self._leaving:
@@ -281,41 +275,20 @@ class AgentBoard:
             self._check_open()
         self._link, self._refusal = link, ""
         self._contents.all_gone()
+        self._room = hello.memory_bytes // 2  # as the agent has it
         self._cache_bytes = min(_MOST_CACHE_BYTES, hello.memory_bytes // 4)
         counts = self._target.clock == "instructions"
         self._cores = self._asked_cores or (() if counts or len(hello.cores) < 2 else (max(hello.cores),))  # noqa: PLR2004
-        self._hush()
-        if not hello.memfd:
-            self._tell("fallback", f"no memfd: libraries go through nameless files in {facts.folder}")
-        if not hello.locked:
-            self._tell("fallback", "no abstract sockets: the board cannot be locked against other users")
-        self._facts |= {
-            "machine": hello.machine,
-            "bits": hello.bits,
-            "libc": f"glibc {hello.libc}",
-            "kernel": hello.kernel,
-            "page_bytes": hello.page,
-            "memory_bytes": hello.memory_bytes,
-            "cores": ",".join(map(str, self._cores or hello.cores)),
-            "agent": hello.version,
-            **facts.identity,
-        }
+        self._bell.hush()
+        for fallback in fallbacks(facts, hello):
+            self._tell("fallback", fallback)
+        self._facts |= told_facts(facts, hello, self._cores)
 
     def _end_agent(self) -> None:
         link, self._link = self._link, None
         if link is not None:
             link.close()
-            self._ring()
-
-    def _ring(self) -> None:
-        if not self._ringing:
-            os.write(self._bell_out, b"\0")
-            self._ringing = True
-
-    def _hush(self) -> None:
-        if self._ringing:
-            os.read(self._bell_in, 1)
-            self._ringing = False
+            self._bell.ring()
 
     def _same_agent(self, limit_s: float) -> bool:
         token = time.monotonic_ns() | 1
@@ -388,11 +361,25 @@ class AgentBoard:
             self._refusal = ""
             return run_result(trial.request, message)
         if isinstance(message, Refused) and message.type == FrameType.RUN and message.number == trial.number:
-            raise self._lose(f"its agent refuses a candidate: {self._refusal or message.reason}")
+            return self._refused(trial, self._refusal or message.reason)
         self._note(message)
         return None
 
+    def _refused(self, trial: Trial, reason: str) -> RunResult | None:
+        """Ask once more, with nothing else there; arrays that find no place even then are a matter of the candidate."""
+        missing = self._contents.refused(trial.contents)
+        if missing and not trial.again:
+            self._number += 1
+            self._submit(replace(trial, number=self._number, again=True), 0)
+            return None
+        if any(content.kind == messages.ARRAY for content in missing):
+            self._refusal = ""
+            return trial.crashed(f"its arrays do not fit into the memory of the board: {reason}")
+        raise self._lose(f"its agent refuses a candidate: {reason}")
+
     def _note(self, message: Message) -> None:
+        if isinstance(message, Stored):
+            self._contents.stored(message.content)
         if isinstance(message, Refused):
             self._refusal = self._refusal or message.reason  # of one push, each piece after the first is refused too
             if message.type == 0:
@@ -400,13 +387,13 @@ class AgentBoard:
 
     def _lose(self, why: str) -> BoardLost:
         """Note that the agent is of no use any more; return what to raise."""
-        self._trial = None
+        self._trial = self._ready = None
         self._end_agent()
         return BoardLost(why if self._name in why else f"board '{self._name}': {why}")
 
     def _silent(self, why: str) -> BoardLost:
         """As `_lose`, but the agent may yet come round: that is the first rung of the ladder."""
-        self._trial = None
+        self._trial = self._ready = None
         return BoardLost(f"board '{self._name}': {why}")
 
     def _tell(self, what: str, detail: str) -> None:

@@ -48,7 +48,8 @@ class Contents:
     def __init__(self) -> None:
         self._known: dict[tuple[Path, int, int], Content] = {}
         self._named: dict[str, Content] = {}
-        self._there: OrderedDict[bytes, Content] = OrderedDict()
+        self._there: OrderedDict[bytes, Content] = OrderedDict()  # sent, and not freed since
+        self._stored: set[bytes] = set()  # those of them that the agent says it has
 
     def put(self, path: Path) -> tuple[Content, list[bytes]]:
         """Return the content of `path`, and the frames that bring it if it is not there."""
@@ -77,6 +78,19 @@ class Contents:
     def all_gone(self) -> None:
         """A new agent has nothing."""
         self._there.clear()
+        self._stored.clear()
+
+    def stored(self, key: bytes) -> None:
+        """Note that a push is complete."""
+        if key in self._there:
+            self._stored.add(key)
+
+    def refused(self, needed: Collection[Content]) -> list[Content]:
+        """Return what of `needed` was sent and found no place; it can be brought again."""
+        missing = [content for content in needed if content.key in self._there and content.key not in self._stored]
+        for content in missing:
+            self._there.pop(content.key, None)
+        return missing
 
     def spare(self, needed: Collection[bytes], most_bytes: int) -> list[bytes]:
         """Return the frames that free what was used least recently, until the rest is within limits."""
@@ -89,6 +103,7 @@ class Contents:
                 continue
             frames.append(messages.forget(key))
             del self._there[key]
+            self._stored.discard(key)
             size -= content.size
             libraries -= content.kind == messages.LIBRARY
             self._drop(content)
@@ -104,6 +119,7 @@ class Contents:
         if content.key in self._there:
             return []
         self._there[content.key] = content
+        self._stored.discard(content.key)
         return messages.push(content.key, content.kind, data)
 
     def _drop(self, content: Content) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 
 from edgetune.boards.agent.messages import Hello
 from edgetune.boards.reach import BoardFacts
 from edgetune.config.target import Isa, Target
 from edgetune.errors import BoardUnfit
+from edgetune.measure.environment import Reading
 
 _MACHINES: dict[Isa, frozenset[str]] = {
     "x86_64": frozenset({"x86_64", "amd64"}),
@@ -51,3 +53,26 @@ def check_hello(name: str, target: Target, hello: Hello, cores: tuple[int, ...])
             f"board '{name}' may not use core {missing[0]}, only {', '.join(map(str, hello.cores))}: "
             "change `cores` in boards.yaml"
         )
+
+
+def fallbacks(facts: BoardFacts, hello: Hello) -> Iterator[str]:
+    """Say what a board lacks, and what is done instead."""
+    if not hello.memfd:
+        yield f"no memfd: libraries go through nameless files in {facts.folder}"
+    if not hello.locked:
+        yield "no abstract sockets: the board cannot be locked against other users"
+
+
+def told_facts(facts: BoardFacts, hello: Hello, cores: Sequence[int]) -> dict[str, Reading]:
+    """Return what stays as it is, for records; `cores` are those of candidates, all where there are none."""
+    return {
+        "machine": hello.machine,
+        "bits": hello.bits,
+        "libc": f"glibc {hello.libc}",
+        "kernel": hello.kernel,
+        "page_bytes": hello.page,
+        "memory_bytes": hello.memory_bytes,
+        "cores": ",".join(map(str, cores or hello.cores)),
+        "agent": hello.version,
+        **facts.identity,
+    }

@@ -42,6 +42,14 @@ class Trial:
         ]
         return messages.run(self.number, self.request, self.library.key, uses, cores, cold_bytes)
 
+    def too_much(self, room: int) -> str:
+        """Say what of it is more than any agent takes, and than one takes whose memory has `room` bytes for it."""
+        if len(self.arrays) > messages.MOST_ARRAYS:
+            return f"the kernel has {len(self.arrays)} parameters: an agent takes at most {messages.MOST_ARRAYS}"
+        if self.size > room:
+            return f"its arrays take {self.size >> 20} MB: the memory of the board has room for {room >> 20} MB"
+        return ""
+
     def crashed(self, reason: str) -> RunResult:
         """Return the end of a candidate that no board of this kind can try."""
         return RunResult(self.request.candidate_id, "crashed", reason[:1000])
