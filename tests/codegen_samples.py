@@ -49,13 +49,7 @@ def register_tile(function: Any, pixels: int = 4, blocks: int = 2, lanes: int = 
     schedule.unroll(channel)
     schedule.vectorize(lane)
     schedule.decompose_reduction(block, kh)
-    rewrite = ms.postproc.RewriteLayout()
-    space = ms.space_generator.PostOrderApply(sch_rules=[], postprocs=[rewrite], mutator_probs={})
-    target = tvm.target.Target({"kind": "llvm", "num-cores": 1})
-    rewrite._initialize_with_tune_context(  # what a search would do
-        ms.TuneContext(mod=schedule.mod, target=target, space_generator=space)
-    )
-    assert rewrite.apply(schedule)
+    assert ms.postproc.RewriteLayout().apply(schedule)
     return schedule.mod
 
 
