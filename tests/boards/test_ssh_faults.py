@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -480,3 +481,29 @@ def test_errors_without_end_do_not_keep_a_reader(bench: Bench, tmp_path: Path) -
     for _ in range(5):
         assert program.receive() == b""
     program.close()
+
+
+def test_closing_ends_a_call_that_nobody_answers(bench: Bench) -> None:
+    board = bench.board()
+    with contextlib.ExitStack() as open_:
+        silent = open_.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(8):  # until the system drops further calls
+            client = open_.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(silent.getsockname())
+        reach = bench.reach(board, ssh=f"pi@127.0.0.1:{silent.getsockname()[1]}")
+        said: list[str] = []
+
+        def connect() -> None:
+            with pytest.raises(HostUnknown) as unknown:
+                reach.connect(60.0)
+            said.append(unknown.value.message)
+
+        waiting = threading.Thread(target=connect)
+        waiting.start()
+        time.sleep(0.5)
+        began = time.monotonic()
+        reach.close()
+        waiting.join(30.0)
+        assert len(said) == 1
+        assert time.monotonic() - began < 30.0

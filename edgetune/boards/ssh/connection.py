@@ -71,7 +71,7 @@ class Connection:
             self._proxy = Proxy(self._route.proxy_command)
             return self._proxy.stream
         settings = self._route.board.settings
-        return dial(self._board, hop, deadline.part(settings.connect_timeout_s or deadline.seconds))
+        return dial(self._board, hop, deadline.part(settings.connect_timeout_s or deadline.seconds), self._ended)
 
     def _forwarded(self, hop: Hop, deadline: Deadline) -> paramiko.Channel:
         before = self._transports[-1]
@@ -171,6 +171,7 @@ class Connection:
 
     def abort(self) -> None:
         """Cut the link, whatever else is going on; blocked calls of other threads end."""
+        self._ended.set()
         for link in reversed(self._transports):
             link.close()
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import queue
+import select
 import signal
 import socket
 import subprocess
@@ -14,6 +16,7 @@ from edgetune.boards.ssh.deadline import Deadline
 from edgetune.boards.ssh.route import Hop
 from edgetune.errors import HostUnknown
 
+_LOOK_S = 0.2
 _UNACKNOWLEDGED_MS = 30_000  # a link that takes nothing for so long is dead
 
 Addresses = list[tuple[socket.AddressFamily, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]]]
@@ -46,14 +49,16 @@ class Proxy:
             self._process.wait()
 
 
-def dial(board: str, hop: Hop, deadline: Deadline) -> socket.socket:
-    """Return a TCP connection to `hop`. Raises HostUnknown: no such host, nobody listens, no answer in time."""
+def dial(board: str, hop: Hop, deadline: Deadline, ended: threading.Event) -> socket.socket:
+    """Return a TCP connection to `hop`, unless somebody sets `ended`.
+
+    Raises HostUnknown: no such host, nobody listens, no answer in time.
+    """
     reasons: list[str] = []
     for family, address in _resolve(board, hop.host, hop.port, deadline):
         stream = socket.socket(family, socket.SOCK_STREAM)
-        stream.settimeout(max(0.05, deadline.left))
         try:
-            stream.connect(address)
+            _connect(stream, address, deadline, ended)
         except ConnectionRefusedError:
             reasons.append(f"port {hop.port} of {hop.host} refuses connections: is sshd running there?")
         except TimeoutError:
@@ -65,6 +70,20 @@ def dial(board: str, hop: Hop, deadline: Deadline) -> socket.socket:
             return stream
         stream.close()
     raise HostUnknown(f"board '{board}': {reasons[0]}")
+
+
+def _connect(stream: socket.socket, address: tuple[object, ...], deadline: Deadline, ended: threading.Event) -> None:
+    stream.setblocking(False)
+    code = stream.connect_ex(address)
+    while code == errno.EINPROGRESS:
+        if select.select([], [stream], [], min(_LOOK_S, max(0.05, deadline.left)))[1]:
+            code = stream.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            break
+        if deadline.over or ended.is_set():
+            raise TimeoutError
+    if code != 0:
+        raise OSError(code, os.strerror(code))  # of the class that belongs to the code
+    stream.settimeout(max(0.05, deadline.left))
 
 
 def _keep_alive(stream: socket.socket) -> None:
