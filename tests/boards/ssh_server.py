@@ -22,6 +22,7 @@ from pathlib import Path
 import paramiko
 from paramiko import common
 
+from edgetune.boards.agent.build import build_launcher
 from tests.boards.faulty_link import FaultyLink
 from tests.boards.ssh_files import BoardFiles
 
@@ -275,7 +276,7 @@ class Session(paramiko.ServerInterface):
             threading.Thread(target=self.board.reboot, args=(0.5,), daemon=True).start()
         link = channel.get_transport()
         assert isinstance(link, ServerTransport)
-        link.pending.append(Program(self.board, channel, _emulated(text)))
+        link.pending.append(Program(self.board, channel, _emulated(text, self.board.root / "launcher")))
         return True
 
 
@@ -367,12 +368,12 @@ def _copy(source: socket.socket | paramiko.Channel, sink: socket.socket | parami
         sink.shutdown(socket.SHUT_WR)
 
 
-def _emulated(command: str) -> str:
-    """Put the emulator before programs of a foreign architecture."""
+def _emulated(command: str, cache: Path) -> str:
+    """Put the emulator before programs of a foreign architecture, so that orphans come back to them as on boards."""
 
     def replace(match: re.Match[str]) -> str:
         words = _ELF_MACHINES.get(_elf_machine(Path(match[1])))
-        return match[0] if words is None else f"exec {' '.join(words)} {match[1]}"
+        return match[0] if words is None else f"exec {build_launcher(cache)} {' '.join(words)} {match[1]}"
 
     return re.sub(r"exec (/[\w/.+-]+)", replace, command)
 

@@ -75,6 +75,14 @@ def test_a_link_that_drops_in_the_middle_of_a_candidate(shelf: Shelf) -> None:
     assert shelf.run().status == "ok"
 
 
+def test_nothing_of_a_candidate_outlives_it(shelf: Shelf) -> None:
+    shelf.request()
+    before = shelf.server.processes()
+    for what in (26, 27):
+        assert shelf.run(what, deadline_s=0.3).status in {"crashed", "timeout"}
+    assert shelf.server.processes() == before
+
+
 def test_an_agent_that_is_killed(shelf: Shelf) -> None:
     assert shelf.run().status == "ok"
     shelf.board.begin(shelf.request(2, deadline_s=20.0))
