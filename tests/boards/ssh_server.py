@@ -289,18 +289,19 @@ class Program(threading.Thread):
         self._channel = channel
         self._faults = board.faults
         self._killed = False  # by us, though it may have been quicker
-        self._process = subprocess.Popen(
-            ["/bin/sh", "-c", command],
+        self._command = command
+
+    def run(self) -> None:
+        channel = self._channel
+        self._process = process = subprocess.Popen(
+            ["/bin/sh", "-c", self._command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            cwd=board.root / "home",
-            env=board.environment(),
+            cwd=self._board.root / "home",
+            env=self._board.environment(),
             start_new_session=True,
         )
-
-    def run(self) -> None:
-        process, channel = self._process, self._channel
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None

@@ -31,9 +31,9 @@ def open_tvm_board(
     `tracker: host:port` leases a server of a farm, as the ssh host sees it: loopback addresses through its tunnel,
     others straight. Without one a server is brought to the board, which nobody else can lease; `tracker: local` joins
     it to a tracker of this machine as well, under the board's name: whoever reaches that may lease the board, and run
-    what he likes there.
+    what he likes there. An emulated machine, which has no address and nothing to lose, always joins one.
     """
-    tracker, key = (address.tracker, address.key) if address is not None else (None, None)
+    tracker, key = (address.tracker, address.key) if address is not None else (LOCAL, None)
     door: Door
     if tracker is None or tracker == LOCAL:
         server = DeployedServer(reach, target, folder, on_event)
