@@ -16,7 +16,7 @@ from edgetune.tuning.measuring import Measurement, Order, Starting
 from edgetune.tuning.options import TuneOptions
 from edgetune.tuning.outcome import TaskOutcome, TuneOutcome
 from edgetune.tuning.records import RecordStore
-from edgetune.tuning.tally import MOST_BOARD_EVENTS, Tally
+from edgetune.tuning.tally import MOST_KINDS, Tally
 from edgetune.tuning.task import tasks_of
 from tests.test_tuning_loop import SMALL, FakeMeasurer, fixed_trace, kernels, space_of
 from tests.test_tuning_owed import record
@@ -52,16 +52,29 @@ def test_refusals_count_by_reason_and_boards_by_name() -> None:
     assert json.loads(json.dumps(outcome.to_json()))["board_events"][0]["detail"] == "gone"
 
 
-def test_a_board_that_is_lost_all_the_time_does_not_fill_the_summary() -> None:
+def test_each_event_is_named_and_equal_ones_once_with_their_number() -> None:
     tally = Tally()
-    for number in range(5 * MOST_BOARD_EVENTS):
-        tally.take(told("lost", str(number)))
+    for number in range(1000):
+        tally.take(told("lost", f"silent for {number} s"))
+    tally.take(told("rung", "a new agent: helped after 0.3 s"))
     outcome = tally.complete(empty())
-    details = [int(str(event["detail"])) for event in outcome.board_events]
-    assert len(details) == MOST_BOARD_EVENTS
-    assert details == sorted(details)
-    assert (details[0], details[-1]) == (0, 5 * MOST_BOARD_EVENTS - 1)
-    assert outcome.board_counts == {"shelf-1": {"lost": 5 * MOST_BOARD_EVENTS}}
+    assert outcome.board_events == (
+        {"board": "shelf-1", "what": "lost", "times": 1000, "detail": "silent for 999 s"},
+        {"board": "shelf-1", "what": "rung", "times": 1, "detail": "a new agent: helped after 0.3 s"},
+    )
+    assert outcome.board_counts == {"shelf-1": {"lost": 1000, "rung": 1}}
+
+
+def test_a_board_that_tells_tales_does_not_fill_the_summary() -> None:
+    tally = Tally()
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    for first in letters:
+        for second in letters:
+            for third in "abc":
+                tally.take(told("lost", first + second + third))
+    outcome = tally.complete(empty())
+    assert len(outcome.board_events) == MOST_KINDS
+    assert outcome.board_counts == {"shelf-1": {"lost": 26 * 26 * 3}}
 
 
 def test_instructions_are_called_instructions() -> None:

@@ -55,8 +55,9 @@ class TuneOutcome:
     `seconds` says where the time went: "search", "lower", "compile", "timing", "playoff" (sums over processes, so they
     may exceed `elapsed`) and "waiting" (the search had nothing to do but wait for measurements).
     `ended` is why the search ended before its budget, empty when it did not: no board was left. `refused` counts
-    refused candidates by reason, `board_counts` the events of boards by name and kind, `board_events` tells them one
-    by one ("board", "what", "detail"). `boards` is the account of each board, `bottleneck` one phrase of where their
+    refused candidates by reason, `board_counts` the events of boards by name and kind, `board_events` tells them, equal
+    ones once ("board", "what", "times", the last "detail"). `boards` is the account of each board, `bottleneck` one phrase
+    of where their
     time went.
     """
 

@@ -12,8 +12,8 @@ from edgetune.tuning.outcome import TuneOutcome
 REFUSALS = ("refused_noisy", "over_scratch")
 """Statuses of candidates that ran well, or would have, and were refused all the same."""
 
-MOST_BOARD_EVENTS = 200
-"""How many events of boards an outcome names; the first and the last ones of more."""
+MOST_KINDS = 1000
+"""How many kinds of events of boards an outcome names; what a board tells beyond that is counted only."""
 
 _COUNTED_ONLY = ("noisy",)
 
@@ -25,7 +25,8 @@ class Tally:
         self.statuses: Counter[str] = Counter()
         self.again = 0
         self._refused: Counter[str] = Counter()
-        self._boards: list[dict[str, object]] = []
+        self._kinds: dict[tuple[str, str, str], str] = {}
+        self._times: Counter[tuple[str, str, str]] = Counter()
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def take(self, event: Event) -> None:
@@ -40,10 +41,11 @@ class Tally:
         elif event.kind == "board":
             board, what = str(data.get("board", "")), str(data.get("what", ""))
             self._counts[board, what] += 1
-            if what not in _COUNTED_ONLY:
-                self._boards.append({"board": board, "what": what, "detail": str(data.get("detail", ""))})
-            if len(self._boards) > MOST_BOARD_EVENTS:
-                del self._boards[MOST_BOARD_EVENTS // 2]
+            detail = str(data.get("detail", ""))
+            kind = (board, what, without_numbers(detail))
+            if what not in _COUNTED_ONLY and (kind in self._kinds or len(self._kinds) < MOST_KINDS):
+                self._kinds[kind] = detail
+                self._times[kind] += 1
 
     def complete(self, outcome: TuneOutcome) -> TuneOutcome:
         """The outcome with the counts of refusals by reason, and with what befell the boards."""
@@ -54,7 +56,10 @@ class Tally:
             outcome,
             refused=dict(sorted(self._refused.items())),
             board_counts=counts,
-            board_events=tuple(self._boards),
+            board_events=tuple(
+                {"board": kind[0], "what": kind[1], "times": self._times[kind], "detail": detail}
+                for kind, detail in self._kinds.items()
+            ),
         )
 
 

@@ -29,6 +29,7 @@ import paramiko
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
+from edgetune.tuning.tally import without_numbers  # noqa: E402
 from tests.acceptance.case import EXAMPLES, child_environment, command_line, edgetune  # noqa: E402
 from tests.acceptance.soak_faults import Mischief, hostile_compiler  # noqa: E402
 from tests.boards.listening import listeners  # noqa: E402
@@ -216,8 +217,11 @@ def _judge_events(search: Search, db: Path) -> str:
     events = [event for event in search.events if _kind(event) == "board"]
     summary = next((event for event in reversed(search.events) if _kind(event) == "summary"), None)
     assert summary is not None, "there is no summary"
-    named = Counter((e["board"], e["what"], e["detail"]) for e in summary["board_events"])
-    missing = Counter((e["board"], e["what"], e["detail"]) for e in events) - named
+    named: Counter[tuple[str, str, str]] = Counter()
+    for event in summary["board_events"]:
+        named[event["board"], event["what"], without_numbers(event["detail"])] += event["times"]
+    told_events = [event for event in events if event["what"] != "noisy"]  # these are counted, not named
+    missing = Counter((e["board"], e["what"], without_numbers(e["detail"])) for e in told_events) - named
     assert not missing, f"{sum(missing.values())} events are not in the summary, such as {next(iter(missing))}"
     statuses = ", ".join(f"{count} {status}" for status, count in sorted(Counter(row[2] for row in rows).items()))
     kinds = ", ".join(f"{count} {what}" for what, count in sorted(Counter(e["what"] for e in events).items()))
