@@ -56,9 +56,8 @@ class TuneOutcome:
     may exceed `elapsed`) and "waiting" (the search had nothing to do but wait for measurements).
     `ended` is why the search ended before its budget, empty when it did not: no board was left. `refused` counts
     refused candidates by reason, `board_counts` the events of boards by name and kind, `board_events` tells them, equal
-    ones once ("board", "what", "times", the last "detail"). `boards` is the account of each board, `bottleneck` one phrase
-    of where their
-    time went.
+    ones once ("board", "what", "times", the last "detail"). `boards` is the account of each board, `bottleneck` one
+    phrase of where their time went.
     """
 
     tasks: tuple[TaskOutcome, ...]
