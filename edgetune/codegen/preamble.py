@@ -39,6 +39,9 @@ def _macro_types(rest: str) -> list[str]:
     return [] if rest == "f32" else [f"type:{rest}", f"type:i{rest[1:]}"]
 
 
+# GCC 9, the oldest that knows the vector built-ins used, does not know how to ask for one.
+_ASKING = "#ifndef __has_builtin\n#define __has_builtin(name) 0\n#endif\n"
+
 # By kind of snippet: what must stand before one, and its text, both from what follows the colon in its name.
 _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
     "macros": (_macro_types, polynomials.macros),
@@ -104,4 +107,5 @@ def render_preamble(names: Iterable[str], target: Target, prefix: str) -> str:
     if not ordered:
         return ""
     heading = f"/* Types and functions that the kernels of {prefix} use. */\n"
-    return heading + "".join(_text(snippet, target.has_float16) for snippet in ordered)
+    text = "".join(_text(snippet, target.has_float16) for snippet in ordered)
+    return heading + (_ASKING if "__has_builtin" in text else "") + text

@@ -2,6 +2,9 @@
 #include <stdint.h>
 
 /* Types and functions that the kernels of sample use. */
+#ifndef __has_builtin
+#define __has_builtin(name) 0
+#endif
 typedef float f32x16 __attribute__((vector_size(64)));
 typedef int32_t i32x16 __attribute__((vector_size(64)));
 typedef int8_t i8x16 __attribute__((vector_size(16)));
