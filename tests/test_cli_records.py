@@ -86,7 +86,14 @@ def test_export_import_and_prune(folder: Path, capsys: pytest.CaptureFixture[str
     assert json.loads(capsys.readouterr().out)["imported"] == 3
     (folder / "bad.jsonl").write_text("no json\n", encoding="utf-8")
     assert run(["records", "import", "bad.jsonl", "--db", "other.db"]) == 13
-    assert "1 lines of bad.jsonl were refused, the first is line 1" in capsys.readouterr().err
+    assert "bad.jsonl is not an export of edgetune (line 1" in capsys.readouterr().err
+    (folder / "mixed.jsonl").write_bytes((folder / "all.jsonl").read_bytes() + b"no json\n")
+    assert run(["records", "import", "mixed.jsonl", "--db", "other.db"]) == 13
+    assert "1 lines of mixed.jsonl were refused, the first is line 4" in capsys.readouterr().err
+    assert run(["records", "list", "--db", str(DB), "--status", "okk"]) == 2
+    assert "did you mean 'ok'" in capsys.readouterr().err
+    assert run(["records", "list", "--db", str(DB), "--target", "rpi44"]) == 2
+    assert "unknown target 'rpi44': did you mean 'rpi4'" in capsys.readouterr().err
     assert run(["records", "prune", "--keep-best", "1", "--dry-run", "--db", str(DB)]) == 0
     assert capsys.readouterr().out == "would prune 2 records\n"
     assert run(["records", "prune", "--keep-best", "1", "--db", str(DB), "--json"]) == 0

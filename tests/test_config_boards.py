@@ -165,7 +165,14 @@ def test_the_first_board_makes_the_file_and_a_link_stays_one(boards: Path, tmp_p
         ({"name": "b", "target": "rpi44"}, UnknownBoard, "did you mean 'rpi4'"),
         ({"name": "b", "target": "host"}, UsageError, "--target host needs no address"),
         ({"name": "rpi5", "target": "rpi4"}, UsageError, "rpi5 is the name of a target: call the board rpi5-1"),
-        ({"name": "a b", "target": "rpi4"}, UsageError, "--name must be a name of letters"),
+        ({"name": "a b", "target": "rpi4"}, UsageError, "NAME must be a name of letters"),
+        ({"name": "b", "target": "rpi4", "tracker": "h:9190"}, UsageError, "--tracker is for --rpc tvm"),
+        (
+            {"name": "b", "target": "generic-armv7", "rpc": "tvm"},
+            UsageError,
+            "--rpc tvm cannot bring a server to armv7",
+        ),
+        ({"name": "b", "target": "rpi4", "identity": "/none"}, UsageError, "--identity /none is no file"),
         ({"name": "b", "target": "rpi4", "folder": "x"}, UsageError, "--folder must be an absolute path"),
     ],
 )

@@ -129,7 +129,7 @@ def test_caches_are_read_and_have_a_fallback(tmp_path: Path) -> None:
 
 
 def test_unknown_boards_name_the_nearest() -> None:
-    with pytest.raises(UnknownBoard, match="unknown board 'rpi44': did you mean 'rpi4'"):
+    with pytest.raises(UnknownBoard, match="unknown target 'rpi44': did you mean 'rpi4'"):
         load_target("rpi44")
     with pytest.raises(UnknownBoard, match="there is no target file"):
         load_target("no/such.yaml")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -121,9 +123,18 @@ def _no_way(error: EdgetuneError, address: BoardAddress | None, name: str) -> It
         yield _fault("host key", error, f"edgetune boards trust {name}")
     elif isinstance(error, AuthenticationRefused):
         yield from passed[:2]
-        yield _fault("login", error, f"ssh-copy-id {address.ssh}, or `identity:` in boards.yaml")
+        yield _fault("login", error, f"{_login(address, 'ssh-copy-id')}, or `identity:` in boards.yaml")
     else:
-        yield _fault("reachable", error, f"switch it on, or mend its address; `ssh {address.ssh}` must work")
+        yield _fault("reachable", error, f"switch it on, or mend its address; `{_login(address)}` must work")
+
+
+def _login(address: BoardAddress, program: str = "ssh") -> str:
+    """Return the command line by which `program` reaches the board, as a shell takes it."""
+    user, _, rest = address.ssh.rpartition("@")
+    bracketed = re.fullmatch(r"\[(.+)\](?::(\d+))?", rest)
+    host, port = bracketed.groups() if bracketed else (rest.partition(":")[0], rest.partition(":")[2])
+    words = [program, *(("-p", port) if port else ()), *(("-i", address.identity) if address.identity else ())]
+    return shlex.join([*words, f"{user}@{host}" if user else host])
 
 
 def _facts(facts: BoardFacts, cores: Sequence[int]) -> Iterator[Finding]:

@@ -53,4 +53,6 @@ def command(output: Output, /, **flags: Any) -> None:
     if output.as_json:
         output.result({"board": flags["name"], "file": path})
     elif output.verbosity >= 0:
-        output.line(f"wrote {path}; next: edgetune boards check {flags['name']}")
+        output.line(
+            f"wrote {path}; next: edgetune boards trust {flags['name']}, then edgetune boards check {flags['name']}"
+        )

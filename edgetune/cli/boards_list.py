@@ -50,7 +50,7 @@ def _target_row(target: Target, boards: int) -> dict[str, object]:
         "local": "here",
         "emulator": "instruction counts",
         "machine": "emulated machine",
-        "none": "build only",
+        "none": "needs an address",
         "ssh": "needs an address",
     }
     named = f"{boards} board{'s' if boards > 1 else ''}"
@@ -61,9 +61,15 @@ def _target_row(target: Target, boards: int) -> dict[str, object]:
         "vectors": f"{target.vector_registers} x {target.vector_bits} bits",
         "cores": target.cores,
         "tune": named if boards else ways[target.reach],
-        "verify": target.emulator[0] if target.emulator else "natively",
+        "verify": _verified(target),
         "description": target.description,
     }
+
+
+def _verified(target: Target) -> str:
+    if target.reach == "local":
+        return "natively"
+    return "there" if target.reach == "machine" or not target.emulator else target.emulator[0]
 
 
 def _board_row(address: BoardAddress) -> dict[str, object]:

@@ -11,13 +11,13 @@ from edgetune.cli.output import Output, output_options
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @output_options
 def command(output: Output, shell: str) -> None:
-    r"""Print the completion script of SHELL.
+    """Print the completion script of SHELL.
 
     \b
     bash:  edgetune completion bash > ~/.local/share/bash-completion/completions/edgetune
     zsh:   edgetune completion zsh > "${fpath[1]}/_edgetune"
     fish:  edgetune completion fish > ~/.config/fish/completions/edgetune.fish
-    """
+    """  # noqa: D301 (click wants the character itself)
     from click.shell_completion import get_completion_class
 
     kind = get_completion_class(shell)

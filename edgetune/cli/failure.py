@@ -77,4 +77,10 @@ def _of_os(error: OSError) -> EdgetuneError | None:
 def _usage_sentence(error: click.ClickException) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     command = context.command_path if context else "edgetune"
-    return f"{error.format_message().rstrip('.')} (see `{command} --help`)"
+    said = error.format_message().rstrip(".")
+    for technical, plain in _PLAIN.items():
+        said = said.replace(technical, plain)
+    return f"{said} (see `{command} --help`)"
+
+
+_PLAIN = {"is not a valid integer range": "is not a whole number", "is not a valid integer": "is not a whole number"}

@@ -96,6 +96,12 @@ BOARD = BoardName(addresses=True)
 TARGET = BoardName(addresses=False)
 
 
+def _one_thread(ctx: click.Context, param: click.Parameter, value: int | None) -> int | None:
+    if value not in {None, 1}:
+        raise click.BadParameter(f"must be 1, not {value}: packages run on one thread", ctx, param)
+    return value
+
+
 def model_and_board(function: F) -> F:
     """Give a verb the flags that ``tune`` and ``build`` have in common."""
     for decorate in reversed(
@@ -103,11 +109,18 @@ def model_and_board(function: F) -> F:
             click.argument("model", required=False, type=click.Path(path_type=Path)),
             click.option("--board", type=BOARD, help="Board or target, as `edgetune boards list` names it."),
             click.option("--db", type=click.Path(path_type=Path), help="Records database (.edgetune/records.db)."),
-            click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder of the package."),
+            click.option(
+                "-o", "--out", type=click.Path(path_type=Path), help="Folder of the package (build/NAME-TARGET)."
+            ),
             click.option(
                 "--shape", "shapes", type=InputShape(), multiple=True, help="Fix an open shape; may be repeated."
             ),
-            click.option("--threads", type=click.IntRange(1, 256), help="Threads that the package may use."),
+            click.option(
+                "--threads",
+                type=int,
+                callback=_one_thread,
+                help="Threads of the package (1: packages run on one thread).",
+            ),
         )
     ):
         function = decorate(function)

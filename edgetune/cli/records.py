@@ -44,12 +44,21 @@ def command() -> None:
 _DB = click.option("--db", type=click.Path(path_type=Path), help="Records database (.edgetune/records.db).")
 
 
+def _known_status(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    from edgetune.config.checked import nearest
+    from edgetune.tuning.records import STATUSES
+
+    if value is not None and value not in STATUSES:
+        raise click.BadParameter(f"unknown status '{value}': {nearest(value, STATUSES)}", ctx, param)
+    return value
+
+
 def _filters(function: F) -> F:
     for decorate in (
         click.option(
             "--min-trust", type=click.Choice(["A", "B", "C", "D"]), help="Only times of this grade or better."
         ),
-        click.option("--status", help=_STATUSES_HELP),
+        click.option("--status", callback=_known_status, help=_STATUSES_HELP),
         click.option("--board", help="Only records of this board."),
         click.option("--target", help="Only records of this target."),
         click.option("--workload", help="Only records of this kernel: its name, or the start of its hash."),
@@ -81,8 +90,19 @@ def list_(output: Output, /, db: Path | None, **filters: Any) -> None:
             rows = store.list(**filters)
     else:
         output.note(f"{path} does not exist: nothing was recorded yet")
+    if not rows:
+        _refuse_unknown(filters.get("target"))
     output.result(rows if output.as_json else [_row(row) for row in rows])
     output.note(f"{len(rows)} records")
+
+
+def _refuse_unknown(target: str | None) -> None:
+    """Refuse the name of a target that neither has a record nor a file: a typo."""
+    from edgetune.config.checked import nearest
+    from edgetune.config.target import target_names
+
+    if target is not None and target not in (names := target_names()):
+        raise click.UsageError(f"unknown target '{target}': {nearest(target, names)}")
 
 
 @command.command("show")
@@ -122,7 +142,14 @@ def import_(output: Output, /, file: Path, db: Path | None) -> None:
 
     with _open(db, create=True) as store:
         counts = store.import_jsonl(file)
-    output.result(counts.to_dict(), title=f"import of {file}")
+    taken = counts.to_dict()
+    if counts.refused and not any(taken[key] for key in ("imported", "duplicates", "replaced")):
+        line, reason = counts.reasons[0]
+        raise DatabaseError(
+            f"{file} is not an export of edgetune (line {line}: {reason}): "
+            "give a file written by `edgetune records export`"
+        )
+    output.result(taken, title=f"import of {file}")
     if counts.refused:
         line, reason = counts.reasons[0]
         raise DatabaseError(f"{counts.refused} lines of {file} were refused, the first is line {line}: {reason}")

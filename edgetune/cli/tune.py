@@ -9,15 +9,22 @@ import click
 from edgetune.cli.options import Duration, model_and_board, settings_of, show_origins
 from edgetune.cli.output import Output, output_options
 
+GRADES = (
+    "Refuse times of a lower grade: A steady clock and canary, B clock not told, C unsteady clock or noise, "
+    "D emulated or drifted (D: refuse none)."
+)
+
 
 @click.command("tune")
 @model_and_board
-@click.option("--trials", type=click.IntRange(min=0), help="Candidates over all kernels; recorded ones count.")
-@click.option("--time", "seconds", type=Duration(), help="Time to search, such as 30m.")
+@click.option(
+    "--trials", type=click.IntRange(min=0), help="Candidates over all kernels, recorded ones included; excludes --time."
+)
+@click.option("--time", "seconds", type=Duration(), help="Time to search (30m, where --trials is not given either).")
 @click.option("--objective", type=click.Choice(["latency"]), help="What to make small.")
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Seed of the search.")
 @click.option("--rpc", type=click.Choice(["agent", "tvm"]), help="How boards are talked to (agent, or boards.yaml's).")
-@click.option("--min-trust", type=click.Choice(["A", "B", "C", "D"]), help="Refuse times of a lower grade (D: none).")
+@click.option("--min-trust", type=click.Choice(["A", "B", "C", "D"]), help=GRADES)
 @output_options
 def command(output: Output, /, **flags: Any) -> None:
     """Search for the fastest kernels of MODEL by timing them on the board, then write the package.

@@ -31,6 +31,16 @@ class VerbGroup(click.Group):
         assert isinstance(command, click.Command)  # noqa: S101 (each verb module has one)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the verb, or name the nearest one."""
+        if args and args[0] not in self._verbs and not args[0].startswith("-"):
+            from edgetune.config.checked import nearest
+
+            raise click.UsageError(f"No such command '{args[0]}': {nearest(args[0], self._verbs)}", ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the verbs with their help, without importing any."""
         del ctx

@@ -14,12 +14,13 @@ import yaml
 
 from edgetune.config.boards_file import BoardAddress, BoardsFile, boards_path
 from edgetune.config.checked import check_document, check_values
-from edgetune.config.target import load_target, target_names
+from edgetune.config.target import Target, load_target, target_names
 from edgetune.config.yaml_source import YamlDocument, load_yaml, parse_yaml
 from edgetune.errors import ConfigError, UsageError
 
 _HEADER = "# Boards by name: {target: KIND, ssh: USER@HOST}. `edgetune boards list` shows them.\nboards:\n"
 _ENTRY_INDENT = 2
+_BROUGHT = ("aarch64", "x86_64")  # where a server of TVM can be brought to
 
 
 def add_board(values: Mapping[str, object]) -> Path:
@@ -34,6 +35,7 @@ def add_board(values: Mapping[str, object]) -> Path:
         raise UsageError(f"--target {target.name} needs no address: `--board {target.name}` works as it is")
     if address.name in target_names():
         raise UsageError(f"{address.name} is the name of a target: call the board {address.name}-1")
+    _check_ways(address, target)
     path = boards_path()
     path.parent.mkdir(parents=True, exist_ok=True)
     path = path.resolve()  # a link into somebody's collection of settings stays one
@@ -47,6 +49,19 @@ def add_board(values: Mapping[str, object]) -> Path:
         _check_result(text, path, {*before, address.name}, line)
         _write(text, path)
     return path
+
+
+def _check_ways(address: BoardAddress, target: Target) -> None:
+    """Refuse what could never work; raises UsageError."""
+    if address.tracker is not None and address.rpc != "tvm":
+        raise UsageError("--tracker is for --rpc tvm: give that as well, or leave --tracker out")
+    if address.rpc == "tvm" and address.tracker in {None, "local"} and target.isa not in _BROUGHT:
+        raise UsageError(
+            f"--rpc tvm cannot bring a server to {target.isa}, only to {' and '.join(_BROUGHT)}: name the --tracker of "
+            "a farm, or leave out --rpc tvm"
+        )
+    if address.identity is not None and not Path(address.identity).is_file():
+        raise UsageError(f"--identity {address.identity} is no file: give that of your private SSH key")
 
 
 def _line(address: BoardAddress) -> str:

@@ -53,7 +53,8 @@ def check_values(model: type[ModelT], values: Mapping[str, object]) -> ModelT:
         return model.model_validate(values)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise UsageError("--" + _sentence(model, first).replace("'", "", 2)) from None
+        said = _sentence(model, first).replace("'", "", 2)
+        raise UsageError(f"NAME{said.removeprefix('name')}" if first["loc"] == ("name",) else f"--{said}") from None
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:

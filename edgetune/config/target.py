@@ -130,7 +130,7 @@ def load_target(name: str) -> Target:
         return _read(path)
     files = _target_files()
     if name not in files:
-        msg = f"unknown board '{name}': {nearest(name, files)} (`edgetune boards list` shows all)"
+        msg = f"unknown target '{name}': {nearest(name, files)} (`edgetune boards list` shows all)"
         raise UnknownBoard(msg)
     return _read(files[name])
 

@@ -19,6 +19,10 @@ _MAX_NODES = 10_000
 _MAX_DEPTH = 20
 
 
+# What YAML makes of yes, no, on, off, null and ~
+_NO_NAMES = {"tag:yaml.org,2002:bool", "tag:yaml.org,2002:null"}
+
+
 @dataclass(frozen=True)
 class YamlDocument:
     """One parsed file: ``data`` is its top-level mapping, ``lines`` gives the line (from 1) of each key path."""
@@ -121,6 +125,9 @@ def _key_lines(root: yaml.Node | None, path: Path) -> dict[Location, int]:
             for key, value in node.value:
                 inner = (*location, str(key.value))
                 key_line = key.start_mark.line + 1
+                if key.tag in _NO_NAMES:
+                    msg = f"{path}, line {key_line}: key '{key.value}' is no name to YAML: put it in quotes"
+                    raise ConfigError(msg)
                 if inner in lines:
                     msg = f"{path}, line {key_line}: key '{key.value}' was given before, on line {lines[inner]}"
                     raise ConfigError(msg)
