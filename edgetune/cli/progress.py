@@ -67,7 +67,9 @@ def plain_line(event: Event, unit: str = "us") -> str:
     if event.kind == "round":
         return _round_line(data, unit)
     if event.kind == "board":
-        return f"{data.get('board', '')}: {data.get('what', '')}: {data.get('detail', '')}"
+        name = data.get("board", "")
+        detail = str(data.get("detail", "")).removeprefix(f"board '{name}': ")
+        return f"{name}: {data.get('what', '')}: {detail}"
     if event.kind == "phase":
         took = _number(data.get("seconds"))
         return f"{data.get('name', '')} {'...' if took is None else f'took {format_seconds(took)}'}"

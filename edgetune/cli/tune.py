@@ -43,14 +43,17 @@ def command(output: Output, /, **flags: Any) -> None:
     check_stack()
     from edgetune import api
     from edgetune.cli.progress import show_progress
-    from edgetune.errors import BoardLost, Interrupted
+    from edgetune.errors import BoardLost, HostUnknown, Interrupted
 
     title, target = f"{settings.name} on {settings.board}", settings.target
     if target.caveat:
         output.note(target.caveat)
     unit = "k instructions" if target.clock == "instructions" else "us"
     with show_progress(output, title, unit=unit) as events:
-        result = api.tune(settings, events=events)
+        try:
+            result = api.tune(settings, events=events)
+        except HostUnknown as error:
+            raise HostUnknown(f"{error.message} (`edgetune boards check {settings.board}` tells more)") from error
     measured = {"clock": target.clock, "caveat": target.caveat} if target.caveat else {}
     output.result({**result.to_json(), **measured}, title=title)
     if result.interrupted:
