@@ -182,6 +182,8 @@ def verify(
     resolved = load_board(board) if board else None
     source = model or _find_model(package)
     if source is None:
+        message = f"{manifest['model']['file']} was not found here: only the golden vectors were compared; give --model"
+        events(Event("warning", {"message": message}))
         return _verify(package, resolved, events)
     if sha256_file(source) != manifest["model"]["sha256"]:
         raise PackageInvalid(f"{package} was not made from {source} (their hashes differ); give the right model")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from edgetune.cli.options import BOARD
 from edgetune.cli.output import Output, output_options
+
+if TYPE_CHECKING:
+    from edgetune.package.verify import OutputReport
 
 
 @click.command("verify")
@@ -29,4 +34,16 @@ def command(output: Output, package: Path, board: str | None, model: Path | None
 
     with show_progress(output, f"verify {package}") as events:
         report = api.verify(package, board, model, events)
-    output.result(report.to_json(), title=f"verify {package}")
+    if output.as_json:
+        output.result(report.to_json())
+        return
+    facts = {name: value for name, value in report.to_json().items() if name != "passed"}
+    facts["outputs"] = [asdict(each) | {"differing": f"{each.differing:.2%}"} for each in report.outputs]
+    output.result(facts, title=f"verify {package}")
+    nearest = max(report.outputs, key=_share_of_bound, default=None)
+    output.line("PASS" if nearest is None else f"PASS: largest error {nearest.max_abs:g}, allowed {nearest.bound:g}")
+
+
+def _share_of_bound(report: OutputReport) -> tuple[float, float]:
+    """Return how much of what is allowed an output takes, then its error."""
+    return (report.max_abs / report.bound if report.bound else 0.0, report.max_abs)

@@ -97,5 +97,5 @@ def bench(
         )
     except (ValueError, KeyError, IndexError, TypeError) as error:
         raise PackageInvalid(
-            f"the benchmark of {package} wrote no usable JSON ({error}): emit the package again"
+            f"the benchmark of {package} wrote no usable JSON ({error}): write it again with `edgetune build`"
         ) from error

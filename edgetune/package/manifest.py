@@ -62,16 +62,17 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     except OSError as error:
         raise PackageInvalid(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise PackageInvalid(f"{path} is not JSON ({error}): emit the package again with `edgetune build`") from error
+        raise PackageInvalid(f"{path} is not JSON ({error}): write it again with `edgetune build`") from error
     if not isinstance(content, dict) or _written_by(content) != "edgetune":
-        raise PackageInvalid(f"{path} was not written by edgetune: emit the package again with `edgetune build`")
+        raise PackageInvalid(f"{path} was not written by edgetune: write it again with `edgetune build`")
     if content.get("format") != FORMAT:
         raise PackageInvalid(
-            f"{path} has format {content.get('format')!r}, this version reads {FORMAT}: emit the package again"
+            f"{path} has format {content.get('format')!r}, this version reads {FORMAT}: "
+            "write the package again with `edgetune build`"
         )
     wrong = complaint(content)
     if wrong is not None:
-        raise PackageInvalid(f"{path} cannot be used: {wrong}; emit the package again with `edgetune build`")
+        raise PackageInvalid(f"{path} cannot be used: {wrong}; write it again with `edgetune build`")
     return content
 
 
@@ -83,8 +84,12 @@ def check_files(folder: Path, manifest: dict[str, Any]) -> None:
         # Names are joined to other folders as well, so their text must stay inside, not only where it leads from here.
         plain = not Path(name).is_absolute() and ".." not in Path(name).parts
         if not plain or not path.resolve().is_relative_to(folder.resolve()):
-            raise PackageInvalid(f"{MANIFEST} lists {name!r}, which is outside the package: emit the package again")
+            raise PackageInvalid(
+                f"{MANIFEST} lists {name!r}, which is outside the package: write it again with `edgetune build`"
+            )
         if not path.is_file():
-            raise PackageInvalid(f"{folder} lacks {name}: emit the package again")
+            raise PackageInvalid(f"{folder} lacks {name}: write it again with `edgetune build`")
         if path.stat().st_size != facts["bytes"] or sha256_file(path) != facts["sha256"]:
-            raise PackageInvalid(f"{folder / name} was changed since it was emitted: emit the package again")
+            raise PackageInvalid(
+                f"{folder / name} was changed since it was emitted: write it again with `edgetune build`"
+            )

@@ -46,7 +46,7 @@ class Toolchain:
                 if target.isa != isa:
                     raise UsageError(
                         f"the package is for {isa} (board {facts['name']}), board {target.name} is {target.isa}: "
-                        f"build it with `edgetune build --board {target.name}`"
+                        f"build it with `edgetune build MODEL --board {target.name}`"
                     )
                 facts = target.model_dump(mode="json")
             compiler = facts["compiler"]
@@ -61,7 +61,9 @@ class Toolchain:
                 emulator_package=facts["emulator_package"],
             )
         except (KeyError, TypeError) as error:
-            raise PackageInvalid(f"MANIFEST.json has no usable target ({error}): emit the package again") from error
+            raise PackageInvalid(
+                f"MANIFEST.json has no usable target ({error}): write the package again with `edgetune build`"
+            ) from error
 
     def require(self, *, emulator: bool = True) -> None:
         """Raise ToolchainMissing, naming the command that installs it, unless all tools are on PATH.

@@ -60,6 +60,7 @@ class VerifyReport:
     golden_cases: int
     fresh_cases: int
     outputs: tuple[OutputReport, ...]
+    passed: bool = True
 
     def to_json(self) -> dict[str, object]:
         """Return plain JSON values."""

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tiny: the smallest program that runs the network.
- * Written by edgetune 0.1.0; edits are lost when the package is emitted again.
+ * Written by edgetune 0.1.0; edits are lost when `edgetune build` writes it again.
  */
 #include "tiny.h"
 

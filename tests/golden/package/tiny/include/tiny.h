@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tiny: a neural network as plain C. Target: plain-x86.
- * Written by edgetune 0.1.0; edits are lost when the package is emitted again.
+ * Written by edgetune 0.1.0; edits are lost when `edgetune build` writes it again.
  */
 #ifndef TINY_H
 #define TINY_H
@@ -10,7 +10,7 @@
  * Model:   tiny
  *          SHA-256 abababababababababababababababababababababababababababababababab
  *
- * Use:     allocate a tiny_ctx and a workspace, call tiny_init() once,
+ * Use:     allocate an instance (tiny_ctx) and a workspace, call tiny_init() once,
  *          then tiny_run() as often as wanted.
  * Memory:  the caller owns all of it. The library has no heap, no stdio and no writable globals, so any
  *          number of instances may run at once, each with its own context and its own workspace. One

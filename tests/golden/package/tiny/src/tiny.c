@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tiny: the call order and the memory plan.
- * Written by edgetune 0.1.0; edits are lost when the package is emitted again.
+ * Written by edgetune 0.1.0; edits are lost when `edgetune build` writes it again.
  */
 #define TINY_NO_ATTRIBUTES /* arguments are checked here, so null must not be assumed away */
 #include "tiny.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tiny: the kernels.
- * Written by edgetune 0.1.0; edits are lost when the package is emitted again.
+ * Written by edgetune 0.1.0; edits are lost when `edgetune build` writes it again.
  */
 /*
- * Timed and shipped with: gcc -O2 -msse2
+ * Compiled with: gcc -O2 -msse2
  */
 #include "tiny_kernels.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tiny: the kernels, for tiny.c only.
- * Written by edgetune 0.1.0; edits are lost when the package is emitted again.
+ * Written by edgetune 0.1.0; edits are lost when `edgetune build` writes it again.
  */
 #ifndef TINY_KERNELS_H
 #define TINY_KERNELS_H

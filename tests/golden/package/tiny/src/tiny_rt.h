@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tiny: the runtime, for the library's own sources only. Needs no operating system.
- * Written by edgetune 0.1.0; edits are lost when the package is emitted again.
+ * Written by edgetune 0.1.0; edits are lost when `edgetune build` writes it again.
  */
 #ifndef TINY_RT_H
 #define TINY_RT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tiny: self-test. Exit status 0 and a last line PASS, or a line for each thing that is wrong.
- * Written by edgetune 0.1.0; edits are lost when the package is emitted again.
+ * Written by edgetune 0.1.0; edits are lost when `edgetune build` writes it again.
  */
 #define TINY_NO_ATTRIBUTES /* null pointers are passed on purpose */
 #include "tiny.h"
