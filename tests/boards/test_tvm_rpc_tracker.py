@@ -26,6 +26,7 @@ from edgetune.boards.tvm_rpc.opening import open_tvm_board
 from edgetune.boards.tvm_rpc.server_tree import ServerTree, server_tree
 from edgetune.boards.tvm_rpc.tracker import LocalTracker
 from edgetune.boards.tvm_rpc.tracker_client import Lease, TrackerClient, owner_name
+from edgetune.config.boards_file import BoardAddress
 from edgetune.config.target import load_target
 from edgetune.errors import BoardBusy, BoardLost, BoardUnfit, HostUnknown, ProtocolViolation
 from edgetune.events import Event
@@ -373,7 +374,8 @@ def test_nobody_leases_a_board_whose_address_names_no_tracker(
 ) -> None:
     monkeypatch.setattr("edgetune.boards.tvm_rpc.server_tree.cache_dir", lambda: folder / "cache")
     target = load_target("host")
-    board = open_tvm_board(None, target, tmp_path, ProcessReach("alone", target))
+    address = BoardAddress.model_validate({"name": "alone", "target": "host", "ssh": "nowhere", "rpc": "tvm"})
+    board = open_tvm_board(address, target, tmp_path, ProcessReach("alone", target))
     try:
         before = descendants(os.getpid())
         assert run(board, candidates.request()).status == "ok"

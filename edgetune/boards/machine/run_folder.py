@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
 import shutil
 import tempfile
 from pathlib import Path
 
 _LOCK = "alive"
-_TURN = "turn"  # held while a folder is made, so that nobody takes one that has no lock yet for a dead one
 
 
 class RunFolder:
@@ -17,12 +17,15 @@ class RunFolder:
 
     def __init__(self, parent: Path) -> None:
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with (parent / _TURN).open("w") as turn:
-            fcntl.flock(turn, fcntl.LOCK_EX)
+        turn = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(turn, fcntl.LOCK_EX)  # nobody takes a folder that has no lock yet for a dead one
             _sweep(parent)
             self.path = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
             self._lock = (self.path / _LOCK).open("w")
             fcntl.flock(self._lock, fcntl.LOCK_EX)
+        finally:
+            os.close(turn)
 
     def remove(self) -> None:
         """Remove it. May be called twice."""
