@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from edgetune.tuning.options import TuneOptions
 from edgetune.tuning.outcome import TuneOutcome
 from edgetune.tuning.records import RecordStore
 from edgetune.tuning.search import SearchSpace
-from edgetune.tuning.search_process import SearchSetup
+from edgetune.tuning.search_process import RoomsStep, SearchSetup
 from edgetune.tuning.supervise import SupervisedSearch
 from edgetune.tuning.task import TuneTask
 
@@ -40,77 +39,58 @@ def fakes() -> Any:
     return importlib.import_module("test_tuning_loop")
 
 
-def good_rooms(
-    tasks: Sequence[TuneTask],
-    target: Target,
-    store: RecordStore,
-    on_event: Callable[[Event], None],
-    measuring: MeasuringOptions,
-) -> Rooms:
-    del tasks, target, store, on_event, measuring
-    return Rooms(fakes().FakeMeasurer(delay=0.01), fakes().space_of, fakes().fixed_trace)
+def rooms_of(
+    space: Callable[[TuneTask], SearchSpace] | None = None, fixed: Callable[[TuneTask], str] | None = None
+) -> RoomsStep:
+    """Rooms with a fake measurer; the search space or the fixed schedule of a task may misbehave."""
+
+    def make(
+        tasks: Sequence[TuneTask],
+        target: Target,
+        store: RecordStore,
+        on_event: Callable[[Event], None],
+        measuring: MeasuringOptions,
+    ) -> Rooms:
+        del tasks, target, store, on_event, measuring
+        return Rooms(fakes().FakeMeasurer(delay=0.01), space or fakes().space_of, fixed or fakes().fixed_trace)
+
+    return make
 
 
-def crashing_rooms(
-    tasks: Sequence[TuneTask],
-    target: Target,
-    store: RecordStore,
-    on_event: Callable[[Event], None],
-    measuring: MeasuringOptions,
-) -> Rooms:
-    def space(task: TuneTask) -> SearchSpace:
-        if task.name == BAD:
-            os.kill(os.getpid(), signal.SIGSEGV)
-            time.sleep(5)
-        found: SearchSpace = fakes().space_of(task)
-        return found
-
-    return replace(good_rooms(tasks, target, store, on_event, measuring), space=space)
+def crash(task: TuneTask) -> None:
+    if task.name == BAD:
+        os.kill(os.getpid(), signal.SIGSEGV)
+        time.sleep(5)
 
 
-def looping_rooms(
-    tasks: Sequence[TuneTask],
-    target: Target,
-    store: RecordStore,
-    on_event: Callable[[Event], None],
-    measuring: MeasuringOptions,
-) -> Rooms:
-    def space(task: TuneTask) -> SearchSpace:
-        while task.name == BAD:
-            pass
-        found: SearchSpace = fakes().space_of(task)
-        return found
-
-    return replace(good_rooms(tasks, target, store, on_event, measuring), space=space)
+def crashing_space(task: TuneTask) -> SearchSpace:
+    crash(task)
+    found: SearchSpace = fakes().space_of(task)
+    return found
 
 
-def no_fixed_rooms(
-    tasks: Sequence[TuneTask],
-    target: Target,
-    store: RecordStore,
-    on_event: Callable[[Event], None],
-    measuring: MeasuringOptions,
-) -> Rooms:
-    def fixed(task: TuneTask) -> str:
-        if task.name == BAD:
-            os.kill(os.getpid(), signal.SIGSEGV)
-            time.sleep(5)
-        return str(fakes().fixed_trace(task))
-
-    return replace(good_rooms(tasks, target, store, on_event, measuring), fixed_trace=fixed)
+def looping_space(task: TuneTask) -> SearchSpace:
+    while task.name == BAD:
+        pass
+    found: SearchSpace = fakes().space_of(task)
+    return found
 
 
-def full_rooms(
-    tasks: Sequence[TuneTask],
-    target: Target,
-    store: RecordStore,
-    on_event: Callable[[Event], None],
-    measuring: MeasuringOptions,
-) -> Rooms:
-    def space(task: TuneTask) -> SearchSpace:
-        raise DiskFull(f"no space left while searching {task.name}: free some")
+def crashing_fixed(task: TuneTask) -> str:
+    crash(task)
+    return str(fakes().fixed_trace(task))
 
-    return replace(good_rooms(tasks, target, store, on_event, measuring), space=space)
+
+def full_space(task: TuneTask) -> SearchSpace:
+    raise DiskFull(f"no space left while searching {task.name}: free some")
+
+
+# Named by tests, and found by the search's own process under these names.
+good_rooms = rooms_of()
+crashing_rooms = rooms_of(crashing_space)
+looping_rooms = rooms_of(looping_space)
+no_fixed_rooms = rooms_of(fixed=crashing_fixed)
+full_rooms = rooms_of(full_space)
 
 
 def run(

@@ -20,6 +20,7 @@ from edgetune.boards.agent.frames import printable
 from edgetune.boards.reach import BoardFacts, Finished
 from edgetune.config.target import Isa, Target
 from edgetune.errors import BoardLost, ToolchainMissing
+from edgetune.measure.child_process import pipes_of
 
 _LAST_WORDS = 1000
 _CHUNK = 1 << 16
@@ -51,9 +52,7 @@ class ProcessTransport:
         except OSError as error:
             self._errors.close()
             raise BoardLost(f"board '{board}': {command[0]} cannot be started: {error.strerror}") from error
-        if self._process.stdin is None or self._process.stdout is None:  # pragma: no cover  asked for both above
-            raise OSError("no pipes to the process")
-        self._stdin, self._stdout = self._process.stdin, self._process.stdout
+        self._stdin, self._stdout = pipes_of(self._process)
         self._descriptor = self._stdout.fileno()
         self._words = ""
         self._closed = False

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 from edgetune.measure import wire
 from edgetune.measure.outbox import Outbox
@@ -17,6 +18,13 @@ from edgetune.measure.outbox import Outbox
 _PR_SET_PDEATHSIG = 1
 _READ_SIZE = 1 << 20
 _LAST_WORDS = 600
+
+
+def pipes_of(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
+    """Stdin and stdout of a process that was started with a pipe for each."""
+    if process.stdin is None or process.stdout is None:
+        raise ValueError("the process was started without pipes")
+    return process.stdin, process.stdout
 
 
 class ChildProcess:
@@ -43,10 +51,7 @@ class ChildProcess:
                 start_new_session=True,
                 bufsize=0,
             )
-        if self._process.stdin is None or self._process.stdout is None:  # pragma: no cover  asked for both above
-            raise OSError("no pipes to the child process")
-        self._stdin = self._process.stdin
-        self._stdout = self._process.stdout
+        self._stdin, self._stdout = pipes_of(self._process)
         self._outbox = Outbox(self._stdin.fileno())
 
     @property

@@ -24,8 +24,7 @@ from edgetune.config.target import load_target
 from edgetune.errors import BoardLost
 from edgetune.events import Event
 from edgetune.measure.environment import read_environment
-from edgetune.measure.jobs import RunRequest, RunResult
-from tests.boards.tvm_rpc_candidates import GOOD, Candidates, descendants, listening_addresses
+from tests.boards.tvm_rpc_candidates import GOOD, Candidates, descendants, finish, listening_addresses, run
 
 FORK_AWAY = "if (fork() == 0) { setsid(); for (;;) pause(); }"
 ONCE = "static int n; if (n++ < 1)"
@@ -59,20 +58,6 @@ def board(server: Launched, folder: Path, events: list[Event]) -> Iterator[TvmRp
     board = TvmRpcBoard("shelf-1", load_target("host"), door, folder, on_event=events.append)
     yield board
     board.close()
-
-
-def run(board: TvmRpcBoard, request: RunRequest) -> RunResult:
-    board.reserve()
-    board.begin(request)
-    result = finish(board)
-    board.release()
-    return result
-
-
-def finish(board: TvmRpcBoard) -> RunResult:
-    while (result := board.collect(1.0)) is None:
-        pass
-    return result
 
 
 def test_a_good_candidate_is_timed(board: TvmRpcBoard, candidates: Candidates) -> None:

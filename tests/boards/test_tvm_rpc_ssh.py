@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from edgetune.boards.ssh.reach import SshReach
-from edgetune.boards.tvm_rpc.board import TvmRpcBoard
 from edgetune.boards.tvm_rpc.deployed_door import DeployedDoor
 from edgetune.boards.tvm_rpc.launched import LOOPBACK, start_server
 from edgetune.boards.tvm_rpc.opening import open_tvm_board
@@ -19,10 +18,9 @@ from edgetune.boards.tvm_rpc.tracker import LocalTracker
 from edgetune.config.boards_file import BoardAddress
 from edgetune.config.target import load_target
 from edgetune.errors import BoardLost, BoardUnfit
-from edgetune.measure.jobs import RunRequest, RunResult
 from tests.boards.ssh_bench import Bench
 from tests.boards.ssh_server import SshBoard
-from tests.boards.tvm_rpc_candidates import GOOD, Candidates, descendants, listening_addresses
+from tests.boards.tvm_rpc_candidates import GOOD, Candidates, descendants, finish, listening_addresses, run
 
 
 @pytest.fixture
@@ -45,20 +43,6 @@ def way(bench: Bench, board: SshBoard, **more: object) -> tuple[BoardAddress, Ss
     reach = SshReach(address, load_target("host"), on_event=bench.events.append, folders=board.folders)
     bench.reaches.append(reach)
     return address, reach
-
-
-def run(board: TvmRpcBoard, request: RunRequest) -> RunResult:
-    board.reserve()
-    board.begin(request)
-    result = finish(board)
-    board.release()
-    return result
-
-
-def finish(board: TvmRpcBoard) -> RunResult:
-    while (result := board.collect(1.0)) is None:
-        pass
-    return result
 
 
 def test_a_server_is_brought_over_ssh_used_and_removed(

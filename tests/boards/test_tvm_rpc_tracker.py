@@ -30,8 +30,7 @@ from edgetune.config.boards_file import BoardAddress
 from edgetune.config.target import load_target
 from edgetune.errors import BoardBusy, BoardLost, BoardUnfit, HostUnknown, ProtocolViolation
 from edgetune.events import Event
-from edgetune.measure.jobs import RunRequest, RunResult
-from tests.boards.tvm_rpc_candidates import GOOD, Candidates, descendants, listening_addresses
+from tests.boards.tvm_rpc_candidates import GOOD, Candidates, descendants, finish, listening_addresses, run
 
 
 @pytest.fixture(scope="module")
@@ -63,20 +62,6 @@ def server(folder: Path, tracker: LocalTracker) -> Iterator[Launched]:
     server = start_server(folder, "shelf", tracker.address)
     yield server
     server.close()
-
-
-def run(board: TvmRpcBoard, request: RunRequest) -> RunResult:
-    board.reserve()
-    board.begin(request)
-    result = finish(board)
-    board.release()
-    return result
-
-
-def finish(board: TvmRpcBoard) -> RunResult:
-    while (result := board.collect(1.0)) is None:
-        pass
-    return result
 
 
 def farm_board(name: str, tracker: LocalTracker, folder: Path, lock_timeout_s: float = 60.0) -> TvmRpcBoard:

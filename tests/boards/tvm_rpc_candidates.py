@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from edgetune.boards.tvm_rpc.board import TvmRpcBoard
 from edgetune.config.target import Target
 from edgetune.measure.compiler import build_library, toolchain_of
-from edgetune.measure.jobs import RunRequest, Tolerance
+from edgetune.measure.jobs import RunRequest, RunResult, Tolerance
 from edgetune.measure.sampling import TimingPolicy
 
 GOOD = "for (int i = 0; i < 1000; ++i) out[i] = 2.0f * a[i] + w[i];"
@@ -27,6 +28,22 @@ _SHIM = """void kernel(const float *, const float *, float *, unsigned char *);
 void edgetune_call(void *const *buffers);
 void edgetune_call(void *const *buffers) { kernel(buffers[0], buffers[1], buffers[2], SCRATCH); }
 """
+
+
+def run(board: TvmRpcBoard, request: RunRequest) -> RunResult:
+    """Try one candidate as a session does."""
+    board.reserve()
+    board.begin(request)
+    result = finish(board)
+    board.release()
+    return result
+
+
+def finish(board: TvmRpcBoard) -> RunResult:
+    """Wait for the result of what is under way."""
+    while (result := board.collect(1.0)) is None:
+        pass
+    return result
 
 
 class Candidates:

@@ -98,8 +98,8 @@ class Machine:
                 self.console.write_bytes(b"")
                 starter = _starter(os.getpid())
                 self._process = starter.submit(_spawn, command, theirs.fileno(), self._folder / "qemu.log").result()
-            self._greet()
-            self._find_port()
+            self._greet(self._monitor)
+            self._find_port(self._monitor)
             self._await_ready(0, deadline, timeout_s)
         except BaseException:
             self.kill()
@@ -160,22 +160,18 @@ class Machine:
             *("-chardev", f"socket,id=control,fd={control}", "-mon", "chardev=control,mode=control"),
         ]
 
-    def _greet(self) -> None:
+    def _greet(self, monitor: Monitor) -> None:
         """Wait until the emulator itself is there."""
-        if self._monitor is None:  # pragma: no cover  set just before
-            return
         try:
-            self._monitor.greet(_ANSWER_S)
+            monitor.greet(_ANSWER_S)
         except BoardLost:
             if self._process is not None:
                 self._process.kill()
                 self._process.wait()
             raise BoardLost(f"the emulator of board '{self.name}' does not start: {self._last_words()}") from None
 
-    def _find_port(self) -> None:
-        if self._monitor is None:  # pragma: no cover  set just before
-            return
-        found = _FORWARDED.search(self._monitor.human("info usernet", _ANSWER_S))
+    def _find_port(self, monitor: Monitor) -> None:
+        found = _FORWARDED.search(monitor.human("info usernet", _ANSWER_S))
         if found is None:
             raise BoardLost(f"board '{self.name}' has no port for SSH ({self._last_words()}): start it again")
         self._port = int(found[1])

@@ -49,11 +49,12 @@ class DeployedDoor:
         """Start what does not run, and take the server, through the tracker if there is one."""
         if not self._server.running:
             self._server.start(self._secret)
-        if self._tracker is None:
+        tracker = self._tracker
+        if tracker is None:
             return Lease(*self._server.address, self._secret)
-        place = self._tracker.ensure()
+        place = tracker.ensure()
         if self._joiner is None:
-            self._joiner = Joiner(self._reach.name, self._key, self._tracker_address, self._place, self._on_event)
+            self._joiner = Joiner(self._reach.name, self._key, lambda: tracker.address, self._place, self._on_event)
         if not self._joiner.registered.wait(_REGISTERED_S):
             raise BoardLost(
                 f"board '{self._reach.name}' cannot be registered with TVM's tracker at {place[0]}:{place[1]}"
@@ -108,11 +109,6 @@ class DeployedDoor:
         with suppress(BoardUnavailable):
             self._reach.clean()  # the server's files as well; first, for it ends what another thread waits for
         self._reach.close()
-
-    def _tracker_address(self) -> tuple[str, int]:
-        if self._tracker is None:  # pragma: no cover  joined only with one
-            raise OSError("no tracker")
-        return self._tracker.address
 
     def _place(self) -> tuple[str, int, str]:
         return *self._server.address, self._secret

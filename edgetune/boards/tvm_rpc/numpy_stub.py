@@ -18,4 +18,4 @@ def __getattr__(name: str) -> type:
 def _refuse(self: object, *arguments: object, **named: object) -> None:
     del arguments, named
     if type(self).__name__ != "dtype":  # names of types are looked up by tvm_ffi, and never found
-        raise NotImplementedError("this server has no numpy")
+        raise RuntimeError("this server has no numpy: a board computes nothing with it")

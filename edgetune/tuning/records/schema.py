@@ -46,6 +46,18 @@ SHORTEST_PREFIX = 8
 
 _JSON_COLUMNS = ("samples_ns", "environment")
 
+
+def _key_columns() -> tuple[Column[Any], ...]:
+    """Where a measurement belongs: columns of each table, made anew because a column is of one table."""
+    return (
+        Column("workload", Text, nullable=False),
+        Column("target_fingerprint", Text, nullable=False),
+        Column("toolchain", Text, nullable=False),
+        Column("codegen_version", BigInteger, nullable=False),
+        Column("board", Text, nullable=False),
+    )
+
+
 metadata = MetaData()
 
 # Long columns come last: SQLite reads a row only as far as it must.
@@ -53,11 +65,7 @@ records = Table(
     "records",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("workload", Text, nullable=False),
-    Column("target_fingerprint", Text, nullable=False),
-    Column("toolchain", Text, nullable=False),
-    Column("codegen_version", BigInteger, nullable=False),
-    Column("board", Text, nullable=False),
+    *_key_columns(),
     Column("candidate", Text, nullable=False),
     Column("status", Text, nullable=False),
     Column("median_ns", Float),
@@ -86,11 +94,7 @@ starts = Table(
     "starts",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("workload", Text, nullable=False),
-    Column("target_fingerprint", Text, nullable=False),
-    Column("toolchain", Text, nullable=False),
-    Column("codegen_version", BigInteger, nullable=False),
-    Column("board", Text, nullable=False),
+    *_key_columns(),
     Column("candidate", Text, nullable=False, index=True),
     Column("utc", Text, nullable=False),
     Column("pid", BigInteger, nullable=False),
@@ -104,11 +108,7 @@ ends = Table(
     "ends",
     later,
     Column("id", Integer, primary_key=True),
-    Column("workload", Text, nullable=False),
-    Column("target_fingerprint", Text, nullable=False),
-    Column("toolchain", Text, nullable=False),
-    Column("codegen_version", BigInteger, nullable=False),
-    Column("board", Text, nullable=False),
+    *_key_columns(),
     Column("utc", Text, nullable=False),
     UniqueConstraint(*IDENTITY[:-1], name="one_end_per_key"),
 )
