@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from edgetune.errors import BoardUnavailable
 from edgetune.events import Event
@@ -29,7 +29,9 @@ class Run:
         options: MeasuringOptions | None = None,
         *,
         remote: bool = False,
+        on_event: Callable[[Event], None] = lambda _: None,
     ) -> None:
+        self._on_event = on_event
         self.events: list[Event] = []
         self.started: list[str] = []
         self.finished: list[Finished] = []
@@ -68,6 +70,7 @@ class Run:
     def _take(self, event: Event) -> None:
         with self._lock:
             self.events.append(event)
+        self._on_event(event)
 
 
 def ids(run: Run) -> list[str]:
