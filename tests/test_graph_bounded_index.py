@@ -41,6 +41,7 @@ CASES = {
         UPDATES,
     ),
     "ScatterND": (np.array([[0], [-1]]), np.array([[99], [-99]]), UPDATES),
+    "ReverseSequence": (np.array([1, 3, 2, 3]), np.array([9, 4, 1000, -9]), None),
 }
 
 

@@ -34,7 +34,8 @@ class ReverseSequence(tvm_onnx.OnnxOpConverter):
 
         def reverse_sequence(x: te.Tensor, lengths: te.Tensor) -> te.Tensor:
             def element(*i: Any) -> Any:
-                length = lengths(i[batch])
+                # A length is data: beyond the axis it must not become an index outside of x.
+                length = tirx.min(lengths(i[batch]), x.shape[time].astype(str(lengths.dtype)))
                 source = tirx.if_then_else(i[time] < length, length - 1 - i[time], i[time])
                 return x(*(source if a == time else v for a, v in enumerate(i)))
 

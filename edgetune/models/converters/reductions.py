@@ -71,16 +71,19 @@ def _smaller(a: Any, b: Any) -> Any:
     return tirx.min(a, b)
 
 
+# Reducers of floats that start from the infinities.
+maximum = te.comm_reducer(_larger, lambda dtype: tirx.const(-np.inf, dtype), name="maximum")
+minimum = te.comm_reducer(_smaller, lambda dtype: tirx.const(np.inf, dtype), name="minimum")
+
+
 def reduce_max(x: te.Tensor, axes: list[int], keep: bool) -> te.Tensor:
     """Maxima along `axes`, from -inf."""
-    reducer = te.comm_reducer(_larger, lambda dtype: tirx.const(-np.inf, dtype), name="maximum")
-    return _along(x, axes, keep, reducer)
+    return _along(x, axes, keep, maximum)
 
 
 def reduce_min(x: te.Tensor, axes: list[int], keep: bool) -> te.Tensor:
     """Minima along `axes`, from inf."""
-    reducer = te.comm_reducer(_smaller, lambda dtype: tirx.const(np.inf, dtype), name="minimum")
-    return _along(x, axes, keep, reducer)
+    return _along(x, axes, keep, minimum)
 
 
 def _along(x: te.Tensor, axes: list[int], keep: bool, reducer: Any) -> te.Tensor:

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from tvm import relax, te, tirx, topi
 from tvm.relax.frontend.onnx import onnx_frontend as tvm_onnx
+
+from edgetune.models.converters.reductions import maximum, minimum
 
 _product = te.comm_reducer(lambda a, b: a * b, lambda dtype: tirx.const(1, dtype), name="product")
 
@@ -36,17 +39,26 @@ def _merged(
             lambda *i: tirx.if_then_else(last(*i) >= 0, update(i, tirx.max(last(*i), 0)), data(*i)),
             name="scattered",
         )
-    reducers: dict[str, tuple[Any, Any, Any]] = {
-        "add": (te.sum, tirx.const(0, dtype), lambda a, b: a + b),
-        "mul": (_product, tirx.const(1, dtype), lambda a, b: a * b),
-        "max": (te.max, tirx.min_value(dtype), tirx.max),
-        "min": (te.min, tirx.max_value(dtype), tirx.min),
-    }
-    reduce, neutral, combine = reducers[reduction]
+    reduce, neutral, combine = _reducer(reduction, dtype)
     gathered = te.compute(
         data.shape, lambda *i: reduce(tirx.if_then_else(meets(i, k), update(i, k), neutral), axis=k), name="gathered"
     )
     return te.compute(data.shape, lambda *i: combine(data(*i), gathered(*i)), name="scattered")
+
+
+def _reducer(reduction: str, dtype: str) -> tuple[Any, Any, Callable[[Any, Any], Any]]:
+    """The reduction along an axis, the element that it ignores, and the same of two elements."""
+    if reduction == "add":
+        return te.sum, tirx.const(0, dtype), lambda a, b: a + b
+    if reduction == "mul":
+        return _product, tirx.const(1, dtype), lambda a, b: a * b
+    # The lowest finite number is no neutral element of floats: data of -inf that no update meets would become it.
+    floating = np.issubdtype(np.dtype(dtype), np.floating)
+    if reduction == "max":
+        return (
+            (maximum, tirx.const(-np.inf, dtype), tirx.max) if floating else (te.max, tirx.min_value(dtype), tirx.max)
+        )
+    return (minimum, tirx.const(np.inf, dtype), tirx.min) if floating else (te.min, tirx.max_value(dtype), tirx.min)
 
 
 def _reduction(attr: dict[str, Any]) -> str:
