@@ -33,7 +33,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
 def test_kernels_are_written_as_the_golden_files_say(
     kernel: str, target: str, golden: Callable[[str, str], None]
 ) -> None:
-    source = emit_kernel(KERNELS[kernel](), TARGETS[target](), f"sample_{kernel}", [f"{kernel}, for the tests"])
+    source = emit_kernel(KERNELS[kernel](), TARGETS[target](), f"sample_{kernel}")
     golden(f"codegen/{kernel}_{target}.c", kernel_unit(source, TARGETS[target](), "sample"))
 
 

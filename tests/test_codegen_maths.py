@@ -117,3 +117,10 @@ def test_nan_stays_nan(tmp_path: Path) -> None:
     x = np.full(4096, np.nan, np.float32)
     for width in (1, 16):
         assert all(np.isnan(y).all() for y in _computed(wide_target(), width, x, tmp_path, []).values())
+
+
+@pytest.mark.parametrize("width", [1, 4])
+def test_no_input_leads_to_undefined_behaviour(width: int, tmp_path: Path) -> None:
+    """Negative numbers next to zero and -0.0 overflowed an integer in log; the program stops at the first such case."""
+    x = np.concatenate([_inputs(), np.resize(np.array([-0.0, -1e-8, np.nan, -np.nan], np.float32), 4096)])
+    _computed(wide_target(), width, x, tmp_path, ["-fsanitize=undefined", "-fno-sanitize-recover=all"])

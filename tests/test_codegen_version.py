@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from edgetune.codegen import CODEGEN_VERSION, emit_kernel, kernel_unit
+from edgetune.codegen.polynomials import BODIES, function
 from tests.conftest import GOLDEN
 from tests.test_codegen_golden import KERNELS, TARGETS
 
@@ -12,13 +13,16 @@ PINNED = GOLDEN / "codegen" / "version.txt"
 
 
 def digest() -> str:
-    """SHA-256 over the texts of all sample kernels for all sample targets."""
+    """SHA-256 over the texts of all sample kernels for all sample targets, and of all polynomials."""
     texts = hashlib.sha256()
     for kernel in sorted(KERNELS):
         for name in sorted(TARGETS):
             target = TARGETS[name]()
             source = emit_kernel(KERNELS[kernel](), target, f"sample_{kernel}")
             texts.update(kernel_unit(source, target, "sample").encode())
+    for name in sorted(BODIES):
+        for short in ("f32", "f32x4"):
+            texts.update(function(name, short).encode())
     return texts.hexdigest()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import tvm
@@ -15,7 +14,7 @@ from edgetune.codegen.dtypes import element_and_lanes, storage_type
 from edgetune.codegen.kernel_source import CParam, KernelSource
 from edgetune.codegen.lower import lower
 from edgetune.codegen.memory import Survey, register_pieces, size_of, stack_or_scratch, survey
-from edgetune.codegen.names import Names, comment_text
+from edgetune.codegen.names import Names
 from edgetune.codegen.statements import Layout, StatementPrinter
 from edgetune.config.target import Target
 from edgetune.errors import KernelFailed
@@ -24,11 +23,11 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _CONSTANT = re.compile(r" *const \w+ (\w+) = ")
 
 
-def emit_kernel(mod: tvm.IRModule, target: Target, symbol: str, comment_lines: Sequence[str] = ()) -> KernelSource:
+def emit_kernel(mod: tvm.IRModule, target: Target, symbol: str) -> KernelSource:
     """C text of the one scheduled function in `mod`, for `target`, as the function `symbol`.
 
-    `mod` holds no weight-packing blocks any more (see split_packing). `comment_lines` go above the function, made safe.
-    Equal input gives equal text. Raises KernelFailed, naming the construct, for what cannot be lowered or printed.
+    `mod` holds no weight-packing blocks any more (see split_packing). Equal input gives equal text.
+    Raises KernelFailed, naming the construct, for what cannot be lowered or printed.
     """
     function = lower(mod)
     found = survey(function.body)
@@ -39,8 +38,6 @@ def emit_kernel(mod: tvm.IRModule, target: Target, symbol: str, comment_lines: S
     printer = StatementPrinter(context, found, layout)
     printer.statement(function.body)
     prototype = _prototype(symbol, params, scratch_bytes)
-    comment = "".join(f" * {comment_text(line)}\n" for line in comment_lines)
-    head = f"/*\n{comment} */\n" if comment else ""
     lines = _without_unused(context.lines)
     used = set(_WORD.findall("\n".join(lines)))
     lines = [*(f"  (void){param.name};" for param in params if param.name not in used), *lines]
@@ -48,7 +45,7 @@ def emit_kernel(mod: tvm.IRModule, target: Target, symbol: str, comment_lines: S
     return KernelSource(
         symbol=symbol,
         prototype=prototype,
-        definition=f"{head}{prototype} {{\n{body}\n}}\n",
+        definition=f"{prototype} {{\n{body}\n}}\n",
         preamble=frozenset(context.preamble),
         params=params,
         scratch_bytes=scratch_bytes,

@@ -1,7 +1,7 @@
-"""C identifiers and comments out of hostile names.
+"""C identifiers out of hostile names.
 
 Names in a model are anybody's text: here they become identifiers that are unique in one function and that no keyword,
-macro, library function or type of ours shadows, and comment text that cannot end its comment.
+macro, library function or type of ours shadows.
 """
 
 from __future__ import annotations
@@ -49,10 +49,3 @@ class Names:
             name = f"{base}_{self._next[base]}"
         self._taken.add(name)
         return name
-
-
-def comment_text(text: str) -> str:
-    """`text` without anything that could end or open a comment, splice lines or leave printable ASCII."""
-    plain = re.sub(r"[^\x20-\x7e]+", " ", text).replace("\\", "/").replace("??", "? ?")
-    plain = re.sub(r"(\*+)/", r"\1 /", plain)
-    return re.sub(r"/(\*+)", r"/ \1", plain).strip()

@@ -38,9 +38,10 @@ _EXP = """
 """
 
 # log: x = 2^e m, sqrt(1/2) <= m < sqrt(2); polynomial in m - 1 (Cephes); subnormals are scaled up first.
+# The sign is masked out because the bits of -0.0 less the constant overflow, although that lane is not chosen.
 _LOG = """
   const F s = SEL(x < 0x1p-126f, x * 0x1p+23f, x);
-  const I b = BITS(s) - 0x3f3504f3;
+  const I b = (BITS(s) & 0x7fffffff) - 0x3f3504f3;
   F e = ITOF(b >> 23);
   e = SEL(x < 0x1p-126f, e - 23.0f, e);
   const F f = VAL((b & 0x007fffff) + 0x3f3504f3) - 1.0f;

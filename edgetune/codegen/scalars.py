@@ -256,7 +256,7 @@ class ScalarPrinter(ElementPrinter):
         """Emit `if (condition) {yes} else {no}`; lines captured at one depth are indented by one more here."""
         self.context.emit(f"if ({condition}) {{")
         for line in yes:
-            self.context.emit("  " + line.strip() if not line.startswith(" ") else "  " + line.lstrip(" "))
+            self.context.emit("  " + line.lstrip(" "))
         if no:
             self.context.emit("} else {")
             for line in no:

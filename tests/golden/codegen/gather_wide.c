@@ -3,9 +3,6 @@
 
 void sample_gather(const float *restrict table, const int64_t *restrict index_v, float *restrict taken);
 
-/*
- * gather, for the tests
- */
 void sample_gather(const float *restrict table, const int64_t *restrict index_v, float *restrict taken) {
   for (int32_t i = 0; i < 6; ++i) {
     for (int32_t lane = 0; lane < 16; ++lane) {

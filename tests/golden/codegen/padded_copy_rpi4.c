@@ -7,9 +7,6 @@ typedef float f32x4u __attribute__((vector_size(16), aligned(4), may_alias));
 
 void sample_padded_copy(const float *restrict x, float *restrict pad);
 
-/*
- * padded_copy, for the tests
- */
 void sample_padded_copy(const float *restrict x, float *restrict pad) {
   for (int32_t i = 0; i < 5; ++i) {
     for (int32_t j = 0; j < 7; ++j) {

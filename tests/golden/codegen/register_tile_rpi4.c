@@ -19,9 +19,6 @@ static inline __attribute__((always_inline)) void et_vmax_f32x4(f32x4 *a, const 
 
 void sample_register_tile(const float *restrict x, const float *restrict w, const float *restrict b, float *restrict relu);
 
-/*
- * register_tile, for the tests
- */
 void sample_register_tile(const float *restrict x, const float *restrict w, const float *restrict b, float *restrict relu) {
   f32x4 acc_0 = {0}, acc_1 = {0}, acc_2 = {0}, acc_3 = {0};
   f32x4 acc_4 = {0}, acc_5 = {0}, acc_6 = {0}, acc_7 = {0};

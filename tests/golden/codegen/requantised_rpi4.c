@@ -93,9 +93,6 @@ static inline __attribute__((always_inline)) void et_widen_i8x4(const void *p, i
 
 void sample_requantised(const int8_t *restrict a, const int8_t *restrict b, int8_t *restrict out);
 
-/*
- * requantised, for the tests
- */
 void sample_requantised(const int8_t *restrict a, const int8_t *restrict b, int8_t *restrict out) {
   i32x4 acc_0 = {0}, acc_1 = {0}, acc_2 = {0}, acc_3 = {0};
   for (int32_t i = 0; i < 4; ++i) {

@@ -88,9 +88,6 @@ static inline __attribute__((always_inline)) void et_widen_i8x16(const void *p, 
 
 void sample_requantised(const int8_t *restrict a, const int8_t *restrict b, int8_t *restrict out);
 
-/*
- * requantised, for the tests
- */
 void sample_requantised(const int8_t *restrict a, const int8_t *restrict b, int8_t *restrict out) {
   i32x16 product_local = {0};
   for (int32_t i = 0; i < 4; ++i) {

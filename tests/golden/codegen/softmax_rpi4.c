@@ -45,9 +45,6 @@ static inline float et_max_f32(float a, float b) { return b > a ? b : a; }
 
 void sample_softmax(const float *restrict x, float *restrict softmax);
 
-/*
- * softmax, for the tests
- */
 void sample_softmax(const float *restrict x, float *restrict softmax) {
   float top[3];
   float e[30] __attribute__((aligned(64)));
