@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import re
 import string
 from pathlib import Path
 
@@ -93,6 +95,19 @@ def test_files_that_are_no_text(tmp_path: Path) -> None:
         load_yaml(path)
     with pytest.raises(ConfigError, match="is a folder"):
         load_yaml(tmp_path)
+
+
+def test_a_file_that_may_not_be_read_is_a_matter_of_the_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "boards.yaml"
+
+    def refuse(_: Path) -> bytes:  # as for a file of somebody else; root may read them all
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(ConfigError, match=re.escape(f"{path} cannot be read (Permission denied): make it readable")):
+        load_yaml(path)
 
 
 @given(st.text(max_size=200))

@@ -56,6 +56,9 @@ def load_yaml(path: Path) -> YamlDocument:
     except IsADirectoryError:
         msg = f"{path} is a folder, not a YAML file"
         raise ConfigError(msg) from None
+    except OSError as error:
+        msg = f"{path} cannot be read ({error.strerror}): make it readable for you"
+        raise ConfigError(msg) from None
     except UnicodeDecodeError as error:
         msg = f"{path} is not text in UTF-8 (byte {error.start}): save it as UTF-8"
         raise ConfigError(msg) from None

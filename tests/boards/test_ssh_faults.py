@@ -10,13 +10,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from edgetune.boards.ssh import sessions
+from edgetune.boards.ssh import connection, remote_process, sessions
 from edgetune.boards.ssh.bounds import MOST_WAITING
+from edgetune.boards.ssh.deadline import Alarm
 from edgetune.errors import BoardFull, BoardLost, BoardUnavailable, HostUnknown
 from tests.boards.ssh_bench import Bench, ended, received
 from tests.boards.ssh_server import SshBoard
@@ -85,9 +86,36 @@ def test_a_link_that_hangs_is_left_at_the_deadline(bench: Bench, echo: Path) -> 
     assert reach.run("echo hello", 10.0).stdout == "hello\n"
 
 
+@contextlib.contextmanager
+def late(seconds: float, abort: Callable[[], None]) -> Iterator[Alarm]:
+    """Do not watch the clock in another thread, as if that came too late on a busy machine."""
+    del seconds, abort
+    yield Alarm()
+
+
+def test_a_link_is_cut_at_the_deadline_even_when_the_call_notices_it_first(
+    bench: Bench, echo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = bench.board()
+    for step in ("open a channel", "write"):
+        reach = bench.reach(board)
+        program = reach.start(echo, [])
+        board.link.freeze()
+        with monkeypatch.context() as patch:
+            patch.setattr(connection, "guarded", late)
+            patch.setattr(remote_process, "guarded", late)
+            with pytest.raises(BoardLost, match="within 1 s"):
+                if step == "write":
+                    program.send(bytes(50_000_000), 1.0)  # more than all buffers on the way
+                else:
+                    reach.run("echo hello", 1.0)
+        board.link.thaw()
+        assert "went down" in ended(program).message, f"the link survived a hang at: {step}"
+
+
 def test_keep_alive_finds_a_dead_link(bench: Bench, echo: Path) -> None:
     board = bench.board()
-    bench.configure("Host *\nServerAliveInterval 1\nServerAliveCountMax 1\n")
+    bench.configure("Host *\nServerAliveInterval 1\nServerAliveCountMax 5\n")  # a busy machine may answer late
     program = bench.reach(board).start(echo, [])
     time.sleep(2.5)
     assert program.receive() == b""  # a living link is left alone
@@ -290,6 +318,23 @@ def test_sessions_of_other_machines_are_left_alone_until_they_are_old(bench: Ben
     bench.reach(board).facts()
     assert not folder.exists()
     assert foreign.is_dir()
+
+
+def test_what_a_dead_session_left_and_cannot_be_removed_is_told_as_such(bench: Bench) -> None:
+    board = bench.board()
+    stuck, loose = (Path(board.folders[0], f"{sessions.PREFIX}{digit * 16}") for digit in "01")
+    for folder in (stuck, loose):
+        folder.mkdir()
+        (folder / "owner").write_text("elsewhere-1 1234 5678\n")
+        (folder / "pids").write_text("")
+        os.utime(folder, (0, 0))
+    board.answers[f"rm -rf {stuck}"] = "rm: Read-only file system"  # and it stays
+    bench.reach(board).facts()
+    assert [words for words in bench.told() if "files of a session that died" in words] == [
+        f"fallback: files of a session that died were removed: {loose}",
+        f"fallback: files of a session that died cannot be removed: {stuck}",
+    ]
+    assert (stuck.exists(), loose.exists()) == (True, False)
 
 
 def test_sessions_of_this_machine_whose_owner_is_hidden_count_as_living(monkeypatch: pytest.MonkeyPatch) -> None:

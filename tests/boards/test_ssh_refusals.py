@@ -14,7 +14,7 @@ import pytest
 from edgetune.boards.ssh.client_config import ClientConfig
 from edgetune.boards.ssh.connection import Connection
 from edgetune.boards.ssh.deadline import Deadline
-from edgetune.boards.ssh.known_hosts import fingerprint, own_file, trust
+from edgetune.boards.ssh.known_hosts import Entry, fingerprint, own_file, trust
 from edgetune.boards.ssh.route import resolve_route
 from edgetune.boards.ssh.trusting import offered_keys
 from edgetune.config.target import load_target
@@ -145,6 +145,11 @@ def test_revoked_host_key(bench: Bench) -> None:
     board = bench.board()
     bench.know(f"@revoked {board.known_hosts_line}")
     assert "revoked" in refused(bench, board, HostKeyRefused)
+
+
+def test_an_exception_of_a_known_hosts_line_holds_in_any_case() -> None:
+    entry = Entry(("shelf-*", "!Shelf-1"), "ssh-ed25519", b"", "known_hosts:1")
+    assert [name for name in ("shelf-1", "SHELF-1", "shelf-2") if entry.holds(name)] == ["shelf-2"]
 
 
 def test_hashed_names_in_known_hosts(bench: Bench) -> None:

@@ -334,6 +334,18 @@ def test_a_tunnel_and_that_nothing_listens_off_loopback(bench: Bench, echo: Path
         socket.create_connection(("127.0.0.1", tunnel.port), timeout=5.0)
 
 
+def test_tunnels_that_were_closed_are_forgotten(bench: Bench) -> None:
+    reach = bench.reach(bench.board())
+    kept = reach.forward(9)
+    for _ in range(3):  # as for a farm whose link is brought back again and again
+        reach.forward(9).close()
+    reach.forward(9)
+    assert len(reach._tunnels) == 2
+    assert not kept.closed
+    reach.close()
+    assert kept.closed
+
+
 def _send(client: socket.socket, text: bytes) -> None:
     client.sendall(text)
     client.shutdown(socket.SHUT_WR)

@@ -5,18 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from edgetune.boards.machines import BITS, MACHINES
 from edgetune.boards.reach import BoardFacts
 from edgetune.config.target import Target
 
 OLDEST_GLIBC = (2, 17)
 _LONGEST = 1000  # characters of a value
 _IDENTITY = ("machine_id", "serial", "model", "hostname")
-_MACHINES = {
-    "x86_64": ({"x86_64", "amd64"}, 64),
-    "aarch64": ({"aarch64", "arm64"}, 64),
-    "armv7": ({"armv7l", "armv7", "armv8l", "aarch64", "arm64"}, 32),
-    "riscv64": ({"riscv64"}, 64),
-}
 _ELF_WIDTH = {"01": 32, "02": 64}
 _ELF_CLASS_AT = 4
 
@@ -72,8 +67,8 @@ def board_facts(said: Mapping[str, str], folder: str, free_bytes: int) -> BoardF
 
 def misfit(facts: BoardFacts, target: Target) -> str | None:
     """Return why the board cannot be measured as a `target`, and what to do; None when it can."""
-    machines, bits = _MACHINES[target.isa]
-    if facts.machine not in machines:
+    bits = BITS[target.isa]
+    if facts.machine not in MACHINES[target.isa]:
         kind = facts.machine or "unknown"
         return f"has a processor of kind {kind}, which cannot run {target.isa} programs: name another target for it"
     if facts.bits and facts.bits != bits:

@@ -39,7 +39,7 @@ class Entry:
         found = False
         for pattern in self.names:
             if pattern.startswith("!"):
-                if fnmatch.fnmatchcase(name, _literal(pattern[1:])):
+                if fnmatch.fnmatchcase(name.lower(), _literal(pattern[1:].lower())):
                     return False
             elif pattern.startswith("|1|"):
                 found |= _hashed(name, pattern) == pattern

@@ -163,9 +163,9 @@ class SshReach:
         """Listen on a free port of this machine's loopback, which leads to `port` of the board's loopback."""
         with self._lock:
             self._link(_ASK_S)
-        tunnel = Tunnel(self._connection, port)
-        self._tunnels.append(tunnel)
-        return tunnel
+            tunnel = Tunnel(self._connection, port)
+            self._tunnels = [*(one for one in self._tunnels if not one.closed), tunnel]
+            return tunnel
 
     def clean(self) -> None:
         """Remove everything that was put there, end every process that was started there. Raises BoardUnavailable."""

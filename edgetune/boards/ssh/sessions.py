@@ -78,19 +78,22 @@ def stale(output: str) -> list[str]:
 
 
 def removal_script(words: Sequence[str]) -> str:
-    """Return a script that kills what still runs from folders, and removes them; fails if one is still there.
+    """Return a script that kills what still runs from folders, and removes them.
 
+    It prints the folders that are still there, one to a line, and fails if there are any.
     `words` are the folders as `quoted` writes them for a shell.
     """
     return f"""
+left=0
 for d in {" ".join(words)}; do
 for f in $(grep -l -F -e "$d" /proc/[0-9]*/cmdline 2>/dev/null); do
 p=${{f#/proc/}}
 p=${{p%/cmdline}}
 if [ "$p" != $$ ]; then kill -9 "$p" 2>/dev/null; fi; done
 rm -rf "$d"
-if [ -e "$d" ]; then exit 1; fi
+if [ -e "$d" ]; then echo "$d"; left=1; fi
 done
+exit $left
 """
 
 

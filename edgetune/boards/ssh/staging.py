@@ -64,9 +64,17 @@ class Staging:
 
     def remove_stale(self, output: str, deadline: Deadline) -> None:
         """Remove the folders of dead sessions, by what `scan_script` printed."""
-        if folders := sessions.stale(output):
-            self._run(sessions.removal_script([shlex.quote(folder) for folder in folders]), deadline)
-            self._announce(f"files of a session that died were removed: {', '.join(folders)}")
+        if not (folders := sessions.stale(output)):
+            return
+        finished = self._run(sessions.removal_script([shlex.quote(folder) for folder in folders]), deadline)
+        named = [folder for folder in folders if any(line.endswith(folder) for line in finished.stdout.splitlines())]
+        stuck = [] if finished.status == 0 else named or folders
+        if removed := [folder for folder in folders if folder not in stuck]:
+            self._announce(f"files of a session that died were removed: {', '.join(removed)}")
+        if stuck:
+            said = printable(finished.stderr.encode())[:200]
+            why = f" ({said})" if said else ""
+            self._announce(f"files of a session that died cannot be removed: {', '.join(stuck)}{why}")
 
     def _run(self, script: str, deadline: Deadline, stdin: bytes = b"") -> Finished:
         finished, _ = run_command(self._board, self._connection, script, deadline, stdin)

@@ -40,6 +40,11 @@ class Tunnel:
         self.port: int = self._listener.getsockname()[1]
         self._thread = _start(self._accept)
 
+    @property
+    def closed(self) -> bool:
+        """Whether it listens no more."""
+        return self._listener.fileno() < 0
+
     def _accept(self) -> None:
         while True:
             try:
