@@ -11,6 +11,13 @@ from tvm.relax.frontend.onnx import onnx_frontend as tvm_onnx
 from edgetune.errors import UsageError
 from edgetune.models.converters import OWN_CONVERTERS
 
+_registered: set[str] = set()
+
+
+def is_registered(name: str) -> bool:
+    """Whether `register_operator` gave the operator type `name` its meaning."""
+    return name in _registered
+
 
 def register_operator(name: str, expression: Callable[..., Any]) -> None:
     """Makes the ONNX operator type `name` (of any domain) mean `expression(*inputs, **attributes)`.
@@ -26,3 +33,4 @@ def register_operator(name: str, expression: Callable[..., Any]) -> None:
         return bb.emit_te(expression, *list(inputs), primfunc_name_hint=name.lower(), **attributes)
 
     OWN_CONVERTERS[name] = type(name, (tvm_onnx.OnnxOpConverter,), {"_impl_v1": classmethod(convert)})
+    _registered.add(name)

@@ -22,6 +22,8 @@ from edgetune.errors import ModelError, UnsupportedOperator
 from edgetune.graph.layer_names import mark_nodes
 from edgetune.graph.program import TensorSpec
 from edgetune.models.converters import FEWER_OUTPUTS, OWN_CONVERTERS
+from edgetune.models.custom import is_registered
+from edgetune.models.domains import is_onnx, means_what_it_says, shown_operator
 from edgetune.models.inline import simplify
 from edgetune.models.onnx_file import OnnxModel, real_inputs
 from edgetune.models.quantised import kept_weights
@@ -169,6 +171,10 @@ def _watched() -> Iterator[tuple[list[tuple[str, str]], dict[relax.Expr, int]]]:
 
 
 def _has_converter(node: onnx.NodeProto) -> bool:
+    if is_registered(node.op_type):
+        return True
+    if not means_what_it_says(node):
+        return False
     if node.op_type in OWN_CONVERTERS:
         return True
     outputs = sum(bool(o) for o in node.output)
@@ -177,10 +183,10 @@ def _has_converter(node: onnx.NodeProto) -> bool:
 
 def _check_operators(proto: onnx.ModelProto, model: OnnxModel) -> None:
     for node in proto.graph.node:
-        if not _has_converter(node) and node.op_type != "If":
+        if not _has_converter(node) and not (node.op_type == "If" and is_onnx(node)):
             shown = node.name or (node.output[0] if node.output else "unnamed")
             raise UnsupportedOperator(
-                f"operator {node.op_type} (node {shown!r} of {model.name}) is not supported; "
+                f"operator {shown_operator(node)} (node {shown!r} of {model.name}) is not supported; "
                 "replace it in the model, or give it a tensor expression by edgetune.register_operator"
             )
 

@@ -16,6 +16,7 @@ from onnx import helper, inliner, numpy_helper, shape_inference
 from edgetune.models.control_flow import unrolled_if, unrolled_loop, unrolled_scan
 from edgetune.models.decompositions import DECOMPOSITIONS
 from edgetune.models.decompositions.builder import Builder
+from edgetune.models.domains import is_onnx
 from edgetune.models.freeze import captured
 from edgetune.models.function_bodies import function_body, with_attributes
 from edgetune.models.narrow_types import storage, store_interface, written_out
@@ -109,6 +110,10 @@ class Evaluator:
             return None
 
     def _node(self, node: onnx.NodeProto, scope: Scope) -> None:
+        if not is_onnx(node):
+            # Everything below goes by the name of the operator; of another domain it is another operator.
+            self.nodes.append(node)
+            return
         if node.op_type == "CastLike" and node.input[1] in self.types:
             like = node.input[1]
             element = self.narrow.get(like, self.types[like].tensor_type.elem_type)
