@@ -54,6 +54,7 @@ def _image(target: Target, events: Events) -> Finding:
 
 def _agent(target: Target, address: BoardAddress | None, events: Events) -> Finding:
     """Open the board as a session does, and end that again."""
+    what = "TVM's RPC server" if address and address.rpc == "tvm" else "agent"
     started = time.monotonic()
     options = MeasuringOptions(addresses=(address,) if address else ())
     try:
@@ -67,6 +68,6 @@ def _agent(target: Target, address: BoardAddress | None, events: Events) -> Find
             finally:
                 board.close()
     except EdgetuneError as error:
-        return Finding("agent", False, error.message, "", True, error.exit_code)
-    what = "TVM's RPC server" if address and address.rpc == "tvm" else "agent"
+        fix = f"edgetune boards check {address.name if address else target.name}"
+        return Finding(what, False, error.message, fix, True, error.exit_code)
     return Finding(what, True, f"runs there and left nothing; {time.monotonic() - started:.1f} s in all")

@@ -15,13 +15,19 @@ from edgetune.cli.output import Output, output_options
 def command(output: Output, /, board: str, words: tuple[str, ...]) -> None:
     """Open a shell on BOARD with the system's ssh, or run COMMAND there; an emulated machine is started for it.
 
-    The exit code is that of the shell. With --json, the command line is printed instead of run.
+    The exit code is that of the shell. With --json, the command line is printed instead of run; an emulated machine,
+    which runs only while its shell does, has none to print.
     """
     from edgetune.boards.shell import enter, shell_command
     from edgetune.config.boards_file import load_board, only_address
+    from edgetune.errors import UsageError
 
     resolved = load_board(board)
     if output.as_json:
+        if resolved.target.reach == "machine":
+            raise UsageError(
+                f"'{board}' runs only while its shell does, so there is no command line to print: leave out --json"
+            )
         output.result({"command": shell_command(only_address(resolved, board), words)})
         return
     raise click.exceptions.Exit(enter(resolved, board, words, output.note))

@@ -465,7 +465,7 @@ def test_a_board_of_another_kind_is_unfit(cache: Path) -> None:
     target = load_target("host").model_copy(update={"isa": "aarch64" if os.uname().machine == "x86_64" else "x86_64"})
     reach = ProcessReach("odd", load_target("host"), cache=cache)
     board = AgentBoard("odd", target, reach, cache=cache)
-    with pytest.raises(BoardUnfit, match=r"'odd' is .* but its target 'host' is"):
+    with pytest.raises(BoardUnfit, match=r"'odd' runs on .* but target 'host' is"):
         board.reserve()
     board.close()
 

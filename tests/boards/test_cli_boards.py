@@ -136,6 +136,8 @@ def test_shell_of_the_systems_ssh_knows_what_was_trusted(board: SshBoard, capfd:
     assert capfd.readouterr().out == "two words $HOME\n"
     assert run(["boards", "shell", "shelf-1", "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["command"][0] == "ssh"
+    assert run(["boards", "shell", "qemu-rpi4", "--json"]) == 2
+    assert "no command line to print: leave out --json" in capfd.readouterr().err
     for name in ("host", "generic-armv7"):
         assert run(["boards", "shell", name]) == 2
         assert "has no " in capfd.readouterr().err
@@ -295,6 +297,7 @@ def test_setup_opens_the_board_and_leaves_nothing(
         found = rows(capsys)
         assert found["lock"]["detail"] == "somebody measures on it now"
         assert not found["agent"]["ok"]
+        assert found["agent"]["fix"] == "edgetune boards check shelf-1"
     assert (board.files(), board.processes()) == ([], [])
 
 

@@ -13,7 +13,7 @@ from edgetune.boards.agent import messages
 from edgetune.boards.agent.bell import Bell
 from edgetune.boards.agent.build import build_agent
 from edgetune.boards.agent.contents import Contents
-from edgetune.boards.agent.fitness import check_fitness, check_hello, fallbacks, told_facts
+from edgetune.boards.agent.fitness import check_hello, fallbacks, told_facts
 from edgetune.boards.agent.frames import FrameType, encode
 from edgetune.boards.agent.link import AgentLink
 from edgetune.boards.agent.messages import Health, Hello, Message, Pong, Refused, Result, Stored
@@ -237,7 +237,6 @@ class AgentBoard:
 
     def _start_agent(self, timeout_s: float) -> None:
         facts = self._reach.facts()
-        check_fitness(self._name, self._target, facts)
         program = build_agent(self._target, self._cache)
         arguments = ["--owner", owner(), "--idle", f"{self._idle_s:g}", "--folder", facts.folder]
         if self._target.clock == "instructions":

@@ -1,49 +1,20 @@
-"""Whether a board is what its target says: found out before anything is sent there."""
+"""What an agent says of its board when it greets: whether that will do, what is missing, what records keep."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from edgetune.boards.agent.messages import Hello
+from edgetune.boards.machines import BITS, MACHINES
 from edgetune.boards.reach import BoardFacts
-from edgetune.config.target import Isa, Target
+from edgetune.config.target import Target
 from edgetune.errors import BoardUnfit
 from edgetune.measure.environment import Reading
-
-_MACHINES: dict[Isa, frozenset[str]] = {
-    "x86_64": frozenset({"x86_64", "amd64"}),
-    "aarch64": frozenset({"aarch64", "arm64"}),
-    "armv7": frozenset({"armv7l", "armv8l", "aarch64", "arm64"}),
-    "riscv64": frozenset({"riscv64"}),
-}
-_BITS: dict[Isa, int] = {"x86_64": 64, "aarch64": 64, "armv7": 32, "riscv64": 64}
-_OLDEST_LIBC = (2, 17)
-
-
-def check_fitness(name: str, target: Target, facts: BoardFacts) -> None:
-    """Raise BoardUnfit when programs for `target` cannot run on a board of these facts."""
-    if facts.machine and facts.machine not in _MACHINES[target.isa]:
-        raise BoardUnfit(
-            f"board '{name}' is {facts.machine}, but its target '{target.name}' is {target.isa}: "
-            "name the right target in boards.yaml"
-        )
-    if facts.bits and facts.bits != _BITS[target.isa]:
-        raise BoardUnfit(
-            f"board '{name}' has a {facts.bits}-bit userland, but its target '{target.name}' needs {_BITS[target.isa]} "
-            f"bits: use a target of {facts.bits} bits, or another system image"
-        )
-    version = re.search(r"(\d+)\.(\d+)", facts.libc)
-    if version and (int(version[1]), int(version[2])) < _OLDEST_LIBC:
-        raise BoardUnfit(
-            f"board '{name}' has {facts.libc}: glibc {'.'.join(map(str, _OLDEST_LIBC))} or later is needed, "
-            "so it needs a newer system image"
-        )
 
 
 def check_hello(name: str, target: Target, hello: Hello, cores: tuple[int, ...]) -> None:
     """Raise BoardUnfit when the agent that runs there cannot do what it has to."""
-    if hello.bits != _BITS[target.isa] or hello.machine not in _MACHINES[target.isa]:
+    if hello.bits != BITS[target.isa] or hello.machine not in MACHINES[target.isa]:
         raise BoardUnfit(
             f"the agent of board '{name}' runs on {hello.machine} with {hello.bits} bits, "
             f"but target '{target.name}' is {target.isa}: name the right target in boards.yaml"
