@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx
 
-# Operators of ONNX Runtime's own domain that TVM has converters for; others there that are named like ONNX's may differ.
+# Operators of ONNX Runtime's own domain that TVM's converters mean; others there that are named like ONNX's may differ.
 _OF_ONNX_RUNTIME = frozenset(
     ["BiasGelu", "EmbedLayerNormalization", "FastGelu", "Gelu", "MatMulInteger16", "SkipLayerNormalization"]
 )
