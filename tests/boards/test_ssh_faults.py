@@ -93,24 +93,25 @@ def late(seconds: float, abort: Callable[[], None]) -> Iterator[Alarm]:
     yield Alarm()
 
 
+@pytest.mark.parametrize("step", ["open a channel", "write"])
 def test_a_link_is_cut_at_the_deadline_even_when_the_call_notices_it_first(
-    bench: Bench, echo: Path, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, echo: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     board = bench.board()
-    for step in ("open a channel", "write"):
-        reach = bench.reach(board)
-        program = reach.start(echo, [])
-        board.link.freeze()
-        with monkeypatch.context() as patch:
-            patch.setattr(connection, "guarded", late)
-            patch.setattr(remote_process, "guarded", late)
-            with pytest.raises(BoardLost, match="within 1 s"):
-                if step == "write":
-                    program.send(bytes(50_000_000), 1.0)  # more than all buffers on the way
-                else:
-                    reach.run("echo hello", 1.0)
-        board.link.thaw()
-        assert "went down" in ended(program).message, f"the link survived a hang at: {step}"
+    reach = bench.reach(board)
+    program = reach.start(echo, [])
+    board.link.freeze()
+    with monkeypatch.context() as patch:
+        patch.setattr(connection, "guarded", late)
+        patch.setattr(remote_process, "guarded", late)
+        steps = {
+            "open a channel": lambda: reach.run("echo hello", 1.0),
+            "write": lambda: program.send(bytes(50_000_000), 1.0),  # more than all buffers on the way
+        }
+        with pytest.raises(BoardLost, match="within 1 s"):
+            steps[step]()
+    board.link.thaw()
+    assert "went down" in ended(program).message
 
 
 def test_keep_alive_finds_a_dead_link(bench: Bench, echo: Path) -> None:

@@ -166,6 +166,7 @@ class Connection:
             raise BoardUnavailable(f"board '{self._board}' refuses another {kind} channel: {error.text}") from error
         except (paramiko.SSHException, OSError, EOFError) as error:
             if alarm.rang or deadline.over:
+                self.abort()  # the call may have noticed first: an answer that still came would leave a channel open
                 raise self._lost(f"no {kind} channel within {deadline.seconds:.0f} s", None) from error
             raise self._lost("the link went down", error) from error
 
