@@ -26,7 +26,7 @@ def shell_command(address: BoardAddress, words: Sequence[str] = ()) -> list[str]
     known = " ".join(f'"{path}"' for path in (SYSTEM_KNOWN_HOSTS, own_file()))
     command = ["ssh", "-o", f"GlobalKnownHostsFile={known}"]
     if address.identity is not None:
-        command += ["-i", address.identity]
+        command += ["-i", address.identity, "-o", "IdentitiesOnly=yes"]
     if parts["user"]:
         command += ["-l", parts["user"]]
     if parts["port"]:

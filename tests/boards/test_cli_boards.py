@@ -146,7 +146,19 @@ def test_shell_of_the_systems_ssh_knows_what_was_trusted(board: SshBoard, capfd:
 def test_the_command_line_of_a_shell(home: Path) -> None:
     address = BoardAddress(name="a", target="rpi4", ssh="pi@[fe80::1%eth0]:2222", identity="/k")
     command = shell_command(address, ("uptime",))
-    assert command[3:] == ["-i", "/k", "-l", "pi", "-p", "2222", "--", "fe80::1%eth0", "uptime"]
+    assert command[3:] == [
+        "-i",
+        "/k",
+        "-o",
+        "IdentitiesOnly=yes",
+        "-l",
+        "pi",
+        "-p",
+        "2222",
+        "--",
+        "fe80::1%eth0",
+        "uptime",
+    ]
     assert shell_command(BoardAddress(name="a", target="rpi4", ssh="shelf"))[3:] == ["--", "shelf"]
     asked = subprocess.run([*command[:-3], "-G", "shelf"], capture_output=True, text=True, check=True)
     assert f"globalknownhostsfile /etc/ssh/ssh_known_hosts {home.parent}/config/edgetune/known_hosts" in asked.stdout

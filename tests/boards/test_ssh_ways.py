@@ -60,12 +60,13 @@ def native() -> Target:
     return load_target("generic-aarch64").model_copy(update={"isa": isa})
 
 
-def way(bench: Bench, server: OpenSshServer, ssh: str = "") -> SshReach:
+def way(bench: Bench, server: OpenSshServer, ssh: str = "", identity: str | None = None) -> SshReach:
     address = BoardAddress(
         name="shelf-1",
         target="native",
         ssh=ssh or f"{server.user}@127.0.0.1:{server.port}",
         folder=str(server.root / "tmp"),
+        identity=identity,
     )
     reach = SshReach(address, native(), on_event=bench.events.append)
     bench.reaches.append(reach)
@@ -216,6 +217,35 @@ def test_keys_of_the_agent(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.delenv("SSH_AUTH_SOCK")
         bench.configure(f"Host *\nIdentityAgent {path}\n")
         assert bench.reach(board).facts().cores == 4
+    finally:
+        agent.terminate()
+        agent.wait(10.0)
+
+
+def test_the_identity_of_the_address_is_not_lost_among_keys_of_the_agent(
+    bench: Bench, sshd: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = sshd("MaxAuthTries 3")
+    named = (bench.home / ".ssh" / "id_ecdsa").rename(bench.home / "named")
+    path = bench.home / "agent"
+    agent = subprocess.Popen(["ssh-agent", "-D", "-a", str(path)], stdout=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + 10.0
+        while not path.exists() and time.monotonic() < end:
+            time.sleep(0.02)
+        monkeypatch.setenv("SSH_AUTH_SOCK", str(path))
+        for number in range(4):
+            file = bench.home / f"other{number}"
+            paramiko.ECDSAKey.generate().write_private_key_file(str(file))
+            subprocess.run(["ssh-add", "-q", str(file)], check=True)
+        with pytest.raises(AuthenticationRefused, match="name the right key as 'identity'"):
+            way(bench, server).connect()
+        way(bench, server, identity=str(named)).connect()
+        # Encrypted, and without its public half beside it: the agent has it, and is asked for that one alone.
+        subprocess.run(["ssh-add", "-q", str(named)], check=True)
+        change = ["ssh-keygen", "-q", "-p", "-P", "", "-N", "secret", "-f", str(named)]
+        subprocess.run(change, check=True, capture_output=True)
+        way(bench, server, identity=str(named)).connect()
     finally:
         agent.terminate()
         agent.wait(10.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,6 +18,7 @@ from edgetune.boards.ssh.route import Hop
 from edgetune.errors import AuthenticationRefused, BoardLost
 
 _DEFAULT_FILES = ("id_ed25519", "id_ecdsa", "id_rsa")
+_OPENSSH_MAGIC = b"openssh-key-v1\0"
 
 
 class KeyAgent(AgentSSH):
@@ -129,10 +131,25 @@ def _keys(settings: HostSettings, agent: KeyAgent | None, tried: list[str]) -> I
 
 
 def _public(file: Path) -> bytes:
-    """Return the public half that lies beside a private key, b"" where there is none."""
+    """Return the public half that lies beside a private key, or in it; b"" where there is none."""
     with suppress(OSError, ValueError, IndexError, paramiko.SSHException):
         return paramiko.pkey.PublicBlob.from_file(f"{file}.pub").key_blob
+    with suppress(OSError, ValueError):
+        return _public_within(file.read_text(encoding="ascii"))
     return b""
+
+
+def _public_within(text: str) -> bytes:
+    """Return the public half that OpenSSH's format keeps in clear, so that the agent is asked for an encrypted key."""
+    begin, end = "-----BEGIN OPENSSH PRIVATE KEY-----", "-----END OPENSSH PRIVATE KEY-----"
+    body = text.partition(begin)[2].partition(end)[0]
+    blob = base64.b64decode("".join(body.split()), validate=True)
+    if not blob.startswith(_OPENSSH_MAGIC):
+        return b""
+    message = paramiko.Message(blob.removeprefix(_OPENSSH_MAGIC))
+    for _ in ("cipher", "key derivation", "its options"):
+        message.get_binary()
+    return message.get_binary() if message.get_int() == 1 else b""
 
 
 def _agent(settings: HostSettings, deadline: Deadline) -> KeyAgent | None:

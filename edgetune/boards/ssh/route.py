@@ -50,7 +50,8 @@ class Route:
 def resolve_route(address: str, config: ClientConfig, identity: str | None = None) -> Route:
     """Return the way to `address` ("[user@]host[:port]" or a Host of the configuration).
 
-    `identity` is the file of a private key that is tried before the configuration's. Raises ConfigError.
+    `identity` is the file of a private key that is tried first, before the configuration's; keys that only the agent
+    has are then not tried, as with IdentitiesOnly. Raises ConfigError.
     """
     own = () if identity is None else (Path(identity).expanduser(),)
     return _resolve(address, config, own, 0)
@@ -80,5 +81,6 @@ def _hop(address: str, config: ClientConfig, own: tuple[Path, ...]) -> Hop:
     name = settings.host_key_alias or settings.host
     known_as = name if where == SSH_PORT or settings.host_key_alias else f"[{name}]:{where}"
     if own:
-        settings = replace(settings, identities=(*own, *settings.identities))
+        # A server hangs up after a few wrong keys: those of a well-filled agent must not come before the named one.
+        settings = replace(settings, identities=(*own, *settings.identities), identities_only=True)
     return Hop(settings.host, where, known_as, settings)
