@@ -98,6 +98,7 @@ def test_package_names_are_c_identifiers(stem: str) -> None:
 
 def test_package_names_do_not_shadow_headers() -> None:
     assert package_name("string") == "model_string"
+    assert package_name("m") == "model_m"
     assert package_name("MobileNet V2-1.0") == "mobilenet_v2_1_0"
     assert package_name("2net") == "model_2net"
     assert package_name("---") == "model"

@@ -43,7 +43,10 @@ def copy_of(package: Path, place: Path) -> Path:
 def test_no_warning_and_a_passing_self_test(tiny: Path, tmp_path: Path, compiler: str) -> None:
     folder = copy_of(tiny, tmp_path)
     assert last(make(folder, f"CC={compiler}", f"WARNINGS={WARNINGS}", "selftest", "example")) == "PASS"
-    assert "y[0] = " in subprocess.run(["build/example"], cwd=folder, capture_output=True, text=True, check=True).stdout
+    assert (
+        "y[0] = "
+        in subprocess.run(["build/tiny_example"], cwd=folder, capture_output=True, text=True, check=True).stdout
+    )
     assert make(folder, f"CC={compiler}", f"WARNINGS={WARNINGS}", "bench", "BENCH_ARGS=12 0.01").startswith(
         '{"median_us": '
     )
@@ -238,6 +241,12 @@ def test_hostile_names_compile_and_pass(tmp_path: Path) -> None:
         assert last(make(tmp_path / "p", *words)) == "PASS"
     for path in (tmp_path / "p").rglob("*.[ch]"):
         path.read_bytes().decode("ascii")
+
+
+def test_a_model_called_example_links(tmp_path: Path) -> None:
+    """The library's own build/example.o and the object of examples/main.c are two."""
+    sample.emit(tmp_path / "p", name="example", measure=False)
+    assert last(make(tmp_path / "p", f"WARNINGS={WARNINGS}", "selftest", "example")) == "PASS"
 
 
 def test_large_vectors_go_into_a_binary_file(tmp_path: Path) -> None:

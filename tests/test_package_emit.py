@@ -199,8 +199,8 @@ def test_deep_stack_frames_are_warned_of(tmp_path: Path) -> None:
         on_event=events.append,
     )
     assert [event.kind for event in events] == ["warning"]
-    assert "tiny__add takes 8," in summary.warnings[0]
-    assert "tiny__add" in (tmp_path / "out/REPORT.md").read_text(encoding="utf-8")
+    assert "tiny__k_add takes 8," in summary.warnings[0]
+    assert "tiny__k_add" in (tmp_path / "out/REPORT.md").read_text(encoding="utf-8")
 
 
 def test_code_counts_against_flash_and_a_refusal_leaves_nothing(tmp_path: Path) -> None:

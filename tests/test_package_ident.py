@@ -7,14 +7,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.package.ident import (
-    MAX_PREFIX,
-    RESERVED,
-    RESERVED_PREFIXES,
-    kernel_symbol,
-    package_prefix,
-    unique_identifiers,
-)
+from edgetune.config.naming import RESERVED, RESERVED_PREFIXES
+from edgetune.package.ident import MAX_PREFIX, kernel_symbol, package_prefix, unique_identifiers
 
 NASTY = st.sampled_from(
     [
@@ -73,6 +67,20 @@ def test_good_names_stay_and_others_give_way() -> None:
     assert unique_identifiers(["a b", "a_b", "A-B"], "t") == ("a_b_2", "a_b", "a_b_3")
     assert unique_identifiers(["int", "", "7", "été"], "input") == ("int_input", "input", "input_7", "ete")
     assert unique_identifiers(["x", "x"], "input") == ("x", "x_2")
+
+
+def test_kernels_are_not_called_like_other_internal_symbols() -> None:
+    others = {f"net__{word}" for word in ("cpu_supported", "w0", "weights", "test_weights", "vectors")}
+    assert not others & {kernel_symbol("net", name) for name in ("cpu_supported", "w0", "weights", "vectors", "")}
+
+
+def test_prefixes_that_cmake_or_the_linker_takes_for_something_else() -> None:
+    assert [package_prefix(name) for name in ("all", "clean", "test", "m")] == [
+        "all_net",
+        "clean_net",
+        "test_net",
+        "m_net",
+    ]
 
 
 def test_prefixes_that_would_hide_a_standard_header() -> None:

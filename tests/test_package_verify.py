@@ -188,7 +188,7 @@ def test_bench_gives_whole_runs_and_layers(emitted: Path) -> None:
     json.dumps(report.to_json(), allow_nan=False)
 
 
-@pytest.mark.parametrize("name", ["scale_add", "tiny__scale_add", "1"])
+@pytest.mark.parametrize("name", ["scale_add", "tiny__k_scale_add", "1"])
 def test_explain_tells_where_a_kernel_comes_from(emitted: Path, name: str) -> None:
     told = explain(emitted, name)
     assert (told.kernel, told.provenance.record, told.provenance.board) == ("scale_add", "17", "bench-1")

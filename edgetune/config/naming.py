@@ -1,27 +1,75 @@
-"""The name of a package: a C identifier made from whatever the model file is called."""
+"""Names out of names that nobody controls: C identifiers, what none may be called, and the name of a package."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 
-# A package named like one of these would shadow <name.h> or collide with what libc and the runtime export.
-_TAKEN = re.compile(
-    r"assert|complex|ctype|errno|fenv|float|inttypes|limits|locale|math|setjmp|signal|stdalign|"
-    r"stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|stdnoreturn|string|tgmath|threads|time|"
-    r"uchar|wchar|wctype|unistd|pthread|sched|main|test|lib|src|include",
-)
-_LONGEST = 48
+_C_WORDS = """
+alignas alignof auto bool break case char const constexpr continue default do double else enum extern false
+float for goto if inline int long nullptr register restrict return short signed sizeof static static_assert
+struct switch thread_local true typedef typeof typeof_unqual union unsigned void volatile while asm fortran
+"""
+_CPP_WORDS = """
+and and_eq atomic_cancel atomic_commit atomic_noexcept bitand bitor catch char8_t char16_t char32_t class
+co_await co_return co_yield compl concept consteval constinit const_cast decltype delete dynamic_cast explicit
+export final friend import module mutable namespace new noexcept not not_eq operator or or_eq override private
+protected public reflexpr reinterpret_cast requires static_cast synchronized template this throw try typeid
+typename using virtual wchar_t xor xor_eq
+"""
+# Predefined by compilers in GNU mode, macros of <stddef.h>, <stdint.h> and friends, and types the header itself uses.
+_MACRO_WORDS = """
+linux unix i386 vax sun mips sparc pic near far huge arm main errno stdin stdout stderr assert complex
+imaginary noreturn offsetof null size_t ptrdiff_t max_align_t int8_t int16_t int32_t int64_t uint8_t uint16_t
+uint32_t uint64_t intptr_t uintptr_t intmax_t uintmax_t minor major
+"""
+RESERVED = frozenset((_C_WORDS + _CPP_WORDS + _MACRO_WORDS).split())
+
+# Headers of C libraries and compilers: a package of that name would put its own in front of them.
+_HEADERS = """
+aio alloca ar argp argz assert cet complex cpuid cpio crypt ctype dirent dlfcn elf endian envz err errno error
+execinfo fcntl features fenv float fmtmsg fnmatch fts ftw gconv getopt glob gnumake gshadow grp iconv
+immintrin inttypes iso646 langinfo libgen libintl limits link locale malloc math mcheck memory mntent monetary
+mqueue ndbm netdb newlib nl_types nss obstack paths poll printf proc_service pthread pty pwd re_comp regex
+regexp reent resolv sched search semaphore setjmp sgtty shadow signal spawn stab stdalign stdarg stdatomic
+stdbool stdc stddef stdint stdio stdlib stdnoreturn string strings syscall sysexits syslog tar termio termios
+tgmath thread_db threads time ttyent uchar ucontext ulimit unistd unwind utime utmp utmpx values version wait
+wchar wctype wordexp arm_neon arm_mve arm_acle omp ansidecl
+"""
+# Targets of CMake, libraries that lib/lib<prefix>.a would hide behind -Llib, and folders of a package.
+_BUILD_WORDS = """
+all clean help install preinstall test package package_source edit_cache rebuild_cache
+c m rt dl gcc gcov util atomic
+main lib src include
+"""
+RESERVED_PREFIXES = RESERVED | frozenset((_HEADERS + _BUILD_WORDS).split())
+MAX_IDENTIFIER = 48
+
+
+def identifier(name: str, fallback: str, *, limit: int = MAX_IDENTIFIER) -> str:
+    """Return `name` in lower-case ASCII letters, digits and single underscores; `fallback` where nothing is left.
+
+    The result starts with a letter, does not end in an underscore and has at most `limit` characters. It may be a
+    reserved word: callers see to that.
+    """
+    letters = (char for char in unicodedata.normalize("NFKD", name) if not unicodedata.combining(char))
+    plain = "".join(letters).encode("ascii", "replace").decode("ascii")
+    words = re.sub(r"[^a-z0-9]+", "_", plain.lower()).strip("_")
+    if not words:
+        return fallback
+    if words[0].isdigit():
+        words = f"{fallback}_{words}"
+    return words[:limit].rstrip("_")
 
 
 def package_name(stem: str) -> str:
     """Make a lower-case C identifier of ``stem`` (a file name without its suffix), never empty.
 
-    ``"MobileNet V2-1.0"`` becomes ``"mobilenet_v2_1_0"``, ``"2net"`` becomes ``"model_2net"``.
+    ``"MobileNet V2-1.0"`` becomes ``"mobilenet_v2_1_0"``, ``"2net"`` becomes ``"model_2net"``. What no package may be
+    called (``RESERVED_PREFIXES``) gets ``model_`` in front.
     """
-    name = re.sub(r"[^a-z0-9]+", "_", stem.lower()).strip("_")[:_LONGEST].strip("_")
-    if not name:
-        return "model"
-    return name if name[0].isalpha() and not _TAKEN.fullmatch(name) else f"model_{name}"
+    name = identifier(stem, "model")
+    return f"model_{name}" if name in RESERVED_PREFIXES else name
 
 
 def is_package_name(name: str) -> bool:

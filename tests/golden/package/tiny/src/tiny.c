@@ -136,15 +136,15 @@ tiny_status tiny_run(tiny_ctx *ctx, const tiny_inputs *inputs, const tiny_output
 
     /* 0: Mul * / one + Add -> 4x8 */
     mark(s, 0, 0);
-    tiny__scale_add(inputs->x, tiny__w0, ARENA(AT_2));
+    tiny__k_scale_add(inputs->x, tiny__w0, ARENA(AT_2));
     mark(s, 0, 1);
     /* 1: second scale -> 4x8 */
     mark(s, 1, 0);
-    tiny__scale_add(ARENA(AT_2), tiny__w1, ARENA(AT_4));
+    tiny__k_scale_add(ARENA(AT_2), tiny__w1, ARENA(AT_4));
     mark(s, 1, 1);
     /* 2: Add -> 4x8 */
     mark(s, 2, 0);
-    tiny__add(ARENA(AT_4), inputs->x, outputs->y);
+    tiny__k_add(ARENA(AT_4), inputs->x, outputs->y);
     mark(s, 2, 1);
     return status;
 }

@@ -19,7 +19,7 @@
  * Time:      1.25 us (1.20 to 1.30), record 17 on bench-1
  * Work:      32 multiply-accumulates, called 2 times a run
  */
-void tiny__scale_add(const float *restrict a, const float *restrict w, float *restrict out)
+void tiny__k_scale_add(const float *restrict a, const float *restrict w, float *restrict out)
 {
     for (int i = 0; i < 32; i++) {
         out[i] = a[i] * w[i % 8] + 0.5f;
@@ -34,7 +34,7 @@ void tiny__scale_add(const float *restrict a, const float *restrict w, float *re
  * Time:      not measured (fixed schedule)
  * Work:      0 multiply-accumulates, called 1 time a run
  */
-void tiny__add(const float *restrict a, const float *restrict b, float *restrict out)
+void tiny__k_add(const float *restrict a, const float *restrict b, float *restrict out)
 {
     for (int i = 0; i < 32; i++) {
         out[i] = a[i] + b[i];

@@ -12,8 +12,8 @@
 /* Names inside the library have two underscores after the prefix: those of another package cannot meet them. */
 #pragma GCC visibility push(hidden)
 
-void tiny__scale_add(const float *restrict a, const float *restrict w, float *restrict out);
-void tiny__add(const float *restrict a, const float *restrict b, float *restrict out);
+void tiny__k_scale_add(const float *restrict a, const float *restrict w, float *restrict out);
+void tiny__k_add(const float *restrict a, const float *restrict b, float *restrict out);
 
 #pragma GCC visibility pop
 

@@ -5,6 +5,9 @@
  */
 #include "tiny_rt.h"
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include <cpuid.h>
 
 /* Asks the CPU itself: the compiler's own check would need its runtime library. Wanted: sse2. */
