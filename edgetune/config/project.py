@@ -16,7 +16,7 @@ USER_FILE = "config.yaml"
 def _checked_name(name: str) -> str:
     if not is_package_name(name):
         raise ValueError(
-            f"must be letters, digits and single underscores, and no word of C, C header or target of make, not {name!r}"
+            f"must be letters, digits and single underscores, no word of C, C header or make target, not {name!r}"
         )
     return name
 
