@@ -223,3 +223,12 @@ def test_differences() -> None:
     assert difference("y", np.array([3], np.uint8), np.array([4], np.uint8), Tolerance(absolute=1.0)).ok
     crossing = difference("y", np.array([-1e-45], np.float32), np.array([1e-45], np.float32), Tolerance(absolute=1.0))
     assert crossing.ulp == 2.0
+
+
+def test_half_precision_may_round_the_other_way() -> None:
+    """One unit in the last place of float16 is up to a thousandth of the value, of bfloat16 up to a 128th."""
+    one = np.array([1.0], np.float16)
+    assert difference("y", np.nextafter(one, np.float16(2)), one, Tolerance.default("float16")).ok
+    assert not difference("y", one + np.float16(0.01), one, Tolerance.default("float16")).ok
+    assert Tolerance.default("bfloat16").bound(np.array([1.0])) > 2.0**-7
+    assert Tolerance.default("uint8") == Tolerance()

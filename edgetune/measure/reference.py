@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 
 from edgetune.errors import KernelFailed
+from edgetune.graph.accuracy import FLOAT_TOLERANCE
 from edgetune.graph.program import Param
 from edgetune.measure.child_process import die_with_parent
 from edgetune.measure.inputs import random_input
 from edgetune.measure.jobs import Case, KernelSpec, ReferenceJob, Tolerance
 
-FLOAT_TOLERANCE = {"float16": 4e-3, "float32": 1e-4, "float64": 1e-4}
 _SMALL_INTEGERS = frozenset({"int8", "uint8", "int16", "uint16"})
 _MOST_SPECIAL = 0.1
 _MOST_OFF = 0.02  # of the elements may round to the neighbouring step

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-FLOAT_TOLERANCE = 1e-4
+from edgetune.graph.accuracy import FLOAT_TOLERANCE
+
 _ROUNDED = 1.001
 """One step, and what rounding to float adds to it."""
 _MARGIN = 1.5
@@ -59,8 +60,8 @@ class Tolerance:
 
     @classmethod
     def default(cls, dtype: str) -> Tolerance:
-        """Return 1e-4 of the largest output for floats, exact equality for everything else."""
-        return cls(relative=FLOAT_TOLERANCE) if dtype.startswith("float") else cls()
+        """Return `FLOAT_TOLERANCE` of the largest output for floats, exact equality for everything else."""
+        return cls(relative=FLOAT_TOLERANCE.get(dtype, 0.0))
 
     def bound(self, expected: np.ndarray) -> float:
         """Return the largest absolute error allowed; an all-zero float output is judged as if its largest were 1."""
