@@ -70,7 +70,6 @@ class _Cutter:
     calls: list[tuple[str, tuple[int, ...], str]] = field(default_factory=list)
     values: dict[relax.Var, list[int]] = field(default_factory=dict)
     by_content: dict[tuple[bytes, str, tuple[int, ...]], int] = field(default_factory=dict)
-    hashes: dict[tuple[str, tuple[bool, ...]], str] = field(default_factory=dict)
 
     def run(self) -> None:
         main = self.module["main"]
@@ -153,9 +152,6 @@ class _Cutter:
         return written
 
     def _workload(self, function: tirx.PrimFunc, name: str, mask: tuple[bool, ...]) -> str:
-        cached = self.hashes.get((name, mask))
-        if cached is not None and self.work[cached].function.same_as(function):
-            return cached
         free = [i for i, fixed in enumerate(mask) if fixed and sum(int(e) > 1 for e in function.params[i].shape) > 1]
         plain = (
             function.with_attr("global_symbol", "main")
