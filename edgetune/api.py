@@ -8,19 +8,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgetune import assembly
+from edgetune.answers import answers
 from edgetune.choosing import choose
 from edgetune.config.boards_file import ResolvedBoard, load_board
 from edgetune.config.settings import Settings
-from edgetune.errors import BoardUnavailable, ConfigError, PackageInvalid
+from edgetune.errors import BoardUnavailable, ConfigError, PackageInvalid, UnsupportedOperator
 from edgetune.events import Event
+from edgetune.graph.evaluate import EVALUATOR
 from edgetune.graph.memory_plan import scratch_limits
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program
 from edgetune.measure.options import MeasuringOptions
-from edgetune.models.disagreement import disagreement
+from edgetune.models.custom import registered_in
+from edgetune.models.disagreement import Disagreement, disagreement
 from edgetune.models.importer import import_onnx
 from edgetune.models.onnx_file import OnnxModel, read_onnx
-from edgetune.models.reference import choose_evaluator, evaluate_model, is_quantised, output_steps
+from edgetune.models.reference import is_quantised, output_steps
 from edgetune.models.sample_inputs import sample_inputs
 from edgetune.on_board import elsewhere, on_board
 from edgetune.package import bench as bench_package
@@ -188,10 +191,18 @@ def verify(
     if sha256_file(source) != manifest["model"]["sha256"]:
         raise PackageInvalid(f"{package} was not made from {source} (their hashes differ); give the right model")
     read = read_onnx(source, {i["name"]: tuple(i["shape"]) for i in manifest["inputs"]})
-    inputs = import_onnx(read).inputs
-    feeds = sample_inputs(read, inputs, FRESH_CASES, _FRESH_SEED)
-    fresh = [Golden(i, o) for i, o in zip(feeds, evaluate_model(read, feeds), strict=True)]
-    return _verify(package, resolved, events, fresh, choose_evaluator(read))
+    try:
+        imported = import_onnx(read)
+    except UnsupportedOperator as error:
+        # Whoever made the package had registered the operator; here it is unknown, which the goldens do not mind.
+        if model is not None or manifest["goldens"]["reference"] != EVALUATOR:
+            raise
+        events(Event("warning", {"message": f"only the golden vectors are compared: {error.message}"}))
+        return _verify(package, resolved, events)
+    feeds = sample_inputs(read, imported.inputs, FRESH_CASES, _FRESH_SEED)
+    outputs, reference = answers(read, lambda: to_program(imported), feeds, events)
+    fresh = [Golden(i, o) for i, o in zip(feeds, outputs, strict=True)]
+    return _verify(package, resolved, events, fresh, reference)
 
 
 def _verify(
@@ -230,11 +241,12 @@ def load(settings: Settings, events: Events = lambda _: None) -> Subject:
     model = read_onnx(settings.model, settings.shapes)
     program = to_program(import_onnx(model))
     feeds = sample_inputs(model, program.inputs, GOLDEN_CASES, settings.seed)
-    goldens = tuple(Golden(i, o) for i, o in zip(feeds, evaluate_model(model, feeds), strict=True))
+    outputs, reference = answers(model, lambda: program, feeds, events)
+    goldens = tuple(Golden(i, o) for i, o in zip(feeds, outputs, strict=True))
     return Subject(
         program,
         goldens,
-        choose_evaluator(model),
+        reference,
         _tolerances(model, goldens, events),
         settings.model.name,
     )
@@ -245,7 +257,10 @@ def _tolerances(model: OnnxModel, goldens: Sequence[Golden], events: Events) -> 
     steps = output_steps(model)
     if not steps or not is_quantised(model):
         return {}
-    found = disagreement(model, [g.inputs for g in goldens], [g.outputs for g in goldens])
+    if registered_in(model):  # the program itself is the only evaluator
+        found = dict.fromkeys(steps, Disagreement(0.0, 0.0))
+    else:
+        found = dict(disagreement(model, [g.inputs for g in goldens], [g.outputs for g in goldens]))
     chosen = {n: Tolerance.quantised(step, found[n].largest, found[n].share) for n, step in steps.items()}
     for name, tolerance in chosen.items():
         if tolerance.widened:

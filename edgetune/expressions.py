@@ -12,7 +12,7 @@ from tvm import te
 from edgetune.api import GOLDEN_CASES, Events, Subject, TuneResult, tune_subject
 from edgetune.config.boards_file import load_board
 from edgetune.config.settings import DEFAULT_DB, Settings
-from edgetune.graph.evaluate import evaluate
+from edgetune.graph.evaluate import EVALUATOR, evaluate
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Program, TensorSpec
 from edgetune.package.golden import Golden
 from edgetune.package.output_folder import check_output_folder
@@ -100,7 +100,7 @@ def _subject(program: Program, weights: Mapping[str, np.ndarray], seed: int) -> 
         ]
         answers = evaluate(kernel.function, arrays, results)
         goldens.append(Golden(feed, {s.name: a for s, a in zip(program.outputs, answers, strict=True)}))
-    return Subject(program, tuple(goldens), "tvm.llvm", {}, f"{program.name}.te")
+    return Subject(program, tuple(goldens), EVALUATOR, {}, f"{program.name}.te")
 
 
 def _sample(generator: np.random.Generator, spec: TensorSpec) -> np.ndarray:

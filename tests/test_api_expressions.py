@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +14,13 @@ from onnx import TensorProto, helper
 from tvm import te
 
 import edgetune
+from edgetune.cli.main import run
 from edgetune.errors import UsageError
 from edgetune.graph.partition import to_program
+from edgetune.models import custom
+from edgetune.models.converters import OWN_CONVERTERS
 from edgetune.models.importer import import_onnx
-from edgetune.models.onnx_file import model_from_proto
+from edgetune.models.onnx_file import OnnxModel, model_from_proto
 from tests.interpreter import run_program
 
 
@@ -63,6 +68,42 @@ def test_a_registered_operator_is_imported_with_its_attributes() -> None:
     x = np.linspace(-3, 3, 15, dtype="f4").reshape(3, 5)
     result = run_program(to_program(import_onnx(model)), {"x": x})
     np.testing.assert_allclose(result["y"], 2 * np.sin(x), rtol=1e-5, atol=1e-6)
+
+
+def test_the_documented_script_makes_a_package_that_verifies_with_and_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = (Path(__file__).parents[1] / "docs" / "operators.md").read_text(encoding="utf-8")
+    (tmp_path / "with_sine.py").write_text(told.partition("```python\n")[2].partition("```")[0], encoding="utf-8")
+    onnx.save(swish_model("ScaledSine"), tmp_path / "model.onnx")
+    monkeypatch.chdir(tmp_path)
+
+    def script(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "with_sine.py", *arguments], capture_output=True, text=True, check=True)
+
+    built = script("build", "model.onnx", "--board", "host", "-o", "sine")
+    assert "no evaluator of ONNX knows ScaledSine" in built.stderr
+    done = subprocess.run(["make", "-s", "-C", "sine", "selftest"], capture_output=True, text=True, check=True)
+    assert done.stdout.rstrip().endswith("PASS")
+    report = json.loads(script("verify", "sine", "--json").stdout)
+    assert (report["reference"], report["fresh_cases"]) == ("tvm.llvm", 2)
+
+    monkeypatch.setattr(custom, "_registered", set[str]())
+    monkeypatch.delitem(OWN_CONVERTERS, "ScaledSine", raising=False)
+    assert run(["verify", "sine", "--json"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["fresh_cases"] == 0
+    assert "only the golden vectors are compared: operator com.example::ScaledSine" in said.err
+    assert run(["verify", "sine", "--model", "model.onnx"]) == 5
+    assert "docs/operators.md" in capsys.readouterr().err
+
+
+def test_a_registered_operator_is_found_in_nested_graphs_too() -> None:
+    inner = helper.make_graph([helper.make_node("Inner", [], ["b"], domain="com.example")], "i", [], [])
+    proto = onnx.ModelProto()
+    proto.graph.node.append(helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=inner))
+    edgetune.register_operator("Inner", lambda x: x)
+    assert custom.registered_in(OnnxModel(proto, 17, "0" * 64, "m")) == ("Inner",)
 
 
 def test_an_operator_that_exists_is_not_registered_again() -> None:

@@ -1,19 +1,59 @@
-"""Runs a kernel on this machine, at build time, on constants: what depends on no input need not ship as code."""
+"""Runs kernels on this machine, at build time, by TVM's LLVM back end.
+
+On constants, for what depends on no input need not ship as code, and as whole programs, for models that no other
+evaluator knows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tvm
+
+from edgetune.graph.program import Program
+
+EVALUATOR = "tvm.llvm"
+"""What reports call the evaluator of this module."""
 
 
 def evaluate(
     function: tvm.tirx.PrimFunc, arguments: Sequence[np.ndarray], outputs: Sequence[tuple[tuple[int, ...], str]]
 ) -> list[np.ndarray]:
     """Outputs (shape, numpy dtype name) of `function` for `arguments`, computed by TVM's LLVM back end."""
-    module = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
-    compiled = tvm.compile(module, target="llvm")
+    return _run(_compiled(function), arguments, outputs)
+
+
+def evaluate_program(program: Program, feeds: Sequence[Mapping[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
+    """Outputs by name for each of `feeds` (inputs by name), kernel by kernel: what the program means, without our C."""
+    compiled = [_compiled(kernel.function) for kernel in program.kernels]
+    return [_answer(program, compiled, feed) for feed in feeds]
+
+
+def _answer(program: Program, compiled: Sequence[Any], feed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    values = dict(program.constants)
+    for buffer, spec in zip(program.input_buffers(), program.inputs, strict=True):
+        values[buffer.id] = feed[spec.name]
+    for call in program.calls:
+        params = program.kernels[call.kernel].params
+        reads = [values[a].reshape(p.shape) for a, p in zip(call.arguments, params, strict=True) if p.role != "output"]
+        writes = [(p.shape, p.dtype) for p in params if p.role == "output"]
+        results = _run(compiled[call.kernel], reads, writes)
+        values.update(zip(call.arguments[len(reads) :], results, strict=True))
+    return {
+        spec.name: values[buffer.id].reshape(spec.shape)
+        for buffer, spec in zip(program.output_buffers(), program.outputs, strict=True)
+    }
+
+
+def _compiled(function: tvm.tirx.PrimFunc) -> Any:
+    return tvm.compile(tvm.IRModule({"main": function.with_attr("global_symbol", "main")}), target="llvm")
+
+
+def _run(
+    compiled: Any, arguments: Sequence[np.ndarray], outputs: Sequence[tuple[tuple[int, ...], str]]
+) -> list[np.ndarray]:
     results = [tvm.runtime.tensor(np.zeros(shape, dtype)) for shape, dtype in outputs]
     compiled["main"](*[tvm.runtime.tensor(np.ascontiguousarray(a)) for a in arguments], *results)
     return [r.numpy() for r in results]

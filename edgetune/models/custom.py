@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import onnx
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend as tvm_onnx
 
 from edgetune.errors import UsageError
 from edgetune.models.converters import OWN_CONVERTERS
+from edgetune.models.onnx_file import OnnxModel
 
 _registered: set[str] = set()
 
@@ -17,6 +19,20 @@ _registered: set[str] = set()
 def is_registered(name: str) -> bool:
     """Whether `register_operator` gave the operator type `name` its meaning."""
     return name in _registered
+
+
+def registered_in(model: OnnxModel) -> tuple[str, ...]:
+    """The registered operator types that `model` uses, in order of name; nested graphs and functions count."""
+    nodes = [*model.proto.graph.node, *(node for function in model.proto.functions for node in function.node)]
+    return tuple(sorted({name for node in nodes for name in _types(node)} & _registered))
+
+
+def _types(node: onnx.NodeProto) -> Iterator[str]:
+    yield node.op_type
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            for inner in graph.node:
+                yield from _types(inner)
 
 
 def register_operator(name: str, expression: Callable[..., Any]) -> None:

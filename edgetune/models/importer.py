@@ -187,7 +187,7 @@ def _check_operators(proto: onnx.ModelProto, model: OnnxModel) -> None:
             shown = node.name or (node.output[0] if node.output else "unnamed")
             raise UnsupportedOperator(
                 f"operator {shown_operator(node)} (node {shown!r} of {model.name}) is not supported; "
-                "replace it in the model, or give it a tensor expression by edgetune.register_operator"
+                "replace it in the model, or give it a tensor expression in Python (docs/operators.md tells how)"
             )
 
 
