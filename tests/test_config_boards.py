@@ -97,6 +97,16 @@ def test_unknown_names_get_the_nearest_of_both_kinds() -> None:
         ("a: {target: rpi4, ssh: h, power: x}", "'boards.a.power' must be a list, not 'x' (text)"),
         ("a: {target: rpi4, ssh: h, rpc: tmv}", "'boards.a.rpc' must be 'agent' or 'tvm'"),
         ("a: {target: rpi4, ssh: h, tracker: h}", "'boards.a.tracker' must be host:port"),
+        (
+            "a:\n    target: rpi4\n    ssh: h\n    tracker: 'h:9190'",
+            "line 5: 'boards.a.tracker' is for rpc tvm: give that as well",
+        ),
+        (
+            "a: {target: generic-armv7, ssh: h, rpc: tvm}",
+            "'boards.a.rpc' is tvm, but no server of TVM can be brought to",
+        ),
+        ("a: {target: rpi4, ssh: h, rpc: tvm, key: k}", "'boards.a.key' is for boards of a farm: give rpc tvm and its"),
+        ("a: {target: rpi4, ssh: h, rpc: tvm, tracker: local, key: k}", "'boards.a.key' is for boards of a farm"),
         ("rpi4: {target: rpi4, ssh: h}", "line 2: 'boards.rpi4' has the name of a target: call it rpi4-1"),
         ("a: 3", "line 2: 'boards.a' must be a group of keys"),
         ("1: {target: rpi4, ssh: h}", "line 2: 'boards.1' must be text (quote it)"),
@@ -106,6 +116,13 @@ def test_a_wrong_file_names_line_and_key(text: str, sentence: str, boards: Path)
     boards.write_text(f"boards:\n  {text}\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=re.escape(sentence)):
         list_addresses()
+
+
+@pytest.mark.parametrize("name", ["a", "rpi4"])
+def test_keys_that_do_nothing_are_refused_by_whatever_name_the_board_is_meant(name: str, boards: Path) -> None:
+    boards.write_text("boards:\n  a: {target: rpi4, ssh: h, tracker: local}\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"line 2: 'boards\.a\.tracker' is for rpc tvm"):
+        load_board(name)
 
 
 def test_the_secret_is_not_repeated(boards: Path) -> None:
@@ -166,11 +183,12 @@ def test_the_first_board_makes_the_file_and_a_link_stays_one(boards: Path, tmp_p
         ({"name": "b", "target": "host"}, UsageError, "--target host needs no address"),
         ({"name": "rpi5", "target": "rpi4"}, UsageError, "rpi5 is the name of a target: call the board rpi5-1"),
         ({"name": "a b", "target": "rpi4"}, UsageError, "NAME must be a name of letters"),
-        ({"name": "b", "target": "rpi4", "tracker": "h:9190"}, UsageError, "--tracker is for --rpc tvm"),
+        ({"name": "b", "target": "rpi4", "tracker": "h:9190"}, UsageError, "--tracker is for rpc tvm"),
+        ({"name": "b", "target": "rpi4", "rpc": "tvm", "key": "k"}, UsageError, "--key is for boards of a farm"),
         (
             {"name": "b", "target": "generic-armv7", "rpc": "tvm"},
             UsageError,
-            "--rpc tvm cannot bring a server to armv7",
+            "--rpc is tvm, but no server of TVM can be brought to armv7, only to aarch64 and x86_64",
         ),
         ({"name": "b", "target": "rpi4", "identity": "/none"}, UsageError, "--identity /none is no file"),
         ({"name": "b", "target": "rpi4", "folder": "x"}, UsageError, "--folder must be an absolute path"),

@@ -31,13 +31,16 @@ def open_boards(
     """Return the boards to measure on; none is connected to yet.
 
     `folder` is one of this machine, for the boards' own files. Raises BoardUnavailable when the target cannot be
-    measured from here, and UsageError when its times can never be trusted as far as `options` asks.
+    measured from here, and UsageError when its times can never be trusted as far as `options` asks, or when the way to
+    talk that `options` choose is none to one of its boards.
     """
     require_measurable(target, options.addresses)
     require_trust(target, options.min_trust)
     if options.rpc == "tvm" and target.reach in {"local", "emulator"}:
         why = "is this machine" if target.reach == "local" else "counts instructions, which only the agent can do"
         raise UsageError(f"board '{target.name}' {why}: leave out --rpc tvm")
+    for address in options.addresses:
+        _check_rpc(address, target, options)
     if target.reach == "local":
         from edgetune.boards.local import LocalBoard
 
@@ -70,6 +73,17 @@ def open_reach(target: Target, address: BoardAddress | None, on_event: OnEvent =
     from edgetune.boards.ssh.reach import SshReach
 
     return SshReach(address, target, on_event=on_event)
+
+
+def _check_rpc(address: BoardAddress, target: Target, options: MeasuringOptions) -> None:
+    """Refuse a choice of the user's that cannot work; what boards.yaml says itself was checked when it was read."""
+    if options.rpc == "agent" and address.farm:
+        raise UsageError(
+            f"board '{address.name}' is lent by a tracker, its ssh host is only the way there: leave out --rpc agent, or "
+            "EDGETUNE_RPC and `rpc:` of edgetune.yaml that say the same"
+        )
+    if options.rpc == "tvm" and (conflict := address.model_copy(update={"rpc": "tvm"}).conflict(target)) is not None:
+        raise UsageError(f"board '{address.name}': {' '.join(conflict)}")
 
 
 def _board(

@@ -20,7 +20,6 @@ from edgetune.errors import ConfigError, UsageError
 
 _HEADER = "# Boards by name: {target: KIND, ssh: USER@HOST}. `edgetune boards list` shows them.\nboards:\n"
 _ENTRY_INDENT = 2
-_BROUGHT = ("aarch64", "x86_64")  # where a server of TVM can be brought to
 
 
 def add_board(values: Mapping[str, object]) -> Path:
@@ -53,13 +52,8 @@ def add_board(values: Mapping[str, object]) -> Path:
 
 def _check_ways(address: BoardAddress, target: Target) -> None:
     """Refuse what could never work; raises UsageError."""
-    if address.tracker is not None and address.rpc != "tvm":
-        raise UsageError("--tracker is for --rpc tvm: give that as well, or leave --tracker out")
-    if address.rpc == "tvm" and address.tracker in {None, "local"} and target.isa not in _BROUGHT:
-        raise UsageError(
-            f"--rpc tvm cannot bring a server to {target.isa}, only to {' and '.join(_BROUGHT)}: name the --tracker of "
-            "a farm, or leave out --rpc tvm"
-        )
+    if (conflict := address.conflict(target)) is not None:
+        raise UsageError(f"--{' '.join(conflict)}")
     if address.identity is not None and not Path(address.identity).is_file():
         raise UsageError(f"--identity {address.identity} is no file: give that of your private SSH key")
 

@@ -17,6 +17,7 @@ from edgetune.config.yaml_source import YamlDocument, load_yaml
 from edgetune.errors import UnknownBoard, UsageError
 
 BOARDS_FILE = "boards.yaml"
+_SERVED = ("aarch64", "x86_64")  # where a server of TVM can be brought to
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 # [user@]host[:port], the host a name or an address in brackets; nothing that a command line could take for an option
@@ -105,6 +106,22 @@ class BoardEntry(Checked):
     )
     key: Line | None = Field(default=None, description="Key of the board at the tracker, by default the target's name.")
 
+    @property
+    def farm(self) -> bool:
+        """Whether a tracker of others lends the board: the ssh host is then only the way to it."""
+        return self.rpc == "tvm" and self.tracker not in {None, "local"}
+
+    def conflict(self, target: Target) -> tuple[str, str] | None:
+        """Return a key that could never do anything on a board of ``target``, and why; None where there is none."""
+        if self.tracker is not None and self.rpc != "tvm":
+            return "tracker", "is for rpc tvm: give that as well, or leave the tracker out"
+        if self.rpc == "tvm" and not self.farm and target.isa not in _SERVED:
+            where = f"no server of TVM can be brought to {target.isa}, only to {' and '.join(_SERVED)}"
+            return "rpc", f"is tvm, but {where}: name the tracker of a farm, or leave rpc out"
+        if self.key is not None and not self.farm:
+            return "key", "is for boards of a farm: give rpc tvm and its tracker's host:port, or leave the key out"
+        return None
+
 
 class BoardAddress(BoardEntry):
     """One board: its name, its kind, and the way to it. Paths of this machine are absolute."""
@@ -126,6 +143,11 @@ class ResolvedBoard:
 
     target: Target
     addresses: tuple[BoardAddress, ...]
+
+    @property
+    def farm(self) -> bool:
+        """Whether all its boards are lent by trackers, so that only a server of TVM reaches them."""
+        return bool(self.addresses) and all(address.farm for address in self.addresses)
 
 
 def boards_path() -> Path:
@@ -162,7 +184,9 @@ def load_board(name: str) -> ResolvedBoard:
     target = load_target(name)
     if document is None or not target.addressable:
         return _resolved(target, ())
-    own = (_address(key, entries[key], document) for key in sorted(entries) if entries[key].target == target.name)
+    own = [_address(key, entries[key], document) for key in sorted(entries) if entries[key].target == target.name]
+    for address in own:
+        _check(address, document)
     return _resolved(target, tuple(own))
 
 
@@ -211,6 +235,9 @@ def _check(address: BoardAddress, document: YamlDocument) -> Target:
     target = load_target(address.target)
     if not target.addressable:
         raise document.error(where, f"{name} is '{target.name}', which needs no address: {_WITHOUT[target.reach]}")
+    if (conflict := address.conflict(target)) is not None:
+        key, why = conflict
+        raise document.error((*where[:2], key), f"'boards.{address.name}.{key}' {why}")
     return target
 
 

@@ -59,6 +59,19 @@ def test_the_options_choose_the_way_to_talk(tmp_path: Path, addresses: tuple[Boa
         opened(load_target("host"), tmp_path, MeasuringOptions(rpc="tvm"))
 
 
+def test_a_board_of_a_farm_is_reached_by_its_tracker_alone(tmp_path: Path) -> None:
+    farmed = BoardAddress(name="farm-7", target="rpi4", ssh="farm.example", rpc="tvm", tracker="localhost:9190")
+    assert opened(load_target("rpi4"), tmp_path, MeasuringOptions(addresses=(farmed,))) == [(TvmRpcBoard, "farm-7")]
+    with pytest.raises(UsageError, match=r"'farm-7' is lent by a tracker, .* leave out --rpc agent"):
+        opened(load_target("rpi4"), tmp_path, MeasuringOptions(addresses=(farmed,), rpc="agent"))
+
+
+def test_a_server_that_cannot_be_brought_is_told_before_the_board_is_asked(tmp_path: Path) -> None:
+    small = BoardAddress(name="small", target="generic-armv7", ssh="small")
+    with pytest.raises(UsageError, match="board 'small': rpc is tvm, but no server of TVM can be brought to armv7"):
+        opened(load_target("generic-armv7"), tmp_path, MeasuringOptions(addresses=(small,), rpc="tvm"))
+
+
 def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BoardUnavailable, match="edgetune boards add"):
         opened(load_target("rpi4"), tmp_path)
