@@ -1,4 +1,4 @@
-"""The benchmark of the agent's overhead says what it measured; how much is a matter of how quiet the machine is."""
+"""The benchmark of the agent's overhead says what it measured; CI judges it by far more than it may be."""
 
 from __future__ import annotations
 
@@ -10,13 +10,30 @@ from pathlib import Path
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "agent_overhead.py"
 
 
+TIMES = 10
+"""How far above the limits a busy machine may be; a start of Python per candidate, for one, is beyond that."""
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(SCRIPT), *words], capture_output=True, text=True, check=False, timeout=300
+    )
+
+
 def test_it_tells_what_sessions_candidates_and_calls_cost() -> None:
-    command = [sys.executable, str(SCRIPT), "--boards", "host,qemu-aarch64", "--candidates", "4"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = run("--boards", "host,qemu-aarch64", "--candidates", "6")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.splitlines()[-1])
+    assert told["limits"] == {"session": 1000.0, "candidate": 10.0, "call": 0.05}
     assert told["milliseconds"].keys() == {"host", "qemu-aarch64"}
-    for spreads in told["milliseconds"].values():
+    for board, spreads in told["milliseconds"].items():
         assert 0 < spreads["session"]["smallest"] <= spreads["session"]["median"]
         assert 0 < spreads["candidate"]["smallest"] <= spreads["candidate"]["median"]
-    assert told["limits"] == {"session": 1000.0, "candidate": 10.0, "call": 0.05}
+        for what, limit in told["limits"].items():
+            assert spreads[what]["median"] <= TIMES * limit, (board, what)
+
+
+def test_a_board_that_needs_an_address_is_refused() -> None:
+    done = run("--boards", "rpi4", "--candidates", "2")
+    assert (done.returncode, done.stdout) == (8, "")
+    assert "no way leads to board 'rpi4'" in done.stderr

@@ -90,6 +90,17 @@ def test_what_does_no_harm_is_measured(bench: AgentBench, what: int) -> None:
     assert result.status == "ok", result.reason
 
 
+def test_a_candidate_that_closes_every_descriptor_harms_only_itself(bench: AgentBench) -> None:
+    """Its verdict is in shared memory; what counts instructions is reached by a descriptor, so it goes uncounted."""
+    counted = bench.target.clock == "instructions"
+    climbed = bench.told("rung")
+    result = bench.run(19)
+    reason = "nobody counts its instructions" if counted else ""
+    assert (result.status, result.reason) == ("crashed" if counted else "ok", reason)
+    assert bench.run().status == "ok"
+    assert bench.told("rung") == climbed, "the agent and its pipes stay as they are"
+
+
 def test_scratch_is_given_and_fenced(bench: AgentBench) -> None:
     assert bench.run(23, scratch_bytes=128).status == "ok"
     result = bench.run(24, scratch_bytes=128)
