@@ -47,7 +47,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command line ``argv`` and return its exit code; faults become one sentence on stderr."""
-    as_json = "--json" in argv
+    # What comes after a lone -- belongs to another command: `boards shell NAME -- tool --json`.
+    own = argv[: argv.index("--")] if "--" in argv else argv
+    as_json = "--json" in own
     with termination() as told:
         try:
             code = cli.main(args=list(argv), prog_name="edgetune", standalone_mode=False)
@@ -55,6 +57,9 @@ def run(argv: Sequence[str]) -> int:
         except click.exceptions.NoArgsIsHelpError as error:
             sys.stderr.write(error.format_message() + "\n")
             return error.exit_code
+        except SystemExit:
+            # Only click leaves so, with 1 whatever the verb: whoever read stdout has gone.
+            return report(BrokenPipeError(), as_json=as_json)
         except (Exception, KeyboardInterrupt) as error:
             if exit_code_of(error) is None:
                 raise  # a fault of edgetune's own: its traceback is what a report needs
