@@ -46,7 +46,8 @@ from edgetune.config.target import load_target
 from edgetune.measure.jobs import BuildJob
 from edgetune.measure.session import MeasureSession
 session = MeasureSession(load_target("host"), source_step="measure_steps:make_source", workers=1,
-                         reference_step="measure_steps:make_case", lock_file=Path(sys.argv[1]), deadline_s=60)
+                         reference_step="measure_steps:make_case", lock_file=Path(sys.argv[1]), deadline_s=600,
+                         on_start=lambda start: print("started", start.job_id, flush=True))
 session.prepare([steps.spec()])
 print(session._workspace.path, flush=True)
 body = steps.GOOD if sys.argv[2] == "go" else "for (volatile int i = 1; i;) { }"
@@ -54,7 +55,7 @@ jobs = [BuildJob(str(n), "k", steps.trace(f"/* {n} */" + body)) for n in range(1
 jobs.insert(1, BuildJob("hang", "k", steps.trace(lowering="hang")))
 try:
     with session:
-        for n, measured in enumerate(session.measure(jobs if sys.argv[2] != "go" else jobs[2:])):
+        for n, measured in enumerate(session.measure(jobs if sys.argv[2] != "go" else jobs[:1] + jobs[2:])):
             print(n, flush=True)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
@@ -183,7 +184,10 @@ def start_run(tmp_path: Path, what: str) -> tuple[subprocess.Popen[str], Path]:
     command = [sys.executable, "-c", RUN, str(tmp_path / "lock"), what]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True)
     assert run.stdout is not None
-    return run, Path(run.stdout.readline().strip())
+    folder = Path(run.stdout.readline().strip())
+    # stuck: this candidate hangs in the runner, and the only worker, which had it built before, hangs in lowering
+    assert run.stdout.readline() == "started 0\n"
+    return run, folder
 
 
 def descendants(root: int) -> set[int]:
@@ -202,7 +206,7 @@ def descendants(root: int) -> set[int]:
     return found - {root}
 
 
-def wait_until_gone(processes: set[int], seconds: float = 5.0) -> set[int]:
+def wait_until_gone(processes: set[int], seconds: float = 60.0) -> set[int]:
     deadline = time.monotonic() + seconds
     alive = processes
     while alive and time.monotonic() < deadline:
@@ -222,13 +226,12 @@ def _alive(pid: int) -> bool:
 def test_kill_9_leaves_no_process_and_the_next_run_clears_the_folder(tmp_path: Path, what: str) -> None:
     run, folder = start_run(tmp_path, what)
     with run:
-        time.sleep(2.0)  # stuck: the only worker hangs in lowering, the candidate before it hangs in the runner
         family = descendants(run.pid)
         assert len(family) >= 2
+        assert folder.exists()  # other runs leave it alone while this one lives, and clear it at any time afterwards
         run.kill()
         run.wait()
     assert wait_until_gone(family) == set()
-    assert folder.exists()
     Workspace().close()
     assert not folder.exists()
 
@@ -238,13 +241,10 @@ def test_ctrl_c_ends_all_processes_and_removes_the_folder(tmp_path: Path, what: 
     run, folder = start_run(tmp_path, what)
     with run:
         assert run.stdout is not None
-        if what == "go":
-            run.stdout.readline()
-        time.sleep(1.0)
         family = descendants(run.pid)
         os.killpg(run.pid, signal.SIGINT)
         rest = run.stdout.read()
-        assert run.wait(timeout=10) == 0
+        assert run.wait(timeout=60) == 0
     assert rest.endswith("interrupted\n")
     assert wait_until_gone(family) == set()
     assert not folder.exists()

@@ -220,7 +220,11 @@ def test_records_below_the_wanted_trust_neither_count_nor_win(tmp_path: Path) ->
     best = outcome.tasks[0].best
     assert best is not None
     assert best.environment["trust"] == "A"
-    assert earlier_of(best)[0]["environment"] == {"trust": "C"} or best.round > 0
+    with RecordStore.open(tmp_path / "db") as store:
+        key = RecordKey(kernel("small", matmul(16, 16, 16)).workload, "fake", "cc", 1)
+        earlier = [earlier_of(found) for found in store.all(key)]
+    assert sorted(len(found) for found in earlier) == [0] * 4 + [1] * 12
+    assert all(found["environment"] == {"trust": "C"} for one in earlier for found in one)
     assert graded("A", "A", trials=16)[1] == []
 
 

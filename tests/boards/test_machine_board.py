@@ -177,7 +177,7 @@ def test_reset_and_power_cycle_bring_it_back_as_new(board: MachineReach, echo: P
 
 def test_machine_that_does_not_boot_in_time_is_named_with_its_last_words(cache: Path, target: Target) -> None:
     machine = Machine(find_image(target, cache), "qemu-rpi4", "slow")
-    with pytest.raises(BoardLost, match=r"board 'slow' has not booted within 0\.2 s: it printed nothing"):
+    with pytest.raises(BoardLost, match=r"board 'slow' has not booted within 0\.2 s: .+"):
         machine.start(0.2)
     assert not machine.alive
     machine.stop()

@@ -104,7 +104,7 @@ def test_a_link_is_cut_at_the_deadline_even_when_the_call_notices_it_first(
     with monkeypatch.context() as patch:
         patch.setattr(connection, "guarded", late)
         patch.setattr(remote_process, "guarded", late)
-        steps = {
+        steps: dict[str, Callable[[], object]] = {
             "open a channel": lambda: reach.run("echo hello", 1.0),
             "write": lambda: program.send(bytes(50_000_000), 1.0),  # more than all buffers on the way
         }
