@@ -37,7 +37,9 @@ class Words(click.ParamType[tuple[str, ...]]):
 @click.option("--reboot", metavar="COMMAND", help="Command that reboots the board, run there.")
 @click.option("--power", type=Words(), help="Command of this machine that switches the board off and on.")
 @click.option("--rpc", type=click.Choice(["agent", "tvm"]), help="How the board is talked to (agent).")
-@click.option("--tracker", metavar="HOST:PORT", help="TVM tracker, as the board's ssh host sees it.")
+@click.option(
+    "--tracker", metavar="HOST:PORT|local", help="TVM tracker, as the board's ssh host sees it, or local: started here."
+)
 @click.option("--key", help="Key of the board at the tracker; the target's name if left out.")
 @output_options
 def command(output: Output, /, **flags: Any) -> None:

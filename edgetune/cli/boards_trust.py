@@ -28,11 +28,22 @@ def command(output: Output, /, board: str, *, yes: bool) -> None:
             output.line(f"{shown.host} shows {shown.fingerprint}, which {_SAYS[shown.status]}")
             if shown.status == "revoked":
                 raise HostKeyRefused(f"{shown.host} shows a revoked key, which is not trusted: set the board up anew")
-            if not yes and not (not output.as_json and click.confirm("Trust it?")):
+            if not yes and not (not output.as_json and _confirmed()):
                 raise HostKeyRefused(f"the host key of {shown.host} was not trusted; --yes trusts it without asking")
             row["file"] = shown.trust()
         rows.append(row)
     output.result(rows)
+
+
+def _confirmed() -> bool:
+    """Ask; no answer, such as from a job that has no terminal, is a no."""
+    try:
+        return click.confirm("Trust it?")
+    except click.Abort as abort:
+        if not isinstance(abort.__context__, EOFError):
+            raise
+        click.echo()  # the line of the question ends
+        return False
 
 
 _SAYS = {

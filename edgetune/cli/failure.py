@@ -19,7 +19,7 @@ def as_edgetune_error(error: BaseException) -> EdgetuneError | None:
     if isinstance(error, EdgetuneError):
         return error
     if isinstance(error, click.Abort | KeyboardInterrupt):
-        return Interrupted("interrupted; what was measured is kept, and the same command goes on from there")
+        return Interrupted("interrupted before it was done; the same command can be run again")
     if isinstance(error, click.ClickException):
         return UsageError(_usage_sentence(error))
     if isinstance(error, OSError):

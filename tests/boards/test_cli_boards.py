@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import socket
@@ -94,10 +95,15 @@ def test_completion_knows_boards_and_targets(home: Path) -> None:
     assert home.exists()
 
 
-def test_trust_shows_asks_and_remembers(board: SshBoard, capsys: pytest.CaptureFixture[str]) -> None:
+def test_trust_shows_asks_and_remembers(
+    board: SshBoard, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     shown = fingerprint(board.host_key)
     assert run(["boards", "trust", "shelf-1", "--json"]) == 23
     assert "--yes" in json.loads(capsys.readouterr().err)["error"]["message"]
+    monkeypatch.setattr("sys.stdin", io.StringIO())  # of a job without a terminal
+    assert run(["boards", "trust", "shelf-1"]) == 23
+    assert "was not trusted; --yes trusts it without asking" in capsys.readouterr().err
     assert run(["boards", "trust", "rpi4", "--yes"]) == 0  # the only board of its kind
     said = capsys.readouterr().out
     assert f"shows {shown}, which is not known yet" in said
@@ -138,6 +144,8 @@ def test_shell_of_the_systems_ssh_knows_what_was_trusted(board: SshBoard, capfd:
     assert json.loads(capfd.readouterr().out)["command"][0] == "ssh"
     assert run(["boards", "shell", "qemu-rpi4", "--json"]) == 2
     assert "no command line to print: leave out --json" in capfd.readouterr().err
+    assert run(["boards", "shell", "generic-armv7", "--", "tool", "--json"]) == 2  # the tool's flag, not ours
+    assert capfd.readouterr().err.startswith("edgetune: error: ")
     for name in ("host", "generic-armv7"):
         assert run(["boards", "shell", name]) == 2
         assert "has no " in capfd.readouterr().err
