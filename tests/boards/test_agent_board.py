@@ -124,11 +124,11 @@ def test_an_agent_expires_when_its_host_is_silent(cache: Path) -> None:
 
 def test_an_agent_does_not_expire_while_its_board_is_kept(cache: Path, tmp_path: Path) -> None:
     bench = AgentBench(load_target("host"), tmp_path, cache)
-    bench.board._idle_s = 1.0
+    bench.board._idle_s = 3.0  # a busy machine may be a second late
     try:
         bench.board.reserve()
         agent = agent_of(bench)
-        time.sleep(2.5)
+        time.sleep(4.5)
         assert bench.run().status == "ok"
         assert agent_of(bench) == agent
     finally:
