@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 
 from edgetune.graph.memory_plan import plan
 from edgetune.package.emit import emit_package
+from edgetune.package.native import runs_here
 from edgetune.package.provenance import KernelProvenance
 from edgetune.package.verify import verify
 from tests import package_sample as sample
@@ -241,6 +243,38 @@ def test_hostile_names_compile_and_pass(tmp_path: Path) -> None:
         assert last(make(tmp_path / "p", *words)) == "PASS"
     for path in (tmp_path / "p").rglob("*.[ch]"):
         path.read_bytes().decode("ascii")
+
+
+@pytest.mark.parametrize(
+    ("board", "machine", "width", "native"),
+    [
+        ("generic-armv7", "armv7l", "32", True),
+        ("generic-armv7", "armv7l", "", True),
+        ("generic-armv7", "aarch64", "32", True),
+        ("generic-armv7", "aarch64", "64", False),
+        ("rpi4", "aarch64", "64", True),
+        ("rpi4", "aarch64", "32", False),
+        ("rpi4", "x86_64", "64", False),
+        ("generic-x86_64", "x86_64", "64", True),
+        ("generic-x86_64", "aarch64", "64", False),
+    ],
+)
+def test_what_is_native_goes_by_the_userland(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, board: str, machine: str, width: str, native: bool
+) -> None:
+    """A 32-bit system on a 64-bit kernel is the target itself: no emulator, its own compiler."""
+    sample.emit(tmp_path / "p", target=sample.arm(board), measure=False)
+    (tmp_path / "bin").mkdir()
+    for tool, answer in (("uname", machine), ("getconf", width)):
+        (tmp_path / "bin" / tool).write_text(f"#!/bin/sh\necho {answer}\n", encoding="ascii")
+        (tmp_path / "bin" / tool).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    told = make(tmp_path / "p", "--eval=show: ; @echo '$(RUN)|$(CC)'", "show")
+    assert (told.strip() == "|gcc") == native, told
+    if width:
+        monkeypatch.setattr("platform.machine", lambda: machine)
+        monkeypatch.setattr("struct.calcsize", lambda _: int(width) // 8)
+        assert runs_here(sample.arm(board).isa) == native
 
 
 def test_a_model_called_example_links(tmp_path: Path) -> None:

@@ -12,16 +12,10 @@ from edgetune.package.constants import ALIGNMENT, Weights
 from edgetune.package.cpu_checks import CpuChecks
 from edgetune.package.flags import Flags
 from edgetune.package.interface import CONTEXT_WORDS, WORKSPACE_ALIGNMENT, Interface, PublicTensor
+from edgetune.package.native import make_words
 from edgetune.package.provenance import amount
 from edgetune.package.size import CodeSize, StaticSize
 from edgetune.package.vectors import Vectors
-
-_NATIVE_MACHINES = {
-    "x86_64": (),
-    "aarch64": ("aarch64", "arm64"),
-    "armv7": ("armv7l", "armv8l"),
-    "riscv64": ("riscv64",),
-}
 
 
 @dataclass(frozen=True)
@@ -135,7 +129,7 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "uses_weights": any(argument.startswith("WEIGHT(") for call in facts.calls for argument in call.arguments),
         "inputs_initializer": _initializer("input", api.inputs),
         "outputs_initializer": _initializer("output", api.outputs),
-        "native_machines": _NATIVE_MACHINES[target.isa],
+        "native_machines": make_words(target.isa) if compiler.cross_prefix or target.emulator else (),
         "cc": "$(CROSS_COMPILE)gcc" if compiler.cc == f"{compiler.cross_prefix}gcc" else compiler.cc,
         "sources": facts.sources(),
         "objects": [f"{name.rsplit('.', 1)[0]}.o" for name in facts.sources()],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import shutil
 from dataclasses import dataclass
 from typing import Any
@@ -10,13 +9,7 @@ from typing import Any
 from edgetune.config.target import Target
 from edgetune.config.toolchain import install_command
 from edgetune.errors import PackageInvalid, ToolchainMissing, UsageError
-
-_NATIVE = {
-    "x86_64": {"x86_64", "AMD64"},
-    "aarch64": {"aarch64", "arm64"},
-    "armv7": {"armv7l", "armv8l"},
-    "riscv64": {"riscv64"},
-}
+from edgetune.package.native import runs_here
 
 
 @dataclass(frozen=True)
@@ -56,7 +49,7 @@ class Toolchain:
                 cc=compiler["cc"],
                 cflags=tuple(compiler["cflags"]),
                 ldflags=tuple(compiler["ldflags"]),
-                emulator=() if platform.machine() in _NATIVE[isa] else tuple(facts["emulator"]),
+                emulator=() if runs_here(isa) else tuple(facts["emulator"]),
                 package=compiler["package"],
                 emulator_package=facts["emulator_package"],
             )
