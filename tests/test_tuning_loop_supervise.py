@@ -9,22 +9,25 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from edgetune.config.target import Target, load_target
-from edgetune.errors import DiskFull
+from edgetune.errors import DiskFull, EdgetuneError
 from edgetune.events import Event
 from edgetune.measure.options import MeasuringOptions
+from edgetune.tuning import supervise
 from edgetune.tuning.loop import Rooms
 from edgetune.tuning.options import TuneOptions
 from edgetune.tuning.outcome import TuneOutcome
 from edgetune.tuning.records import RecordStore
 from edgetune.tuning.search import SearchSpace
 from edgetune.tuning.search_process import RoomsStep, SearchSetup
-from edgetune.tuning.supervise import SupervisedSearch
+from edgetune.tuning.supervise import MOST_RESTARTS, SupervisedSearch
 from edgetune.tuning.task import TuneTask
 
 BAD = "matmul_2"
@@ -96,11 +99,12 @@ full_rooms = rooms_of(full_space)
 def run(
     tmp_path: Path,
     rooms: str,
-    trials: int,
+    wanted: int | TuneOptions,
     events: Callable[[Event], None] = lambda _: None,
     step_seconds: float | None = None,
 ) -> tuple[TuneOutcome, int]:
-    options = TuneOptions(trials=trials, search=fakes().SMALL)
+    options = TuneOptions(trials=wanted) if isinstance(wanted, int) else wanted
+    options = replace(options, search=fakes().SMALL)
     setup = SearchSetup(
         fakes().kernels(), load_target("host"), tmp_path / "db", options, f"test_tuning_loop_supervise:{rooms}"
     )
@@ -169,3 +173,43 @@ def test_ctrl_c_ends_the_child_cleanly(tmp_path: Path) -> None:
     assert outcome.interrupted
     assert 0 < outcome.measured <= records == outcome.records < 500
     assert sys.exc_info() == (None, None, None)
+
+
+class Killed:
+    """A child that is killed at once, while it searches no task; its set-up is added to `told`."""
+
+    ended = True
+
+    def __init__(self, told: list[SearchSetup]) -> None:
+        self.told = told
+
+    def send(self, setup: SearchSetup) -> None:
+        self.told.append(setup)
+
+    def last_words(self) -> str:
+        return "killed by SIGKILL"
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_search_that_is_started_again_has_the_time_that_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[SearchSetup] = []
+    monkeypatch.setattr(supervise, "ChildProcess", lambda *_: Killed(told))
+    setup = SearchSetup((), load_target("host"), tmp_path / "db", TuneOptions(seconds=1800.0))
+    with pytest.raises(EdgetuneError, match="crashed"):
+        SupervisedSearch(setup, lambda _: None).run()
+    seconds = [setup.options.seconds or 0.0 for setup in told]
+    assert len(seconds) == MOST_RESTARTS + 1
+    assert seconds[0] == 1800.0
+    assert all(0.0 < after < before for before, after in pairwise(seconds))
+
+
+def test_what_is_measured_again_counts_once_and_what_is_not_does_not(tmp_path: Path) -> None:
+    fakes().tune(tmp_path / "db", TuneOptions(trials=12))
+    options = TuneOptions(trials=6, min_trust="B")  # nothing of the fake measurer is graded
+    outcome, records = run(tmp_path, "good_rooms", options)
+    assert outcome.records == records == 12
+    assert outcome.measured == 6

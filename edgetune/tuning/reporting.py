@@ -59,6 +59,7 @@ class Reporter:
             candidate=record.candidate,
             round=record.round,
             again=result.order.again,
+            more=result.more,
             reason=record.reason,
         )
 
@@ -80,6 +81,7 @@ class Reporter:
             task=None if progress is None else progress.task.name,
             best_us=best,
             trials=budget.used,
+            records=sum(task.records for task in self._tasks),
             budget_trials=budget.trials,
             elapsed_s=budget.elapsed,
             budget_s=budget.seconds,

@@ -52,6 +52,7 @@ class SupervisedSearch:
         self._suspect: Entering | None = None
         self._since = 0.0
         self._crashes: Counter[str] = Counter()
+        self._restarts = 0
         self._tally = Tally()
         self._records_before: int | None = None
         self._warnings: list[str] = []
@@ -125,7 +126,7 @@ class SupervisedSearch:
             self._since = time.monotonic()
         elif isinstance(message, Event):
             if message.kind == "round" and self._records_before is None:
-                self._records_before = cast(int, message.data["trials"])
+                self._records_before = cast(int, message.data["records"])
             self._tally.take(message)
             if message.kind != "summary":
                 self._events(message)
@@ -136,6 +137,7 @@ class SupervisedSearch:
         return searching and time.monotonic() - self._since > self._step_seconds
 
     def _after_crash(self, last_words: str) -> None:
+        self._restarts += 1
         suspect, self._suspect = self._suspect, None
         if suspect is None or suspect.workload is None:
             self._warn(f"the search was {_how(last_words)}; starting it again")
@@ -150,7 +152,7 @@ class SupervisedSearch:
     def _options(self) -> TuneOptions:
         options = self._setup.options
         seconds = options.seconds
-        if seconds is not None and self._crashes:
+        if seconds is not None and self._restarts:
             seconds = max(seconds - (time.monotonic() - self._started), 0.0)
         excluded = {name for name, count in self._crashes.items() if count >= MOST_CRASHES}
         return replace(options, seconds=seconds, salts=dict(self._crashes), excluded=options.excluded | excluded)

@@ -19,7 +19,7 @@ _COUNTED_ONLY = ("noisy",)
 
 
 class Tally:
-    """Takes in every event of a run, of all its processes."""
+    """Takes in every event of a run, of all its processes; `again` counts what was measured without a new record."""
 
     def __init__(self) -> None:
         self.statuses: Counter[str] = Counter()
@@ -35,7 +35,7 @@ class Tally:
         if event.kind == "candidate":
             status = str(data.get("status"))
             self.statuses[status] += 1
-            self.again += bool(data.get("again"))
+            self.again += bool(data.get("again")) and not data.get("more")
             if status in REFUSALS:
                 self._refused[without_numbers(str(data.get("reason", ""))) or status] += 1
         elif event.kind == "board":
