@@ -126,18 +126,20 @@ class BuildWorker:
         except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
             # TVM's own errors are all of these; what a schedule trips over is that schedule's failure, with its reason.
             return BuildResult(job.job_id, job.kernel_key, "lower_failed", _describe(error))
+        candidate = hashlib.sha256(source.unit.encode()).hexdigest()
         built = BuildResult(
             job.job_id,
             job.kernel_key,
             "built",
-            candidate_id=hashlib.sha256(source.unit.encode()).hexdigest(),
+            candidate_id=candidate,
             scratch_bytes=source.scratch_bytes,
             seconds=dict(source.seconds),
         )
         known = self._known.setdefault(job.kernel_key, set())
-        if built.candidate_id in known and not job.again:
+        if candidate in known and not job.again:
             return replace(built, status="duplicate")
         if source.scratch_bytes > spec.scratch_limit:
+            known.add(candidate)
             reason = f"needs {source.scratch_bytes} bytes of scratch, allowed are {spec.scratch_limit}"
             return replace(built, status="over_scratch", reason=reason)
         return self._compile(built, source)

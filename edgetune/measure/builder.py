@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 import select
+import shutil
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -161,6 +162,7 @@ class BuildPool:
         elif isinstance(message, (BuildResult, ReferenceResult)):
             job = worker.jobs.popleft()
             worker.since = time.monotonic()
+            worker.progress = Progress("idle")  # its compiler has ended, and the number may soon be another program's
             again = isinstance(job, BuildJob) and job.again
             return [self._without_twins(message) if isinstance(message, BuildResult) and not again else message]
         else:
@@ -168,11 +170,13 @@ class BuildPool:
         return []
 
     def _without_twins(self, result: BuildResult) -> BuildResult:
-        """Turn a candidate that another worker built at the same time into a duplicate."""
-        if result.candidate_id is None or result.status not in {"built", "build_failed", "timeout"}:
+        """Turn a candidate that another worker built at the same time into a duplicate, without files."""
+        if result.candidate_id is None or result.status not in {"built", "over_scratch", "build_failed", "timeout"}:
             return result
         known = self._known.setdefault(result.kernel_key, set())
         if result.candidate_id in known:
+            if result.library is not None:
+                shutil.rmtree(result.library.parent, ignore_errors=True)
             return BuildResult(
                 result.job_id,
                 result.kernel_key,
