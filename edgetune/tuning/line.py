@@ -38,7 +38,7 @@ class MeasuringLine:
         self._store = store
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="edgetune-measure")
         self._news: queue.SimpleQueue[Measurement | None] = queue.SimpleQueue()
-        self._stopped = False
+        self._stopped = self._cancelled = False
 
     def submit(self, batch: Batch) -> Future[list[Measurement]]:
         """Queue a batch; the future has its measurements in the order of the orders, records with their ids."""
@@ -79,7 +79,8 @@ class MeasuringLine:
         self._measurer.cancel()
 
     def cancel(self) -> None:
-        """End what is being measured now."""
+        """End what is being measured now; a comparison begins no further group."""
+        self._cancelled = True
         self._measurer.cancel()
 
     def close(self) -> None:
@@ -100,7 +101,8 @@ class MeasuringLine:
                 if measurement.order.again:
                     record, more = self._store.add_again(record)
                 else:
-                    record, more = replace(record, id=self._store.add(record)), True
+                    number, more = self._store.add_new(record)
+                    record = replace(record, id=number)
                 stored = replace(measurement, record=record, more=more)
             results.append(stored)
             self._news.put(stored)
@@ -129,7 +131,10 @@ class MeasuringLine:
 
     def _compare(self, groups: Sequence[Sequence[Record]], sweeps: int) -> list[Record]:
         results: list[Record] = []
+        self._cancelled = False
         for group in groups:
+            if self._stopped or self._cancelled:
+                return results
             before = {record.candidate: record for record in group}
             for record in self._measurer.time_again(group, sweeps):
                 if self._stopped:

@@ -94,9 +94,14 @@ class RecordStore:
 
         Raises DatabaseError when a field breaks the rules of `Record`.
         """
+        return self.add_new(record)[0]
+
+    def add_new(self, record: Record) -> tuple[int, bool]:
+        """Stores the record as `add` does; returns its id, and whether that is one record more."""
         checked = _checked(record)
         with self._database.writing() as connection:
-            return insert_new(connection, checked) or find_same(connection, checked).id
+            number = insert_new(connection, checked)
+            return (find_same(connection, checked).id, False) if number is None else (number, True)
 
     def add_again(self, record: Record) -> tuple[Record, bool]:
         """Stores a candidate measured again; returns what is stored, and whether that is one record more.
