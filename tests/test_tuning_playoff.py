@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -14,6 +15,7 @@ import pytest
 from tvm import te
 
 from edgetune.config.target import load_target
+from edgetune.events import Event
 from edgetune.graph.program import Kernel, Param
 from edgetune.measure import statistics
 from edgetune.measure.jobs import RunResult
@@ -28,7 +30,7 @@ from edgetune.tuning.records.ranking import MARK, SEARCHED, ranked
 from edgetune.tuning.session_measurer import SessionMeasurer
 from edgetune.tuning.task import TuneTask, tasks_of
 from tests import measure_steps
-from tests.measure.scripted import ScriptedBoard
+from tests.measure.scripted import Script, ScriptedBoard
 from tests.test_tuning_loop import SMALL, FakeMeasurer, fixed_trace, kernel, matmul, space_of, timed
 from tests.test_tuning_owed import KEY, LATER, record
 
@@ -245,3 +247,39 @@ def test_a_crash_in_a_real_sweep_is_yielded_and_the_others_are_timed(
     for body in bodies[1:]:
         assert again[body].median_ns is None
         assert again[body].reason.startswith("timed again: ")
+
+
+class Away(ScriptedBoard):
+    """Is lost as it begins its second candidate, and comes back when `back` is set."""
+
+    def __init__(self) -> None:
+        super().__init__("shelf-1", Script(faults=["", "begin"]))
+        self.back = threading.Event()
+
+    def recover(self) -> None:
+        self.back.wait()
+
+
+def test_what_a_cancelled_call_left_over_is_not_timed_without_a_record() -> None:
+    """Its time runs out while its only board is away; the comparison finds the board back."""
+    only, board = hand_written(), Away()
+    session: dict[str, Any] = {
+        "source_step": "tests.measure_steps:make_source",
+        "reference_step": "tests.measure_steps:make_case",
+        "boards": lambda *_: [board],
+    }
+
+    def cancel(event: Event) -> None:
+        if event.data.get("what") == "lost":
+            measurer.cancel()
+
+    measurer = SessionMeasurer([TuneTask(only)], load_target("host"), lambda *_: set(), cancel, **session)
+    with closing(measurer):
+        traces = [measure_steps.trace(f"/* {n} */{measure_steps.GOOD}") for n in range(4)]
+        orders = [Order(only.workload, trace) for trace in traces]
+        (first,) = [one.record for one in measurer.measure(orders, {}, lambda *_: None)]
+        assert first is not None
+        board.back.set()
+        (again,) = measurer.time_again([first], 1)
+        assert again.candidate == first.candidate
+        assert board.ran == [first.candidate] * 2

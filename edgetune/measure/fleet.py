@@ -111,6 +111,12 @@ class Fleet:
         """Queue a candidate."""
         self._queue.append(work)
 
+    def drop(self) -> list[Work]:
+        """Forget the candidates that no board has, and return them."""
+        dropped = list(self._queue)
+        self._queue.clear()
+        return dropped
+
     def advance(self, *, hold: bool = False) -> list[Finished]:
         """Take what boards have done, give them what waits; return what is through.
 

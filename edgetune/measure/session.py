@@ -227,6 +227,16 @@ class MeasureSession:
             self.accounting.stop()
         return done
 
+    def drop(self) -> None:
+        """Forget the jobs that no board is at work on: nothing is measured of them, not even what is being built."""
+        self._backlog.clear()
+        for work in self._open_fleet.drop():
+            self._discard(work.built)
+        busy = {lane.work.built.job_id for lane in self._open_fleet.lanes if lane.work is not None}
+        self._submitted = {job: facts for job, facts in self._submitted.items() if job in busy}
+        if not self.outstanding:
+            self.accounting.stop()
+
     def summary(self) -> dict[str, object]:
         """Where the time went: see `Accounting.summary`."""
         return self.accounting.summary(self.workers)
@@ -291,7 +301,9 @@ class MeasureSession:
         for result in self._open_pool.poll():
             if not isinstance(result, BuildResult):
                 continue
-            if result.status == "built" and result.kernel_key in self._cases:
+            if result.job_id not in self._submitted:  # dropped while it was built
+                self._discard(result)
+            elif result.status == "built" and result.kernel_key in self._cases:
                 self._open_fleet.offer(self._work(result))
             else:
                 done.append(self._unmeasured(result))

@@ -149,14 +149,21 @@ class SessionMeasurer:
         return self._session
 
     def _stream(self, session: MeasureSession, waiting: list[BuildJob]) -> Iterator[Measured]:
-        """Measurements of these jobs; those of an earlier call that was cancelled are passed over."""
+        """Measurements of these jobs; those of an earlier call that an error ended are passed over.
+
+        What a cancelled call leaves over while no board answers is dropped: timed by a later call, its time would
+        find no order to be recorded for.
+        """
         ours = {job.job_id for job in waiting}
         waiting.reverse()
         window = WINDOW + WINDOW_PER_TWIN * (session.boards - 1)
         while True:
             while waiting and not self._cancelled and session.outstanding < window:
                 session.submit(waiting.pop())
-            if not session.outstanding or (self._cancelled and session.stuck):
+            if self._cancelled and session.stuck:
+                session.drop()
+                return
+            if not session.outstanding:
                 return
             yield from (measured for measured in session.poll(0.5) if measured.job_id in ours)
 
