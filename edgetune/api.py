@@ -140,6 +140,10 @@ def _verified(settings: Settings, events: Events) -> VerifyReport | None:
     if not elsewhere(resolved) and not resolved.target.emulated:
         return None
     start = time.monotonic()
+    if resolved.farm:
+        why = f"no package can be brought to a board of a farm; `edgetune verify {settings.out}` runs it here"
+        events(Event("warning", {"message": f"the package is not verified on its board: {why}"}))
+        return None
     try:
         report = _verify(settings.out, resolved, events)
     except BoardUnavailable as error:
@@ -216,7 +220,7 @@ def _verify(
     if resolved is None or not elsewhere(resolved):
         return verify_package.verify(package, target=target, fresh=fresh, reference=reference)
     Toolchain.of(read_manifest(package), target)  # refuses another ISA before a board is bothered
-    with on_board(resolved, events) as place:
+    with on_board(resolved, events) as (place, _):
         return verify_package.verify(package, target=target, place=place, fresh=fresh, reference=reference)
 
 
@@ -226,8 +230,7 @@ def bench(package: Path, board: str | None, events: Events = lambda _: None) -> 
     if resolved is None or not elsewhere(resolved):
         return bench_package.bench(package, target=resolved.target if resolved else None)
     Toolchain.of(read_manifest(package), resolved.target)
-    cores = resolved.addresses[0].cores if resolved.addresses else ()
-    with on_board(resolved, events) as place:
+    with on_board(resolved, events) as (place, cores):
         return bench_package.bench(package, target=resolved.target, place=place, cores=cores)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from edgetune.boards.opening import open_reach
@@ -21,15 +21,16 @@ def elsewhere(resolved: ResolvedBoard) -> bool:
 
 
 @contextmanager
-def on_board(resolved: ResolvedBoard, events: Events) -> Iterator[OnBoard]:
-    """Give the board, or the first of several that answers; afterwards nothing of ours is left there.
+def on_board(resolved: ResolvedBoard, events: Events) -> Iterator[tuple[OnBoard, Sequence[int]]]:
+    """Give the board, or the first of several that answers, and its cores; afterwards nothing of ours is left there.
 
-    Raises BoardUnavailable and its kin when no board answers.
+    There are no cores where its address names none. Raises BoardUnavailable and its kin when no board answers, or when
+    no package can be brought to any of them: those of farms are reached by a server of TVM alone.
     """
-    reach = _first(resolved, events)
+    reach, cores = _first(resolved, events)
     try:
         place = OnBoard(reach, reach.facts(), emulated=resolved.target.emulated)
-        yield place
+        yield place, cores
         if place.unpinned:
             _tell(events, reach.name, "the board has no taskset: its scheduler chose the core")
     finally:
@@ -41,8 +42,15 @@ def on_board(resolved: ResolvedBoard, events: Events) -> Iterator[OnBoard]:
             reach.close()
 
 
-def _first(resolved: ResolvedBoard, events: Events) -> Reach:
-    choices: tuple[BoardAddress | None, ...] = resolved.addresses or (None,)
+def _first(resolved: ResolvedBoard, events: Events) -> tuple[Reach, Sequence[int]]:
+    if resolved.farm:
+        names = ", ".join(f"'{address.name}'" for address in resolved.addresses)
+        raise BoardUnavailable(
+            f"board {names} is lent by a tracker, and its ssh host is only the way there, so no package can be brought "
+            "to it: leave out --board to run it here"
+        )
+    own = tuple(address for address in resolved.addresses if not address.farm)
+    choices: tuple[BoardAddress | None, ...] = own or (None,)
     for left, address in zip(range(len(choices) - 1, -1, -1), choices, strict=True):
         reach = open_reach(resolved.target, address, events)
         try:
@@ -53,7 +61,7 @@ def _first(resolved: ResolvedBoard, events: Events) -> Reach:
                 raise
             _tell(events, reach.name, f"{error.message}; another board of its kind is tried", "lost")
         else:
-            return reach
+            return reach, address.cores if address is not None else ()
     raise BoardUnavailable(f"no board of target '{resolved.target.name}' is known: `edgetune boards add` tells one")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import yaml
 from edgetune import api
 from edgetune.config.boards_file import boards_path, load_board
 from edgetune.config.settings import Flags, resolve_settings
-from edgetune.errors import HostUnknown, SelfTestFailed, UsageError, WrongResult
+from edgetune.errors import BoardUnavailable, HostUnknown, SelfTestFailed, UsageError, WrongResult
 from edgetune.events import Event
 from edgetune.package.place import needed_glibc, starts_with
 from tests import package_sample as sample
@@ -29,12 +30,18 @@ def emitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def shelve(bench: Bench, **boards: SshBoard) -> None:
-    """Write the boards into the user's boards.yaml."""
+FARM = {"rpc": "tvm", "tracker": "localhost:9190"}
+
+
+def shelve(bench: Bench, more: dict[str, dict[str, object]] | None = None, /, **boards: SshBoard) -> None:
+    """Write the boards into the user's boards.yaml, with `more` keys by the boards' names."""
     entries = {}
     for name, board in boards.items():
-        fields = bench.address(board, name=name, folder=board.folders[0]).model_dump(exclude_unset=True)
-        entries[name] = {key: value for key, value in fields.items() if key != "name"}
+        extra = (more or {}).get(name, {})
+        fields = bench.address(board, name=name, folder=board.folders[0], **extra).model_dump(exclude_unset=True)
+        entries[name] = {
+            key: list(value) if key == "cores" else value for key, value in fields.items() if key != "name"
+        }
     boards_path().parent.mkdir(parents=True, exist_ok=True)
     boards_path().write_text(yaml.safe_dump({"boards": entries}), encoding="utf-8")
 
@@ -83,6 +90,41 @@ def test_another_board_of_the_kind_serves_when_one_is_away(bench: Bench, emitted
     shelve(bench, a=gone)
     with pytest.raises(HostUnknown):
         api.verify(emitted, "a")
+
+
+def test_the_gateway_of_a_farm_is_not_taken_for_a_board(bench: Bench, emitted: Path, tmp_path: Path) -> None:
+    gateway, own = bench.board(), bench.board()
+    shelve(bench, {"farm": FARM}, farm=gateway)
+    with pytest.raises(
+        BoardUnavailable, match=r"'farm' is lent by a tracker, .* only the way there.*leave out --board"
+    ):
+        api.verify(emitted, "farm")
+    with pytest.raises(BoardUnavailable, match="'farm' is lent by a tracker"):
+        api.bench(emitted, "farm")
+    told: list[Event] = []
+    settings = resolve_settings(Flags(model=MODEL, board="farm", out=emitted), {}, tmp_path)
+    assert api._verified(settings, told.append) is None
+    (warning,) = [str(e.data["message"]) for e in told if e.kind == "warning"]
+    assert warning.endswith(f"; `edgetune verify {emitted}` runs it here")
+    shelve(bench, {"a": FARM}, a=gateway, b=own)
+    assert api.verify(emitted, "generic-aarch64").ran_on.startswith("board b ")
+    assert gateway.commands == []
+
+
+def test_a_package_is_timed_on_the_cores_of_the_board_that_runs_it(
+    bench: Bench, emitted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone, here = bench.board(), bench.board()
+    shelve(bench, {"a": {"cores": (3,)}, "b": {"cores": (1,)}}, a=gone, b=here)
+    gone.close()
+    asked: list[Sequence[int]] = []
+
+    def timed(*_: object, cores: Sequence[int], **__: object) -> None:
+        asked.append(tuple(cores))
+
+    monkeypatch.setattr("edgetune.package.bench.bench", timed)
+    api.bench(emitted, "generic-aarch64")
+    assert asked == [(1,)]
 
 
 def test_noise_of_a_login_script_does_no_harm(bench: Bench, emitted: Path) -> None:
