@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from edgetune import assembly
 from edgetune.answers import answers
@@ -25,7 +26,7 @@ from edgetune.models.importer import import_onnx
 from edgetune.models.onnx_file import OnnxModel, read_onnx
 from edgetune.models.reference import is_quantised, output_steps
 from edgetune.models.sample_inputs import sample_inputs
-from edgetune.on_board import elsewhere, on_board
+from edgetune.on_board import elsewhere, on_board, tell_here
 from edgetune.package import bench as bench_package
 from edgetune.package import explain as explain_package
 from edgetune.package import verify as verify_package
@@ -177,16 +178,16 @@ def build(settings: Settings, *, events: Events) -> BuildResult:
 def verify(
     package: Path, board: str | None, model: Path | None = None, events: Events = lambda _: None
 ) -> VerifyReport:
-    """Compiles `package`, runs its self-test on `board` (its own target by default), compares with the reference.
+    """Compiles `package`, runs its self-test on `board`, compares with the reference.
 
-    A board with an address, or an emulated machine, runs the self-test itself; packages for others run on this machine,
-    under the target's emulator if need be. The goldens in the package always count. Where the model file is at hand
-    (`model`, or a file of the recorded name and hash in the working folder or beside the package), fresh inputs are
-    compared as well. Raises PackageInvalid, ToolchainMissing, CompileFailed, SelfTestFailed, WrongResult, and
-    BoardUnavailable and its kin.
+    A board with an address, or an emulated machine, runs the self-test itself. Without `board` this machine does, under
+    the emulator of the package's target if need be, which is told. The goldens in the package always count. Where the
+    model file is at hand (`model`, or a file of the recorded name and hash in the working folder or beside the
+    package), fresh inputs are compared as well. Raises PackageInvalid, ToolchainMissing, CompileFailed, SelfTestFailed,
+    WrongResult, and BoardUnavailable and its kin.
     """
     manifest = read_manifest(package)
-    resolved = load_board(board) if board else None
+    resolved = _resolve(board, manifest, events)
     source = model or _find_model(package)
     if source is None:
         message = f"{manifest['model']['file']} was not found here: only the golden vectors were compared; give --model"
@@ -224,9 +225,16 @@ def _verify(
         return verify_package.verify(package, target=target, place=place, fresh=fresh, reference=reference)
 
 
+def _resolve(board: str | None, manifest: dict[str, Any], events: Events) -> ResolvedBoard | None:
+    if board:
+        return load_board(board)
+    tell_here(manifest, events)
+    return None
+
+
 def bench(package: Path, board: str | None, events: Events = lambda _: None) -> BenchReport:
     """Times `package` as a whole and layer by layer, where `verify` would run it; raises what `verify` raises."""
-    resolved = load_board(board) if board else None
+    resolved = _resolve(board, read_manifest(package), events)
     if resolved is None or not elsewhere(resolved):
         return bench_package.bench(package, target=resolved.target if resolved else None)
     Toolchain.of(read_manifest(package), resolved.target)

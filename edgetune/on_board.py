@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from edgetune.boards.opening import open_reach
 from edgetune.boards.reach import Reach
-from edgetune.config.boards_file import BoardAddress, ResolvedBoard
-from edgetune.errors import BoardUnavailable
+from edgetune.config.boards_file import BoardAddress, ResolvedBoard, load_board
+from edgetune.errors import BoardUnavailable, UnknownBoard
 from edgetune.events import Event
-from edgetune.package.place import OnBoard
+from edgetune.package.place import Here, OnBoard
+from edgetune.package.toolchain import Toolchain
 
 Events = Callable[[Event], None]
 
@@ -18,6 +20,22 @@ Events = Callable[[Event], None]
 def elsewhere(resolved: ResolvedBoard) -> bool:
     """Whether there is a board of its own to run on: one with an address, or an emulated machine."""
     return bool(resolved.addresses) or resolved.target.reach == "machine"
+
+
+def tell_here(manifest: dict[str, Any], events: Events) -> None:
+    """Say that a package which was made for another board runs on this machine, and which `--board` changes that."""
+    tools = Toolchain.of(manifest)
+    try:
+        made_for = load_board(tools.board)
+    except UnknownBoard:  # the file of its target is not here
+        reachable, other = False, bool(tools.emulator)
+    else:
+        reachable, other = elsewhere(made_for), elsewhere(made_for) or made_for.target.addressable
+    if not other:
+        return
+    where = Here(tools).where
+    advice = f"`--board {tools.board}` runs it there" if reachable else "`--board` names a board to run it on"
+    events(Event("warning", {"message": f"made for {tools.board}, the package runs on {where}: {advice}"}))
 
 
 @contextmanager

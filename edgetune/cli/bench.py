@@ -12,10 +12,14 @@ from edgetune.cli.output import Output, output_options
 
 @click.command("bench")
 @click.argument("package", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--board", type=BOARD, help="Board to run on; the one that the package was made for by default.")
+@click.option("--board", type=BOARD, help="Board to run on; this machine by default, under an emulator if need be.")
 @output_options
 def command(output: Output, package: Path, board: str | None) -> None:
-    """Measure the package in DIR on the board, as a whole and layer by layer."""
+    """Measure the package in DIR, as a whole and layer by layer.
+
+    With --board, a board with an address or an emulated machine runs it itself. Otherwise it runs here; times under an
+    emulator are marked as such, for they say nothing about a real core.
+    """
     from edgetune import api
     from edgetune.cli.progress import show_progress
 

@@ -1,0 +1,36 @@
+"""Packages made for a board, with no board named: they run on this machine, and it is said where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgetune import api
+from edgetune.config.boards_file import boards_path
+from edgetune.events import Event
+from tests import package_sample as sample
+
+
+def test_without_a_board_it_runs_here_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    told: list[Event] = []
+    sample.emit(tmp_path / "p", target=sample.arm("generic-aarch64"), weights="external", measure=False)
+    report = api.bench(tmp_path / "p", None, told.append)
+    message = str(told[0].data["message"])
+    assert message.startswith("made for generic-aarch64, the package runs on this machine")
+    assert message.endswith("`--board` names a board to run it on")
+    assert report.ran_on.startswith("this machine")
+    assert bool(report.note) == report.emulated
+    boards_path().parent.mkdir(parents=True, exist_ok=True)
+    boards_path().write_text("boards: {attic: {target: generic-aarch64, ssh: attic}}\n", encoding="utf-8")
+    told.clear()
+    assert api.verify(tmp_path / "p", None, events=told.append).ran_on == report.ran_on
+    assert "`--board generic-aarch64` runs it there" in str(told[0].data["message"])
+
+
+def test_a_package_of_this_machine_is_at_home(tmp_path: Path) -> None:
+    told: list[Event] = []
+    sample.emit(tmp_path / "p", measure=False)
+    api.bench(tmp_path / "p", None, told.append)
+    assert told == []
