@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -320,6 +321,22 @@ def test_cmake_builds_and_passes_too(tmp_path: Path, weights: str) -> None:
     ):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_cmake_gives_the_abi_to_whatever_links_with_the_library(tmp_path: Path) -> None:
+    """Without it, a compiler that is soft-float by default cannot link the self-test."""
+    target = sample.arm("generic-armv7")
+    sample.emit(tmp_path / "p", target=target, measure=False)
+    words = [
+        f"-DCMAKE_C_COMPILER={target.compiler.cc}",
+        "-DCMAKE_SYSTEM_NAME=Linux",
+        "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
+    ]
+    subprocess.run(["cmake", "-S", "p", "-B", "out", *words], cwd=tmp_path, check=True, capture_output=True)
+    commands = json.loads((tmp_path / "out/compile_commands.json").read_text(encoding="utf-8"))
+    links = [path.read_text(encoding="utf-8") for path in (tmp_path / "out").rglob("link.txt") if "tiny_" in str(path)]
+    assert len(commands) > len(links) == 3
+    assert all("-mfloat-abi=hard" in text for text in (*links, *(command["command"] for command in commands)))
 
 
 def test_the_self_test_notices_a_wrong_kernel_and_a_stray_write(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
 import re
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +26,7 @@ from edgetune.package.manifest import read_manifest
 from edgetune.package.output_folder import check_output_folder, staged
 from edgetune.package.provenance import KernelProvenance
 from tests import package_sample as sample
+from tests.foreign_locale import turkish
 
 ROOT = Path(__file__).parents[1]
 
@@ -43,10 +46,14 @@ def test_every_file_of_a_tiny_package(tmp_path: Path, golden: Callable[[str, str
 
 
 def test_the_bytes_do_not_depend_on_folder_locale_or_hash_seed(tmp_path: Path) -> None:
-    code = "import sys, pathlib; from tests import package_sample as s; s.emit(pathlib.Path(sys.argv[1]), scratch=64)"
+    emit = "import sys, pathlib; from tests import package_sample as s; s.emit(pathlib.Path(sys.argv[1]), scratch=64)"
+    abroad = f"from tests.foreign_locale import take_on; take_on(); {emit}"
     results = []
-    for number, extra in enumerate(
-        ({"LC_ALL": "C", "PYTHONHASHSEED": "1"}, {"LC_ALL": "de_DE.UTF-8", "TZ": "Asia/Tokyo"})
+    for number, (code, extra) in enumerate(
+        (
+            (emit, {"LC_ALL": "C", "PYTHONHASHSEED": "1"}),
+            (abroad, {**turkish(tmp_path / "locale"), "PYTHONHASHSEED": "2", "TZ": "Asia/Tokyo"}),
+        )
     ):
         out = tmp_path / ("here", "there/far away")[number] / "package"
         environment = {**os.environ, "PYTHONPATH": str(ROOT), **extra}
@@ -201,6 +208,31 @@ def test_deep_stack_frames_are_warned_of(tmp_path: Path) -> None:
     assert [event.kind for event in events] == ["warning"]
     assert "tiny__k_add takes 8," in summary.warnings[0]
     assert "tiny__k_add" in (tmp_path / "out/REPORT.md").read_text(encoding="utf-8")
+
+
+def test_helpers_out_of_line_count_for_the_stack_of_a_call(tmp_path: Path) -> None:
+    helper = (
+        "static __attribute__((noinline)) float et_deep_f32(float x)\n"
+        "{\n    volatile float big[256];\n    big[0] = x;\n    return big[0];\n}\n"
+    )
+    model, made = sample.program(), sample.sources("tiny")
+    calling = made[1].definition.replace("a[i] + b[i]", "et_deep_f32(a[i] + b[i])")
+    made[1] = dataclasses.replace(made[1], definition=calling)
+    options: dict[str, Any] = {"goldens": sample.goldens(model), "provenance": sample.provenance(), "preamble": helper}
+    code = emit_package(model, made, {}, plan(model, {}), sample.generic_x86(), tmp_path / "p", **options).code
+    assert code is not None
+    frames = {function.name: function.stack_bytes for function in code.functions}
+    assert frames["et_deep_f32"] >= 1024 - 128  # x86-64 keeps leaves in the red zone below the stack pointer
+    assert code.call_stack_bytes >= frames["tiny_run"] + frames["tiny__k_add"] + frames["et_deep_f32"]
+
+
+def test_ram_of_a_package_without_an_arena_is_that_of_its_header(tmp_path: Path) -> None:
+    model, made, cases = sample.copies([("float32", (2, 3))])
+    origins = [KernelProvenance("33" * 32, "fixed")]
+    options: dict[str, Any] = {"goldens": cases, "provenance": origins, "measure": False}
+    emit_package(model, made, {}, plan(model, {}), sample.generic_x86(), tmp_path / "p", **options)
+    report = (tmp_path / "p/REPORT.md").read_text(encoding="utf-8")
+    assert "| workspace (arena, kernel scratch included) | 64 |" in report
 
 
 def test_code_counts_against_flash_and_a_refusal_leaves_nothing(tmp_path: Path) -> None:

@@ -45,7 +45,8 @@ class FunctionStack:
 class CodeSize:
     """What the compiler made: code with its constants (no weights), and the stack of every function, deepest first.
 
-    `call_stack_bytes` is what the deepest call into the library takes: init with its check, or run with a kernel.
+    `call_stack_bytes` is a bound of what the deepest call into the library takes: init with its check, or run with a
+    kernel, and in both cases all helpers that the compiler left out of line in their files, as if each called the next.
     """
 
     compiler: str
@@ -89,16 +90,20 @@ def measure_code(folder: Path, prefix: str, target: Target) -> CodeSize | None:
     flags = split_flags(target)
     with tempfile.TemporaryDirectory(prefix="edgetune-size-") as scratch:
         objects: list[Path] = []
-        functions: list[FunctionStack] = []
+        frames: dict[str, list[FunctionStack]] = {}
         for stem in (prefix, f"{prefix}_rt", f"{prefix}_kernels"):
             out = Path(scratch).resolve() / f"{stem}.o"
             extra = flags.kernel if stem.endswith("_kernels") and stem != prefix else ()
             _compile([cc, "-std=gnu11", *flags.arch, *flags.all, *extra], folder, f"src/{stem}.c", out)
             objects.append(out)
-            functions += _frames(out.with_suffix(".su"))
+            frames[stem.removeprefix(prefix)] = _frames(out.with_suffix(".su"))
         code = _text_bytes([size, *map(str, objects)])
-    functions.sort(key=lambda function: (-function.stack_bytes, function.name))
-    return CodeSize(_version(cc, target.compiler.cc), code, _deepest_call(prefix, functions), tuple(functions))
+    functions = sorted(
+        (function for made in frames.values() for function in made),
+        key=lambda function: (-function.stack_bytes, function.name),
+    )
+    deepest = _deepest_call(prefix, frames[""], frames["_rt"], frames["_kernels"])
+    return CodeSize(_version(cc, target.compiler.cc), code, deepest, tuple(functions))
 
 
 def _compile(command: Sequence[str], folder: Path, source: str, out: Path) -> None:
@@ -124,12 +129,19 @@ def _frames(path: Path) -> list[FunctionStack]:
     return frames
 
 
-def _deepest_call(prefix: str, functions: Sequence[FunctionStack]) -> int:
-    frames = {function.name: function.stack_bytes for function in functions}
-    own = {f"{prefix}_init", f"{prefix}_run", f"{prefix}__cpu_supported"}
-    kernels = [nbytes for name, nbytes in frames.items() if name not in own]
-    checking = frames.get(f"{prefix}_init", 0) + frames.get(f"{prefix}__cpu_supported", 0)
-    return max(checking, frames.get(f"{prefix}_run", 0) + max(kernels, default=0))
+def _deepest_call(
+    prefix: str, interface: Sequence[FunctionStack], runtime: Sequence[FunctionStack], kernels: Sequence[FunctionStack]
+) -> int:
+    """Bytes of stack of init with the whole runtime, or of run with one kernel and all helpers: none recurses."""
+    frames = {function.name: function.stack_bytes for function in interface}
+    # A part that GCC split off has a dot in its name, and is a helper whatever it was split from.
+    ours = sum(nbytes for name, nbytes in frames.items() if "." in name or not name.startswith(f"{prefix}_"))
+    symbol = re.compile(rf"{prefix}__k_\w+")
+    whole = [function.stack_bytes for function in kernels if symbol.fullmatch(function.name)]
+    helpers = sum(function.stack_bytes for function in kernels if not symbol.fullmatch(function.name))
+    checking = frames.get(f"{prefix}_init", 0) + sum(function.stack_bytes for function in runtime)
+    running = frames.get(f"{prefix}_run", 0) + max(ours, max(whole, default=0) + helpers)
+    return max(checking, running)
 
 
 def _text_bytes(command: Sequence[str]) -> int:
