@@ -38,6 +38,7 @@ class Context:
     names: Names
     places: dict[Any, Place] = field(default_factory=dict)
     variables: dict[Any, Any] = field(default_factory=dict)
+    stems: dict[Any, str] = field(default_factory=dict)  # names that say more than those of some TIR variables
     preamble: set[str] = field(default_factory=set)
     lines: list[str] = field(default_factory=list)
     depth: int = 1

@@ -15,10 +15,13 @@ from edgetune.codegen.kernel_source import CParam, KernelSource
 from edgetune.codegen.lower import lower
 from edgetune.codegen.memory import Survey, register_pieces, size_of, stack_or_scratch, survey
 from edgetune.codegen.names import Names
+from edgetune.codegen.offsets import stems
 from edgetune.codegen.statements import Layout, StatementPrinter
+from edgetune.codegen.zeroes import joined_zeroes
 from edgetune.config.target import Target
 from edgetune.errors import KernelFailed
 
+_WIDTH = 100  # columns of a prototype
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _CONSTANT = re.compile(r" *const \w+ (\w+) = ")
 
@@ -32,13 +35,13 @@ def emit_kernel(mod: tvm.IRModule, target: Target, symbol: str) -> KernelSource:
     function = lower(mod)
     found = survey(function.body)
     limit = target.vector_bits // (found.widest or 32) if target.vector_bits else 1
-    context = Context(target, max(limit, 1), Names((symbol,)))
+    context = Context(target, max(limit, 1), Names((symbol,)), stems=stems(function.body))
     params = tuple(_parameter(context, found, buffer) for buffer in function.params)
     layout, scratch_bytes, local_bytes = _lay_out(found, max(limit, 1))
     printer = StatementPrinter(context, found, layout)
     printer.statement(function.body)
     prototype = _prototype(symbol, params, scratch_bytes)
-    lines = _without_unused(context.lines)
+    lines = joined_zeroes(_without_unused(context.lines))
     used = set(_WORD.findall("\n".join(lines)))
     lines = [*(f"  (void){param.name};" for param in params if param.name not in used), *lines]
     body = "\n".join(lines)
@@ -102,4 +105,11 @@ def _prototype(symbol: str, params: tuple[CParam, ...], scratch_bytes: int) -> s
     parts = [f"{'' if p.writable else 'const '}{p.c_type} *restrict {p.name}" for p in params]
     if scratch_bytes:
         parts.append("unsigned char *restrict scratch")
-    return f"void {symbol}({', '.join(parts)})"
+    head = f"void {symbol}("
+    lines = [head]
+    for part in parts:
+        more = f"{part}{')' if part is parts[-1] else ','}"
+        if lines[-1] != head and len(lines[-1]) + len(more) >= _WIDTH:
+            lines.append(" " * (len(head) - 1))
+        lines[-1] += more if lines[-1] == head else f" {more}"
+    return "\n".join(lines)

@@ -8,7 +8,7 @@ import re
 import numpy as np
 
 from edgetune.codegen.dtypes import Element
-from edgetune.codegen.text import ATOM, UNARY, Text, joined
+from edgetune.codegen.text import ADD, ATOM, UNARY, Text, joined
 
 
 def float_literal(value: float, of: Element) -> Text:
@@ -46,6 +46,9 @@ def int_literal(value: int, of: Element) -> Text:
     return Text(f"({of.value}){value}" if value >= 0 else f"({of.value})({value})", UNARY, True)
 
 
+_LAST_STEP = re.compile(r"(.*[^ ]) ([+-]) (\d+)$")
+
+
 def plus(base: Text, step: int | str, of: Element) -> Text:
     """`base + step` for indices, with constants added up; `step` is a number or the name of a variable."""
     if isinstance(step, str):
@@ -55,5 +58,8 @@ def plus(base: Text, step: int | str, of: Element) -> Text:
     constant = re.fullmatch(r"(?:INT64_C\()?(-?\d+)\)?", base.code)
     if constant is not None:
         return int_literal(int(constant[1]) + step, of)
+    last = _LAST_STEP.match(base.code) if base.level == ADD and base.index else None
+    if last is not None:
+        return plus(Text(last[1], ADD, True), int(last[2] + last[3]) + step, of)
     sign = "+" if step > 0 else "-"
     return joined(base, sign, int_literal(abs(step), of))

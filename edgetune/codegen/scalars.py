@@ -16,6 +16,7 @@ from edgetune.codegen.context import Context
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.elements import ElementPrinter
 from edgetune.codegen.literals import float_literal, int_literal, plus
+from edgetune.codegen.offsets import is_step
 from edgetune.codegen.text import ADD, ATOM, LOOSE, MUL, TERNARY, UNARY, Text, cast, compared, joined
 from edgetune.errors import KernelFailed
 
@@ -137,8 +138,11 @@ class ScalarPrinter(ElementPrinter):
         """Emit a constant for a let-bound variable (vectors: see VectorPrinter)."""
         of, _ = element_and_lanes(value.ty)
         text = self.without_lane(value)
-        name = self.temporary(of.value, text.code, var.name)
-        self.context.variables[var] = Text(name, ATOM, text.index)
+        if text.index and of.short == "i32" and is_step(value):
+            self.context.variables[var] = text  # shorter where it is used than a name for it
+        else:
+            name = self.temporary(of.value, text.code, self.context.stems.get(var, var.name))
+            self.context.variables[var] = Text(name, ATOM, text.index)
         if text.index and of.kind in ("int", "uint"):
             self.context.analyzer.bind(var, value)
 
@@ -153,8 +157,8 @@ class ScalarPrinter(ElementPrinter):
         if of.kind == "bool":
             return compared(a, {"+": "||", "*": "&&", "-": "!="}[sign], b)
         if a.index and b.index and of.bits >= 32:
-            if sign == "+" and isinstance(e.b, tirx.IntImm):
-                return plus(a, int(e.b.value), of)
+            if sign in "+-" and isinstance(e.b, tirx.IntImm):
+                return plus(a, int(f"{sign}1") * int(e.b.value), of)
             return joined(a, sign, b)
         if of.kind == "uint" and of.bits >= 32:
             return joined(a, sign, b)

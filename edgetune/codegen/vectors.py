@@ -179,7 +179,10 @@ class VectorPrinter(ScalarPrinter):
             b = self.vector(no, first, width)
         if not before_yes and not before_no:
             # Loads are of the unaligned type: GCC wants both arms of exactly one type.
-            yes_text, no_text = (cast(self.type(of, width), text).code for text in (a, b))
+            c_type = self.type(of, width)
+            yes_text, no_text = (
+                text.code if text.code.startswith(f"({c_type}){{") else cast(c_type, text).code for text in (a, b)
+            )
             return Text(f"{chosen.at(UNARY)} ? {yes_text} : {no_text}", TERNARY)
         name = self.context.names.unique("t")
         self.context.emit(f"{self.type(of, width)} {name};")
@@ -245,7 +248,7 @@ class VectorPrinter(ScalarPrinter):
         position = self.without_lane(index * factor if factor > 1 else index)
         text = plus(position, first, element_and_lanes(index.ty)[0])
         name = self.place(buffer).name
-        return name if text.code == "0" else f"({name} + {text.at(ADD)})"
+        return name if text.code == "0" else f"&{name}[{text.code}]"
 
     def register(self, place: Place, start: tuple[Any, int], first: int, width: int) -> str | None:
         """Name of the register that holds exactly these elements, None if no single one does."""

@@ -97,23 +97,20 @@ void sample_requantised(const int8_t *restrict a, const int8_t *restrict b, int8
   i32x4 acc_0 = {0}, acc_1 = {0}, acc_2 = {0}, acc_3 = {0};
   for (int32_t i = 0; i < 4; ++i) {
     for (int32_t j_0 = 0; j_0 < 2; ++j_0) {
-      acc_0 = (i32x4){0};
-      acc_1 = (i32x4){0};
-      acc_2 = (i32x4){0};
-      acc_3 = (i32x4){0};
-      const int32_t cse_v1 = j_0 * 16;
+      acc_0 = acc_1 = acc_2 = acc_3 = (i32x4){0};
+      const int32_t offset = j_0 * 16;
       for (int32_t k = 0; k < 8; ++k) {
         i32x4 w;
-        et_widen_i8x4((b + k * 32 + cse_v1), &w);
+        et_widen_i8x4(&b[k * 32 + offset], &w);
         acc_0 = ET_MAC_i32x4(acc_0, (int32_t)a[i * 8 + k] - 3, w);
         i32x4 w_1;
-        et_widen_i8x4((b + k * 32 + cse_v1 + 4), &w_1);
+        et_widen_i8x4(&b[k * 32 + offset + 4], &w_1);
         acc_1 = ET_MAC_i32x4(acc_1, (int32_t)a[i * 8 + k] - 3, w_1);
         i32x4 w_2;
-        et_widen_i8x4((b + k * 32 + cse_v1 + 8), &w_2);
+        et_widen_i8x4(&b[k * 32 + offset + 8], &w_2);
         acc_2 = ET_MAC_i32x4(acc_2, (int32_t)a[i * 8 + k] - 3, w_2);
         i32x4 w_3;
-        et_widen_i8x4((b + k * 32 + cse_v1 + 12), &w_3);
+        et_widen_i8x4(&b[k * 32 + offset + 12], &w_3);
         acc_3 = ET_MAC_i32x4(acc_3, (int32_t)a[i * 8 + k] - 3, w_3);
       }
       f32x4 t = __builtin_convertvector(acc_0, f32x4) * 0x1.2fec56p-5f;
@@ -129,7 +126,7 @@ void sample_requantised(const int8_t *restrict a, const int8_t *restrict b, int8
       et_whole_f32x4(&t_5, &t_6);
       i8x4 t_7;
       et_narrow_i8x4(&t_6, &t_7);
-      *(i8x4u *)(out + i * 32 + cse_v1) = t_7;
+      *(i8x4u *)&out[i * 32 + offset] = t_7;
       f32x4 t_8 = __builtin_convertvector(acc_1, f32x4) * 0x1.2fec56p-5f;
       et_nearbyint_f32x4(&t_8);
       f32x4 t_9 = t_8;
@@ -143,7 +140,7 @@ void sample_requantised(const int8_t *restrict a, const int8_t *restrict b, int8
       et_whole_f32x4(&t_13, &t_14);
       i8x4 t_15;
       et_narrow_i8x4(&t_14, &t_15);
-      *(i8x4u *)(out + i * 32 + cse_v1 + 4) = t_15;
+      *(i8x4u *)&out[i * 32 + offset + 4] = t_15;
       f32x4 t_16 = __builtin_convertvector(acc_2, f32x4) * 0x1.2fec56p-5f;
       et_nearbyint_f32x4(&t_16);
       f32x4 t_17 = t_16;
@@ -157,7 +154,7 @@ void sample_requantised(const int8_t *restrict a, const int8_t *restrict b, int8
       et_whole_f32x4(&t_21, &t_22);
       i8x4 t_23;
       et_narrow_i8x4(&t_22, &t_23);
-      *(i8x4u *)(out + i * 32 + cse_v1 + 8) = t_23;
+      *(i8x4u *)&out[i * 32 + offset + 8] = t_23;
       f32x4 t_24 = __builtin_convertvector(acc_3, f32x4) * 0x1.2fec56p-5f;
       et_nearbyint_f32x4(&t_24);
       f32x4 t_25 = t_24;
@@ -171,7 +168,7 @@ void sample_requantised(const int8_t *restrict a, const int8_t *restrict b, int8
       et_whole_f32x4(&t_29, &t_30);
       i8x4 t_31;
       et_narrow_i8x4(&t_30, &t_31);
-      *(i8x4u *)(out + i * 32 + cse_v1 + 12) = t_31;
+      *(i8x4u *)&out[i * 32 + offset + 12] = t_31;
     }
   }
 }

@@ -93,10 +93,10 @@ void sample_requantised(const int8_t *restrict a, const int8_t *restrict b, int8
   for (int32_t i = 0; i < 4; ++i) {
     for (int32_t j_0 = 0; j_0 < 2; ++j_0) {
       product_local = (i32x16){0};
-      const int32_t cse_v1 = j_0 * 16;
+      const int32_t offset = j_0 * 16;
       for (int32_t k = 0; k < 8; ++k) {
         i32x16 w;
-        et_widen_i8x16((b + k * 32 + cse_v1), &w);
+        et_widen_i8x16(&b[k * 32 + offset], &w);
         product_local = ET_MAC_i32x16(product_local, (int32_t)a[i * 8 + k] - 3, w);
       }
       f32x16 t = __builtin_convertvector(product_local, f32x16) * 0x1.2fec56p-5f;
@@ -112,7 +112,7 @@ void sample_requantised(const int8_t *restrict a, const int8_t *restrict b, int8
       et_whole_f32x16(&t_5, &t_6);
       i8x16 t_7;
       et_narrow_i8x16(&t_6, &t_7);
-      *(i8x16u *)(out + i * 32 + cse_v1) = t_7;
+      *(i8x16u *)&out[i * 32 + offset] = t_7;
     }
   }
 }

@@ -56,8 +56,8 @@ void sample_softmax(const float *restrict x, float *restrict softmax) {
   }
   for (int32_t i_1 = 0; i_1 < 3; ++i_1) {
     for (int32_t c = 0; c < 10; ++c) {
-      const int32_t cse_v1 = i_1 * 10 + c;
-      e[cse_v1] = et_exp_f32(x[cse_v1] - top[i_1]);
+      const int32_t offset = i_1 * 10 + c;
+      e[offset] = et_exp_f32(x[offset] - top[i_1]);
     }
   }
   for (int32_t i_2 = 0; i_2 < 3; ++i_2) {
@@ -68,8 +68,8 @@ void sample_softmax(const float *restrict x, float *restrict softmax) {
   }
   for (int32_t i_3 = 0; i_3 < 3; ++i_3) {
     for (int32_t c_1 = 0; c_1 < 10; ++c_1) {
-      const int32_t cse_v2 = i_3 * 10 + c_1;
-      softmax[cse_v2] = e[cse_v2] / top[i_3];
+      const int32_t offset_1 = i_3 * 10 + c_1;
+      softmax[offset_1] = e[offset_1] / top[i_3];
     }
   }
 }

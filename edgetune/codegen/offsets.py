@@ -1,0 +1,68 @@
+"""Names for the offsets that common subexpressions become, by what they index.
+
+TVM calls them cse_v1, cse_v2 and so on. One that leads into a single buffer is called after it ("weights_at"), one that
+leads into several is an "offset", any other a "value".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import ir, tirx
+
+from edgetune.codegen.traverse import children, expressions, operands, variables_in
+
+_PREFIX = "cse_v"
+
+
+def is_step(e: Any) -> bool:
+    """Whether an expression is a variable plus or minus a constant: an address a few elements on."""
+    return isinstance(e, (tirx.Add, tirx.Sub)) and isinstance(e.a, ir.Var) and isinstance(e.b, tirx.IntImm)
+
+
+def stems(body: Any) -> dict[Any, str]:
+    """For each variable of a common subexpression in lowered statements the text that its name is made of."""
+    found = _Found()
+    found.statement(body)
+    # What a later constant is made of leads where that constant leads.
+    for var, parts in reversed(found.bound):
+        for part in parts:
+            found.leads.setdefault(part, set()).update(found.leads.get(var, set()))
+    names: dict[Any, str] = {}
+    for var, _ in found.bound:
+        if str(var.name).startswith(_PREFIX):
+            buffers = sorted(found.leads.get(var, set()))
+            names[var] = "offset" if len(buffers) > 1 else f"{buffers[0]}_at" if buffers else "value"
+    return names
+
+
+class _Found:
+    """Constants in order, each with the variables in it, and into which buffers a variable leads directly."""
+
+    def __init__(self) -> None:
+        self.bound: list[tuple[Any, set[Any]]] = []
+        self.leads: dict[Any, set[str]] = {}
+
+    def statement(self, node: Any) -> None:
+        if isinstance(node, tirx.Bind):
+            parts: set[Any] = set()
+            variables_in([node.value], parts)
+            self.bound.append((node.var, parts))
+        if isinstance(node, tirx.BufferStore):
+            self._index(node.buffer, node.indices)
+        for expression in expressions(node):
+            self._expression(expression)
+        for child in children(node):
+            self.statement(child)
+
+    def _expression(self, node: Any) -> None:
+        if isinstance(node, ir.TensorLoad):
+            self._index(node.source, node.indices)
+        for operand in operands(node):
+            self._expression(operand)
+
+    def _index(self, buffer: Any, indices: Any) -> None:
+        used: set[Any] = set()
+        variables_in(indices, used)
+        for var in used:
+            self.leads.setdefault(var, set()).add(str(buffer.name).removesuffix("_global"))
