@@ -30,7 +30,8 @@ def tell_here(manifest: dict[str, Any], events: Events) -> None:
     except UnknownBoard:  # the file of its target is not here
         reachable, other = False, bool(tools.emulator)
     else:
-        reachable, other = elsewhere(made_for), elsewhere(made_for) or made_for.target.addressable
+        reachable = elsewhere(made_for) and not made_for.farm
+        other = reachable or made_for.target.addressable
     if not other:
         return
     where = Here(tools).where

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from edgetune import api
+from edgetune import api, on_board
 from edgetune.config.boards_file import boards_path
 from edgetune.events import Event
+from edgetune.package.manifest import read_manifest
 from tests import package_sample as sample
 
 
@@ -23,7 +24,11 @@ def test_without_a_board_it_runs_here_and_says_so(tmp_path: Path, monkeypatch: p
     assert report.ran_on.startswith("this machine")
     assert bool(report.note) == report.emulated
     boards_path().parent.mkdir(parents=True, exist_ok=True)
-    boards_path().write_text("boards: {attic: {target: generic-aarch64, ssh: attic}}\n", encoding="utf-8")
+    farm = "farm: {target: generic-aarch64, ssh: farm, rpc: tvm, tracker: 'localhost:9190'}"
+    boards_path().write_text(f"boards: {{{farm}}}\n", encoding="utf-8")
+    on_board.tell_here(read_manifest(tmp_path / "p"), told.append)
+    assert str(told[-1].data["message"]).endswith("`--board` names a board to run it on")
+    boards_path().write_text(f"boards: {{attic: {{target: generic-aarch64, ssh: attic}}, {farm}}}\n", encoding="utf-8")
     told.clear()
     assert api.verify(tmp_path / "p", None, events=told.append).ran_on == report.ran_on
     assert "`--board generic-aarch64` runs it there" in str(told[0].data["message"])
