@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -83,6 +85,26 @@ def test_a_folder_of_somebody_else_is_refused_untouched(tmp_path: Path) -> None:
         sample.emit(out)
     assert sorted(path.name for path in out.iterdir()) == ["MANIFEST.json", "thesis.txt"]
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("change", [{"format": 99}, {"inputs": None}, {"files": {"src/tiny.c": None, "": {}}}])
+def test_a_package_of_another_version_is_replaced(tmp_path: Path, change: dict[str, object]) -> None:
+    sample.emit(tmp_path / "out", measure=False)
+    manifest = tmp_path / "out/MANIFEST.json"
+    said = json.loads(manifest.read_text(encoding="utf-8"))
+    for path in (tmp_path / "out").iterdir():
+        if "files" in change and path.name not in {"src", "MANIFEST.json"}:
+            (shutil.rmtree if path.is_dir() else os.unlink)(path)
+    manifest.write_text(json.dumps(said | change), encoding="utf-8")
+    sample.emit(tmp_path / "out", name="second", measure=False)
+    assert read_manifest(tmp_path / "out")["prefix"] == "second"
+
+
+def test_a_package_that_does_not_list_its_files_is_refused(tmp_path: Path) -> None:
+    sample.emit(tmp_path / "out", measure=False)
+    (tmp_path / "out/MANIFEST.json").write_text('{"generator": {"name": "edgetune"}}', encoding="utf-8")
+    with pytest.raises(OutputRefused, match="remove the folder or choose another with -o"):
+        sample.emit(tmp_path / "out", measure=False)
 
 
 def test_an_empty_folder_is_taken(tmp_path: Path) -> None:

@@ -38,11 +38,25 @@ def write_manifest(folder: Path, facts: dict[str, object]) -> None:
 
 def is_package(folder: Path) -> bool:
     """Say whether `folder` holds a package that edgetune wrote, of whatever version."""
+    return _ours(folder) is not None
+
+
+def listed_files(folder: Path) -> frozenset[str] | None:
+    """Return the files that the package in `folder` lists, by POSIX path; None where it says nothing usable.
+
+    Asks for nothing else, so that packages of other versions and damaged ones can be replaced.
+    """
+    listed = (_ours(folder) or {}).get("files")
+    return frozenset(listed) if isinstance(listed, dict) else None
+
+
+def _ours(folder: Path) -> dict[str, Any] | None:
+    """What the manifest in `folder` says, whatever that is; None where it is not of edgetune or no JSON."""
     try:
         content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return False
-    return isinstance(content, dict) and _written_by(content) == "edgetune"
+        return None
+    return content if isinstance(content, dict) and _written_by(content) == "edgetune" else None
 
 
 def _written_by(content: dict[str, Any]) -> object:

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from edgetune.errors import DiskFull, EdgetuneError, OutputRefused
-from edgetune.package.manifest import MANIFEST, is_package, read_manifest
+from edgetune.package.manifest import MANIFEST, is_package, listed_files
 
 _BUILT = ("build", "lib")  # what `make` in a package leaves there
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -49,8 +49,13 @@ def _require_nothing_foreign(out_dir: Path) -> None:
     """Raise OutputRefused when replacing the package in `out_dir` would lose something that edgetune did not write."""
     if not is_package(out_dir):
         return
-    listed = read_manifest(out_dir).get("files", {})
-    ours = {MANIFEST, *_BUILT, *(Path(name).parts[0] for name in listed)}
+    listed = listed_files(out_dir)
+    if listed is None:
+        raise OutputRefused(
+            f"{out_dir / MANIFEST} has no table of files, so nobody can tell which of the folder are of the package: "
+            "remove the folder or choose another with -o"
+        )
+    ours = {MANIFEST, *_BUILT, *(name.partition("/")[0] for name in listed)}
     foreign = sorted(entry.name for entry in out_dir.iterdir() if entry.name not in ours)
     if foreign:
         raise OutputRefused(
