@@ -30,7 +30,8 @@ def open_boards(
 ) -> list[Board]:
     """Return the boards to measure on; none is connected to yet.
 
-    `folder` is one of this machine, for the boards' own files. Raises BoardUnavailable when the target cannot be
+    `folder` is one of this machine, for the boards' own files; `lock_timeout_s` is how long somebody else may keep a
+    board before it counts as busy. Raises BoardUnavailable when the target cannot be
     measured from here, and UsageError when its times can never be trusted as far as `options` asks, or when the way to
     talk that `options` choose is none to one of its boards.
     """
@@ -47,9 +48,8 @@ def open_boards(
         return [
             LocalBoard(target, folder, split, lock_file=lock_file, lock_timeout_s=lock_timeout_s, on_event=on_event)
         ]
-    if not options.addresses:
-        return [_board(target, None, options, folder, on_event)]
-    return [_board(target, address, options, folder, on_event) for address in options.addresses]
+    addresses: tuple[BoardAddress | None, ...] = options.addresses or (None,)
+    return [_board(target, address, options, folder, lock_timeout_s, on_event) for address in addresses]
 
 
 def open_reach(target: Target, address: BoardAddress | None, on_event: OnEvent = lambda _: None) -> Reach:
@@ -79,15 +79,20 @@ def _check_rpc(address: BoardAddress, target: Target, options: MeasuringOptions)
     """Refuse a choice of the user's that cannot work; what boards.yaml says itself was checked when it was read."""
     if options.rpc == "agent" and address.farm:
         raise UsageError(
-            f"board '{address.name}' is lent by a tracker, its ssh host is only the way there: leave out --rpc agent, or "
-            "EDGETUNE_RPC and `rpc:` of edgetune.yaml that say the same"
+            f"board '{address.name}' is lent by a tracker, its ssh host is only the way there: leave out --rpc agent, "
+            "or EDGETUNE_RPC and `rpc:` of edgetune.yaml that say the same"
         )
     if options.rpc == "tvm" and (conflict := address.model_copy(update={"rpc": "tvm"}).conflict(target)) is not None:
         raise UsageError(f"board '{address.name}': {' '.join(conflict)}")
 
 
 def _board(
-    target: Target, address: BoardAddress | None, options: MeasuringOptions, folder: Path, on_event: OnEvent
+    target: Target,
+    address: BoardAddress | None,
+    options: MeasuringOptions,
+    folder: Path,
+    lock_timeout_s: float,
+    on_event: OnEvent,
 ) -> Board:
     reach = open_reach(target, address, on_event)
     rpc = options.rpc or (address.rpc if address is not None else "agent")
@@ -100,4 +105,4 @@ def _board(
     from edgetune.boards.agent.board import AgentBoard
 
     cores = address.cores if address is not None else ()
-    return AgentBoard(reach.name, target, reach, cores=cores, on_event=on_event)
+    return AgentBoard(reach.name, target, reach, cores=cores, lock_timeout_s=lock_timeout_s, on_event=on_event)

@@ -91,6 +91,20 @@ def test_the_second_user_is_told_who_has_the_board(opened: Callable[..., AgentBe
     assert second.run().status == "ok"
 
 
+def test_a_board_that_somebody_took_while_it_was_lost_is_not_waited_for(
+    opened: Callable[..., AgentBench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgetune.boards.agent.board._RECOVER_LOCK_S", 0.2)
+    lock = f"edgetune-test-{os.getpid()}"
+    first, second = opened(lock=lock), opened(lock=lock)
+    second.board._lock_timeout_s = 600.0
+    second.board.reserve()
+    os.kill(agent_of(second), signal.SIGKILL)
+    first.board.reserve()
+    with pytest.raises(BoardBusy):
+        second.board.recover()
+
+
 def test_a_user_without_a_name_goes_by_his_number(
     opened: Callable[..., AgentBench], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,7 +31,8 @@ from edgetune.measure.jobs import RunRequest, RunResult
 IDLE_S = 120.0  # silence after which an agent ends by itself
 _PATIENCE_S = 5.0  # beyond the request's own deadline, which the agent enforces
 _ANSWER_S = 10.0
-_RETRY_S = 0.25
+_RETRY_S = 2.0  # every look for the lock starts a program beside somebody's measurement
+_RECOVER_LOCK_S = 10.0  # for the agent that was lost to let go; a board that somebody took meanwhile is his
 _SLOWEST_BYTES_S = 100e3
 _MOST_CACHE_BYTES = 1 << 30
 _MOST_EARLY = 64  # answers about a candidate while another answer is awaited; an honest agent sends one
@@ -54,7 +55,7 @@ class AgentBoard:
         cores: Sequence[int] = (),
         cold_bytes: int = 0,
         idle_s: float = IDLE_S,
-        lock_timeout_s: float = 10.0,
+        lock_timeout_s: float = 600.0,
         cache: Path | None = None,
         on_event: Callable[[Event], None] = lambda _: None,
     ) -> None:
@@ -104,7 +105,7 @@ class AgentBoard:
         if self._link is None:
             with self._unless_ended():
                 self._reach.connect()
-                self._start_agent(_ANSWER_S)
+                self._start_agent(_ANSWER_S, self._lock_timeout_s)
 
     def put(self, path: Path) -> str:
         """Bring an array (.npy) or a library to the agent, once per content; return its name there."""
@@ -235,13 +236,13 @@ class AgentBoard:
         if self._ended.is_set():
             raise BoardLost(f"board '{self._name}' was closed")
 
-    def _start_agent(self, timeout_s: float) -> None:
+    def _start_agent(self, timeout_s: float, lock_s: float) -> None:
         facts = self._reach.facts()
         program = build_agent(self._target, self._cache)
         arguments = ["--owner", owner(), "--idle", f"{self._idle_s:g}", "--folder", facts.folder]
         if self._target.clock == "instructions":
             arguments.append("--count")
-        until, told = time.monotonic() + self._lock_timeout_s, False
+        until, told = time.monotonic() + min(lock_s, self._lock_timeout_s), False
         while True:
             self._check_open()
             link = self._starting = AgentLink(self._name, self._reach.start(program, arguments), self._idle_s / 4)
@@ -265,7 +266,7 @@ class AgentBoard:
             if not told:
                 told = True
                 self._tell("locked", f"waiting for {first.owner}, whose lock expires in {first.expires_s} s at most")
-            self._ended.wait(_RETRY_S)
+            self._ended.wait(min(_RETRY_S, max(0.0, until - time.monotonic())))
         self._take_over(link, first, facts)
 
     def _take_over(self, link: AgentLink, hello: Hello, facts: BoardFacts) -> None:
@@ -297,7 +298,7 @@ class AgentBoard:
 
     def _new_agent(self, limit_s: float) -> bool:
         self._end_agent()
-        self._start_agent(limit_s)
+        self._start_agent(limit_s, _RECOVER_LOCK_S)
         return True
 
     def _connect_again(self, limit_s: float) -> bool:
@@ -305,7 +306,7 @@ class AgentBoard:
         self._reach.close()
         self._check_open()
         self._reach.connect(limit_s)
-        self._start_agent(_ANSWER_S)
+        self._start_agent(_ANSWER_S, _RECOVER_LOCK_S)
         return True
 
     def _after(self, restart: Callable[[float], bool], limit_s: float) -> bool:
@@ -314,7 +315,7 @@ class AgentBoard:
             return False
         self._check_open()
         self._reach.connect()
-        self._start_agent(_ANSWER_S)
+        self._start_agent(_ANSWER_S, _RECOVER_LOCK_S)
         return True
 
     def _present(self) -> AgentLink:
