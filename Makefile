@@ -1,9 +1,11 @@
 # make demo      set up, tune ds_cnn for this machine, build and verify the package, compare with ONNX Runtime
 # make test      set up, lint, type-check, run the tests
-# make system    install what the tests need from Debian (or print the line to type)
+# make system    install what the tests need from Debian (or print the line to type); no SSH server is started
 # make conformance   run the ONNX backend node tests through the emitted C, write SUPPORT.md
 # make acceptance    check packages of whole models: warnings, memory, sanitizers, results, emulators, repeatability
 # make soak          200 faults at random times befall boards while they are tuned on; nothing may be lost (SOAK=--help)
+# make kills         a search is killed ten times at random moments; what was measured must all have counted (KILLS=--help)
+# make scaling       candidates a second on 1 to 16 boards; fails where 16 are not worth 90 % of that (SCALING=--help)
 # make benchmark     packages beside ONNX Runtime, OpenVINO, ncnn, MNN and LiteRT (BENCHMARK_ARGS=--help)
 PYTHON ?= python3
 VENV := .venv
@@ -14,17 +16,17 @@ DEMO_TIME ?= 5m
 JOBS ?= 2
 DEMO_OUT := build/demo/ds_cnn
 
-SYSTEM_PACKAGES := gcc g++ make cmake clang-19 libclang-rt-19-dev qemu-user qemu-system-arm openssh-client openssh-server \
+SYSTEM_PACKAGES := gcc g++ make cmake clang-19 libclang-rt-19-dev qemu-user qemu-system-arm openssh-client openssh-server locales \
 	gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
 	gcc-arm-linux-gnueabihf libc6-dev-armhf-cross \
 	gcc-riscv64-linux-gnu libc6-dev-riscv64-cross
 SYSTEM_PROGRAMS := gcc g++ make cmake clang-19 qemu-aarch64 qemu-arm qemu-system-aarch64 \
-	aarch64-linux-gnu-gcc \
+	aarch64-linux-gnu-gcc localedef \
 	arm-linux-gnueabihf-gcc riscv64-linux-gnu-gcc ssh-keygen ssh-agent ssh-add /usr/sbin/sshd
-SYSTEM_LINE := apt-get update && apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES)
+SYSTEM_LINE := apt-get update && sh .ci/no-new-sshd.sh apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES)
 
 .DELETE_ON_ERROR:
-.PHONY: all demo test lint types pytest format schemas system conformance acceptance soak benchmark clean
+.PHONY: all demo test lint types pytest format schemas system conformance acceptance soak kills benchmark scaling clean
 
 all: test
 
@@ -76,7 +78,8 @@ schemas: $(VENV)/.stamp-run
 
 system:
 	@missing=""; for program in $(SYSTEM_PROGRAMS); do command -v $$program >/dev/null || missing="$$missing $$program"; done; \
-	for folder in /usr/lib/llvm-19/lib/clang/19/lib/linux /usr/aarch64-linux-gnu/include /usr/arm-linux-gnueabihf/include /usr/riscv64-linux-gnu/include; do \
+	for folder in /usr/lib/llvm-19/lib/clang/19/lib/linux /usr/aarch64-linux-gnu/include /usr/arm-linux-gnueabihf/include /usr/riscv64-linux-gnu/include \
+		/usr/share/i18n/locales; do \
 		test -d $$folder || missing="$$missing $$folder"; done; \
 	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || missing="$$missing python3-venv"; \
 	if test -z "$$missing"; then echo "system: all there"; exit 0; fi; \
@@ -99,8 +102,14 @@ acceptance: $(VENV)/.stamp-test
 soak: $(VENV)/.stamp-test
 	$(BIN)/python tests/acceptance/soak.py $(SOAK)
 
+kills: $(VENV)/.stamp-test
+	$(BIN)/python tests/acceptance/kill9.py $(KILLS)
+
 benchmark: $(VENV)/.stamp-bench
 	$(BIN)/python benchmarks/run.py $(BENCHMARK_ARGS)
+
+scaling: $(VENV)/.stamp-test
+	$(BIN)/python benchmarks/boards_scaling.py $(SCALING)
 
 clean:
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
