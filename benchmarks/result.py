@@ -127,3 +127,9 @@ def model_result(model: str, sides: Sequence[SideResult], missing: Mapping[str, 
         return ModelResult(model, tuple(sides), dict(missing))
     peers = sorted((compared(mine, side) for side in sides if side is not mine), key=lambda side: side.median_us)
     return ModelResult(model, (mine, *peers), dict(missing))
+
+
+def within(result: ModelResult, most: float) -> bool:
+    """Whether our median is at most `most` times that of the fastest peer; not so where no peer answers rightly."""
+    ratios = [side.ratio for side in result.sides if side.ratio is not None and side.correct]
+    return bool(ratios) and min(ratios) >= 1 / most

@@ -20,7 +20,7 @@ if str(ROOT) not in sys.path:  # as a script, the folder above is not on the pat
     sys.path.insert(0, str(ROOT))
 
 from benchmarks.machine import machine_facts  # noqa: E402  the path comes first
-from benchmarks.result import ModelResult, difference, model_result, side_result, tolerance  # noqa: E402
+from benchmarks.result import ModelResult, difference, model_result, side_result, tolerance, within  # noqa: E402
 from benchmarks.rounds import measure_rounds  # noqa: E402
 from benchmarks.side import CannotLoad, Case, Loaded  # noqa: E402
 from benchmarks.side_process import SideProcess  # noqa: E402
@@ -51,7 +51,10 @@ class Plan:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run it; 1 when a package gives wrong answers or cannot be measured, or an error of edgetune's own code."""
+    """Run it; an error of edgetune's own code, or 1.
+
+    That is when a package gives wrong answers, cannot be measured, or takes longer than `--at-most` allows.
+    """
     options = _parser().parse_args(arguments)
     try:
         return _run(options)
@@ -90,7 +93,10 @@ def _run(options: argparse.Namespace) -> int:
     (folder / "benchmark.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     print(text)
     print(f"written to {folder / 'benchmark.md'} and {folder / 'benchmark.json'}", file=sys.stderr)
-    return 0 if all(_ours_is_right(result) for result in results) else 1
+    slow = [result.model for result in results if options.at_most and not within(result, options.at_most)]
+    if slow:
+        print(f"benchmark: more than {options.at_most:g} times the fastest peer: {', '.join(slow)}", file=sys.stderr)
+    return 0 if not slow and all(_ours_is_right(result) for result in results) else 1
 
 
 def compare(model: Path, package: Path, work: Path, plan: Plan) -> ModelResult:
@@ -181,6 +187,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--peers", type=_peers, default=PEERS, help=f"of {','.join(PEERS)} (default: all)")
     parser.add_argument("--rounds", type=int, default=7, help=f"at least {LEAST_ROUNDS}")
     parser.add_argument("--seconds", type=float, default=0.5, help="per side and round")
+    parser.add_argument(
+        "--at-most", type=float, metavar="RATIO", help="of a package's time to that of the fastest peer"
+    )
     parser.add_argument("--core", type=int, help="core to measure on (default: the last one)")
     parser.add_argument("-o", "--out", type=Path, default=Path("build/benchmarks"), help="folder of table and JSON")
     return parser

@@ -49,6 +49,8 @@ def test_nothing_measured_is_lost_by_kills(killed: tuple[Path, str]) -> None:
 def test_records_are_in_the_package(ad_ae: Case) -> None:
     assert ad_ae.summary["measured_kernels"] > 0
     assert pace(ad_ae) == "no search"
+    with pytest.raises(AssertionError, match="--tune"):
+        pace(ad_ae, least=60.0)
 
 
 @pytest.mark.parametrize("check", [agreement, no_warning, undefined_symbols, sanitizers, arena, stack, code])
@@ -84,4 +86,7 @@ def test_the_summary_of_a_search_shows_where_the_time_went(killed: tuple[Path, s
     assert search["records"] == len(after.records) == len(before.records) + 4 == TRIALS + 4
     assert search["measured"] == 4 + again
     assert {"search", "lower", "compile", "timing"} <= search["seconds"].keys()
-    assert "pace_per_minute" in pace(case)
+    reached = search["pace_per_minute"]
+    assert "pace_per_minute" in pace(case, least=reached)
+    with pytest.raises(AssertionError, match="candidates a minute"):
+        pace(case, least=2 * reached)

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks.result import ModelResult, SideResult, difference, model_result, side_result, tolerance
+from benchmarks.result import ModelResult, SideResult, difference, model_result, side_result, tolerance, within
 from benchmarks.side import Loaded
 from benchmarks.side_process import Sample
 from benchmarks.table import markdown
@@ -43,6 +43,14 @@ def test_a_ratio_is_peer_over_ours_and_its_range_is_that_of_the_rounds() -> None
 def test_small_differences_are_ties() -> None:
     assert [verdict(100, us) for us in (96, 98, 102, 104)] == ["loss", "tie", "tie", "win"]
     assert [verdict(5000, us) for us in (4400, 4700, 5400, 5600)] == ["loss", "tie", "tie", "win"]
+
+
+def test_a_limit_is_that_to_the_fastest_peer_with_right_answers() -> None:
+    result = sample_result()  # 45; ncnn takes 30 and is wrong, ONNX Runtime takes 80
+    assert within(result, 0.57)
+    assert not within(result, 0.56)
+    assert not within(model_result("m", [side("edgetune", 1.0)], {}, "edgetune"), 2.0)
+    assert not within(model_result("m", [side("ort", 1.0)], {}, "edgetune"), 2.0)
 
 
 def test_without_our_side_there_are_no_ratios() -> None:
