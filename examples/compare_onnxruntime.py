@@ -16,6 +16,8 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 
+from edgetune.measure.lock import TimingLock
+
 ROUNDS = 7
 ROUND_SECONDS = 0.3
 
@@ -54,14 +56,18 @@ def main() -> None:
     session, feeds = open_session(model)
     runtime_round(session, feeds)
     package_round(package)
-    ours, theirs = [], []
+    ours, theirs, lock = [], [], TimingLock()
     for index in range(ROUNDS):
         # In turns, and each side first in half of the rounds: what disturbs one disturbs the other.
+        # A search of the same user waits for the round, and the round for what is being timed.
+        lock.acquire()
         if index % 2:
             theirs.append(runtime_round(session, feeds))
         ours.append(package_round(package))
         if not index % 2:
             theirs.append(runtime_round(session, feeds))
+        lock.release()
+    lock.close()
     print(f"{model.stem}, one core, {ROUNDS} rounds in turns, median (lowest to highest):")
     for name, rounds in (("edgetune package", ours), (f"ONNX Runtime {onnxruntime.__version__}", theirs)):
         print(f"  {name:24} {statistics.median(rounds):9.1f} us   ({min(rounds):.1f} to {max(rounds):.1f})")

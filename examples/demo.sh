@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 out=${1:-build/demo/ds_cnn}
 model=examples/models/ds_cnn.onnx
 
-edgetune tune "$model" --board host --time "${DEMO_TIME:-5m}" --db build/demo/records.db -o "$out"
+edgetune tune "$model" --board host --time "${DEMO_TIME:-5m}" --db "$(dirname "$out")/records.db" -o "$out"
 make -C "$out" lib selftest
 edgetune verify "$out" --model "$model"
 python examples/compare_onnxruntime.py "$out" "$model"
