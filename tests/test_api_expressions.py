@@ -10,17 +10,20 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from tvm import te
 
 import edgetune
+from edgetune import api
 from edgetune.cli.main import run
+from edgetune.config.settings import Flags, resolve_settings
 from edgetune.errors import UsageError
 from edgetune.graph.partition import to_program
 from edgetune.models import custom
 from edgetune.models.converters import OWN_CONVERTERS
 from edgetune.models.importer import import_onnx
 from edgetune.models.onnx_file import OnnxModel, model_from_proto
+from edgetune.package.golden import Tolerance
 from tests.interpreter import run_program
 
 
@@ -96,6 +99,28 @@ def test_the_documented_script_makes_a_package_that_verifies_with_and_without_it
     assert "only the golden vectors are compared: operator com.example::ScaledSine" in said.err
     assert run(["verify", "sine", "--model", "model.onnx"]) == 5
     assert "docs/operators.md" in capsys.readouterr().err
+
+
+def test_a_quantised_model_with_a_registered_operator_is_answered_by_its_program(tmp_path: Path) -> None:
+    edgetune.register_operator("Twice", lambda x: te.compute(x.shape, lambda *i: x(*i) + x(*i)))
+    graph = helper.make_graph(
+        [
+            helper.make_node("Twice", ["x"], ["t"], domain="com.example"),
+            helper.make_node("QuantizeLinear", ["t", "scale", "zero"], ["y"]),
+        ],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 5])],
+        [helper.make_tensor_value_info("y", TensorProto.INT8, [3, 5])],
+        [numpy_helper.from_array(np.array(0.1, "f4"), "scale"), numpy_helper.from_array(np.array(0, "i1"), "zero")],
+    )
+    opsets = [helper.make_opsetid("", 19), helper.make_opsetid("com.example", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "m.onnx")
+    subject = api.load(resolve_settings(Flags(model=tmp_path / "m.onnx", board="host"), {}, tmp_path))
+    assert subject.reference == "tvm.llvm"
+    assert subject.tolerances == {"y": Tolerance.quantised(1.0)}
+    for golden in subject.goldens:
+        expected = np.clip(np.round(golden.inputs["x"] * 2 / np.float32(0.1)), -128, 127)
+        assert np.abs(golden.outputs["y"] - expected).max() <= 1
 
 
 def test_a_registered_operator_is_found_in_nested_graphs_too() -> None:
