@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 
+from edgetune.boards.check_farm import inspect_farm
 from edgetune.boards.conditions import findings as condition_findings
 from edgetune.boards.conditions import probe
 from edgetune.boards.reach import BoardFacts, Reach
@@ -82,6 +83,9 @@ def inspect(reach: Reach, target: Target, address: BoardAddress | None) -> Itera
         yield from _no_way(error, address, name)
         return
     yield from _way(address)
+    if address is not None and address.farm:
+        yield from inspect_farm(reach, target, address)
+        return
     cores: Sequence[int] = address.cores if address else ()
     try:
         facts = reach.facts()
@@ -106,7 +110,8 @@ def inspect(reach: Reach, target: Target, address: BoardAddress | None) -> Itera
 
 
 def _way(address: BoardAddress | None) -> Iterator[Finding]:
-    yield Finding("reachable", True, address.ssh if address else "started here")
+    where = "started here" if address is None else address.ssh
+    yield Finding("reachable", True, f"{where}, the way to its farm" if address and address.farm else where)
     if address:
         yield Finding("host key", True, "known")
         yield Finding("login", True, "by key")
