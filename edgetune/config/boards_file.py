@@ -105,6 +105,9 @@ class BoardEntry(Checked):
         default=None, description="host:port of a TVM tracker as the ssh host sees it, or local: started here."
     )
     key: Line | None = Field(default=None, description="Key of the board at the tracker, by default the target's name.")
+    priority: Annotated[StrictInt, Field(ge=0, le=1000)] = Field(
+        default=1, description="Place in the tracker's queue: of those who wait, the highest gets the board first."
+    )
 
     @property
     def farm(self) -> bool:

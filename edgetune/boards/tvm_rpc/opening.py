@@ -25,8 +25,10 @@ def open_tvm_board(
     folder: Path,
     reach: Reach,
     on_event: Callable[[Event], None] = lambda _: None,
+    *,
+    lock_timeout_s: float = 600.0,
 ) -> TvmRpcBoard:
-    """Return the board, not yet connected; it owns `reach` from now on.
+    """Return the board, not yet connected; it owns `reach` from now on. `lock_timeout_s` is for others to leave it.
 
     `tracker: host:port` leases a server of a farm, as the ssh host sees it: loopback addresses through its tunnel,
     others straight. Without one a server is brought to the board, which nobody else can lease; `tracker: local` joins
@@ -34,16 +36,17 @@ def open_tvm_board(
     what he likes there. An emulated machine, which has no address and nothing to lose, always joins one.
     """
     tracker, key = (address.tracker, address.key) if address is not None else (LOCAL, None)
+    priority = address.priority if address is not None else 1
     door: Door
     if tracker is None or tracker == LOCAL:
         server = DeployedServer(reach, target, folder, on_event)
         local = LocalTracker(folder, on_event=on_event) if tracker == LOCAL else None
-        door = DeployedDoor(reach, server, tracker=local, on_event=on_event)
+        door = DeployedDoor(reach, server, tracker=local, priority=priority, on_event=on_event)
     else:
         host, _, port = tracker.rpartition(":")
-        door = FarmDoor(host, int(port), key or target.name, reach)
+        door = FarmDoor(host, int(port), key or target.name, reach, priority=priority)
     cores = address.cores if address is not None else ()
-    return TvmRpcBoard(reach.name, target, door, folder, cores=cores, on_event=on_event)
+    return TvmRpcBoard(reach.name, target, door, folder, cores=cores, lock_timeout_s=lock_timeout_s, on_event=on_event)
 
 
 class FarmDoor(TrackerDoor):
