@@ -48,10 +48,8 @@ class Image:
         return self.folder / "filesystem.cpio"
 
 
-def setup(
-    target: Target, on_event: OnEvent = lambda _: None, cache: Path | None = None, *, refresh: bool = False
-) -> Image:
-    """Return the image of `target`, made when there is none for its recipe; with `refresh`, asks for newer packages.
+def setup(target: Target, on_event: OnEvent = lambda _: None, cache: Path | None = None) -> Image:
+    """Return the image of `target`, made when there is none for its recipe; one that is there stays as it is.
 
     `cache` is the folder for images (default: `machines` in the user's cache). Needs no privileges; takes about half a
     minute and 300 MB. An interrupted call leaves nothing half done, the next one uses what was downloaded.
@@ -65,7 +63,7 @@ def setup(
         with _locked(folder, on_event):
             keys = machine_keys(folder / "keys")
             image = _find(folder, recipe, files, keys)
-            if image is not None and not refresh:
+            if image is not None:
                 return image
             return _make(folder, recipe, files, keys, on_event)
     except OSError as error:
