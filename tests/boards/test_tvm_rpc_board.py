@@ -15,8 +15,7 @@ import pytest
 
 from edgetune.boards.tvm_rpc import board as board_module
 from edgetune.boards.tvm_rpc.board import TvmRpcBoard
-from edgetune.boards.tvm_rpc.door import DirectDoor
-from edgetune.boards.tvm_rpc.launched import LOOPBACK, Launched, start_server
+from edgetune.boards.tvm_rpc.launched import LOOPBACK, Launched
 from edgetune.boards.tvm_rpc.messages import Files
 from edgetune.boards.tvm_rpc.shim import SHIM
 from edgetune.config.resources import templates_dir
@@ -25,6 +24,7 @@ from edgetune.errors import BoardLost
 from edgetune.events import Event
 from edgetune.measure.environment import read_environment
 from tests.boards.tvm_rpc_candidates import GOOD, Candidates, descendants, finish, listening_addresses, run
+from tests.boards.tvm_rpc_server import DirectDoor, start_server
 
 FORK_AWAY = "if (fork() == 0) { setsid(); for (;;) pause(); }"
 ONCE = "static int n; if (n++ < 1)"

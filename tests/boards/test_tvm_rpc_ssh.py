@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,16 +12,30 @@ from pathlib import Path
 import pytest
 
 from edgetune.boards.ssh.reach import SshReach
+from edgetune.boards.tvm_rpc import deploy
 from edgetune.boards.tvm_rpc.deployed_door import DeployedDoor
-from edgetune.boards.tvm_rpc.launched import LOOPBACK, start_server
+from edgetune.boards.tvm_rpc.launched import LOOPBACK
 from edgetune.boards.tvm_rpc.opening import open_tvm_board
+from edgetune.boards.tvm_rpc.server_tree import ServerTree, server_tree
 from edgetune.boards.tvm_rpc.tracker import LocalTracker
 from edgetune.config.boards_file import BoardAddress
 from edgetune.config.target import load_target
-from edgetune.errors import BoardLost, BoardUnfit
+from edgetune.errors import BoardBusy, BoardLost, BoardUnfit
 from tests.boards.ssh_bench import Bench
 from tests.boards.ssh_server import SshBoard
 from tests.boards.tvm_rpc_candidates import GOOD, Candidates, descendants, finish, listening_addresses, run
+from tests.boards.tvm_rpc_server import start_server
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache in which the files of the server are made once."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(autouse=True)
+def _cached(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
 
 
 @pytest.fixture
@@ -46,9 +61,8 @@ def way(bench: Bench, board: SshBoard, **more: object) -> tuple[BoardAddress, Ss
 
 
 def test_a_server_is_brought_over_ssh_used_and_removed(
-    bench: Bench, shelf: SshBoard, candidates: Candidates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, shelf: SshBoard, candidates: Candidates, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     address, reach = way(bench, shelf)
     board = open_tvm_board(address, load_target("host"), tmp_path, reach, bench.events.append)
     try:
@@ -99,9 +113,8 @@ def test_a_board_without_python_is_told_what_to_do(bench: Bench, shelf: SshBoard
 
 
 def test_closing_ends_the_wait_for_a_server_that_restarts_its_board(
-    bench: Bench, shelf: SshBoard, candidates: Candidates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, shelf: SshBoard, candidates: Candidates, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     address, reach = way(bench, shelf, reboot="true")
     board = open_tvm_board(address, load_target("host"), tmp_path, reach, bench.events.append)
     try:
@@ -121,6 +134,71 @@ def test_closing_ends_the_wait_for_a_server_that_restarts_its_board(
     assert time.monotonic() - began < 40.0
     assert shelf.processes() == []
     assert shelf.files() == []
+
+
+def test_closing_while_the_server_is_made_leaves_nothing_there(
+    bench: Bench, shelf: SshBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, go = threading.Event(), threading.Event()
+    tree = server_tree(os.uname().machine, sys.version_info[:2])
+
+    def slow_tree(*_: object) -> ServerTree:
+        made.set()
+        assert go.wait(60.0)
+        return tree
+
+    monkeypatch.setattr(deploy, "server_tree", slow_tree)
+    address, reach = way(bench, shelf)
+    board = open_tvm_board(address, load_target("host"), tmp_path, reach, bench.events.append)
+    said: list[str] = []
+    waiting = threading.Thread(target=lambda: said.append(_failure(board.reserve)))
+    waiting.start()
+    assert made.wait(60.0)
+    board._door.close()  # all of `close` that does not wait for the other thread
+    go.set()
+    board.close()
+    waiting.join(60.0)
+    assert said == ["board 'shelf-1' was closed"]
+    assert shelf.processes() == []
+    assert shelf.files() == []
+
+
+def test_the_server_of_a_session_that_died_is_ended_and_removed(
+    bench: Bench, shelf: SshBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, reach = way(bench, shelf)
+    server = deploy.DeployedServer(reach, load_target("host"), tmp_path)
+    with monkeypatch.context() as friend:
+        friend.setattr(deploy, "owner_name", lambda: "friend@desk-1")
+        server.start("secret")
+    old = set(shelf.processes())
+    _, other = way(bench, shelf)
+    successor = deploy.DeployedServer(other, load_target("host"), tmp_path)
+    with pytest.raises(BoardBusy, match="'shelf-1' belongs to friend@desk-1"):
+        successor.start("secret")
+    reach._staging.end()  # its process is gone, though its link still stands
+    successor.start("secret")
+    try:
+        assert not old & set(shelf.processes())
+        assert any("files of a session that died were removed" in line for line in bench.told())
+    finally:
+        server.stop()
+        successor.stop()
+        other.close()
+        reach.close()
+    assert shelf.files() == []
+
+
+def test_a_board_of_another_architecture_is_brought_nothing(bench: Bench, tmp_path: Path) -> None:
+    foreign = bench.board()
+    address, reach = way(bench, foreign)
+    board = open_tvm_board(address, load_target("host"), tmp_path, reach, bench.events.append)
+    try:
+        with pytest.raises(BoardUnfit, match=r"'shelf-1' .*aarch64"):
+            board.reserve()
+    finally:
+        board.close()
+    assert foreign.files() == []
 
 
 def _failure(step: Callable[[], object]) -> str:

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.boards.process import ProcessReach
+from edgetune.boards.process import ProcessReach, ProcessTransport
 from edgetune.boards.reach import Finished
 from edgetune.boards.tvm_rpc.board import TvmRpcBoard
 from edgetune.boards.tvm_rpc.deploy import DeployedServer
 from edgetune.boards.tvm_rpc.deployed_door import DeployedDoor
 from edgetune.boards.tvm_rpc.door import TrackerDoor
-from edgetune.boards.tvm_rpc.launched import LOOPBACK, Launched, start_server
+from edgetune.boards.tvm_rpc.launched import LOOPBACK, Launched
 from edgetune.boards.tvm_rpc.opening import open_tvm_board
 from edgetune.boards.tvm_rpc.server_tree import ServerTree, server_tree
 from edgetune.boards.tvm_rpc.tracker import LocalTracker
@@ -31,6 +31,7 @@ from edgetune.config.target import load_target
 from edgetune.errors import BoardBusy, BoardLost, BoardUnfit, HostUnknown, ProtocolViolation
 from edgetune.events import Event
 from tests.boards.tvm_rpc_candidates import GOOD, Candidates, descendants, finish, listening_addresses, run
+from tests.boards.tvm_rpc_server import start_server
 
 
 @pytest.fixture(scope="module")
@@ -249,15 +250,116 @@ def test_a_server_that_is_killed_is_a_lost_board_that_comes_back(
 
 
 def test_somebody_else_on_the_board_is_told_by_name(
-    deployed: tuple[TvmRpcBoard, LocalTracker, ProcessReach], candidates: Candidates, tmp_path: Path
+    deployed: tuple[TvmRpcBoard, LocalTracker, ProcessReach],
+    candidates: Candidates,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     board, _, reach = deployed
     assert run(board, candidates.request()).status == "ok"
+    events: list[Event] = []
     server = DeployedServer(reach, load_target("host"), tmp_path, cache=Path(str(board._shim)).parents[1] / "none")
     server._place = str(next(reach._place().glob("tvm-*")))
-    with pytest.raises(BoardBusy, match=f"'desk' belongs to {owner_name()}"):
+    with pytest.raises(BoardLost, match="'desk' still has a server of this run"):
         server.start("other")
+    monkeypatch.setattr("edgetune.boards.tvm_rpc.deploy.owner_name", lambda: "friend@desk-1")
+    door = DeployedDoor(reach, server, on_event=events.append)
+    with pytest.raises(BoardBusy, match=rf"'desk' belongs to {owner_name()}: .* at most \d+ s once it is gone"):
+        door.lease(0.0)
+    assert [event.data["what"] for event in events] == []
     server.stop()
+
+
+def test_a_server_that_could_not_be_ended_is_ended_by_a_new_connection(
+    deployed: tuple[TvmRpcBoard, LocalTracker, ProcessReach],
+    candidates: Candidates,
+    events: list[Event],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("edgetune.boards.tvm_rpc.board._PAUSES_S", (0.0,))
+    board, _, reach = deployed
+    board.reserve()
+    door = board._door
+    assert isinstance(door, DeployedDoor)
+    old = door._server._transport
+    door._rungs, door._server._transport = 0, None  # as after a link that broke in silence
+    events.clear()
+    board.recover()
+    rungs = [one.data["detail"] for one in events if one.data.get("what") == "rung"]
+    assert rungs[:3] == ["a new session", "a new server", "a new connection"]
+    assert isinstance(old, ProcessTransport)
+    assert old not in reach._transports
+    assert not Path(f"/proc/{old.pid}").exists()
+    assert run(board, candidates.request()).status == "ok"
+
+
+class Taken(DeployedServer):
+    """A server on a board that somebody else has for `times` attempts."""
+
+    def __init__(self, reach: ProcessReach, folder: Path, times: int) -> None:
+        super().__init__(reach, load_target("host"), folder)
+        self.times, self.attempts = times, 0
+
+    @property
+    def running(self) -> bool:
+        return self.attempts > self.times
+
+    def start(self, key: str) -> None:
+        del key
+        self.attempts += 1
+        if not self.running:
+            raise BoardBusy("board 'desk' belongs to friend@desk-1")
+
+
+def test_a_board_that_somebody_else_has_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgetune.boards.tvm_rpc.deployed_door._RETRY_S", 0.0)
+    events: list[Event] = []
+    reach = ProcessReach("desk", load_target("host"))
+    restarts: list[str] = []
+    monkeypatch.setattr(reach, "reboot", lambda _: restarts.append("reboot"))
+    monkeypatch.setattr(reach, "power_cycle", lambda _: restarts.append("power"))
+    patient = DeployedDoor(reach, Taken(reach, tmp_path, 3), on_event=events.append)
+    patient.lease(60.0)
+    assert [(event.data["what"], event.data["detail"]) for event in events] == [
+        ("locked", "board 'desk' belongs to friend@desk-1")
+    ]
+    hasty = DeployedDoor(reach, Taken(reach, tmp_path, 9))
+    with pytest.raises(BoardBusy, match="friend"):
+        hasty.lease(0.0)
+    assert [hasty.repair(1.0) for _ in range(4)] == ["a new server", "a new connection", "", ""]
+    assert not restarts, "nobody's board is restarted while somebody else measures on it"
+    patient.close()
+    hasty.close()
+
+
+@pytest.mark.parametrize("tracker", ["farm", "local"])
+def test_the_priority_of_an_address_is_that_of_its_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tracker: str
+) -> None:
+    asked: list[int] = []
+
+    def lease(client: TrackerClient, key: str, priority: int, timeout_s: float) -> Lease:
+        del client, key, timeout_s
+        asked.append(priority)
+        raise BoardBusy("no")
+
+    monkeypatch.setattr(TrackerClient, "lease", lease)
+    monkeypatch.setattr(DeployedServer, "start", lambda *_: None)
+    monkeypatch.setattr(DeployedServer, "running", property(lambda _: True))
+    own = LocalTracker(tmp_path, 0)
+    monkeypatch.setattr("edgetune.boards.tvm_rpc.opening.LocalTracker", lambda *_, **__: own)
+    host, port = own.ensure()
+    words = {"name": "desk", "target": "host", "ssh": "nowhere", "rpc": "tvm", "priority": 7}
+    place = "local" if tracker == "local" else f"{host}:{port}"
+    address = BoardAddress.model_validate({**words, "tracker": place})
+    board = open_tvm_board(address, load_target("host"), tmp_path, ProcessReach("desk", load_target("host")))
+    try:
+        with pytest.raises(BoardBusy):
+            board.reserve()
+    finally:
+        board.close()
+        own.close()
+    assert asked == [7]
 
 
 def test_nothing_remains(
@@ -285,8 +387,9 @@ def command_of(pid: int) -> bytes:
 def test_a_run_that_is_killed_leaves_no_server(tmp_path: Path) -> None:
     code = (
         "import sys, time\nfrom pathlib import Path\n"
-        "from edgetune.boards.tvm_rpc.launched import start_server\n"
-        "server = start_server(Path(sys.argv[1]), 'shelf'); print(server.pid, flush=True); time.sleep(1000)"
+        "from edgetune.boards.tvm_rpc.launched import Launched\n"
+        "server = Launched('a server', ['server', '127.0.0.1', '0', 'shelf'], Path(sys.argv[1]) / 'log')\n"
+        "print(server.pid, flush=True); time.sleep(1000)"
     )
     with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True) as run_:
         assert run_.stdout is not None
@@ -384,6 +487,8 @@ def test_a_board_whose_python_talks_nonsense(tmp_path: Path, said: str) -> None:
             return Finished(0, said, "")
 
     target = load_target("host")
-    server = DeployedServer(Liar("liar", target), target, tmp_path)
+    reach = Liar("liar", target)
+    server = DeployedServer(reach, target, tmp_path)
     with pytest.raises(BoardUnfit, match="'liar' has"):
         server.start("key")
+    reach.close()

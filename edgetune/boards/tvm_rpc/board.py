@@ -14,7 +14,7 @@ from edgetune.boards.tvm_rpc.messages import Connect, Connected, Disconnect, Fil
 from edgetune.boards.tvm_rpc.shim import build_shim
 from edgetune.boards.tvm_rpc.worker_process import RpcWorker
 from edgetune.config.target import Target
-from edgetune.errors import BoardLost, BoardUnavailable
+from edgetune.errors import BoardBusy, BoardLost, BoardUnavailable
 from edgetune.events import Event
 from edgetune.measure.environment import Reading, read_environment
 from edgetune.measure.jobs import RunRequest, RunResult
@@ -49,9 +49,8 @@ _IDENTITY = {
 class TvmRpcBoard:
     """A `Board`. `door` lends the server; `folder` takes the shim and the worker's logs, and outlives the board.
 
-    `connect_timeout_s` is for a session with a server that is ours by lease; where no tracker lends, the server may
-    serve somebody else first, and the wait for that is `lock_timeout_s`. `put` only notes a file: it travels with the
-    candidate, so it must stay until `release`.
+    Waiting for the lease takes at most `lock_timeout_s`, the session with the server that was lent
+    `connect_timeout_s`.
     """
 
     def __init__(
@@ -214,7 +213,7 @@ class TvmRpcBoard:
                 self._lose()
             else:
                 return None
-            if self._closed:
+            if self._closed or isinstance(failure, BoardBusy):  # the door has waited already
                 break
         return failure
 

@@ -6,6 +6,7 @@ import re
 import select
 import shlex
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,12 +15,14 @@ from typing import Protocol, runtime_checkable
 
 from edgetune.boards.reach import Reach, Transport
 from edgetune.boards.tvm_rpc.launched import KEY_ON_STDIN, LOOPBACK
+from edgetune.boards.tvm_rpc.lifeline import Lifeline
 from edgetune.boards.tvm_rpc.server_tree import server_tree
 from edgetune.boards.tvm_rpc.tracker_client import owner_name
 from edgetune.config.target import Target
 from edgetune.errors import BoardBusy, BoardFull, BoardLost, BoardUnfit
 from edgetune.events import Event
 
+IDLE_S = 120.0  # silence after which a server ends by itself
 _ASK_S = 20.0
 _PUT_S = 300.0
 _UNPACK_S = 180.0
@@ -36,10 +39,12 @@ _CXX = ("libstdc++.so.6", "libgcc_s.so.1")  # brought where a board has none
 _OLDEST_PYTHON = (3, 10)
 _OLDEST_GLIBC = (2, 28)
 _NUMBER = re.compile(r"\d{1,4}", re.ASCII)
+_BUSY = re.compile(r"busy (\d{1,6}) (.*)", re.ASCII)
+_PORT = re.compile(r"port (\d{1,5})( unlocked)?", re.ASCII)
 _VERSION = re.compile(r"\d{1,4}\.\d{1,4}(\..*)?", re.ASCII)
 _START = """#!/bin/sh
-# $1: folder of the server, $2: owner, then the arguments of launch.py
-folder=$1; export EDGETUNE_OWNER="$2"; shift 2
+# $1: folder of the server, $2: owner, $3: seconds of silence after which it ends, then the arguments of launch.py
+folder=$1; export EDGETUNE_OWNER="$2" EDGETUNE_IDLE="$3"; shift 3
 export PYTHONPATH="$folder" PYTHONNOUSERSITE=1 PYTHONDONTWRITEBYTECODE=1 TVM_USE_RUNTIME_LIB=1 TVM_NUM_THREADS=1
 export LD_LIBRARY_PATH="$folder/libs"
 export TMPDIR="$folder/sessions" OPENBLAS_NUM_THREADS=1
@@ -65,7 +70,10 @@ class Forwarding(Protocol):
 
 
 class DeployedServer:
-    """The server on the board behind `reach`, which belongs to whoever made it. `folder` is one of this machine."""
+    """The server on the board behind `reach`, which belongs to whoever made it. `folder` is one of this machine.
+
+    `idle_s` after it last heard of us it ends by itself, and with it the board's lock.
+    """
 
     def __init__(
         self,
@@ -74,13 +82,17 @@ class DeployedServer:
         folder: Path,
         on_event: Callable[[Event], None] = lambda _: None,
         cache: Path | None = None,
+        idle_s: float = IDLE_S,
     ) -> None:
         self._reach, self._folder, self._on_event, self._cache = reach, folder, on_event, cache
+        self._idle_s = idle_s
         self._cc = target.compiler.cc
         self._place = ""
         self._transport: Transport | None = None
+        self._lifeline: Lifeline | None = None
         self._tunnel: Tunnel | None = None
         self._port = 0
+        self._ended = threading.Event()
 
     @property
     def address(self) -> tuple[str, int]:
@@ -102,22 +114,28 @@ class DeployedServer:
     def start(self, key: str) -> None:
         """Bring the files (once), start the server, open the way to it.
 
-        Raises BoardUnfit, BoardFull, BoardBusy (somebody else's run has the board), BoardLost.
+        Raises BoardUnfit, BoardFull, BoardBusy (somebody else's run has the board), BoardLost: after `end` as well.
         """
         self.stop()
+        self._go_on()
         self._reach.connect()
+        self._reach.facts()  # as sessions of the agent begin: is it what its target says, did dead ones leave anything
+        self._go_on()
         if not self._place or self._reach.run(f"test -f {shlex.quote(self._place)}/launch.py", _ASK_S).status != 0:
             self._place = self._bring()
+        self._go_on()
         script = self._folder / f"tvm-server-{self._reach.name}.sh"
         script.write_text(_START)
         script.chmod(0o700)
-        arguments = (self._place, owner_name(), "server", LOOPBACK, "0", KEY_ON_STDIN)
+        arguments = (self._place, owner_name(), f"{self._idle_s:g}", "server", LOOPBACK, "0", KEY_ON_STDIN)
         self._transport = self._reach.start(script, arguments, _ASK_S)
         try:
             self._transport.send(f"{key}\n".encode(), _ASK_S)  # arguments are for everybody there to read
         except BoardLost as error:
             raise self._silent(self._transport) from error
+        self._lifeline = Lifeline(self._transport, self._idle_s / 4)
         there = self._await_port(self._transport, time.monotonic() + _START_S)
+        self._go_on()
         if isinstance(self._reach, Forwarding):
             self._tunnel = self._reach.forward(there)
             self._port = self._tunnel.port
@@ -130,11 +148,17 @@ class DeployedServer:
             self._tunnel.close()
         if self._transport is not None:
             self._transport.close()
-        self._tunnel = self._transport = None
+        if self._lifeline is not None:
+            self._lifeline.close()
+        self._tunnel = self._transport = self._lifeline = None
 
-    def forget(self) -> None:
-        """The board has restarted: what ran there is gone, and maybe the files as well."""
-        self.stop()
+    def end(self) -> None:
+        """Have a `start` in another thread go no further than the step that it is at, and none begin any more."""
+        self._ended.set()
+
+    def _go_on(self) -> None:
+        if self._ended.is_set():
+            raise BoardLost(f"board '{self._reach.name}' was closed")
 
     def _bring(self) -> str:
         name = self._reach.name
@@ -151,6 +175,7 @@ class DeployedServer:
         if libc != "-" and tuple(int(part) for part in libc.split(".")[:2]) < _OLDEST_GLIBC:
             raise BoardUnfit(f"board '{name}' has glibc {libc}, TVM needs 2.28: use `--rpc agent`")
         tree = server_tree(words[2], python, self._on_event, self._cache)
+        self._go_on()  # a download takes minutes
         sent = tree.archive.stat().st_size
         libraries = () if words[4] == "1" else self._cxx_libraries()
         started = time.monotonic()
@@ -171,7 +196,7 @@ class DeployedServer:
             f"TVM's RPC server brought over: {sent / _MIB:.0f} MB, {tree.unpacked_bytes / _MIB:.0f} MB unpacked, "
             f"in {time.monotonic() - started:.0f} s"
         )
-        self._on_event(Event("board", {"board": name, "what": "agent", "detail": detail}))
+        self._tell("agent", detail)
         return place
 
     def _cxx_libraries(self) -> list[Path]:
@@ -201,13 +226,27 @@ class DeployedServer:
             except BoardLost as error:
                 raise self._silent(transport) from error
         line = said.split(b"\n")[0].decode(errors="replace")
-        if line.startswith("busy "):
-            owner = "".join(letter for letter in line[5:] if letter.isprintable())[:200]
-            raise BoardBusy(f"board '{self._reach.name}' belongs to {owner}: wait for the end of that run")
-        try:
-            return int(line.removeprefix("port "))
-        except ValueError as error:
-            raise self._silent(transport) from error
+        if busy := _BUSY.fullmatch(line):
+            self.stop()
+            raise self._busy("".join(letter for letter in busy[2] if letter.isprintable())[:200], int(busy[1]))
+        port = _PORT.fullmatch(line)
+        if port is None:
+            raise self._silent(transport)
+        if port[2]:
+            self._tell("fallback", "no abstract sockets: the board cannot be locked against other users")
+        return int(port[1])
+
+    def _busy(self, owner: str, seconds: int) -> BoardBusy | BoardLost:
+        name = self._reach.name
+        if owner == owner_name():  # the link to it broke, so it could not be ended
+            return BoardLost(
+                f"board '{name}' still has a server of this run, which ends {seconds} s after its link did"
+            )
+        gone = f" (or at most {seconds} s once it is gone)" if seconds else ""
+        return BoardBusy(f"board '{name}' belongs to {owner}: wait for the end of that run{gone}, or use another board")
+
+    def _tell(self, what: str, detail: str) -> None:
+        self._on_event(Event("board", {"board": self._reach.name, "what": what, "detail": detail}))
 
     def _silent(self, transport: Transport) -> BoardLost:
         words = transport.diagnostics().strip()[-300:]

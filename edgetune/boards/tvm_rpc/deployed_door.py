@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import secrets
+import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from edgetune.boards.reach import Reach
 from edgetune.boards.tvm_rpc.deploy import DeployedServer
@@ -13,11 +14,12 @@ from edgetune.boards.tvm_rpc.door import TrackerDoor
 from edgetune.boards.tvm_rpc.join import Joiner
 from edgetune.boards.tvm_rpc.tracker import LocalTracker
 from edgetune.boards.tvm_rpc.tracker_client import Lease
-from edgetune.errors import BoardLost, BoardUnavailable
+from edgetune.errors import BoardBusy, BoardLost, BoardUnavailable
 from edgetune.events import Event
 
 _REGISTERED_S = 10.0
 _CONNECT_S = 30.0
+_RETRY_S = 2.0  # while somebody else has the board
 _CALM_S = 300.0  # a repair that helped for so long was the right one: the next loss begins with the first again
 
 
@@ -44,11 +46,37 @@ class DeployedDoor:
         self._door: TrackerDoor | None = None
         self._rungs = 0
         self._repaired = 0.0
+        self._taken = False  # by somebody else, when last we looked
+        self._closed = threading.Event()
+        self._leaving = threading.Lock()
 
     def lease(self, timeout_s: float) -> Lease:
-        """Start what does not run, and take the server, through the tracker if there is one."""
-        if not self._server.running:
-            self._server.start(self._secret)
+        """Start what does not run, and take the server, through the tracker if there is one.
+
+        Raises BoardBusy when somebody else has the board for `timeout_s`, and BoardLost when another thread closes it.
+        """
+        with self._unless_closed():
+            self._start(time.monotonic() + timeout_s)
+            return self._join(timeout_s)
+
+    def _start(self, until: float) -> None:
+        told = False
+        while not self._server.running:
+            try:
+                self._server.start(self._secret)
+            except BoardBusy as error:
+                self._taken = True
+                if time.monotonic() >= until:
+                    raise
+                if not told:
+                    told = True
+                    board = self._reach.name
+                    self._on_event(Event("board", {"board": board, "what": "locked", "detail": error.message}))
+                self._closed.wait(_RETRY_S)
+            else:
+                self._taken = False
+
+    def _join(self, timeout_s: float) -> Lease:
         tracker = self._tracker
         if tracker is None:
             return Lease(*self._server.address, self._secret)
@@ -75,40 +103,69 @@ class DeployedDoor:
 
     def repair(self, timeout_s: float) -> str:
         """One rung of the ladder: a new server, a new connection, a reboot, the power; "" when there is no more."""
-        self.give_back()
-        now = time.monotonic()
-        if now - self._repaired > _CALM_S:
-            self._rungs = 0
-        self._repaired = now
-        self._rungs += 1
+        with self._unless_closed():
+            self.give_back()
+            now = time.monotonic()
+            if now - self._repaired > _CALM_S:
+                self._rungs = 0
+            self._repaired = now
+            self._rungs += 1
+            return self._climb(timeout_s)
+
+    def _climb(self, timeout_s: float) -> str:
+        self._server.stop()
         if self._rungs == 1:
-            self._server.stop()
             return "a new server"
         if self._rungs == 2:  # noqa: PLR2004
-            self._server.stop()
+            self._reach.close()  # ends a server as well that was out of reach when its link broke
+            self._check_open()
             self._reach.connect(_CONNECT_S)
             return "a new connection"
+        if self._taken:
+            return ""  # nobody's board is restarted while somebody else measures on it
         if self._rungs == 3 and self._reach.reboot(timeout_s):  # noqa: PLR2004
-            self._server.forget()
             return "a reboot"
         if self._rungs <= 4 and self._reach.power_cycle(timeout_s):  # noqa: PLR2004
             self._rungs = 4
-            self._server.forget()
             return "power off and on"
         return ""
 
     def close(self) -> None:
-        """End server and tracker, remove what was brought, disconnect."""
-        self.give_back()
-        if self._joiner is not None:
-            self._joiner.close()
-            self._joiner = None
-        if self._tracker is not None:
-            self._tracker.close()
-        self._server.stop()
-        with suppress(BoardUnavailable):
-            self._reach.clean()  # the server's files as well; first, for it ends what another thread waits for
-        self._reach.close()
+        """End server and tracker, remove what was brought, disconnect.
+
+        Another thread that brings the server or repairs the board gets BoardLost, and leaves nothing there either.
+        """
+        self._closed.set()
+        self._server.end()
+        self._leave()
+
+    def _leave(self) -> None:
+        with self._leaving:
+            self.give_back()
+            if self._joiner is not None:
+                self._joiner.close()
+                self._joiner = None
+            if self._tracker is not None:
+                self._tracker.close()
+            self._server.stop()
+            with suppress(BoardUnavailable):
+                self._reach.clean()  # the server's files as well; first, for it ends what another thread waits for
+            self._reach.close()
+
+    @contextmanager
+    def _unless_closed(self) -> Iterator[None]:
+        """Do what puts something on the board; if it was closed meanwhile, that goes again."""
+        self._check_open()
+        try:
+            yield
+            self._check_open()
+        finally:
+            if self._closed.is_set():
+                self._leave()
+
+    def _check_open(self) -> None:
+        if self._closed.is_set():
+            raise BoardLost(f"board '{self._reach.name}' was closed")
 
     def _place(self) -> tuple[str, int, str]:
         return *self._server.address, self._secret

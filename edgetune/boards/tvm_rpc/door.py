@@ -1,4 +1,4 @@
-"""Ways to a server of TVM's RPC: one that is known, or one that a tracker lends."""
+"""Ways to a server of TVM's RPC: the protocol of them, and the one by a tracker that lends it."""
 
 from __future__ import annotations
 
@@ -34,34 +34,6 @@ class Door(Protocol):
 
     def close(self) -> None:
         """Give back, and end what was started for it. May be called twice."""
-
-
-class DirectDoor:
-    """A server at a known place; it serves one session at a time, and lets others wait."""
-
-    def __init__(self, host: str, port: int, key: str = "", route: Route = straight) -> None:
-        self._lease = Lease(host, port, key)
-        self._route = route
-
-    def lease(self, timeout_s: float) -> Lease:
-        """Return its place; the wait is in connecting."""
-        del timeout_s
-        return Lease(*self._route(self._lease.host, self._lease.port), self._lease.key)
-
-    def wanted(self) -> bool:
-        """Nobody tells."""
-        return False
-
-    def give_back(self) -> None:
-        """Nothing is held."""
-
-    def repair(self, timeout_s: float) -> str:
-        """Nothing can be done from here."""
-        del timeout_s
-        return ""
-
-    def close(self) -> None:
-        """Nothing was started."""
 
 
 class TrackerDoor:

@@ -6,20 +6,64 @@ Runs on boards as well, with nothing but a Python, numpy, tvm_ffi and TVM's runt
     python launch.py tracker HOST PORT
 
 With KEY "-" the key is the first line of stdin. With EDGETUNE_OWNER in its environment it takes the board's advisory
-lock first, the one of the agent, or prints `busy OWNER` and ends. Prints `port N` once it listens; ends at the end of
-stdin. A server whose session crashed, which ends the stock one, serves again at its port.
+lock first, the one of the agent, or prints `busy SECONDS OWNER` and ends: whoever has it lets it go SECONDS after his
+host was last heard of (0: he does not say). Prints `port N` once it listens, `port N unlocked` where the system has no
+such locks. Ends at the end of stdin, and after EDGETUNE_IDLE seconds without a byte there: a host that has gone does
+not always close its end. A server whose session crashed, which ends the stock one, serves again at its port.
 """
 
 from __future__ import annotations
 
+import errno
+import math
 import os
+import select
 import signal
 import socket
 import sys
 import threading
+import time
+from contextlib import suppress
 
 _WATCH_S = 0.2
-_LOCK_S = 60  # for the connection that keeps us to be given up
+_RETRY_S = 0.5
+
+
+class Host:
+    """Whoever started us, heard of by what comes on stdin. Without a word for `idle_s` (0: for ever) he is gone."""
+
+    def __init__(self, idle_s: float) -> None:
+        self._idle_s = idle_s or math.inf
+        self._heard = time.monotonic()
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until he is gone, should he say nothing more."""
+        return max(0.0, self._heard + self._idle_s - time.monotonic())
+
+    def read(self, most: int) -> bytes:
+        """Return what he says next; ends this process when he is gone."""
+        while (left := self.left_s) > 0:
+            if select.select([0], [], [], min(left, 1e6))[0]:
+                data = os.read(0, most)
+                if not data:
+                    break
+                self._heard = time.monotonic()
+                return data
+        _end(0)
+        return b""
+
+    def read_line(self) -> str:
+        """Return his next line."""
+        line = b""
+        while not line.endswith(b"\n"):
+            line += self.read(1)
+        return line.decode().strip()
+
+    def wait_for_end(self) -> None:
+        """Listen to him until he is gone."""
+        while True:
+            self.read(4096)
 
 
 def _free_port(host: str) -> int:
@@ -47,30 +91,44 @@ def _spare_backtraces() -> None:
     setattr(core, "_object_type_key_to_index", index)  # noqa: B010  typed otherwise
 
 
-def _take_lock(name: str, owner: str) -> str:
-    """Take the lock, and tell whoever asks that it is ours, and until when: "" ; or return who has it."""
+def _take_lock(name: str, owner: str, host: Host) -> str | None:
+    """Take the lock, and tell whoever asks that it is ours, and until when.
+
+    Return "" when it is ours, what to print when somebody else has it, None where there are no such locks.
+    """
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     place = b"\0" + name.encode()
     try:
         lock.bind(place)
-    except OSError:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as visit:
-            visit.settimeout(1.0)
-            try:
-                visit.connect(place)
-                return visit.recv(256).decode(errors="replace").split("\n")[0] or "somebody"
-            except OSError:
-                return "somebody"
-    lock.listen(4)
+        lock.listen(4)
+    except OSError as error:
+        lock.close()
+        return _holder(place) if error.errno == errno.EADDRINUSE else None
 
     def tell() -> None:
         while True:
-            visitor, _ = lock.accept()
-            with visitor:
-                visitor.send(f"{owner[:200]}\n{_LOCK_S}\n".encode())
+            try:
+                visitor, _ = lock.accept()
+            except OSError:  # he has left again, or there is no descriptor just now
+                time.sleep(_RETRY_S)
+                continue
+            with visitor, suppress(OSError):  # he need not wait for the answer
+                left = 0 if math.isinf(host.left_s) else math.ceil(host.left_s)
+                visitor.send(f"{owner[:200]}\n{left}\n".encode())
 
     threading.Thread(target=tell, daemon=True).start()
     return ""
+
+
+def _holder(place: bytes) -> str:
+    said = b""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as visit, suppress(OSError):
+        visit.settimeout(1.0)
+        visit.connect(place)
+        said = visit.recv(256)
+    owner, _, seconds = said.decode(errors="replace").partition("\n")
+    seconds = seconds.strip()
+    return f"busy {seconds if seconds.isascii() and seconds.isdecimal() else 0} {owner or 'somebody'}"
 
 
 def _serve(arguments: list[str], port: int) -> tuple[int, threading.Thread, socket.socket]:
@@ -93,22 +151,6 @@ def _track(arguments: list[str], port: int) -> tuple[int, threading.Thread, None
     return state.port, state.thread, None
 
 
-def _read_line() -> str:
-    line = b""
-    while not line.endswith(b"\n"):
-        letter = os.read(0, 1)
-        if not letter:
-            _end(0)
-        line += letter
-    return line.decode().strip()
-
-
-def _wait_for_end() -> None:
-    while os.read(0, 4096):
-        pass
-    _end(0)
-
-
 def _end(code: int) -> None:
     """End this process with all that it started."""
     if os.getpgrp() == os.getpid():
@@ -122,19 +164,22 @@ def main() -> None:
         os.setpgid(0, 0)
     os.environ["TVM_USE_RUNTIME_LIB"] = "1"
     kind, arguments = sys.argv[1], sys.argv[2:]
+    host = Host(float(os.environ.get("EDGETUNE_IDLE", "0")))
     if arguments[2:3] == ["-"]:
-        arguments[2] = _read_line()
-    threading.Thread(target=_wait_for_end, daemon=True).start()
+        arguments[2] = host.read_line()
+    threading.Thread(target=host.wait_for_end, daemon=True).start()
+    unlocked = ""
     if owner := os.environ.get("EDGETUNE_OWNER", ""):
-        other = _take_lock(os.environ.get("EDGETUNE_LOCK", "edgetune"), owner)
+        other = _take_lock(os.environ.get("EDGETUNE_LOCK", "edgetune"), owner, host)
         if other:
-            os.write(1, f"busy {other}\n".encode())
+            os.write(1, f"{other}\n".encode())
             _end(3)
+        unlocked = " unlocked" if other is None else ""
     _spare_backtraces()
     home = os.getcwd()  # noqa: PTH109  no more modules than needed, on a slow board
     start = _serve if kind == "server" else _track
     port, thread, listener = start(arguments, int(arguments[1]) or _free_port(arguments[0]))
-    os.write(1, f"port {port}\n".encode())
+    os.write(1, f"port {port}{unlocked}\n".encode())
     while True:
         thread.join(_WATCH_S)
         if thread.is_alive():

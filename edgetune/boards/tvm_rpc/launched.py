@@ -90,9 +90,3 @@ class Launched:
             return int(words[1])
         text = self._log.read_text(errors="replace").strip()[-_LAST_WORDS:]
         raise BoardUnavailable(f"{self._what} does not start on this machine: {text or 'it says nothing'}")
-
-
-def start_server(folder: Path, key: str, tracker: tuple[str, int] | None = None, name: str = LOOPBACK) -> Launched:
-    """Start a server on a free port of the loopback, registered with `tracker` under `key` and the address `name`."""
-    registration = [f"{tracker[0]}:{tracker[1]}", name] if tracker is not None else []
-    return Launched("TVM's RPC server", ["server", LOOPBACK, "0", key, *registration], folder / "tvm-server.log")
