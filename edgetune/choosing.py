@@ -22,6 +22,7 @@ from edgetune.tuning.records import Record, RecordKey, RecordStore
 from edgetune.tuning.summary import summary
 
 _CONSIDERED = 50
+"""How many of the fastest of a kernel are looked through for one whose trace gives the text that was timed."""
 
 
 def record_key(kernel: Kernel, target: Target) -> RecordKey:
@@ -51,7 +52,7 @@ def _choose(
 ) -> Choice:
     if store is not None:
         key = record_key(kernel, target)
-        best = [r for r in store.best(key, limit=_CONSIDERED, min_trust=min_trust) if r.scratch_bytes <= scratch_limit]
+        best = store.best(key, _CONSIDERED, min_trust, scratch_limit)
         if not best and min_trust != GRADES[-1] and store.best(key, limit=1):
             text = f"the records of {kernel.name} are passed over: their trust is below {min_trust}"
             events(Event("warning", {"message": text}))

@@ -89,6 +89,16 @@ def test_the_store_ranks_and_prunes_alike(tmp_path: Path) -> None:
         assert [item.median_ns for item in store.all(KEY)] == [120.0]
 
 
+def test_a_record_that_fits_the_scratch_is_found_behind_any_number_that_does_not(tmp_path: Path) -> None:
+    small = record(0, median=900.0, scratch_bytes=100)
+    with RecordStore.open(tmp_path / "db") as store:
+        for number in range(1, 61):
+            store.add(record(number, median=10.0 + number, scratch_bytes=101))
+        store.add(small)
+        assert [item.candidate for item in store.best(KEY, 9, scratch_limit=100)] == [small.candidate]
+        assert store.best(KEY, 1, scratch_limit=99) == []
+
+
 def test_merging_keeps_the_samples_of_a_play_off(tmp_path: Path) -> None:
     plain = record(0, median=100.0)
     better = refined(0, 100.0, 120.0)

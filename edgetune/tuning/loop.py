@@ -44,9 +44,6 @@ PLAYOFF_SECONDS = 1.0
 
 MOST_FAILURES = 3
 
-CONSIDERED = 50
-"""How many of the fastest of a kernel are looked through for one that fits the scratch limit."""
-
 TIMED = ("ok", "refused_noisy")
 """Statuses of candidates whose time means something to the cost model."""
 
@@ -334,12 +331,7 @@ class TuningLoop:
     def _best_of(self, task: TuneTask) -> Record | None:
         """The fastest of the store that fits the task's scratch limit; after an interrupt it knows more than we do."""
         key = self._rooms.measurer.key(task.workload)
-        fitting = (
-            one
-            for one in self._store.best(key, CONSIDERED, self._options.min_trust)
-            if one.scratch_bytes <= task.scratch_limit
-        )
-        return next(fitting, None)
+        return next(iter(self._store.best(key, 1, self._options.min_trust, task.scratch_limit)), None)
 
     # --- odds -----------------------------------------------------------------------------------------------------
 

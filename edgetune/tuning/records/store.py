@@ -149,10 +149,18 @@ class RecordStore:
         with self._database.reading() as connection:
             return set(connection.scalars(select(records.c.candidate).where(condition)))
 
-    def best(self, key: RecordKey, limit: int = 1, min_trust: str = GRADES[-1]) -> RecordList:
-        """The fastest correct records of this key graded `min_trust` or better, as `ranking.ranked` orders them."""
+    def best(
+        self, key: RecordKey, limit: int = 1, min_trust: str = GRADES[-1], scratch_limit: int | None = None
+    ) -> RecordList:
+        """The fastest correct records of this key graded `min_trust` or better, as `ranking.ranked` orders them.
+
+        With `scratch_limit`, only those that need at most that many bytes of scratch, however fast the others are.
+        """
+        condition = of_key(records, key)
+        if scratch_limit is not None:
+            condition = and_(condition, records.c.scratch_bytes <= scratch_limit)
         with self._database.reading() as connection:
-            graded = [one for one in standings(connection, of_key(records, key)) if passes(one, min_trust)]
+            graded = [one for one in standings(connection, condition) if passes(one, min_trust)]
             first = ranked(graded)[: max(limit, 0)]
             found = select(records).where(records.c.id.in_([standing.id for standing in first]))
             loaded = {row["id"]: from_row(row) for row in connection.execute(found).mappings()}
