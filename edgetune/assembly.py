@@ -53,7 +53,7 @@ def print_kernels(program: Program, choices: Sequence[Choice], target: Target, p
     """The C text of every kernel of `program` under `choices`, in order; raises KernelFailed."""
     printed = []
     for kernel, choice in zip(program.kernels, choices, strict=True):
-        module, packing = split_packing(replay(kernel.function, choice.trace, target))
+        module, packing = split_packing(replay(kernel.function, choice.trace))
         printed.append(Printed(emit_kernel(module, target, kernel_symbol(prefix, kernel.name)), packing))
     return printed
 

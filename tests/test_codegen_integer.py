@@ -77,7 +77,7 @@ def test_bytes_become_words_and_floats_become_bytes(target: Target, dtype: str, 
 
 def _kernel(case: Quantised, target: Target) -> tuple[KernelSource, list[np.ndarray]]:
     function = case.function()
-    module, packing = split_packing(replay(function, fixed_trace(function, target)[0], target))
+    module, packing = split_packing(replay(function, fixed_trace(function, target)[0]))
     arrays = [packing[i].apply(array) if i in packing else array for i, array in enumerate(case.arrays())]
     return emit_kernel(module, target, "kernel"), arrays
 

@@ -15,7 +15,8 @@ from edgetune.graph.partition import to_program
 from edgetune.models.importer import import_onnx
 from edgetune.models.onnx_file import read_onnx
 from edgetune.tuning.fixed import fixed_trace
-from edgetune.tuning.replay import replay, trace_of
+from edgetune.tuning.genome import trace_text
+from edgetune.tuning.replay import replay
 from edgetune.tuning.sketches import design_spaces, postprocs
 from edgetune.tuning.sketches.guards import guard_accumulations
 from edgetune.tuning.sketches.limits import footprint
@@ -31,12 +32,12 @@ def test_every_kernel_of_a_model_has_a_fixed_schedule_and_round_trips(model: str
     for kernel in to_program(import_onnx(read_onnx(MODELS / f"{model}.onnx"))).kernels:
         trace, note = fixed_trace(kernel.function, target)
         assert "plain" not in note, kernel.name
-        assert structural_equal(replay(kernel.function, trace, target), replay(kernel.function, trace, target))
+        assert structural_equal(replay(kernel.function, trace), replay(kernel.function, trace))
         assert fixed_trace(kernel.function, target) == (trace, note)
         for design in design_spaces(kernel.function, target):
             design.enter_postproc()
             if all(post.apply(design) for post in postprocs(target)):
-                replayed = replay(kernel.function, trace_of(design), target)
+                replayed = replay(kernel.function, trace_text(design.trace))
                 assert structural_equal(replayed, guard_accumulations(design.mod)), kernel.name
 
 
@@ -46,7 +47,7 @@ def test_fixed_schedules_are_right_and_within_limits(bits: int) -> None:
     for function in (conv2d((9, 7, 8), 24, stride=2), conv2d((6, 6, 16), 16, groups=16), dense(1, 50, 40)):
         trace, _ = fixed_trace(function, target)
         arrays = random_arguments(function)
-        mod = replay(function, trace, target)
+        mod = replay(function, trace)
         np.testing.assert_allclose(run(mod, arrays), run_plain(function, arrays), rtol=1e-4, atol=1e-4)
         assert footprint(mod).tile_bytes <= limits(target).tile_bytes
 
@@ -56,7 +57,7 @@ def test_what_no_rule_fits_stays_plain_loops_and_says_so() -> None:
     y = te.extern((4, 5), [x], lambda ins, outs: _copied(ins[0], outs[0]), name="opaque")
     trace, note = fixed_trace(prim_func([x], y), board())
     assert "plain loops" in note
-    assert replay(prim_func([x], y), trace, board()) is not None
+    assert replay(prim_func([x], y), trace) is not None
 
 
 def _copied(source: Any, destination: Any) -> Any:
@@ -75,11 +76,11 @@ ABSENT = '[[["GetSBlock", [], ["absent", "main"], ["b0"]]], []]'
 @pytest.mark.parametrize("text", ["", "[]", "{}", "[[], [[1]]]", ABSENT])
 def test_a_trace_that_does_not_fit_is_refused(text: str) -> None:
     with pytest.raises(KernelFailed):
-        replay(dense(1, 4, 4), text, board())
+        replay(dense(1, 4, 4), text)
 
 
 def test_a_trace_of_another_shape_is_refused_or_right() -> None:
     x = te.placeholder((3, 4), name="x")
     trace, _ = fixed_trace(conv2d((8, 8, 8), 16), board())
     with pytest.raises(KernelFailed):
-        replay(prim_func([x], topi.nn.relu(x)), trace, board())
+        replay(prim_func([x], topi.nn.relu(x)), trace)

@@ -13,7 +13,8 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import Trace
 
 from edgetune.config.target import Target
-from edgetune.tuning.replay import replay, trace_of
+from edgetune.tuning.genome import trace_text
+from edgetune.tuning.replay import replay
 from edgetune.tuning.sketches import design_spaces, module_of, postprocs
 from edgetune.tuning.sketches.anatomy import anatomy_of
 from edgetune.tuning.sketches.limits import footprint
@@ -31,7 +32,7 @@ def sampled(function: Any, target: Target, seed: int) -> list[str]:
             Trace(design.trace.insts, {}).apply_to_schedule(sch, remove_postproc=True)
             sch.enter_postproc()
             if all(post.apply(sch) for post in postprocs(target)):
-                traces.append(trace_of(sch))
+                traces.append(trace_text(sch.trace))
                 break
     return traces
 
@@ -42,7 +43,7 @@ def check(function: Any, target: Target, seed: int, expected: Any = None) -> int
     expected = run_plain(function, arrays) if expected is None else expected(*arrays[:-1])
     traces = sampled(function, target, seed)
     for trace in traces:
-        result = run(replay(function, trace, target), arrays)
+        result = run(replay(function, trace), arrays)
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
     return len(traces)
 

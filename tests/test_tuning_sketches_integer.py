@@ -31,11 +31,11 @@ def test_the_fixed_schedule_is_a_register_tile_on_bytes(case: Quantised) -> None
     function, target = case.function(), board()
     trace, note = fixed_trace(function, target)
     assert note.startswith("register tile"), note
-    module, packing = split_packing(replay(function, trace, target))
+    module, packing = split_packing(replay(function, trace))
     assert set(packing) == {1}
     assert str(module["main"].params[1].dtype) == "int8"
     arrays = case.arrays()
-    close(run(replay(function, trace, target), arrays), case.expected(*arrays[:-1]))
+    close(run(replay(function, trace), arrays), case.expected(*arrays[:-1]))
 
 
 @settings(max_examples=5)
@@ -51,7 +51,7 @@ def test_sampled_schedules_compute_the_convolution(
     function, arrays = case.function(), case.arrays(seed)
     expected = case.expected(*arrays[:-1])
     for trace in sampled(function, board(), seed):
-        result = run(replay(function, trace, board()), arrays)
+        result = run(replay(function, trace), arrays)
         assert np.abs(result.astype(int) - expected.astype(int)).max() <= 1
 
 
@@ -82,7 +82,7 @@ def test_a_transposition_that_computes_puts_its_lanes_along_what_it_reads() -> N
     x = te.placeholder((1, 3, 4, 16), name="x")
     y = te.compute((1, 4, 16, 3), lambda n, h, w, c: tirx.nearbyint(x[n, c, h, w]), name="y")
     function, target = prim_func([x], y), board(256, 16)
-    module = replay(function, fixed_trace(function, target)[0], target)
+    module = replay(function, fixed_trace(function, target)[0])
     source = emit_kernel(module, target, "kernel")
     assert "et_nearbyint_f32x8" in source.definition
     array = np.linspace(-9, 9, 192, dtype=np.float32).reshape(1, 3, 4, 16)

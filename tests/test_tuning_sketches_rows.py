@@ -42,7 +42,7 @@ def text_of(kind: str, width: int, target: Target) -> str:
     function = rows(kind, 3, width)
     trace, note = fixed_trace(function, target)
     assert note == "row by row"
-    module, _ = split_packing(replay(function, trace, target))
+    module, _ = split_packing(replay(function, trace))
     return emit_kernel(module, target, "rows").definition
 
 

@@ -49,7 +49,7 @@ def make_source(spec: KernelSpec, trace: str, target: Target) -> CandidateSource
     from edgetune.tuning.replay import replay
 
     started = time.perf_counter()
-    scheduled = replay(_function(spec), trace, target)
+    scheduled = replay(_function(spec), trace)
     lowered = time.perf_counter()
     module, packing = split_packing(scheduled)
     source = emit_kernel(module, target, spec.symbol)

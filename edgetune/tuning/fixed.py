@@ -14,13 +14,14 @@ from typing import Any
 from tvm.s_tir import Schedule
 
 from edgetune.config.target import Target
-from edgetune.tuning.replay import trace_of
+from edgetune.tuning.genome import trace_text
 from edgetune.tuning.sketches import elementwise, rowwise
 from edgetune.tuning.sketches.anatomy import anatomy_of
 from edgetune.tuning.sketches.decisions import Chosen
 from edgetune.tuning.sketches.limits import footprint
 from edgetune.tuning.sketches.register_tile import MAX_ROWS, MAX_UNROLLED_WINDOW, Tile, Variant, variants_of
 from edgetune.tuning.sketches.spaces import limits, native_lanes, postprocs, tile_of, tiled, untouched
+from edgetune.tuning.task import UNLIMITED_SCRATCH
 
 _LATENCY = 8  # multiply-adds in flight that keep a core's units busy
 _LOADS = 2  # loads per cycle
@@ -35,10 +36,10 @@ def fixed_trace(function: Any, target: Target, scratch_limit: int = 0) -> tuple[
     """
     for sch, note in _candidates(function, target):
         if footprint(sch.mod).within(limits(target, scratch_limit)) and _finish(sch, target, scratch_limit):
-            return trace_of(sch), note
+            return trace_text(sch.trace), note
     sch = untouched(function)
-    _finish(sch, target, 1 << 40)
-    return trace_of(sch), "plain loops: no schedule rule fits this kernel"
+    _finish(sch, target, UNLIMITED_SCRATCH)
+    return trace_text(sch.trace), "plain loops: no schedule rule fits this kernel"
 
 
 def _finish(sch: Schedule, target: Target, scratch_limit: int) -> bool:

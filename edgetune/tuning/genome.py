@@ -104,7 +104,7 @@ class Genetics:
 
 
 def trace_text(trace: Any) -> str:
-    """The trace as compact JSON text; equal traces give equal text."""
+    """The trace as compact JSON text, postprocessing included; equal traces give equal text."""
     return json.dumps(trace.as_json(), separators=(",", ":"), default=lambda constant: constant.value)
 
 

@@ -1,4 +1,4 @@
-"""From a trace's JSON text to the scheduled kernel, and back. The same trace gives the same program, always."""
+"""From a trace's JSON text to the scheduled kernel. The same trace gives the same program, always."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ from typing import Any
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import Trace
 
-from edgetune.config.target import Target
 from edgetune.errors import KernelFailed
 from edgetune.tuning.sketches.guards import guard_accumulations
 from edgetune.tuning.sketches.spaces import module_of
 
 
-def replay(function: Any, trace_json: str, target: Target) -> Any:
+def replay(function: Any, trace_json: str) -> Any:
     """The IRModule of the one scheduled PrimFunc that `trace_json` makes of the unscheduled `function`.
 
     Raises KernelFailed when the text is not a trace, or the trace does not fit the function.
     """
-    del target  # a trace states everything; the parameter keeps callers honest about what the result is for
     sch = Schedule(module_of(function), seed=1)
     try:
         Trace.apply_json_to_schedule(json.loads(trace_json), sch)
@@ -29,8 +27,3 @@ def replay(function: Any, trace_json: str, target: Target) -> Any:
         msg = f"a recorded schedule does not fit its kernel ({reason}): delete the record or tune again"
         raise KernelFailed(msg) from error
     return guard_accumulations(sch.mod)
-
-
-def trace_of(schedule: Schedule) -> str:
-    """The schedule's trace as compact JSON text, postprocessing included; equal traces give equal text."""
-    return json.dumps(schedule.trace.as_json(), separators=(",", ":"), default=lambda constant: constant.value)

@@ -13,6 +13,7 @@ from edgetune.graph.program import Kernel
 from edgetune.tuning.scheduler import TaskFacts
 
 UNLIMITED_SCRATCH = 1 << 40
+"""More bytes than any kernel needs, for whoever sets no limit."""
 
 
 @dataclass(frozen=True)

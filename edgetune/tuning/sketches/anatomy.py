@@ -176,6 +176,11 @@ def expressions(value: Any) -> Iterator[Any]:
                 yield from expressions(child)
 
 
+def mentions(expression: Any, variable: Any) -> bool:
+    """Whether `variable` is in `expression`."""
+    return any(node.same_as(variable) for node in expressions(expression))
+
+
 def _is_branch(node: Any) -> bool:
     return isinstance(node, tirx.Select) or (
         isinstance(node, ir.Call) and getattr(node.op, "name", "").endswith("if_then_else")

@@ -7,7 +7,7 @@ from typing import Any
 from tvm import ir
 from tvm.s_tir import Schedule
 
-from edgetune.tuning.sketches.anatomy import Anatomy, Stage, expressions, extent_of, stores
+from edgetune.tuning.sketches.anatomy import Anatomy, Stage, expressions, extent_of, mentions, stores
 from edgetune.tuning.sketches.decisions import Decisions
 from edgetune.tuning.sketches.inlining import inline_all
 from edgetune.tuning.sketches.register_tile import lanes_for
@@ -29,17 +29,17 @@ def apply_elementwise(sch: Schedule, anatomy: Anatomy, native_lanes: int, decide
     left = set(inline_all(sch, hidden))
     for stage in anatomy.stages:
         if stage.name in left or stage.name in anatomy.outputs:
-            vectorize_stage(sch, anatomy, stage, native_lanes, decide)
+            vectorize_stage(sch, stage, native_lanes, decide)
 
 
-def vectorize_stage(sch: Schedule, anatomy: Anatomy, stage: Stage, native_lanes: int, decide: Decisions) -> None:
+def vectorize_stage(sch: Schedule, stage: Stage, native_lanes: int, decide: Decisions) -> None:
     """Put lanes on the innermost loops of a spatial stage, where neighbours are contiguous."""
     loops = sch.get_loops(sch.get_sblock(stage.name))[-len(stage.spatial) :] if stage.spatial else []
     if not loops or stage.reduction or not stage.writes_its_axes():
         return
     block = sch.get(sch.get_sblock(stage.name))
     width = lanes_for(int(sch.get(loops[-1]).extent.value), native_lanes)
-    if width < native_lanes and uniform(block, anatomy):
+    if width < native_lanes and uniform(block):
         flat = sch.fuse(*loops)
         flat_width = lanes_for(int(sch.get(flat).extent.value), native_lanes)
         if flat_width > 1:
@@ -64,9 +64,9 @@ def _lanes(sch: Schedule, loop: Any, width: int, decide: Decisions) -> None:
 def _transposed(block: Any) -> int | None:
     """The axis along which everything read is contiguous, where the output is not: a transposition."""
     for number, axis in enumerate(block.iter_vars[:-1]):
-        uses = [region.region for region in block.reads if any(_mentions(i.min, axis.var) for i in region.region)]
+        uses = [region.region for region in block.reads if any(mentions(i.min, axis.var) for i in region.region)]
         if uses and all(
-            region[-1].min.same_as(axis.var) and not any(_mentions(i.min, axis.var) for i in region[:-1])
+            region[-1].min.same_as(axis.var) and not any(mentions(i.min, axis.var) for i in region[:-1])
             for region in uses
         ):
             return number
@@ -83,17 +83,16 @@ def contiguous(block: Any) -> bool:
     """Whether the last axis of `block` is the last index, with stride one, of all it reads that depends on it."""
     lane = block.iter_vars[-1].var
     for region in block.reads:
-        if any(_mentions(item.min, lane) for item in region.region[:-1]):
+        if any(mentions(item.min, lane) for item in region.region[:-1]):
             return False
         last = [item.min for item in region.region[-1:]]  # none for a scalar
-        if any(_mentions(index, lane) and not index.same_as(lane) for index in last):
+        if any(mentions(index, lane) and not index.same_as(lane) for index in last):
             return False
     return True
 
 
-def uniform(block: Any, anatomy: Anatomy) -> bool:
+def uniform(block: Any) -> bool:
     """Whether each element depends on elements at the same position of tensors of the same shape alone."""
-    del anatomy
     axes = block.iter_vars
     shape = [extent_of(axis) for axis in axes]
     for region in block.reads:
@@ -105,7 +104,3 @@ def uniform(block: Any, anatomy: Anatomy) -> bool:
         ):
             return False
     return True
-
-
-def _mentions(expression: Any, variable: Any) -> bool:
-    return any(node.same_as(variable) for node in expressions(expression))

@@ -15,7 +15,7 @@ from tvm import sym, tirx
 from tvm.s_tir import Schedule
 from tvm.tirx import IndexMap
 
-from edgetune.tuning.sketches.anatomy import Anatomy, Stage, expressions, extent_of
+from edgetune.tuning.sketches.anatomy import Anatomy, Stage, extent_of, mentions
 from edgetune.tuning.sketches.decisions import Decisions
 
 Outer = Literal["row", "pixel", "channel"]
@@ -70,16 +70,14 @@ def find_tile(anatomy: Anatomy, native_lanes: int) -> Tile | None:
     before, after = anatomy.stages[:place], anatomy.stages[place + 1 :]
     if (after and after[-1].name != anatomy.outputs[0]) or not all(_aligned(anchor, stage) for stage in after):
         return None
-    pads = [stage for stage in before if _pads(stage, anatomy)]
+    pads = [stage for stage in before if _pads(stage)]
     channel = len(anchor.spatial) - 1
     if _strided(anatomy, anchor, anchor.spatial[channel]):
         return None
     wide = [i for i in range(channel) if anchor.spatial_extents[i] > 1]
     pixel = wide[-1] if wide else None
     row = wide[-2] if len(wide) > 1 else None
-    fusible = (
-        pixel is not None and row is not None and not pads and row + 1 == pixel and _linear(anchor, before, row, pixel)
-    )
+    fusible = pixel is not None and row is not None and not pads and row + 1 == pixel and _linear(anchor, row, pixel)
     extent = anchor.spatial_extents[channel]
     group = _group(anatomy, anchor, anchor.spatial[channel])
     return Tile(
@@ -222,9 +220,8 @@ def _aligned(anchor: Stage, stage: Stage) -> bool:
     return not stage.reduction and stage.spatial_extents == anchor.spatial_extents and stage.writes_its_axes()
 
 
-def _pads(stage: Stage, anatomy: Anatomy) -> bool:
+def _pads(stage: Stage) -> bool:
     """Whether a stage selects by position from a parameter (padding), which costs a test at each access if inlined."""
-    del anatomy
     return stage.branches()
 
 
@@ -234,7 +231,7 @@ def _strided(anatomy: Anatomy, anchor: Stage, axis: Any) -> bool:
     for region in anchor.reads():
         if any(region.source.same_as(weight) for weight in packed):
             continue
-        if any(_mentions(item.min, axis.var) for item in region.region[:-1]) and extent_of(axis) > 1:
+        if any(mentions(item.min, axis.var) for item in region.region[:-1]) and extent_of(axis) > 1:
             return True
     return False
 
@@ -247,7 +244,7 @@ def _group(anatomy: Anatomy, anchor: Stage, axis: Any) -> int:
         if not region.region or any(region.source.same_as(weight) for weight in packed):
             continue
         last = region.region[-1].min
-        if _mentions(last, axis.var):
+        if mentions(last, axis.var):
             group = gcd(group, _shared(last, axis.var))
     return max(1, group)
 
@@ -259,24 +256,19 @@ def _shared(index: Any, variable: Any) -> int:
     if index.same_as(variable):
         return 1
     parts = [part for part in (getattr(index, "a", None), getattr(index, "b", None)) if part is not None]
-    users = [part for part in parts if _mentions(part, variable)]
+    users = [part for part in parts if mentions(part, variable)]
     return gcd(*(_shared(part, variable) for part in users)) if users else 1
 
 
-def _mentions(expression: Any, variable: Any) -> bool:
-    return any(node.same_as(variable) for node in expressions(expression))
-
-
-def _linear(anchor: Stage, before: tuple[Stage, ...], row: int, pixel: int) -> bool:
+def _linear(anchor: Stage, row: int, pixel: int) -> bool:
     """Whether everything indexed by row and pixel is indexed by exactly these two axes, side by side and whole."""
     analyzer = sym.Analyzer()
     for axis in (*anchor.spatial, *anchor.reduction):
         if extent_of(axis) == 1:
             analyzer.bind(axis.var, axis.dom)
     axes = (anchor.spatial[row], anchor.spatial[pixel])
-    del before
     for region in anchor.reads():
-        used = [any(_mentions(item.min, axis.var) for axis in axes) for item in region.region]
+        used = [any(mentions(item.min, axis.var) for axis in axes) for item in region.region]
         if not any(used):
             continue
         first = used.index(True)

@@ -8,11 +8,10 @@ error bound grows with the number of terms per lane (N. J. Higham, Accuracy and 
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import Any
 
 from tvm.s_tir import Schedule
 
-from edgetune.tuning.sketches.anatomy import Stage, expressions, extent_of
+from edgetune.tuning.sketches.anatomy import Stage, extent_of, mentions
 from edgetune.tuning.sketches.register_tile import lanes_for
 
 _FEWEST_LANES = 4
@@ -59,13 +58,9 @@ def _lanes(stage: Stage, native_lanes: int) -> int | None:
     axis = stage.reduction[0]
     for region in stage.reads():
         indices = [item.min for item in region.region]
-        if any(any(node.same_as(axis.var) for node in expressions(index)) for index in indices[:-1]):
+        if any(mentions(index, axis.var) for index in indices[:-1]):
             return None
-        if indices and not indices[-1].same_as(axis.var) and _mentions(indices[-1], axis.var):
+        if indices and not indices[-1].same_as(axis.var) and mentions(indices[-1], axis.var):
             return None
     lanes = lanes_for(extent_of(axis), native_lanes)
     return lanes if lanes >= _FEWEST_LANES and extent_of(axis) >= 2 * lanes else None
-
-
-def _mentions(expression: Any, variable: Any) -> bool:
-    return any(node.same_as(variable) for node in expressions(expression))

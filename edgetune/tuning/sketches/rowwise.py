@@ -36,7 +36,7 @@ def apply_rowwise(sch: Schedule, anatomy: Anatomy, native_lanes: int, decide: De
         if lanes is not None:
             vectorize_lanes(sch, lanes, stage.name, moved)
         elif not stage.reduction:
-            vectorize_stage(sch, anatomy, stage, native_lanes, decide)
+            vectorize_stage(sch, stage, native_lanes, decide)
     return sch
 
 

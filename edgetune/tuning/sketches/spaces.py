@@ -17,8 +17,7 @@ from edgetune.tuning.sketches.anatomy import Anatomy, anatomy_of
 from edgetune.tuning.sketches.decisions import Decisions
 from edgetune.tuning.sketches.limits import FitsLimits, Limits
 from edgetune.tuning.sketches.register_tile import Tile, Variant, apply_tile, find_tile, variants_of
-
-UNLIMITED = 1 << 40
+from edgetune.tuning.task import UNLIMITED_SCRATCH
 
 
 def module_of(function: Any) -> Any:
@@ -48,7 +47,7 @@ def design_spaces(function: Any, target: Target, *, seed: int = 1) -> list[Sched
     return [rowwise.apply_rowwise(sch, anatomy, lanes, Decisions())]
 
 
-def postprocs(target: Target, scratch_limit: int = UNLIMITED) -> list[Any]:
+def postprocs(target: Target, scratch_limit: int = UNLIMITED_SCRATCH) -> list[Any]:
     """What every sampled schedule goes through: limits of `target` (and scratch bytes), then packing of weights."""
     return [FitsLimits(limits(target, scratch_limit)), ms.postproc.RewriteLayout()]
 
@@ -58,7 +57,7 @@ def mutator_probs() -> dict[Any, float]:
     return {ms.mutator.MutateTileSize(): 1.0}
 
 
-def limits(target: Target, scratch_limit: int = UNLIMITED) -> Limits:
+def limits(target: Target, scratch_limit: int = UNLIMITED_SCRATCH) -> Limits:
     """Limits of `target`. One register is left for an operand; without vectors 16 registers of 8 bytes are assumed."""
     if target.vector_bits == 0:
         return Limits(16 * 8, scratch_limit)
