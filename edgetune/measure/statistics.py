@@ -41,7 +41,7 @@ class Summary:
 
     @property
     def noisy(self) -> bool:
-        """Whether the interval is too wide, or covers too little, for the median to be told to anybody."""
+        """Whether the interval is too wide for the median to be told to anybody, however much it covers."""
         return self.relative_width > NOISY_WIDTH
 
 

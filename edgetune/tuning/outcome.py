@@ -88,7 +88,7 @@ class TuneOutcome:
 
     @property
     def pace_per_minute(self) -> float:
-        """Records added per minute."""
+        """Candidates measured per minute, those measured again as well."""
         return 60 * self.measured / self.elapsed if self.elapsed > 0 else 0.0
 
     def to_json(self) -> dict[str, object]:
