@@ -107,6 +107,7 @@ def test_unknown_names_get_the_nearest_of_both_kinds() -> None:
         ),
         ("a: {target: rpi4, ssh: h, rpc: tvm, key: k}", "'boards.a.key' is for boards of a farm: give rpc tvm and its"),
         ("a: {target: rpi4, ssh: h, rpc: tvm, tracker: local, key: k}", "'boards.a.key' is for boards of a farm"),
+        ("a: {target: rpi4, ssh: h, priority: 5}", "'boards.a.priority' is for boards that a tracker lends"),
         ("rpi4: {target: rpi4, ssh: h}", "line 2: 'boards.rpi4' has the name of a target: call it rpi4-1"),
         ("a: 3", "line 2: 'boards.a' must be a group of keys"),
         ("1: {target: rpi4, ssh: h}", "line 2: 'boards.1' must be text (quote it)"),

@@ -101,7 +101,7 @@ def _board(
 
         own = folder / "rpc" / reach.name
         own.mkdir(parents=True, exist_ok=True)
-        return open_tvm_board(address, target, own, reach, on_event)
+        return open_tvm_board(address, target, own, reach, on_event, lock_timeout_s=lock_timeout_s)
     from edgetune.boards.agent.board import AgentBoard
 
     cores = address.cores if address is not None else ()

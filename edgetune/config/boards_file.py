@@ -123,6 +123,8 @@ class BoardEntry(Checked):
             return "rpc", f"is tvm, but {where}: name the tracker of a farm, or leave rpc out"
         if self.key is not None and not self.farm:
             return "key", "is for boards of a farm: give rpc tvm and its tracker's host:port, or leave the key out"
+        if self.priority != 1 and self.tracker is None:
+            return "priority", "is for boards that a tracker lends: give rpc tvm and the tracker, or leave it out"
         return None
 
 

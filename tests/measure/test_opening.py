@@ -13,6 +13,7 @@ from edgetune.boards.process import ProcessReach
 from edgetune.boards.ssh.reach import SshReach
 from edgetune.boards.tvm_rpc.board import TvmRpcBoard
 from edgetune.config.boards_file import BoardAddress
+from edgetune.config.preferences import Rpc
 from edgetune.config.target import Target, load_target
 from edgetune.errors import BoardUnavailable, UsageError
 from edgetune.measure.cores import split_cores
@@ -47,6 +48,17 @@ def test_every_address_is_a_board(tmp_path: Path, addresses: tuple[BoardAddress,
     found = opened(target, tmp_path, MeasuringOptions(addresses=addresses))
     assert found == [(AgentBoard, "shelf-1"), (AgentBoard, "shelf-2")]
     assert isinstance(open_reach(target, addresses[0]), SshReach)
+
+
+@pytest.mark.parametrize("rpc", ["agent", "tvm"])
+def test_every_way_to_talk_waits_as_long_as_it_is_told(
+    tmp_path: Path, addresses: tuple[BoardAddress, ...], rpc: Rpc
+) -> None:
+    options = MeasuringOptions(addresses=addresses[:1], rpc=rpc)
+    (board,) = open_boards(load_target("rpi4"), options, tmp_path, split_cores(), lock_timeout_s=7.0)
+    assert isinstance(board, AgentBoard | TvmRpcBoard)
+    assert board._lock_timeout_s == 7.0
+    board.close()
 
 
 def test_the_options_choose_the_way_to_talk(tmp_path: Path, addresses: tuple[BoardAddress, ...]) -> None:
