@@ -30,7 +30,7 @@ def emitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-FARM = {"rpc": "tvm", "tracker": "localhost:9190"}
+FARM: dict[str, object] = {"rpc": "tvm", "tracker": "localhost:9190"}
 
 
 def shelve(bench: Bench, more: dict[str, dict[str, object]] | None = None, /, **boards: SshBoard) -> None:
