@@ -53,7 +53,7 @@ def _choose(
     if store is not None:
         key = record_key(kernel, target)
         best = store.best(key, _CONSIDERED, min_trust, scratch_limit)
-        if not best and min_trust != GRADES[-1] and store.best(key, limit=1):
+        if not best and min_trust != GRADES[-1] and store.best(key, scratch_limit=scratch_limit):
             text = f"the records of {kernel.name} are passed over: their trust is below {min_trust}"
             events(Event("warning", {"message": text}))
         while best and (trouble := _trouble(kernel, best[0], target)):
