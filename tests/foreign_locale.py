@@ -1,15 +1,13 @@
 """A locale that C programs notice: numbers with a comma, and letters whose upper case is another one.
 
-Machines that run tests have few locales, a missing one is silently the C locale, and Python leaves the locale of
-numbers alone: it is made here, and taken on by whoever imports this module under `turkish`'s environment.
+Machines that run tests have few locales, and a missing one is silently the C locale: it is made here. Python leaves the
+locale of numbers alone, unless a program takes it on, as applications with windows do.
 """
 
 from __future__ import annotations
 
 import locale
-import runpy
 import subprocess
-import sys
 from pathlib import Path
 
 NAME = "tr_TR.UTF-8"
@@ -27,14 +25,3 @@ def take_on() -> None:
     """Use the locale of the environment in this process, C code included."""
     assert locale.setlocale(locale.LC_ALL, "") == NAME
     assert locale.localeconv()["decimal_point"] == ","
-
-
-def main() -> None:
-    """`python -m tests.foreign_locale MODULE ARGUMENT...`: run a module of Python's path under it."""
-    take_on()
-    del sys.argv[0]
-    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -6,7 +6,7 @@ import hashlib
 import shutil
 from pathlib import Path
 
-from tests.acceptance.case import Case, command_line, run_status
+from tests.acceptance.case import Case, edgetune
 from tests.foreign_locale import turkish
 
 SHELLS = (
@@ -24,12 +24,10 @@ def determinism(case: Case) -> str:
         folder.mkdir(parents=True)
         model = Path(shutil.copy(case.model, folder))
         named = model.name if number else model
-        command = command_line("build", named, "--board", case.board, "--db", case.db, "-o", "elsewhere", "--json")
-        language: dict[str, str] = {}
-        if number:
-            command.insert(2, "tests.foreign_locale")  # python -m tests.foreign_locale edgetune build ...
-            language = turkish(case.scratch / "locale")
-        done = run_status(*command, cwd=folder, environment=shell | language)
+        words = ("build", named, "--board", case.board, "--db", case.db, "-o", "elsewhere", "--json")
+        # As in a shell of that language: Python takes on its letters, not its numbers, compilers take on all.
+        language = turkish(case.scratch / "locale") if number else {}
+        done = edgetune(*words, cwd=folder, environment=shell | language)
         assert done.returncode == 0, done.stderr.strip()[-1000:]
         again = contents(folder / "elsewhere")
         differing = sorted(name for name in first.keys() | again.keys() if first.get(name) != again.get(name))
