@@ -140,11 +140,11 @@ def _verified(settings: Settings, events: Events) -> VerifyReport | None:
     resolved = ResolvedBoard(settings.target, settings.addresses)
     if not elsewhere(resolved) and not resolved.target.emulated:
         return None
-    start = time.monotonic()
     if resolved.farm:
         why = f"no package can be brought to a board of a farm; `edgetune verify {settings.out}` runs it here"
         events(Event("warning", {"message": f"the package is not verified on its board: {why}"}))
         return None
+    start = time.monotonic()
     try:
         report = _verify(settings.out, resolved, events)
     except BoardUnavailable as error:
