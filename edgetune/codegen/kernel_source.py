@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class CParam:
-    """One pointer parameter of a C kernel; `shape` is as scheduled, that is, packed for weights."""
+    """One pointer parameter of a C kernel; `shape` is as scheduled, that is, packed for weights.
+
+    `alignment` is that of one element, in bytes, which is also its size.
+    """
 
     name: str
     c_type: str

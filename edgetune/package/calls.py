@@ -36,7 +36,10 @@ class Slot:
 
 @dataclass(frozen=True)
 class CallView:
-    """One call: C symbol and argument expressions; `shape` is that of its first output, times are microseconds."""
+    """One call: C symbol and argument expressions; `shape` is that of its first output, times are microseconds.
+
+    `nbytes`: of all tensors that it reads or writes, weights and scratch among them.
+    """
 
     symbol: str
     arguments: tuple[str, ...]
@@ -44,6 +47,7 @@ class CallView:
     kernel: str
     shape: tuple[int, ...]
     macs: int
+    nbytes: int
     provenance: KernelProvenance
 
 
@@ -142,6 +146,7 @@ def call_views(
                 kernel=kernel.name,
                 shape=shapes[outputs[0]] if outputs else (),
                 macs=kernel.macs,
+                nbytes=source.scratch_bytes + sum(prod(p.shape) * p.alignment for p in source.params),
                 provenance=provenance[call.kernel],
             )
         )

@@ -195,7 +195,13 @@ def manifest_facts(facts: PackageFacts, code: CodeSize | None) -> dict[str, obje
         "outputs": [_tensor(t) | {"tolerance": t.tolerance.to_json()} for t in facts.api.outputs],
         "goldens": {"cases": facts.goldens, "reference": facts.reference},
         "layers": [
-            {"kernel": call.kernel, "label": call.label, "output": list(call.shape), "macs": call.macs}
+            {
+                "kernel": call.kernel,
+                "label": call.label,
+                "output": list(call.shape),
+                "macs": call.macs,
+                "bytes": call.nbytes,
+            }
             for call in facts.calls
         ],
         "kernels": [
