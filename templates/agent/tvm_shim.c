@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 enum { MOST_TENSORS = 64, MOST_SAMPLES = 4096, ALIGN = 64, GAP = 128, CANARY = 0xA5, FIRST_FILL = 0xFF, LATER_FILL = 0x5A };
-enum { OK = 0, NOT_LOADED = 1, ENDED = 2, LATE = 3, HARM = 4, STARTED_PROCESS = 5, NO_MEMORY = 6, MISUSE = -1 };
+enum { OK = 0, NOT_LOADED = 1, ENDED = 2, LATE = 3, HARM = 4, STARTED_PROCESS = 5, NO_MEMORY = 6, UNCONFINED = 7, MISUSE = -1 };
 enum { ANY_INT = 1, ANY_DLTENSOR = 7, ANY_TEXT = 8 };
 
 typedef struct {
@@ -163,13 +163,41 @@ static void reply(int64_t code)
         _exit(97);
 }
 
-static void limit(int kind, uint64_t value)
+/* A limit that is stricter already stays. */
+static int limit(int kind, uint64_t value)
 {
-    struct rlimit l = {(rlim_t)value, (rlim_t)value};
-    setrlimit(kind, &l);
+    struct rlimit l;
+    if (getrlimit((__rlimit_resource_t)kind, &l) != 0)
+        return -1;
+    if (value < (uint64_t)l.rlim_max)
+        l.rlim_max = (rlim_t)value;
+    l.rlim_cur = l.rlim_max;
+    return setrlimit((__rlimit_resource_t)kind, &l);
 }
 
-static void confine(int64_t core, int64_t memory_bytes, int64_t cpu_s)
+/* `cores`: numbers with commas between them; without any, all that there are. */
+static int keep_on(const char *cores)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (*cores == 0)
+        return 0;
+    while (*cores != 0) {
+        size_t core = 0;
+        if (*cores < '0' || *cores > '9')
+            return -1;
+        for (; *cores >= '0' && *cores <= '9' && core < CPU_SETSIZE; ++cores)
+            core = 10 * core + (size_t)(*cores - '0');
+        if (core >= CPU_SETSIZE)
+            return -1;
+        CPU_SET(core, &set);
+        cores += *cores == ',';
+    }
+    return sched_setaffinity(0, sizeof set, &set);
+}
+
+/* Returns why that is not possible, NULL when it is done. */
+static const char *confine(const char *cores, int64_t memory_bytes, int64_t cpu_s)
 {
     unsigned long present = 0;
     FILE *statm = fopen("/proc/self/statm", "r");
@@ -178,25 +206,22 @@ static void confine(int64_t core, int64_t memory_bytes, int64_t cpu_s)
             present = 0;
         fclose(statm);
     }
-    if (present > 0 && memory_bytes > 0)
-        limit(RLIMIT_AS, (uint64_t)present * page_size() + (uint64_t)memory_bytes);
-    limit(RLIMIT_CPU, (uint64_t)cpu_s);
-    limit(RLIMIT_CORE, 0);
-    limit(RLIMIT_FSIZE, 0);
+    if (present == 0)
+        return "/proc/self/statm cannot be read there";
+    if ((memory_bytes > 0 && limit(RLIMIT_AS, (uint64_t)present * page_size() + (uint64_t)memory_bytes) != 0) ||
+        limit(RLIMIT_CPU, (uint64_t)cpu_s) != 0 || limit(RLIMIT_CORE, 0) != 0 || limit(RLIMIT_FSIZE, 0) != 0)
+        return "a limit cannot be set there";
     for (int number = 1; number < 32; ++number)
         signal(number, SIG_DFL);
-    if (core >= 0 && core < CPU_SETSIZE) {
-        cpu_set_t set;
-        CPU_ZERO(&set);
-        CPU_SET((size_t)core, &set);
-        sched_setaffinity(0, sizeof set, &set);
-    }
+    if (keep_on(cores) != 0)
+        return "a candidate cannot be kept on its cores there";
     const int null = open("/dev/null", O_RDWR);
     for (int descriptor = 0; descriptor < 3; ++descriptor)
         dup2(null, descriptor);
     for (int descriptor = 3; descriptor < 1024; ++descriptor)
         if (descriptor != now.socket)
             close(descriptor);
+    return NULL;
 }
 
 static void first_call(call_fn call)
@@ -238,12 +263,17 @@ static void take_samples(call_fn call, int64_t repeat, int64_t count, pid_t owne
     }
 }
 
-static void be_child(const char *path, int64_t core, int64_t memory_bytes, int64_t cpu_s)
+static void be_child(const char *path, const char *cores, int64_t memory_bytes, int64_t cpu_s)
 {
     const pid_t owner = getpid();
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    confine(core, memory_bytes, cpu_s);
+    const char *problem = confine(cores, memory_bytes, cpu_s);
+    if (problem != NULL) {
+        snprintf(now.page->text, sizeof now.page->text, "%s", problem);
+        reply(UNCONFINED);
+        _exit(0);
+    }
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     call_fn call = NULL;
     if (library != NULL)
@@ -407,7 +437,7 @@ static int are(const any *args, int32_t n, const char *kinds)
     return 1;
 }
 
-/* (path, core, memory_bytes, cpu_s, scratch_bytes, timeout_ms, roles, text, tensors...): load a candidate in a child
+/* (path, cores, memory_bytes, cpu_s, scratch_bytes, timeout_ms, roles, text, tensors...): load a candidate in a child
    and call it once on fenced buffers; outputs are copied into their tensors. `roles` has one letter each, o for an
    output. Whatever ran before is ended. */
 int __tvm_ffi_edgetune_open(void *self, const any *args, int32_t n, any *ret);
@@ -415,7 +445,7 @@ int __tvm_ffi_edgetune_open(void *self, const any *args, int32_t n, any *ret)
 {
     (void)self;
     const int tensors = n - 8;
-    if (!are(args, n, "siiiiist") || tensors > MOST_TENSORS || strlen(args[6].v.pointer) != (size_t)tensors)
+    if (!are(args, n, "ssiiiist") || tensors > MOST_TENSORS || strlen(args[6].v.pointer) != (size_t)tensors)
         return finish(ret, MISUSE);
     const dl_tensor *text = args[7].v.pointer;
     const int64_t deadline = clock_ns() + args[5].v.integer * 1000000;
@@ -436,7 +466,7 @@ int __tvm_ffi_edgetune_open(void *self, const any *args, int32_t n, any *ret)
     now.child = fork();
     now.socket = ends[now.child == 0];
     if (now.child == 0)
-        be_child(args[0].v.pointer, args[1].v.integer, args[2].v.integer, args[3].v.integer);
+        be_child(args[0].v.pointer, args[1].v.pointer, args[2].v.integer, args[3].v.integer);
     close(ends[1]);
     if (now.child < 0) {
         now.child = 0;
@@ -445,7 +475,7 @@ int __tvm_ffi_edgetune_open(void *self, const any *args, int32_t n, any *ret)
         return finish(ret, NO_MEMORY);
     }
     int64_t code = await_answer(deadline, text, "load");
-    if (code == NOT_LOADED)
+    if (code == NOT_LOADED || code == UNCONFINED)
         tell(text, now.page->text);
     if (code != OK)
         return finish(ret, code);
@@ -539,6 +569,29 @@ int __tvm_ffi_edgetune_read(void *self, const any *args, int32_t n, any *ret)
     return finish(ret, (int64_t)used);
 }
 
+/* The cores that this process may use, as "0-1,3-3"; "" where that does not fit. */
+static void list_cores(char *to, size_t room)
+{
+    cpu_set_t set;
+    size_t used = 0;
+    to[0] = 0;
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        return;
+    for (int first = 0; first < CPU_SETSIZE; ++first) {
+        int last = first;
+        if (!CPU_ISSET((size_t)first, &set))
+            continue;
+        while (last + 1 < CPU_SETSIZE && CPU_ISSET((size_t)last + 1, &set))
+            ++last;
+        used += (size_t)snprintf(to + used, room - used, "%s%d-%d", used > 0 ? "," : "", first, last);
+        if (used >= room) {
+            to[0] = 0;
+            return;
+        }
+        first = last;
+    }
+}
+
 /* (text): what this system is, "key=value" a line. */
 int __tvm_ffi_edgetune_facts(void *self, const any *args, int32_t n, any *ret);
 int __tvm_ffi_edgetune_facts(void *self, const any *args, int32_t n, any *ret)
@@ -547,11 +600,12 @@ int __tvm_ffi_edgetune_facts(void *self, const any *args, int32_t n, any *ret)
     if (!are(args, n, "t") || n != 1)
         return finish(ret, MISUSE);
     struct utsname u = {0};
-    char libc[64] = "", line[512];
+    char libc[64] = "", cores[256], line[1024];
     uname(&u);
+    list_cores(cores, sizeof cores);
     confstr(_CS_GNU_LIBC_VERSION, libc, sizeof libc);
-    snprintf(line, sizeof line, "machine=%s\nkernel=%s\nlibc=%s\nbits=%d\ncores=%ld\npage_bytes=%zu\nmemory_bytes=%lld\n",
-             u.machine, u.release, libc, (int)(8 * sizeof(void *)), sysconf(_SC_NPROCESSORS_ONLN), page_size(),
+    snprintf(line, sizeof line, "machine=%s\nkernel=%s\nlibc=%s\nbits=%d\ncores=%ld\nallowed=%s\npage_bytes=%zu\nmemory_bytes=%lld\n",
+             u.machine, u.release, libc, (int)(8 * sizeof(void *)), sysconf(_SC_NPROCESSORS_ONLN), cores, page_size(),
              (long long)sysconf(_SC_PHYS_PAGES) * (long long)page_size());
     tell(args[0].v.pointer, line);
     return finish(ret, OK);

@@ -7,20 +7,25 @@ import fnmatch
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from edgetune.boards.tvm_rpc import board as board_module
+from edgetune.boards.tvm_rpc import trial
+from edgetune.boards.tvm_rpc import worker as worker_module
+from edgetune.boards.tvm_rpc.arrays import RemoteArrays
 from edgetune.boards.tvm_rpc.board import TvmRpcBoard
 from edgetune.boards.tvm_rpc.launched import LOOPBACK, Launched
 from edgetune.boards.tvm_rpc.messages import Files
+from edgetune.boards.tvm_rpc.remote import RemoteError
 from edgetune.boards.tvm_rpc.shim import SHIM
 from edgetune.config.resources import templates_dir
 from edgetune.config.target import load_target
-from edgetune.errors import BoardLost
+from edgetune.errors import BoardLost, BoardUnfit
 from edgetune.events import Event
 from edgetune.measure.environment import read_environment
 from tests.boards.tvm_rpc_candidates import GOOD, Candidates, descendants, finish, listening_addresses, run
@@ -208,20 +213,27 @@ def test_a_server_that_is_gone_is_a_lost_board(folder: Path, candidates: Candida
 
 @pytest.mark.parametrize("time", ["-5.0", "0.0", "0.0 / 0.0", "1e300"])
 def test_a_board_that_tells_times_that_are_none(tmp_path: Path, time: str) -> None:
-    target, candidates = load_target("host"), Candidates(load_target("host"), tmp_path)
-    source = (templates_dir() / SHIM).read_text()
     told = "(double)(end - start) / (double)repeat"
+    with (
+        _altered(tmp_path, told, f"start != end + 1 ? {time} : 1.0") as board,
+        pytest.raises(BoardLost, match="altered"),
+    ):
+        run(board, Candidates(load_target("host"), tmp_path).request())
+
+
+@contextmanager
+def _altered(folder: Path, told: str, lie: str) -> Iterator[TvmRpcBoard]:
+    """Make a board whose shim has `lie` in the place of `told`."""
+    target, source = load_target("host"), (templates_dir() / SHIM).read_text()
     assert told in source
-    lying = tmp_path / "lying"
-    (lying / "agent").mkdir(parents=True)
-    (lying / SHIM).write_text(source.replace(told, f"start != end + 1 ? {time} : 1.0"))
-    library = tmp_path / f"tvm_shim_{target.name}.so"
-    subprocess.run([target.compiler.cc, "-D_GNU_SOURCE", "-fPIC", "-shared", "-o", library, lying / SHIM], check=True)
-    server = start_server(tmp_path, "liar")
-    board = TvmRpcBoard("liar", target, DirectDoor(LOOPBACK, server.port, "liar"), tmp_path)
+    altered = folder / "tvm_shim.c"
+    altered.write_text(source.replace(told, lie))
+    library = folder / f"tvm_shim_{target.name}.so"
+    subprocess.run([target.compiler.cc, "-D_GNU_SOURCE", "-fPIC", "-shared", "-o", library, altered], check=True)
+    server = start_server(folder, "altered")
+    board = TvmRpcBoard("altered", target, DirectDoor(LOOPBACK, server.port, "altered"), folder)
     try:
-        with pytest.raises(BoardLost, match="liar"):
-            run(board, candidates.request())
+        yield board
     finally:
         board.close()
         server.close()
@@ -275,3 +287,143 @@ def test_cases_are_compared_here_with_their_tolerance(board: TvmRpcBoard, candid
     result = run(board, request)
     assert result.status == "wrong_result"
     assert np.isinf(result.error_absolute)
+
+
+def test_arrays_are_on_the_board_before_the_deadline_of_a_candidate_begins(
+    board: TvmRpcBoard, candidates: Candidates
+) -> None:
+    request = candidates.request()
+    board.reserve()
+    for array in request.arrays:
+        assert board.put(Path(array)) == array
+    assert board._worker.step == "put"
+    assert run(board, request).status == "ok"
+
+
+class SlowLink:
+    """A session over which each transfer takes 13 s, by a clock that only it moves."""
+
+    def __init__(self) -> None:
+        self.now, self.left_s = 100.0, 0.0
+
+    def tensors(self, contents: list[np.ndarray], _: object) -> list[np.ndarray]:
+        self.now += 13.0 * len(contents)
+        return contents
+
+    def upload(self, library: Path) -> str:
+        self.now += 13.0
+        return library.name
+
+    def open(self, *_: object, timeout_s: float, **__: object) -> tuple[int, str]:
+        self.left_s = timeout_s
+        return 2, "exit code 1"
+
+    def close_candidate(self) -> None:
+        pass
+
+    def remove(self, _: str) -> None:
+        pass
+
+
+def test_a_slow_link_does_not_eat_the_deadline(candidates: Candidates, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = SlowLink()
+    monkeypatch.setattr("edgetune.boards.tvm_rpc.trial.time.monotonic", lambda: link.now)
+    result = trial.try_candidate(link, candidates.request(deadline_s=10.0), (0,), lambda _: None)  # type: ignore[arg-type]
+    assert (result.status, link.left_s) == ("crashed", 10.0)
+
+
+def test_an_array_that_does_not_arrive_costs_the_board_in_the_time_of_its_size(
+    server: Launched, board: TvmRpcBoard, candidates: Candidates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(board_module, "_BRING_S", 0.5)
+    board.reserve()
+    np.save(tmp_path / "new.npy", np.arange(100, dtype=np.float32))
+    stopped = descendants(server.pid)
+    try:
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        with pytest.raises(BoardLost, match="in step 'put'"):
+            board.put(tmp_path / "new.npy")
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+    board.recover()
+    assert run(board, candidates.request()).status == "ok"
+
+
+def test_what_a_candidate_needs_is_brought_once_and_what_is_old_makes_room() -> None:
+    made: list[int] = []
+    filled: list[bytes] = []
+
+    def allocate(size: int) -> list[int]:
+        made.append(size)
+        return made
+
+    there = RemoteArrays(allocate, lambda _, content: filled.append(content.tobytes()), most_bytes=250)
+    first, second, third = (np.full(100, value, np.uint8) for value in (1, 2, 3))
+    for _ in range(2):
+        there.bring(first)
+        there.bring(second)
+        for _ in range(2):  # a second attempt at the same candidate finds all of it
+            there.of_candidate([first, second, second], ["input", "constant", "output"])
+    assert (made, filled) == ([100, 100, 100], [bytes([1]) * 100, bytes([2]) * 100])
+    there.bring(third)  # the first two are the oldest
+    there.bring(first)
+    assert made == [100] * 5, "only what was dropped comes again"
+    there.of_candidate([third, first], ["input", "output"])
+    assert filled[2:] == [bytes([3]) * 100, bytes([1]) * 100]
+
+
+@pytest.mark.parametrize(
+    ("asked", "allowed", "chosen"),
+    [((), "0-3", (3,)), ((), "0-0,5-6", (6,)), ((2, 3), "0-3", (2, 3)), ((5,), "0-0,5-5", (5,))],
+)
+def test_cores_are_those_of_the_address_or_the_last(
+    asked: tuple[int, ...], allowed: str, chosen: tuple[int, ...]
+) -> None:
+    assert worker_module.chosen_cores(asked, allowed) == chosen
+
+
+@pytest.mark.parametrize("allowed", ["", "3", "0-", "3-1", "0-1;2-3", "0-99999"])
+def test_a_server_that_does_not_say_which_cores_it_may_use(allowed: str) -> None:
+    with pytest.raises(RemoteError):
+        worker_module.chosen_cores((), allowed)
+
+
+@pytest.fixture
+def cores(board: TvmRpcBoard, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Change the cores of the board's address."""
+
+    def ask(*numbers: int) -> None:
+        board._lose()
+        monkeypatch.setattr(board, "_asked_cores", numbers)
+
+    yield ask
+    board._lose()
+
+
+def test_a_core_that_a_board_lacks_is_refused(board: TvmRpcBoard, cores: Callable[..., None]) -> None:
+    cores(1000)
+    with pytest.raises(BoardUnfit, match=r"'shelf-1'.* may not use core 1000, only .*`cores` in boards.yaml"):
+        board.reserve()
+
+
+def test_candidates_are_kept_on_all_cores_of_the_address(
+    board: TvmRpcBoard, candidates: Candidates, cores: Callable[..., None]
+) -> None:
+    some = sorted(os.sched_getaffinity(0))[:2]
+    cores(*some)
+    mask = sum(1 << core for core in some)
+    ask = f"unsigned long of[16] = {{0}}; sched_getaffinity(0, sizeof of, of); if (of[0] != {mask}ul) abort();"
+    declared = "int sched_getaffinity(int, size_t, void *);"
+    assert run(board, candidates.request(f"{ask} {GOOD}", globals_=declared)).status == "ok"
+    assert board.facts["cores"] == ",".join(map(str, some))
+
+
+def test_a_candidate_that_cannot_be_kept_on_its_cores_is_not_timed(tmp_path: Path) -> None:
+    with _altered(
+        tmp_path, "CPU_ISSET((size_t)first, &set)", "(first == 1000 || CPU_ISSET((size_t)first, &set))"
+    ) as board:
+        board._asked_cores = (1000,)
+        with pytest.raises(BoardUnfit, match="a candidate cannot be kept on its cores there"):
+            run(board, Candidates(load_target("host"), tmp_path).request())

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from edgetune.boards.tvm_rpc.door import Door
-from edgetune.boards.tvm_rpc.messages import Connect, Connected, Disconnect, Files, Read, Try
+from edgetune.boards.tvm_rpc.messages import Bring, Connect, Connected, Disconnect, Files, Read, Try
 from edgetune.boards.tvm_rpc.shim import build_shim
 from edgetune.boards.tvm_rpc.worker_process import RpcWorker
 from edgetune.config.target import Target
@@ -24,6 +24,7 @@ _RENEW_S = 600  # a lease older than this is renewed between candidates
 _FAIR_S = 60  # one older than this is given back between candidates when others wait
 _PATIENCE_S = 30.0  # beyond a candidate's own deadline, which the shim keeps: for what goes over the wire
 _READ_S = 10.0
+_BRING_S, _SLOWEST_BYTES_S = 40.0, 100e3
 _REPAIR_S = 120.0
 _RECOVER_S = 30.0
 _MOST_REPAIRS = 3
@@ -66,7 +67,8 @@ class TvmRpcBoard:
         on_event: Callable[[Event], None] = lambda _: None,
     ) -> None:
         self._name, self._target, self._door, self._on_event = name, target, door, on_event
-        self._cores = tuple(cores)
+        self._asked_cores = tuple(cores)
+        self._cores: tuple[int, ...] = (0,)  # those of candidates, known with the session
         self._lock_timeout_s, self._connect_timeout_s = lock_timeout_s, connect_timeout_s
         self._worker = RpcWorker(name, folder)
         self._shim = build_shim(target, folder)
@@ -97,7 +99,11 @@ class TvmRpcBoard:
                 self._connect(self._lock_timeout_s)
 
     def put(self, path: Path) -> str:
-        """Files travel with the candidate that needs them."""
+        """Bring an array to the board, once per content; a library travels with its candidate."""
+        with self._using:
+            if self._since is not None and self._request is None and path.suffix == ".npy":
+                limit_s = _BRING_S + path.stat().st_size / _SLOWEST_BYTES_S
+                self._guard(lambda: self._worker.ask(Bring(path), limit_s))
         return str(path)
 
     def begin(self, request: RunRequest) -> None:
@@ -139,7 +145,7 @@ class TvmRpcBoard:
             if self._since is None or self._request is not None:
                 return {}
             files = self._guard(lambda: self._worker.ask(Read(READINGS), _READ_S))
-            return _readings(files, self._core)
+            return _readings(files, self._cores[-1])
 
     def recover(self) -> None:
         """Try a new session, then what the door can do about the server; raises BoardLost when nothing helps."""
@@ -178,16 +184,11 @@ class TvmRpcBoard:
             self._worker.kill()
             self._since = self._request = None
 
-    @property
-    def _core(self) -> int:
-        return self._cores[0] if self._cores else int(self._facts.get("cores", 1)) - 1
-
     def _connect(self, timeout_s: float) -> None:
         if self._closed:
             raise BoardLost(f"board '{self._name}' is closed")
         lease = self._door.lease(timeout_s)
-        core = self._cores[0] if self._cores else None
-        message = Connect(lease.host, lease.port, lease.key, _SESSION_S, self._shim, core)
+        message = Connect(lease.host, lease.port, lease.key, _SESSION_S, self._shim, self._asked_cores)
         wait_s = min(timeout_s, self._connect_timeout_s)
         connected = self._guard(lambda: self._worker.ask(message, wait_s))
         if not isinstance(connected, Connected):
@@ -199,6 +200,8 @@ class TvmRpcBoard:
         self._facts |= {key: _line(told[path]) for key, path in _IDENTITY.items() if path in told}
         if lease.origin:
             self._facts["server"] = lease.origin
+        self._cores = connected.cores
+        self._facts["cores"] = ",".join(map(str, connected.cores))  # as the agent tells it
         self._facts |= {"emulated": int(self._target.emulated), "clock": "time"}
 
     def _attempt(self) -> BoardUnavailable | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from edgetune.measure.jobs import RunRequest
@@ -13,8 +13,8 @@ from edgetune.measure.jobs import RunRequest
 class Connect:
     """Open a session with the server at `host:port`, for at most `session_s` seconds; ends the one before.
 
-    `key` is what the server, or the tracker's lease, wants to hear. `shim` is a library of this machine, `core` the one
-    that candidates are pinned to (None: the board's last).
+    `key` is what the server, or the tracker's lease, wants to hear. `shim` is a library of this machine, `cores` those
+    that candidates are kept on (none: the last that the server may use).
     """
 
     host: str
@@ -22,14 +22,15 @@ class Connect:
     key: str
     session_s: int
     shim: Path
-    core: int | None = None
+    cores: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Connected:
-    """The session is open: `facts` of the board's system."""
+    """The session is open: `facts` of the board's system, `cores` that candidates are kept on."""
 
-    facts: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, str]
+    cores: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,18 @@ class Files:
 
 
 @dataclass(frozen=True)
+class Bring:
+    """Bring an array (.npy of this machine) that the next candidate needs; the answer is `Brought`."""
+
+    path: Path
+
+
+@dataclass(frozen=True)
+class Brought:
+    """It is there."""
+
+
+@dataclass(frozen=True)
 class Try:
     """Check and time a candidate; the answer is a `RunResult`. Paths are files of this machine."""
 
@@ -72,7 +85,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Failed:
-    """The session broke, or could not be opened: the server's words. `unfit`: the board cannot load the shim."""
+    """The session broke, or could not be opened: the server's words. `unfit`: the board is not what it has to be."""
 
     step: str
     reason: str

@@ -7,13 +7,13 @@ import hashlib
 import importlib.util
 import re
 import sys
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from edgetune.boards.tvm_rpc.arrays import RemoteArrays
 from edgetune.measure.child_process import describe_exit
 from edgetune.measure.sampling import Take
 
@@ -22,7 +22,6 @@ _SESSION_STRIDE = 128
 _TEXT_BYTES = 1024
 _READ_BYTES = 1 << 18
 _MOST_SAMPLES = 4096
-_CACHED_BYTES = 64 << 20
 _LONGEST_NS = 1e15  # eleven days: no call took that long
 _ENOUGH_CALLS = 1_000_000  # in one sample: the coarsest of clocks sees them pass
 MOST_TENSORS = 64  # of one candidate; the shim's limit
@@ -60,7 +59,7 @@ class RemoteSession:
 
     def __init__(self, runtime: Runtime, host: str, port: int, key: str, session_s: int, shim: Path) -> None:
         self._runtime = runtime
-        self._arrays: OrderedDict[bytes, tuple[Any, int]] = OrderedDict()
+        self._arrays = RemoteArrays(self._empty, self._fill)
         try:
             self._session = runtime.function("rpc.Connect")(host, port, f"{key} -timeout={session_s}", False)
             index = runtime.function("rpc.SessTableIndex")(self._session)
@@ -77,7 +76,9 @@ class RemoteSession:
                 name: module.get_function(f"edgetune_{name}") for name in ("open", "sample", "close", "read", "facts")
             }
         except (RuntimeError, AttributeError) as error:
-            raise RemoteError(f"the server cannot load a library: {_last_line(error)}", unfit=True) from error
+            raise RemoteError(
+                f"it is not of its target, its server cannot load a library: {_last_line(error)}", unfit=True
+            ) from error
         self._text = self._empty(_TEXT_BYTES)
         self._samples = self._empty(8 * _MOST_SAMPLES)
         self._page = self._empty(_READ_BYTES)
@@ -111,23 +112,13 @@ class RemoteSession:
         """Remove a candidate."""
         self._guard(self._remove, Path(path).name)
 
-    def array(self, content: np.ndarray, *, slot: str) -> Any:
-        """Return a tensor of the board with these bytes; `slot` tells apart those that the same call writes to."""
-        key = hashlib.sha256(content.data).digest() + slot.encode()
-        if key in self._arrays:
-            self._arrays.move_to_end(key)
-            return self._arrays[key][0]
-        tensor = self._empty(content.size)
-        if not slot:
-            pointer = content.ctypes.data_as(ctypes.c_void_p)
-            self._guard(self._runtime.function("runtime.TVMTensorCopyFromBytes"), tensor, pointer, content.size)
-        self._arrays[key] = (tensor, content.size)
-        return tensor
+    def bring(self, content: np.ndarray) -> None:
+        """Bring an array's bytes that the next candidate needs, unless they are there."""
+        self._arrays.bring(content)
 
-    def trim(self) -> None:
-        """Forget the arrays that were used longest ago, beyond what a small board can spare."""
-        while sum(size for _, size in self._arrays.values()) > _CACHED_BYTES and len(self._arrays) > 1:
-            self._arrays.popitem(last=False)
+    def tensors(self, contents: Sequence[np.ndarray], roles: Sequence[str]) -> list[Any]:
+        """Return tensors of the board for a candidate's parameters, outputs without their bytes."""
+        return self._arrays.of_candidate(contents, roles)
 
     def fetch(self, tensor: Any, count: int) -> np.ndarray:
         """Return the bytes of a tensor of the board."""
@@ -139,20 +130,15 @@ class RemoteSession:
         tensors: Sequence[Any],
         roles: str,
         *,
-        core: int | None,
+        cores: Sequence[int],
         memory_bytes: int,
         scratch_bytes: int,
         timeout_s: float,
     ) -> tuple[int, str]:
-        """Load a candidate and call it once; return the shim's code and, unless that is 0, its reason."""
-        limits = (
-            -1 if core is None else core,
-            memory_bytes,
-            int(timeout_s) + 2,
-            scratch_bytes,
-            _milliseconds(timeout_s),
-        )
-        code = self._call("open", path, *limits, roles, self._text, *tensors)
+        """Load a candidate, keep it on `cores`, call it once; return the shim's code and, unless that is 0, why."""
+        limits = (memory_bytes, int(timeout_s) + 2, scratch_bytes, _milliseconds(timeout_s))
+        kept = ",".join(map(str, cores))
+        code = self._call("open", path, kept, *limits, roles, self._text, *tensors)
         return code, self._words() if code else ""
 
     def take(self, timeout_s: float, ended: list[tuple[int, str]]) -> Take:
@@ -192,6 +178,10 @@ class RemoteSession:
         ffi = self._runtime.ffi
         allocate = self._runtime.function("runtime.TVMTensorAllocWithScope")
         return self._guard(allocate, ffi.Shape([max(count, 1)]), ffi.dtype("uint8"), self._device, None)
+
+    def _fill(self, tensor: Any, content: np.ndarray) -> None:
+        pointer = content.ctypes.data_as(ctypes.c_void_p)
+        self._guard(self._runtime.function("runtime.TVMTensorCopyFromBytes"), tensor, pointer, content.size)
 
     def _fetch(self, tensor: Any, count: int) -> np.ndarray:
         whole = np.empty(tensor.shape[0], np.uint8)

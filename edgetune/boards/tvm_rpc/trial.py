@@ -23,26 +23,37 @@ _STATUS: dict[int, RunStatus] = {
     6: "crashed",
 }
 _STARTED_PROCESS = 5
+_UNCONFINED = 7
+
+
+def load_array(path: str | Path) -> np.ndarray:
+    """Return an array of this machine (.npy), not yet read."""
+    array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+    return array
+
+
+def bytes_of(array: np.ndarray) -> np.ndarray:
+    """Return an array's bytes, one after the other."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def try_candidate(
-    session: RemoteSession, request: RunRequest, core: int | None, note: Callable[[str], None]
+    session: RemoteSession, request: RunRequest, cores: Sequence[int], note: Callable[[str], None]
 ) -> RunResult:
-    """Check and time a candidate on the board; `note` is told each step before it begins. Raises RemoteError."""
+    """Check and time a candidate on `cores` of the board; `note` is told each step before it begins.
+
+    Its deadline begins when everything that it needs is there. Raises RemoteError.
+    """
     if (count := len(request.arrays)) > MOST_TENSORS:
         reason = f"the kernel has {count} parameters, a server of TVM's RPC is given {MOST_TENSORS} at most"
         return RunResult(request.candidate_id, "crashed", reason)
-    deadline = time.monotonic() + request.deadline_s
     seconds: dict[str, float] = {}
     note("upload")
     started = time.perf_counter()
-    arrays = [np.load(path, mmap_mode="r") for path in request.arrays]
-    raw = [np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in arrays]
-    tensors = [
-        session.array(data, slot=f"output {index}" if role == "output" else "")
-        for index, (data, role) in enumerate(zip(raw, request.roles, strict=True))
-    ]
+    arrays = [load_array(path) for path in request.arrays]
+    tensors = session.tensors([bytes_of(array) for array in arrays], request.roles)
     path = session.upload(Path(request.library))
+    deadline = time.monotonic() + request.deadline_s
     try:
         seconds["load"] = time.perf_counter() - started
         note("check")
@@ -51,11 +62,13 @@ def try_candidate(
             path,
             tensors,
             "".join(role[0] for role in request.roles),
-            core=core,
+            cores=cores,
             memory_bytes=request.memory_bytes,
             scratch_bytes=request.scratch_bytes,
             timeout_s=max(0.001, deadline - time.monotonic()),
         )
+        if code == _UNCONFINED:
+            raise RemoteError(reason, unfit=True)
         if code in _STATUS and code != 4:  # noqa: PLR2004  harm: how wrong the outputs are is told as well
             reason = "the kernel started a process" if code == _STARTED_PROCESS else reason
             seconds["check"] = time.perf_counter() - started
@@ -114,7 +127,6 @@ def _time(
 def _clear(session: RemoteSession, path: str) -> None:
     session.close_candidate()
     session.remove(path)
-    session.trim()
 
 
 def _judge(

@@ -6,11 +6,14 @@ It is killed when it is late, and ends by itself when the process that started i
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 import time
 
 from edgetune.boards.tvm_rpc.messages import (
+    Bring,
+    Brought,
     Connect,
     Connected,
     Disconnect,
@@ -22,11 +25,13 @@ from edgetune.boards.tvm_rpc.messages import (
     Try,
 )
 from edgetune.boards.tvm_rpc.remote import RemoteError, RemoteSession, Runtime
-from edgetune.boards.tvm_rpc.trial import try_candidate
+from edgetune.boards.tvm_rpc.trial import bytes_of, load_array, try_candidate
 from edgetune.measure import wire
 from edgetune.measure.child_process import claim_pipes
 
 _WATCH_S = 0.5
+_RANGE = r"\d{1,4}-\d{1,4}"
+_RANGES = re.compile(rf"{_RANGE}(,{_RANGE})*", re.ASCII)
 
 
 class Worker:
@@ -36,7 +41,7 @@ class Worker:
         self._outgoing = outgoing
         self._runtime: Runtime | None = None
         self._session: RemoteSession | None = None
-        self._core: int | None = None
+        self._cores: tuple[int, ...] = ()
         self._step = "start"
 
     def answer(self, message: object) -> object:
@@ -58,24 +63,42 @@ class Worker:
             self._session = RemoteSession(
                 self._runtime, message.host, message.port, message.key, message.session_s, message.shim
             )
-            facts = self._session.facts()
-            cores = facts.get("cores", "")
-            if not cores.isdecimal() or int(cores) == 0:
-                raise RemoteError("it does not say how many cores it has")
-            self._core = int(cores) - 1 if message.core is None else message.core
-            return Connected(facts)
+            facts = dict(self._session.facts())
+            self._cores = chosen_cores(message.cores, facts.pop("allowed", ""))
+            return Connected(facts, self._cores)
         if self._session is None:
             return Failed(self._step, "there is no session")
         if isinstance(message, Read):
             self._note("read")
             return Files(self._session.read(message.patterns))
+        if isinstance(message, Bring):
+            self._note("put")
+            self._session.bring(bytes_of(load_array(message.path)))
+            return Brought()
         if isinstance(message, Try):
-            return try_candidate(self._session, message.request, self._core, self._note)
+            return try_candidate(self._session, message.request, self._cores, self._note)
         raise TypeError(f"not a message for the worker: {message!r}")
 
     def _note(self, step: str) -> None:
         self._step = step
         wire.send(self._outgoing, Step(step))
+
+
+def chosen_cores(asked: tuple[int, ...], allowed: str) -> tuple[int, ...]:
+    """Return the cores that candidates are kept on: those `asked` for, or the last of `allowed`, such as "0-1,3-3".
+
+    Raises RemoteError: unfit when a core is asked for that the server may not use.
+    """
+    if _RANGES.fullmatch(allowed) is None:
+        raise RemoteError("it does not say which cores it may use")
+    ends = [tuple(map(int, part.split("-"))) for part in allowed.split(",")]
+    cores = {core for first, last in ends for core in range(first, last + 1)}
+    if not cores:
+        raise RemoteError("it may use no core at all")
+    if missing := sorted(set(asked) - cores):
+        listed = allowed.replace(",", ", ")
+        raise RemoteError(f"it may not use core {missing[0]}, only {listed}: change `cores` in boards.yaml", unfit=True)
+    return asked or (max(cores),)
 
 
 def _end_with(parent: int) -> None:

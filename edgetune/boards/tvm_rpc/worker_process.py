@@ -56,7 +56,7 @@ class RpcWorker:
     def receive(self, timeout_s: float) -> object | None:
         """Return an answer if there is one within `timeout_s`; raises BoardLost when the session or the worker broke.
 
-        Raises BoardUnfit when the board cannot load what is compiled for its target.
+        Raises BoardUnfit when the board is not of its target, or lacks the cores of its address.
         """
         deadline = time.monotonic() + timeout_s
         while not self._answers:
@@ -77,7 +77,7 @@ class RpcWorker:
         if isinstance(answer, Failed):
             self.kill()
             if answer.unfit:
-                raise BoardUnfit(f"board '{self._name}' is not of its target: {answer.reason}")
+                raise BoardUnfit(f"board '{self._name}' cannot be measured on: {answer.reason}")
             raise BoardLost(f"TVM's RPC server of board '{self._name}' failed in step '{answer.step}': {answer.reason}")
         return answer
 
