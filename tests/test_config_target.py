@@ -153,6 +153,15 @@ def test_a_board_of_the_user_needs_only_a_file(tmp_path: Path, monkeypatch: pyte
     (folder / "shelf.yaml").write_text(text.replace("reach: ssh", "reach: emulator"), encoding="utf-8")
     with pytest.raises(ConfigError, match="needs 'clock: instructions' with 'reach: emulator', and only there"):
         load_target("shelf")
+    (folder / "shelf.yaml").write_text(text + "\ncaches: cold\n", encoding="utf-8")
+    cold = load_target("shelf")
+    assert "cold caches" in cold.caveat
+    assert cold.cold_bytes >= 8 * cold.l2_bytes
+    assert target_fingerprint(cold) != target_fingerprint(load_target("rpi4"))
+    local = text.replace("reach: ssh", "reach: local") + "\ncaches: cold\n"
+    (folder / "shelf.yaml").write_text(local, encoding="utf-8")
+    with pytest.raises(ConfigError, match="needs 'reach: ssh' or 'reach: machine' with 'caches: cold'"):
+        load_target("shelf")
     (folder / "shelf.yaml").write_text(text.replace("  cflags:", "  cflgas:"), encoding="utf-8")
     with pytest.raises(ConfigError, match=r"unknown key 'compiler\.cflgas': did you mean 'cflags'"):
         load_target("shelf")

@@ -97,6 +97,10 @@ def _board(
     reach = open_reach(target, address, on_event)
     rpc = options.rpc or (address.rpc if address is not None else "agent")
     if rpc == "tvm":
+        if target.caches == "cold":
+            raise UsageError(
+                f"board '{reach.name}' is timed with cold caches, which only the agent does: leave out tvm"
+            )
         from edgetune.boards.tvm_rpc.opening import open_tvm_board
 
         own = folder / "rpc" / reach.name
@@ -105,4 +109,12 @@ def _board(
     from edgetune.boards.agent.board import AgentBoard
 
     cores = address.cores if address is not None else ()
-    return AgentBoard(reach.name, target, reach, cores=cores, lock_timeout_s=lock_timeout_s, on_event=on_event)
+    return AgentBoard(
+        reach.name,
+        target,
+        reach,
+        cores=cores,
+        cold_bytes=target.cold_bytes,
+        lock_timeout_s=lock_timeout_s,
+        on_event=on_event,
+    )

@@ -30,6 +30,8 @@ def target_fingerprint(target: Target) -> str:
         facts.append(target.cpu_part)
     if target.emulated:  # what an emulator tells is compared with nothing but itself
         facts += [target.reach, target.clock]
+    if target.caches == "cold":
+        facts.append(target.caches)
     return _digest(facts)
 
 

@@ -16,6 +16,7 @@ from edgetune.errors import UnknownBoard
 Isa = Literal["x86_64", "aarch64", "armv7", "riscv64"]
 Reach = Literal["local", "ssh", "emulator", "machine", "none"]
 Words = tuple[StrictStr, ...]
+_SWEEP = 16  # times the second cache: a third one behind it, where there is one, is swept as well
 Count = Annotated[StrictInt, Field(ge=1)]
 
 
@@ -55,6 +56,11 @@ class Target(Checked):
         default="time",
         description="What is measured: time, or executed instructions, of which one counts as a nanosecond.",
     )
+    caches: Literal["warm", "cold"] = Field(
+        default="warm",
+        description="How kernels find the caches when they are timed: warm, or cold, swept before every call, for "
+        "models that run seldom. Boards behind the agent only; warm and cold times share no records.",
+    )
     cpu_part: StrictStr = Field(
         default="",
         description="Implementer and part of its cores as /proc/cpuinfo tells them, such as 0x41:0xd08, where cpu is "
@@ -74,6 +80,8 @@ class Target(Checked):
             raise ValueError("needs 'clock: instructions' with 'reach: emulator', and only there")
         if self.reach == "emulator" and not self.emulator:
             raise ValueError("needs 'emulator', the command that runs its programs, with 'reach: emulator'")
+        if self.caches == "cold" and self.reach in {"local", "emulator"}:
+            raise ValueError("needs 'reach: ssh' or 'reach: machine' with 'caches: cold': the agent sweeps them")
         return self
 
     @property
@@ -83,13 +91,20 @@ class Target(Checked):
 
     @property
     def caveat(self) -> str:
-        """What must be said beside every number measured on an emulated board; empty for a real one."""
+        """What must be said beside every number measured, on an emulated board or with cold caches; else empty."""
         if self.clock == "instructions":
             return (
                 f"instructions executed under {self.emulator[0]}, 1000 of them written as 1 us: exact and repeatable, "
                 "but no time"
             )
-        return "times of an emulated machine, which say nothing about a real board" if self.emulated else ""
+        if self.emulated:
+            return "times of an emulated machine, which say nothing about a real board"
+        return "times with cold caches, swept before every call" if self.caches == "cold" else ""
+
+    @property
+    def cold_bytes(self) -> int:
+        """Bytes to sweep before every timed call, many times what a core's caches hold; 0: caches stay warm."""
+        return _SWEEP * self.l2_bytes if self.caches == "cold" else 0
 
     @property
     def addressable(self) -> bool:

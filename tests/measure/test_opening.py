@@ -91,3 +91,12 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
         open_reach(load_target("rpi4"), None)
     with pytest.raises(UsageError, match="emulated"):
         opened(load_target("qemu-aarch64"), tmp_path, MeasuringOptions(min_trust="B"))
+
+
+def test_cold_caches_are_a_matter_of_the_target(tmp_path: Path, addresses: tuple[BoardAddress, ...]) -> None:
+    cold = load_target("rpi4").model_copy(update={"caches": "cold"})
+    (board,) = open_boards(cold, MeasuringOptions(addresses=addresses[:1]), tmp_path, split_cores())
+    assert isinstance(board, AgentBoard)
+    assert board._cold_bytes == 16 * cold.l2_bytes
+    with pytest.raises(UsageError, match="'shelf-1' is timed with cold caches, which only the agent does"):
+        open_boards(cold, MeasuringOptions(addresses=addresses[:1], rpc="tvm"), tmp_path, split_cores())
