@@ -23,6 +23,7 @@ import paramiko
 from paramiko import common
 
 from edgetune.boards.agent.build import build_launcher
+from tests.boards.clock_shift import Clock
 from tests.boards.faulty_link import FaultyLink
 from tests.boards.ssh_files import BoardFiles
 
@@ -70,6 +71,7 @@ class SshBoard:
         self.faults = Faults()
         self.answers = dict(answers or {})
         self.user_key = user_key
+        self.clock: Clock | None = None  # of programs of this machine's architecture that start from then on
         self.host_key: paramiko.PKey = paramiko.ECDSAKey.generate()
         self.commands: list[str] = []
         self.mark = secrets.token_hex(8)
@@ -110,6 +112,7 @@ class SshBoard:
             "LANG": "C",
             _MARK: self.mark,
             "EDGETUNE_LOCK": f"edgetune-{self.mark}",  # a board of its own, though all tests share one machine
+            **(self.clock.environment if self.clock is not None else {}),
         }
 
     def _stand_ins(self) -> None:

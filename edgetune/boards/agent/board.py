@@ -265,7 +265,10 @@ class AgentBoard:
                 )
             if not told:
                 told = True
-                self._tell("locked", f"waiting for {first.owner}, whose lock expires in {first.expires_s} s at most")
+                self._tell(
+                    "locked",
+                    f"waiting for {first.owner or 'somebody'}, whose lock expires in {first.expires_s} s at most",
+                )
             self._ended.wait(min(_RETRY_S, max(0.0, until - time.monotonic())))
         self._take_over(link, first, facts)
 

@@ -109,9 +109,11 @@ class RemoteProcess:
                         raise BoardLost(f"board '{self.board}': the link went down while {len(data)} bytes were sent")
                     left = left[sent:]
         except (paramiko.SSHException, OSError, EOFError) as error:  # OSError: timed out as well, closed as well
-            if deadline.over:
-                self._link.close()  # as the guard does: a part of the bytes went over, and no more can follow
             taken = f"took {len(data) - len(left)} of {len(data)} bytes"
+            if not deadline.over:
+                why = "the link went down" if not self.linked else "the program there has ended"
+                raise BoardLost(f"board '{self.board}': {why}, it {taken}") from error
+            self._link.close()  # as the guard does: a part of the bytes went over, and no more can follow
             raise BoardLost(f"board '{self.board}' {taken} within {deadline.seconds:.0f} s") from error
 
     def finish(self, deadline: Deadline, stdin: bytes = b"") -> tuple[int, bytes, bytes]:

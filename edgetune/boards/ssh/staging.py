@@ -101,6 +101,7 @@ class Staging:
                 return
             self._failed[base] = reason
         reasons = "; ".join(f"{folder} {reason}" for folder, reason in self._failed.items())
+        self._failed.clear()  # what fills a disk may go again: the next call tries each anew
         raise BoardFull(
             f"board '{self._board}' has no folder for our files ({reasons}): name one as 'folder' in boards.yaml"
         )
@@ -177,7 +178,6 @@ exit 0
             self.prepare(deadline)
         except BoardFull:
             self.folder, self._base = folder, base
-            del self._failed[base]
             raise
 
     def _bring(self, content: bytes, digest: str, path: str, deadline: Deadline) -> None:
