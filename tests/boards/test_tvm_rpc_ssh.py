@@ -147,7 +147,7 @@ def test_closing_while_the_server_is_made_leaves_nothing_there(
         assert go.wait(60.0)
         return tree
 
-    monkeypatch.setattr(deploy, "server_tree", slow_tree)
+    monkeypatch.setattr("edgetune.boards.tvm_rpc.bring.server_tree", slow_tree)
     address, reach = way(bench, shelf)
     board = open_tvm_board(address, load_target("host"), tmp_path, reach, bench.events.append)
     said: list[str] = []

@@ -5,43 +5,26 @@ from __future__ import annotations
 import re
 import select
 import shlex
-import subprocess
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from edgetune.boards.reach import Reach, Transport
+from edgetune.boards.tvm_rpc.bring import bring_server
 from edgetune.boards.tvm_rpc.launched import KEY_ON_STDIN, LOOPBACK
 from edgetune.boards.tvm_rpc.lifeline import Lifeline
-from edgetune.boards.tvm_rpc.server_tree import server_tree
 from edgetune.boards.tvm_rpc.tracker_client import owner_name
 from edgetune.config.target import Target
-from edgetune.errors import BoardBusy, BoardFull, BoardLost, BoardUnfit
+from edgetune.errors import BoardBusy, BoardLost
 from edgetune.events import Event
 
 IDLE_S = 120.0  # silence after which a server ends by itself
 _ASK_S = 20.0
-_PUT_S = 300.0
-_UNPACK_S = 180.0
 _START_S = 120.0  # an emulated board takes 20 s
-_MIB = 1 << 20
-_WHICH = """python3 -S -c '
-import sys, os, ctypes, importlib.util
-libc = (os.confstr("CS_GNU_LIBC_VERSION") or "- -").split()[1]
-whole = all(importlib.util.find_spec(name) for name in ("multiprocessing", "json", "logging", "socket"))
-try: cxx = ctypes.CDLL("libstdc++.so.6") and 1
-except OSError: cxx = 0
-print(*sys.version_info[:2], os.uname().machine, libc, cxx, whole and 1)'"""
-_CXX = ("libstdc++.so.6", "libgcc_s.so.1")  # brought where a board has none
-_OLDEST_PYTHON = (3, 10)
-_OLDEST_GLIBC = (2, 28)
-_NUMBER = re.compile(r"\d{1,4}", re.ASCII)
 _BUSY = re.compile(r"busy (\d{1,6}) (.*)", re.ASCII)
 _PORT = re.compile(r"port (\d{1,5})( unlocked)?", re.ASCII)
-_VERSION = re.compile(r"\d{1,4}\.\d{1,4}(\..*)?", re.ASCII)
 _START = """#!/bin/sh
 # $1: folder of the server, $2: owner, $3: seconds of silence after which it ends, then the arguments of launch.py
 folder=$1; export EDGETUNE_OWNER="$2" EDGETUNE_IDLE="$3"; shift 3
@@ -122,23 +105,23 @@ class DeployedServer:
         self._reach.facts()  # as sessions of the agent begin: is it what its target says, did dead ones leave anything
         self._go_on()
         if not self._place or self._reach.run(f"test -f {shlex.quote(self._place)}/launch.py", _ASK_S).status != 0:
-            self._place = self._bring()
+            self._place = bring_server(self._reach, self._cc, self._go_on, self._on_event, self._cache)
         self._go_on()
         script = self._folder / f"tvm-server-{self._reach.name}.sh"
         script.write_text(_START)
         script.chmod(0o700)
         arguments = (self._place, owner_name(), f"{self._idle_s:g}", "server", LOOPBACK, "0", KEY_ON_STDIN)
-        self._transport = self._reach.start(script, arguments, _ASK_S)
+        transport = self._transport = self._reach.start(script, arguments, _ASK_S)
         try:
-            self._transport.send(f"{key}\n".encode(), _ASK_S)  # arguments are for everybody there to read
+            transport.send(f"{key}\n".encode(), _ASK_S)  # arguments are for everybody there to read
         except BoardLost as error:
-            raise self._silent(self._transport) from error
-        self._lifeline = Lifeline(self._transport, self._idle_s / 4)
-        there = self._await_port(self._transport, time.monotonic() + _START_S)
+            raise self._silent(transport) from error
+        self._lifeline = Lifeline(transport, self._idle_s / 4)
+        there = self._await_port(transport, time.monotonic() + _START_S)
         self._go_on()
         if isinstance(self._reach, Forwarding):
-            self._tunnel = self._reach.forward(there)
-            self._port = self._tunnel.port
+            tunnel = self._tunnel = self._reach.forward(there)
+            self._port = tunnel.port
         else:  # processes of this machine
             self._port = there
 
@@ -159,61 +142,6 @@ class DeployedServer:
     def _go_on(self) -> None:
         if self._ended.is_set():
             raise BoardLost(f"board '{self._reach.name}' was closed")
-
-    def _bring(self) -> str:
-        name = self._reach.name
-        asked = self._reach.run(_WHICH, _ASK_S)
-        words = asked.stdout.split()
-        if asked.status != 0 or words[5:] != ["1"] or not all(_NUMBER.fullmatch(word) for word in words[:2]):
-            raise BoardUnfit(
-                f"board '{name}' has no complete python3, which TVM's RPC server needs: install it there "
-                "(sudo apt-get install python3), or use `--rpc agent`"
-            )
-        python, libc = (int(words[0]), int(words[1])), words[3] if _VERSION.fullmatch(words[3]) else "-"
-        if python < _OLDEST_PYTHON:
-            raise BoardUnfit(f"board '{name}' has Python {words[0]}.{words[1]}, TVM needs 3.10: use `--rpc agent`")
-        if libc != "-" and tuple(int(part) for part in libc.split(".")[:2]) < _OLDEST_GLIBC:
-            raise BoardUnfit(f"board '{name}' has glibc {libc}, TVM needs 2.28: use `--rpc agent`")
-        tree = server_tree(words[2], python, self._on_event, self._cache)
-        self._go_on()  # a download takes minutes
-        sent = tree.archive.stat().st_size
-        libraries = () if words[4] == "1" else self._cxx_libraries()
-        started = time.monotonic()
-        packed = PurePosixPath(self._reach.put(tree.archive, _PUT_S))
-        place = str(packed.parent / f"tvm-{packed.name[:12]}")
-        quoted = shlex.quote(place)
-        inside = f"{quoted}/sessions {quoted}/libs"
-        unpack = f"mkdir -p {inside} && chmod 700 {quoted} && tar -xzf {shlex.quote(str(packed))} -C {quoted}"
-        for library in libraries:
-            unpack += f" && cp {shlex.quote(self._reach.put(library, _PUT_S))} {quoted}/libs/{library.name}"
-        done = self._reach.run(unpack, _UNPACK_S)
-        if done.status != 0:
-            raise BoardFull(
-                f"board '{name}' has no room for TVM's RPC server, {tree.unpacked_bytes / _MIB:.0f} MB "
-                f"({done.stderr.strip()[-200:]}): name a larger `folder:`, or use `--rpc agent`"
-            )
-        detail = (
-            f"TVM's RPC server brought over: {sent / _MIB:.0f} MB, {tree.unpacked_bytes / _MIB:.0f} MB unpacked, "
-            f"in {time.monotonic() - started:.0f} s"
-        )
-        self._tell("agent", detail)
-        return place
-
-    def _cxx_libraries(self) -> list[Path]:
-        """Those of the target's own compiler, for a board without any C++."""
-        found = []
-        for name in _CXX:
-            command = [self._cc, f"-print-file-name={name}"]
-            with suppress(OSError, subprocess.SubprocessError):
-                done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_ASK_S)
-                path = Path(done.stdout.strip())
-                found += [path] if path.is_absolute() and path.exists() else []
-        if len(found) < len(_CXX):
-            raise BoardUnfit(
-                f"board '{self._reach.name}' has no libstdc++.so.6, which TVM's RPC server needs: install it there "
-                "(sudo apt-get install libstdc++6), or use `--rpc agent`"
-            )
-        return found
 
     def _await_port(self, transport: Transport, deadline: float) -> int:
         said = b""
