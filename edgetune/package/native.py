@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import struct
 
-from edgetune.boards.machines import BITS, MACHINES
+from edgetune.config.machines import BITS, MACHINES
 from edgetune.config.target import Isa
 
 

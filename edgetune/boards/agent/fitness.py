@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from edgetune.boards.agent.messages import Hello
-from edgetune.boards.machines import BITS, MACHINES
 from edgetune.boards.reach import BoardFacts
+from edgetune.config.machines import BITS, MACHINES
 from edgetune.config.target import Target
 from edgetune.errors import BoardUnfit
 from edgetune.measure.environment import Reading

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from edgetune.boards.machines import BITS, MACHINES
 from edgetune.boards.reach import BoardFacts
+from edgetune.config.machines import BITS, MACHINES
 from edgetune.config.target import Target
 
 OLDEST_GLIBC = (2, 17)
