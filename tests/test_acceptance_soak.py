@@ -9,7 +9,7 @@ from tests.acceptance.soak import soak
 
 
 def test_nothing_is_lost_when_boards_misbehave(tmp_path: Path) -> None:
-    options = argparse.Namespace(faults=10, boards=2, seed=3, pause=1.5, hostile=10)
+    options = argparse.Namespace(faults=6, boards=2, seed=3, pause=1.5, hostile=10)
     said = soak(tmp_path, options)
-    assert "10 faults" in said
+    assert "6 faults" in said
     assert "lost" in said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import socket
 import threading
@@ -11,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.boards.ssh_server import SshBoard
@@ -18,6 +20,9 @@ from tests.boards.ssh_server import SshBoard
 Fault = Callable[[SshBoard, float], None]
 _SETTLE_S = 0.05
 _PATIENCE_S = 30.0
+_ASKED_S = 10.0
+_HOURS_S = 3 * 3600
+_DAY_S = 24 * 3600
 
 
 def _drop(board: SshBoard, _: float) -> None:
@@ -52,11 +57,40 @@ def _stop_programs(board: SshBoard, _: float) -> None:
 
 
 def _second_user(board: SshBoard, seconds: float) -> None:
-    """Somebody else takes the board while our agent is gone, as far as he is faster."""
-    board.kill_programs()
-    with socket.socket(socket.AF_UNIX) as lock, suppress(OSError):
-        lock.bind(f"\0edgetune-{board.mark}")
-        lock.listen(1)
+    """Somebody else takes the board while it is away, and keeps it until our agent has asked for it, and longer."""
+    with socket.socket(socket.AF_UNIX) as lock:
+        board.link.refuse()
+        try:
+            board.kill_programs()
+            _bind(lock, f"\0edgetune-{board.mark}")
+        finally:
+            board.link.accept_again()
+        lock.settimeout(_ASKED_S)
+        with suppress(TimeoutError), lock.accept()[0]:
+            time.sleep(seconds)
+
+
+def _bind(lock: socket.socket, name: str) -> None:
+    limit = time.monotonic() + _ASKED_S
+    while True:
+        try:
+            lock.bind(name)
+        except OSError:  # the agent that was killed has it for a moment more
+            if time.monotonic() > limit:
+                raise
+            time.sleep(0.01)
+        else:
+            lock.listen(8)
+            return
+
+
+def _disk_full(board: SshBoard, seconds: float) -> None:
+    """The disk is full when our programs have to be brought again, for they were lost."""
+    with _set(board, disk_bytes=0):
+        board.kill_programs()
+        for folder in board.folders:
+            for path in Path(folder).iterdir():
+                shutil.rmtree(path, ignore_errors=True)
         time.sleep(seconds)
 
 
@@ -97,6 +131,16 @@ def _cut_answer(board: SshBoard, seconds: float) -> None:
     board.link.drop_after = None
 
 
+def _clock(board: SshBoard, seconds: float) -> None:
+    """The board's clock jumps by hours under an agent at work, and by a day back after another one had to start."""
+    assert board.clock is not None
+    board.clock.jump(_HOURS_S)
+    time.sleep(seconds / 2)
+    board.kill_programs()
+    time.sleep(seconds / 2)
+    board.clock.jump(-_DAY_S)
+
+
 FAULTS: dict[str, Fault] = {
     "link drops": _drop,
     "link freezes": _freeze,
@@ -106,7 +150,7 @@ FAULTS: dict[str, Fault] = {
     "programs stopped": _stop_programs,
     "second user": _second_user,
     "login refused": _while_set(kill=True, refuse_login=True),
-    "disk full": _while_set(kill=True, disk_bytes=0),
+    "disk full": _disk_full,
     "noexec": _while_set(kill=True, noexec=["shm"]),
     "no SFTP": _while_set(kill=True, sftp=False),
     "rubbish first": _while_set(kill=True, noise=b"Welcome!\nYou have mail.\n"),
@@ -116,11 +160,33 @@ FAULTS: dict[str, Fault] = {
     "dies in the answer": _while_set(kill=True, kill_after=500),
     "answer cut": _cut_answer,
     "link slow": _slow,
+    "clock jumps": _clock,
 }
+COSTLY = frozenset(FAULTS) - {"link freezes", "link slow"}
+"""Faults after which an agent is gone: its board must say so."""
+SAID = {"second user": "locked"}
+"""What a board must tell under some faults besides that it was lost."""
+
+
+@dataclass(frozen=True)
+class Deed:
+    """A fault that was done: its kind, the board's name, and when (seconds of the monotonic clock)."""
+
+    kind: str
+    board: str
+    began: float
+    ended: float
+
+
+def do(kind: str, name: str, board: SshBoard, seconds: float) -> Deed:
+    """Do one fault."""
+    began = time.monotonic()
+    FAULTS[kind](board, seconds)
+    return Deed(kind, name, began, time.monotonic())
 
 
 class Mischief:
-    """Does `count` faults to `boards`, one at a time per board, until done or stopped; `done` counts them by kind.
+    """Does `count` faults to `boards`, one at a time per board, until done or stopped; `deeds` lists them.
 
     `progress` grows with every candidate: the next fault of a board waits for it, so that faults meet work.
     """
@@ -128,7 +194,7 @@ class Mischief:
     def __init__(
         self, boards: dict[str, SshBoard], count: int, seed: int, pause_s: float, progress: Callable[[], int]
     ) -> None:
-        self.done: Counter[str] = Counter()
+        self.deeds: list[Deed] = []
         self.finished = threading.Event()
         self._stop = threading.Event()
         self._left = count
@@ -136,7 +202,7 @@ class Mischief:
         self._pause_s = pause_s
         self._progress = progress
         self._threads = [
-            threading.Thread(target=self._torment, args=(board, random.Random(f"{seed} {name}")), daemon=True)  # noqa: S311
+            threading.Thread(target=self._torment, args=(name, board, random.Random(f"{seed} {name}")), daemon=True)  # noqa: S311
             for name, board in boards.items()
         ]
 
@@ -151,17 +217,21 @@ class Mischief:
         for thread in self._threads:
             thread.join(60.0)
 
-    def _torment(self, board: SshBoard, dice: random.Random) -> None:
+    @property
+    def done(self) -> Counter[str]:
+        """How many faults of each kind were done."""
+        return Counter(deed.kind for deed in self.deeds)
+
+    def _torment(self, name: str, board: SshBoard, dice: random.Random) -> None:
         while not self._stop.wait(dice.expovariate(1 / self._pause_s) + _SETTLE_S):
             with self._lock:
                 if self._left == 0:
                     self.finished.set()
                     return
                 self._left -= 1
-            name = dice.choice(sorted(FAULTS))
-            FAULTS[name](board, dice.uniform(0.2, 4.0))
+            deed = do(dice.choice(sorted(FAULTS)), name, board, dice.uniform(0.2, 4.0))
             with self._lock:
-                self.done[name] += 1
+                self.deeds.append(deed)
             before, patience = self._progress(), time.monotonic() + _PATIENCE_S
             while self._progress() <= before and time.monotonic() < patience and not self._stop.wait(_SETTLE_S):
                 pass
@@ -180,7 +250,7 @@ void edgetune_call(void *const *buffers) {
 #elif SOAK_KIND == 1
   for (volatile int i = 1; i;) { }
 #elif SOAK_KIND == 2
-  for (;;) { char *more = malloc(1 << 20); if (more) memset(more, 1, 1 << 20); }
+  for (;;) { char *volatile more = malloc(1 << 20); memset(more, 1, 1 << 20); }
 #elif SOAK_KIND == 3
   memset((char *)buffers[0] - 64, 1, 64);
 #else
@@ -192,21 +262,39 @@ void edgetune_call(void *const *buffers) {
 """
 
 
+KINDS = ("crashes", "hangs", "exhausts memory", "writes out of bounds", "prints rubbish")
+"""What candidates do, by SOAK_KIND."""
+
+
 def hostile_compiler(folder: Path, every: int) -> Path:
     """A compiler in whose hands about one candidate of `every` goes wrong; what ships is compiled as ever."""
+    dice = "$(printf '%s' \"$*\" | cksum | cut -d' ' -f1)"
+    return _compiler(folder, f"dice={dice}", f"$((dice % {every} ? -1 : dice / {every} % {len(KINDS)}))")
+
+
+def hostile_from(folder: Path, first: int) -> Path:
+    """A compiler in whose hands the candidates number `first` and following go wrong, one in each of our ways."""
+    count = f"exec 9>>'{folder}/lock'; flock 9; echo >>'{folder}/built'; dice=$(wc -l <'{folder}/built'); exec 9>&-"
+    return _compiler(folder, count, f"$((dice < {first} || dice >= {first + len(KINDS)} ? -1 : dice - {first}))")
+
+
+def _compiler(folder: Path, before: str, kind: str) -> Path:
+    """A compiler of candidates that go wrong as `kind` says, a word of shell (-1: they do not)."""
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "hostile.c").write_text(HOSTILE)
     compiler = folder / "soak-cc"
     compiler.write_text(
         f"""#!/bin/sh
 case "$*" in *shim.c*) ;; *) exec gcc "$@";; esac
-dice=$(printf '%s' "$*" | cksum | cut -d' ' -f1)
-if [ $((dice % {every})) -ne 0 ]; then exec gcc "$@"; fi
+{before}
+kind={kind}
+if [ $kind -lt 0 ]; then exec gcc "$@"; fi
 for word; do
     shift
     case "$word" in *shim.c) word='{folder}/hostile.c';; esac
     set -- "$@" "$word"
 done
-exec gcc -DSOAK_KIND=$((dice / {every} % 5)) "$@"
+exec gcc -DSOAK_KIND=$kind "$@"
 """
     )
     compiler.chmod(0o755)
