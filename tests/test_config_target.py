@@ -111,7 +111,10 @@ def test_arm_hosts() -> None:
     plain = describe_aarch64("Features : fp asimd crc32\n", cores=4, l1=32768, l2=524288, cc="gcc")
     assert "-march=armv8-a" in plain.compiler.cflags
     small = describe_armv7("Features : half neon vfpv4\n", cores=4, l1=32768, l2=524288, cc="gcc")
-    assert small.compiler.kernel_cflags == ("-funsafe-math-optimizations",)
+    assert small.compiler.kernel_cflags == load_target("generic-armv7").compiler.kernel_cflags
+    assert plain.compiler.kernel_cflags == load_target("generic-aarch64").compiler.kernel_cflags
+    by_clang = describe_aarch64("Features : fp asimd crc32\n", cores=4, l1=32768, l2=524288, cc="clang-19")
+    assert by_clang.compiler.kernel_cflags == ()
     with pytest.raises(EdgetuneError, match="lacks NEON"):
         describe_armv7("Features : half vfp\n", cores=1, l1=1, l2=1, cc="gcc")
 

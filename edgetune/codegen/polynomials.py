@@ -1,12 +1,12 @@
 """exp, log, tanh, sigmoid and erf of floats, as C text that is the same for scalars and vectors of any width.
 
 Largest errors in units in the last place, over all results that are normal numbers, against double precision:
-see `ULP_BOUND`, which the tests measure. NaN gives NaN, infinities their limits. Where a compiler may reassociate and
-divide by reciprocals (-funsafe-math-optimizations), twice the bound.
+see `ULP_BOUND`, which the tests measure. NaN gives NaN, infinities their limits. Where somebody lets a compiler
+reassociate and divide by reciprocals (-funsafe-math-optimizations alone), twice the bound.
 
 The text is a template: F and I stand for the types, SEL chooses lanes by a comparison, BITS and VAL reinterpret, FTOI
 and ITOF convert (truncating), K makes a vector of a constant, CALL(f, v) replaces v by f(v). KEEP hides a value from
-ARMv7's compilers, which reassociate sums there (-funsafe-math-optimizations) and would undo the two-part subtractions.
+ARMv7's compilers, which under that flag reassociate sums and would undo the two-part subtractions.
 """
 
 from __future__ import annotations

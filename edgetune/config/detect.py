@@ -40,6 +40,9 @@ _V3 = _V2 | {"avx", "avx2", "fma", "f16c", "bmi", "bmi2"}
 _V4 = _V3 | {"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"}
 _LEVELS = (("x86-64-v4", _V4, 512, 32), ("x86-64-v3", _V3, 256, 16), ("x86-64-v2", _V2, 128, 16))
 _COMMON = ("-O3", "-ffp-contract=fast")
+# As in the files of ARM targets, which tell why. Clang warns of flags of GCC's scheduler.
+_GCC_AARCH64_KERNELS = ("-fno-schedule-insns",)
+_ARMV7_KERNELS = ("-funsafe-math-optimizations", "-fno-associative-math", "-fno-reciprocal-math", "-fsigned-zeros")
 
 
 @lru_cache(maxsize=4)
@@ -112,6 +115,7 @@ def describe_aarch64(cpuinfo: str, *, cores: int, l1: int, l2: int, cc: str) -> 
         l2=l2,
         cc=cc,
         cflags=(*_COMMON, f"-march={march}"),
+        kernel_cflags=() if "clang" in cc else _GCC_AARCH64_KERNELS,
         checks=checks,
         has_float16=True,
         part=_parts(cpuinfo),
@@ -124,7 +128,7 @@ def describe_armv7(cpuinfo: str, *, cores: int, l1: int, l2: int, cc: str) -> Ta
     if not {"neon", "vfpv4"} <= listed:
         msg = "this ARM machine lacks NEON with VFPv4, which edgetune needs: use a board with a Cortex-A7 or later"
         raise EdgetuneError(msg)
-    target = _host(
+    return _host(
         isa="armv7",
         triple="armv7l-linux-gnueabihf",
         cpu="cortex-a7",
@@ -139,9 +143,8 @@ def describe_armv7(cpuinfo: str, *, cores: int, l1: int, l2: int, cc: str) -> Ta
         has_float16=False,
         part=_parts(cpuinfo),
         cflags=(*_COMMON, "-march=armv7-a", "-mfpu=neon-vfpv4", "-mfloat-abi=hard"),
+        kernel_cflags=_ARMV7_KERNELS,
     )
-    compiler = target.compiler.model_copy(update={"kernel_cflags": ("-funsafe-math-optimizations",)})
-    return target.model_copy(update={"compiler": compiler})
 
 
 def cache_bytes(folder: Path) -> tuple[int, int]:
@@ -175,6 +178,7 @@ def _host(
     cflags: tuple[str, ...],
     checks: tuple[str, ...],
     has_float16: bool,
+    kernel_cflags: tuple[str, ...] = (),
     part: str = "",
 ) -> Target:
     cxx = {"gcc": "g++", "clang": "clang++"}.get(cc)
@@ -195,7 +199,9 @@ def _host(
             "reach": "local",
             "cpu_part": part,
             "cpu_checks": checks,
-            "compiler": Compiler(cc=cc, cxx=cxx, cflags=cflags, package="gcc g++ libc6-dev"),
+            "compiler": Compiler(
+                cc=cc, cxx=cxx, cflags=cflags, kernel_cflags=kernel_cflags, package="gcc g++ libc6-dev"
+            ),
         },
     )
 

@@ -13,8 +13,7 @@ _MACHINE_NOTE = (
 _AGREED = ("-mabi", "-m32", "-m64", "-mx32", "-mcmodel", "-mfloat-abi", "-mbranch-protection", "-mlittle", "-mbig")
 _UNSAFE_NOTE = (
     "-funsafe-math-optimizations: NEON flushes denormals to zero, so without this flag GCC makes scalar code of it.",
-    "Effect, in the kernels alone: denormals become zero, sums may be reassociated, x / c may become x * (1 / c), and",
-    "the sign of zero may be lost. NaN and infinity stay as they are.",
+    "Effect, in the kernels alone: denormals become zero. What else it allows, the flags behind it take back.",
 )
 
 
