@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-PHASES = ("lower", "emit", "pack", "compile", "queue", "lock", "load", "check", "time")
+PHASES = ("lower", "emit", "pack", "compile", "queue", "lock", "process", "load", "check", "time")
 
 
 @dataclass
@@ -103,7 +103,7 @@ class Accounting:
         """
         wall = self._active_s + (time.monotonic() - self._since if self._since is not None else 0.0)
         building = sum(self._seconds[phase] for phase in ("lower", "emit", "pack", "compile"))
-        running = sum(self._seconds[phase] for phase in ("load", "check", "time"))
+        running = sum(self._seconds[phase] for phase in ("process", "load", "check", "time"))
         verified = self._statuses["ok"] + self._statuses["refused_noisy"]
         return {
             "candidates": dict(sorted(self._statuses.items())),

@@ -146,7 +146,8 @@ class RunResult:
     """What became of a `RunRequest`. `samples_ns` are nanoseconds per call, in order of measuring.
 
     `error_absolute` and `error_relative` (of the largest reference value) are those of the worst output.
-    `stopped` says why sampling ended: "narrow", "budget", "slow" or "count". `seconds` has "load", "check", "time".
+    `stopped` says why sampling ended: "narrow", "budget", "slow" or "count". `seconds` has "load", "check", "time", and
+    "process", what starting and ending its process took, where that is known.
     """
 
     candidate_id: str

@@ -91,8 +91,8 @@ def test_frames_that_only_a_host_sends_are_refused() -> None:
 
 def result_of(sample: float, load_s: float = 0.0) -> Message:
     head = struct.pack("<IBiBBBBHBI", 1, 0, 0, 3, 0, 0, 0, 0, 1, 1)
-    numbers = (0.0, 0.0, 0.0, 0.0, load_s, 0.0, 0.0)
-    return messages.decode(Frame(FrameType.RESULT, head + struct.pack("<7dQQHId", *numbers, 0, 0, 0, 1, sample)))
+    numbers = (0.0, 0.0, 0.0, 0.0, load_s, 0.0, 0.0, 0.0)
+    return messages.decode(Frame(FrameType.RESULT, head + struct.pack("<8dQQHId", *numbers, 0, 0, 0, 1, sample)))
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -1.0, 0.0])

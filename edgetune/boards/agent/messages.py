@@ -109,7 +109,8 @@ class Result:
     """How a trial ended, as `templates/agent/report.h` and `supervise.h` number it.
 
     `ending`: 0 it reported, 1 it died (`code`: exit code, or minus the signal), 2 deadline, 3 too much memory,
-    4 cancelled. `verdict`: 0 right, 1 wrong, 2 not loaded, 3 it forked, 4 it could not be tried.
+    4 cancelled. `verdict`: 0 right, 1 wrong, 2 not loaded, 3 it forked, 4 it could not be tried. `seconds`: of loading,
+    checking and timing, and of the whole trial on the board, from before its process began until that was gone.
     """
 
     number: int
@@ -124,7 +125,7 @@ class Result:
     repeat: int
     worst: tuple[float, float]
     difference: tuple[float, float]
-    seconds: tuple[float, float, float]
+    seconds: tuple[float, float, float, float]
     page_faults: tuple[int, int]
     reason: str
     samples: tuple[float, ...]
@@ -239,7 +240,7 @@ def _result(payload: _Payload) -> Result:
     stopped = payload.among(STOPS)
     (repeat,) = payload.take("I")
     errors = payload.fractions(4)
-    load, check, time = payload.fractions(3)
+    seconds = payload.fractions(4)
     faults = payload.take("QQ")
     reason = payload.text()
     (count,) = payload.take("I")
@@ -248,7 +249,7 @@ def _result(payload: _Payload) -> Result:
     samples = payload.fractions(count)
     if ending > 4 or verdict > 4 or problem > 3 or any(math.isnan(error) or error < 0 for error in errors):  # noqa: PLR2004  as in report.h
         raise payload.wrong("makes no sense")
-    if not all(math.isfinite(value) and value >= 0 for value in (load, check, time)):
+    if not all(math.isfinite(value) and value >= 0 for value in seconds):
         raise payload.wrong("has times that are none")
     if not all(math.isfinite(sample) and sample > 0 for sample in samples):
         raise payload.wrong("has samples that are no times")
@@ -267,7 +268,7 @@ def _result(payload: _Payload) -> Result:
         repeat=repeat,
         worst=(errors[0], errors[1]),
         difference=(errors[2], errors[3]),
-        seconds=(load, check, time),
+        seconds=(seconds[0], seconds[1], seconds[2], seconds[3]),
         page_faults=(faults[0], faults[1]),
         reason=reason,
         samples=samples,

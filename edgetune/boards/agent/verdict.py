@@ -17,7 +17,8 @@ def run_result(request: RunRequest, result: Result) -> RunResult:
     """Return what became of `request`."""
     if result.ending != _REPORTED:
         return _ended(request, result)
-    seconds = dict(zip(("load", "check", "time"), result.seconds, strict=True))
+    *parts, whole = result.seconds
+    seconds = dict(zip(("load", "check", "time"), parts, strict=True)) | {"process": max(0.0, whole - sum(parts))}
     if result.verdict == _RIGHT:
         return RunResult(
             request.candidate_id,
