@@ -16,7 +16,7 @@ from pathlib import Path
 from edgetune.config.target import Target
 from edgetune.errors import CompileFailed, UsageError
 
-CHAINS = 16
+CHAINS = 12  # of 16 registers on the smallest of vector units, two hold the factors
 LARGEST = 1 << 28  # bytes of the array that no cache holds
 TIMEOUT_S = 120.0
 
@@ -34,18 +34,26 @@ static double now(void) {{
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }}
 static volatile float sink;
+#if defined(__x86_64__)
+#define HIDE(v) __asm__ volatile("" : "+v"(v))
+#elif defined(__aarch64__) || defined(__arm__)
+#define HIDE(v) __asm__ volatile("" : "+w"(v))
+#else
+#define HIDE(v) __asm__ volatile("" : "+m"(v))
+#endif
 
 /* Multiply-adds per second over {chains} independent chains, twice that in operations. */
 static double flops(void) {{
   const long rounds = 1L << 20;
   vector a[{chains}];
   for (int i = 0; i < {chains}; ++i) a[i] = (vector){{0}} + (float)i;
-  const vector x = (vector){{0}} + 0.999f, y = (vector){{0}} + 0.001f;
+  vector x = (vector){{0}} + 0.999f;
+  const vector y = (vector){{0}} + 0.001f;
   {declare}
   const double begin = now();
   for (long r = 0; r < rounds; ++r) {{
     {step}
-    __asm__ volatile("" ::: );
+    HIDE(x); /* or the product would leave the loop */
   }}
   const double seconds = now() - begin;
   {collect}
@@ -114,7 +122,7 @@ def source(target: Target, repeats: int) -> str:
         lanes=width // 4,
         chains=CHAINS,
         declare="vector " + ", ".join(f"a{i} = a[{i}]" for i in numbers) + ";",
-        step=" ".join(f"a{i} = a{i} * x + y;" for i in numbers),
+        step=" ".join(f"a{i} += x * y;" for i in numbers),
         collect="sink = " + " + ".join(f"a{i}[0]" for i in numbers) + ";",
         l1=target.l1_bytes,
         l2=target.l2_bytes,
@@ -136,6 +144,9 @@ def measure_peaks(target: Target, core: int, repeats: int = 20) -> Peaks:
         if built.returncode:
             raise CompileFailed(f"{target.compiler.cc} refuses the program that measures limits: {built.stderr[-300:]}")
         pinned = ["taskset", "--cpu-list", str(core), program]
-        done = subprocess.run(pinned, capture_output=True, text=True, check=True, timeout=TIMEOUT_S)
+        try:
+            done = subprocess.run(pinned, capture_output=True, text=True, check=True, timeout=TIMEOUT_S)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise UsageError(f"core {core} cannot be measured ({error}): choose another with --core") from error
     flops, first, second, memory = json.loads(done.stdout)
     return Peaks(flops, {"L1": first, "L2": second, "DRAM": memory})

@@ -9,7 +9,7 @@ from typing import Any
 from edgetune.boards.opening import open_reach
 from edgetune.boards.reach import Reach
 from edgetune.config.boards_file import BoardAddress, ResolvedBoard, load_board
-from edgetune.errors import BoardUnavailable, UnknownBoard
+from edgetune.errors import BoardUnavailable, ConfigError, UnknownBoard
 from edgetune.events import Event
 from edgetune.package.place import Here, OnBoard
 from edgetune.package.toolchain import Toolchain
@@ -27,7 +27,7 @@ def tell_here(manifest: dict[str, Any], events: Events) -> None:
     tools = Toolchain.of(manifest)
     try:
         made_for = load_board(tools.board)
-    except UnknownBoard:  # the file of its target is not here
+    except (UnknownBoard, ConfigError):  # its target is not here, or boards.yaml is wrong, which is no matter of ours
         reachable, other = False, bool(tools.emulator)
     else:
         reachable = elsewhere(made_for) and not made_for.farm

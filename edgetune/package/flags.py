@@ -11,10 +11,13 @@ _MACHINE_NOTE = (
 )
 # Flags that every object of a program must agree on, or that firmware chooses for a reason of its own.
 _AGREED = ("-mabi", "-m32", "-m64", "-mx32", "-mcmodel", "-mfloat-abi", "-mbranch-protection", "-mlittle", "-mbig")
+_UNSAFE = "-funsafe-math-optimizations"
+_TAKEN_BACK = {"-fno-associative-math", "-fno-reciprocal-math", "-fsigned-zeros"}
 _UNSAFE_NOTE = (
-    "-funsafe-math-optimizations: NEON flushes denormals to zero, so without this flag GCC makes scalar code of it.",
-    "Effect, in the kernels alone: denormals become zero. What else it allows, the flags behind it take back.",
+    f"{_UNSAFE}: NEON flushes denormals to zero, so without this flag GCC makes scalar code of it.",
+    "Effect, in the kernels alone: denormals become zero. NaN and infinity stay as they are.",
 )
+_UNRESTRAINED_NOTE = ("Sums may be reassociated, x / c may become x * (1 / c), and the sign of zero may be lost.",)
 
 
 @dataclass(frozen=True)
@@ -38,8 +41,10 @@ def split_flags(target: Target) -> Flags:
     arch = tuple(flag for flag in machine if target.isa == "armv7" or flag.startswith(_AGREED))
     special = tuple(flag for flag in machine if flag not in arch)
     notes: tuple[str, ...] = _MACHINE_NOTE if special else ()
-    if "-funsafe-math-optimizations" in compiler.kernel_cflags:
+    if _UNSAFE in compiler.kernel_cflags:
         notes += _UNSAFE_NOTE
+        if not set(compiler.kernel_cflags) >= _TAKEN_BACK:
+            notes += _UNRESTRAINED_NOTE
     return Flags(
         all=tuple(flag for flag in compiler.cflags if not flag.startswith("-m")),
         arch=arch,

@@ -40,6 +40,15 @@ def tune_through(
     """
     home = Home(folder / "home")
     home.furnish(boards, hostile_from(folder / "cc", KERNELS + 2) if hostile else "gcc")
+    try:
+        said = _tune(folder, home, kinds, hostile=hostile, again=again)
+        home.leave()
+        return said
+    finally:
+        home.close()
+
+
+def _tune(folder: Path, home: Home, kinds: Sequence[str], *, hostile: bool, again: bool) -> str:
     db, trials = folder / "records.db", 16 + 4 * len(kinds)
     words: list[str | Path] = [MODEL, "--board", "soak", "--seed", "1", "--db", db, "-o", folder / "package"]
     words += ["--trials", str(trials)]
@@ -63,7 +72,6 @@ def tune_through(
         more = Search(words, folder / "again.json", cwd=home.path, environment=home.environment())
         assert more.wait(END_S) == 0, "the same command does not end again"
         ledger.judge_run(more, state, look(db))
-    home.leave()
     return ledger.described(search, state)
 
 

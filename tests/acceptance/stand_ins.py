@@ -81,8 +81,12 @@ class Home:
                 assert not board.processes(), f"{name} is left with processes {board.processes()}"
                 assert not board.files(), f"{name} is left with files {board.files()[:5]}"
         finally:
-            for board in self.boards.values():
-                board.close()
+            self.close()
+
+    def close(self) -> None:
+        """End the boards, whatever is on them."""
+        for board in self.boards.values():
+            board.close()
 
 
 class Search:
@@ -146,9 +150,12 @@ class Search:
 
     def wait(self, seconds: float) -> int:
         """Return the exit code."""
-        code = self.process.wait(seconds)
-        self.close()
-        return code
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired as error:
+            raise AssertionError(f"the search has not ended after {seconds:.0f} s") from error
+        finally:
+            self.close()
 
     def close(self) -> None:
         """End the process if it has not ended, and read what it said last."""

@@ -1,4 +1,4 @@
-"""The benchmark of the agent's overhead says what it measured; CI judges it by far more than it may be."""
+"""The benchmark of the agent's overhead says what it measured; `--check` judges it, on a machine that is quiet."""
 
 from __future__ import annotations
 
@@ -8,10 +8,6 @@ import sys
 from pathlib import Path
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "agent_overhead.py"
-
-
-TIMES = 10
-"""How far above the limits a busy machine may be; a start of Python per candidate, for one, is beyond that."""
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
@@ -26,11 +22,10 @@ def test_it_tells_what_sessions_candidates_and_calls_cost() -> None:
     told = json.loads(done.stdout.splitlines()[-1])
     assert told["limits"] == {"session": 1000.0, "candidate": 10.0, "call": 0.05}
     assert told["milliseconds"].keys() == {"host", "qemu-aarch64"}
-    for board, spreads in told["milliseconds"].items():
-        assert 0 < spreads["session"]["smallest"] <= spreads["session"]["median"]
-        assert 0 < spreads["candidate"]["smallest"] <= spreads["candidate"]["median"]
-        for what, limit in told["limits"].items():
-            assert spreads[what]["median"] <= TIMES * limit, (board, what)
+    for spreads in told["milliseconds"].values():
+        assert spreads.keys() == {*told["limits"], "way"}
+        for what in ("session", "candidate"):
+            assert 0 < spreads[what]["smallest"] <= spreads[what]["median"]
 
 
 def test_a_board_that_needs_an_address_is_refused() -> None:

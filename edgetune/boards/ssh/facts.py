@@ -19,7 +19,7 @@ _ELF_CLASS_AT = 4
 SCRIPT = r"""
 exec 2>/dev/null
 say() { echo "$1=$2"; }
-line() { read -r text < "$2" && say "$1" "$text"; }
+line() { text=; read -r text < "$2"; if [ -n "$text" ]; then say "$1" "$text"; fi; }
 say machine "$(uname -m)"
 say kernel "$(uname -r)"
 say hostname "$(uname -n)"
@@ -35,9 +35,9 @@ fi
 say cores "$(nproc || grep -c ^processor /proc/cpuinfo)"
 while read -r name text; do if [ "$name" = MemTotal: ]; then say memory "$text"; break; fi; done < /proc/meminfo
 line machine_id /etc/machine-id
-if [ -f /proc/device-tree/model ]; then
+if [ -d /proc/device-tree ]; then
     say serial "$(tr -d '\000' < /proc/device-tree/serial-number || grep ^Serial /proc/cpuinfo)"
-    say model "$(tr -d '\000' < /proc/device-tree/model)"
+    say model "$(tr -d '\000' < /proc/device-tree/model || cat /sys/class/dmi/id/product_name)"
 else
     say serial "$(grep ^Serial /proc/cpuinfo)"
     line model /sys/class/dmi/id/product_name

@@ -127,13 +127,13 @@ class DeployedServer:
 
     def stop(self) -> None:
         """End the server; its files stay for the next start, until the reach is cleaned. May be called twice."""
-        if self._tunnel is not None:
-            self._tunnel.close()
-        if self._transport is not None:
-            self._transport.close()
-        if self._lifeline is not None:
-            self._lifeline.close()
-        self._tunnel = self._transport = self._lifeline = None
+        # Another thread may stop it as well: each part is taken by one of them.
+        tunnel, self._tunnel = self._tunnel, None
+        transport, self._transport = self._transport, None
+        lifeline, self._lifeline = self._lifeline, None
+        for part in (tunnel, transport, lifeline):
+            if part is not None:
+                part.close()
 
     def end(self) -> None:
         """Have a `start` in another thread go no further than the step that it is at, and none begin any more."""
