@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import paramiko
@@ -198,15 +199,25 @@ def test_proxy_command(bench: Bench) -> None:
         bench.reach(board, ssh="pi@shelf").connect()
 
 
-def test_keys_of_the_agent(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    board = bench.board()
-    file = bench.home / ".ssh" / "id_ecdsa"
-    path = bench.home / "agent"
+@contextmanager
+def ssh_agent(path: Path) -> Iterator[None]:
+    """OpenSSH's agent, listening at `path`."""
     agent = subprocess.Popen(["ssh-agent", "-D", "-a", str(path)], stdout=subprocess.DEVNULL)
     try:
         end = time.monotonic() + 10.0
         while not path.exists() and time.monotonic() < end:
             time.sleep(0.02)
+        yield
+    finally:
+        agent.terminate()
+        agent.wait(10.0)
+
+
+def test_keys_of_the_agent(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    board = bench.board()
+    file = bench.home / ".ssh" / "id_ecdsa"
+    path = bench.home / "agent"
+    with ssh_agent(path):
         monkeypatch.setenv("SSH_AUTH_SOCK", str(path))
         subprocess.run(["ssh-add", "-q", str(file)], check=True)
         file.unlink()
@@ -217,9 +228,6 @@ def test_keys_of_the_agent(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.delenv("SSH_AUTH_SOCK")
         bench.configure(f"Host *\nIdentityAgent {path}\n")
         assert bench.reach(board).facts().cores == 4
-    finally:
-        agent.terminate()
-        agent.wait(10.0)
 
 
 def test_the_identity_of_the_address_is_not_lost_among_keys_of_the_agent(
@@ -228,11 +236,7 @@ def test_the_identity_of_the_address_is_not_lost_among_keys_of_the_agent(
     server = sshd("MaxAuthTries 3")
     named = (bench.home / ".ssh" / "id_ecdsa").rename(bench.home / "named")
     path = bench.home / "agent"
-    agent = subprocess.Popen(["ssh-agent", "-D", "-a", str(path)], stdout=subprocess.DEVNULL)
-    try:
-        end = time.monotonic() + 10.0
-        while not path.exists() and time.monotonic() < end:
-            time.sleep(0.02)
+    with ssh_agent(path):
         monkeypatch.setenv("SSH_AUTH_SOCK", str(path))
         for number in range(4):
             file = bench.home / f"other{number}"
@@ -246,9 +250,6 @@ def test_the_identity_of_the_address_is_not_lost_among_keys_of_the_agent(
         change = ["ssh-keygen", "-q", "-p", "-P", "", "-N", "secret", "-f", str(named)]
         subprocess.run(change, check=True, capture_output=True)
         way(bench, server, identity=str(named)).connect()
-    finally:
-        agent.terminate()
-        agent.wait(10.0)
 
 
 def test_identity_of_the_address_comes_first(bench: Bench) -> None:
