@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from edgetune.boards.agent.owner import owner
 from edgetune.boards.agent.recovery import AGENT_S, CONNECT_S, PING_S, POWER_S, REBOOT_S, Rung, climb_ladder
 from edgetune.boards.agent.trial import Trial
 from edgetune.boards.agent.verdict import run_result
+from edgetune.boards.closing import Closing
 from edgetune.boards.reach import BoardFacts, Reach
 from edgetune.config.target import Target
 from edgetune.errors import BoardBusy, BoardLost, BoardUnavailable, ProtocolViolation
@@ -75,7 +75,7 @@ class AgentBoard:
         self._number = 0
         self._refusal = ""
         self._early: list[Message] = []
-        self._ended = threading.Event()
+        self._closing = Closing(name, self._leave)
         self._starting: AgentLink | None = None  # to an agent that has not greeted yet
         self._leaving = threading.Lock()
         self._bell = Bell()  # rings while there is no agent to wait for
@@ -103,7 +103,7 @@ class AgentBoard:
         target says, and whatever the reach raises; BoardLost when another thread closes the board.
         """
         if self._link is None:
-            with self._unless_ended():
+            with self._closing.watched():
                 self._reach.connect()
                 self._start_agent(_ANSWER_S, self._lock_timeout_s)
 
@@ -189,8 +189,8 @@ class AgentBoard:
             Rung("restarting the board", REBOOT_S, lambda limit: self._after(self._reach.reboot, limit)),
             Rung("cutting its power", POWER_S, lambda limit: self._after(self._reach.power_cycle, limit)),
         )
-        with self._unless_ended():
-            climb_ladder(self._name, rungs, self._on_event, self._ended)
+        with self._closing.watched():
+            climb_ladder(self._name, rungs, self._on_event, self._closing.begun)
 
     def release(self) -> None:
         """Keep the board: its lock is taken once, and given back by `close`."""
@@ -200,9 +200,9 @@ class AgentBoard:
 
         Another thread that takes the board or brings it back gets BoardLost, and leaves nothing there either.
         """
-        if self._ended.is_set():
+        if self._closing.begun.is_set():
             return
-        self._ended.set()
+        self._closing.begun.set()
         starting = self._starting
         if starting is not None:
             starting.close()
@@ -221,21 +221,6 @@ class AgentBoard:
             finally:
                 self._reach.close()
 
-    @contextmanager
-    def _unless_ended(self) -> Iterator[None]:
-        """Do what puts something on the board; if it was closed meanwhile, that goes again."""
-        self._check_open()
-        try:
-            yield
-            self._check_open()
-        finally:
-            if self._ended.is_set():
-                self._leave()
-
-    def _check_open(self) -> None:
-        if self._ended.is_set():
-            raise BoardLost(f"board '{self._name}' was closed")
-
     def _start_agent(self, timeout_s: float, lock_s: float) -> None:
         facts = self._reach.facts()
         program = build_agent(self._target, self._cache)
@@ -244,10 +229,10 @@ class AgentBoard:
             arguments.append("--count")
         until, told = time.monotonic() + min(lock_s, self._lock_timeout_s), False
         while True:
-            self._check_open()
+            self._closing.check()
             link = self._starting = AgentLink(self._name, self._reach.start(program, arguments), self._idle_s / 4)
             try:
-                self._check_open()
+                self._closing.check()
                 first = link.first_words(timeout_s)
                 if isinstance(first, Hello):
                     check_hello(self._name, self._target, first, self._asked_cores)
@@ -269,13 +254,13 @@ class AgentBoard:
                     "locked",
                     f"waiting for {first.owner or 'somebody'}, whose lock expires in {first.expires_s} s at most",
                 )
-            self._ended.wait(min(_RETRY_S, max(0.0, until - time.monotonic())))
+            self._closing.begun.wait(min(_RETRY_S, max(0.0, until - time.monotonic())))
         self._take_over(link, first, facts)
 
     def _take_over(self, link: AgentLink, hello: Hello, facts: BoardFacts) -> None:
-        if self._ended.is_set():
+        if self._closing.begun.is_set():
             link.close()
-            self._check_open()
+            self._closing.check()
         self._link, self._refusal = link, ""
         self._contents.all_gone()
         self._room = hello.memory_bytes // 2  # as the agent has it
@@ -307,7 +292,7 @@ class AgentBoard:
     def _connect_again(self, limit_s: float) -> bool:
         self._end_agent()
         self._reach.close()
-        self._check_open()
+        self._closing.check()
         self._reach.connect(limit_s)
         self._start_agent(_ANSWER_S, _RECOVER_LOCK_S)
         return True
@@ -316,7 +301,7 @@ class AgentBoard:
         self._end_agent()
         if not restart(limit_s):
             return False
-        self._check_open()
+        self._closing.check()
         self._reach.connect()
         self._start_agent(_ANSWER_S, _RECOVER_LOCK_S)
         return True

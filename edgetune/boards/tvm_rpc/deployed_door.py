@@ -5,9 +5,10 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 
+from edgetune.boards.closing import Closing
 from edgetune.boards.reach import Reach
 from edgetune.boards.tvm_rpc.deploy import DeployedServer
 from edgetune.boards.tvm_rpc.door import TrackerDoor
@@ -47,7 +48,7 @@ class DeployedDoor:
         self._rungs = 0
         self._repaired = 0.0
         self._taken = False  # by somebody else, when last we looked
-        self._closed = threading.Event()
+        self._closing = Closing(reach.name, self._leave)
         self._leaving = threading.Lock()
 
     def lease(self, timeout_s: float) -> Lease:
@@ -55,7 +56,7 @@ class DeployedDoor:
 
         Raises BoardBusy when somebody else has the board for `timeout_s`, and BoardLost when another thread closes it.
         """
-        with self._unless_closed():
+        with self._closing.watched():
             self._start(time.monotonic() + timeout_s)
             return self._join(timeout_s)
 
@@ -72,7 +73,7 @@ class DeployedDoor:
                     told = True
                     board = self._reach.name
                     self._on_event(Event("board", {"board": board, "what": "locked", "detail": error.message}))
-                self._closed.wait(_RETRY_S)
+                self._closing.begun.wait(_RETRY_S)
             else:
                 self._taken = False
 
@@ -103,7 +104,7 @@ class DeployedDoor:
 
     def repair(self, timeout_s: float) -> str:
         """One rung of the ladder: a new server, a new connection, a reboot, the power; "" when there is no more."""
-        with self._unless_closed():
+        with self._closing.watched():
             self.give_back()
             now = time.monotonic()
             if now - self._repaired > _CALM_S:
@@ -118,7 +119,7 @@ class DeployedDoor:
             return "a new server"
         if self._rungs == 2:  # noqa: PLR2004
             self._reach.close()  # ends a server as well that was out of reach when its link broke
-            self._check_open()
+            self._closing.check()
             self._reach.connect(_CONNECT_S)
             return "a new connection"
         if self._taken:
@@ -135,7 +136,7 @@ class DeployedDoor:
 
         Another thread that brings the server or repairs the board gets BoardLost, and leaves nothing there either.
         """
-        self._closed.set()
+        self._closing.begun.set()
         self._server.end()
         self._leave()
 
@@ -151,21 +152,6 @@ class DeployedDoor:
             with suppress(BoardUnavailable):
                 self._reach.clean()  # the server's files as well; first, for it ends what another thread waits for
             self._reach.close()
-
-    @contextmanager
-    def _unless_closed(self) -> Iterator[None]:
-        """Do what puts something on the board; if it was closed meanwhile, that goes again."""
-        self._check_open()
-        try:
-            yield
-            self._check_open()
-        finally:
-            if self._closed.is_set():
-                self._leave()
-
-    def _check_open(self) -> None:
-        if self._closed.is_set():
-            raise BoardLost(f"board '{self._reach.name}' was closed")
 
     def _place(self) -> tuple[str, int, str]:
         return *self._server.address, self._secret
