@@ -2,13 +2,14 @@
 
 python benchmarks/agent_overhead.py [--boards host,qemu-aarch64,qemu-armv7,qemu-rpi4] [--candidates 100] [--check]
 
-The kernel does nothing, so all that is measured is overhead: the start of a session (the agent compiled before), a
-candidate (fork, load, exit, as the agent times them on the board, without check and timing), a timed call (on boards
-that count instructions the wall time of counting one more), and the way of a candidate there and back, which has no
-limit. Medians, with the smallest in brackets: the machine may be busy. With `--check` the exit status tells whether the
-medians are within the limits. The last line is one JSON object. Boards that need an address are refused: the way to
-them would be measured with them. `qemu-rpi4` needs its image (`edgetune boards setup qemu-rpi4`); its session logs in
-by SSH, looks at the board and brings the agent.
+The kernel does nothing, so all that is measured is overhead: the start of a session (the agent compiled before); a
+candidate (what passes on the board between request and answer, without check and timing: its process is forked ahead of
+the request and cleared away behind the answer, and counts as far as the next candidate has to wait for that); a timed
+call (on boards that count instructions the wall time of counting one more); and the way of a candidate there and back,
+which has no limit. Medians, with the smallest in brackets: the machine may be busy. With `--check` the exit status tells
+whether the medians are within the limits. The last line is one JSON object. Boards that need an address are refused: the
+way to them would be measured with them. `qemu-rpi4` needs its image (`edgetune boards setup qemu-rpi4`); its session
+logs in by SSH, looks at the board and brings the agent.
 """
 
 from __future__ import annotations

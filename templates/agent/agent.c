@@ -168,7 +168,7 @@ static void on_run(const struct frame *frame)
     static struct request request;
     const char *problem = request_parse(&request, frame);
     if (problem == NULL)
-        problem = supervise_start(&request, &lock, lock >= 0);
+        problem = supervise_start(&request);
     if (problem != NULL)
         refuse(FRAME_RUN, request.number, problem);
 }
@@ -247,7 +247,7 @@ static void serve(const struct options *options)
     sigdelset(&while_waiting, SIGCHLD);
     for (;;) {
         double wake = last_heard + options->idle_s;
-        if (supervise_running() && supervise_wake_at() < wake)
+        if (supervise_wake_at() < wake)
             wake = supervise_wake_at();
         const double left = wake > now_s() ? wake - now_s() : 0;
         struct timespec wait;
@@ -256,8 +256,10 @@ static void serve(const struct options *options)
         struct pollfd ready[] = {{0, POLLIN, 0}, {lock, POLLIN, 0}};
         const int count = ppoll(ready, lock >= 0 ? 2 : 1, &wait, &while_waiting);
         struct writer out = answer();
-        if (supervise_look(&out))
+        if (supervise_look(&out)) {
             send_answer(FRAME_RESULT, &out);
+            supervise_get_ready();
+        }
         if (asked_to_end || now_s() >= last_heard + options->idle_s)
             leave(0);
         if (count <= 0)
@@ -322,7 +324,7 @@ int main(int count, char **values)
     last_heard = now_s();
     store_init(options.folder, (uint64_t)sysconf(_SC_PHYS_PAGES) / 2 * (uint64_t)sysconf(_SC_PAGESIZE));
     take_lock(&options);
-    const char *problem = supervise_init(options.count);
+    const char *problem = supervise_init(options.count, lock);
     if (problem != NULL) {
         refuse(0, 0, problem);
         return 6;

@@ -20,7 +20,7 @@ static size_t content_count;
 static struct content arriving; /* the push under way */
 static size_t arrived;
 static bool is_arriving;
-static uint64_t bytes_used, bytes_most;
+static uint64_t bytes_used, bytes_most, array_changes;
 static const char *own_folder;
 
 static int memory_file(void)
@@ -93,6 +93,7 @@ void store_forget(const uint8_t id[ID_BYTES])
     struct content *content = find(id);
     if (content == NULL)
         return;
+    array_changes += content->kind == CONTENT_ARRAY;
     dispose(content);
     *content = contents[--content_count];
 }
@@ -179,6 +180,7 @@ const char *store_piece(const uint8_t *payload, uint32_t length, bool *complete)
     if (arrived == arriving.size) {
         if (arriving.kind == CONTENT_ARRAY)
             mprotect(arriving.bytes, arriving.size > 0 ? arriving.size : 1, PROT_READ);
+        array_changes += arriving.kind == CONTENT_ARRAY;
         contents[content_count++] = arriving;
         is_arriving = false;
         *complete = true;
@@ -186,10 +188,15 @@ const char *store_piece(const uint8_t *payload, uint32_t length, bool *complete)
     return NULL;
 }
 
-void store_close_files(int keep)
+uint64_t store_array_changes(void)
+{
+    return array_changes;
+}
+
+void store_close_files(void)
 {
     for (size_t i = 0; i < content_count; ++i)
-        if (contents[i].file >= 0 && contents[i].file != keep)
+        if (contents[i].file >= 0)
             close(contents[i].file);
     if (is_arriving && arriving.file >= 0)
         close(arriving.file);

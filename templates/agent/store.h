@@ -26,7 +26,9 @@ const struct content *store_find(const uint8_t id[ID_BYTES], uint8_t kind);
 /* One piece of a push: id, kind, total, offset, data. Returns NULL or what is wrong; `complete` tells the last piece. */
 const char *store_piece(const uint8_t *payload, uint32_t length, bool *complete);
 void store_forget(const uint8_t id[ID_BYTES]);
-/* Close every file of the store but `keep`, in a child. */
-void store_close_files(int keep);
+/* How often arrays came or went: a process forked at the same count has the same arrays at the same addresses. */
+uint64_t store_array_changes(void);
+/* Close every file of the store, in a child. */
+void store_close_files(void);
 
 #endif

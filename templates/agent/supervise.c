@@ -5,7 +5,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,17 +16,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "spare.h"
 #include "store.h"
 #include "system.h"
 #include "trial.h"
 
 #define MOST_ORPHANS 10000
 #define MEMORY_TICK_S 0.02
+#define ENDING_S 1.0 /* that a process which has told its result may take to end */
 
-static struct trial trial;
-static struct request request;
+static struct trial *handed; /* what the process of a trial reads, which was there before the trial was asked for */
 static struct report *report;
+static int agents_lock;
 static pid_t agent, child; /* child 0: nothing runs */
+static bool told;          /* the child's result is told; what is left of it has to go by the deadline */
+static bool used;          /* the process forked ahead is in use, or was */
+static uint32_t number;    /* of the trial */
 static double started, deadline;
 static bool limits_memory;
 static uint64_t memory_most; /* resident bytes, where the address space cannot be limited */
@@ -45,14 +52,23 @@ static bool limit_holds(void)
     return after.rlim_cur == wanted.rlim_cur;
 }
 
-const char *supervise_init(bool counting)
+static void *share(size_t bytes)
 {
-    void *shared = mmap(NULL, sizeof *report, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED)
+    void *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return shared == MAP_FAILED ? NULL : shared;
+}
+
+const char *supervise_init(bool counting, int lock)
+{
+    report = share(sizeof *report);
+    handed = share(sizeof *handed);
+    if (report == NULL || handed == NULL)
         return "no memory for the report of a trial";
-    report = shared;
+    agents_lock = lock;
     agent = getpid();
-    trial.counting = counting;
+    handed->report = report;
+    handed->agent = agent;
+    handed->counting = counting;
     limits_memory = limit_holds();
     trial_prepare(counting);
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
@@ -77,24 +93,36 @@ static uint64_t resident_bytes(pid_t process)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static const char *resolve(const struct request *wanted)
+/* Hand the trial over: only what the request uses of its room, most of which is empty. */
+static const char *hand_over(const struct request *wanted)
 {
-    request = *wanted;
-    trial.request = &request;
-    trial.report = report;
-    trial.library = store_find(request.library, CONTENT_LIBRARY);
-    if (trial.library == NULL)
+    const struct content *library = store_find(wanted->library, CONTENT_LIBRARY);
+    if (library == NULL)
         return "a request names a library that was not pushed";
-    for (unsigned i = 0; i < request.array_count; ++i) {
-        trial.arrays[i] = store_find(request.arrays[i].id, CONTENT_ARRAY);
-        if (trial.arrays[i] == NULL)
+    for (unsigned i = 0; i < wanted->array_count; ++i) {
+        const struct content *array = store_find(wanted->arrays[i].id, CONTENT_ARRAY);
+        if (array == NULL)
             return "a request names an array that was not pushed";
+        handed->arrays[i] = *array;
     }
+    handed->library = library->file;
+    memcpy(&handed->request, wanted, offsetof(struct request, arrays) + wanted->array_count * sizeof *wanted->arrays);
     return NULL;
 }
 
-static void be_child(const int *close_first, int close_count) __attribute__((noreturn));
-static void be_child(const int *close_first, int close_count)
+static void be_child(void) __attribute__((noreturn));
+static void be_child(void)
+{
+    trial_run(handed);
+}
+
+static void rehearse(void)
+{
+    trial_rehearse(handed->counting);
+}
+
+/* In the child, before there is a trial. */
+static void prepare_child(void)
 {
     static const int defaults[] = {SIGPIPE, SIGTERM, SIGHUP, SIGINT, SIGCHLD};
     sigset_t none;
@@ -106,41 +134,21 @@ static void be_child(const int *close_first, int close_count)
         signal(defaults[i], SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    for (int i = 0; i < close_count; ++i)
-        close(close_first[i]);
-    store_close_files(trial.library->file);
+    if (agents_lock >= 0)
+        close(agents_lock);
+    store_close_files();
     const int null = open("/dev/null", O_RDWR);
     for (int standard = 0; standard < 3 && null >= 0; ++standard)
         dup2(null, standard);
     if (null > 2)
         close(null);
-    trial_run(&trial);
-}
-
-const char *supervise_start(const struct request *wanted, const int *close_first, int close_count)
-{
-    if (child != 0)
-        return "a trial is under way already";
-    const char *problem = resolve(wanted);
-    if (problem != NULL)
-        return problem;
-    memset(report, 0, sizeof *report);
-    started = now_s();
-    deadline = started + request.deadline_s;
-    memory_most = resident_bytes(agent) + request.memory_bytes;
-    child = fork();
-    if (child == 0)
-        be_child(close_first, close_count);
-    if (child < 0) {
-        child = 0;
-        return "the board cannot start a process";
-    }
-    return NULL;
+    mprotect(handed, sizeof *handed, PROT_READ); /* the agent's, and out of the candidate's reach */
+    trial_await(handed);
 }
 
 bool supervise_running(void)
 {
-    return child != 0;
+    return child != 0 && !told;
 }
 
 uint8_t supervise_phase(void)
@@ -151,7 +159,9 @@ uint8_t supervise_phase(void)
 double supervise_wake_at(void)
 {
     const double tick = now_s() + MEMORY_TICK_S;
-    return !limits_memory && tick < deadline ? tick : deadline;
+    if (child == 0)
+        return HUGE_VAL;
+    return !limits_memory && !told && tick < deadline ? tick : deadline;
 }
 
 static void kill_children(void)
@@ -168,10 +178,27 @@ static void kill_children(void)
         if (!read_text(path, text, sizeof text))
             continue;
         const char *after = strrchr(text, ')'); /* ") S 123": state and parent */
-        if (after != NULL && strlen(after) > 4 && read_number(after + 4, 10, &parent) && (pid_t)parent == agent)
+        if (after != NULL && strlen(after) > 4 && read_number(after + 4, 10, &parent) && (pid_t)parent == agent
+            && (pid_t)process != spare_process())
             kill((pid_t)process, SIGKILL);
     }
     closedir(folder);
+}
+
+/* Whether there are children besides the spare. Kernels that do not list them cost us the spare. */
+static bool orphans_left(void)
+{
+    char path[64], text[256];
+    uint64_t process;
+    if (!has_children())
+        return false;
+    if (spare_process() == 0)
+        return true;
+    snprintf(path, sizeof path, "/proc/self/task/%ld/children", (long)agent);
+    if (read_text(path, text, sizeof text) && read_number(text, 10, &process))
+        return strchr(text, ' ') != NULL || (pid_t)process != spare_process();
+    spare_drop();
+    return has_children();
 }
 
 /* Kill the child and everything it started; orphans have come back to us. Returns how the child ended. */
@@ -184,12 +211,35 @@ static int clear_away(int status, bool reaped)
             ;
     }
     child = 0;
-    for (int i = 0; i < MOST_ORPHANS && has_children(); ++i) {
+    for (int i = 0; i < MOST_ORPHANS && orphans_left(); ++i) {
         kill_children();
-        while (waitpid(-1, NULL, 0) < 0 && errno == EINTR)
-            ;
+        const pid_t ended = waitpid(-1, NULL, 0);
+        spare_ended(ended);
     }
     return status;
+}
+
+const char *supervise_start(const struct request *wanted)
+{
+    const double asked = now_s();
+    if (supervise_running())
+        return "a trial is under way already";
+    if (child != 0)
+        clear_away(0, false);
+    const char *problem = hand_over(wanted);
+    if (problem != NULL)
+        return problem;
+    memset(report, 0, sizeof *report);
+    told = false;
+    used = true;
+    number = wanted->number;
+    started = asked;
+    deadline = started + wanted->deadline_s;
+    memory_most = limits_memory ? 0 : resident_bytes(agent) + wanted->memory_bytes;
+    child = spare_start();
+    if (child == 0 && spare_make(prepare_child, rehearse, be_child)) /* there was none that knows the arrays */
+        child = spare_start();
+    return child != 0 ? NULL : "the board cannot start a process";
 }
 
 static void tell(struct writer *out, enum ending ending, int status)
@@ -198,7 +248,7 @@ static void tell(struct writer *out, enum ending ending, int status)
     const int code = !dead ? 0 : WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
     const uint32_t count = report->count <= 2 * MOST_SAMPLES ? report->count : 0;
     report->reason[REASON_BYTES - 1] = '\0';
-    put_number(out, request.number, 4);
+    put_number(out, number, 4);
     put_number(out, (uint64_t)ending, 1);
     put_number(out, (uint32_t)code, 4);
     put_number(out, report->phase, 1);
@@ -208,7 +258,7 @@ static void tell(struct writer *out, enum ending ending, int status)
     put_number(out, report->index, 2);
     put_number(out, report->stopped, 1);
     put_number(out, report->repeat, 4);
-    /* The last one: from before the child began until nothing was left of it. */
+    /* The last one: since the trial was asked for. */
     const double values[] = {report->worst_absolute,   report->worst_relative, report->problem_absolute,
                              report->problem_relative, report->load_s,         report->check_s,
                              report->time_s,           now_s() - started};
@@ -225,23 +275,36 @@ static void tell(struct writer *out, enum ending ending, int status)
 bool supervise_look(struct writer *result)
 {
     int status = 0;
+    spare_look();
     if (child == 0)
         return false;
     const pid_t ended = waitpid(child, &status, WNOHANG);
     const bool gone = ended == child || (ended < 0 && errno == ECHILD);
-    const bool late = !gone && now_s() >= deadline;
-    const bool greedy = !gone && !late && !limits_memory && resident_bytes(child) > memory_most;
-    if (!gone && !late && !greedy)
-        return false;
-    status = clear_away(status, gone);
-    const bool reported = gone && report->done != 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    tell(result, reported ? END_REPORTED : late ? END_LATE : greedy ? END_MEMORY : END_DIED, status);
-    return true;
+    const bool over = report->done != 0; /* set last: however the process ends now, all is said */
+    const bool late = !gone && (told || !over) && now_s() >= deadline;
+    const bool greedy = !gone && !over && !late && !limits_memory && resident_bytes(child) > memory_most;
+    const bool tells = !told && (gone || over || late || greedy);
+    if (gone || late || greedy)
+        status = clear_away(status, gone);
+    if (tells) {
+        tell(result, over ? END_REPORTED : late ? END_LATE : greedy ? END_MEMORY : END_DIED, status);
+        told = true;
+        deadline = now_s() + ENDING_S;
+    }
+    return tells;
+}
+
+void supervise_get_ready(void)
+{
+    if (supervise_running() || !used)
+        return;
+    used = false; /* one try a trial: where memory is short it dies again and again */
+    spare_make(prepare_child, rehearse, be_child);
 }
 
 void supervise_cancel(struct writer *result)
 {
-    if (child == 0)
+    if (!supervise_running())
         return;
     clear_away(0, false);
     tell(result, END_CANCELLED, 0);
@@ -251,6 +314,7 @@ void supervise_end(void)
 {
     if (child != 0)
         clear_away(0, false);
+    spare_drop();
 }
 
 uint64_t supervise_page_faults(void)

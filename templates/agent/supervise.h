@@ -10,15 +10,18 @@
 
 enum ending { END_REPORTED = 0, END_DIED, END_LATE, END_MEMORY, END_CANCELLED };
 
-/* Returns NULL or what is wrong. `close_first` are descriptors that the child must not have. */
-const char *supervise_init(bool counting);
+/* Returns NULL or what is wrong. `lock`: a descriptor that no child must have, or -1. */
+const char *supervise_init(bool counting, int lock);
 bool supervise_limits_memory(void);
+/* Fork the process of the next trial, while nobody waits for it; does nothing when that is done, or while a trial runs. */
+void supervise_get_ready(void);
 /* Returns NULL or why it cannot be started. */
-const char *supervise_start(const struct request *request, const int *close_first, int close_count);
+const char *supervise_start(const struct request *request);
 bool supervise_running(void);
 uint8_t supervise_phase(void);
 double supervise_wake_at(void);             /* when to look again, on the clock of now_s() */
-bool supervise_look(struct writer *result); /* true: it has ended, here is what came of it */
+/* True: here is what came of the trial. Its process may still be ending; a trial that follows waits for that. */
+bool supervise_look(struct writer *result);
 void supervise_cancel(struct writer *result);
 void supervise_end(void); /* without a word */
 uint64_t supervise_page_faults(void); /* while timing, of the last trial */

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -24,6 +25,7 @@
 #define ENTRY "edgetune_call"
 
 OLD_SYMBOL(dlopen);
+OLD_SYMBOL(dlclose);
 OLD_SYMBOL(dlsym);
 OLD_SYMBOL(dlerror);
 
@@ -62,6 +64,8 @@ static void finish(enum verdict verdict)
     note_seconds();
     now->report->verdict = (uint8_t)verdict;
     now->report->done = 1;
+    kill(now->agent, SIGCHLD); /* it need not wait for our end */
+    kill(owner, SIGKILL);      /* emulators take milliseconds over an orderly exit */
     _exit(0); /* no clean-up: this memory is whatever the candidate made of it */
 }
 
@@ -88,41 +92,110 @@ static void our_turn(void)
         _exit(98);
 }
 
+static const char *trouble; /* met while there was no trial to tell it of */
+static int trouble_errno;
+static uint64_t own_bytes; /* address space of this process before its trial */
+static uint16_t kept_on[MOST_CORES];
+static unsigned kept_count;
+
+static void trouble_is(const char *what)
+{
+    if (trouble == NULL) {
+        trouble = what;
+        trouble_errno = errno;
+    }
+}
+
 static void limit(int kind, uint64_t most)
 {
     const rlim_t value = most > (uint64_t)(rlim_t)-2 ? RLIM_INFINITY : (rlim_t)most;
     const struct rlimit both = {value, value};
     if (setrlimit((__rlimit_resource_t)kind, &both) != 0)
-        fail("a limit cannot be set");
+        trouble_is("a limit cannot be set");
 }
 
-/* Limit this process: address space beyond the present one, CPU time, no core dumps, no files, its cores. */
-static void confine(void)
+/* Moving a process costs more than anything else here: nothing where it is there already. */
+static void keep_on_cores(const struct request *request)
+{
+    const size_t bytes = request->core_count * sizeof *kept_on;
+    if (request->core_count == 0 || (request->core_count == kept_count && memcmp(kept_on, request->cores, bytes) == 0))
+        return;
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    for (unsigned i = 0; i < request->core_count; ++i)
+        if (request->cores[i] < CPU_SETSIZE)
+            CPU_SET(request->cores[i], &cores);
+    if (sched_setaffinity(0, sizeof cores, &cores) != 0)
+        trouble_is("the candidate cannot be kept on the cores of the board");
+    memcpy(kept_on, request->cores, bytes);
+    kept_count = request->core_count;
+}
+
+static bool take_nothing(void *user, uint32_t repeat, uint32_t count, double *samples)
+{
+    (void)user, (void)repeat;
+    for (uint32_t i = 0; i < count; ++i)
+        samples[i] = (double)(1000 + i);
+    return true;
+}
+
+void trial_rehearse(bool counting)
+{
+    static double samples[64];
+    static const float values[16] = {1.0f};
+    const struct policy policy = {1e5, 1e3, 1e3, 1e3, 0.01, 3.0, 8, 16, 3};
+    struct sampling sampling;
+    struct fence fence;
+    void *small = dlopen("libutil.so.1", RTLD_NOW | RTLD_LOCAL); /* of every glibc, and nobody's: loaded like a candidate */
+    if (small == NULL || dlsym(small, "edgetune_has_no_such_function") == NULL)
+        dlerror();
+    if (small != NULL)
+        dlclose(small);
+    if (fence_make(&fence, sizeof values, FILL_CHECK)) {
+        fence_read_only(&fence);
+        fence_harm(&fence);
+        fence_free(&fence);
+    }
+    compare(values, values, sizeof values, DTYPE_F32, (struct tolerance){0.1, 0, 1});
+    if (counting)
+        count_prepare();
+    sample(take_nothing, NULL, &policy, 0, false, samples, &sampling);
+}
+
+void trial_prepare(bool counting)
+{
+    dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);
+    trial_rehearse(counting);
+}
+
+void trial_await(const struct trial *trial)
 {
     char text[64];
     uint64_t pages = 0;
     if (!read_text("/proc/self/statm", text, sizeof text) || !read_number(text, 10, &pages))
-        fail("/proc/self/statm cannot be read");
-    limit(RLIMIT_AS, pages * (uint64_t)sysconf(_SC_PAGESIZE) + now->request->memory_bytes);
-    limit(RLIMIT_CPU, (uint64_t)now->request->deadline_s + 2);
+        trouble_is("/proc/self/statm cannot be read");
+    own_bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE);
     limit(RLIMIT_CORE, 0);
     limit(RLIMIT_FSIZE, 0);
-    if (now->request->core_count > 0) {
-        cpu_set_t cores;
-        CPU_ZERO(&cores);
-        for (unsigned i = 0; i < now->request->core_count; ++i)
-            if (now->request->cores[i] < CPU_SETSIZE)
-                CPU_SET(now->request->cores[i], &cores);
-        if (sched_setaffinity(0, sizeof cores, &cores) != 0)
-            fail("the candidate cannot be kept on the cores of the board");
-    }
+    keep_on_cores(&trial->request); /* the last one's: most often the next one's too */
+}
+
+/* Limit this process to what the trial may take: address space beyond its own, CPU time, its cores. */
+static void confine(void)
+{
+    limit(RLIMIT_AS, own_bytes + now->request.memory_bytes);
+    limit(RLIMIT_CPU, (uint64_t)now->request.deadline_s + 2);
+    keep_on_cores(&now->request);
+    errno = trouble_errno;
+    if (trouble != NULL)
+        fail(trouble);
 }
 
 static call_fn load(void)
 {
     char path[64];
     call_fn entry = NULL;
-    snprintf(path, sizeof path, "/proc/self/fd/%d", now->library->file);
+    snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)now->agent, now->library);
     their_turn();
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     void *symbol = library != NULL ? dlsym(library, ENTRY) : NULL;
@@ -132,7 +205,6 @@ static call_fn load(void)
         snprintf(now->report->reason, REASON_BYTES, "%s", why != NULL ? why : "no reason given");
         finish(VERDICT_NOT_LOADED);
     }
-    close(now->library->file);
     memcpy(&entry, &symbol, sizeof entry);
     return entry;
 }
@@ -141,11 +213,11 @@ static call_fn load(void)
 static void judge(uint8_t *const *parts, bool first_call)
 {
     struct report *report = now->report;
-    for (unsigned i = 0; i < now->request->array_count; ++i) {
-        const struct array_use *use = &now->request->arrays[i];
+    for (unsigned i = 0; i < now->request.array_count; ++i) {
+        const struct array_use *use = &now->request.arrays[i];
         if (use->role != ROLE_OUTPUT)
             continue;
-        const struct content *wanted = now->arrays[i];
+        const struct content *wanted = &now->arrays[i];
         const struct difference found =
             compare(parts[i], wanted->bytes, wanted->size, (enum dtype)use->dtype, use->tolerance);
         if (!found.allowed && report->problem == PROBLEM_NONE) {
@@ -167,15 +239,15 @@ static void check(call_fn entry)
 {
     static struct fence fences[MOST_ARRAYS + 1];
     static uint8_t *parts[MOST_ARRAYS + 1];
-    const struct request *request = now->request;
+    const struct request *request = &now->request;
     const unsigned arrays = request->array_count, all = arrays + (request->scratch_bytes > 0);
     for (unsigned i = 0; i < all; ++i) {
-        const size_t size = i < arrays ? now->arrays[i]->size : (size_t)request->scratch_bytes;
+        const size_t size = i < arrays ? now->arrays[i].size : (size_t)request->scratch_bytes;
         if (!fence_make(&fences[i], size, FILL_CHECK))
             fail("no memory for the buffers of a call");
         parts[i] = fences[i].bytes;
         if (i < arrays && request->arrays[i].role != ROLE_OUTPUT) {
-            memcpy(parts[i], now->arrays[i]->bytes, size);
+            memcpy(parts[i], now->arrays[i].bytes, size);
             if (!fence_read_only(&fences[i]))
                 fail("a buffer cannot be protected");
         }
@@ -217,7 +289,7 @@ static bool take_time(void *user, uint32_t repeat, uint32_t count, double *sampl
     const struct timing *timing = user;
     const call_fn entry = timing->entry;
     void *const *const buffers = timing->buffers;
-    const size_t sweep = timing->sweep != NULL ? (size_t)now->request->cold_bytes : 0;
+    const size_t sweep = timing->sweep != NULL ? (size_t)now->request.cold_bytes : 0;
     their_turn();
     for (uint32_t s = 0; s < count; ++s) {
         for (size_t i = 0; i < sweep; i += ALIGNMENT)
@@ -239,7 +311,7 @@ static bool take_time(void *user, uint32_t repeat, uint32_t count, double *sampl
    the same every time. */
 static bool take_counts(const struct timing *timing, struct sampling *sampling)
 {
-    const struct request *request = now->request;
+    const struct request *request = &now->request;
     uint32_t wanted = request->policy.few_samples;
     *sampling = (struct sampling){0, 1, STOP_NARROW};
     for (bool first = true; sampling->count < wanted; first = false) {
@@ -263,10 +335,10 @@ static void measure(call_fn entry)
 {
     static uint8_t *parts[MOST_ARRAYS + 1];
     static size_t sizes[MOST_ARRAYS + 1];
-    const struct request *request = now->request;
+    const struct request *request = &now->request;
     const unsigned arrays = request->array_count;
     for (unsigned i = 0; i < arrays; ++i)
-        sizes[i] = now->arrays[i]->size;
+        sizes[i] = now->arrays[i].size;
     sizes[arrays] = (size_t)request->scratch_bytes;
     if (!arena_make(arrays + 1, sizes, parts))
         fail("no memory for the buffers of the timing");
@@ -274,7 +346,7 @@ static void measure(call_fn entry)
         if (request->arrays[i].role == ROLE_OUTPUT)
             memset(parts[i], FILL_TIME, sizes[i]);
         else
-            memcpy(parts[i], now->arrays[i]->bytes, sizes[i]);
+            memcpy(parts[i], now->arrays[i].bytes, sizes[i]);
     }
     struct timing timing = {entry, (void *const *)parts, NULL};
     if (request->cold_bytes > 0) {
@@ -300,34 +372,6 @@ static void measure(call_fn entry)
     now->report->count = sampling.count;
     now->report->stopped = (uint8_t)sampling.stopped;
     judge(parts, false);
-}
-
-static bool take_nothing(void *user, uint32_t repeat, uint32_t count, double *samples)
-{
-    (void)user, (void)repeat;
-    for (uint32_t i = 0; i < count; ++i)
-        samples[i] = (double)(1000 + i);
-    return true;
-}
-
-void trial_prepare(bool counting)
-{
-    static double samples[64];
-    static const float values[16] = {1.0f};
-    const struct policy policy = {1e5, 1e3, 1e3, 1e3, 0.01, 3.0, 8, 16, 3};
-    struct sampling sampling;
-    struct fence fence;
-    void *mathematics = dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);
-    if (mathematics != NULL && dlsym(mathematics, "edgetune_has_no_such_function") == NULL)
-        dlerror();
-    if (fence_make(&fence, sizeof values, FILL_CHECK)) {
-        fence_harm(&fence);
-        fence_free(&fence);
-    }
-    compare(values, values, sizeof values, DTYPE_F32, (struct tolerance){0.1, 0, 1});
-    if (counting)
-        count_prepare();
-    sample(take_nothing, NULL, &policy, 0, false, samples, &sampling);
 }
 
 void trial_run(const struct trial *trial)

@@ -4,24 +4,29 @@
 #define EDGETUNE_AGENT_TRIAL_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "report.h"
 #include "request.h"
 #include "store.h"
 
 struct trial {
-    const struct request *request;
-    const struct content *library;
-    const struct content *arrays[MOST_ARRAYS];
     struct report *report;
+    pid_t agent;
     bool counting; /* instructions instead of time, by the emulator's plugin */
+    int library;   /* descriptor of the agent */
+    struct request request;
+    struct content arrays[MOST_ARRAYS];
 };
 
-/* Runs in the child; ends the process. */
-void trial_run(const struct trial *trial) __attribute__((noreturn));
 bool has_children(void);
-/* Once, in the agent: what children would otherwise do again each. Candidates find the mathematics library loaded, and an
-   emulator has translated already what every trial runs. */
+/* Once, in the agent: candidates find the mathematics library loaded. */
 void trial_prepare(bool counting);
+/* In the child, before there is a trial: `trial` is the last one, or empty. No core dumps, no files. */
+void trial_await(const struct trial *trial);
+/* In the child while it waits: what every trial does, so that its pages are there, and an emulator has translated it. */
+void trial_rehearse(bool counting);
+/* In the child; ends the process. */
+void trial_run(const struct trial *trial) __attribute__((noreturn));
 
 #endif

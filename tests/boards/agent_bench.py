@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -112,13 +113,19 @@ class AgentBench:
 
 def processes(matching: Callable[[str], bool]) -> set[int]:
     """Processes whose command line matches, this one left out."""
-    found = set()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            except OSError:
-                continue
-            if matching(command):
-                found.add(int(entry.name))
-    return found
+    everybody = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    return {process for process in everybody if process != os.getpid() and matching(command_of(process))}
+
+
+def command_of(process: int) -> str:
+    """Its command line, empty once it is gone."""
+    with suppress(OSError):
+        return Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    return ""
+
+
+def parent_of(process: int) -> int:
+    """The process that started it or has adopted it, 0 once it is gone."""
+    with suppress(OSError):
+        return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    return 0

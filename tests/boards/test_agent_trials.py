@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import select
+import signal
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,7 +17,7 @@ from edgetune.boards.agent.build import build_agent
 from edgetune.config.target import load_target
 from edgetune.errors import BoardLost
 from edgetune.measure.jobs import Tolerance
-from tests.boards.agent_bench import COUNT, AgentBench, compile_library, processes
+from tests.boards.agent_bench import COUNT, AgentBench, command_of, compile_library, parent_of, processes
 
 BOARDS = ("host", "qemu-aarch64", "qemu-armv7")
 
@@ -110,12 +112,49 @@ def test_scratch_is_given_and_fenced(bench: AgentBench) -> None:
 
 
 def test_nothing_of_a_candidate_remains(bench: AgentBench) -> None:
-    bench.request()
-    agent = str(build_agent(bench.target, bench.cache))
-    before = processes(lambda command: agent in command)
+    bench.run()
+    agents = waiting(bench)
     for what in (4, 18, 22, 2, 26, 27):
         bench.run(what, deadline_s=0.3)
-    assert processes(lambda command: agent in command) == before  # orphans have gone to whoever takes them
+    bench.run()
+    assert waiting(bench) == agents  # orphans have gone to whoever takes them
+
+
+def test_a_process_waits_for_the_next_candidate_and_nobody_minds_when_it_is_killed(bench: AgentBench) -> None:
+    bench.run()
+    waiting(bench)
+    for _ in range(3):
+        (spare,) = spares(bench)
+        os.kill(spare, signal.SIGKILL)
+        assert bench.run().status == "ok"
+        waiting(bench)
+        assert spare not in spares(bench)
+
+
+def test_the_process_that_waits_knows_arrays_that_came_after_it(bench: AgentBench) -> None:
+    assert bench.run().status == "ok"
+    waiting(bench)
+    bench.a = bench.a + 1
+    assert bench.run().status == "ok"
+
+
+def spares(bench: AgentBench) -> set[int]:
+    """Processes of the agent's program that one of its kind has started."""
+    agent = str(build_agent(bench.target, bench.cache))
+    return {p for p in processes(lambda command: agent in command) if agent in command_of(parent_of(p))}
+
+
+def waiting(bench: AgentBench) -> set[int]:
+    """The agents, once each has one process that waits for the next candidate and nothing else is there."""
+    agent = str(build_agent(bench.target, bench.cache))
+    until = time.monotonic() + 10
+    while True:
+        children = spares(bench)
+        agents = processes(lambda command: agent in command) - children
+        if {parent_of(child) for child in children} == agents and len(children) == len(agents):
+            return agents
+        assert time.monotonic() < until, f"agents {agents}, children {children}"
+        time.sleep(0.02)
 
 
 def test_a_library_without_the_entry_cannot_be_loaded(bench: AgentBench, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ SOURCES = tuple(
         "lock",
         "request",
         "sampling",
+        "spare",
         "start",
         "store",
         "supervise",

@@ -110,7 +110,7 @@ class Result:
 
     `ending`: 0 it reported, 1 it died (`code`: exit code, or minus the signal), 2 deadline, 3 too much memory,
     4 cancelled. `verdict`: 0 right, 1 wrong, 2 not loaded, 3 it forked, 4 it could not be tried. `seconds`: of loading,
-    checking and timing, and of the whole trial on the board, from before its process began until that was gone.
+    checking and timing, and of the whole trial on the board, from the request to the answer.
     """
 
     number: int
