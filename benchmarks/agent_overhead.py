@@ -2,14 +2,15 @@
 
 python benchmarks/agent_overhead.py [--boards host,qemu-aarch64,qemu-armv7,qemu-rpi4] [--candidates 100] [--check]
 
-The kernel does nothing, so all that is measured is overhead: the start of a session (the agent compiled before); a
-candidate (what passes on the board between request and answer, without check and timing: its process is forked ahead of
-the request and cleared away behind the answer, and counts as far as the next candidate has to wait for that); a timed
-call (on boards that count instructions the wall time of counting one more); and the way of a candidate there and back,
-which has no limit. Medians, with the smallest in brackets: the machine may be busy. With `--check` the exit status tells
-whether the medians are within the limits. The last line is one JSON object. Boards that need an address are refused: the
-way to them would be measured with them. `qemu-rpi4` needs its image (`edgetune boards setup qemu-rpi4`); its session
-logs in by SSH, looks at the board and brings the agent.
+The kernel does nothing, so all that is measured is overhead: the link (login, questions to the board, a folder
+there), which has no limit; the start of a session on it (the agent, compiled before, is brought, started, and greets);
+a candidate (what passes on the board between request and answer, without check and timing: its process is forked ahead
+of the request and cleared away behind the answer, and counts as far as the next candidate has to wait for that); a
+timed call (on boards that count instructions the wall time of counting one more); and the way of a candidate there and
+back, which has no limit. Medians, with the smallest in brackets: the machine may be busy. With `--check` the exit
+status tells whether the medians are within the limits. The last line is one JSON object. Boards that need an address
+are refused: the way to them would be measured with them. `qemu-rpi4` needs its image (`edgetune boards setup
+qemu-rpi4`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -67,6 +69,22 @@ class Spread:
         return f"{self.median:.4g} ({self.smallest:.4g})"
 
 
+class Stamped:
+    """A way to a board that notes when a program was to be started there."""
+
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+        self.started = 0.0
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._reach, name)
+
+    def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> object:
+        """Start it."""
+        self.started = time.perf_counter()
+        return self._reach.start(program, arguments, timeout_s)
+
+
 @contextmanager
 def ways(target: Target) -> Iterator[Callable[[], Reach]]:
     """Give what makes ways to one board of `target`, which is up before and stays up: its boot is no overhead.
@@ -96,12 +114,14 @@ def overhead(target: Target, candidates: int, folder: Path) -> dict[str, Spread]
     subprocess.run(command, check=True)
     build_agent(target)
     with ways(target) as way:
-        starts = []
+        links, starts = [], []
         for _ in range(SESSIONS):
-            board = AgentBoard(target.name, target, way())
+            reach = Stamped(way())
+            board = AgentBoard(target.name, target, cast(Reach, reach))
             began = time.perf_counter()
             board.reserve()
-            starts.append(time.perf_counter() - began)
+            starts.append(time.perf_counter() - reach.started)
+            links.append(reach.started - began)
             board.close()
         board = AgentBoard(target.name, target, way())
         try:
@@ -122,7 +142,7 @@ def overhead(target: Target, candidates: int, folder: Path) -> dict[str, Spread]
     if target.clock == "instructions":
         more = CALLS[1] - CALLS[0]
         samples = [(many - few) / more for few, many in zip(*(timings[calls] for calls in CALLS), strict=False)]
-    found = {"session": starts, "candidate": trials, "call": samples, "way": ways_there}
+    found = {"link": links, "session": starts, "candidate": trials, "call": samples, "way": ways_there}
     return {what: Spread.of(seconds) for what, seconds in found.items()}
 
 
@@ -159,11 +179,11 @@ def main() -> int:
             except EdgetuneError as error:
                 print(f"{name}: {error.message}", file=sys.stderr)
                 return error.exit_code
-    columns = (*LIMITS_MS, "way")
+    columns = ("link", *LIMITS_MS, "way")
     print(f"{'ms':16}" + "".join(f"{what:>22}" for what in columns))
     for name, spreads in found.items():
         print(f"{name:16}" + "".join(f"{spreads[what]!s:>22}" for what in columns))
-    print(f"{'at most':16}" + "".join(f"{limit:>22g}" for limit in LIMITS_MS.values()))
+    print(f"{'at most':16}{'':22}" + "".join(f"{limit:>22g}" for limit in LIMITS_MS.values()))
     fine = all(spreads[what].median <= limit for spreads in found.values() for what, limit in LIMITS_MS.items())
     values = {name: {what: asdict(spread) for what, spread in spreads.items()} for name, spreads in found.items()}
     print(json.dumps({"milliseconds": values, "limits": LIMITS_MS, "within": fine}))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import paramiko
-from paramiko.sftp import SFTP_OK, SFTP_PERMISSION_DENIED
+from paramiko.sftp import SFTP_FAILURE, SFTP_OK, SFTP_PERMISSION_DENIED
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
@@ -95,9 +95,19 @@ class BoardFiles(paramiko.SFTPServerInterface):
             return paramiko.SFTPServer.convert_errno(error.errno or 0)
         return SFTP_OK
 
+    def rename(self, oldpath: str, newpath: str) -> int:
+        if not (self._inside(oldpath) and self._inside(newpath)):
+            return SFTP_PERMISSION_DENIED
+        if Path(newpath).exists():
+            return SFTP_FAILURE
+        Path(oldpath).rename(newpath)
+        return SFTP_OK
+
     def chattr(self, path: str, attr: paramiko.SFTPAttributes) -> int:
         if not self._inside(path):
             return SFTP_PERMISSION_DENIED
+        if any(Path(path).is_relative_to(self._board.root / name) for name in self._board.faults.noexec):
+            attr.st_mode = 0o600
         try:
             paramiko.SFTPServer.set_file_attr(path, attr)
         except OSError as error:

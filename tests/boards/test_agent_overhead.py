@@ -23,8 +23,8 @@ def test_it_tells_what_sessions_candidates_and_calls_cost() -> None:
     assert told["limits"] == {"session": 1000.0, "candidate": 10.0, "call": 0.05}
     assert told["milliseconds"].keys() == {"host", "qemu-aarch64"}
     for spreads in told["milliseconds"].values():
-        assert spreads.keys() == {*told["limits"], "way"}
-        for what in ("session", "candidate"):
+        assert spreads.keys() == {*told["limits"], "link", "way"}
+        for what in ("link", "session", "candidate"):
             assert 0 < spreads[what]["smallest"] <= spreads[what]["median"]
 
 

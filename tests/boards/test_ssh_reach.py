@@ -75,11 +75,11 @@ def test_a_command_that_does_not_end_is_killed_at_its_deadline(bench: Bench) -> 
 
 def test_facts_that_make_no_sense(bench: Bench) -> None:
     many = "9" * 5000
-    answers = {"getconf PAGESIZE": many, "getconf LONG_BIT": many, "nproc": many, "uname -r": "k" * 100_000}
+    answers = {"getconf PAGESIZE": many, "getconf LONG_BIT": many, "nproc": many, "uname -m": "k" * 100_000}
     reach = bench.reach(bench.board({**answers, "getconf GNU_LIBC_VERSION": f"glibc 2.{many}"}))
     facts = reach.describe()
     assert facts.cores < 10**15
     assert facts.page_bytes < 10**15
-    assert facts.kernel == "k" * 1000
+    assert facts.machine == "k" * 1000
     with pytest.raises(BoardUnfit):
         reach.facts()

@@ -19,10 +19,10 @@ _ELF_CLASS_AT = 4
 SCRIPT = r"""
 exec 2>/dev/null
 say() { echo "$1=$2"; }
-line() { text=; read -r text < "$2"; if [ -n "$text" ]; then say "$1" "$text"; fi; }
+line() { text=; read -r text < "$2"; [ -n "$text" ] && say "$1" "$text"; }
 say machine "$(uname -m)"
-say kernel "$(uname -r)"
-say hostname "$(uname -n)"
+line kernel /proc/sys/kernel/osrelease || say kernel "$(uname -r)"
+line hostname /proc/sys/kernel/hostname || say hostname "$(uname -n)"
 bits=$(getconf LONG_BIT) && say bits "$bits" || say elf "$(head -c 20 /bin/sh | od -An -tx1 | tr -d '\n')"
 say page "$(getconf PAGESIZE)"
 libc=$(getconf GNU_LIBC_VERSION)
@@ -42,7 +42,7 @@ else
     say serial "$(grep ^Serial /proc/cpuinfo)"
     line model /sys/class/dmi/id/product_name
 fi
-say boot "$(cat /proc/sys/kernel/random/boot_id)"
+line boot /proc/sys/kernel/random/boot_id
 """
 
 

@@ -182,19 +182,16 @@ exit 0
 
     def _bring(self, content: bytes, digest: str, path: str, deadline: Deadline) -> None:
         beside = f"{path}.part"
+        if self._sftp and self._over_sftp(content, beside, path, deadline):
+            return
         check = _check_script(content, digest, beside, path)
-        if self._sftp and self._over_sftp(content, beside, deadline):
-            finished = self._run(check, deadline)
-            if finished.status == 0:
-                return
-            self._announce("a file did not arrive whole over SFTP: it goes through cat")
         command = f"cat > {shlex.quote(beside)} || {{ rm -f {shlex.quote(beside)}; exit 5; }}\n{check}"
         finished = self._run(command, deadline, stdin=content)
         if finished.status != 0:
             said = printable(finished.stderr.encode())[:200]
             raise _FolderUnusableError(f"took no file of {len(content)} bytes ({said or 'it arrived damaged'})")
 
-    def _over_sftp(self, content: bytes, beside: str, deadline: Deadline) -> bool:
+    def _over_sftp(self, content: bytes, beside: str, path: str, deadline: Deadline) -> bool:
         channel = self._connection.channel(deadline)
         part = deadline.part(deadline.seconds / 2)
         try:
@@ -205,6 +202,12 @@ exit 0
                     file.set_pipelined(True)
                     for start in range(0, len(content), _WRITE_AT_ONCE):
                         file.write(content[start : start + _WRITE_AT_ONCE])
+                    file.close()  # waits for the answers to all of it
+                    if client.stat(beside).st_size != len(content):
+                        self._announce("a file did not arrive whole over SFTP: it goes through cat")
+                        return False
+                    client.chmod(beside, 0o700)
+                    client.rename(beside, path)
         except (paramiko.SSHException, OSError, EOFError) as error:
             channel.close()
             if alarm.rang:
