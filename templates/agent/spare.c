@@ -55,16 +55,22 @@ pid_t spare_process(void)
     return spare;
 }
 
-static void wait_and_run(int from, void (*prepare)(void), void (*rehearse)(void), void (*run)(void))
-    __attribute__((noreturn));
-static void wait_and_run(int from, void (*prepare)(void), void (*rehearse)(void), void (*run)(void))
+/* In the spare: whether its trial is there, or the agent has gone. */
+static bool is_open(void)
 {
-    struct pollfd started = {from, POLLIN, 0};
+    struct pollfd started = {gate, POLLIN, 0};
+    return poll(&started, 1, 0) != 0;
+}
+
+static void wait_and_run(int from, void (*prepare)(void), void (*rehearse)(bool (*enough)(void)), void (*run)(void))
+    __attribute__((noreturn));
+static void wait_and_run(int from, void (*prepare)(void), void (*rehearse)(bool (*enough)(void)), void (*run)(void))
+{
     char byte;
     ssize_t got;
+    gate = from;
     prepare();
-    if (poll(&started, 1, 0) == 0)
-        rehearse();
+    rehearse(is_open);
     while ((got = read(from, &byte, 1)) < 0 && errno == EINTR)
         ;
     if (got != 1)
@@ -74,7 +80,7 @@ static void wait_and_run(int from, void (*prepare)(void), void (*rehearse)(void)
     _exit(95);
 }
 
-bool spare_make(void (*prepare)(void), void (*rehearse)(void), void (*run)(void))
+bool spare_make(void (*prepare)(void), void (*rehearse)(bool (*enough)(void)), void (*run)(void))
 {
     int ends[2];
     spare_drop();

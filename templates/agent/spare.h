@@ -11,9 +11,9 @@
 bool spare_is_there(void);
 /* Its process, 0 when there is none. */
 pid_t spare_process(void);
-/* Fork one, in place of the one there. It calls `prepare`; then, unless it is started already, `rehearse`; once it is
-   started, `run`, which must not return. False: the board cannot start a process. */
-bool spare_make(void (*prepare)(void), void (*rehearse)(void), void (*run)(void));
+/* Fork one, in place of the one there. It calls `prepare`, then `rehearse`, which ends early once it is `enough`, then,
+   when it is started, `run`, which must not return. False: the board cannot start a process. */
+bool spare_make(void (*prepare)(void), void (*rehearse)(bool (*enough)(void)), void (*run)(void));
 /* Let the one that is there run: its process, which is the caller's from now on; 0 when there is none. */
 pid_t spare_start(void);
 /* Reap the one that is there if it has ended, whoever ended it. */

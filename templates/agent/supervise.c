@@ -27,7 +27,7 @@
 
 static struct trial *handed; /* what the process of a trial reads, which was there before the trial was asked for */
 static struct report *report;
-static int agents_lock;
+static int agents_lock, nothing; /* descriptors: of the advisory lock, of /dev/null */
 static pid_t agent, child; /* child 0: nothing runs */
 static bool told;          /* the child's result is told; what is left of it has to go by the deadline */
 static bool used;          /* the process forked ahead is in use, or was */
@@ -64,6 +64,9 @@ const char *supervise_init(bool counting, int lock)
     handed = share(sizeof *handed);
     if (report == NULL || handed == NULL)
         return "no memory for the report of a trial";
+    nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (nothing < 0)
+        return "/dev/null cannot be opened";
     agents_lock = lock;
     agent = getpid();
     handed->report = report;
@@ -116,9 +119,9 @@ static void be_child(void)
     trial_run(handed);
 }
 
-static void rehearse(void)
+static void rehearse(bool (*enough)(void))
 {
-    trial_rehearse(handed->counting);
+    trial_rehearse(handed->counting, enough);
 }
 
 /* In the child, before there is a trial. */
@@ -137,11 +140,9 @@ static void prepare_child(void)
     if (agents_lock >= 0)
         close(agents_lock);
     store_close_files();
-    const int null = open("/dev/null", O_RDWR);
-    for (int standard = 0; standard < 3 && null >= 0; ++standard)
-        dup2(null, standard);
-    if (null > 2)
-        close(null);
+    for (int standard = 0; standard < 3; ++standard)
+        dup2(nothing, standard);
+    close(nothing);
     mprotect(handed, sizeof *handed, PROT_READ); /* the agent's, and out of the candidate's reach */
     trial_await(handed);
 }

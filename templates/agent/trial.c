@@ -139,18 +139,22 @@ static bool take_nothing(void *user, uint32_t repeat, uint32_t count, double *sa
     return true;
 }
 
-void trial_rehearse(bool counting)
+static void rehearse_loading(void)
+{
+    void *small = dlopen("libutil.so.1", RTLD_NOW | RTLD_LOCAL); /* of every glibc, and nobody's */
+    if (small == NULL || dlsym(small, "edgetune_has_no_such_function") == NULL)
+        dlerror();
+    if (small != NULL)
+        dlclose(small);
+}
+
+static void rehearse_the_rest(bool counting)
 {
     static double samples[64];
     static const float values[16] = {1.0f};
     const struct policy policy = {1e5, 1e3, 1e3, 1e3, 0.01, 3.0, 8, 16, 3};
     struct sampling sampling;
     struct fence fence;
-    void *small = dlopen("libutil.so.1", RTLD_NOW | RTLD_LOCAL); /* of every glibc, and nobody's: loaded like a candidate */
-    if (small == NULL || dlsym(small, "edgetune_has_no_such_function") == NULL)
-        dlerror();
-    if (small != NULL)
-        dlclose(small);
     if (fence_make(&fence, sizeof values, FILL_CHECK)) {
         fence_read_only(&fence);
         fence_harm(&fence);
@@ -165,7 +169,16 @@ void trial_rehearse(bool counting)
 void trial_prepare(bool counting)
 {
     dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);
-    trial_rehearse(counting);
+    rehearse_loading();
+    rehearse_the_rest(counting);
+}
+
+void trial_rehearse(bool counting, bool (*enough)(void))
+{
+    if (!enough())
+        rehearse_loading();
+    if (!enough())
+        rehearse_the_rest(counting);
 }
 
 void trial_await(const struct trial *trial)

@@ -24,8 +24,8 @@ bool has_children(void);
 void trial_prepare(bool counting);
 /* In the child, before there is a trial: `trial` is the last one, or empty. No core dumps, no files. */
 void trial_await(const struct trial *trial);
-/* In the child while it waits: what every trial does, so that its pages are there, and an emulator has translated it. */
-void trial_rehearse(bool counting);
+/* In the child while it waits: what every trial does, so that its pages are there. Ends early once it is `enough`. */
+void trial_rehearse(bool counting, bool (*enough)(void));
 /* In the child; ends the process. */
 void trial_run(const struct trial *trial) __attribute__((noreturn));
 
