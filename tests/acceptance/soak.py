@@ -34,6 +34,8 @@ SILENCE_S = 180.0
 BACK_S = 240.0
 """Longest until every board measures again, or is given up, once the faults are over."""
 END_S = 300.0
+LAST_WORDS = 60
+"""Events of the search that are shown when something did not hold."""
 
 
 def soak(folder: Path, options: argparse.Namespace) -> str:
@@ -56,6 +58,9 @@ def soak(folder: Path, options: argparse.Namespace) -> str:
         search.until(lambda: not ledger.boards_behind(search, db, names, last), BACK_S, "all boards measure again")
         os.kill(search.process.pid, signal.SIGINT)
         code = search.wait(END_S)
+    except AssertionError:
+        sys.stderr.writelines(f"{event}\n" for event in search.events[-LAST_WORDS:])
+        raise
     finally:
         mischief.stop()
         search.close()
