@@ -10,7 +10,6 @@ import numpy as np
 
 from edgetune.codegen.emit import emit_kernel
 from edgetune.codegen.kernel_source import KernelSource
-from edgetune.codegen.packing import PackedLayout, split_packing
 from edgetune.codegen.preamble import render_preamble
 from edgetune.config.target import Target
 from edgetune.errors import MemoryLimitExceeded
@@ -20,14 +19,15 @@ from edgetune.package.emit import OnEvent, PackageSummary, emit_package
 from edgetune.package.golden import Golden, Tolerance
 from edgetune.package.ident import kernel_symbol, package_prefix
 from edgetune.package.provenance import KernelProvenance
-from edgetune.tuning.replay import replay
+from edgetune.tuning.forms.form import ConstantTransform
+from edgetune.tuning.forms.realise import realise
 
 _LARGEST_SHOWN = 3
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The schedule of one kernel, as a trace, and where it comes from."""
+    """The schedule of one kernel, as text that names form and trace, and where it comes from."""
 
     trace: str
     provenance: KernelProvenance
@@ -46,15 +46,16 @@ class Printed:
     """One kernel as C text, and how its constants must be packed, by parameter index."""
 
     source: KernelSource
-    packing: Mapping[int, PackedLayout]
+    packing: Mapping[int, ConstantTransform]
 
 
 def print_kernels(program: Program, choices: Sequence[Choice], target: Target, prefix: str) -> list[Printed]:
     """The C text of every kernel of `program` under `choices`, in order; raises KernelFailed."""
     printed = []
     for kernel, choice in zip(program.kernels, choices, strict=True):
-        module, packing = split_packing(replay(kernel.function, choice.trace))
-        printed.append(Printed(emit_kernel(module, target, kernel_symbol(prefix, kernel.name)), packing))
+        scheduled = realise(kernel.function, choice.trace)
+        source = emit_kernel(scheduled.module, target, kernel_symbol(prefix, kernel.name))
+        printed.append(Printed(source, scheduled.constants))
     return printed
 
 

@@ -42,25 +42,23 @@ class CandidateSource:
 
 
 def make_source(spec: KernelSpec, trace: str, target: Target) -> CandidateSource:
-    """Replay `trace` on the kernel's function, split off weight packing, print; raises KernelFailed."""
+    """Schedule the form of the kernel that `trace` is for, split off weight packing, print; raises KernelFailed."""
     from edgetune.codegen.compile_unit import kernel_unit, shim
     from edgetune.codegen.emit import emit_kernel
-    from edgetune.codegen.packing import split_packing
-    from edgetune.tuning.replay import replay
+    from edgetune.tuning.forms.realise import realise
 
     started = time.perf_counter()
-    scheduled = replay(_function(spec), trace)
+    scheduled = realise(_function(spec), trace)
     lowered = time.perf_counter()
-    module, packing = split_packing(scheduled)
-    source = emit_kernel(module, target, spec.symbol)
+    source = emit_kernel(scheduled.module, target, spec.symbol)
     unit = kernel_unit(source, target, PREFIX)
     seconds = {"lower": lowered - started, "emit": time.perf_counter() - lowered}
-    return CandidateSource(unit, shim(source, PREFIX), source.scratch_bytes, packing, seconds)
+    return CandidateSource(unit, shim(source, PREFIX), source.scratch_bytes, scheduled.constants, seconds)
 
 
 def warm_up() -> None:
     """Import all that `make_source` needs, so that the first candidate does not pay for it."""
-    for module in ("codegen.compile_unit", "codegen.emit", "codegen.packing", "tuning.replay"):
+    for module in ("codegen.compile_unit", "codegen.emit", "tuning.forms.realise"):
         importlib.import_module(f"edgetune.{module}")
 
 

@@ -7,6 +7,7 @@ latency of multiply-adds; tiles that do not fit the registers are out.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import product
 from math import prod
 from typing import Any
@@ -14,13 +15,23 @@ from typing import Any
 from tvm.s_tir import Schedule
 
 from edgetune.config.target import Target
+from edgetune.tuning.fixed_blocks import block_note, block_sizes
 from edgetune.tuning.genome import trace_text
 from edgetune.tuning.sketches import elementwise, rowwise
 from edgetune.tuning.sketches.anatomy import anatomy_of
 from edgetune.tuning.sketches.decisions import Chosen
 from edgetune.tuning.sketches.limits import footprint
 from edgetune.tuning.sketches.register_tile import MAX_ROWS, MAX_UNROLLED_WINDOW, Tile, Variant, variants_of
-from edgetune.tuning.sketches.spaces import limits, native_lanes, postprocs, tile_of, tiled, untouched
+from edgetune.tuning.sketches.spaces import (
+    in_blocks,
+    limits,
+    native_lanes,
+    postprocs,
+    tile_of,
+    tiled,
+    tiles_of,
+    untouched,
+)
 from edgetune.tuning.task import UNLIMITED_SCRATCH
 
 _LATENCY = 8  # multiply-adds in flight that keep a core's units busy
@@ -34,12 +45,20 @@ def fixed_trace(function: Any, target: Target, scratch_limit: int = 0) -> tuple[
 
     Never fails: what no rule fits is the plain loop nest, and the note says so.
     """
-    for sch, note in _candidates(function, target):
-        if footprint(sch.mod).within(limits(target, scratch_limit)) and _finish(sch, target, scratch_limit):
-            return trace_text(sch.trace), note
+    found = best_guess(function, target, scratch_limit)
+    if found is not None:
+        return found
     sch = untouched(function)
     _finish(sch, target, UNLIMITED_SCRATCH)
     return trace_text(sch.trace), "plain loops: no schedule rule fits this kernel"
+
+
+def best_guess(function: Any, target: Target, scratch_limit: int = 0) -> tuple[str, str] | None:
+    """What `fixed_trace` answers, but None where no schedule rule fits the function, or fits into the scratch."""
+    for sch, note in _candidates(function, target, scratch_limit):
+        if footprint(sch.mod).within(limits(target, scratch_limit)) and _finish(sch, target, scratch_limit):
+            return trace_text(sch.trace), note
+    return None
 
 
 def _finish(sch: Schedule, target: Target, scratch_limit: int) -> bool:
@@ -47,7 +66,13 @@ def _finish(sch: Schedule, target: Target, scratch_limit: int) -> bool:
     return all(post.apply(sch) for post in postprocs(target, scratch_limit))
 
 
-def _candidates(function: Any, target: Target) -> Iterator[tuple[Schedule, str]]:
+def _candidates(function: Any, target: Target, scratch_limit: int) -> Iterator[tuple[Schedule, str]]:
+    tiles = tiles_of(function, target)
+    if tiles is not None:
+        for block, sizes in block_sizes(tiles, target, scratch_limit):
+            with suppress(RuntimeError):  # ScheduleError, or what TVM raises for a case that it forgot
+                yield in_blocks(function, tiles, block, Chosen(sizes), target), block_note(tiles, sizes)
+        return
     found = tile_of(function, target)
     if found is not None:
         _, tile = found

@@ -18,6 +18,7 @@ from edgetune.errors import BoardLost, BoardUnavailable, KernelFailed
 from edgetune.events import Event
 from edgetune.tuning.budget import Budget
 from edgetune.tuning.cost_model import CostModel
+from edgetune.tuning.forms_search import FormsSearch
 from edgetune.tuning.line import Batch, MeasuringLine
 from edgetune.tuning.measuring import Measurement, Measurer, Order
 from edgetune.tuning.options import TuneOptions
@@ -28,7 +29,7 @@ from edgetune.tuning.progress import FIXED_ROUND, TaskProgress, rounds_of
 from edgetune.tuning.records import Record, RecordStore
 from edgetune.tuning.reporting import Reporter
 from edgetune.tuning.scheduler import Round, curves, next_task, stalled
-from edgetune.tuning.search import SearchSpace, TaskSearch, told_as_failure
+from edgetune.tuning.search import SearchSpace, told_as_failure
 from edgetune.tuning.seeds import derive_seed
 from edgetune.tuning.task import TuneTask
 
@@ -55,6 +56,7 @@ Events = Callable[[Event], None]
 class Rooms:
     """What the loop takes from other rooms: the space and the fixed schedule of a task, and who measures.
 
+    `other_forms` are the spaces of the further forms of a task's kernel, which get a part of the trials.
     `entering` is told the workload and round before TVM searches, and None after: whoever supervises learns from it
     which task crashed the process.
     """
@@ -62,6 +64,7 @@ class Rooms:
     measurer: Measurer
     space: Callable[[TuneTask], SearchSpace]
     fixed_trace: Callable[[TuneTask], str]
+    other_forms: Callable[[TuneTask], Sequence[SearchSpace]] = field(default=lambda _task: ())
     entering: Callable[[str | None, int], None] = field(default=lambda _workload, _round: None)
 
 
@@ -75,7 +78,7 @@ class TuningLoop:
         self._store = store
         self._options = options
         self._model = CostModel(options.seed)
-        self._searches: dict[int, TaskSearch] = {}
+        self._searches: dict[int, FormsSearch] = {}
         self._keys = [rooms.measurer.key(task.workload) for task in tasks]
         # In an order that does not tell which of a round's candidates was measured first.
         stored = [sorted(store.all(key), key=lambda record: (record.round, record.candidate)) for key in self._keys]
@@ -256,8 +259,8 @@ class TuningLoop:
             if index not in self._searches:
                 seed = derive_seed(self._options.seed, "salt", self._options.salts.get(workload, 0))
                 with told_as_failure("make the search space"):
-                    space = self._rooms.space(progress.task)
-                    self._searches[index] = TaskSearch(workload, space, self._model, seed, self._options.search)
+                    spaces = (self._rooms.space(progress.task), *self._rooms.other_forms(progress.task))
+                    self._searches[index] = FormsSearch(workload, spaces, self._model, seed, self._options.search)
                 progress.unlearned = _worth_learning(progress.unlearned)
             self._learn(index)
             self._model.fit()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from edgetune.tuning.forms.schedule_text import FORMS
 from edgetune.tuning.records.ranking import GRADES
 from edgetune.tuning.scheduler import GradientParameters
 from edgetune.tuning.search import SearchOptions
@@ -20,6 +21,7 @@ class TuneOptions:
     A task ends after `empty_rounds` rounds without a new program; with `early_stopping`, the search ends when
     no task gained for a while. `playoff` is how many of the fastest of a task are compared at the end (0: none).
     Recorded times graded below `min_trust` (A to D) neither count nor win: their candidates are measured again.
+    Only `forms` (names) are searched and may win.
     With `isolated`, the search runs in a child process, so that a crash of the compiler stack loses nothing.
     """
 
@@ -32,6 +34,7 @@ class TuneOptions:
     empty_rounds: int = 2
     early_stopping: bool = False
     playoff: int = 4
+    forms: frozenset[str] = frozenset(FORMS)
     min_trust: str = GRADES[-1]
     isolated: bool = True
     search: SearchOptions = field(default_factory=SearchOptions)

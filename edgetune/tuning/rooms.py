@@ -7,7 +7,10 @@ from collections.abc import Callable, Sequence
 from edgetune.config.target import Target
 from edgetune.events import Event
 from edgetune.measure.options import MeasuringOptions
-from edgetune.tuning.fixed import fixed_trace
+from edgetune.tuning.fixed import best_guess, fixed_trace
+from edgetune.tuning.forms.catalogue import forms_of
+from edgetune.tuning.forms.form import Form
+from edgetune.tuning.forms.schedule_text import DIRECT
 from edgetune.tuning.loop import Rooms
 from edgetune.tuning.records import RecordStore
 from edgetune.tuning.search import SearchSpace
@@ -28,16 +31,28 @@ def make_rooms(
         measurer=SessionMeasurer(tasks, target, store.seen, on_event, measuring),
         space=lambda task: space_of(task, target),
         fixed_trace=lambda task: fixed_trace(task.kernel.function, target, task.scratch_limit)[0],
+        other_forms=lambda task: other_spaces(task, target),
     )
 
 
-def space_of(task: TuneTask, target: Target) -> SearchSpace:
-    """All programs that our sketches reach from the task's function within its scratch limit."""
-    function = task.kernel.function
+def space_of(task: TuneTask, target: Target, form: Form | None = None) -> SearchSpace:
+    """All programs that our sketches reach from a form of the task's function (the direct one) within its scratch.
+
+    For another form the best guess is proposed first; of the direct one it is measured in any case.
+    """
+    form = form or Form(DIRECT, task.kernel.function)
+    guess = best_guess(form.function, target, task.scratch_limit) if form.name != DIRECT else None
     return SearchSpace(
-        module=module_of(function),
+        module=module_of(form.function),
         target=tvm_target(target),
-        designs=design_spaces(function, target),
+        designs=design_spaces(form.function, target),
         postprocs=postprocs(target, task.scratch_limit),
         mutators=mutator_probs(),
+        form=form.name,
+        first=(guess[0],) if guess else (),
     )
+
+
+def other_spaces(task: TuneTask, target: Target) -> list[SearchSpace]:
+    """The spaces of the task's other forms, of those that are allowed for it."""
+    return [space_of(task, target, form) for form in forms_of(task.kernel.function, task.forms) if form.name != DIRECT]

@@ -23,6 +23,7 @@ from tvm_ffi import structural_hash
 from edgetune.errors import KernelFailed
 from edgetune.tuning.cost_model import CostModel, Features
 from edgetune.tuning.features import extract, make_context
+from edgetune.tuning.forms.schedule_text import DIRECT
 from edgetune.tuning.genome import Genetics, Genome, trace_text
 from edgetune.tuning.seeds import derive_seed
 
@@ -49,7 +50,8 @@ class SearchOptions:
 class SearchSpace:
     """All programs of one function: the function as a module, the designs whose decisions are drawn, and how.
 
-    `designs` are TVM schedules, `target` is TVM's, `postprocs` a list and `mutators` a dict with probabilities.
+    `designs` are TVM schedules, `target` is TVM's, `postprocs` a list and `mutators` a dict with probabilities. `form`
+    names the form of the kernel that the function is, `first` are traces to propose before any other.
     """
 
     module: Any
@@ -57,6 +59,8 @@ class SearchSpace:
     designs: Sequence[Any]
     postprocs: Sequence[Any]
     mutators: dict[Any, float]
+    form: str = DIRECT
+    first: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def search(setup: SearchSetup, events: Callable[[Event], None], entering: Callab
         with lock:
             entering(Entering(workload, number))
 
-    tasks = tasks_of(setup.kernels, setup.options.scratch_limits, setup.constants)
+    tasks = tasks_of(setup.kernels, setup.options.scratch_limits, setup.constants, setup.options.forms)
     with RecordStore.open(setup.database) as store:
         make_rooms = cast(RoomsStep, load_step(setup.rooms))
         rooms = replace(make_rooms(tasks, setup.target, store, tell, setup.measuring), entering=enter)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 
+from edgetune.tuning.forms.schedule_text import DIRECT, form_and_trace
+
 _TOLD = (
     "ComputeInline",
     "ComputeAt",
@@ -17,11 +19,13 @@ _TOLD = (
 )
 
 
-def summary(trace: str) -> str:
-    """The decisions of `trace` (tile sizes, outermost first) in their order, then how often each telling step occurs.
+def summary(text: str) -> str:
+    """A schedule's form unless it is the direct one, its decisions, then how often each telling step occurs.
 
-    A trace that is not the JSON of one gives an empty text: this is for reading only.
+    Decisions are tile sizes, outermost first, in the order of the trace. A trace that is not the JSON of one gives an
+    empty text: this is for reading only.
     """
+    form, trace = form_and_trace(text)
     try:
         steps, decisions = json.loads(trace)
         names = [str(step[0]) for step in steps]
@@ -30,7 +34,8 @@ def summary(trace: str) -> str:
         return ""
     counts = Counter(name for name in names if name in _TOLD)
     done = [name if counts[name] == 1 else f"{counts[name]} {name}" for name in _TOLD if counts[name]]
-    return "; ".join(filter(None, [" ".join(chosen), ", ".join(done)]))
+    told = [form if form != DIRECT else "", " ".join(chosen), ", ".join(done)]
+    return "; ".join(filter(None, told))
 
 
 def _decision(step: str, value: object) -> str:

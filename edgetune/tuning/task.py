@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 
@@ -20,11 +20,13 @@ UNLIMITED_SCRATCH = 1 << 40
 class TuneTask:
     """One kernel to tune; `kernel.weight` sums all kernels of the same workload. `scratch_limit` is in bytes.
 
-    `constants` are weights to measure with, by parameter index; where there is none, random ones are used.
+    `constants` are weights to measure with, by parameter index; where there is none, random ones are used. `forms`
+    names those in which the kernel may be computed besides the direct one.
     """
 
     kernel: Kernel
     scratch_limit: int = UNLIMITED_SCRATCH
+    forms: frozenset[str] = frozenset()
     constants: Mapping[int, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -47,8 +49,9 @@ def tasks_of(
     kernels: Iterable[Kernel],
     scratch_limits: Mapping[str, int],
     constants: Mapping[str, Mapping[int, np.ndarray]] | None = None,
+    forms: Collection[str] = (),
 ) -> list[TuneTask]:
-    """One task per workload in order of first appearance.
+    """One task per workload in order of first appearance, whatever the forms it may be computed in.
 
     `scratch_limits` maps workloads to bytes, `constants` maps them to weights by parameter index.
     """
@@ -58,7 +61,7 @@ def tasks_of(
         merged[kernel.workload] = replace(seen, weight=seen.weight + kernel.weight) if seen else kernel
     weights = constants or {}
     return [
-        TuneTask(kernel, scratch_limits.get(name, UNLIMITED_SCRATCH), weights.get(name, {}))
+        TuneTask(kernel, scratch_limits.get(name, UNLIMITED_SCRATCH), frozenset(forms), weights.get(name, {}))
         for name, kernel in merged.items()
     ]
 

@@ -27,7 +27,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Footprint:
-    """`tile_bytes`: buffers of scope "local"; `scratch_bytes`: all others; `unrolled`: stores in unrolled bodies."""
+    """`tile_bytes`: "local" buffers that live at once; `scratch_bytes`: all others; `unrolled`: stores so repeated."""
 
     tile_bytes: int
     scratch_bytes: int
@@ -55,27 +55,31 @@ _COMPACT = tvm.transform.Sequential(
 
 def footprint(mod: Any) -> Footprint:
     """Footprint of a module of one scheduled function, before weights are packed."""
-    sizes = {"local": 0, "global": 0}
-    unrolled = _visit(_COMPACT(mod)["main"].body, 1, sizes)
-    return Footprint(sizes["local"], sizes["global"], unrolled)
+    return _visit(_COMPACT(mod)["main"].body, 1)
 
 
-def _visit(node: Any, times: int, sizes: dict[str, int]) -> int:
+def _visit(node: Any, times: int) -> Footprint:
     if isinstance(node, s_tir.SBlockRealize):
+        below = _visit(node.block.body, times)
+        sizes = {"local": 0, "global": 0}
         for buffer in node.block.alloc_buffers:
             scope = "local" if buffer.scope() == "local" else "global"
             sizes[scope] += prod(int(extent) for extent in buffer.shape) * _bytes(buffer)
-        return _visit(node.block.body, times, sizes)
+        return Footprint(below.tile_bytes + sizes["local"], below.scratch_bytes + sizes["global"], below.unrolled)
     if isinstance(node, tirx.For):
         extent = node.extent
         copied = int(node.kind) == int(tirx.ForKind.UNROLLED) and isinstance(extent, tirx.IntImm)
-        return _visit(node.body, times * int(extent.value) if copied else times, sizes)
-    if isinstance(node, tirx.SeqStmt):
-        return sum(_visit(child, times, sizes) for child in node.seq)
+        return _visit(node.body, times * int(extent.value) if copied else times)
     if isinstance(node, tirx.BufferStore):
-        return times if times > 1 else 0
-    below = [getattr(node, field, None) for field in ("body", "then_case", "else_case")]
-    return sum(_visit(child, times, sizes) for child in below if child is not None)
+        return Footprint(0, 0, times if times > 1 else 0)
+    fields = [getattr(node, field, None) for field in ("body", "then_case", "else_case")]
+    children = list(node.seq) if isinstance(node, tirx.SeqStmt) else [child for child in fields if child is not None]
+    parts = [_visit(child, times) for child in children]
+    return Footprint(
+        max((part.tile_bytes for part in parts), default=0),  # one after another: registers are free again
+        sum(part.scratch_bytes for part in parts),
+        sum(part.unrolled for part in parts),
+    )
 
 
 def _bytes(buffer: Any) -> int:

@@ -17,6 +17,7 @@ from edgetune.tuning.sketches.anatomy import Anatomy, anatomy_of
 from edgetune.tuning.sketches.decisions import Decisions
 from edgetune.tuning.sketches.limits import FitsLimits, Limits
 from edgetune.tuning.sketches.register_tile import Tile, Variant, apply_tile, find_tile, variants_of
+from edgetune.tuning.sketches.winograd_tile import VARIANTS, BlockVariant, TransformedTiles, apply_tiles, find_tiles
 from edgetune.tuning.task import UNLIMITED_SCRATCH
 
 
@@ -36,7 +37,7 @@ def design_spaces(function: Any, target: Target, *, seed: int = 1) -> list[Sched
     anatomy = anatomy_of(function)
     if anatomy is None:
         return [untouched(function, seed)]
-    found = list(_tiled(function, anatomy, target, seed))
+    found = list(_in_blocks(function, anatomy, target, seed)) or list(_tiled(function, anatomy, target, seed))
     if found:
         return found
     sch = untouched(function, seed)
@@ -103,6 +104,32 @@ def _tiled(function: Any, anatomy: Anatomy, target: Target, seed: int) -> Iterat
             yield tiled(function, tile, variant, Decisions(), target, seed)
         except RuntimeError:  # ScheduleError, or what TVM raises for a case that it forgot
             continue  # TVM refuses this structure for this kernel
+
+
+def tiles_of(function: Any, target: Target) -> TransformedTiles | None:
+    """The transformed tiles of a function, None if it has none."""
+    anatomy = anatomy_of(function)
+    return find_tiles(anatomy, native_lanes(function, target)) if anatomy else None
+
+
+def in_blocks(
+    function: Any, tiles: TransformedTiles, variant: BlockVariant, decide: Decisions, target: Target, seed: int = 1
+) -> Schedule:
+    """The function scheduled as blocks of transformed tiles. Raises ScheduleError where that is not possible."""
+    sch = untouched(function, seed)
+    apply_tiles(sch, tiles, variant, decide, max(1, target.vector_registers - 2))
+    return sch
+
+
+def _in_blocks(function: Any, anatomy: Anatomy, target: Target, seed: int) -> Iterator[Schedule]:
+    tiles = find_tiles(anatomy, native_lanes(function, target))
+    if tiles is None:
+        return
+    for variant in VARIANTS:
+        try:
+            yield in_blocks(function, tiles, variant, Decisions(), target, seed)
+        except RuntimeError:  # ScheduleError, or what TVM raises for a case that it forgot
+            continue
 
 
 def _bytes(dtype: str) -> int:

@@ -1,0 +1,35 @@
+"""Which forms there are, and which of them a kernel has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import lru_cache
+from typing import Any
+
+from edgetune.errors import KernelFailed
+from edgetune.tuning.forms.form import Form
+from edgetune.tuning.forms.schedule_text import DIRECT, FORMS, WINOGRAD
+from edgetune.tuning.forms.winograd.form import winograd_form
+
+_DERIVATIONS: dict[str, Callable[[Any, str], Form | None]] = dict.fromkeys(WINOGRAD, winograd_form)
+
+
+def forms_of(function: Any, allowed: Collection[str] = FORMS) -> list[Form]:
+    """The forms of an unscheduled PrimFunc among those `allowed`, the direct one first and always."""
+    found = [_derived(function, name) for name in _DERIVATIONS if name in allowed]
+    return [Form(DIRECT, function), *(form for form in found if form is not None)]
+
+
+def form_named(function: Any, name: str) -> Form:
+    """The form of a PrimFunc that is called `name`; raises KernelFailed where it has none."""
+    if name == DIRECT:
+        return Form(DIRECT, function)
+    form = _derived(function, name) if name in _DERIVATIONS else None
+    if form is None:
+        raise KernelFailed(f"a recorded schedule is for the form {name!r}, which this kernel has not: tune again")
+    return form
+
+
+@lru_cache(maxsize=64)
+def _derived(function: Any, name: str) -> Form | None:
+    return _DERIVATIONS[name](function, name)

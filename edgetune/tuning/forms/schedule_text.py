@@ -1,0 +1,42 @@
+"""A schedule as text: the form of a kernel that it schedules, and the trace of TVM that does it.
+
+The text of the direct form is the trace's own JSON, as it was before there were others.
+"""
+
+from __future__ import annotations
+
+import json
+
+DIRECT = "direct"
+"""The form that is the kernel's function as it is."""
+
+WINOGRAD = ("winograd_f2", "winograd_f4")
+"""Convolutions by tiles of 2x2 and 4x4 outputs; the larger the tile, the fewer products, and the less exact."""
+
+FORMS = (DIRECT, *WINOGRAD)
+"""The names of all forms."""
+
+
+def schedule_text(form: str, trace: str) -> str:
+    """The text of a schedule, `trace` being a trace's JSON."""
+    return trace if form == DIRECT else f"{prefix_of(form)}{trace}}}"
+
+
+def prefix_of(form: str) -> str:
+    """What the text of every schedule of a form begins with; "" for the direct form."""
+    return "" if form == DIRECT else f'{{"form":{json.dumps(form)},"trace":'
+
+
+def form_and_trace(text: str) -> tuple[str, str]:
+    """The name of the form, and the trace's JSON; text that names no form is a trace of the direct one."""
+    form = form_of(text)
+    return (form, text) if form == DIRECT else (form, text.removeprefix(prefix_of(form))[:-1])
+
+
+def form_of(text: str) -> str:
+    """The name of the form that a schedule is for."""
+    start = prefix_of("?").partition("?")[0]
+    if not text.startswith(start):
+        return DIRECT
+    name = text[len(start) :].partition('"')[0]
+    return name if text.startswith(prefix_of(name)) and text.endswith("}") else DIRECT

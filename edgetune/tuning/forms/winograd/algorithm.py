@@ -1,0 +1,91 @@
+"""The minimal filtering algorithms F(m x m, 3 x 3) as matrices (Winograd 1980; Lavin and Gray 2015, arXiv 1509.09308).
+
+A tile of m x m outputs is A^T [(G g G^T) * (B^T d B)] A, where d are the (m+2) x (m+2) inputs of the tile, g the
+3 x 3 weights, and * multiplies element by element: (m+2)^2 products where the sum itself takes 9 m^2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+
+from edgetune.tuning.forms.schedule_text import WINOGRAD
+
+_TINY = 1e-9
+
+KERNEL = 3
+"""Height and width of the convolution's window."""
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """F(m x m, 3 x 3), interpolated at 0, plus and minus each of `points`, and infinity; m is twice their number.
+
+    Points of a magnitude near 1 keep the powers in the matrices small, and with them the rounding error
+    (Barabasz, Anderson, Soodhalter, Gregg 2020, arXiv 1803.10986).
+    """
+
+    points: tuple[float, ...]
+
+    @property
+    def tile(self) -> int:
+        """Outputs of a tile along one axis: m."""
+        return 2 * len(self.points)
+
+    @property
+    def inputs(self) -> int:
+        """Inputs of a tile along one axis, and products of one dimension: m + 2."""
+        return self.tile + KERNEL - 1
+
+    def input_transform(self) -> np.ndarray:
+        """B^T, (m+2) x (m+2): row r holds the coefficients of the product of (x - p) over all points p but the r-th.
+
+        The last row, of infinity, is the product over all points.
+        """
+        finite = self._finite()
+        rows = [np.poly([p for n, p in enumerate(finite) if n != row])[::-1] for row in range(len(finite))]
+        rows.append(np.poly(finite)[::-1])
+        return _clean(np.array([np.pad(row, (0, self.inputs - len(row))) for row in rows]))
+
+    def weight_transform(self) -> np.ndarray:
+        """G, (m+2) x 3: row r holds the powers of its point over the value there of the r-th row's polynomial."""
+        finite = self._finite()
+        rows = []
+        for number, point in enumerate(finite):
+            scale = np.prod([point - other for n, other in enumerate(finite) if n != number])
+            rows.append([float(point**power / scale) for power in range(KERNEL)])
+        rows.append([0.0] * (KERNEL - 1) + [1.0])
+        return np.array(rows)
+
+    def output_transform(self) -> np.ndarray:
+        """A^T, m x (m+2): column c holds the powers of its point; that of infinity reaches the last row alone."""
+        powers = [[point**power for point in self._finite()] for power in range(self.tile)]
+        infinity = np.zeros((self.tile, 1))
+        infinity[-1] = 1.0
+        return _clean(np.hstack([np.array(powers), infinity]))
+
+    def _finite(self) -> list[float]:
+        return [0.0, *(sign * point for point in self.points for sign in (1.0, -1.0))]
+
+    def amplification(self) -> float:
+        """How much larger than the result the sums on the way to it may be, at worst, for one channel.
+
+        The product of the largest row sums of magnitudes, squared for two dimensions:
+        max_i sum_k |A^T_ik| (sum_j |B^T_kj|) (sum_l |G_kl|). Rounding errors grow with it (Higham, "Accuracy and
+        Stability", 3.5).
+        """
+        outer = np.abs(self.output_transform())
+        inner = np.abs(self.input_transform()).sum(axis=1) * np.abs(self.weight_transform()).sum(axis=1)
+        return float((outer @ inner).max() ** 2)
+
+
+def _clean(matrix: np.ndarray) -> np.ndarray:
+    """`matrix` without the rounding errors of its making: what is a small multiple of 1/4 is exactly that."""
+    rounded = np.round(matrix * 4) / 4
+    return np.where(np.abs(matrix - rounded) < _TINY, rounded + 0.0, matrix)
+
+
+ALGORITHMS = dict(zip(WINOGRAD, (Algorithm((1.0,)), Algorithm((sqrt(0.5), sqrt(2.0)))), strict=True))
+"""The algorithms by the name of their form."""
