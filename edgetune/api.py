@@ -38,6 +38,7 @@ from edgetune.package.manifest import read_manifest, sha256_file
 from edgetune.package.output_folder import check_output_folder
 from edgetune.package.toolchain import Toolchain
 from edgetune.package.verify import VerifyReport
+from edgetune.tuning.forms.schedule_text import allowed_forms
 from edgetune.tuning.options import TuneOptions
 from edgetune.tuning.outcome import TuneOutcome
 from edgetune.tuning.records import RecordStore
@@ -126,7 +127,11 @@ def tune_subject(subject: Subject, settings: Settings, events: Events) -> TuneRe
     _check_limits_early(program, settings)
     limits = {program.kernels[i].workload: limit for i, limit in scratch_limits(program).items()}
     options = TuneOptions(
-        trials=settings.budget_trials, seconds=settings.budget_seconds, seed=settings.seed, scratch_limits=limits
+        trials=settings.budget_trials,
+        seconds=settings.budget_seconds,
+        seed=settings.seed,
+        scratch_limits=limits,
+        forms=allowed_forms(settings.winograd),
     )
     with RecordStore.open(settings.db) as store:
         measuring = MeasuringOptions(settings.addresses, settings.rpc, settings.min_trust)
@@ -285,7 +290,8 @@ def _tolerances(model: OnnxModel, goldens: Sequence[Golden], events: Events) -> 
 
 
 def _build(subject: Subject, settings: Settings, store: RecordStore | None, events: Events) -> BuildResult:
-    choices = choose(subject.program, settings.target, store, events, settings.min_trust)
+    forms = allowed_forms(settings.winograd)
+    choices = choose(subject.program, settings.target, store, events, settings.min_trust, forms)
     summary = assembly.assemble(
         subject.program,
         choices,

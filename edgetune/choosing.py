@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
+from dataclasses import dataclass
 
 from edgetune.assembly import Choice
 from edgetune.codegen import CODEGEN_VERSION
@@ -18,6 +20,7 @@ from edgetune.measure.options import GRADES, Grade
 from edgetune.package.emit import OnEvent
 from edgetune.package.provenance import KernelProvenance
 from edgetune.tuning.fixed import fixed_trace
+from edgetune.tuning.forms.schedule_text import DIRECT, FORMS
 from edgetune.tuning.records import Record, RecordKey, RecordStore
 from edgetune.tuning.summary import summary
 
@@ -31,29 +34,39 @@ def record_key(kernel: Kernel, target: Target) -> RecordKey:
 
 
 def choose(
-    program: Program, target: Target, store: RecordStore | None, events: OnEvent, min_trust: Grade = GRADES[-1]
+    program: Program,
+    target: Target,
+    store: RecordStore | None,
+    events: OnEvent,
+    min_trust: Grade = GRADES[-1],
+    forms: Collection[str] = FORMS,
 ) -> list[Choice]:
     """One choice per kernel of `program`, in order; none needs more scratch than this program's memory plan allows.
 
     A record counts only if its trace still gives the very C text that was timed; others are named in a warning. So are
-    those graded below `min_trust`; what nobody graded is as good as D.
+    those graded below `min_trust`; what nobody graded is as good as D. Only `forms` (names) may win; without a record a
+    kernel is computed in its direct form.
     """
     limits = scratch_limits(program)
-    return [_choose(kernel, target, store, limits[i], min_trust, events) for i, kernel in enumerate(program.kernels)]
+    rules = _Rules(target, min_trust, frozenset(forms))
+    return [_choose(kernel, store, limits[i], rules, events) for i, kernel in enumerate(program.kernels)]
 
 
-def _choose(
-    kernel: Kernel,
-    target: Target,
-    store: RecordStore | None,
-    scratch_limit: int,
-    min_trust: Grade,
-    events: OnEvent,
-) -> Choice:
+@dataclass(frozen=True)
+class _Rules:
+    """What holds for all kernels of a choice."""
+
+    target: Target
+    min_trust: Grade
+    forms: frozenset[str]
+
+
+def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules: _Rules, events: OnEvent) -> Choice:
+    target, min_trust, forms = rules.target, rules.min_trust, rules.forms
     if store is not None:
         key = record_key(kernel, target)
-        best = store.best(key, _CONSIDERED, min_trust, scratch_limit)
-        if not best and min_trust != GRADES[-1] and store.best(key, scratch_limit=scratch_limit):
+        best = store.best(key, _CONSIDERED, min_trust, scratch_limit, forms)
+        if not best and min_trust != GRADES[-1] and store.best(key, scratch_limit=scratch_limit, forms=forms):
             text = f"the records of {kernel.name} are passed over: their trust is below {min_trust}"
             events(Event("warning", {"message": text}))
         while best and (trouble := _trouble(kernel, best[0], target)):
@@ -66,7 +79,7 @@ def _choose(
     trace, note = fixed_trace(kernel.function, target, scratch_limit)
     why = f"no record: the fixed schedule ({note})"
     provenance = KernelProvenance(
-        kernel.workload, "fixed", codegen_version=CODEGEN_VERSION, schedule=summary(trace), why=why
+        kernel.workload, "fixed", form=DIRECT, codegen_version=CODEGEN_VERSION, schedule=summary(trace), why=why
     )
     return Choice(trace, provenance)
 
@@ -100,6 +113,7 @@ def _measured(best: list[Record], valid: int) -> KernelProvenance:
         candidates=valid,
         codegen_version=winner.codegen_version,
         toolchain=winner.toolchain,
+        form=winner.form,
         schedule=summary(winner.trace),
         why=why,
         clock="instructions" if counted else "time",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, StrictInt, model_validator
+from pydantic import BeforeValidator, Field, StrictInt, model_validator
 
 from edgetune.config.checked import Checked
 from edgetune.config.quantities import ByteCount, Seconds
@@ -12,6 +12,11 @@ from edgetune.config.quantities import ByteCount, Seconds
 Objective = Literal["latency"]
 Rpc = Literal["agent", "tvm"]
 Grade = Literal["A", "B", "C", "D"]
+Winograd = Literal["off", "f2", "f4"]
+
+
+def _off(value: object) -> object:
+    return "off" if value is False else value  # what YAML makes of off
 
 
 class Budget(Checked):
@@ -38,12 +43,23 @@ class MemoryLimits(Checked):
     flash: ByteCount | None = Field(default=None, description="Code and weights in bytes.")
 
 
+class Accuracy(Checked):
+    """Which algorithms may be used that round more than the sum of products that a convolution is."""
+
+    winograd: Annotated[Winograd, BeforeValidator(_off)] | None = Field(
+        default=None,
+        description="3x3 convolutions by transformed tiles: off; f2: tiles of 2x2, which round hardly more than a "
+        "direct sum; f4: also tiles of 4x4, which round about three to ten times as much.",
+    )
+
+
 class Preferences(Checked):
     """Settings with a default, common to every configuration file."""
 
     budget: Budget | None = Field(default=None, description="How long to search.")
     objective: Objective | None = Field(default=None, description="What to make small.")
     memory: MemoryLimits | None = Field(default=None, description="What the package may use at most.")
+    accuracy: Accuracy | None = Field(default=None, description="Which less exact algorithms may be used.")
     seed: Annotated[StrictInt, Field(ge=0, lt=2**31)] | None = Field(default=None, description="Seed of the search.")
     threads: Annotated[StrictInt, Field(ge=1, le=256)] | None = Field(
         default=None,

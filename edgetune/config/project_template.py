@@ -42,6 +42,9 @@ objective: latency     # what to make small
 #   ram: 256KiB        # workspace: activations and scratch
 #   flash: 1MiB        # code and weights
 
+# accuracy:
+#   winograd: f4       # 3x3 convolutions by tiles of at most 4x4, 2x2 (f2) or not (off): fewer products, more rounding
+
 # seed: 0              # the same seed explores in the same order
 # threads: 1           # threads that the package may use on the board
 # rpc: agent           # how boards are talked to: agent, or tvm for a farm with a TVM tracker

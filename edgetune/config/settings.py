@@ -11,7 +11,7 @@ from edgetune.config.boards_file import BoardAddress, ResolvedBoard, load_board
 from edgetune.config.checked import check_document
 from edgetune.config.environment import VARIABLE_NAMES, read_environment
 from edgetune.config.naming import package_name
-from edgetune.config.preferences import Grade, Preferences, Rpc
+from edgetune.config.preferences import Grade, Preferences, Rpc, Winograd
 from edgetune.config.project import PROJECT_FILE, USER_FILE, ProjectFile, UserFile
 from edgetune.config.resources import user_dir
 from edgetune.config.target import Target
@@ -48,6 +48,7 @@ class Settings:
     ``flash_limit`` are bytes. ``shapes`` maps input names to fixed shapes. ``origins`` tells for each field where
     its value came from, in words. ``addresses`` are the boards to measure on, none where the target needs no address;
     ``rpc`` is the way to talk to them, None where each board's own holds. Times below ``min_trust`` are refused.
+    ``winograd`` names the largest tiles of transformed convolutions, "off" for none.
     """
 
     model: Path
@@ -67,6 +68,7 @@ class Settings:
     addresses: tuple[BoardAddress, ...] = ()
     rpc: Rpc | None = None
     min_trust: Grade = "D"
+    winograd: Winograd = "f4"
 
     @property
     def board(self) -> str:
@@ -92,6 +94,7 @@ _DEFAULTS: dict[str, object] = {
     "shapes": {},
     "rpc": None,
     "min_trust": "D",
+    "winograd": "f4",
 }
 
 
@@ -180,6 +183,7 @@ def _settle(layers: list[_Layer], board: ResolvedBoard, folder: Path) -> Setting
         addresses=board.addresses,
         rpc=next((rpc for rpc in get_args(Rpc) if rpc == values["rpc"]), None),
         min_trust=next((grade for grade in get_args(Grade) if grade == values["min_trust"]), "D"),
+        winograd=next((tile for tile in get_args(Winograd) if tile == values["winograd"]), "f4"),
     )
 
 
@@ -264,12 +268,19 @@ def _stated(stated: Preferences) -> Iterator[tuple[str, object]]:
         yield "ram", stated.memory.ram
     if stated.memory is not None and stated.memory.flash is not None:
         yield "flash", stated.memory.flash
+    if stated.accuracy is not None and stated.accuracy.winograd is not None:
+        yield "winograd", stated.accuracy.winograd
     for key in ("objective", "seed", "threads", "rpc", "min_trust"):
         if (value := getattr(stated, key)) is not None:
             yield key, value
 
 
-_FILE_KEYS: dict[str, tuple[str, ...]] = {"ram": ("memory", "ram"), "flash": ("memory", "flash"), "board": ("boards",)}
+_FILE_KEYS: dict[str, tuple[str, ...]] = {
+    "ram": ("memory", "ram"),
+    "flash": ("memory", "flash"),
+    "winograd": ("accuracy", "winograd"),
+    "board": ("boards",),
+}
 
 
 def _file_origin(document: YamlDocument) -> Callable[[str], str]:

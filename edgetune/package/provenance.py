@@ -14,8 +14,8 @@ class KernelProvenance:
     Times are microseconds of one call of the kernel: the median, and the ends of its confidence interval. Where the
     `clock` counted instructions, `instructions` has their number in one call, and there are no times. `trust` is the
     grade of the measurement, A to D, "" where nobody graded it.
-    `candidates` is how many correct candidates the winner was chosen from; `schedule` is the trace in
-    short, for reading.
+    `candidates` is how many correct candidates the winner was chosen from; `form` names the algorithm, "direct" for
+    the operators as they stand; `schedule` is the trace in short, for reading.
     """
 
     workload: str
@@ -30,6 +30,7 @@ class KernelProvenance:
     candidates: int = 0
     codegen_version: int = 0
     toolchain: str | None = None
+    form: str = "direct"
     schedule: str = ""
     why: str = ""
     clock: Literal["time", "instructions"] = "time"

@@ -334,7 +334,9 @@ class TuningLoop:
     def _best_of(self, task: TuneTask) -> Record | None:
         """The fastest of the store that fits the task's scratch limit; after an interrupt it knows more than we do."""
         key = self._rooms.measurer.key(task.workload)
-        return next(iter(self._store.best(key, 1, self._options.min_trust, task.scratch_limit)), None)
+        return next(
+            iter(self._store.best(key, 1, self._options.min_trust, task.scratch_limit, self._options.forms)), None
+        )
 
     # --- odds -----------------------------------------------------------------------------------------------------
 

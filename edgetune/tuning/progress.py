@@ -78,10 +78,9 @@ class TaskProgress:
             self._valid.pop(record.candidate, None)
 
     def fastest(self, limit: int | None = None) -> list[Record]:
-        """Valid records that fit the task's scratch limit, fastest first; the store's order."""
+        """Valid records of allowed forms that fit the task's scratch limit, fastest first; the store's order."""
         if self._ordered is None:
-            limit_bytes = self.task.scratch_limit
-            self._ordered = ranked(record for record in self._valid.values() if record.scratch_bytes <= limit_bytes)
+            self._ordered = ranked(record for record in self._valid.values() if self.task.allows(record))
         return self._ordered[:limit]
 
     @property

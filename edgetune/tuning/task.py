@@ -10,6 +10,8 @@ from math import prod
 import numpy as np
 
 from edgetune.graph.program import Kernel
+from edgetune.tuning.forms.schedule_text import DIRECT
+from edgetune.tuning.records import Record
 from edgetune.tuning.scheduler import TaskFacts
 
 UNLIMITED_SCRATCH = 1 << 40
@@ -38,6 +40,10 @@ class TuneTask:
     def name(self) -> str:
         """The kernel's name, for people."""
         return self.kernel.name
+
+    def allows(self, record: Record) -> bool:
+        """Whether what `record` timed may be chosen: its scratch is within the limit, its form among those allowed."""
+        return record.scratch_bytes <= self.scratch_limit and (record.form == DIRECT or record.form in self.forms)
 
     @property
     def facts(self) -> TaskFacts:

@@ -17,6 +17,12 @@ FORMS = (DIRECT, *WINOGRAD)
 """The names of all forms."""
 
 
+def allowed_forms(winograd: str) -> frozenset[str]:
+    """The forms that are allowed where `winograd`, "off", "f2" or "f4", is the largest tile that is."""
+    largest = {"off": 0, "f2": 1, "f4": 2}[winograd]
+    return frozenset((DIRECT, *WINOGRAD[:largest]))
+
+
 def schedule_text(form: str, trace: str) -> str:
     """The text of a schedule, `trace` being a trace's JSON."""
     return trace if form == DIRECT else f"{prefix_of(form)}{trace}}}"

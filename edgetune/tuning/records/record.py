@@ -16,6 +16,8 @@ from typing import Annotated, ClassVar, Literal, get_args
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
+from edgetune.tuning.forms.schedule_text import form_of
+
 MAX_LINE_BYTES = 4 << 20
 """Longest JSON line of one record, line end excluded; longer ones are neither stored nor imported."""
 
@@ -79,7 +81,8 @@ class Record:
     ``median_ns``, ``ci_low_ns``, ``ci_high_ns`` and ``samples_ns`` are required when ``status`` is "ok"; the
     median lies within the samples. ``max_error`` is None where nothing was compared or the difference was
     not finite. ``created_utc`` takes any ISO time with a zone and keeps it in UTC. ``reason`` is cut to
-    4000 characters, its control characters replaced. ``id`` is 0 until the store assigns one.
+    4000 characters, its control characters replaced. ``trace`` names the form of the kernel as well, unless that is
+    the direct one (`forms.schedule_text`). ``id`` is 0 until the store assigns one.
     Raises ValueError where these rules are broken.
     """
 
@@ -137,6 +140,11 @@ class Record:
     def key(self) -> RecordKey:
         """The key under which this record is found, its board included."""
         return RecordKey(self.workload, self.target_fingerprint, self.toolchain, self.codegen_version, self.board)
+
+    @property
+    def form(self) -> str:
+        """The form of the kernel that was measured, "direct" for its function as it is."""
+        return form_of(self.trace)
 
     def to_dict(self) -> dict[str, object]:
         """All fields as plain JSON values, in the order of the class."""

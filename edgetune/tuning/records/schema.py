@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -20,7 +20,9 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     and_,
+    false,
     func,
+    not_,
     or_,
     select,
     update,
@@ -28,6 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.sqlite import insert
 
 from edgetune.errors import DatabaseError
+from edgetune.tuning.forms.schedule_text import DIRECT, prefix_of
 from edgetune.tuning.records.history import statuses
 from edgetune.tuning.records.ranking import GRADES, Standing, sweeps
 from edgetune.tuning.records.record import FIELDS, Record, RecordKey, record_line
@@ -150,6 +153,14 @@ def of_key(table: Table, key: RecordKey) -> ColumnElement[bool]:
     if key.board is not None:
         terms.append(table.c.board == key.board)
     return and_(*terms)
+
+
+def of_forms(forms: Collection[str]) -> ColumnElement[bool]:
+    """The condition that a record's schedule is for one of the named forms; that of old records is direct."""
+    terms = [records.c.trace.startswith(prefix_of(form), autoescape=True) for form in sorted(forms) if form != DIRECT]
+    if DIRECT in forms:
+        terms.append(not_(records.c.trace.startswith(prefix_of("").partition('""')[0], autoescape=True)))
+    return or_(false(), *terms)
 
 
 def chosen(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +27,7 @@ from edgetune.tuning.records.schema import (
     find_same,
     from_row,
     insert_new,
+    of_forms,
     of_key,
     records,
     replace_same,
@@ -150,13 +151,21 @@ class RecordStore:
             return set(connection.scalars(select(records.c.candidate).where(condition)))
 
     def best(
-        self, key: RecordKey, limit: int = 1, min_trust: str = GRADES[-1], scratch_limit: int | None = None
+        self,
+        key: RecordKey,
+        limit: int = 1,
+        min_trust: str = GRADES[-1],
+        scratch_limit: int | None = None,
+        forms: Collection[str] | None = None,
     ) -> RecordList:
         """The fastest correct records of this key graded `min_trust` or better, as `ranking.ranked` orders them.
 
-        With `scratch_limit`, only those that need at most that many bytes of scratch, however fast the others are.
+        With `scratch_limit`, only those that need at most that many bytes of scratch, however fast the others are;
+        with `forms` (names), only schedules for these.
         """
         condition = of_key(records, key)
+        if forms is not None:
+            condition = and_(condition, of_forms(forms))
         if scratch_limit is not None:
             condition = and_(condition, records.c.scratch_bytes <= scratch_limit)
         with self._database.reading() as connection:

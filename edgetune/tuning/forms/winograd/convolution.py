@@ -67,7 +67,8 @@ def find_convolution(function: Any) -> Convolution | None:
     if order is None or padded is None:
         return None
     source, top, left = padded
-    before = [stage for stage in before if not stage.block.writes[0].source.same_as(data.source)]
+    if not source.same_as(data.source):  # the padding is one of our own stages
+        before = [stage for stage in before if not stage.block.writes[0].source.same_as(data.source)]
     after = anatomy.stages[place + 1 :]
     result = anchor.block.writes[0].source
     if any(stage.reduction or stage.spatial_extents != anchor.spatial_extents for stage in after):
