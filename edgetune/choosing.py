@@ -20,7 +20,8 @@ from edgetune.measure.options import GRADES, Grade
 from edgetune.package.emit import OnEvent
 from edgetune.package.provenance import KernelProvenance
 from edgetune.tuning.fixed import fixed_trace
-from edgetune.tuning.forms.schedule_text import DIRECT, FORMS
+from edgetune.tuning.forms.catalogue import rounding_of
+from edgetune.tuning.forms.schedule_text import FORMS
 from edgetune.tuning.records import Record, RecordKey, RecordStore
 from edgetune.tuning.summary import summary
 
@@ -79,7 +80,7 @@ def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules
     trace, note = fixed_trace(kernel.function, target, scratch_limit)
     why = f"no record: the fixed schedule ({note})"
     provenance = KernelProvenance(
-        kernel.workload, "fixed", form=DIRECT, codegen_version=CODEGEN_VERSION, schedule=summary(trace), why=why
+        kernel.workload, "fixed", codegen_version=CODEGEN_VERSION, schedule=summary(trace), why=why
     )
     return Choice(trace, provenance)
 
@@ -114,6 +115,7 @@ def _measured(best: list[Record], valid: int) -> KernelProvenance:
         codegen_version=winner.codegen_version,
         toolchain=winner.toolchain,
         form=winner.form,
+        rounding=rounding_of(winner.form),
         schedule=summary(winner.trace),
         why=why,
         clock="instructions" if counted else "time",

@@ -11,10 +11,10 @@ import pytest
 
 from edgetune.codegen import emit_kernel
 from edgetune.errors import KernelFailed
-from edgetune.graph.program import Kernel, Param
+from edgetune.graph.program import Kernel, Param, Role
 from edgetune.tuning.cost_model import CostModel
 from edgetune.tuning.fixed import best_guess, fixed_trace
-from edgetune.tuning.forms.catalogue import form_named, forms_of
+from edgetune.tuning.forms.catalogue import form_named, forms_of, rounding_of
 from edgetune.tuning.forms.realise import realise
 from edgetune.tuning.forms.schedule_text import (
     DIRECT,
@@ -62,6 +62,14 @@ def test_the_algorithm_is_the_sum_of_nine_products(name: str) -> None:
     tile = range(algorithm.tile)
     expected = [[(d[i : i + 3, j : j + 3] * g).sum() for j in tile] for i in tile]
     np.testing.assert_allclose(a @ ((w @ g @ w.T) * (b @ d @ b.T)) @ a.T, expected, rtol=1e-12)
+
+
+def test_the_documented_bounds_are_those_of_the_algorithms() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "forms.md").read_text(encoding="utf-8")
+    for name, algorithm in ALGORITHMS.items():
+        bound = f"u (C + {algorithm.roundings}) {np.ceil(algorithm.amplification):.0f} S"
+        assert f"| `{name}` | {bound} |" in text
+        assert f"(C + {algorithm.roundings})" in rounding_of(name)
 
 
 @pytest.mark.parametrize(
@@ -180,10 +188,9 @@ def test_trials_go_to_every_form_and_most_to_the_fast_ones() -> None:
 
 def test_a_search_proposes_the_guess_of_each_allowed_form_first_and_learns_from_all() -> None:
     function, target = conv2d((8, 8, 16), 16), board(512, 32)
-    params = tuple(
-        Param(str(p.name), tuple(map(int, p.shape)), "float32", role)
-        for p, role in zip(function.params, ("input", "constant", "constant", "output"), strict=True)
-    )
+    roles: tuple[Role, ...] = ("input", "constant", "constant", "output")
+    shapes = [tuple(int(extent) for extent in param.shape) for param in function.params]
+    params = tuple(Param(role, shape, "float32", role) for role, shape in zip(roles, shapes, strict=True))
     kernel = Kernel("conv", "0" * 64, function, params, ("conv",), 1, 1)
     task = TuneTask(kernel, ROOM, allowed_forms("f2"))
     spaces = (space_of(task, target), *other_spaces(task, target))

@@ -15,7 +15,7 @@ class KernelProvenance:
     `clock` counted instructions, `instructions` has their number in one call, and there are no times. `trust` is the
     grade of the measurement, A to D, "" where nobody graded it.
     `candidates` is how many correct candidates the winner was chosen from; `form` names the algorithm, "direct" for
-    the operators as they stand; `schedule` is the trace in short, for reading.
+    the operators as they stand, and `rounding` bounds the error of any other; `schedule` is the trace in short.
     """
 
     workload: str
@@ -31,6 +31,7 @@ class KernelProvenance:
     codegen_version: int = 0
     toolchain: str | None = None
     form: str = "direct"
+    rounding: str = ""
     schedule: str = ""
     why: str = ""
     clock: Literal["time", "instructions"] = "time"

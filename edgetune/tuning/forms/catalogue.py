@@ -9,6 +9,7 @@ from typing import Any
 from edgetune.errors import KernelFailed
 from edgetune.tuning.forms.form import Form
 from edgetune.tuning.forms.schedule_text import DIRECT, FORMS, WINOGRAD
+from edgetune.tuning.forms.winograd.algorithm import rounding_note
 from edgetune.tuning.forms.winograd.form import winograd_form
 
 _DERIVATIONS: dict[str, Callable[[Any, str], Form | None]] = dict.fromkeys(WINOGRAD, winograd_form)
@@ -28,6 +29,11 @@ def form_named(function: Any, name: str) -> Form:
     if form is None:
         raise KernelFailed(f"a recorded schedule is for the form {name!r}, which this kernel has not: tune again")
     return form
+
+
+def rounding_of(name: str) -> str:
+    """How far the results of a form may be off, in a sentence; "" for the direct one, and for a form of other times."""
+    return rounding_note(name) if name in WINOGRAD else ""
 
 
 @lru_cache(maxsize=64)

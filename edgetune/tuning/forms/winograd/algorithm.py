@@ -69,16 +69,26 @@ class Algorithm:
     def _finite(self) -> list[float]:
         return [0.0, *(sign * point for point in self.points for sign in (1.0, -1.0))]
 
+    @property
     def amplification(self) -> float:
-        """How much larger than the result the sums on the way to it may be, at worst, for one channel.
+        """How much larger than one product of input and weight the sums on the way to a result may be, per channel.
 
-        The product of the largest row sums of magnitudes, squared for two dimensions:
-        max_i sum_k |A^T_ik| (sum_j |B^T_kj|) (sum_l |G_kl|). Rounding errors grow with it (Higham, "Accuracy and
-        Stability", 3.5).
+        The square, for two dimensions, of max_i sum_k |A^T_ik| (sum_j |B^T_kj|) (sum_l |G_kl|); 9 of the direct sum.
         """
         outer = np.abs(self.output_transform())
         inner = np.abs(self.input_transform()).sum(axis=1) * np.abs(self.weight_transform()).sum(axis=1)
         return float((outer @ inner).max() ** 2)
+
+    @property
+    def roundings(self) -> int:
+        """How often a value is rounded besides the additions over the channels: both transforms, weights, product."""
+        return 2 + 2 * sum(_roundings(matrix) for matrix in (self.input_transform(), self.output_transform()))
+
+
+def _roundings(matrix: np.ndarray) -> int:
+    """Of the longest sum: its additions, and its products with coefficients that are themselves rounded."""
+    inexact = bool((~np.isin(np.abs(matrix), (0.0, 1.0))).any())
+    return int((matrix != 0.0).sum(axis=1).max()) - 1 + 2 * inexact
 
 
 def _clean(matrix: np.ndarray) -> np.ndarray:
@@ -89,3 +99,14 @@ def _clean(matrix: np.ndarray) -> np.ndarray:
 
 ALGORITHMS = dict(zip(WINOGRAD, (Algorithm((1.0,)), Algorithm((sqrt(0.5), sqrt(2.0)))), strict=True))
 """The algorithms by the name of their form."""
+
+
+def rounding_note(name: str) -> str:
+    """The error bound of the form called `name`, to first order in the unit of rounding (Higham, "Accuracy", 3.1)."""
+    algorithm = ALGORITHMS[name]
+    m, factor = algorithm.tile, np.ceil(algorithm.amplification)
+    return (
+        f"{m}x{m} outputs are computed together from transformed inputs and weights (Winograd). With C input "
+        f"channels, a result is off by at most 2^-24 (C + {algorithm.roundings}) {factor:.0f} times the sum over the "
+        "channels of the largest input times the largest weight; the direct sum by 2^-24 9 C 9 times that"
+    )
