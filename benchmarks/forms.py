@@ -29,7 +29,7 @@ from edgetune.tuning.session_measurer import SessionMeasurer
 from edgetune.tuning.task import TuneTask, tasks_of
 
 ROUNDS = 3
-SWEEPS = 5
+SWEEPS = 3
 
 
 def tasks_with_forms(model: Path, target: Target) -> list[TuneTask]:
