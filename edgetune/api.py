@@ -13,7 +13,7 @@ from edgetune.answers import answers
 from edgetune.choosing import choose
 from edgetune.config.boards_file import ResolvedBoard, load_board
 from edgetune.config.settings import Settings
-from edgetune.errors import BoardUnavailable, ConfigError, PackageInvalid, UnsupportedOperator
+from edgetune.errors import BoardUnavailable, ConfigError, MemoryLimitExceeded, PackageInvalid, UnsupportedOperator
 from edgetune.events import Event
 from edgetune.graph.evaluate import EVALUATOR
 from edgetune.graph.memory_plan import scratch_limits
@@ -38,7 +38,7 @@ from edgetune.package.manifest import read_manifest, sha256_file
 from edgetune.package.output_folder import check_output_folder
 from edgetune.package.toolchain import Toolchain
 from edgetune.package.verify import VerifyReport
-from edgetune.tuning.forms.schedule_text import allowed_forms
+from edgetune.tuning.forms.schedule_text import DIRECT, allowed_forms
 from edgetune.tuning.options import TuneOptions
 from edgetune.tuning.outcome import TuneOutcome
 from edgetune.tuning.records import RecordStore
@@ -291,6 +291,19 @@ def _tolerances(model: OnnxModel, goldens: Sequence[Golden], events: Events) -> 
 
 def _build(subject: Subject, settings: Settings, store: RecordStore | None, events: Events) -> BuildResult:
     forms = allowed_forms(settings.winograd)
+    try:
+        return _build_with(subject, settings, store, events, forms)
+    except MemoryLimitExceeded as error:
+        if settings.flash_limit is None or forms == {DIRECT}:
+            raise
+        message = f"{error.message}; kernels are computed in their direct form, whose weights are the smallest"
+        events(Event("warning", {"message": message}))
+        return _build_with(subject, settings, store, events, frozenset({DIRECT}))
+
+
+def _build_with(
+    subject: Subject, settings: Settings, store: RecordStore | None, events: Events, forms: frozenset[str]
+) -> BuildResult:
     choices = choose(subject.program, settings.target, store, events, settings.min_trust, forms)
     summary = assembly.assemble(
         subject.program,

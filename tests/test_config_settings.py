@@ -105,6 +105,18 @@ def test_limits_and_paths(folder: Path) -> None:
     assert resolve_db(None, {"EDGETUNE_DB": "e.db"}, folder) == folder / "e.db"
 
 
+@pytest.mark.parametrize("stated", ["off", "f2", "f4"])
+def test_how_exact_convolutions_must_be(folder: Path, stated: str) -> None:
+    assert resolve_settings(Flags(model=Path("net-1.onnx"), board="host"), NO_VARIABLES, folder).winograd == "f4"
+    write_project(folder, f"boards: [rpi4]\naccuracy: {{winograd: {stated}}}\n")
+    settings = resolve_settings(Flags(), NO_VARIABLES, folder)
+    assert settings.winograd == stated
+    assert settings.origins["winograd"].endswith("edgetune.yaml, line 3")
+    write_project(folder, "boards: [rpi4]\naccuracy: {winograd: f8}\n")
+    with pytest.raises(ConfigError, match=r"line 3: 'accuracy.winograd' must be 'off', 'f2' or 'f4'"):
+        resolve_settings(Flags(), NO_VARIABLES, folder)
+
+
 def test_boards_and_how_far_they_are_trusted(folder: Path) -> None:
     boards = folder.parent / "xdg" / "edgetune" / "boards.yaml"
     boards.parent.mkdir(parents=True)

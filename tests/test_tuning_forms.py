@@ -54,6 +54,12 @@ def error(result: Any, expected: Any) -> float:
     return float(np.abs(result - expected).max() / np.abs(expected).max())
 
 
+def test_processors_with_sixteen_registers_have_all_forms() -> None:
+    function, target = conv2d((9, 9, 16), 16), board(128, 16)
+    for name in WINOGRAD:
+        assert best_guess(form_named(function, name).function, target, ROOM) is not None, name
+
+
 @pytest.mark.parametrize("name", WINOGRAD)
 def test_the_algorithm_is_the_sum_of_nine_products(name: str) -> None:
     algorithm, random = ALGORITHMS[name], np.random.default_rng(0)

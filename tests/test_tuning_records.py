@@ -94,6 +94,18 @@ def test_only_correct_records_win_and_all_count(tmp_path: Path, status: str) -> 
         assert store.best(KEY)[0].median_ns == (5.0 if status == "ok" else 500.0)
 
 
+def test_the_best_of_some_forms_and_old_records_are_of_the_direct_one(tmp_path: Path) -> None:
+    with RecordStore.open(tmp_path / "r.db") as store:
+        store.add(record(1, 30.0, trace="[[],[]]"))
+        store.add(record(2, 20.0, trace='{"form":"winograd_f2","trace":[[],[]]}'))
+        store.add(record(3, 10.0, trace='{"form":"of another day","trace":[[],[]]}'))
+        forms = [item.form for item in store.best(KEY, 9)]
+        assert forms == ["of another day", "winograd_f2", "direct"]
+        assert [item.form for item in store.best(KEY, 9, forms=("direct", "winograd_f2"))] == forms[1:]
+        assert [item.form for item in store.best(KEY, 9, forms=("direct",))] == forms[2:]
+        assert store.best(KEY, 9, forms=()) == []
+
+
 def test_equal_medians_are_ordered_by_candidate(tmp_path: Path) -> None:
     for order in ([0, 1, 2, 3], [3, 1, 0, 2]):
         with RecordStore.open(tmp_path / f"db{order[0]}") as store:

@@ -87,7 +87,12 @@ class TuningLoop:
                 task,
                 self._fixed_trace(task, records),
                 records,
-                owed(records, store.last_end(key), task.scratch_limit, options.min_trust),
+                owed(
+                    [record for record in records if record.form in options.forms],
+                    store.last_end(key),
+                    task.scratch_limit,
+                    options.min_trust,
+                ),
             )
             for task, key, records in zip(tasks, self._keys, stored, strict=True)
         ]

@@ -102,7 +102,8 @@ def apply_tiles(
     for loop in (row, column):
         sch.unroll(loop)
     sch.vectorize(lanes)
-    _transform_back(sch, vectors)
+    # A whole tile's sums along one axis stay in registers; where these are few, those of one row of outputs do.
+    _transform_back(sch, vectors if tiles.tile * tiles.inputs <= registers else row)
     _products(sch, tiles, decide, registers, filter_blocks, (products, stored))
     _transform(sch, tiles, variant, column_blocks)
 
