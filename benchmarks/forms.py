@@ -1,7 +1,8 @@
 """The forms of every kernel that has several, each searched alike, and their fastest timed in turns: a Markdown table.
 
-`python -m benchmarks.forms MODEL.onnx ... [--trials N] [--board NAME]`. GFLOP/s count the products of the direct sum
-for every form, so that they tell the same as times; a form that saves products may pass the peak.
+`python benchmarks/forms.py MODEL.onnx ... [--trials N] [--board NAME]`. GFLOP/s count the products of the direct sum
+for every form, so that they tell the same as times; a form that saves products may pass the peak. Times are
+the lowest of all samples of a form, beside the median: what else runs on the core can only add to them.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from edgetune.tuning.task import TuneTask, tasks_of
 
 ROUNDS = 3
 SWEEPS = 3
+HEADINGS = ("model", "input", "kernel", "form", "us", "median", "GFLOP/s", "times direct", "error", "scratch, KiB")
+_TEXTS = 4  # headings of columns that hold no number
 
 
 def tasks_with_forms(model: Path, target: Target) -> list[TuneTask]:
@@ -73,7 +76,7 @@ def rows(model: Path, target: Target, trials: int) -> Iterator[str]:
     """Lines of the table, a kernel and form each."""
     for task in tasks_with_forms(model, target):
         records = sorted(fastest(task, target, trials), key=lambda record: FORMS.index(record.form))
-        times = {record.form: record.median_ns or 0.0 for record in records if record.status == "ok"}
+        times = {record.form: min(record.samples_ns) for record in records if record.status == "ok"}
         for record in records:
             if record.form in times:
                 yield _row(model, task, record, times)
@@ -84,8 +87,9 @@ def _row(model: Path, task: TuneTask, record: Record, times: dict[str, float]) -
     ratio = f"{times[DIRECT] / time:.2f}" if DIRECT in times else "-"
     error = "-" if record.max_error is None else f"{record.max_error:.1e}"
     shape = "x".join(str(extent) for extent in task.kernel.params[0].shape[1:])
-    cells = [model.stem, shape, task.name, record.form, f"{time / 1e3:.1f}", f"{2 * task.kernel.macs / time:.0f}"]
-    return f"| {' | '.join([*cells, ratio, error, f'{record.scratch_bytes / 1024:.0f}'])} |"
+    cells = [model.stem, shape, task.name, record.form, f"{time / 1e3:.1f}"]
+    cells += [f"{(record.median_ns or time) / 1e3:.1f}", f"{2 * task.kernel.macs / time:.0f}", ratio, error]
+    return f"| {' | '.join([*cells, f'{record.scratch_bytes / 1024:.0f}'])} |"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -96,8 +100,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--board", default="host")
     given = parser.parse_args(arguments)
     target = load_board(given.board).target
-    print("| model | input | kernel | form | us | GFLOP/s of the direct sum | times direct | error | scratch, KiB |")
-    print("|---|---|---|---|---:|---:|---:|---:|---:|")
+    print(f"| {' | '.join(HEADINGS)} |")
+    print(f"|{'---|' * _TEXTS}{'---:|' * (len(HEADINGS) - _TEXTS)}")
     for model in given.models:
         for line in rows(model, target, given.trials):
             print(line, flush=True)
