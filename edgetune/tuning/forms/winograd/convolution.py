@@ -71,8 +71,8 @@ def find_convolution(function: Any) -> Convolution | None:
         before = [stage for stage in before if not stage.block.writes[0].source.same_as(data.source)]
     after = anatomy.stages[place + 1 :]
     result = anchor.block.writes[0].source
-    if any(stage.reduction or stage.spatial_extents != anchor.spatial_extents for stage in after):
-        return None
+    if not all(stage.spatial_extents == anchor.spatial_extents and stage.writes_its_axes() for stage in after):
+        return None  # the output has another layout than the convolution
     if any(len(stage.block.writes) != 1 or stage.reduction for stage in before):
         return None
     return Convolution(anchor, source, top, left, number, order, result, tuple(before), after)
