@@ -73,12 +73,21 @@ def find_tiles(anatomy: Anatomy, native_lanes: int) -> TransformedTiles | None:
 
 @dataclass(frozen=True)
 class BlockVariant:
-    """The choice that changes a trace's structure: whether padded inputs are copied, or each load tests its place."""
+    """The choices that change a trace's structure.
+
+    Whether padded inputs are copied, or each load tests its place; and whether a tile's transforms are unrolled as a
+    whole, half of them in registers, or along one axis at a time, which takes half the code and no more registers.
+    """
 
     copy_padded: bool
+    unroll: bool = True
 
 
-VARIANTS = (BlockVariant(True), BlockVariant(False))
+VARIANTS = (
+    BlockVariant(copy_padded=False),
+    BlockVariant(copy_padded=False, unroll=False),
+    BlockVariant(copy_padded=True, unroll=False),
+)
 
 
 def apply_tiles(
@@ -99,22 +108,26 @@ def apply_tiles(
     vectors, lanes = sch.split(filters, [None, tiles.output_lanes])
     filter_blocks, vectors = decide.tile(sch, "filters", vectors, MAX_BLOCK)
     sch.reorder(batch, row_blocks, column_blocks, filter_blocks, tile_rows, tile_columns, vectors, row, column, lanes)
-    for loop in (row, column):
-        sch.unroll(loop)
+    sch.unroll(column)
+    if variant.unroll:
+        sch.unroll(row)
     sch.vectorize(lanes)
     # A whole tile's sums along one axis stay in registers; where these are few, those of one row of outputs do.
-    _transform_back(sch, vectors if tiles.tile * tiles.inputs <= registers else row)
+    _transform_back(sch, vectors if tiles.tile * tiles.inputs <= registers or not variant.unroll else row, variant)
     _products(sch, tiles, decide, registers, filter_blocks, (products, stored))
     _transform(sch, tiles, variant, column_blocks)
 
 
-def _transform_back(sch: Schedule, at: Any) -> None:
+def _transform_back(sch: Schedule, at: Any, variant: BlockVariant) -> None:
     summed = sch.get_sblock(SUMMED)
     sch.compute_at(summed, at, preserve_unit_loops=True)
-    sch.set_scope(summed, 0, "local")
     *_, row, column, lanes = sch.get_loops(summed)
+    if variant.unroll:
+        sch.set_scope(summed, 0, "local")
+        sch.unroll(column)
+    else:
+        sch.reorder(column, row)
     sch.unroll(row)
-    sch.unroll(column)
     sch.vectorize(lanes)
 
 
@@ -149,14 +162,18 @@ def _transform(sch: Schedule, tiles: TransformedTiles, variant: BlockVariant, at
     place_row, place_column, batch, rows, columns, channels = sch.get_loops(transformed)[-6:]
     vectors, lanes = sch.split(channels, [None, tiles.input_lanes])
     sch.reorder(batch, rows, columns, vectors, place_row, place_column, lanes)
-    sch.unroll(place_row)
+    if variant.unroll:
+        sch.unroll(place_row)
     sch.unroll(place_column)
     sch.vectorize(lanes)
-    sch.compute_at(sums, place_row, preserve_unit_loops=True)
-    sch.set_scope(sums, 0, "local")
+    sch.compute_at(sums, place_row if variant.unroll else vectors, preserve_unit_loops=True)
     *_, row, column, lanes = sch.get_loops(sums)
+    if variant.unroll:
+        sch.set_scope(sums, 0, "local")
+        sch.unroll(column)
+    else:
+        sch.reorder(column, row)
     sch.unroll(row)
-    sch.unroll(column)
     sch.vectorize(lanes)
     padded = sch.get_sblock(PADDED)
     if not variant.copy_padded:
