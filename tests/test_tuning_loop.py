@@ -231,8 +231,12 @@ def test_a_kernel_with_one_program_ends_at_once(tmp_path: Path) -> None:
 
 
 def test_a_search_without_limit_ends_when_every_space_is_exhausted(tmp_path: Path) -> None:
-    outcome, _ = tune(tmp_path / "db", TuneOptions(), chosen=[kernel("tiny_1", matmul(2, 2, 2), macs=8)])
+    told: list[Event] = []
+    tiny = [kernel("tiny_1", matmul(2, 2, 2), macs=8)]
+    outcome, _ = tune(tmp_path / "db", TuneOptions(), chosen=tiny, events=told.append)
     assert [task.ending for task in outcome.tasks] == ["exhausted"]
+    (warning,) = [event for event in told if event.kind == "warning"]
+    assert "finds no further program to measure" in str(warning.data["message"])
     assert 2 <= outcome.records < 60
 
 

@@ -118,6 +118,8 @@ class TuningLoop:
             self._rounds()
             self._playoff()
             self._store.log_ends(self._keys)
+            if self._tasks and all(task.exhausted for task in self._tasks) and self._budget.room(0) != 0:
+                self._report.warn("the search ended before its budget: it finds no further program to measure")
         except KeyboardInterrupt:
             interrupted = True
             self._report.warn("interrupted: ending what is being measured")

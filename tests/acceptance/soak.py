@@ -43,7 +43,7 @@ def soak(folder: Path, options: argparse.Namespace) -> str:
     home = Home(folder / "home")
     home.furnish(options.boards, hostile_compiler(folder / "cc", options.hostile))
     db, out = folder / "records.db", folder / "package"
-    words: list[str | Path] = [EXAMPLES / "ds_cnn.onnx", "--board", "soak", "--db", db, "-o", out]
+    words: list[str | Path] = [EXAMPLES / "vww.onnx", "--board", "soak", "--db", db, "-o", out]
     trials = ["--trials", "100000", "--seed", str(options.seed)]
     started = time.monotonic()
     search = Search([*words, *trials], folder / "tune.json", cwd=home.path, environment=home.environment())
