@@ -13,7 +13,7 @@ from edgetune.answers import answers
 from edgetune.choosing import choose
 from edgetune.config.boards_file import ResolvedBoard, load_board
 from edgetune.config.settings import Settings
-from edgetune.errors import BoardUnavailable, ConfigError, MemoryLimitExceeded, PackageInvalid, UnsupportedOperator
+from edgetune.errors import BoardUnavailable, MemoryLimitExceeded, PackageInvalid, UnsupportedOperator
 from edgetune.events import Event
 from edgetune.graph.evaluate import EVALUATOR
 from edgetune.graph.memory_plan import scratch_limits
@@ -116,7 +116,7 @@ def tune(settings: Settings, *, events: Events) -> TuneResult:
     On a board that is not this machine the package is verified at the end. Raises the errors of `build` and `verify`,
     and BoardUnavailable when the board cannot be measured from here.
     """
-    _check_threads(settings)
+    _mind_threads(settings, events)
     check_output_folder(settings.out)
     return tune_subject(load(settings, events), settings, events)
 
@@ -125,7 +125,8 @@ def tune_subject(subject: Subject, settings: Settings, events: Events) -> TuneRe
     """`tune` for anything that has become a program; `settings.model` is not read."""
     program = subject.program
     _check_limits_early(program, settings)
-    limits = {program.kernels[i].workload: limit for i, limit in scratch_limits(program).items()}
+    # Kernels are timed on one thread; in the package each thread has its own scratch.
+    limits = {program.kernels[i].workload: limit // settings.threads for i, limit in scratch_limits(program).items()}
     options = TuneOptions(
         trials=settings.budget_trials,
         seconds=settings.budget_seconds,
@@ -169,7 +170,7 @@ def build(settings: Settings, *, events: Events) -> BuildResult:
     Raises ModelError, UnsupportedOperator, DynamicShape, KernelFailed, MemoryLimitExceeded, OutputRefused, DiskFull,
     DatabaseError, CompileFailed.
     """
-    _check_threads(settings)
+    _mind_threads(settings, events)
     check_output_folder(settings.out)
     subject = load(settings, events)
     _check_limits_early(subject.program, settings)
@@ -304,7 +305,7 @@ def _build(subject: Subject, settings: Settings, store: RecordStore | None, even
 def _build_with(
     subject: Subject, settings: Settings, store: RecordStore | None, events: Events, forms: frozenset[str]
 ) -> BuildResult:
-    choices = choose(subject.program, settings.target, store, events, settings.min_trust, forms)
+    choices = choose(subject.program, settings.target, store, events, settings.min_trust, forms, settings.threads)
     summary = assembly.assemble(
         subject.program,
         choices,
@@ -317,6 +318,7 @@ def _build_with(
         model_file=subject.file,
         limits=_limits(settings),
         events=events,
+        threads=settings.threads,
     )
     measured = sum(choice.provenance.origin == "record" for choice in choices)
     return BuildResult(summary, len(choices), measured, subject.reference)
@@ -326,12 +328,14 @@ def _limits(settings: Settings) -> assembly.Limits:
     return assembly.Limits(settings.ram_limit, settings.flash_limit)
 
 
-def _check_threads(settings: Settings) -> None:
-    if settings.threads != 1:
+def _mind_threads(settings: Settings, events: Events) -> None:
+    if settings.threads > settings.target.cores:
         origin = settings.origins.get("threads", "a setting")
-        raise ConfigError(
-            f"{settings.threads} threads are asked for ({origin}), but packages run on one thread: set threads to 1"
+        message = (
+            f"{settings.threads} threads are asked for ({origin}), but board {settings.target.name} has "
+            f"{settings.target.cores} cores: threads that share a core only get in each other's way"
         )
+        events(Event("warning", {"message": message}))
 
 
 def _check_limits_early(program: Program, settings: Settings) -> None:

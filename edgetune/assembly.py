@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from edgetune.codegen.emit import emit_kernel
 from edgetune.codegen.kernel_source import KernelSource
 from edgetune.codegen.preamble import render_preamble
+from edgetune.codegen.threaded import Sharing, emit_shared_kernel, least_steps
 from edgetune.config.target import Target
 from edgetune.errors import MemoryLimitExceeded
 from edgetune.graph.memory_plan import MemoryPlan, plan
@@ -49,12 +49,15 @@ class Printed:
     packing: Mapping[int, ConstantTransform]
 
 
-def print_kernels(program: Program, choices: Sequence[Choice], target: Target, prefix: str) -> list[Printed]:
-    """The C text of every kernel of `program` under `choices`, in order; raises KernelFailed."""
+def print_kernels(
+    program: Program, choices: Sequence[Choice], target: Target, prefix: str, threads: int = 1
+) -> list[Printed]:
+    """The C text of every kernel of `program` under `choices` for `threads` threads, in order; raises KernelFailed."""
+    sharing = Sharing(prefix, threads, least_steps(target, threads))
     printed = []
     for kernel, choice in zip(program.kernels, choices, strict=True):
         scheduled = realise(kernel.function, choice.trace)
-        source = emit_kernel(scheduled.module, target, kernel_symbol(prefix, kernel.name))
+        source = emit_shared_kernel(scheduled.module, target, kernel_symbol(prefix, kernel.name), sharing)
         printed.append(Printed(source, scheduled.constants))
     return printed
 
@@ -72,14 +75,15 @@ def assemble(
     model_file: str,
     limits: Limits,
     events: OnEvent,
+    threads: int = 1,
 ) -> PackageSummary:
-    """Writes the package of `program` to `out`; `reference` names the evaluator that answered the goldens.
+    """Writes the package of `program` for at most `threads` threads to `out`; `reference` answered the goldens.
 
     Raises what `emit_package` raises, KernelFailed, and MemoryLimitExceeded when the arena, the weights, or the weights
     and the code together (known once it is compiled) do not fit `limits`; nothing is left behind then.
     """
     prefix = package_prefix(name)
-    printed = print_kernels(program, choices, target, prefix)
+    printed = print_kernels(program, choices, target, prefix, threads)
     memory = plan(program, {i: p.source.scratch_bytes for i, p in enumerate(printed)})
     packed = pack_constants(program, printed)
     check_limits(program, memory, packed, limits)
@@ -98,6 +102,7 @@ def assemble(
         preamble=render_preamble(preamble, target, prefix),
         tolerances=tolerances,
         model_file=model_file,
+        threads=threads,
         flash_limit=limits.flash,
         on_event=events,
     )

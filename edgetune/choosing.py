@@ -41,6 +41,7 @@ def choose(
     events: OnEvent,
     min_trust: Grade = GRADES[-1],
     forms: Collection[str] = FORMS,
+    threads: int = 1,
 ) -> list[Choice]:
     """One choice per kernel of `program`, in order; none needs more scratch than this program's memory plan allows.
 
@@ -48,7 +49,8 @@ def choose(
     those graded below `min_trust`; what nobody graded is as good as D. Only `forms` (names) may win; without a record a
     kernel is computed in its direct form.
     """
-    limits = scratch_limits(program)
+    # Each thread has its own scratch.
+    limits = {kernel: limit // threads for kernel, limit in scratch_limits(program).items()}
     rules = _Rules(target, min_trust, frozenset(forms))
     return [_choose(kernel, store, limits[i], rules, events) for i, kernel in enumerate(program.kernels)]
 

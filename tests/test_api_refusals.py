@@ -8,16 +8,9 @@ import pytest
 
 from edgetune import api
 from edgetune.config.settings import Flags, resolve_settings
-from edgetune.errors import ConfigError, MemoryLimitExceeded
+from edgetune.errors import MemoryLimitExceeded
 
 AD_AE = Path(__file__).parents[1] / "examples/models/ad_ae.onnx"
-
-
-def test_more_threads_than_one_are_refused_not_ignored(tmp_path: Path) -> None:
-    flags = Flags(model=AD_AE, board="host", threads=2, out=tmp_path / "out", db=tmp_path / "records.db")
-    with pytest.raises(ConfigError, match="2 threads"):
-        api.build(resolve_settings(flags, {}, tmp_path), events=lambda _: None)
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_model_over_its_memory_limit_is_refused_by_the_tensors_that_need_most(tmp_path: Path) -> None:

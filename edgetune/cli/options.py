@@ -96,12 +96,6 @@ BOARD = BoardName(addresses=True)
 TARGET = BoardName(addresses=False)
 
 
-def _one_thread(ctx: click.Context, param: click.Parameter, value: int | None) -> int | None:
-    if value not in {None, 1}:
-        raise click.BadParameter(f"must be 1, not {value}: packages run on one thread", ctx, param)
-    return value
-
-
 def model_and_board(function: F) -> F:
     """Give a verb the flags that ``tune`` and ``build`` have in common."""
     for decorate in reversed(
@@ -117,9 +111,8 @@ def model_and_board(function: F) -> F:
             ),
             click.option(
                 "--threads",
-                type=int,
-                callback=_one_thread,
-                help="Threads of the package (1: packages run on one thread).",
+                type=click.IntRange(1, 256),
+                help="The most threads that a run of the package may use (1).",
             ),
         )
     ):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import tvm
@@ -22,8 +24,30 @@ from edgetune.config.target import Target
 from edgetune.errors import KernelFailed
 
 _WIDTH = 100  # columns of a prototype
+SCRATCH = "unsigned char *restrict scratch"
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _CONSTANT = re.compile(r" *const \w+ (\w+) = ")
+
+
+@dataclass(frozen=True)
+class PrintedFunction:
+    """The inside of one C function: its parameters, its lines, what it needs of scratch, stack and snippets."""
+
+    params: tuple[CParam, ...]
+    lines: tuple[str, ...]
+    preamble: frozenset[str]
+    scratch_bytes: int
+    local_bytes: int
+
+    @property
+    def unused(self) -> tuple[CParam, ...]:
+        """Parameters that no line names."""
+        used = set(_WORD.findall("\n".join(self.lines)))
+        return tuple(param for param in self.params if param.name not in used)
+
+    def body(self) -> str:
+        """The lines between the braces, silent about unused parameters."""
+        return "\n".join([*(f"  (void){param.name};" for param in self.unused), *self.lines])
 
 
 def emit_kernel(mod: tvm.IRModule, target: Target, symbol: str) -> KernelSource:
@@ -32,28 +56,43 @@ def emit_kernel(mod: tvm.IRModule, target: Target, symbol: str) -> KernelSource:
     `mod` holds no weight-packing blocks any more (see split_packing). Equal input gives equal text.
     Raises KernelFailed, naming the construct, for what cannot be lowered or printed.
     """
-    function = lower(mod)
-    found = survey(function.body)
-    limit = target.vector_bits // (found.widest or 32) if target.vector_bits else 1
-    context = Context(target, max(limit, 1), Names((symbol,)), stems=stems(function.body))
-    params = tuple(_parameter(context, found, buffer) for buffer in function.params)
-    layout, scratch_bytes, local_bytes = _lay_out(found, max(limit, 1))
-    printer = StatementPrinter(context, found, layout)
-    printer.statement(function.body)
-    prototype = _prototype(symbol, params, scratch_bytes)
-    lines = joined_zeroes(_without_unused(context.lines))
-    used = set(_WORD.findall("\n".join(lines)))
-    lines = [*(f"  (void){param.name};" for param in params if param.name not in used), *lines]
-    body = "\n".join(lines)
+    return serial_kernel(lower(mod), target, symbol)
+
+
+def serial_kernel(function: tirx.PrimFunc, target: Target, symbol: str) -> KernelSource:
+    """C text of a lowered function as the function `symbol`."""
+    printed = print_function(function, target, (symbol,))
+    parts = [declaration(p) for p in printed.params]
+    head = prototype(f"void {symbol}(", [*parts, *([SCRATCH] if printed.scratch_bytes else [])])
     return KernelSource(
         symbol=symbol,
-        prototype=prototype,
-        definition=f"{prototype} {{\n{body}\n}}\n",
-        preamble=frozenset(context.preamble),
-        params=params,
-        scratch_bytes=scratch_bytes,
-        local_bytes=local_bytes,
+        prototype=head,
+        definition=f"{head} {{\n{printed.body()}\n}}\n",
+        preamble=printed.preamble,
+        params=printed.params,
+        scratch_bytes=printed.scratch_bytes,
+        local_bytes=printed.local_bytes,
     )
+
+
+def print_function(
+    function: tirx.PrimFunc, target: Target, taken: Sequence[str], shared: Any = None
+) -> PrintedFunction:
+    """The inside of a lowered function; no name in it is one of `taken`. `shared`: see StatementPrinter."""
+    found = survey(function.body)
+    limit = target.vector_bits // (found.widest or 32) if target.vector_bits else 1
+    context = Context(target, max(limit, 1), Names(taken), stems=stems(function.body))
+    params = tuple(_parameter(context, found, buffer) for buffer in function.params)
+    layout, scratch_bytes, local_bytes = _lay_out(found, max(limit, 1))
+    printer = StatementPrinter(context, found, layout, shared)
+    printer.statement(function.body)
+    lines = joined_zeroes(_without_unused(context.lines))
+    return PrintedFunction(params, tuple(lines), frozenset(context.preamble), scratch_bytes, local_bytes)
+
+
+def declaration(param: CParam) -> str:
+    """A parameter as a prototype says it."""
+    return f"{'' if param.writable else 'const '}{param.c_type} *restrict {param.name}"
 
 
 def _parameter(context: Context, found: Survey, buffer: Any) -> CParam:
@@ -101,11 +140,8 @@ def _without_unused(lines: list[str]) -> list[str]:
     return kept[::-1]
 
 
-def _prototype(symbol: str, params: tuple[CParam, ...], scratch_bytes: int) -> str:
-    parts = [f"{'' if p.writable else 'const '}{p.c_type} *restrict {p.name}" for p in params]
-    if scratch_bytes:
-        parts.append("unsigned char *restrict scratch")
-    head = f"void {symbol}("
+def prototype(head: str, parts: Sequence[str]) -> str:
+    """`head`, which ends in a parenthesis, and its parameters, in lines of a readable length."""
     lines = [head]
     for part in parts:
         more = f"{part}{')' if part is parts[-1] else ','}"

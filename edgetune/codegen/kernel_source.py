@@ -27,6 +27,8 @@ class KernelSource:
     `preamble` names the shared snippets (types, maths functions) that the text needs: see `render_preamble`.
     `scratch_bytes` > 0 means a last parameter `unsigned char *restrict scratch`, aligned to 64 bytes.
     `local_bytes` is what the kernel's own arrays take of the stack.
+    `workers` > 1: that many threads share its loops, each with its part of `scratch_bytes`, and behind all other
+    parameters comes the pool that they wait in (see threaded.py).
     """
 
     symbol: str
@@ -36,3 +38,4 @@ class KernelSource:
     params: tuple[CParam, ...]
     scratch_bytes: int
     local_bytes: int
+    workers: int = 1

@@ -5,6 +5,8 @@ These are the passes of TVM's own `s_tir` pipeline that concern a CPU, up to whe
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -22,7 +24,7 @@ for _name in ("tirx.nearbyint", "tirx.erf", "tirx.rsqrt", "tirx.isnan"):
 
 
 @cache
-def _before_unrolling() -> Any:
+def _to_flat() -> Any:
     return tvm.transform.Sequential(
         [
             s_tir.transform.CanonicalizeLoop(),
@@ -36,6 +38,14 @@ def _before_unrolling() -> Any:
             s_tir.transform.LowerOpaqueBlock(),
             tirx.transform.FlattenBuffer(),
             tirx.transform.NarrowDataType(32),
+        ]
+    )
+
+
+@cache
+def _before_unrolling() -> Any:
+    return tvm.transform.Sequential(
+        [
             s_tir.transform.LoopPartition(),
             tirx.transform.VectorizeLoop(True),
             tirx.transform.StorageRewrite(),
@@ -77,14 +87,29 @@ def lower(mod: tvm.IRModule) -> tirx.PrimFunc:
 
     Raises KernelFailed when a pass refuses the schedule.
     """
+    return lower_flat(flat(mod))
+
+
+def flat(mod: tvm.IRModule) -> tirx.PrimFunc:
+    """The first half of `lower`: no blocks any more, every buffer flat, vector loops still loops."""
     sole_function(mod)
+    with _refusals(), _lowering_target():
+        return sole_function(_to_flat()(mod))
+
+
+def lower_flat(function: tirx.PrimFunc, fuse: Callable[[Any], Any] = lambda body: body) -> tirx.PrimFunc:
+    """The second half of `lower`; `fuse` may rewrite the loops before TVM unrolls what is marked so."""
+    with _refusals(), _lowering_target():
+        function = sole_function(_before_unrolling()(tvm.IRModule({"main": function})))
+        body = limit_unrolling(unroll_register_tiles(hoist_initialisation(function.body)))
+        return sole_function(_after_unrolling()(tvm.IRModule({"main": function.with_body(fuse(body))})))
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
     try:
-        with _lowering_target():
-            function = sole_function(_before_unrolling()(mod))
-            function = function.with_body(limit_unrolling(unroll_register_tiles(hoist_initialisation(function.body))))
-            function = sole_function(_after_unrolling()(tvm.IRModule({"main": function})))
+        yield
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         # TVM raises its own InternalError (a RuntimeError) and bare Python errors from C++ alike.
         lines = str(error).strip().splitlines()
         raise KernelFailed(f"lowering failed: {lines[-1] if lines else type(error).__name__}") from error
-    return function

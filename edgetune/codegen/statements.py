@@ -32,10 +32,14 @@ class Layout:
 
 
 class StatementPrinter(VectorPrinter):
-    """Prints statements into its context's lines."""
+    """Prints statements into its context's lines.
 
-    def __init__(self, context: Context, survey: Survey, layout: Layout) -> None:
+    `shared` is the variable of a loop that runs from the C variable `begin` to `end` instead of over its whole range.
+    """
+
+    def __init__(self, context: Context, survey: Survey, layout: Layout, shared: Any = None) -> None:
         super().__init__(context)
+        self.shared = shared
         self.survey = survey
         self.layout = layout
         self._statement_by_type: dict[type, Callable[[Any], None]] = {
@@ -73,7 +77,9 @@ class StatementPrinter(VectorPrinter):
     def _for(self, s: Any) -> None:
         of, _ = element_and_lanes(s.loop_var.ty)
         low, extent = self.scalar(s.min), self.scalar(s.extent)
-        if low.code == "0":
+        if self.shared is not None and s.loop_var.same_as(self.shared):
+            low, high = Text("begin"), Text("end")
+        elif low.code == "0":
             high = extent
         elif isinstance(s.min, tirx.IntImm) and isinstance(s.extent, tirx.IntImm):
             high = Text(str(int(s.min.value) + int(s.extent.value)))

@@ -47,6 +47,11 @@ class Target(Checked):
     cores: Count = Field(description="Cores of the board.")
     l1_bytes: Count = Field(description="L1 data cache of one core, in bytes.")
     l2_bytes: Count = Field(description="L2 cache that one core sees, in bytes.")
+    handover_cycles: Count = Field(
+        default=4000,
+        description="Cycles of a core that it takes to share a loop out among threads and to meet at its end, without "
+        "the loop itself. benchmarks/threads.py measures it; loops that it would eat up stay on one thread.",
+    )
     compiler: Compiler
     has_float16: StrictBool = Field(default=False, description="The compiler has _Float16 for this board.")
     reach: Reach = Field(

@@ -49,6 +49,7 @@ class CallView:
     macs: int
     nbytes: int
     provenance: KernelProvenance
+    workers: int
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class KernelView:
     time: str
     macs: int
     calls: int
+    workers: int
 
 
 def label_of(call: Call) -> str:
@@ -137,6 +139,8 @@ def call_views(
             if number not in plan.scratch_offsets:
                 raise KernelFailed(f"the memory plan has no scratch for call {number} (kernel {kernel.name})")
             arguments.append(f"ARENA(SCRATCH_{number})")
+        if source.workers > 1:
+            arguments.append("s->pool")
         outputs = [a for a, p in zip(call.arguments, kernel.params, strict=True) if p.role == "output"]
         views.append(
             CallView(
@@ -148,6 +152,7 @@ def call_views(
                 macs=kernel.macs,
                 nbytes=source.scratch_bytes + sum(prod(p.shape) * p.alignment for p in source.params),
                 provenance=provenance[call.kernel],
+                workers=source.workers,
             )
         )
     return tuple(views)
@@ -204,6 +209,7 @@ def kernel_views(
                 time=_time_line(origin),
                 macs=kernel.macs,
                 calls=calls[index],
+                workers=source.workers,
             )
         )
     return tuple(views)

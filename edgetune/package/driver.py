@@ -29,9 +29,17 @@ def run_cases(
     p = manifest["prefix"]
     inputs, outputs = manifest["inputs"], manifest["outputs"]
     external = manifest["memory"]["weights_placement"] == "external"
+    threads = manifest.get("threads", 1)
     alignment = max([64, *(t["alignment"] for t in (*inputs, *outputs))])
     source = render(
-        "driver.c.j2", p=p, inputs=inputs, outputs=outputs, external=external, alignment=alignment, cases=len(cases)
+        "driver.c.j2",
+        p=p,
+        inputs=inputs,
+        outputs=outputs,
+        external=external,
+        alignment=alignment,
+        cases=len(cases),
+        threads=threads,
     )
     (copy / "driver.c").write_text(source, encoding="ascii")
     (copy / "driver.in").write_bytes(b"".join(_input(tensor, case) for case in cases for tensor in inputs))
@@ -45,6 +53,7 @@ def run_cases(
         *objects,
         f"build/lib{p}.a",
         *tools.ldflags,
+        *(["-pthread"] if threads > 1 else []),
         *place.flags,
     ]
     built = run([*command, "-o", "build/driver"], copy, timeout_s)

@@ -23,7 +23,7 @@ from edgetune.package.facts import PackageFacts, manifest_facts, template_contex
 from edgetune.package.flags import split_flags
 from edgetune.package.golden import Golden, Tolerance
 from edgetune.package.ident import package_prefix
-from edgetune.package.interface import Interface, alignments, public_tensors
+from edgetune.package.interface import Interface, alignments, pool_bytes, public_tensors
 from edgetune.package.manifest import write_manifest
 from edgetune.package.output_folder import staged
 from edgetune.package.provenance import KernelProvenance
@@ -62,6 +62,7 @@ def emit_package(
     tolerances: Mapping[str, Tolerance] | None = None,
     model_file: str = "",
     weights: Placement | None = None,
+    threads: int = 1,
     measure: bool = True,
     flash_limit: int | None = None,
     on_event: OnEvent | None = None,
@@ -73,7 +74,8 @@ def emit_package(
     (call index, parameter index); the others are taken from the program. `reference` names the evaluator that computed
     the goldens. `preamble` is C text for the top of the kernels file. `tolerances` go by output name,
     `Tolerance.default` for the rest. `model_file` is a name without a folder. `weights` None chooses text or binary by
-    size. `measure` compiles once for code size and stack; weights and code together may take `flash_limit` bytes.
+    size. `threads` is the most that a run may use. `measure` compiles once for code size and stack; weights and code
+    together may take `flash_limit` bytes.
 
     The bytes depend on the arguments alone (and, with `measure`, on the compiler): not on time, folder or locale.
     Raises OutputRefused, DiskFull, KernelFailed, WrongResult (golden does not fit), CompileFailed and
@@ -88,10 +90,11 @@ def emit_package(
         prefix=prefix,
         inputs=public_tensors(program.inputs, program.input_buffers(), needed, "input", chosen),
         outputs=public_tensors(program.outputs, program.output_buffers(), needed, "output", chosen),
-        workspace_bytes=max(plan.arena_bytes, ARENA_ALIGNMENT),
+        workspace_bytes=_aligned(max(plan.arena_bytes, ARENA_ALIGNMENT), threads) + pool_bytes(threads),
         layers=len(program.calls),
         external_weights=placed.placement == "external",
         weights_bytes=placed.nbytes,
+        threads=threads,
     )
     facts = PackageFacts(
         api=api,
@@ -122,6 +125,11 @@ def emit_package(
         if on_event is not None:
             on_event(Event("warning", {"message": message}))
     return PackageSummary(out_dir, prefix, facts.size, code, warnings)
+
+
+def _aligned(nbytes: int, threads: int) -> int:
+    """Where the pool may begin behind `nbytes`; just `nbytes` where there is none."""
+    return -(-nbytes // ARENA_ALIGNMENT) * ARENA_ALIGNMENT if threads > 1 else nbytes
 
 
 def _check(
@@ -158,6 +166,9 @@ def _write(stage: Path, facts: PackageFacts, *, measure: bool) -> CodeSize | Non
     write(f"src/{p}.c", "run.c.j2")
     write(f"src/{p}_kernels.h", "kernels.h.j2")
     write(f"src/{p}_kernels.c", "kernels.c.j2")
+    if facts.api.threads > 1:
+        write(f"src/{p}_parallel.h", "parallel.h.j2")
+        write(f"src/{p}_parallel.c", "parallel.c.j2")
     write(f"src/{p}_rt.h", "rt.h.j2")
     write(f"src/{p}_rt.c", "rt.c.j2")
     if facts.weights.items:
@@ -179,7 +190,7 @@ def _write(stage: Path, facts: PackageFacts, *, measure: bool) -> CodeSize | Non
     write("CMakeLists.txt", "CMakeLists.txt.j2")
     write("README.md", "README.md.j2")
     write("LICENSE", "LICENSE")
-    code = measure_code(stage, p, facts.target) if measure else None
+    code = measure_code(stage, p, facts.target, threads=facts.api.threads) if measure else None
     write("REPORT.md", "REPORT.md.j2", code=code)
     write_manifest(stage, manifest_facts(facts, code))
     return code

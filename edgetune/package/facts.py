@@ -82,6 +82,8 @@ class PackageFacts:
         """Names of the files in src/ that make up the library."""
         p = self.api.prefix
         names = [f"{p}.c", f"{p}_kernels.c", f"{p}_rt.c"]
+        if self.api.threads > 1:
+            names.append(f"{p}_parallel.c")
         if self.weights.items and self.weights.placement != "external":
             names.append(f"{p}_weights.c" if self.weights.placement == "text" else f"{p}_weights.S")
         return tuple(names)
@@ -164,12 +166,14 @@ def manifest_facts(facts: PackageFacts, code: CodeSize | None) -> dict[str, obje
     """Return the content of MANIFEST.json but for the table of files: JSON values only."""
     # What a package depends on; cores and caches do not decide its bytes.
     target = facts.target.model_dump(
-        mode="json", exclude={"defaults", "reach", "description", "cores", "l1_bytes", "l2_bytes"}
+        mode="json", exclude={"defaults", "reach", "description", "cores", "l1_bytes", "l2_bytes", "handover_cycles"}
     )
     for key, usual in (("clock", "time"), ("cpu_part", "")):
         if target.get(key) == usual:
             del target[key]
+    threads = {"threads": facts.api.threads} if facts.api.threads > 1 else {}
     return {
+        **threads,
         "name": facts.model_name,
         "prefix": facts.api.prefix,
         "version": ".".join(map(str, facts.version)),
@@ -211,6 +215,7 @@ def manifest_facts(facts: PackageFacts, code: CodeSize | None) -> dict[str, obje
                 "sources": list(kernel.sources),
                 "macs": kernel.macs,
                 "calls": kernel.calls,
+                **({"threads": kernel.workers} if threads else {}),
                 "provenance": kernel.provenance.to_json(),
             }
             for kernel in facts.kernels

@@ -78,6 +78,12 @@ class Interface:
     layers: int
     external_weights: bool
     weights_bytes: int
+    threads: int = 1
+
+    @property
+    def pool_bytes(self) -> int:
+        """Bytes at the end of the workspace in which `threads` threads meet; 0 where there is one."""
+        return pool_bytes(self.threads)
 
     @property
     def upper(self) -> str:
@@ -87,7 +93,7 @@ class Interface:
     @property
     def fingerprint(self) -> str:
         """Eight hex digits that change with anything a caller could notice at compile time."""
-        facts = {
+        facts: dict[str, object] = {
             "layout": LAYOUT_VERSION,
             "prefix": self.prefix,
             "tensors": [
@@ -98,7 +104,17 @@ class Interface:
             "layers": self.layers,
             "external": self.external_weights and self.weights_bytes,
         }
+        if self.threads > 1:
+            facts["threads"] = [self.threads, self.pool_bytes]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def pool_bytes(threads: int) -> int:
+    """Bytes of the pool of `threads` threads, a multiple of the workspace's alignment; 0 for one thread.
+
+    Each thread has two cache lines; mutex and conditions have room for twice what any known system needs.
+    """
+    return WORKSPACE_ALIGNMENT * (10 + 2 * threads) if threads > 1 else 0
 
 
 def alignments(program: Program, sources: Sequence[KernelSource]) -> dict[int, int]:

@@ -89,6 +89,7 @@ class _File(_Part):
 class Manifest(_Part):
     """The keys that edgetune reads."""
 
+    threads: int = 1
     name: str
     prefix: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     model: _Model

@@ -78,7 +78,7 @@ def static_size(program: Program, plan: MemoryPlan, weights: Weights) -> StaticS
     )
 
 
-def measure_code(folder: Path, prefix: str, target: Target) -> CodeSize | None:
+def measure_code(folder: Path, prefix: str, target: Target, *, threads: int = 1) -> CodeSize | None:
     """Compile the package in `folder` but for its weights; None where the compiler is missing.
 
     Raises CompileFailed with the first diagnostic.
@@ -91,7 +91,8 @@ def measure_code(folder: Path, prefix: str, target: Target) -> CodeSize | None:
     with tempfile.TemporaryDirectory(prefix="edgetune-size-") as scratch:
         objects: list[Path] = []
         frames: dict[str, list[FunctionStack]] = {}
-        for stem in (prefix, f"{prefix}_rt", f"{prefix}_kernels"):
+        shared = [f"{prefix}_parallel"] if threads > 1 else []
+        for stem in (prefix, f"{prefix}_rt", f"{prefix}_kernels", *shared):
             out = Path(scratch).resolve() / f"{stem}.o"
             extra = flags.kernel if stem.endswith("_kernels") and stem != prefix else ()
             _compile([cc, "-std=gnu11", *flags.arch, *flags.all, *extra], folder, f"src/{stem}.c", out)
@@ -102,7 +103,7 @@ def measure_code(folder: Path, prefix: str, target: Target) -> CodeSize | None:
         (function for made in frames.values() for function in made),
         key=lambda function: (-function.stack_bytes, function.name),
     )
-    deepest = _deepest_call(prefix, frames[""], frames["_rt"], frames["_kernels"])
+    deepest = _deepest_call(prefix, frames[""], frames["_rt"], frames["_kernels"], frames.get("_parallel", ()))
     return CodeSize(_version(cc, target.compiler.cc), code, deepest, tuple(functions))
 
 
@@ -130,17 +131,30 @@ def _frames(path: Path) -> list[FunctionStack]:
 
 
 def _deepest_call(
-    prefix: str, interface: Sequence[FunctionStack], runtime: Sequence[FunctionStack], kernels: Sequence[FunctionStack]
+    prefix: str,
+    interface: Sequence[FunctionStack],
+    runtime: Sequence[FunctionStack],
+    kernels: Sequence[FunctionStack],
+    sharing: Sequence[FunctionStack] = (),
 ) -> int:
-    """Bytes of stack of init with the whole runtime, or of run with one kernel and all helpers: none recurses."""
+    """Bytes of stack of init with the whole runtime, or of run with one kernel and all helpers: none recurses.
+
+    A kernel for threads comes with its parts and tasks, `<kernel>__part...`, and with all that shares out loops.
+    """
     frames = {function.name: function.stack_bytes for function in interface}
     # A part that GCC split off has a dot in its name, and is a helper whatever it was split from.
     ours = sum(nbytes for name, nbytes in frames.items() if "." in name or not name.startswith(f"{prefix}_"))
-    symbol = re.compile(rf"{prefix}__k_\w+")
-    whole = [function.stack_bytes for function in kernels if symbol.fullmatch(function.name)]
-    helpers = sum(function.stack_bytes for function in kernels if not symbol.fullmatch(function.name))
+    symbol = re.compile(rf"({prefix}__k_\w+?)(__part\w*)?")
+    whole: dict[str, int] = {}
+    helpers = sum(function.stack_bytes for function in sharing)
+    for function in kernels:
+        of = symbol.fullmatch(function.name)
+        if of is None:
+            helpers += function.stack_bytes
+        else:
+            whole[of[1]] = whole.get(of[1], 0) + function.stack_bytes
     checking = frames.get(f"{prefix}_init", 0) + sum(function.stack_bytes for function in runtime)
-    running = frames.get(f"{prefix}_run", 0) + max(ours, max(whole, default=0) + helpers)
+    running = frames.get(f"{prefix}_run", 0) + max(ours, max(whole.values(), default=0) + helpers)
     return max(checking, running)
 
 

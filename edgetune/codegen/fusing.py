@@ -1,0 +1,87 @@
+"""Loops that threads share, fused to one whose range a caller cuts: `for i, for j` becomes `for n` with i = n / J.
+
+What stood between the loops (conditions that passes moved there) then runs once for each n.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+from tvm import tirx
+
+from edgetune.codegen.unrolling import extent_of, with_kind
+from edgetune.errors import KernelFailed
+
+_SERIAL = int(tirx.ForKind.SERIAL)
+
+
+def fused(body: Any, loops: tuple[Any, ...]) -> tuple[Any, Any]:
+    """(`body` with the loops over the variables `loops` as one, the variable of that one).
+
+    Raises KernelFailed where a loop is not where it was before the passes ran.
+    """
+    if len(loops) == 1:
+        return _replaced(body, loops[0], lambda loop: with_kind(loop, _SERIAL, loop.body)), loops[0]
+    extents = [_extent(body, variable) for variable in loops]
+    for variable in loops[1:]:
+        body = _replaced(body, variable, lambda loop: loop.body)
+    total = 1
+    for extent in extents:
+        total *= extent
+    name = "_".join(str(variable.name) for variable in loops)
+    one = tirx.Var(name, str(loops[0].ty.dtype))
+    parts = []
+    below = total
+    for variable, extent in zip(loops, extents, strict=True):
+        below //= extent
+        value = tvm.sym.Analyzer().simplify(tirx.floordiv(one, below)) if below > 1 else one
+        parts.append(tirx.Bind(variable, tirx.floormod(value, extent) if variable is not loops[0] else value))
+
+    def outermost(loop: Any) -> Any:
+        inner = list(loop.body.seq) if isinstance(loop.body, tirx.SeqStmt) else [loop.body]
+        return tirx.For(one, 0, total, _SERIAL, tirx.SeqStmt([*parts, *inner]))
+
+    return _replaced(body, loops[0], outermost), one
+
+
+def top_loop(body: Any, variable: Any) -> Any:
+    """The loop over `variable` at the top of a lowered function; KernelFailed if more is done there."""
+    found = []
+    for node in list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]:
+        if isinstance(node, tirx.For) and node.loop_var.same_as(variable):
+            found.append(node)
+        elif not isinstance(node, (tirx.AllocBuffer, tirx.DeclBuffer, tirx.Bind)):
+            raise KernelFailed(f"a {type(node).__name__} stands beside the loop that threads share: use one thread")
+    if len(found) != 1:
+        raise KernelFailed(f"the loop over {variable.name}, which threads share, was lost in lowering: use one thread")
+    return found[0]
+
+
+def _extent(body: Any, variable: Any) -> int:
+    extents: list[int] = []
+
+    def note(loop: Any) -> Any:
+        extents.append(extent_of(loop) or 0)
+        return loop
+
+    _replaced(body, variable, note)
+    if not extents or len(set(extents)) != 1 or extents[0] == 0:
+        raise KernelFailed(f"the loop over {variable.name}, which threads share, was lost in lowering: use one thread")
+    return extents[0]
+
+
+def _replaced(node: Any, variable: Any, change: Any) -> Any:
+    """`node` with every loop over `variable` changed; loops are looked for in what stands above vector code."""
+    if isinstance(node, tirx.For):
+        if node.loop_var.same_as(variable):
+            return change(node)
+        return with_kind(node, int(node.kind), _replaced(node.body, variable, change))
+    if isinstance(node, tirx.SeqStmt):
+        return tirx.SeqStmt([_replaced(part, variable, change) for part in node.seq])
+    if isinstance(node, tirx.IfThenElse):
+        otherwise = None if node.else_case is None else _replaced(node.else_case, variable, change)
+        return tirx.IfThenElse(node.condition, _replaced(node.then_case, variable, change), otherwise)
+    if isinstance(node, tirx.AttrStmt):
+        return tirx.AttrStmt(node.node, node.attr_key, node.value, _replaced(node.body, variable, change))
+    return node

@@ -1,0 +1,190 @@
+"""Kernels whose loops several threads share, as C.
+
+Each stage of a kernel (see stages.py) is a function of its own. One that is shared takes the range of iterations that
+it is to run; the kernel itself hands these ranges out through `<prefix>__parallel_for` of the package's runtime:
+
+    typedef void <prefix>__task(const void *work, int32_t begin, int32_t end, int32_t worker);
+    void <prefix>__parallel_for(struct <prefix>__pool *pool, <prefix>__task *task, const void *work, int32_t count);
+
+Every iteration does what it does in the kernel for one thread, in the same order, so results are the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import tvm
+
+from edgetune.codegen.dtypes import element_and_lanes, storage_type
+from edgetune.codegen.emit import SCRATCH, PrintedFunction, declaration, print_function, prototype, serial_kernel
+from edgetune.codegen.fusing import fused, top_loop
+from edgetune.codegen.kernel_source import CParam, KernelSource
+from edgetune.codegen.lower import flat, lower, lower_flat
+from edgetune.codegen.memory import SCRATCH_ALIGNMENT, size_of
+from edgetune.codegen.names import Names
+from edgetune.codegen.stages import Cut, Stage, cut
+from edgetune.config.target import Target
+
+_TAKEN = ("begin", "end", "pool", "work", "worker")
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """How the kernels of a package use threads.
+
+    `prefix` is that of the package; `workers` how many threads share a loop, the caller's among them; nests of fewer
+    than `least_steps` steps (see steps_of) stay on one thread.
+    """
+
+    prefix: str
+    workers: int
+    least_steps: int
+
+
+def least_steps(target: Target, workers: int) -> int:
+    """Fewest steps of a nest that `workers` threads of `target` share.
+
+    One step of one native vector is taken for a cycle, so that the work alone takes steps / lanes of them, and shared
+    1 / workers of that and the hand-over. It is shared where that is less than half way to what is saved at best.
+    """
+    lanes = max(1, target.vector_bits // 32)
+    return 2 * target.handover_cycles * lanes * workers // max(1, workers - 1)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One stage, printed as the function `symbol`; `operands` are the kernel's own names for its parameters."""
+
+    stage: Stage
+    symbol: str
+    printed: PrintedFunction
+    operands: tuple[str, ...]
+
+
+def emit_shared_kernel(mod: tvm.IRModule, target: Target, symbol: str, sharing: Sharing) -> KernelSource:
+    """`emit_kernel` for several threads: the very text of one thread where nothing in the kernel is worth sharing."""
+    function = flat(mod)
+    pieces = cut(function, sharing.workers, sharing.least_steps) if sharing.workers > 1 else None
+    if pieces is None:
+        return serial_kernel(lower(mod), target, symbol)
+    names = Names((symbol, *_TAKEN))
+    own = {buffer: names.unique(str(buffer.name).removesuffix("_global")) for buffer in function.params}
+    own |= {buffer: names.unique(str(buffer.name)) for buffer in pieces.between}
+    parts = [_part(stage, number, pieces, target, symbol, own) for number, stage in enumerate(pieces.stages, 1)]
+    return _kernel(function, parts, pieces, target, symbol, sharing, own)
+
+
+def _part(stage: Stage, number: int, pieces: Cut, target: Target, symbol: str, own: dict[Any, str]) -> _Part:
+    name = f"{symbol}__part{number if len(pieces.stages) > 1 else ''}"
+    shared: list[Any] = []
+
+    def fuse(body: Any) -> Any:
+        body, variable = fused(body, stage.loops)
+        shared.append(variable)
+        return body
+
+    if stage.loops:
+        lowered = lower_flat(stage.function, fuse)
+        top_loop(lowered.body, shared[0])
+        printed = print_function(lowered, target, (symbol, name, *_TAKEN), shared[0])
+    else:
+        printed = print_function(lower_flat(stage.function), target, (symbol, name, *_TAKEN))
+    return _Part(stage, name, printed, tuple(own[buffer] for buffer in stage.function.params))
+
+
+def _kernel(
+    function: Any,
+    parts: Sequence[_Part],
+    pieces: Cut,
+    target: Target,
+    symbol: str,
+    sharing: Sharing,
+    own: dict[Any, str],
+) -> KernelSource:
+    written = {name for part in parts for name, p in zip(part.operands, part.printed.params, strict=True) if p.writable}
+    params = tuple(_param(buffer, own[buffer], own[buffer] in written, target) for buffer in function.params)
+    offsets, shared_bytes = _places(pieces.between)
+    own_bytes = -(-max(part.printed.scratch_bytes for part in parts) // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+    scratch_bytes = shared_bytes + sharing.workers * own_bytes
+    text = []
+    body = []
+    for buffer, offset in offsets.items():
+        c_type = storage_type(element_and_lanes(buffer.ty.dtype)[0], target.has_float16)
+        where = f"scratch + {offset}" if offset else "scratch"
+        body.append(f"  {c_type} *const {own[buffer]} = ({c_type} *)(void *)({where}); /* 64-byte aligned */")
+    for part in parts:
+        text.append(_definition(part))
+        scratch = f"scratch + {shared_bytes}" if shared_bytes else "scratch"
+        operands = [*part.operands, *([scratch] if part.printed.scratch_bytes else [])]
+        if not part.stage.loops:
+            body.append(f"  {part.symbol}({', '.join(operands)});")
+            continue
+        text.append(_task(part, own_bytes))
+        work = f"work{part.symbol.removeprefix(f'{symbol}__part')}"
+        body.append(f"  const struct {part.symbol}_work {work} = {{{', '.join(operands)}}};")
+        call = f"{sharing.prefix}__parallel_for(pool, {part.symbol}_task, &{work}, {part.stage.iterations});"
+        body.append(f"  {call}")
+    pool = f"struct {sharing.prefix}__pool *pool"
+    heads = [*map(declaration, params), *([SCRATCH] if scratch_bytes else []), pool]
+    head = prototype(f"void {symbol}(", heads)
+    lines = "\n".join(body)
+    return KernelSource(
+        symbol=symbol,
+        prototype=head,
+        definition="\n".join([*text, f"{head} {{\n{lines}\n}}\n"]),
+        preamble=frozenset().union(*(part.printed.preamble for part in parts)),
+        params=params,
+        scratch_bytes=scratch_bytes,
+        local_bytes=max(part.printed.local_bytes for part in parts),
+        workers=sharing.workers,
+    )
+
+
+def _param(buffer: Any, name: str, writable: bool, target: Target) -> CParam:
+    of, _ = element_and_lanes(buffer.ty.dtype)
+    shape = tuple(int(extent.value) for extent in buffer.ty.shape)
+    return CParam(name, storage_type(of, target.has_float16), shape, of.dtype, writable, of.bytes)
+
+
+def _places(buffers: Sequence[Any]) -> tuple[dict[Any, int], int]:
+    """(offset of each buffer in the scratch, bytes of all)."""
+    offsets: dict[Any, int] = {}
+    total = 0
+    for buffer in buffers:
+        offsets[buffer] = total
+        total += -(-size_of(buffer) // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+    return offsets, total
+
+
+def _definition(part: _Part) -> str:
+    printed = part.printed
+    heads = [*map(declaration, printed.params), *([SCRATCH] if printed.scratch_bytes else [])]
+    comment = ""
+    if part.stage.loops:
+        heads += ["int32_t begin", "int32_t end"]
+        whole = f"Iterations begin to end - 1 of {part.stage.iterations}"
+        comment = f"/* {whole}. Each writes elements that no other one touches. */\n"
+    # Inlined, its parameters would no longer be known to point apart.
+    head = prototype(f"static void {part.symbol}(", heads)
+    return f"{comment}__attribute__((noinline))\n{head} {{\n{printed.body()}\n}}\n"
+
+
+def _task(part: _Part, own_bytes: int) -> str:
+    """The function that workers call, and the structure that brings it the parameters of its part."""
+    fields = [replace(p, name=f"*{p.name}") for p in part.printed.params]
+    lines = [f"  {'' if p.writable else 'const '}{p.c_type} {p.name};" for p in fields]
+    values = [f"w->{p.name}" for p in part.printed.params]
+    silent = "  (void)worker;\n"
+    if part.printed.scratch_bytes:
+        lines.append("  unsigned char *scratch;")
+        values.append(f"w->scratch + {own_bytes} * (size_t)worker")
+        silent = ""
+    members = "\n".join(lines)
+    return (
+        f"struct {part.symbol}_work {{\n{members}\n}};\n\n"
+        f"static void {part.symbol}_task(const void *work, int32_t begin, int32_t end, int32_t worker) {{\n"
+        f"  const struct {part.symbol}_work *const w = work;\n\n{silent}"
+        f"  {part.symbol}({', '.join(values)}, begin, end);\n}}\n"
+    )
