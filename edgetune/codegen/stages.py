@@ -83,7 +83,8 @@ def cut(function: Any, workers: int, least_steps: int) -> Cut | None:
         params = [buffer for buffer in (*function.params, *between) if buffer in used[i]]
         needed = [node for node in declared if alias[node.buffer] in used[i]]
         inside = [node for node in allocated if own.get(node.buffer) == i]
-        made = tirx.PrimFunc(params, tirx.SeqStmt([*needed, *inside, *group.nests]))
+        parts = [*needed, *inside, *group.nests]
+        made = tirx.PrimFunc(params, tirx.SeqStmt(parts) if len(parts) > 1 else parts[0])
         variables = tuple(loop.loop_var for loop in group.loops)
         stages.append(Stage(made, variables, prod(map(_extent, group.loops)), group.steps))
     return Cut(tuple(stages), tuple(between))

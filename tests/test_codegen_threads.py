@@ -1,0 +1,138 @@
+"""Kernels that threads share: which loops are shared, and that sharing changes no bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import te, tirx
+
+from edgetune.codegen import emit_kernel, split_packing
+from edgetune.codegen.lower import flat
+from edgetune.codegen.stages import cut, idle
+from edgetune.codegen.threaded import Sharing, emit_shared_kernel, least_steps
+from tests import codegen_samples as samples
+from tests.codegen_run import compile_strictly, run_kernel, wide_target
+from tests.threads_sample import WORKERS, backwards
+
+ALL = Sharing("test", WORKERS, 1)
+
+
+def tile() -> Any:
+    return split_packing(samples.register_tile(samples.convolution(rows=5, columns=8, filters=64)))[0]
+
+
+def softmax() -> Any:
+    return samples.module(samples.softmax(40, 24))
+
+
+KERNELS: dict[str, Callable[[], Any]] = {
+    "register_tile": tile,
+    "softmax": softmax,
+    "padded_copy": samples.padded_copy,
+    "requantised": samples.requantised,
+    "gather": samples.gather,
+}
+
+
+@pytest.mark.parametrize("kernel", sorted(KERNELS))
+def test_iterations_in_another_order_and_with_other_scratch_give_the_same_bits(kernel: str, tmp_path: Path) -> None:
+    board = wide_target(256)
+    one = emit_kernel(KERNELS[kernel](), board, "sample")
+    several = emit_shared_kernel(KERNELS[kernel](), board, "sample", ALL)
+    assert several.workers == WORKERS
+    random = np.random.default_rng(3)
+    arrays = []
+    for param in one.params:
+        whole = param.dtype.startswith("int")
+        values = random.integers(0, 5, param.shape) if whole else random.standard_normal(param.shape)
+        arrays.append(np.asarray(values).astype(param.dtype))
+    (tmp_path / "one").mkdir()
+    (tmp_path / "several").mkdir()
+    wanted = run_kernel(one, board, arrays, tmp_path / "one")
+    got = run_kernel(backwards(several), board, arrays, tmp_path / "several")
+    for a, b in zip(wanted, got, strict=True):
+        assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang-19"])
+@pytest.mark.parametrize("kernel", ["register_tile", "softmax"])
+def test_compilers_have_nothing_to_say(kernel: str, compiler: str, tmp_path: Path) -> None:
+    source = backwards(emit_shared_kernel(KERNELS[kernel](), wide_target(), "sample", ALL))
+    compile_strictly(source, wide_target(), tmp_path, compiler)
+
+
+def test_the_text_is_as_the_golden_file_says(golden: Callable[[str, str], None]) -> None:
+    source = emit_shared_kernel(tile(), wide_target(), "sample_register_tile", Sharing("sample", 2, 1))
+    golden("codegen/register_tile_threads.c", source.definition)
+
+
+@pytest.mark.parametrize("sharing", [Sharing("test", 1, 1), Sharing("test", 2, 1 << 40)])
+def test_one_thread_or_too_little_work_is_the_text_of_one_thread(sharing: Sharing) -> None:
+    for kernel in ("register_tile", "softmax"):
+        shared = emit_shared_kernel(KERNELS[kernel](), wide_target(), "sample", sharing)
+        assert shared == emit_kernel(KERNELS[kernel](), wide_target(), "sample")
+
+
+def total() -> Any:
+    x = te.placeholder((64, 32), name="x")
+    i, j = te.reduce_axis((0, 64), "i"), te.reduce_axis((0, 32), "j")
+    return te.create_prim_func([x, te.compute((1,), lambda _: te.sum(x[i, j], axis=[i, j]), name="total")])
+
+
+def column_sums() -> Any:
+    x = te.placeholder((64, 32), name="x")
+    i = te.reduce_axis((0, 64), "i")
+    return te.create_prim_func([x, te.compute((32,), lambda j: te.sum(x[i, j], axis=i), name="sums")])
+
+
+_SCRIPT = """# from tvm.script import tirx as T
+@T.prim_func(private=True, s_tir=True)
+def main(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):
+    for {loops}:
+        {store}
+"""
+
+
+def written(loops: str, store: str) -> Any:
+    """A function of one nest of loops that writes `y`, 64 elements."""
+    return tvm.script.from_source(_SCRIPT.format(loops=loops, store=store))
+
+
+@pytest.mark.parametrize(
+    ("function", "loops"),
+    [
+        (total, []),
+        (column_sums, [32]),
+        (lambda: written("i in range(63)", "y[i + 1] = y[i] + x[i]"), []),
+        (lambda: written("i, j in T.grid(31, 4)", "y[i * 2 + j] = x[i * 2 + j]"), []),
+        (lambda: written("i in range(64)", "y[i % 8] = x[i]"), []),
+        (lambda: written("i, j in T.grid(32, 2)", "y[i * 2 + j] = x[i * 2 + j] + x[j]"), [32]),
+        (lambda: written("i, j in T.grid(8, 4)", "y[i + j * 16] = x[i]"), [8]),
+    ],
+)
+def test_only_loops_that_write_apart_are_shared(function: Callable[[], Any], loops: list[int]) -> None:
+    pieces = cut(flat(samples.module(function())), 2, 1)
+    assert [stage.iterations for stage in pieces.stages] == loops if pieces else not loops
+
+
+def test_loops_are_fused_until_the_threads_are_busy() -> None:
+    x = te.placeholder((3, 5, 7, 16), name="x")
+    function = te.create_prim_func([x, te.compute(x.shape, lambda *i: x[i] + tirx.const(1, "float32"), name="y")])
+    for workers, iterations in ((2, 15), (3, 3), (6, 105)):
+        pieces = cut(flat(tvm.IRModule({"main": function})), workers, 1)
+        assert pieces is not None
+        assert [stage.iterations for stage in pieces.stages] == [iterations]
+    assert idle(7, 2) == pytest.approx(1 / 8)
+
+
+def test_the_least_work_worth_sharing_grows_with_the_hand_over() -> None:
+    board = wide_target().model_copy(update={"handover_cycles": 1000})
+    slow = board.model_copy(update={"handover_cycles": 4000})
+    assert least_steps(board, 2) == 2 * 1000 * 16 * 2
+    assert least_steps(slow, 2) == 4 * least_steps(board, 2)
+    assert least_steps(board, 4) < least_steps(board, 2)

@@ -1,0 +1,135 @@
+"""Packages for several threads: the pool under compilers, sanitizers and emulators, with and without pthreads."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from edgetune.package.verify import verify
+from tests import package_sample as sample
+from tests import threads_sample
+from tests.test_package_build import WARNINGS, last, make
+
+NOT_OURS = re.compile(r"^(?!tiny__|tiny_)\w+$")
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tiny") / "package"
+    threads_sample.emit(folder)
+    return folder
+
+
+def copy_of(package: Path, place: Path) -> Path:
+    return Path(shutil.copytree(package, place / "package"))
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang-19"])
+def test_no_warning_and_the_same_bits_on_any_number_of_threads(tiny: Path, tmp_path: Path, compiler: str) -> None:
+    folder = copy_of(tiny, tmp_path)
+    told = make(folder, f"CC={compiler}", f"WARNINGS={WARNINGS}", "selftest", "example")
+    assert last(told) == "PASS"
+    assert "threads: up to 3, 6 loops shared" in told
+    subprocess.run(["build/tiny_example"], cwd=folder, capture_output=True, check=True)
+    assert json.loads(last(make(folder, f"CC={compiler}", "bench", "BENCH_ARGS=12 0.01")))["threads"] == 3
+    assert json.loads(last(make(folder, f"CC={compiler}", "bench", "BENCH_ARGS=12 0.01 2")))["threads"] == 2
+
+
+@pytest.mark.parametrize(("compiler", "check"), [("gcc", "thread"), ("clang-19", "address,undefined")])
+def test_sanitizers_find_nothing(tiny: Path, tmp_path: Path, compiler: str, check: str) -> None:
+    folder = copy_of(tiny, tmp_path)
+    flags = f"CFLAGS=-O1 -g -fsanitize={check} -fno-sanitize-recover=all"
+    assert last(make(folder, f"CC={compiler}", flags, "selftest")) == "PASS"
+
+
+def test_threads_that_sleep_at_once_are_woken_for_every_loop(tiny: Path, tmp_path: Path) -> None:
+    folder = copy_of(tiny, tmp_path)
+    flags = "CFLAGS=-O1 -g -fsanitize=thread -DTINY_SPINS=0"
+    assert last(make(folder, flags, "selftest")) == "PASS"
+    assert json.loads(last(make(folder, flags, "bench", "BENCH_ARGS=1000 0.2")))["runs"] > 0
+
+
+def test_an_executor_does_without_pthreads(tiny: Path, tmp_path: Path) -> None:
+    folder = copy_of(tiny, tmp_path)
+    assert last(make(folder, "PTHREAD=", "CFLAGS=-O1 -DTINY_NO_PTHREAD", f"WARNINGS={WARNINGS}", "selftest")) == "PASS"
+    assert "pthread" not in _undefined(folder)
+
+
+def test_only_pthread_is_left_undefined(tiny: Path, tmp_path: Path) -> None:
+    folder = copy_of(tiny, tmp_path)
+    make(folder, "lib")
+    names = {name for name in _undefined(folder).split() if NOT_OURS.match(name)}
+    assert names
+    assert {name for name in names if not name.startswith(("pthread_", "mem", "__stack_chk"))} == {"U"}
+
+
+def _undefined(folder: Path) -> str:
+    done = subprocess.run(["nm", "-u", "build/libtiny.a"], cwd=folder, capture_output=True, text=True, check=True)
+    return "\n".join(line for line in done.stdout.splitlines() if " U " in line)
+
+
+@pytest.mark.parametrize("board", ["rpi4", "generic-armv7"])
+def test_cross_built_packages_pass_under_the_emulator(tmp_path: Path, board: str) -> None:
+    threads_sample.emit(tmp_path / "package", target=sample.arm(board))
+    assert last(make(tmp_path / "package", f"WARNINGS={WARNINGS}", "selftest")) == "PASS"
+
+
+_GO = """#include "name.h"
+int name_go(void);
+int name_go(void)
+{
+    static _Alignas(64) unsigned char workspace[2][NAME_WORKSPACE_BYTES];
+    static float x[32], y[2][32];
+    name_ctx c[2];
+    int good = 1;
+    for (int i = 0; i < 2; i++)
+        good &= name_init(&c[i], workspace[i], sizeof workspace[i]) == 0 && name_set_threads(&c[i], 3) == 0;
+    for (int i = 0; i < 100; i++) {
+        const name_inputs in = {x};
+        const name_outputs out = {y[i & 1]};
+        good &= name_run(&c[i & 1], &in, &out) == 0;
+    }
+    for (int i = 0; i < 2; i++)
+        name_deinit(&c[i]);
+    return good;
+}
+"""
+
+
+def test_two_packages_with_pools_link_into_one_program(tmp_path: Path) -> None:
+    for name in ("tiny", "other"):
+        threads_sample.emit(tmp_path / name, name=name)
+        make(tmp_path / name, "lib")
+        (tmp_path / f"go_{name}.c").write_text(_GO.replace("NAME", name.upper()).replace("name", name))
+    (tmp_path / "main.c").write_text(
+        "int tiny_go(void);\nint other_go(void);\nint main(void) { return !(tiny_go() && other_go()); }\n"
+    )
+    sources = ["main.c", "go_tiny.c", "go_other.c", "-Itiny/include", "-Iother/include"]
+    command = ["gcc", *sources, "tiny/lib/libtiny.a", "other/lib/libother.a", "-lm", "-pthread", "-o", "both"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    subprocess.run(["./both"], cwd=tmp_path, check=True, timeout=60)
+
+
+def test_cmake_links_the_threads(tiny: Path, tmp_path: Path) -> None:
+    folder = copy_of(tiny, tmp_path)
+    for command in (["cmake", "-B", "made"], ["cmake", "--build", "made"], ["ctest", "--test-dir", "made"]):
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+
+
+def test_fresh_inputs_are_verified_on_all_threads(tiny: Path) -> None:
+    report = verify(tiny, fresh=sample.goldens(sample.program()), reference="numpy")
+    assert report.to_json()
+
+
+def test_what_a_package_tells_of_its_threads(tiny: Path) -> None:
+    manifest = json.loads((tiny / "MANIFEST.json").read_text())
+    assert manifest["threads"] == 3
+    assert [kernel["threads"] for kernel in manifest["kernels"]] == [3, 1]
+    assert "#define TINY_THREADS 3" in (tiny / "include/tiny.h").read_text()
+    assert "up to 3 threads" in (tiny / "README.md").read_text()
+    assert "| threads |" in (tiny / "REPORT.md").read_text()

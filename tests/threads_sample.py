@@ -1,0 +1,84 @@
+"""The hand-made package with a first kernel that threads share, and a way to run shared kernels without a pool."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from edgetune.codegen.kernel_source import KernelSource
+from edgetune.config.target import Target
+from edgetune.graph.memory_plan import plan
+from edgetune.package.emit import PackageSummary, emit_package
+from tests import package_sample as sample
+
+WORKERS = 3
+
+_POOL = """
+struct test__pool;
+typedef void test__task(const void *work, int32_t begin, int32_t end, int32_t worker);
+void test__parallel_for(struct test__pool *pool, test__task *task, const void *work, int32_t count);
+void test__parallel_for(struct test__pool *pool, test__task *task, const void *work, int32_t count) {
+  (void)pool;
+  for (int32_t i = count; i-- > 0;) task(work, i, i + 1, i % %d);
+}
+
+"""
+
+
+def backwards(source: KernelSource) -> KernelSource:
+    """A kernel that does what the shared kernel `source` does, its loops one iteration at a time from the last on."""
+    symbol = f"{source.symbol}_backwards"
+    names = [p.name for p in source.params] + (["scratch"] if source.scratch_bytes else [])
+    heads = [f"{'' if p.writable else 'const '}{p.c_type} *restrict {p.name}" for p in source.params]
+    heads += ["unsigned char *restrict scratch"] if source.scratch_bytes else []
+    prototype = f"void {symbol}({', '.join(heads)})"
+    call = f"{prototype} {{\n  {source.symbol}({', '.join([*names, 'NULL'])});\n}}\n"
+    text = f"{_POOL.replace('%d', str(WORKERS))}{source.prototype};\n{source.definition}\n{call}"
+    return replace(source, symbol=symbol, prototype=prototype, definition=text, workers=1)
+
+
+def emit(out: Path, *, name: str = "tiny", target: Target | None = None, **options: Any) -> PackageSummary:
+    """Emit the sample for `WORKERS` threads; its first kernel is shared and has 64 bytes of scratch a thread."""
+    model = sample.program(name)
+    first, second = sample.sources(name, scratch=64)
+    part = first.definition.replace(f"void {first.symbol}(", f"static void {first.symbol}__part(")
+    part = part.replace("restrict scratch)", "restrict scratch, int32_t begin, int32_t end)")
+    part = part.replace("int i = 0; i < 32", "int32_t i = begin; i < end")
+    prototype = first.prototype.replace("restrict scratch)", f"restrict scratch, struct {name}__pool *pool)")
+    work = f"{first.symbol}__part_work"
+    text = f"""{part}
+struct {work} {{
+    const float *a, *w;
+    float *out;
+    unsigned char *scratch;
+}};
+
+static void {first.symbol}__part_task(const void *work, int32_t begin, int32_t end, int32_t worker)
+{{
+    const struct {work} *const w = work;
+
+    {first.symbol}__part(w->a, w->w, w->out, w->scratch + 64 * (size_t)worker, begin, end);
+}}
+
+{prototype}
+{{
+    const struct {work} work = {{a, w, out, scratch}};
+
+    {name}__parallel_for(pool, {first.symbol}__part_task, &work, 32);
+}}
+"""
+    shared = replace(first, prototype=prototype, definition=text, scratch_bytes=64 * WORKERS, workers=WORKERS)
+    board = target or sample.generic_x86()
+    return emit_package(
+        model,
+        [shared, second],
+        {},
+        plan(model, {0: shared.scratch_bytes}),
+        board,
+        out,
+        goldens=sample.goldens(model),
+        provenance=sample.provenance(),
+        threads=WORKERS,
+        **options,
+    )
