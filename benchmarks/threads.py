@@ -4,8 +4,8 @@ python benchmarks/threads.py PACKAGE... [--rounds 11] [--seconds 0.5] [--layers 
 python benchmarks/threads.py --handover
 
 PACKAGE is a folder that `edgetune build --threads N` wrote for this machine. Its own benchmark runs on one thread and
-on all N by turns, so that whatever else the machine does meets both; the order changes from round to round. Told
-are the medians of both, and the ratio of each round: its median, smallest and largest. `--layers` lists the layers that lose
+on N by turns, so that whatever else the machine does meets both; the order changes from round to round. Told are the
+medians of both, and the ratio of each round: its median, smallest and largest. `--layers` lists the layers that lose
 most against N times the speed. `--handover` measures loops that do nothing: `handover_cycles` of a target file is the
 median times the clock. The machine must be idle for the ratio to mean something: the load is told beside it. The last
 line is one JSON object.

@@ -17,9 +17,10 @@ WORKERS = 3
 _POOL = """
 struct test__pool;
 typedef void test__task(const void *work, int32_t begin, int32_t end, int32_t worker);
-void test__parallel_for(struct test__pool *pool, test__task *task, const void *work, int32_t count);
-void test__parallel_for(struct test__pool *pool, test__task *task, const void *work, int32_t count) {
+void test__parallel_for(struct test__pool *pool, test__task *task, const void *work, int32_t count, int32_t ranges);
+void test__parallel_for(struct test__pool *pool, test__task *task, const void *work, int32_t count, int32_t ranges) {
   (void)pool;
+  (void)ranges;
   for (int32_t i = count; i-- > 0;) task(work, i, i + 1, i % %d);
 }
 
@@ -65,7 +66,7 @@ static void {first.symbol}__part_task(const void *work, int32_t begin, int32_t e
 {{
     const struct {work} work = {{a, w, out, scratch}};
 
-    {name}__parallel_for(pool, {first.symbol}__part_task, &work, 32);
+    {name}__parallel_for(pool, {first.symbol}__part_task, &work, 32, 8);
 }}
 """
     shared = replace(first, prototype=prototype, definition=text, scratch_bytes=64 * WORKERS, workers=WORKERS)

@@ -41,7 +41,7 @@ class _Linear:
 
 
 @dataclass
-class _Accesses:
+class Accesses:
     """What a nest does to memory that lives outside it. `opaque` says that it does something not understood."""
 
     extents: dict[Any, int] = field(default_factory=dict)
@@ -50,30 +50,39 @@ class _Accesses:
     written: set[Any] = field(default_factory=set)
     opaque: bool = False
 
+    def uses(self, buffer: Any, v: Any) -> bool:
+        """Whether `v` decides which elements of `buffer` are touched."""
+        return all(index is not None and v in index.factors for index in self.indices[buffer])
 
-def writes_apart(nest: Any, loops: list[Any], alias: dict[Any, Any]) -> int:
-    """How many of `loops`, from the first on, write apart; they are the outermost loops of `nest`, each in the other.
+    def outside(self) -> list[Any]:
+        """The buffers touched that are not the nest's own."""
+        return [buffer for buffer in self.indices if buffer not in self.inside]
 
-    `nest` is flat TIR (one index an access) before vectorisation; `alias` maps a buffer to the one whose memory it is.
+    def outermost(self, loops: list[Any]) -> Any:
+        """The loop with the longest step through what is written outside the nest."""
+        written = [index for buffer in self.outside() if buffer in self.written for index in self.indices[buffer]]
+        return max(loops, key=lambda loop: max(i.factors.get(loop.loop_var, 0) if i else 0 for i in written))
+
+
+def accesses_of(nest: Any, alias: dict[Any, Any]) -> Accesses:
+    """What `nest` does: flat TIR (one index an access) before vectorisation.
+
+    `alias` maps a buffer to the one whose memory it is.
     """
-    found = _Accesses()
+    found = Accesses()
     _statement(nest, found, alias)
-    if found.opaque:
-        return 0
+    return found
+
+
+def writes_apart(found: Accesses, loops: list[Any]) -> int:
+    """How many of `loops`, from the first on, write apart; they are the outermost ones of a nest, each in the other."""
     count = 0
-    while count < len(loops) and _apart(found, loops[count].loop_var):
+    while not found.opaque and count < len(loops) and _apart(found, loops[count].loop_var):
         count += 1
     return count
 
 
-def touched(nest: Any, alias: dict[Any, Any]) -> set[Any]:
-    """The buffers that `nest` reads or writes, its own among them."""
-    found = _Accesses()
-    _statement(nest, found, alias)
-    return set(found.indices)
-
-
-def _apart(found: _Accesses, v: Any) -> bool:
+def _apart(found: Accesses, v: Any) -> bool:
     outside = [buffer for buffer in found.written if buffer not in found.inside]
     return all(_is_digit(found.indices[buffer], v, found.extents) for buffer in outside)
 
@@ -104,7 +113,7 @@ def _is_digit(indices: list[_Linear | None], v: Any, extents: dict[Any, int]) ->
     return True
 
 
-def _statement(node: Any, found: _Accesses, alias: dict[Any, Any]) -> None:
+def _statement(node: Any, found: Accesses, alias: dict[Any, Any]) -> None:
     if not isinstance(node, _KNOWN):
         found.opaque = True
         return
@@ -124,7 +133,7 @@ def _statement(node: Any, found: _Accesses, alias: dict[Any, Any]) -> None:
         _statement(child, found, alias)
 
 
-def _expression(node: Any, found: _Accesses, alias: dict[Any, Any]) -> None:
+def _expression(node: Any, found: Accesses, alias: dict[Any, Any]) -> None:
     if isinstance(node, ir.TensorLoad):
         _access(node.source, node.indices, found, alias)
         return
@@ -134,7 +143,7 @@ def _expression(node: Any, found: _Accesses, alias: dict[Any, Any]) -> None:
         _expression(operand, found, alias)
 
 
-def _access(buffer: Any, indices: Any, found: _Accesses, alias: dict[Any, Any], *, writes: bool = False) -> None:
+def _access(buffer: Any, indices: Any, found: Accesses, alias: dict[Any, Any], *, writes: bool = False) -> None:
     base = alias.get(buffer, buffer)
     same = element_and_lanes(base.ty.dtype) == element_and_lanes(buffer.ty.dtype)
     index = _linear(indices[0], found.extents) if len(indices) == 1 and same else None

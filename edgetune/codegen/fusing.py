@@ -10,6 +10,7 @@ from typing import Any
 import tvm
 from tvm import tirx
 
+from edgetune.codegen.traverse import children
 from edgetune.codegen.unrolling import extent_of, with_kind
 from edgetune.errors import KernelFailed
 
@@ -45,17 +46,14 @@ def fused(body: Any, loops: tuple[Any, ...]) -> tuple[Any, Any]:
     return _replaced(body, loops[0], outermost), one
 
 
-def top_loop(body: Any, variable: Any) -> Any:
-    """The loop over `variable` at the top of a lowered function; KernelFailed if more is done there."""
-    found = []
-    for node in list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]:
-        if isinstance(node, tirx.For) and node.loop_var.same_as(variable):
-            found.append(node)
-        elif not isinstance(node, (tirx.AllocBuffer, tirx.DeclBuffer, tirx.Bind)):
-            raise KernelFailed(f"a {type(node).__name__} stands beside the loop that threads share: use one thread")
-    if len(found) != 1:
-        raise KernelFailed(f"the loop over {variable.name}, which threads share, was lost in lowering: use one thread")
-    return found[0]
+def check_range(body: Any, variable: Any) -> None:
+    """Raise KernelFailed unless everything that a lowered function does stands in a loop over `variable`."""
+    if isinstance(body, tirx.For) and body.loop_var.same_as(variable):
+        return
+    if isinstance(body, (tirx.BufferStore, tirx.Evaluate, tirx.While)):
+        raise KernelFailed(f"a statement stands outside the loop over {variable.name}, which threads share: use one")
+    for child in children(body):
+        check_range(child, variable)
 
 
 def _extent(body: Any, variable: Any) -> int:

@@ -12,8 +12,8 @@ from typing import Any
 
 from tvm import tirx
 
-from edgetune.codegen.disjoint import touched, writes_apart
-from edgetune.codegen.memory import aliased_buffer
+from edgetune.codegen.disjoint import Accesses, accesses_of, writes_apart
+from edgetune.codegen.memory import aliased_buffer, size_of
 from edgetune.codegen.traverse import children
 from edgetune.codegen.unrolling import extent_of
 
@@ -23,15 +23,17 @@ _MANY = 1 << 20  # iterations beyond which a loop is not fused with the next
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of a kernel. `loops`: variables of the outermost loops that are shared as one, none for one thread.
+    """A part of a kernel. `loops`: variables of the loops that are shared as one, none for one thread.
 
     `steps` counts the stores that run, each of one element: one for each multiply-add and each element moved.
+    `inner`: other loops run around the shared one, so that short ranges would read much again and again.
     """
 
     function: Any
     loops: tuple[Any, ...]
     iterations: int
     steps: int
+    inner: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def cut(function: Any, workers: int, least_steps: int) -> Cut | None:
             groups.append(_Group([nest], loops, steps))
     if not any(group.loops for group in groups):
         return None
-    used = [set().union(*(touched(nest, alias) for nest in group.nests)) for group in groups]
+    used = [set().union(*(accesses_of(nest, alias).indices for nest in group.nests)) for group in groups]
     # What one group of one thread alone uses is its own; threads of a shared nest would each have another.
     own = {
         node.buffer: next(i for i, buffers in enumerate(used) if node.buffer in buffers)
@@ -86,7 +88,8 @@ def cut(function: Any, workers: int, least_steps: int) -> Cut | None:
         parts = [*needed, *inside, *group.nests]
         made = tirx.PrimFunc(params, tirx.SeqStmt(parts) if len(parts) > 1 else parts[0])
         variables = tuple(loop.loop_var for loop in group.loops)
-        stages.append(Stage(made, variables, prod(map(_extent, group.loops)), group.steps))
+        inner = bool(variables) and not variables[0].same_as(_first(group.nests[0]))
+        stages.append(Stage(made, variables, prod(map(_extent, group.loops)), group.steps, inner))
     return Cut(tuple(stages), tuple(between))
 
 
@@ -119,24 +122,53 @@ def _extent(loop: Any) -> int:
     return extent_of(loop) or 1
 
 
+def _first(nest: Any) -> Any:
+    """The variable of the outermost loop of a nest that runs more than once."""
+    while _extent(nest) == 1:
+        nest = nest.body
+    return nest.loop_var
+
+
 def _shared(nest: Any, alias: dict[Any, Any], workers: int) -> tuple[Any, ...]:
-    """The outermost loops of `nest` that are to be shared as one: as few as keep `workers` busy."""
+    """The loops of `nest` that are to be shared as one: neighbours, as few as keep `workers` busy.
+
+    Of several such runs the one that moves the fewest bytes between caches; loops around it run whole in every range.
+    """
     loops = []
     node = nest
     while isinstance(node, tirx.For) and int(node.kind) in (int(tirx.ForKind.SERIAL), int(tirx.ForKind.PARALLEL)):
         loops.append(node)
         node = node.body
-    apart = [loop for loop in loops[: writes_apart(nest, loops, alias)] if _extent(loop) > 1]
-    best: tuple[Any, ...] = ()
-    least = 1.0
-    for depth in range(1, len(apart) + 1):
-        count = prod(map(_extent, apart[:depth]))
-        waste = idle(count, workers)
-        if waste < least and count <= _MANY:
-            best, least = tuple(apart[:depth]), waste
-        if least <= ENOUGH_WASTE:
-            break
-    return best
+    found = accesses_of(nest, alias)
+    apart = [loop for loop in loops[: writes_apart(found, loops)] if _extent(loop) > 1]
+    busy: list[tuple[Any, ...]] = []
+    for first in range(len(apart)):
+        runs = [tuple(apart[first:last]) for last in range(first + 1, len(apart) + 1)]
+        busy += [run for run in runs if _waste(run, workers) <= ENOUGH_WASTE][:1]
+    if busy:
+        top = found.outermost(apart)
+        return min(busy, key=lambda run: _moved(found, run[0].loop_var, top.loop_var, workers))
+    return min((tuple(apart[:depth]) for depth in range(len(apart) + 1)), key=lambda run: _waste(run, workers))
+
+
+def _waste(loops: tuple[Any, ...], workers: int) -> float:
+    """Idle share of `workers` that share `loops` as one; 1, as if one did nothing, for none and for far too many."""
+    count = prod(map(_extent, loops))
+    return idle(count, workers) if 1 < count <= _MANY else 1.0
+
+
+def _moved(found: Accesses, v: Any, top: Any, workers: int) -> float:
+    """Bytes that come to one worker's core if the loop over `v` is shared, those from another core counted twice.
+
+    Layers agree best on the outermost axis of a tensor, that of the loop over `top`: what is shared along another one
+    lies, all but a part in `workers`, in the caches of other cores, and so does what the next layer reads.
+    """
+    total = 0.0
+    for buffer in found.outside():
+        size = size_of(buffer) / (workers if found.uses(buffer, v) else 1)
+        elsewhere = not v.same_as(top) and found.uses(buffer, top)
+        total += size * (2 - 1 / workers if elsewhere else 1)
+    return total
 
 
 def idle(count: int, workers: int) -> float:

@@ -4,7 +4,8 @@ Each stage of a kernel (see stages.py) is a function of its own. One that is sha
 it is to run; the kernel itself hands these ranges out through `<prefix>__parallel_for` of the package's runtime:
 
     typedef void <prefix>__task(const void *work, int32_t begin, int32_t end, int32_t worker);
-    void <prefix>__parallel_for(struct <prefix>__pool *pool, <prefix>__task *task, const void *work, int32_t count);
+    void <prefix>__parallel_for(struct <prefix>__pool *pool, <prefix>__task *task, const void *work, int32_t count,
+                                int32_t ranges);
 
 Every iteration does what it does in the kernel for one thread, in the same order, so results are the same bits.
 """
@@ -19,7 +20,7 @@ import tvm
 
 from edgetune.codegen.dtypes import element_and_lanes, storage_type
 from edgetune.codegen.emit import SCRATCH, PrintedFunction, declaration, print_function, prototype, serial_kernel
-from edgetune.codegen.fusing import fused, top_loop
+from edgetune.codegen.fusing import check_range, fused
 from edgetune.codegen.kernel_source import CParam, KernelSource
 from edgetune.codegen.lower import flat, lower, lower_flat
 from edgetune.codegen.memory import SCRATCH_ALIGNMENT, size_of
@@ -27,6 +28,8 @@ from edgetune.codegen.names import Names
 from edgetune.codegen.stages import Cut, Stage, cut
 from edgetune.config.target import Target
 
+RANGES = 8  # a thread is given so many, so that one that is done can help one that is not
+RANGES_INSIDE = 1  # the same where each range runs other loops as a whole
 _TAKEN = ("begin", "end", "pool", "work", "worker")
 
 
@@ -87,7 +90,7 @@ def _part(stage: Stage, number: int, pieces: Cut, target: Target, symbol: str, o
 
     if stage.loops:
         lowered = lower_flat(stage.function, fuse)
-        top_loop(lowered.body, shared[0])
+        check_range(lowered.body, shared[0])
         printed = print_function(lowered, target, (symbol, name, *_TAKEN), shared[0])
     else:
         printed = print_function(lower_flat(stage.function), target, (symbol, name, *_TAKEN))
@@ -124,7 +127,8 @@ def _kernel(
         text.append(_task(part, own_bytes))
         work = f"work{part.symbol.removeprefix(f'{symbol}__part')}"
         body.append(f"  const struct {part.symbol}_work {work} = {{{', '.join(operands)}}};")
-        call = f"{sharing.prefix}__parallel_for(pool, {part.symbol}_task, &{work}, {part.stage.iterations});"
+        ranges = RANGES_INSIDE if part.stage.inner else RANGES
+        call = f"{sharing.prefix}__parallel_for(pool, {part.symbol}_task, &{work}, {part.stage.iterations}, {ranges});"
         body.append(f"  {call}")
     pool = f"struct {sharing.prefix}__pool *pool"
     heads = [*map(declaration, params), *([SCRATCH] if scratch_bytes else []), pool]

@@ -73,5 +73,5 @@ static void sample_register_tile__part_task(const void *work, int32_t begin, int
 void sample_register_tile(const float *restrict x, const float *restrict w, const float *restrict b,
                           float *restrict relu, struct sample__pool *pool) {
   const struct sample_register_tile__part_work work = {x, w, b, relu};
-  sample__parallel_for(pool, sample_register_tile__part_task, &work, 2);
+  sample__parallel_for(pool, sample_register_tile__part_task, &work, 2, 8);
 }
