@@ -332,8 +332,8 @@ def _mind_threads(settings: Settings, events: Events) -> None:
     if settings.threads > settings.target.cores:
         origin = settings.origins.get("threads", "a setting")
         message = (
-            f"{settings.threads} threads are asked for ({origin}), but board {settings.target.name} has "
-            f"{settings.target.cores} cores: threads that share a core only get in each other's way"
+            f"{settings.threads} threads are asked for ({origin}), which is more than the cores of board "
+            f"{settings.target.name} ({settings.target.cores}): threads that share a core get in each other's way"
         )
         events(Event("warning", {"message": message}))
 
