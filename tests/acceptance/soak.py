@@ -122,6 +122,7 @@ def main() -> int:
     parser.add_argument("--hostile", type=int, default=25, help="one candidate of so many is hostile")
     parser.add_argument("--each", action="store_true", help="a small tune for each kind of fault instead")
     options = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells start jobs in the background without it
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
         said = each_fault(Path(folder)) if options.each else soak(Path(folder), options)
         sys.stdout.write(said + "\n")
