@@ -26,6 +26,7 @@
 #include "health.h"
 #include "lock.h"
 #include "request.h"
+#include "spare.h"
 #include "store.h"
 #include "supervise.h"
 #include "system.h"
@@ -154,6 +155,7 @@ static void on_put(const struct frame *frame)
 {
     bool complete;
     const char *problem = store_piece(frame->payload, frame->length, &complete);
+    spare_drop_stale();
     if (problem != NULL) {
         refuse(FRAME_PUT, 0, problem);
     } else if (complete) {
@@ -191,6 +193,7 @@ static void on_frame(const struct frame *frame)
         id = get_bytes(&in, ID_BYTES);
         if (id != NULL && !supervise_running())
             store_forget(id);
+        spare_drop_stale(); /* it would keep what is forgotten */
         break;
     case FRAME_RUN: on_run(frame); break;
     case FRAME_CANCEL:
@@ -256,14 +259,14 @@ static void serve(const struct options *options)
         struct pollfd ready[] = {{0, POLLIN, 0}, {lock, POLLIN, 0}};
         const int count = ppoll(ready, lock >= 0 ? 2 : 1, &wait, &while_waiting);
         struct writer out = answer();
-        if (supervise_look(&out)) {
+        if (supervise_look(&out))
             send_answer(FRAME_RESULT, &out);
-            supervise_get_ready();
-        }
         if (asked_to_end || now_s() >= last_heard + options->idle_s)
             leave(0);
-        if (count <= 0)
+        if (count <= 0) {
+            supervise_get_ready();
             continue;
+        }
         if (ready[1].revents != 0 && lock >= 0)
             lock_tell(lock, options->owner, last_heard + options->idle_s - now_s());
         if (ready[0].revents != 0)

@@ -25,12 +25,18 @@
 #define MEMORY_TICK_S 0.02
 #define ENDING_S 1.0 /* that a process which has told its result may take to end */
 
-static struct trial *handed; /* what the process of a trial reads, which was there before the trial was asked for */
+static struct trial *handed; /* shared: what the process of a trial reads, which was there before it was asked for */
 static struct report *report;
+static bool counts;                    /* instructions instead of time */
+static uint16_t last_cores[MOST_CORES]; /* of the last request: most often the next one's too */
+static unsigned last_core_count;
+static int library; /* descriptor of the trial's */
 static int agents_lock, nothing; /* descriptors: of the advisory lock, of /dev/null */
 static pid_t agent, child; /* child 0: nothing runs */
 static bool told;          /* the child's result is told; what is left of it has to go by the deadline */
 static bool used;          /* the process forked ahead is in use, or was */
+static bool repeated;      /* the trial was started anew, its first process having died before it began */
+static double seconds_given;
 static uint32_t number;    /* of the trial */
 static double started, deadline;
 static bool limits_memory;
@@ -69,9 +75,7 @@ const char *supervise_init(bool counting, int lock)
         return "/dev/null cannot be opened";
     agents_lock = lock;
     agent = getpid();
-    handed->report = report;
-    handed->agent = agent;
-    handed->counting = counting;
+    counts = counting;
     limits_memory = limit_holds();
     trial_prepare(counting);
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
@@ -99,8 +103,8 @@ static uint64_t resident_bytes(pid_t process)
 /* Hand the trial over: only what the request uses of its room, most of which is empty. */
 static const char *hand_over(const struct request *wanted)
 {
-    const struct content *library = store_find(wanted->library, CONTENT_LIBRARY);
-    if (library == NULL)
+    const struct content *found = store_find(wanted->library, CONTENT_LIBRARY);
+    if (found == NULL)
         return "a request names a library that was not pushed";
     for (unsigned i = 0; i < wanted->array_count; ++i) {
         const struct content *array = store_find(wanted->arrays[i].id, CONTENT_ARRAY);
@@ -108,20 +112,33 @@ static const char *hand_over(const struct request *wanted)
             return "a request names an array that was not pushed";
         handed->arrays[i] = *array;
     }
-    handed->library = library->file;
+    library = found->file;
     memcpy(&handed->request, wanted, offsetof(struct request, arrays) + wanted->array_count * sizeof *wanted->arrays);
+    last_core_count = wanted->core_count;
+    memcpy(last_cores, wanted->cores, wanted->core_count * sizeof *last_cores);
     return NULL;
 }
 
-static void be_child(void) __attribute__((noreturn));
-static void be_child(void)
+/* The trial as its process has it: a copy, for what is shared a candidate could change for those after it. */
+static void be_child(int received) __attribute__((noreturn));
+static void be_child(int received)
 {
-    trial_run(handed);
+    static struct trial own;
+    const struct request *const wanted = &handed->request;
+    const unsigned arrays = wanted->array_count <= MOST_ARRAYS ? wanted->array_count : 0;
+    memcpy(&own.request, wanted, offsetof(struct request, arrays) + arrays * sizeof *wanted->arrays);
+    memcpy(own.arrays, handed->arrays, arrays * sizeof *own.arrays);
+    munmap(handed, sizeof *handed);
+    own.report = report;
+    own.agent = agent;
+    own.counting = counts;
+    own.library = received;
+    trial_run(&own);
 }
 
 static void rehearse(bool (*enough)(void))
 {
-    trial_rehearse(handed->counting, enough);
+    trial_rehearse(counts, enough);
 }
 
 /* In the child, before there is a trial. */
@@ -142,9 +159,21 @@ static void prepare_child(void)
     store_close_files();
     for (int standard = 0; standard < 3; ++standard)
         dup2(nothing, standard);
-    close(nothing);
-    mprotect(handed, sizeof *handed, PROT_READ); /* the agent's, and out of the candidate's reach */
-    trial_await(handed);
+    if (nothing > 2)
+        close(nothing);
+    trial_await(last_cores, last_core_count);
+}
+
+static const struct spare_life life = {prepare_child, rehearse, be_child};
+
+/* Start the trial at hand, in the process forked ahead or in one that is forked now. */
+static bool launch(void)
+{
+    child = spare_start(library);
+    if (child == 0 && spare_make(&life))
+        child = spare_start(library);
+    deadline = now_s() + seconds_given;
+    return child != 0;
 }
 
 bool supervise_running(void)
@@ -179,30 +208,14 @@ static void kill_children(void)
         if (!read_text(path, text, sizeof text))
             continue;
         const char *after = strrchr(text, ')'); /* ") S 123": state and parent */
-        if (after != NULL && strlen(after) > 4 && read_number(after + 4, 10, &parent) && (pid_t)parent == agent
-            && (pid_t)process != spare_process())
+        if (after != NULL && strlen(after) > 4 && read_number(after + 4, 10, &parent) && (pid_t)parent == agent)
             kill((pid_t)process, SIGKILL);
     }
     closedir(folder);
 }
 
-/* Whether there are children besides the spare. Kernels that do not list them cost us the spare. */
-static bool orphans_left(void)
-{
-    char path[64], text[256];
-    uint64_t process;
-    if (!has_children())
-        return false;
-    if (spare_process() == 0)
-        return true;
-    snprintf(path, sizeof path, "/proc/self/task/%ld/children", (long)agent);
-    if (read_text(path, text, sizeof text) && read_number(text, 10, &process))
-        return strchr(text, ' ') != NULL || (pid_t)process != spare_process();
-    spare_drop();
-    return has_children();
-}
-
-/* Kill the child and everything it started; orphans have come back to us. Returns how the child ended. */
+/* Kill the child and everything it started; orphans have come back to us, and there is no spare while there is a child.
+   Returns how the child ended. */
 static int clear_away(int status, bool reaped)
 {
     kill(-child, SIGKILL);
@@ -212,10 +225,10 @@ static int clear_away(int status, bool reaped)
             ;
     }
     child = 0;
-    for (int i = 0; i < MOST_ORPHANS && orphans_left(); ++i) {
+    for (int i = 0; i < MOST_ORPHANS && has_children(); ++i) {
         kill_children();
-        const pid_t ended = waitpid(-1, NULL, 0);
-        spare_ended(ended);
+        while (waitpid(-1, NULL, 0) < 0 && errno == EINTR)
+            ;
     }
     return status;
 }
@@ -231,46 +244,46 @@ const char *supervise_start(const struct request *wanted)
     if (problem != NULL)
         return problem;
     memset(report, 0, sizeof *report);
-    told = false;
+    told = repeated = false;
     used = true;
     number = wanted->number;
     started = asked;
-    deadline = started + wanted->deadline_s;
+    seconds_given = wanted->deadline_s;
     memory_most = limits_memory ? 0 : resident_bytes(agent) + wanted->memory_bytes;
-    child = spare_start();
-    if (child == 0 && spare_make(prepare_child, rehearse, be_child)) /* there was none that knows the arrays */
-        child = spare_start();
-    return child != 0 ? NULL : "the board cannot start a process";
+    return launch() ? NULL : "the board cannot start a process";
 }
 
 static void tell(struct writer *out, enum ending ending, int status)
 {
     const bool dead = ending == END_DIED;
     const int code = !dead ? 0 : WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
-    const uint32_t count = report->count <= 2 * MOST_SAMPLES ? report->count : 0;
-    report->reason[REASON_BYTES - 1] = '\0';
+    static struct report said; /* a copy: threads of the candidate may still write */
+    memcpy(&said, report, offsetof(struct report, samples));
+    const uint32_t count = said.count <= 2 * MOST_SAMPLES ? said.count : 0;
+    memcpy(said.samples, report->samples, count * sizeof *said.samples);
+    said.reason[REASON_BYTES - 1] = '\0';
     put_number(out, number, 4);
     put_number(out, (uint64_t)ending, 1);
     put_number(out, (uint32_t)code, 4);
-    put_number(out, report->phase, 1);
-    put_number(out, report->verdict, 1);
-    put_number(out, report->problem, 1);
-    put_number(out, report->after_many, 1);
-    put_number(out, report->index, 2);
-    put_number(out, report->stopped, 1);
-    put_number(out, report->repeat, 4);
+    put_number(out, said.phase, 1);
+    put_number(out, said.verdict, 1);
+    put_number(out, said.problem, 1);
+    put_number(out, said.after_many, 1);
+    put_number(out, said.index, 2);
+    put_number(out, said.stopped, 1);
+    put_number(out, said.repeat, 4);
     /* The last one: since the trial was asked for. */
-    const double values[] = {report->worst_absolute,   report->worst_relative, report->problem_absolute,
-                             report->problem_relative, report->load_s,         report->check_s,
-                             report->time_s,           now_s() - started};
+    const double values[] = {said.worst_absolute,   said.worst_relative, said.problem_absolute,
+                             said.problem_relative, said.load_s,         said.check_s,
+                             said.time_s,           now_s() - started};
     for (size_t i = 0; i < sizeof values / sizeof *values; ++i)
         put_f64(out, values[i]);
-    put_number(out, report->minor_faults, 8);
-    put_number(out, report->major_faults, 8);
-    put_text(out, report->reason);
+    put_number(out, said.minor_faults, 8);
+    put_number(out, said.major_faults, 8);
+    put_text(out, said.reason);
     put_number(out, count, 4);
     for (uint32_t i = 0; i < count; ++i)
-        put_f64(out, report->samples[i]);
+        put_f64(out, said.samples[i]);
 }
 
 bool supervise_look(struct writer *result)
@@ -281,12 +294,18 @@ bool supervise_look(struct writer *result)
         return false;
     const pid_t ended = waitpid(child, &status, WNOHANG);
     const bool gone = ended == child || (ended < 0 && errno == ECHILD);
-    const bool over = report->done != 0; /* set last: however the process ends now, all is said */
+    /* Set last: however the process ends now, all is said. */
+    const bool over = __atomic_load_n(&report->done, __ATOMIC_ACQUIRE) != 0;
     const bool late = !gone && (told || !over) && now_s() >= deadline;
     const bool greedy = !gone && !over && !late && !limits_memory && resident_bytes(child) > memory_most;
     const bool tells = !told && (gone || over || late || greedy);
     if (gone || late || greedy)
         status = clear_away(status, gone);
+    if (gone && tells && !over && report->phase == PHASE_START && !repeated) {
+        repeated = true; /* nothing of the candidate has run: its process was killed while it waited */
+        if (launch())
+            return false;
+    }
     if (tells) {
         tell(result, over ? END_REPORTED : late ? END_LATE : greedy ? END_MEMORY : END_DIED, status);
         told = true;
@@ -297,10 +316,10 @@ bool supervise_look(struct writer *result)
 
 void supervise_get_ready(void)
 {
-    if (supervise_running() || !used)
+    if (child != 0 || !used)
         return;
     used = false; /* one try a trial: where memory is short it dies again and again */
-    spare_make(prepare_child, rehearse, be_child);
+    spare_make(&life);
 }
 
 void supervise_cancel(struct writer *result)

@@ -13,7 +13,8 @@ enum ending { END_REPORTED = 0, END_DIED, END_LATE, END_MEMORY, END_CANCELLED };
 /* Returns NULL or what is wrong. `lock`: a descriptor that no child must have, or -1. */
 const char *supervise_init(bool counting, int lock);
 bool supervise_limits_memory(void);
-/* Fork the process of the next trial, while nobody waits for it; does nothing when that is done, or while a trial runs. */
+/* Fork the process of the next trial, while nobody waits for it; does nothing when that is done, or while the
+   last one's is there. */
 void supervise_get_ready(void);
 /* Returns NULL or why it cannot be started. */
 const char *supervise_start(const struct request *request);

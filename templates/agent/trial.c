@@ -63,7 +63,7 @@ static void finish(enum verdict verdict)
 {
     note_seconds();
     now->report->verdict = (uint8_t)verdict;
-    now->report->done = 1;
+    __atomic_store_n(&now->report->done, 1, __ATOMIC_RELEASE); /* the agent may read it at once */
     kill(now->agent, SIGCHLD); /* it need not wait for our end */
     kill(owner, SIGKILL);      /* emulators take milliseconds over an orderly exit */
     _exit(0); /* no clean-up: this memory is whatever the candidate made of it */
@@ -95,7 +95,8 @@ static void our_turn(void)
 static const char *trouble; /* met while there was no trial to tell it of */
 static int trouble_errno;
 static uint64_t own_bytes; /* address space of this process before its trial */
-static uint16_t kept_on[MOST_CORES];
+static cpu_set_t all_cores;
+static uint16_t kept_on[MOST_CORES]; /* none: on all */
 static unsigned kept_count;
 
 static void trouble_is(const char *what)
@@ -115,20 +116,21 @@ static void limit(int kind, uint64_t most)
 }
 
 /* Moving a process costs more than anything else here: nothing where it is there already. */
-static void keep_on_cores(const struct request *request)
+static bool keep_on_cores(const uint16_t *numbers, unsigned count)
 {
-    const size_t bytes = request->core_count * sizeof *kept_on;
-    if (request->core_count == 0 || (request->core_count == kept_count && memcmp(kept_on, request->cores, bytes) == 0))
-        return;
-    cpu_set_t cores;
-    CPU_ZERO(&cores);
-    for (unsigned i = 0; i < request->core_count; ++i)
-        if (request->cores[i] < CPU_SETSIZE)
-            CPU_SET(request->cores[i], &cores);
+    if (count == kept_count && memcmp(kept_on, numbers, count * sizeof *kept_on) == 0)
+        return true;
+    cpu_set_t cores = all_cores;
+    if (count > 0)
+        CPU_ZERO(&cores);
+    for (unsigned i = 0; i < count; ++i)
+        if (numbers[i] < CPU_SETSIZE)
+            CPU_SET(numbers[i], &cores);
     if (sched_setaffinity(0, sizeof cores, &cores) != 0)
-        trouble_is("the candidate cannot be kept on the cores of the board");
-    memcpy(kept_on, request->cores, bytes);
-    kept_count = request->core_count;
+        return false;
+    memcpy(kept_on, numbers, count * sizeof *kept_on);
+    kept_count = count;
+    return true;
 }
 
 static bool take_nothing(void *user, uint32_t repeat, uint32_t count, double *samples)
@@ -181,7 +183,7 @@ void trial_rehearse(bool counting, bool (*enough)(void))
         rehearse_the_rest(counting);
 }
 
-void trial_await(const struct trial *trial)
+void trial_await(const uint16_t *cores, unsigned core_count)
 {
     char text[64];
     uint64_t pages = 0;
@@ -190,7 +192,9 @@ void trial_await(const struct trial *trial)
     own_bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE);
     limit(RLIMIT_CORE, 0);
     limit(RLIMIT_FSIZE, 0);
-    keep_on_cores(&trial->request); /* the last one's: most often the next one's too */
+    if (sched_getaffinity(0, sizeof all_cores, &all_cores) != 0)
+        trouble_is("the cores of the board are not told");
+    keep_on_cores(cores, core_count); /* a guess: the trial says which */
 }
 
 /* Limit this process to what the trial may take: address space beyond its own, CPU time, its cores. */
@@ -198,7 +202,8 @@ static void confine(void)
 {
     limit(RLIMIT_AS, own_bytes + now->request.memory_bytes);
     limit(RLIMIT_CPU, (uint64_t)now->request.deadline_s + 2);
-    keep_on_cores(&now->request);
+    if (!keep_on_cores(now->request.cores, now->request.core_count))
+        trouble_is("the candidate cannot be kept on the cores of the board");
     errno = trouble_errno;
     if (trouble != NULL)
         fail(trouble);
@@ -208,7 +213,7 @@ static call_fn load(void)
 {
     char path[64];
     call_fn entry = NULL;
-    snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)now->agent, now->library);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", now->library);
     their_turn();
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     void *symbol = library != NULL ? dlsym(library, ENTRY) : NULL;
@@ -218,6 +223,7 @@ static call_fn load(void)
         snprintf(now->report->reason, REASON_BYTES, "%s", why != NULL ? why : "no reason given");
         finish(VERDICT_NOT_LOADED);
     }
+    close(now->library);
     memcpy(&entry, &symbol, sizeof entry);
     return entry;
 }

@@ -14,7 +14,7 @@ struct trial {
     struct report *report;
     pid_t agent;
     bool counting; /* instructions instead of time, by the emulator's plugin */
-    int library;   /* descriptor of the agent */
+    int library;   /* descriptor */
     struct request request;
     struct content arrays[MOST_ARRAYS];
 };
@@ -22,8 +22,8 @@ struct trial {
 bool has_children(void);
 /* Once, in the agent: candidates find the mathematics library loaded. */
 void trial_prepare(bool counting);
-/* In the child, before there is a trial: `trial` is the last one, or empty. No core dumps, no files. */
-void trial_await(const struct trial *trial);
+/* In the child, before there is a trial, whose cores are guessed. No core dumps, no files. */
+void trial_await(const uint16_t *cores, unsigned core_count);
 /* In the child while it waits: what every trial does, so that its pages are there. Ends early once it is `enough`. */
 void trial_rehearse(bool counting, bool (*enough)(void));
 /* In the child; ends the process. */

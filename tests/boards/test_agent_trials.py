@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgetune.boards.agent import messages
 from edgetune.boards.agent.build import build_agent
 from edgetune.config.target import load_target
 from edgetune.errors import BoardLost
@@ -116,8 +117,7 @@ def test_nothing_of_a_candidate_remains(bench: AgentBench) -> None:
     agents = waiting(bench)
     for what in (4, 18, 22, 2, 26, 27):
         bench.run(what, deadline_s=0.3)
-    bench.run()
-    assert waiting(bench) == agents  # orphans have gone to whoever takes them
+        assert waiting(bench) == agents, f"after candidate {what}"  # orphans have gone to whoever takes them
 
 
 def test_a_process_waits_for_the_next_candidate_and_nobody_minds_when_it_is_killed(bench: AgentBench) -> None:
@@ -134,7 +134,25 @@ def test_a_process_waits_for_the_next_candidate_and_nobody_minds_when_it_is_kill
 def test_the_process_that_waits_knows_arrays_that_came_after_it(bench: AgentBench) -> None:
     assert bench.run().status == "ok"
     waiting(bench)
+    (spare,) = spares(bench)
     bench.a = bench.a + 1
+    assert bench.run().status == "ok"
+    waiting(bench)
+    assert spare not in spares(bench)
+
+
+def test_what_is_forgotten_is_not_kept_by_the_process_that_waits(bench: AgentBench) -> None:
+    assert bench.run().status == "ok"
+    waiting(bench)
+    (spare,) = spares(bench)
+    bench.board._send(messages.forget(b"\1" * 32))
+    content = bench.board._contents.named(bench.request().arrays[1])
+    bench.board._send(messages.forget(content.key))
+    until = time.monotonic() + 10
+    while spare in spares(bench):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    bench.board._contents.all_gone()
     assert bench.run().status == "ok"
 
 

@@ -34,8 +34,9 @@ class Shelf(AgentBench):
 
     def processes(self) -> int:
         """How many run on the board, once they are no longer changing: the next candidate's process is forked ahead."""
-        number, same = 0, 0
+        number, same, until = 0, 0, time.monotonic() + 10
         while same < 10:
+            assert time.monotonic() < until, "processes come and go"
             time.sleep(0.02)
             before, number = number, len(self.server.processes())
             same = same + 1 if number == before else 0

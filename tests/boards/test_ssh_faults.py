@@ -256,6 +256,19 @@ def test_a_disk_that_fills_while_a_file_is_sent(bench: Bench, echo: Path, sftp: 
     board.faults.disk_bytes = None
 
 
+def test_a_write_that_fails_in_the_middle_of_a_file_is_noticed(bench: Bench, tmp_path: Path) -> None:
+    board = bench.board()
+    reach = bench.reach(board)
+    reach.facts()
+    (tmp_path / "long").write_bytes(b"x" * (2 * 32768 + 100))
+    board.faults.disk_bytes = 32768 + 1000  # the first part fits, the second does not, the last would
+    with pytest.raises(BoardFull):
+        reach.put(tmp_path / "long", 20.0)
+    board.faults.disk_bytes = None
+    path = Path(reach.put(tmp_path / "long", 20.0))
+    assert path.read_bytes() == b"x" * (2 * 32768 + 100)
+
+
 def test_a_file_is_sent_once_per_content(bench: Bench, tmp_path: Path) -> None:
     board = bench.board()
     reach = bench.reach(board)

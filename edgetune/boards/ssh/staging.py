@@ -198,17 +198,16 @@ exit 0
             with guarded(part.left, self._connection.abort) as alarm:
                 channel.settimeout(max(0.1, part.left))
                 channel.invoke_subsystem("sftp")
-                with paramiko.SFTPClient(channel) as client, client.open(beside, "wb") as file:
-                    file.set_pipelined(True)
-                    for start in range(0, len(content), _WRITE_AT_ONCE):
-                        file.write(content[start : start + _WRITE_AT_ONCE])
-                    file.close()  # waits for the answers to all of it
+                with paramiko.SFTPClient(channel) as client:
+                    with client.open(beside, "wb") as file:  # not pipelined: then failures would not be told
+                        for start in range(0, len(content), _WRITE_AT_ONCE):
+                            file.write(content[start : start + _WRITE_AT_ONCE])
                     if client.stat(beside).st_size != len(content):
                         self._announce("a file did not arrive whole over SFTP: it goes through cat")
                         return False
                     client.chmod(beside, 0o700)
-                    client.rename(beside, path)
-        except (paramiko.SSHException, OSError, EOFError) as error:
+                    _rename(client, beside, path)
+        except (paramiko.SSHException, paramiko.SFTPError, OSError, EOFError) as error:
             channel.close()
             if alarm.rang:
                 self._sftp = False
@@ -251,6 +250,14 @@ exit 0
     def end(self) -> None:
         """What is left may be removed by others from now on."""
         self._session.end()
+
+
+def _rename(client: paramiko.SFTPClient, beside: str, path: str) -> None:
+    """Give a file its name, in place of one that a link left there when it broke."""
+    try:
+        client.posix_rename(beside, path)
+    except OSError:  # an extension of OpenSSH's; without it there must be no such file
+        client.rename(beside, path)
 
 
 def _check_script(content: bytes, digest: str, beside: str, path: str) -> str:
