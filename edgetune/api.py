@@ -342,7 +342,7 @@ def _check_limits_early(program: Program, settings: Settings) -> None:
     """Refuses before the search what no schedule can make fit: scratch only adds to the arena planned here."""
     from edgetune.graph.memory_plan import plan
 
-    assembly.check_limits(program, plan(program, {}), {}, _limits(settings))
+    assembly.check_limits(program, plan(program, {}), {}, _limits(settings), settings.threads)
 
 
 def _find_model(package: Path) -> Path | None:

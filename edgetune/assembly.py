@@ -18,6 +18,7 @@ from edgetune.graph.program import Program
 from edgetune.package.emit import OnEvent, PackageSummary, emit_package
 from edgetune.package.golden import Golden, Tolerance
 from edgetune.package.ident import kernel_symbol, package_prefix
+from edgetune.package.interface import workspace_bytes
 from edgetune.package.provenance import KernelProvenance
 from edgetune.tuning.forms.form import ConstantTransform
 from edgetune.tuning.forms.realise import realise
@@ -86,7 +87,7 @@ def assemble(
     printed = print_kernels(program, choices, target, prefix, threads)
     memory = plan(program, {i: p.source.scratch_bytes for i, p in enumerate(printed)})
     packed = pack_constants(program, printed)
-    check_limits(program, memory, packed, limits)
+    check_limits(program, memory, packed, limits, threads)
     preamble = frozenset().union(*(p.source.preamble for p in printed))
     return emit_package(
         program,
@@ -118,15 +119,21 @@ def pack_constants(program: Program, printed: Sequence[Printed]) -> dict[tuple[i
 
 
 def check_limits(
-    program: Program, memory: MemoryPlan, packed: Mapping[tuple[int, int], np.ndarray], limits: Limits
+    program: Program,
+    memory: MemoryPlan,
+    packed: Mapping[tuple[int, int], np.ndarray],
+    limits: Limits,
+    threads: int = 1,
 ) -> None:
     """Raises MemoryLimitExceeded, naming the tensors that need most, when RAM or flash do not suffice."""
-    if limits.ram is not None and memory.arena_bytes > limits.ram:
+    needed = memory.arena_bytes if threads == 1 else workspace_bytes(memory.arena_bytes, threads)
+    if limits.ram is not None and needed > limits.ram:
         live = [program.buffers[i] for i in memory.offsets]
         largest = sorted(live, key=lambda b: (-b.nbytes, b.id))[:_LARGEST_SHOWN]
         shown = ", ".join(f"{b.name} {'x'.join(map(str, b.shape))} of {b.nbytes} bytes" for b in largest)
+        room = f"an arena of {needed} bytes" if threads == 1 else f"{needed} bytes for its arena and {threads} threads"
         raise MemoryLimitExceeded(
-            f"{program.name} needs an arena of {memory.arena_bytes} bytes, and the limit is {limits.ram}; "
+            f"{program.name} needs {room}, and the limit is {limits.ram}; "
             f"the largest tensors are {shown}: raise memory.ram or use a smaller model"
         )
     weights = {

@@ -77,7 +77,7 @@ def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules
             events(Event("warning", {"message": text}))
             best = best[1:]
         if best:
-            valid = sum(record.status == "ok" for record in store.all(key))
+            valid = sum(record.status == "ok" and record.form in forms for record in store.all(key))
             return Choice(best[0].trace, _measured(best, valid))
     trace, note = fixed_trace(kernel.function, target, scratch_limit)
     why = f"no record: the fixed schedule ({note})"

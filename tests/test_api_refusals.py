@@ -19,3 +19,11 @@ def test_a_model_over_its_memory_limit_is_refused_by_the_tensors_that_need_most(
     with pytest.raises(MemoryLimitExceeded, match=r"arena of 1024 bytes.*matmul_add_relu 1x128 of 512 bytes"):
         api.build(resolve_settings(flags, {}, tmp_path), events=lambda _: None)
     assert not (tmp_path / "out").exists()
+
+
+def test_the_memory_limit_counts_what_threads_need(tmp_path: Path) -> None:
+    flags = Flags(model=AD_AE, board="host", out=tmp_path / "out", db=tmp_path / "records.db", threads=2)
+    with pytest.raises(
+        MemoryLimitExceeded, match=r"needs \d+ bytes for its arena and 2 threads, and the limit is 1024"
+    ):
+        api.build(resolve_settings(flags, {"EDGETUNE_RAM": "1024B"}, tmp_path), events=lambda _: None)

@@ -139,6 +139,10 @@ def test_boards_and_how_far_they_are_trusted(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("variables", "sentence"),
     [
+        (
+            {"EDGETUNE_THREADS": "257"},
+            "EDGETUNE_THREADS must be a whole number of at least 1 and at most 256, not '257'",
+        ),
         ({"EDGETUNE_SEED": "x"}, "EDGETUNE_SEED must be a whole number of at least 0, not 'x'"),
         ({"EDGETUNE_TIME": "x"}, "EDGETUNE_TIME must be a time such as 30m"),
         ({"EDGETUNE_TRAILS": "3"}, "EDGETUNE_TRAILS is unknown: did you mean EDGETUNE_TRIALS?"),

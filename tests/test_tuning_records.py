@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from edgetune.errors import DatabaseError, DiskFull
+from edgetune.tuning.forms.schedule_text import schedule_text
 from edgetune.tuning.records import SCHEMA_VERSION, STATUSES, Record, RecordKey, RecordStore
 
 WORKLOAD = hashlib.sha256(b"conv2d").hexdigest()
@@ -166,6 +167,16 @@ def test_starts_without_a_record_were_in_flight(tmp_path: Path) -> None:
         assert [start.candidate for start in store.in_flight(KEY)] == [candidate(1)]
         assert [start.candidate for start in store.starts(KEY)] == [candidate(number) for number in range(3)]
         assert all(start.pid == os.getpid() and start.utc.endswith("Z") for start in store.starts())
+
+
+def test_prune_keeps_the_best_of_each_form(tmp_path: Path) -> None:
+    with RecordStore.open(tmp_path / "db") as store:
+        direct = [store.add(record(number, 100.0 + number)) for number in range(2)]
+        winograd = [
+            store.add(record(number, 10.0 + number, trace=schedule_text("winograd_f2", "[]"))) for number in range(2, 4)
+        ]
+        assert store.prune(keep_best=1) == 2
+        assert [row["id"] for row in store.list()] == [direct[0], winograd[0]]
 
 
 def test_prune_keeps_the_best_of_each_key(tmp_path: Path) -> None:

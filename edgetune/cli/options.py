@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from edgetune.cli.output import Output
-from edgetune.config.quantities import parse_seconds
+from edgetune.config.quantities import MOST_THREADS, parse_seconds
 from edgetune.config.resources import targets_dir, user_dir
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def model_and_board(function: F) -> F:
             ),
             click.option(
                 "--threads",
-                type=click.IntRange(1, 256),
+                type=click.IntRange(1, MOST_THREADS),
                 help="The most threads that a run of the package may use (1).",
             ),
         )

@@ -115,16 +115,15 @@ def _is_digit(indices: list[_Linear | None], v: Any, extents: dict[Any, int]) ->
 
 def _statement(node: Any, found: Accesses, alias: dict[Any, Any]) -> None:
     if not isinstance(node, _KNOWN):
-        found.opaque = True
-        return
+        found.opaque = True  # what it touches is noted all the same
     if isinstance(node, tirx.AllocBuffer):
         found.inside.add(node.buffer)
     elif isinstance(node, tirx.For):
         extent = extent_of(node)
         if extent is None or not isinstance(node.min, tirx.IntImm) or int(node.min.value) or node.step is not None:
             found.opaque = True
-            return
-        found.extents[node.loop_var] = extent
+        else:
+            found.extents[node.loop_var] = extent
     elif isinstance(node, tirx.BufferStore):
         _access(node.buffer, node.indices, found, alias, writes=True)
     for expression in expressions(node):

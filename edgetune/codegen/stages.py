@@ -61,8 +61,10 @@ def cut(function: Any, workers: int, least_steps: int) -> Cut | None:
     groups: list[_Group] = []
     for nest in body:
         steps = steps_of(nest)
-        if steps == 0:
+        if _is_empty(nest):
             continue
+        if steps == 0:
+            return None  # it does what nothing here understands
         loops = _shared(nest, alias, workers) if steps >= least_steps else ()
         if not loops and groups and not groups[-1].loops:
             groups[-1].nests.append(nest)
@@ -101,6 +103,13 @@ def steps_of(node: Any) -> int:
     if isinstance(node, tirx.IfThenElse):
         return max(below)
     return sum(below) if below else int(isinstance(node, tirx.BufferStore))
+
+
+def _is_empty(node: Any) -> bool:
+    """Whether `node` is what passes leave of a statement that does nothing."""
+    while isinstance(node, tirx.For):
+        node = node.body
+    return isinstance(node, tirx.Evaluate) and isinstance(node.value, tirx.IntImm)
 
 
 def _top(body: Any) -> tuple[list[Any], list[Any], list[Any]]:

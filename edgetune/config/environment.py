@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 from edgetune.config.preferences import Grade, Objective, Rpc
-from edgetune.config.quantities import parse_bytes, parse_seconds
+from edgetune.config.quantities import MOST_THREADS, parse_bytes, parse_seconds
 from edgetune.errors import ConfigError
 
 VARIABLE_NAMES = {
@@ -56,7 +56,7 @@ def _readers() -> dict[str, tuple[str, Callable[[str], object]]]:
         "EDGETUNE_TIME": ("budget", lambda text: (None, parse_seconds(text))),
         "EDGETUNE_OBJECTIVE": ("objective", lambda text: _one_of(text, get_args(Objective))),
         "EDGETUNE_SEED": ("seed", lambda text: _count(text, 0)),
-        "EDGETUNE_THREADS": ("threads", lambda text: _count(text, 1)),
+        "EDGETUNE_THREADS": ("threads", lambda text: _count(text, 1, MOST_THREADS)),
         "EDGETUNE_DB": ("db", lambda text: here / Path(text).expanduser()),
         "EDGETUNE_OUT": ("out", lambda text: here / Path(text).expanduser()),
         "EDGETUNE_RAM": ("ram", parse_bytes),
@@ -66,9 +66,10 @@ def _readers() -> dict[str, tuple[str, Callable[[str], object]]]:
     }
 
 
-def _count(text: str, least: int) -> int:
-    if not text.isascii() or not text.isdigit() or not least <= int(text[:12]) < 2**31:
-        raise ValueError(f"must be a whole number of at least {least}, not {text!r}")
+def _count(text: str, least: int, most: int = 2**31 - 1) -> int:
+    if not text.isascii() or not text.isdigit() or not least <= int(text[:12]) <= most:
+        upto = "" if most == 2**31 - 1 else f" and at most {most}"
+        raise ValueError(f"must be a whole number of at least {least}{upto}, not {text!r}")
     return int(text)
 
 

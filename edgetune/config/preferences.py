@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, StrictInt, model_validator
 
 from edgetune.config.checked import Checked
-from edgetune.config.quantities import ByteCount, Seconds
+from edgetune.config.quantities import MOST_THREADS, ByteCount, Seconds
 
 Objective = Literal["latency"]
 Rpc = Literal["agent", "tvm"]
@@ -61,7 +61,7 @@ class Preferences(Checked):
     memory: MemoryLimits | None = Field(default=None, description="What the package may use at most.")
     accuracy: Accuracy | None = Field(default=None, description="Which less exact algorithms may be used.")
     seed: Annotated[StrictInt, Field(ge=0, lt=2**31)] | None = Field(default=None, description="Seed of the search.")
-    threads: Annotated[StrictInt, Field(ge=1, le=256)] | None = Field(
+    threads: Annotated[StrictInt, Field(ge=1, le=MOST_THREADS)] | None = Field(
         default=None,
         description="Threads that the package may use on the board.",
     )

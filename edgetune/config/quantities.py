@@ -7,6 +7,9 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, WithJsonSchema
 
+MOST_THREADS = 256
+"""Of a package."""
+
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMG]i?)?B?", re.ASCII)
 _FACTORS = {
     "": 1,

@@ -23,7 +23,7 @@ from edgetune.package.facts import PackageFacts, manifest_facts, template_contex
 from edgetune.package.flags import split_flags
 from edgetune.package.golden import Golden, Tolerance
 from edgetune.package.ident import package_prefix
-from edgetune.package.interface import Interface, alignments, pool_bytes, public_tensors
+from edgetune.package.interface import Interface, alignments, public_tensors, workspace_bytes
 from edgetune.package.manifest import write_manifest
 from edgetune.package.output_folder import staged
 from edgetune.package.provenance import KernelProvenance
@@ -90,7 +90,7 @@ def emit_package(
         prefix=prefix,
         inputs=public_tensors(program.inputs, program.input_buffers(), needed, "input", chosen),
         outputs=public_tensors(program.outputs, program.output_buffers(), needed, "output", chosen),
-        workspace_bytes=_aligned(max(plan.arena_bytes, ARENA_ALIGNMENT), threads) + pool_bytes(threads),
+        workspace_bytes=workspace_bytes(plan.arena_bytes, threads),
         layers=len(program.calls),
         external_weights=placed.placement == "external",
         weights_bytes=placed.nbytes,
@@ -125,11 +125,6 @@ def emit_package(
         if on_event is not None:
             on_event(Event("warning", {"message": message}))
     return PackageSummary(out_dir, prefix, facts.size, code, warnings)
-
-
-def _aligned(nbytes: int, threads: int) -> int:
-    """Where the pool may begin behind `nbytes`; just `nbytes` where there is none."""
-    return -(-nbytes // ARENA_ALIGNMENT) * ARENA_ALIGNMENT if threads > 1 else nbytes
 
 
 def _check(

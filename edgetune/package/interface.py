@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import prod
 
 from edgetune.codegen.kernel_source import KernelSource
+from edgetune.graph.memory_plan import ARENA_ALIGNMENT
 from edgetune.graph.program import Buffer, Program, TensorSpec
 from edgetune.package.ctext import c_type, element_type, real
 from edgetune.package.golden import Tolerance
@@ -107,6 +108,12 @@ class Interface:
         if self.threads > 1:
             facts["threads"] = [self.threads, self.pool_bytes]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def workspace_bytes(arena_bytes: int, threads: int) -> int:
+    """Bytes of the workspace: the arena and, where there are several threads, what they need to meet."""
+    arena = max(arena_bytes, ARENA_ALIGNMENT)
+    return arena if threads == 1 else -(-arena // ARENA_ALIGNMENT) * ARENA_ALIGNMENT + pool_bytes(threads)
 
 
 def pool_bytes(threads: int) -> int:

@@ -88,11 +88,12 @@ def _candidates(function: Any, target: Target, scratch_limit: int) -> Iterator[t
         return
     lanes = native_lanes(function, target)
     sch = untouched(function)
-    if elementwise.applies(anatomy):
-        elementwise.apply_elementwise(sch, anatomy, lanes, Chosen({}))
-        yield sch, "elementwise"
-    else:
-        yield rowwise.apply_rowwise(sch, anatomy, lanes, Chosen({})), "row by row"
+    with suppress(RuntimeError):  # as above
+        if elementwise.applies(anatomy):
+            elementwise.apply_elementwise(sch, anatomy, lanes, Chosen({}))
+            yield sch, "elementwise"
+        else:
+            yield rowwise.apply_rowwise(sch, anatomy, lanes, Chosen({})), "row by row"
 
 
 def best_sizes(tile: Tile, target: Target, *, fused: bool = False) -> dict[str, int]:

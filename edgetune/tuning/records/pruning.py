@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 
-from sqlalchemy import ColumnElement, Connection, func, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
+from edgetune.tuning.forms.schedule_text import FORMS
 from edgetune.tuning.records.ranking import ranked
 from edgetune.tuning.records.record import RecordKey
-from edgetune.tuning.records.schema import IDENTITY, of_key, records, standings
+from edgetune.tuning.records.schema import IDENTITY, of_forms, of_key, records, standings
 
 
 def doomed_by(connection: Connection, keep_best: int | None, older_codegen: bool) -> ColumnElement[bool]:
     """The condition of the records that go.
 
-    All but the `keep_best` fastest of each key and board, and with `older_codegen` those of older code generators.
+    All but the `keep_best` fastest of each key, board and form, and with `older_codegen` those of older code
+    generators.
     """
     terms: list[ColumnElement[bool]] = [records.c.id.is_(None)]
     if older_codegen:
@@ -25,7 +27,10 @@ def doomed_by(connection: Connection, keep_best: int | None, older_codegen: bool
         kept = [
             standing.id
             for key in keys
-            for standing in ranked(standings(connection, of_key(records, RecordKey(*key))))[:keep_best]
+            for form in FORMS  # settings may forbid the fastest one
+            for standing in ranked(standings(connection, and_(of_key(records, RecordKey(*key)), of_forms([form]))))[
+                :keep_best
+            ]
         ]
         listed = func.json_each(json.dumps(kept)).table_valued("value")
         terms.append(records.c.id.not_in(select(listed.c.value)))

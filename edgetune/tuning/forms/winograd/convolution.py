@@ -109,6 +109,8 @@ def _window_axes(anchor: Stage, data: Any) -> tuple[Any, Any, Any] | None:
         if len(window) != 1 or extent_of(window[0]) != KERNEL:
             return None
         found.append(window[0])
+    if found[0].same_as(found[1]):
+        return None
     depth = [r for r in anchor.reduction if channel.same_as(r.var)]
     if len(depth) != 1 or int(data.source.ty.shape[-1]) != extent_of(depth[0]):
         return None
