@@ -42,7 +42,7 @@ else
     say serial "$(grep ^Serial /proc/cpuinfo)"
     line model /sys/class/dmi/id/product_name
 fi
-line boot /proc/sys/kernel/random/boot_id
+say boot "$(cat /proc/sys/kernel/random/boot_id)"
 """
 
 
