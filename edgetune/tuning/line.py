@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import queue
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from edgetune.interrupts import held
 from edgetune.tuning.measuring import Measurement, Measurer, Order
 from edgetune.tuning.records import Record, RecordKey, RecordStore
 from edgetune.tuning.records.ranking import SEARCHED, searched_ns
@@ -37,7 +38,8 @@ class MeasuringLine:
         self._measurer = measurer
         self._store = store
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="edgetune-measure")
-        self._news: queue.SimpleQueue[Measurement | None] = queue.SimpleQueue()
+        self._news: queue.SimpleQueue[Measurement] = queue.SimpleQueue()
+        self._came = threading.Event()
         self._stopped = self._cancelled = False
 
     def submit(self, batch: Batch) -> Future[list[Measurement]]:
@@ -56,22 +58,20 @@ class MeasuringLine:
         tick: float = 0.25,
     ) -> Result:
         """The result of a future of any thread; until then calls `on_news` per measurement, and `on_tick` often."""
-        future.add_done_callback(lambda _: self._news.put(None))
+        future.add_done_callback(lambda _: self._came.set())
         while not future.done():
-            with suppress(queue.Empty):
-                news = self._news.get(timeout=tick)
-                if news is not None:
-                    on_news(news)
+            self._came.wait(tick)
+            self.tell_rest(on_news)
             on_tick()
         self.tell_rest(on_news)
         return future.result()
 
     def tell_rest(self, on_news: Callable[[Measurement], None]) -> None:
-        """Call `on_news` for measurements that nobody waited for."""
+        """Call `on_news` for measurements that nobody waited for; Ctrl-C comes between two of them, never within."""
+        self._came.clear()
         while not self._news.empty():
-            news = self._news.get()
-            if news is not None:
-                on_news(news)
+            with held():
+                on_news(self._news.get())
 
     def stop(self) -> None:
         """End what is being measured and drop what waits; nothing can be submitted for measuring after it."""
@@ -106,6 +106,7 @@ class MeasuringLine:
                 stored = replace(measurement, record=record, more=more)
             results.append(stored)
             self._news.put(stored)
+            self._came.set()
         results.sort(key=lambda measurement: place[measurement.order])
         return self._firsts(results)
 

@@ -19,6 +19,7 @@ from edgetune.config.target import Target
 from edgetune.errors import EdgetuneError, Interrupted
 from edgetune.events import Event
 from edgetune.graph.program import Kernel
+from edgetune.interrupts import held, interrupts_held_back
 from edgetune.measure import wire
 from edgetune.measure.build_worker import load_step
 from edgetune.measure.child_process import claim_pipes, die_with_parent
@@ -99,11 +100,13 @@ def main() -> None:
         raise TypeError("the first message must be the setup")
 
     def send(message: object) -> None:
-        wire.send(outgoing, message)
+        with held():  # half a message would make what follows unreadable
+            wire.send(outgoing, message)
 
     try:
-        send(Entering(None, 0))
-        send(search(setup, send, send))
+        with interrupts_held_back():
+            send(Entering(None, 0))
+            send(search(setup, send, send))
     except EdgetuneError as error:
         send(Failed(error))
     except KeyboardInterrupt:

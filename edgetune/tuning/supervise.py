@@ -18,6 +18,7 @@ from typing import cast
 
 from edgetune.errors import EdgetuneError, Interrupted
 from edgetune.events import Event
+from edgetune.interrupts import held, interrupts_held_back
 from edgetune.measure.child_process import ChildProcess
 from edgetune.tuning.options import TuneOptions
 from edgetune.tuning.outcome import TuneOutcome
@@ -56,6 +57,7 @@ class SupervisedSearch:
         self._tally = Tally()
         self._records_before: int | None = None
         self._warnings: list[str] = []
+        self._outcome: TuneOutcome | None = None
         self._interrupted = False
         self._ready = False
 
@@ -86,7 +88,8 @@ class SupervisedSearch:
             child = ChildProcess("edgetune.tuning.search_process", [], Path(folder, "log"))
             try:
                 child.send(replace(self._setup, options=self._options()))
-                outcome = self._listen(child)
+                with interrupts_held_back():
+                    outcome = self._listen(child)
                 if outcome is None and self._is_late():
                     return None, f"{_KILLED} us after {self._step_seconds:.0f} s without an end"
                 return outcome, "" if outcome else child.last_words()
@@ -102,15 +105,18 @@ class SupervisedSearch:
                         child.kill()
                         return None
                     continue
-                for message in child.read_available():
-                    if isinstance(message, TuneOutcome):
-                        return message
-                    self._take(message)
+                with held():  # what was read is told, whenever Ctrl-C comes
+                    for message in child.read_available():
+                        self._take(message)
+                if self._outcome is not None:
+                    return self._outcome
             except KeyboardInterrupt:
                 if self._interrupted:
                     child.kill()
                     raise
                 self._interrupted = True
+                if self._outcome is not None:
+                    return self._outcome
                 if self._ready:
                     os.kill(child.pid, signal.SIGINT)
                 else:  # it is still importing, and there is nothing to end cleanly
@@ -121,7 +127,9 @@ class SupervisedSearch:
     def _take(self, message: object) -> None:
         if isinstance(message, Failed):
             raise message.error
-        if isinstance(message, Entering):
+        if isinstance(message, TuneOutcome):
+            self._outcome = message
+        elif isinstance(message, Entering):
             self._suspect, self._ready = message, True
             self._since = time.monotonic()
         elif isinstance(message, Event):
