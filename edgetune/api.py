@@ -38,6 +38,7 @@ from edgetune.package.manifest import read_manifest, sha256_file
 from edgetune.package.output_folder import check_output_folder
 from edgetune.package.toolchain import Toolchain
 from edgetune.package.verify import VerifyReport
+from edgetune.tuning.carrying import carry_over
 from edgetune.tuning.forms.schedule_text import DIRECT, allowed_forms
 from edgetune.tuning.options import TuneOptions
 from edgetune.tuning.outcome import TuneOutcome
@@ -135,11 +136,20 @@ def tune_subject(subject: Subject, settings: Settings, events: Events) -> TuneRe
         forms=allowed_forms(settings.winograd),
     )
     with RecordStore.open(settings.db) as store:
+        _carry_over(program, settings, store, events)
         measuring = MeasuringOptions(settings.addresses, settings.rpc, settings.min_trust)
         outcome = search(program, settings.target, store, options, events, measuring)
         built = _build(subject, settings, store, events)
     verified = None if outcome.interrupted else _verified(settings, events)
     return TuneResult(outcome, built, verified)
+
+
+def _carry_over(program: Program, settings: Settings, store: RecordStore, events: Events) -> None:
+    start = time.monotonic()
+    if carried := carry_over(program.kernels, settings.target, store):
+        seconds = round(time.monotonic() - start, 3)
+        name = f"{carried} records of an older version hold: they were timed with the same C"
+        events(Event("phase", {"name": name, "seconds": seconds}))
 
 
 def _verified(settings: Settings, events: Events) -> VerifyReport | None:

@@ -8,30 +8,23 @@ from dataclasses import dataclass
 
 from edgetune.assembly import Choice
 from edgetune.codegen import CODEGEN_VERSION
-from edgetune.config.identity import target_fingerprint, toolchain_id
 from edgetune.config.target import Target
-from edgetune.errors import KernelFailed
 from edgetune.events import Event
 from edgetune.graph.memory_plan import scratch_limits
 from edgetune.graph.program import Kernel, Program
-from edgetune.measure.candidate import make_source
-from edgetune.measure.jobs import kernel_spec
 from edgetune.measure.options import GRADES, Grade
 from edgetune.package.emit import OnEvent
 from edgetune.package.provenance import KernelProvenance
+from edgetune.tuning.carrying import record_key, still_valid, trouble
 from edgetune.tuning.fixed import fixed_trace
 from edgetune.tuning.forms.catalogue import rounding_of
 from edgetune.tuning.forms.schedule_text import FORMS
-from edgetune.tuning.records import Record, RecordKey, RecordStore
+from edgetune.tuning.records import Record, RecordStore
+from edgetune.tuning.records.ranking import passes
 from edgetune.tuning.summary import summary
 
 _CONSIDERED = 50
 """How many of the fastest of a kernel are looked through for one whose trace gives the text that was timed."""
-
-
-def record_key(kernel: Kernel, target: Target) -> RecordKey:
-    """The key under which `kernel` was measured on any board of `target` with today's compiler and C printer."""
-    return RecordKey(kernel.workload, target_fingerprint(target), toolchain_id(target), CODEGEN_VERSION)
 
 
 def choose(
@@ -72,12 +65,19 @@ def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules
         if not best and min_trust != GRADES[-1] and store.best(key, scratch_limit=scratch_limit, forms=forms):
             text = f"the records of {kernel.name} are passed over: their trust is below {min_trust}"
             events(Event("warning", {"message": text}))
-        while best and (trouble := _trouble(kernel, best[0], target)):
-            text = f"record {best[0].candidate[:16]} of {kernel.name} is passed over: {trouble}"
+        while best and (reason := trouble(kernel, best[0], target)):
+            text = f"record {best[0].candidate[:16]} of {kernel.name} is passed over: {reason}"
             events(Event("warning", {"message": text}))
             best = best[1:]
+        valid = sum(record.status == "ok" and record.form in forms for record in store.all(key))
+        if not best:
+            best = [
+                record
+                for record in still_valid(kernel, target, store)
+                if passes(record, min_trust) and record.scratch_bytes <= scratch_limit and record.form in forms
+            ]
+            valid = len(best)
         if best:
-            valid = sum(record.status == "ok" and record.form in forms for record in store.all(key))
             return Choice(best[0].trace, _measured(best, valid))
     trace, note = fixed_trace(kernel.function, target, scratch_limit)
     why = f"no record: the fixed schedule ({note})"
@@ -85,15 +85,6 @@ def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules
         kernel.workload, "fixed", codegen_version=CODEGEN_VERSION, schedule=summary(trace), why=why
     )
     return Choice(trace, provenance)
-
-
-def _trouble(kernel: Kernel, record: Record, target: Target) -> str:
-    """Why what `record` timed is not what its trace gives today; empty when it is the same text."""
-    try:
-        unit = make_source(kernel_spec(kernel, record.scratch_bytes), record.trace, target).unit
-    except KernelFailed as error:
-        return error.message
-    return "" if hashlib.sha256(unit.encode()).hexdigest() == record.candidate else "its trace gives other C text today"
 
 
 def _measured(best: list[Record], valid: int) -> KernelProvenance:

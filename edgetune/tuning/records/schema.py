@@ -144,11 +144,19 @@ def from_row(row: RowMapping) -> Record:
 
 def of_key(table: Table, key: RecordKey) -> ColumnElement[bool]:
     """The condition that a row of `table` belongs to `key`."""
+    return and_(_but_for_version(table, key), table.c.codegen_version == key.codegen_version)
+
+
+def of_older(table: Table, key: RecordKey) -> ColumnElement[bool]:
+    """The condition that a row of `table` belongs to `key`, but for its code generator, which is an older one."""
+    return and_(_but_for_version(table, key), table.c.codegen_version < key.codegen_version)
+
+
+def _but_for_version(table: Table, key: RecordKey) -> ColumnElement[bool]:
     terms = [
         table.c.workload == key.workload,
         table.c.target_fingerprint == key.target_fingerprint,
         table.c.toolchain == key.toolchain,
-        table.c.codegen_version == key.codegen_version,
     ]
     if key.board is not None:
         terms.append(table.c.board == key.board)

@@ -29,6 +29,7 @@ from edgetune.tuning.records.schema import (
     insert_new,
     of_forms,
     of_key,
+    of_older,
     records,
     replace_same,
     row_values,
@@ -174,6 +175,17 @@ class RecordStore:
             found = select(records).where(records.c.id.in_([standing.id for standing in first]))
             loaded = {row["id"]: from_row(row) for row in connection.execute(found).mappings()}
         return [loaded[standing.id] for standing in first]
+
+    def older(self, key: RecordKey, limit: int) -> RecordList:
+        """The fastest correct records under this key but of older code generators, each candidate once."""
+        with self._database.reading() as connection:
+            fastest: dict[str, int] = {}
+            for standing in ranked(standings(connection, of_older(records, key))):
+                fastest.setdefault(standing.candidate, standing.id)
+            first = [*fastest.values()][: max(limit, 0)]
+            found = select(records).where(records.c.id.in_(first))
+            loaded = {row["id"]: from_row(row) for row in connection.execute(found).mappings()}
+        return [loaded[number] for number in first]
 
     def count(self, keys: Iterable[RecordKey]) -> int:
         """How many candidates have a record under any of the keys, failures included."""
