@@ -307,9 +307,10 @@ def _build(subject: Subject, settings: Settings, store: RecordStore | None, even
     except MemoryLimitExceeded as error:
         if settings.flash_limit is None or forms == {DIRECT}:
             raise
+        built = _build_with(subject, settings, store, events, frozenset({DIRECT}))  # else that error is the one to tell
         message = f"{error.message}; kernels are computed in their direct form, whose weights are the smallest"
         events(Event("warning", {"message": message}))
-        return _build_with(subject, settings, store, events, frozenset({DIRECT}))
+        return built
 
 
 def _build_with(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from tvm import te, tirx
+from tvm import te, tirx, topi
 
 from edgetune.codegen import emit_kernel
 from edgetune.config.target import Target, load_target
@@ -127,3 +127,20 @@ def test_max_keeps_its_first_operand_where_one_is_nan(tmp_path: Path) -> None:
     for bits in (0, 256):
         found = _elementwise([x], "float32", lambda v: tirx.max(v, zero), wide_target(bits), tmp_path)
         np.testing.assert_array_equal(found, np.maximum(x, 0))
+
+
+def test_vectors_with_a_name_are_used_where_elements_are_gathered(tmp_path: Path) -> None:
+    """Interpolation names its clamped places and gathers at them: one variable for each native vector, no loop."""
+    given = np.random.default_rng(0).standard_normal((1, 8, 8, 8)).astype("float32")
+    x = te.placeholder(given.shape, name="x")
+    y = topi.image.resize2d(x, [0.0] * 4, (16, 16), "NCHW", "linear", "half_pixel")
+    schedule = tvm.s_tir.Schedule(te.create_prim_func([x, y]))
+    schedule.vectorize(schedule.get_loops(schedule.get_sblock("resize"))[-1])
+    target = wide_target(256)
+    source = emit_kernel(schedule.mod, target, "resize")
+    found = run_kernel(source, target, [given, np.zeros((1, 8, 16, 16), "float32")], tmp_path, extra=SANITIZERS)[-1]
+    place = np.maximum((np.arange(16) + 0.5) / 2 - 0.5, 0)
+    low, part = place.astype(int), (place % 1).astype("float32")
+    high = np.minimum(low + 1, 7)
+    rows = given[:, :, low] * (1 - part)[:, None] + given[:, :, high] * part[:, None]
+    np.testing.assert_allclose(found, rows[..., low] * (1 - part) + rows[..., high] * part, rtol=1e-5, atol=1e-6)

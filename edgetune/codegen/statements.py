@@ -182,7 +182,7 @@ class StatementPrinter(VectorPrinter):
             self.context.emit(f"{target} = {self.stored(self.scalar(s.value), place)};")
             return
         start = self.contiguous(s.buffer, s.indices)
-        touches = self._touches_registers(s)
+        touches = self._touches_registers(s) or self._takes_vector_variable(s)
         apart = start is None and calls_functions(s.value)  # computed as a vector, stored lane by lane
         clean = (start is not None or apart) and not place.of.half and has_vector_form(self, s.value)
         scalar = not clean or self.context.lanes_limit == 1
@@ -256,6 +256,10 @@ class StatementPrinter(VectorPrinter):
             return True
         return any(self.place(load.source).registers is not None for load in _loads([s.value, *s.indices]))
 
+    def _takes_vector_variable(self, s: Any) -> bool:
+        """Whether a let-bound vector is used: one variable for each native vector of it, which no loop can index."""
+        return any(isinstance(self.context.variables.get(node), list) for node in _variables([s.value, *s.indices]))
+
     def _overlaps(self, s: Any) -> bool:
         """Whether the value reads the stored buffer anywhere but at the stored index itself."""
         base = self.survey.base(s.buffer)
@@ -275,4 +279,13 @@ def _loads(nodes: list[Any]) -> list[Any]:
         if isinstance(node, ir.TensorLoad):
             found.append(node)
         found += _loads(operands(node))
+    return found
+
+
+def _variables(nodes: list[Any]) -> list[Any]:
+    found = []
+    for node in nodes:
+        if isinstance(node, tirx.Var):
+            found.append(node)
+        found += _variables(operands(node))
     return found
