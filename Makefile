@@ -12,8 +12,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 DEMO_TIME ?= 5m
-# Test files run side by side; tests that time hold the lock of the measuring core.
-JOBS ?= 2
+# Test files run side by side; tests that time hold the lock of the measuring core. Much of a test is waiting for boards and
+# processes, so there is one worker more than the cores it is meant for.
+JOBS ?= 3
 DEMO_OUT := build/demo/ds_cnn
 
 SYSTEM_PACKAGES := gcc g++ make cmake clang-19 libclang-rt-19-dev qemu-user qemu-system-arm openssh-client openssh-server locales \

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import tvm
 
-from edgetune.codegen import emit_kernel, render_preamble
+from edgetune.assembly import pack_constants, print_kernels
+from edgetune.choosing import choose
+from edgetune.codegen import render_preamble
 from edgetune.codegen.compile_unit import INCLUDES
 from edgetune.config.target import Target
 from edgetune.graph.program import Program
@@ -29,28 +30,30 @@ class RunError(Exception):
 
 @dataclass(frozen=True)
 class Unit:
-    """C text whose `conformance_run` takes a pointer to each buffer of the program, then one per kernel's scratch."""
+    """C text whose `conformance_run` takes a pointer to each buffer of the program, then one to each of `packed`
+    (constants in the layout that a kernel reads), then one to each kernel's scratch of that many bytes."""
 
     text: str
+    packed: tuple[np.ndarray, ...]
     scratch: tuple[int, ...]
 
 
 def emit_unit(program: Program, target: Target) -> Unit:
-    """Every kernel as the plain loop nest that it is before any schedule."""
-    sources = [
-        emit_kernel(tvm.IRModule({"main": kernel.function}), target, f"conformance_{index}_{kernel.name}")
-        for index, kernel in enumerate(program.kernels)
-    ]
+    """Every kernel as a package without records has it, under its fixed schedule."""
+    printed = print_kernels(program, choose(program, target, None, lambda _: None), target, "conformance")
+    sources = [one.source for one in printed]
     names = frozenset[str]().union(*(s.preamble for s in sources))
+    packed = pack_constants(program, printed)
+    places = {where: len(program.buffers) + number for number, where in enumerate(packed)}
     lines = []
-    for call in program.calls:
+    for number, call in enumerate(program.calls):
         source = sources[call.kernel]
         arguments = [
-            f"({'' if p.writable else 'const '}{p.c_type} *)buffers[{a}]"
-            for p, a in zip(source.params, call.arguments, strict=True)
+            f"({'' if p.writable else 'const '}{p.c_type} *)buffers[{places.get((number, index), buffer)}]"
+            for index, (p, buffer) in enumerate(zip(source.params, call.arguments, strict=True))
         ]
         if source.scratch_bytes:
-            arguments.append(f"(unsigned char *)buffers[{len(program.buffers) + call.kernel}]")
+            arguments.append(f"(unsigned char *)buffers[{len(program.buffers) + len(packed) + call.kernel}]")
         lines.append(f"  {source.symbol}({', '.join(arguments)});\n")
     driver = "void conformance_run(void *const *buffers);\nvoid conformance_run(void *const *buffers) {\n"
     driver += f"{''.join(lines) or '  (void)buffers;'}\n}}\n"
@@ -58,7 +61,7 @@ def emit_unit(program: Program, target: Target) -> Unit:
     text = "\n".join(
         [INCLUDES, render_preamble(names, target, "conformance"), prototypes, *(s.definition for s in sources), driver]
     )
-    return Unit(text, tuple(s.scratch_bytes for s in sources))
+    return Unit(text, tuple(packed.values()), tuple(s.scratch_bytes for s in sources))
 
 
 def compile_unit(unit: Unit, target: Target, folder: Path) -> Path:
@@ -74,7 +77,8 @@ def compile_unit(unit: Unit, target: Target, folder: Path) -> Path:
 
 def execute(library: Path, program: Program, unit: Unit, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
     """Outputs of one run, in a child process that may crash; raises RunError then."""
-    sizes = [max(b.nbytes, 1) for b in program.buffers] + [max(s, 1) for s in unit.scratch]
+    held = [*(b.nbytes for b in program.buffers), *(array.nbytes for array in unit.packed), *unit.scratch]
+    sizes = [max(size, 1) for size in held]
     offsets = np.concatenate([[0], np.cumsum([-(-s // _ALIGNMENT) * _ALIGNMENT for s in sizes])])
     with mmap.mmap(-1, int(offsets[-1]) + mmap.PAGESIZE) as shared:
         for buffer in program.buffers:
@@ -84,6 +88,8 @@ def execute(library: Path, program: Program, unit: Unit, inputs: dict[str, np.nd
             if value is not None:
                 data = np.ascontiguousarray(value).tobytes()
                 shared[int(offsets[buffer.id]) : int(offsets[buffer.id]) + len(data)] = data
+        for number, array in enumerate(unit.packed, start=len(program.buffers)):
+            shared[int(offsets[number]) : int(offsets[number]) + array.nbytes] = np.ascontiguousarray(array).tobytes()
         _call_in_child(library, shared, offsets)
         return [
             np.frombuffer(bytes(shared[int(offsets[b.id]) : int(offsets[b.id]) + b.nbytes]), b.dtype).reshape(b.shape)
