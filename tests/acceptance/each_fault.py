@@ -88,12 +88,18 @@ def _do_all(search: Search, home: Home, kinds: Sequence[str]) -> list[Deed]:
         deeds.append(deed)
         if kind in COSTLY:
             search.until(
-                lambda deed=deed: "recovered" in search.told(deed.board, deed.began),  # type: ignore[misc]
+                lambda deed=deed: _is_over(search, deed, has_twins=len(home.boards) > 1),  # type: ignore[misc]
                 ledger.NOTICE_S,
                 f"{name} is back after '{kind}'",
             )
             assert SAID.get(kind, "lost") in search.told(name, deed.began), f"'{kind}' was not told"
     return deeds
+
+
+def _is_over(search: Search, deed: Deed, *, has_twins: bool) -> bool:
+    """Whether the board is back, or its twins have done all there was to do before it was."""
+    ended = search.process.poll() is not None
+    return "recovered" in search.told(deed.board, deed.began) or (has_twins and ended)
 
 
 def _judge_candidates(search: Search) -> None:
