@@ -20,6 +20,7 @@ from tests.acceptance.case import EXAMPLES, Case, build_case  # noqa: E402
 from tests.acceptance.checks_compile import no_warning, sanitizers, undefined_symbols  # noqa: E402
 from tests.acceptance.checks_cross import cross  # noqa: E402
 from tests.acceptance.checks_determinism import determinism  # noqa: E402
+from tests.acceptance.checks_loops import loops  # noqa: E402
 from tests.acceptance.checks_memory import arena, code, stack  # noqa: E402
 from tests.acceptance.checks_pace import pace  # noqa: E402
 from tests.acceptance.checks_programs import header_as_cpp, two_in_one, wrong_use  # noqa: E402
@@ -44,6 +45,7 @@ CHECKS: dict[str, Callable[[Case], str]] = {
     "arena": arena,
     "stack": stack,
     "code": code,
+    "loops": loops,
     "header": header_as_cpp,
     "determinism": determinism,
     "pace": pace,
