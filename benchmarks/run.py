@@ -75,7 +75,7 @@ def _run(options: argparse.Namespace) -> int:
         return 2
     results, compilers = [], set()
     for model, given in zip(options.model, packages, strict=True):
-        package = given or _build(model, folder / "packages" / model.stem, options.db)
+        package = given or build_package(model, folder / "packages" / model.stem, options.db)
         compilers.add(Toolchain.of(read_manifest(package)).cc)
         print(f"{model.stem}: loading", file=sys.stderr)
         results.append(compare(model, package, folder.resolve() / "work" / model.stem, plan))
@@ -102,7 +102,7 @@ def _run(options: argparse.Namespace) -> int:
 def compare(model: Path, package: Path, work: Path, plan: Plan) -> ModelResult:
     """Measure one package and all peers with one model; raises ModelError where the model itself is at fault."""
     read = read_onnx(model)
-    specs = tuple(_spec(value) for value in real_inputs(read.proto.graph))
+    specs = tuple(spec_of(value) for value in real_inputs(read.proto.graph))
     feeds = sample_inputs(read, specs, CHECKED_INPUTS, 0)
     references = evaluate_model(read, feeds)
     outputs = tuple(value.name for value in read.proto.graph.output)
@@ -128,14 +128,14 @@ def compare(model: Path, package: Path, work: Path, plan: Plan) -> ModelResult:
         print(f"{read.name}: timing {', '.join(side.name for side in sides)}", file=sys.stderr)
         lock = TimingLock(on_event=lambda event: print(event.data.get("message", event), file=sys.stderr))
         stack.callback(lock.close)
-        found = measure_rounds(sides, plan.rounds, plan.seconds, lambda: _held(lock))
+        found = measure_rounds(sides, plan.rounds, plan.seconds, lambda: held(lock))
     missing |= found.died
     done = [side_result(name, loaded[name], samples, gaps[name], allowed) for name, samples in found.samples.items()]
     return model_result(read.name, done, missing, OURS)
 
 
 @contextlib.contextmanager
-def _held(lock: TimingLock) -> Iterator[None]:
+def held(lock: TimingLock) -> Iterator[None]:
     """The machine's timing lock, so that a search of this user does not time at the same moment."""
     lock.acquire()
     try:
@@ -144,7 +144,8 @@ def _held(lock: TimingLock) -> Iterator[None]:
         lock.release()
 
 
-def _spec(value: object) -> TensorSpec:
+def spec_of(value: object) -> TensorSpec:
+    """Name, shape and dtype of an input of an ONNX graph."""
     import onnx
 
     assert isinstance(value, onnx.ValueInfoProto)  # noqa: S101  for the type checker
@@ -153,7 +154,7 @@ def _spec(value: object) -> TensorSpec:
     return TensorSpec(value.name, tuple(d.dim_value for d in kind.shape.dim), str(dtype))
 
 
-def _build(model: Path, package: Path, db: Path | None) -> Path:
+def build_package(model: Path, package: Path, db: Path | None) -> Path:
     """`edgetune build` in a process of its own, from `db` or the default records."""
     command = [sys.executable, "-m", "edgetune", "build", str(model), "--board", "host", "-o", str(package)]
     done = subprocess.run(

@@ -42,6 +42,7 @@ _LEVELS = (("x86-64-v4", _V4, 512, 32), ("x86-64-v3", _V3, 256, 16), ("x86-64-v2
 _COMMON = ("-O3", "-ffp-contract=fast")
 # As in the files of ARM targets, which tell why. Clang warns of flags of GCC's scheduler.
 _GCC_AARCH64_KERNELS = ("-fno-schedule-insns",)
+_GCC_ARMV7_KERNELS = ("-fno-schedule-insns", "-fno-move-loop-invariants")
 _ARMV7_KERNELS = ("-funsafe-math-optimizations", "-fno-associative-math", "-fno-reciprocal-math", "-fsigned-zeros")
 
 
@@ -143,7 +144,7 @@ def describe_armv7(cpuinfo: str, *, cores: int, l1: int, l2: int, cc: str) -> Ta
         has_float16=False,
         part=_parts(cpuinfo),
         cflags=(*_COMMON, "-march=armv7-a", "-mfpu=neon-vfpv4", "-mfloat-abi=hard"),
-        kernel_cflags=_ARMV7_KERNELS,
+        kernel_cflags=_ARMV7_KERNELS if "clang" in cc else (*_ARMV7_KERNELS, *_GCC_ARMV7_KERNELS),
     )
 
 

@@ -1,7 +1,7 @@
 """The schedule of a kernel that nobody tuned: the register tile that a formula ranks first. No search, no compiler.
 
-The formula counts, for one step of the reduction over a tile, multiply-adds and loads, and how far the tile hides the
-latency of multiply-adds; tiles that do not fit the registers are out.
+The formula counts, for the unrolled body of a tile, multiply-adds and loads, and how far the tile hides the latency of
+multiply-adds. Tiles that do not fit the registers are out: nothing is timed that could show them to be fast anyway.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from edgetune.config.target import Target
 from edgetune.tuning.fixed_blocks import block_note, block_sizes
 from edgetune.tuning.genome import trace_text
 from edgetune.tuning.sketches import elementwise, rowwise
-from edgetune.tuning.sketches.anatomy import anatomy_of
+from edgetune.tuning.sketches.anatomy import Anatomy, anatomy_of
 from edgetune.tuning.sketches.decisions import Chosen
 from edgetune.tuning.sketches.limits import footprint
+from edgetune.tuning.sketches.liveness import Body, Reads, epilogue_operands, reads_of
 from edgetune.tuning.sketches.register_tile import MAX_ROWS, MAX_UNROLLED_WINDOW, Tile, Variant, variants_of
 from edgetune.tuning.sketches.spaces import (
     in_blocks,
@@ -38,6 +39,7 @@ _LATENCY = 8  # multiply-adds in flight that keep a core's units busy
 _LOADS = 2  # loads per cycle
 _DEPTH = 4  # steps of a long reduction that are unrolled
 _UNROLLED = 256  # stores in a body that is unrolled without being asked
+_AHEAD = 2  # operands of the next multiply-add, which are loaded while this one runs; vectors of a block go together
 
 
 def fixed_trace(function: Any, target: Target, scratch_limit: int = 0) -> tuple[str, str]:
@@ -75,12 +77,11 @@ def _candidates(function: Any, target: Target, scratch_limit: int) -> Iterator[t
         return
     found = tile_of(function, target)
     if found is not None:
-        _, tile = found
-        sizes = best_sizes(tile, target)
+        of_tile, tile = found
         for variant in _preferred(tile, target):
-            fused = dict(sizes, pixel=best_sizes(tile, target, fused=True)["pixel"], row=1) if variant.fuse else sizes
+            sizes = best_sizes(of_tile, tile, variant, target)
             try:
-                yield tiled(function, tile, variant, Chosen(fused), target), f"register tile {_text(fused, tile)}"
+                yield tiled(function, tile, variant, Chosen(sizes), target), f"register tile {_text(sizes, tile)}"
             except RuntimeError:  # ScheduleError, or what TVM raises for a case that it forgot
                 continue
     anatomy = anatomy_of(function)
@@ -96,18 +97,29 @@ def _candidates(function: Any, target: Target, scratch_limit: int) -> Iterator[t
             yield rowwise.apply_rowwise(sch, anatomy, lanes, Chosen({})), "row by row"
 
 
-def best_sizes(tile: Tile, target: Target, *, fused: bool = False) -> dict[str, int]:
+def best_sizes(anatomy: Anatomy, tile: Tile, variant: Variant, target: Target) -> dict[str, int]:
     """Inner extents by tile name: "row", "pixel", "vectors" and "reduction0" .. in order of the reduction axes."""
     spatial = tile.anchor.spatial_extents
     pixels = 1 if tile.pixel is None else spatial[tile.pixel]
     rows = 1 if tile.row is None else spatial[tile.row]
-    if fused:
+    columns = pixels if variant.fuse else 0
+    if variant.fuse:
         pixels, rows = pixels * rows, 1
     registers = max(2, target.vector_registers)
-    choices = product(_divisors(rows, MAX_ROWS), _divisors(pixels, registers), _divisors(tile.vectors, registers))
-    row, pixel, vector = min(choices, key=lambda choice: _cost(choice, registers, tile, target))
-    sizes = {"row": row, "pixel": pixel, "vectors": vector}
-    return sizes | _unrolled(tile, max(1, _UNROLLED // (row * pixel * vector)))
+    reads = reads_of(tile.anchor, tile.row, tile.pixel, tile.channel, tile.lanes)
+    epilogue = epilogue_operands(anatomy, tile.after, tile.channel)
+    best: tuple[tuple[float, int], dict[str, int]] | None = None
+    for choice in product(_divisors(rows, MAX_ROWS), _divisors(pixels, registers), _divisors(tile.vectors, registers)):
+        row, pixel, vectors = choice
+        if prod(choice) > registers:
+            continue
+        unrolled = _unrolled(tile, max(1, _UNROLLED // prod(choice)))
+        body = Body(row, pixel, vectors, tuple(unrolled.values()), columns)
+        over_pixels = variant.order[-1] != "channel" or vectors == tile.vectors
+        cost = _cost(body, reads, epilogue, over_pixels, tile, target)
+        if best is None or cost < best[0]:
+            best = cost, {"row": row, "pixel": pixel, "vectors": vectors} | unrolled
+    return best[1] if best else {}
 
 
 def _windows(tile: Tile) -> list[int]:
@@ -130,20 +142,23 @@ def _unrolled(tile: Tile, room: int) -> dict[str, int]:
     return sizes
 
 
-def _cost(choice: tuple[int, ...], registers: int, tile: Tile, target: Target) -> tuple[float, int]:
+def _cost(body: Body, reads: Reads, epilogue: int, over_pixels: bool, tile: Tile, target: Target) -> tuple[float, int]:
     """Cycles per multiply-add of one vector (lower is better), then smaller tiles first.
 
-    Neighbours in an unrolled window share inputs, which compilers keep in registers: half of them are left for that.
+    `over_pixels`: the loop around the reduction goes over pixels, so that the channels and what belongs to them, as the
+    `epilogue` operands of each vector, are the same in all rounds; compilers load that before the loop.
     """
-    row, pixel, vector = choice
-    tile_size = prod(choice)
-    if tile_size + vector > registers or (_windows(tile) and tile_size > registers // 2):
-        return (1e3 + tile_size, tile_size)
-    loads = vector + (tile_size if tile.per_channel else row * pixel)
-    cycles = max(tile_size, _LATENCY, loads) / 2 + 0.1 * loads
+    size = body.accumulators
+    whole = over_pixels and body.reduction == tile.anchor.reduction_extents
+    ahead = max(_AHEAD, body.vectors, epilogue * body.vectors + 1 if over_pixels else 0)
+    taken = reads.registers(body, over_pixels=whole) + ahead
+    if taken > max(2, target.vector_registers):
+        return (1e3 + taken, size)
+    loads = reads.loads(body) / prod(body.reduction)
+    cycles = max(size, _LATENCY, loads) / 2 + 0.1 * loads
     if not tile.per_channel and _weight_bytes(tile) > target.l1_bytes // 2:
-        cycles += 0.5 * vector
-    return (cycles / tile_size, tile_size)
+        cycles += 0.5 * body.vectors
+    return (cycles / size, size)
 
 
 def _weight_bytes(tile: Tile) -> int:
@@ -151,8 +166,12 @@ def _weight_bytes(tile: Tile) -> int:
 
 
 def _preferred(tile: Tile, target: Target) -> list[Variant]:
-    """Variants, the most promising first: weights that fit the first cache stay inside, others outside."""
-    first = "channel" if _weight_bytes(tile) > target.l1_bytes // 2 and tile.lanes > 1 else None
+    """Variants, the most promising first: weights that fit the first cache stay inside, others outside.
+
+    Where each channel has its own input, the inputs lie side by side as the channels do, and are read in that order.
+    """
+    streamed = _weight_bytes(tile) > target.l1_bytes // 2 and tile.lanes > 1 and not tile.per_channel
+    first = "channel" if streamed else None
 
     def rank(variant: Variant) -> tuple[bool, bool, bool]:
         return (not variant.fuse, variant.pad_rows, (variant.order[-2:-1] == ("channel",)) != (first == "channel"))

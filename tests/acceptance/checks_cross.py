@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from tests.acceptance.case import Case, build_case, edgetune
 from tests.acceptance.checks_compile import no_warning, undefined_symbols
+from tests.acceptance.checks_loops import loops
 from tests.acceptance.checks_memory import arena, stack
 
 BOARDS = ("generic-aarch64", "rpi4", "generic-armv7")
 
 
 def cross(case: Case, boards: tuple[str, ...] = BOARDS) -> str:
-    """Built for each board without a warning, small, and passing its self-test and `verify` under the emulator."""
+    """Built for each board without a warning, small, tiles in registers, and passing `verify` under the emulator."""
     for board in boards:
         built = build_case(case.model, board, case.scratch / "cross", db=case.db)
-        for check in (no_warning, undefined_symbols, arena, stack):
+        for check in (no_warning, undefined_symbols, arena, stack, loops):
             try:
                 check(built)
             except AssertionError as error:
