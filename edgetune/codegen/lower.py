@@ -14,6 +14,8 @@ import tvm
 from tvm import s_tir, tirx
 
 from edgetune.codegen.hoisting import hoist_initialisation
+from edgetune.codegen.lane_joins import join_lanes
+from edgetune.codegen.reduction_blocks import block_reductions
 from edgetune.codegen.unrolling import limit_unrolling, unroll_register_tiles
 from edgetune.errors import KernelFailed
 
@@ -101,7 +103,8 @@ def lower_flat(function: tirx.PrimFunc, fuse: Callable[[Any], Any] = lambda body
     """The second half of `lower`; `fuse` may rewrite the loops before TVM unrolls what is marked so."""
     with _refusals(), _lowering_target():
         function = sole_function(_before_unrolling()(tvm.IRModule({"main": function})))
-        body = limit_unrolling(unroll_register_tiles(hoist_initialisation(function.body)))
+        body = block_reductions(join_lanes(hoist_initialisation(function.body)))
+        body = limit_unrolling(unroll_register_tiles(body))
         return sole_function(_after_unrolling()(tvm.IRModule({"main": function.with_body(fuse(body))})))
 
 

@@ -5,8 +5,9 @@ see `ULP_BOUND`, which the tests measure. NaN gives NaN, infinities their limits
 reassociate and divide by reciprocals (-funsafe-math-optimizations alone), twice the bound.
 
 The text is a template: F and I stand for the types, SEL chooses lanes by a comparison, BITS and VAL reinterpret, FTOI
-and ITOF convert (truncating), K makes a vector of a constant, CALL(f, v) replaces v by f(v). KEEP hides a value from
-ARMv7's compilers, which under that flag reassociate sums and would undo the two-part subtractions.
+and ITOF convert (truncating), SCALE(p, t) adds the low bits of t to the exponent of p, K makes a vector of a constant,
+CALL(f, v) replaces v by f(v). KEEP hides a value from ARMv7's compilers, which under that flag reassociate sums and
+would undo the two-part subtractions.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ import re
 
 ULP_BOUND = {"exp": 1.5, "log": 2.0, "tanh": 2.5, "sigmoid": 3.0, "erf": 2.0}
 
-# exp: x = n ln 2 + r, |r| <= ln 2 / 2; polynomial of degree 7 (Cephes); 2^n in two factors, for subnormals.
-_EXP = """
-  F c = SEL(x < 89.0f, x, K(89.0f));
-  c = SEL(c > -104.0f, c, K(-104.0f));
-  const I n = FTOI(c * 0x1.715476p+0f + 192.5f) - 192;
-  const F k = ITOF(n);
-  F r = c - k * 0x1.63p-1f;
+# exp where the result is a normal number: x = n ln 2 + r, |r| <= ln 2 / 2; polynomial of degree 7 (Cephes). Adding
+# 1.5 * 2^23 rounds to n and leaves it in the low bits, from where a shift brings it to the exponent's place.
+_EXP_IN_RANGE = """
+  F t = x * 0x1.715476p+0f + 0x1.8p+23f;
+  KEEP(t);
+  const F k = t - 0x1.8p+23f;
+  F r = x - k * 0x1.63p-1f;
   KEEP(r);
   r = r + k * 0x1.bd0106p-13f;
   F p = 0x1.a0d2cep-13f * r + 0x1.6e879cp-10f;
@@ -30,11 +31,17 @@ _EXP = """
   p = p * r + 0x1.555554p-3f;
   p = p * r + 0.5f;
   p = p * (r * r) + r + 1.0f;
-  const I half = n >> 1;
-  p = p * VAL((half + 127) << 23);
-  KEEP(p);
-  p = p * VAL((n - half + 127) << 23);
-  y = SEL(x == x, p, x);
+  y = SCALE(p, t);
+"""
+
+# exp of anything. Results below 2^-126 are 0: a core takes a hundred cycles for each subnormal number, and the rows of
+# masked attention are full of them.
+_EXP = """
+  F c = SEL(x < 0x1.62e42ep+6f, x, K(0x1.62e42ep+6f));
+  c = SEL(c > -0x1.5d589ep+6f, c, K(-0x1.5d589ep+6f));
+  CALL(exp_in_range, c);
+  c = SEL(x < -0x1.5d589ep+6f, K(0.0f), c);
+  y = SEL(x <= 0x1.62e42ep+6f, c, x + __builtin_inff());
 """
 
 # log: x = 2^e m, sqrt(1/2) <= m < sqrt(2); polynomial in m - 1 (Cephes); subnormals are scaled up first.
@@ -90,19 +97,19 @@ _SIGMOID = """
   y = 1.0f / (1.0f + e);
 """
 
-# erf: two polynomials (N. Juffa), the second in the exponent of exp.
+# erf: two polynomials (N. Juffa), the second in the exponent of exp. It is 1 from 4 on. NaN passes through the first.
 _ERF = """
-  const F a = VAL(BITS(x) & 0x7fffffff);
-  const F s = x * x;
+  F a = VAL(BITS(x) & 0x7fffffff);
+  a = SEL(a > 4.0f, K(4.0f), a);
+  const F s = a * a;
   F u = -0x1.22p-16f * a + 0x1.91cfb2p-12f;
   const F w = -0x1.fd1438p-9f * a + 0x1.8d6342p-6f;
   u = u * s + w;
   u = u * a - 0x1.b55cb8p-4f;
   u = u * a - 0x1.450aap-1f;
   u = u * a - 0x1.079d0cp-3f;
-  u = u * a - a;
-  F e = SEL(a > 4.0f, K(-20.0f), u);
-  CALL(exp, e);
+  F e = u * a - a;
+  CALL(exp_in_range, e);
   const F q = 1.0f - e;
   const F far = VAL(BITS(q) | (BITS(x) & (-0x7fffffff - 1)));
   F p = -0x1.38ep-11f * s + 0x1.471a58p-8f;
@@ -112,17 +119,16 @@ _ERF = """
   p = p * s + 0x1.06eba8p-3f;
   p = p * x + x;
   y = SEL(a > 0x1.db0000p-1f, far, p);
-  y = SEL(x == x, y, x);
 """
 
-BODIES = {"exp": _EXP, "log": _LOG, "tanh": _TANH, "sigmoid": _SIGMOID, "erf": _ERF}
-NEEDS = {"tanh": "exp", "sigmoid": "exp", "erf": "exp"}
+BODIES = {"exp_in_range": _EXP_IN_RANGE, "exp": _EXP, "log": _LOG, "tanh": _TANH, "sigmoid": _SIGMOID, "erf": _ERF}
+NEEDS = {"exp": "exp_in_range", "tanh": "exp", "sigmoid": "exp", "erf": "exp_in_range"}
 
 
 def reinterpretations(name: str) -> list[str]:
     """Snippets that the scalar form of a polynomial needs to reach the bits of a float and back."""
     pairs = (("BITS(", "reinterpret:f32_i32"), ("VAL(", "reinterpret:i32_f32"))
-    return [snippet for word, snippet in pairs if word in BODIES[name]]
+    return [snippet for word, snippet in pairs if word in BODIES[name] or "SCALE(" in BODIES[name]]
 
 
 def macros(short: str) -> str:
@@ -135,6 +141,8 @@ def macros(short: str) -> str:
             "#define ET_VAL_f32(x) et_reinterpret_i32_f32(x)\n"
             "#define ET_FTOI_f32(x) ((int32_t)(x))\n"
             "#define ET_ITOF_f32(x) ((float)(x))\n"
+            "#define ET_SCALE_f32(p, t) \\\n"
+            "  ET_VAL_f32((int32_t)((uint32_t)ET_BITS_f32(p) + ((uint32_t)ET_BITS_f32(t) << 23)))\n"
         )
     ints = "i" + short[1:]
     return (
@@ -144,6 +152,7 @@ def macros(short: str) -> str:
         f"#define ET_VAL_{short}(x) (({short})(x))\n"
         f"#define ET_FTOI_{short}(x) __builtin_convertvector((x), {ints})\n"
         f"#define ET_ITOF_{short}(x) __builtin_convertvector((x), {short})\n"
+        f"#define ET_SCALE_{short}(p, t) (({short})(({ints})(p) + (({ints})(t) << 23)))\n"
     )
 
 
@@ -160,7 +169,7 @@ KEEP = """#if defined(__arm__)
 def instantiated(body: str, short: str) -> str:
     """A template's text for one type."""
     vector = short != "f32"
-    body = re.sub(r"\b(SEL|K|BITS|VAL|FTOI|ITOF)\(", rf"ET_\1_{short}(", body)
+    body = re.sub(r"\b(SEL|K|BITS|VAL|FTOI|ITOF|SCALE)\(", rf"ET_\1_{short}(", body)
     body = re.sub(r"\bKEEP\(", "ET_KEEP_VECTOR(" if vector else "ET_KEEP_SCALAR(", body)
     call = rf"et_\1_{short}(&\2)" if vector else rf"\2 = et_\1_{short}(\2)"
     body = re.sub(r"CALL\((\w+), (\w+)\)", call, body)

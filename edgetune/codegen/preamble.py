@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from edgetune.codegen import polynomials, widths
+from edgetune.codegen import lane_joins, polynomials, widths
 from edgetune.codegen.dtypes import by_short, storage_type
 from edgetune.codegen.extremes import vector_extreme
 from edgetune.codegen.products import multiply_add
@@ -53,6 +53,10 @@ _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
     "nearbyint": (_macro_types, vector_nearbyint),
     "vmax": (_extreme_types, partial(vector_extreme, "max")),
     "vmin": (_extreme_types, partial(vector_extreme, "min")),
+    **{
+        f"lanes_{word}": (partial(lane_joins.needed, word), partial(lane_joins.lanes_function, word))
+        for word in ("sum", "largest", "smallest")
+    },
 }
 
 

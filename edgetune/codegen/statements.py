@@ -13,6 +13,7 @@ from tvm import ir, tirx
 from edgetune.codegen.context import Context, Place
 from edgetune.codegen.dtypes import element_and_lanes, storage_type
 from edgetune.codegen.intrinsics import operator
+from edgetune.codegen.lane_joins import printed_join
 from edgetune.codegen.memory import Survey, pieces
 from edgetune.codegen.text import ATOM, Text
 from edgetune.codegen.traverse import operands
@@ -179,7 +180,8 @@ class StatementPrinter(VectorPrinter):
         lanes = max(value_lanes, place.lanes)
         if lanes == 1:
             target = self.element_text(s.buffer, s.indices)
-            self.context.emit(f"{target} = {self.stored(self.scalar(s.value), place)};")
+            joined = printed_join(self, s.value)
+            self.context.emit(f"{target} = {joined or self.stored(self.scalar(s.value), place)};")
             return
         start = self.contiguous(s.buffer, s.indices)
         touches = self._touches_registers(s) or self._takes_vector_variable(s)

@@ -45,7 +45,10 @@ def fuse(module: tvm.IRModule) -> tuple[tvm.IRModule, list[list[int]]]:
 
 
 def _shape_only(call: relax.Call, view: View, _: relax.BlockBuilder) -> relax.Expr | None:
-    """Operators that move no data become reshapes, a reshape of a reshape one reshape, and x / constant a product."""
+    """Operators that move no data become reshapes, a reshape of a reshape one reshape, and x / constant a product.
+
+    The latter where the bits stay the same, and in erf(x / c), where they hardly matter.
+    """
     shape = [int(e) for e in call.ty.shape] if call.ty.shape is not None else None
     if call.op.name in _SHAPE_ONLY and shape is not None:
         return relax.op.reshape(call.args[0], shape)
@@ -54,6 +57,8 @@ def _shape_only(call: relax.Call, view: View, _: relax.BlockBuilder) -> relax.Ex
         return None if source is None else relax.op.reshape(source.args[0], shape)
     if call.op.name == "relax.divide" and str(call.ty.dtype) == "float32":
         return _exact_reciprocal(call)
+    if call.op.name == "relax.erf" and str(call.ty.dtype) == "float32":
+        return _erf_of_product(call, view)
     return None
 
 
@@ -63,3 +68,17 @@ def _exact_reciprocal(call: relax.Call) -> relax.Expr | None:
     if value is None or not value.all() or not np.all(np.frexp(np.abs(value))[0] == 0.5):
         return None
     return relax.op.multiply(call.args[0], relax.const((1.0 / value).astype("float32")))
+
+
+def _erf_of_product(call: relax.Call, view: View) -> relax.Expr | None:
+    """erf(x / c) as erf(x * (1 / c)), as GELU has it: a division takes as long as a dozen products.
+
+    The argument is off by 1.5 units in the last place at most instead of 0.5; |z erf'(z)| < 0.49 makes that
+    0.49 * 2^-23 of the result's largest value, 1.
+    """
+    divided = view.call(call.args[0], "relax.divide")
+    value = None if divided is None else constant(divided.args[1])
+    if divided is None or value is None or not value.all():
+        return None
+    inverse = relax.const((1.0 / value.astype("float64")).astype("float32"))
+    return relax.op.erf(relax.op.multiply(divided.args[0], inverse))

@@ -24,6 +24,7 @@ from edgetune.tuning.sketches.limits import footprint
 from edgetune.tuning.sketches.liveness import Body, Reads, epilogue_operands, reads_of
 from edgetune.tuning.sketches.register_tile import MAX_ROWS, MAX_UNROLLED_WINDOW, Tile, Variant, variants_of
 from edgetune.tuning.sketches.spaces import (
+    cache_for_blocks,
     in_blocks,
     limits,
     native_lanes,
@@ -173,10 +174,11 @@ def _preferred(tile: Tile, target: Target) -> list[Variant]:
     streamed = _weight_bytes(tile) > target.l1_bytes // 2 and tile.lanes > 1 and not tile.per_channel
     first = "channel" if streamed else None
 
-    def rank(variant: Variant) -> tuple[bool, bool, bool]:
-        return (not variant.fuse, variant.pad_rows, (variant.order[-2:-1] == ("channel",)) != (first == "channel"))
+    def rank(variant: Variant) -> tuple[int, bool, bool, bool]:
+        inside = (variant.order[-2:-1] == ("channel",)) != (first == "channel")
+        return (-variant.parts, not variant.fuse, variant.pad_rows, inside)
 
-    return sorted(variants_of(tile), key=rank)
+    return sorted(variants_of(tile, cache_for_blocks(target)), key=rank)
 
 
 def _divisors(extent: int, limit: int) -> list[int]:

@@ -7,14 +7,15 @@ in the order of the variant, reductions, unrolled parts of reductions, rows, pix
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import gcd
+from dataclasses import dataclass, replace
+from math import gcd, prod
 from typing import Any, Literal
 
 from tvm import sym, tirx
 from tvm.s_tir import Schedule
 from tvm.tirx import IndexMap
 
+from edgetune.codegen.reduction_blocks import ANNOTATION
 from edgetune.tuning.sketches.anatomy import Anatomy, Stage, extent_of, mentions
 from edgetune.tuning.sketches.decisions import Decisions
 
@@ -22,15 +23,21 @@ Outer = Literal["row", "pixel", "channel"]
 MAX_UNROLLED_WINDOW = 7  # largest part of a window axis that is unrolled
 MAX_UNROLLED_DEPTH = 8  # largest part of the last reduction axis that is unrolled
 MAX_ROWS = 4
+_BLOCK_VECTORS = 3  # vectors of channels in a tile, more or less
+_SHORTEST_PART = 256  # steps; what storing and loading the sums costs is small against these
 
 
 @dataclass(frozen=True)
 class Variant:
-    """The choices that change a trace's structure. `pad_rows` copies padded rows instead of testing each access."""
+    """The choices that change a trace's structure. `pad_rows` copies padded rows instead of testing each access.
+
+    `parts`: the reduction is computed in so many parts, each for all tiles (see `edgetune.codegen.reduction_blocks`).
+    """
 
     order: tuple[Outer, ...]
     fuse: bool = False
     pad_rows: bool = False
+    parts: int = 1
 
 
 @dataclass(frozen=True)
@@ -74,12 +81,12 @@ def find_tile(anatomy: Anatomy, native_lanes: int) -> Tile | None:
     channel = len(anchor.spatial) - 1
     if _strided(anatomy, anchor, anchor.spatial[channel]):
         return None
-    wide = [i for i in range(channel) if anchor.spatial_extents[i] > 1]
+    wide = [i for i in range(channel) if anchor.spatial_extents[i] > 1 and not _batches(anchor, anchor.spatial[i])]
     pixel = wide[-1] if wide else None
     row = wide[-2] if len(wide) > 1 else None
     fusible = pixel is not None and row is not None and not pads and row + 1 == pixel and _linear(anchor, row, pixel)
     extent = anchor.spatial_extents[channel]
-    group = _group(anatomy, anchor, anchor.spatial[channel])
+    group = _group(anatomy, anchor, anchor.spatial[channel], [anchor.spatial[i] for i in (row, pixel) if i is not None])
     return Tile(
         anchor,
         tuple(stage.name for stage in before),
@@ -102,8 +109,36 @@ def lanes_for(extent: int, native_lanes: int) -> int:
     return lanes
 
 
-def variants_of(tile: Tile) -> tuple[Variant, ...]:
-    """All structures worth searching for a tile."""
+def variants_of(tile: Tile, cache_bytes: int = 0) -> tuple[Variant, ...]:
+    """All structures worth searching for a tile.
+
+    `cache_bytes`: the cache that operands of a block of channels should stay in; 0 where nothing is known of it.
+    """
+    parts = parts_for(tile, cache_bytes)
+    found = _whole(tile)
+    if parts == 1:
+        return found
+    return (*found, *(replace(v, parts=parts) for v in found if v.order[0] == "channel" and not v.pad_rows))
+
+
+def parts_for(tile: Tile, cache_bytes: int) -> int:
+    """Parts of the reduction so that what a block of channels reads in one of them stays in `cache_bytes`; 1 or more.
+
+    Only for the products of matrices among tiles: one long reduction, inputs that all channels share.
+    """
+    extents = tile.anchor.reduction_extents
+    if cache_bytes <= 0 or tile.pixel is None or tile.per_channel or max(extents) != prod(extents):
+        return 1
+    rows = prod(tile.anchor.spatial_extents[axis] for axis in (tile.row, tile.pixel) if axis is not None)
+    columns = min(_BLOCK_VECTORS, tile.vectors) * tile.lanes
+    size = 4 * (rows + columns)
+    parts = 1
+    while max(extents) // parts > _SHORTEST_PART and max(extents) // parts * size > cache_bytes:
+        parts += 1
+    return parts
+
+
+def _whole(tile: Tile) -> tuple[Variant, ...]:
     if tile.pixel is None:
         return (Variant(("channel",)),)
     if tile.row is None:
@@ -177,6 +212,9 @@ def _tile_loops(
         _copy_rows(sch, sch.get_sblock(tile.pad), at, tile.lanes)
     _finish_epilogue(sch, epilogue, outers[-1], rank, tile.lanes)
     sch.vectorize(lanes)
+    if variant.parts > 1:
+        long = max(range(len(slow)), key=lambda number: tile.anchor.reduction_extents[number])
+        sch.annotate(slow[long], ANNOTATION, variant.parts)
     sch.decompose_reduction(anchor, slow[0])
 
 
@@ -236,15 +274,25 @@ def _strided(anatomy: Anatomy, anchor: Stage, axis: Any) -> bool:
     return False
 
 
-def _group(anatomy: Anatomy, anchor: Stage, axis: Any) -> int:
-    """How many neighbours along `axis` read the same inputs, other than weights."""
+def _batches(anchor: Stage, axis: Any) -> bool:
+    """Whether everything that the anchor reads depends on `axis`: neighbours along it share no operand."""
+    reads = anchor.reads()
+    return len(reads) > 1 and all(any(mentions(item.min, axis.var) for item in r.region) for r in reads)
+
+
+def _group(anatomy: Anatomy, anchor: Stage, axis: Any, pixels: list[Any]) -> int:
+    """How many neighbours along `axis` read the same inputs, other than weights and what serves for all `pixels`.
+
+    The right-hand side of a product of two run-time matrices is such: a row of it is loaded once for a whole tile.
+    """
     packed = anatomy.weights()
     group = extent_of(axis)
     for region in anchor.reads():
         if not region.region or any(region.source.same_as(weight) for weight in packed):
             continue
+        shared = pixels and not any(mentions(item.min, pixel.var) for item in region.region for pixel in pixels)
         last = region.region[-1].min
-        if mentions(last, axis.var):
+        if mentions(last, axis.var) and not shared:
             group = gcd(group, _shared(last, axis.var))
     return max(1, group)
 

@@ -79,6 +79,11 @@ def tiled(function: Any, tile: Tile, variant: Variant, decide: Decisions, target
     return sch
 
 
+def cache_for_blocks(target: Target) -> int:
+    """Bytes of the second cache that operands may fill: a quarter is left for the output and what else passes by."""
+    return target.l2_bytes * 3 // 4
+
+
 def untouched(function: Any, seed: int = 1) -> Schedule:
     """A traced schedule of the function with nothing done to it."""
     return Schedule(module_of(function), seed=seed)
@@ -99,7 +104,7 @@ def _tiled(function: Any, anatomy: Anatomy, target: Target, seed: int) -> Iterat
     tile = find_tile(anatomy, native_lanes(function, target))
     if tile is None:
         return
-    for variant in variants_of(tile):
+    for variant in variants_of(tile, cache_for_blocks(target)):
         try:
             yield tiled(function, tile, variant, Decisions(), target, seed)
         except RuntimeError:  # ScheduleError, or what TVM raises for a case that it forgot

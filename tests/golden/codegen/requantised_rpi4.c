@@ -72,6 +72,7 @@ static inline __attribute__((always_inline)) void et_vmin_f32x4(f32x4 *a, const 
 #define ET_VAL_f32x4(x) ((f32x4)(x))
 #define ET_FTOI_f32x4(x) __builtin_convertvector((x), i32x4)
 #define ET_ITOF_f32x4(x) __builtin_convertvector((x), f32x4)
+#define ET_SCALE_f32x4(p, t) ((f32x4)((i32x4)(p) + ((i32x4)(t) << 23)))
 static inline __attribute__((always_inline)) void et_whole_f32x4(const f32x4 *v, i32x4 *r) {
   const f32x4 x = *v;
   const f32x4 c = ET_SEL_f32x4(x == x, x, ET_K_f32x4(0.0f));

@@ -71,6 +71,7 @@ static inline __attribute__((always_inline)) void et_vmin_f32x16(f32x16 *a, cons
 #define ET_VAL_f32x16(x) ((f32x16)(x))
 #define ET_FTOI_f32x16(x) __builtin_convertvector((x), i32x16)
 #define ET_ITOF_f32x16(x) __builtin_convertvector((x), f32x16)
+#define ET_SCALE_f32x16(p, t) ((f32x16)((i32x16)(p) + ((i32x16)(t) << 23)))
 static inline __attribute__((always_inline)) void et_whole_f32x16(const f32x16 *v, i32x16 *r) {
   const f32x16 x = *v;
   const f32x16 c = ET_SEL_f32x16(x == x, x, ET_K_f32x16(0.0f));

@@ -2,16 +2,13 @@
 #include <stdint.h>
 
 /* Types and functions that the kernels of sample use. */
-static inline float et_reinterpret_i32_f32(int32_t a) {
-  union { int32_t from; float to; } bits = {a};
-  return bits.to;
-}
 #define ET_SEL_f32(m, a, b) ((m) ? (a) : (b))
 #define ET_K_f32(c) (c)
 #define ET_BITS_f32(x) et_reinterpret_f32_i32(x)
 #define ET_VAL_f32(x) et_reinterpret_i32_f32(x)
 #define ET_FTOI_f32(x) ((int32_t)(x))
 #define ET_ITOF_f32(x) ((float)(x))
+#define ET_SCALE_f32(p, t) ET_VAL_f32((int32_t)((uint32_t)ET_BITS_f32(p) + ((uint32_t)ET_BITS_f32(t) << 23)))
 #if defined(__arm__)
 #define ET_KEEP_SCALAR(x) __asm__("" : "+t"(x))
 #define ET_KEEP_VECTOR(x) __asm__("" : "+w"(x))
@@ -19,13 +16,20 @@ static inline float et_reinterpret_i32_f32(int32_t a) {
 #define ET_KEEP_SCALAR(x) ((void)0)
 #define ET_KEEP_VECTOR(x) ((void)0)
 #endif
-static inline float et_exp_f32(float x) {
+static inline int32_t et_reinterpret_f32_i32(float a) {
+  union { float from; int32_t to; } bits = {a};
+  return bits.to;
+}
+static inline float et_reinterpret_i32_f32(int32_t a) {
+  union { int32_t from; float to; } bits = {a};
+  return bits.to;
+}
+static inline float et_exp_in_range_f32(float x) {
   float y;
-  float c = ET_SEL_f32(x < 89.0f, x, ET_K_f32(89.0f));
-  c = ET_SEL_f32(c > -104.0f, c, ET_K_f32(-104.0f));
-  const int32_t n = ET_FTOI_f32(c * 0x1.715476p+0f + 192.5f) - 192;
-  const float k = ET_ITOF_f32(n);
-  float r = c - k * 0x1.63p-1f;
+  float t = x * 0x1.715476p+0f + 0x1.8p+23f;
+  ET_KEEP_SCALAR(t);
+  const float k = t - 0x1.8p+23f;
+  float r = x - k * 0x1.63p-1f;
   ET_KEEP_SCALAR(r);
   r = r + k * 0x1.bd0106p-13f;
   float p = 0x1.a0d2cep-13f * r + 0x1.6e879cp-10f;
@@ -34,11 +38,16 @@ static inline float et_exp_f32(float x) {
   p = p * r + 0x1.555554p-3f;
   p = p * r + 0.5f;
   p = p * (r * r) + r + 1.0f;
-  const int32_t half = n >> 1;
-  p = p * ET_VAL_f32((half + 127) << 23);
-  ET_KEEP_SCALAR(p);
-  p = p * ET_VAL_f32((n - half + 127) << 23);
-  y = ET_SEL_f32(x == x, p, x);
+  y = ET_SCALE_f32(p, t);
+  return y;
+}
+static inline float et_exp_f32(float x) {
+  float y;
+  float c = ET_SEL_f32(x < 0x1.62e42ep+6f, x, ET_K_f32(0x1.62e42ep+6f));
+  c = ET_SEL_f32(c > -0x1.5d589ep+6f, c, ET_K_f32(-0x1.5d589ep+6f));
+  c = et_exp_in_range_f32(c);
+  c = ET_SEL_f32(x < -0x1.5d589ep+6f, ET_K_f32(0.0f), c);
+  y = ET_SEL_f32(x <= 0x1.62e42ep+6f, c, x + __builtin_inff());
   return y;
 }
 static inline float et_max_f32(float a, float b) { return b > a ? b : a; }

@@ -1,0 +1,102 @@
+"""Cache blocking of a long reduction: a part of it for all tiles of the output, then the next part.
+
+A register tile that runs over a whole long reduction reads more operands than the second cache holds before the next
+tile could read them again. Between parts, the unfinished sums stand where the results will stand (K. Goto, R. van de
+Geijn, Anatomy of High-Performance Matrix Multiplication, ACM TOMS 34(3), 2008, which keeps them in the output too).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, tirx
+
+from edgetune.codegen.traverse import operands
+from edgetune.codegen.unrolling import extent_of, with_kind
+from edgetune.errors import KernelFailed
+
+ANNOTATION = "edgetune_reduction_blocks"
+"""On the outermost loop of a reduction: into how many parts of one size it is to be divided, or the next number that
+divides it."""
+
+
+def block_reductions(body: Any) -> Any:
+    """`body` with the nest around an annotated loop divided; unchanged where nothing is annotated.
+
+    Wants loops around statements that set accumulators, the annotated loop, and loops around one store that reads one
+    accumulator for each element written. Raises KernelFailed for an annotation elsewhere.
+    """
+    if isinstance(body, tirx.SeqStmt):
+        return tirx.SeqStmt([block_reductions(child) for child in body.seq])
+    if isinstance(body, tirx.AttrStmt):
+        return tirx.AttrStmt(body.node, body.attr_key, body.value, block_reductions(body.body))
+    loops, inner = _nest(body)
+    places = [number for number, statement in enumerate(inner) if _parts(statement) > 1]
+    if not places:
+        return body
+    return _divided(loops, inner[: places[0]], inner[places[0]], inner[places[0] + 1 :])
+
+
+def _nest(node: Any) -> tuple[list[Any], list[Any]]:
+    """Loops around nothing else, outermost first, and the statements inside."""
+    loops = []
+    while isinstance(node, tirx.For) and _parts(node) == 1:
+        loops.append(node)
+        node = node.body
+    return loops, list(node.seq) if isinstance(node, tirx.SeqStmt) else [node]
+
+
+def _parts(node: Any) -> int:
+    return int(node.annotations.get(ANNOTATION, 1)) if isinstance(node, tirx.For) else 1
+
+
+def _divided(loops: list[Any], first: list[Any], reduction: Any, last: list[Any]) -> Any:
+    extent = extent_of(reduction) or 1
+    parts = next((n for n in range(_parts(reduction), extent) if extent % n == 0), extent)
+    store = _only_store(last[0]) if len(last) == 1 else None
+    load = None if store is None else _only_accumulator(store, first)
+    if not loops or store is None or load is None:
+        raise KernelFailed("a reduction is to be computed in parts, but its kernel is no register tile")
+    zero = tirx.IntImm(str(reduction.loop_var.ty.dtype), 0)
+    part = tirx.Var("part", reduction.loop_var.ty)
+    size = zero + extent // parts
+    shorter = tirx.For(reduction.loop_var, part * size, size, int(reduction.kind), reduction.body)
+    unfinished = store.buffer.vload(list(store.indices)[:1], str(store.value.ty.dtype))
+    again = _with_store(last[0], tirx.BufferStore(load.source, unfinished, load.indices))
+    aside = _with_store(last[0], tirx.BufferStore(store.buffer, load, store.indices))
+    begin = tirx.IfThenElse(part.equal(0), first[0] if len(first) == 1 else tirx.SeqStmt(first), again)
+    end = tirx.IfThenElse(part.equal(parts - 1), last[0], aside)
+    nest: Any = tirx.SeqStmt([begin, shorter, end])
+    for loop in reversed(loops):
+        nest = with_kind(loop, int(loop.kind), nest)
+    return tirx.For(part, zero, zero + parts, int(tirx.ForKind.SERIAL), nest)
+
+
+def _only_store(node: Any) -> Any:
+    while isinstance(node, tirx.For):
+        node = node.body
+    return node if isinstance(node, tirx.BufferStore) and len(node.indices) == 1 else None
+
+
+def _only_accumulator(store: Any, first: list[Any]) -> Any:
+    """The one element that `store` reads of what `first` sets, if it is of the type that is stored."""
+    set_here = [_only_store(statement) for statement in first]
+    if len(set_here) != 1 or set_here[0] is None:
+        return None
+    accumulators = set_here[0].buffer
+    found = [load for load in _loads(store.value) if load.source.same_as(accumulators)]
+    same = found and all(tvm_ffi.structural_equal(load.indices, found[0].indices) for load in found)
+    return found[0] if same and str(found[0].ty.dtype) == str(store.value.ty.dtype) else None
+
+
+def _loads(node: Any) -> list[Any]:
+    below = [load for operand in operands(node) for load in _loads(operand)]
+    return [node, *below] if isinstance(node, ir.TensorLoad) else below
+
+
+def _with_store(node: Any, store: Any) -> Any:
+    """Loops around one store, around another one."""
+    if not isinstance(node, tirx.For):
+        return store
+    return with_kind(node, int(node.kind), _with_store(node.body, store))
