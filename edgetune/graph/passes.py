@@ -10,6 +10,7 @@ from edgetune.graph.border import read_inputs_in_place
 from edgetune.graph.bounded_index import bounded_index
 from edgetune.graph.fold_constant import fold_constants
 from edgetune.graph.fold_scale import fold_scale
+from edgetune.graph.folded_transposes import fold_transposes
 from edgetune.graph.layer_names import nodes_of_calls, pass_marks_on
 from edgetune.graph.layout import channels_last
 from edgetune.graph.quantised import integer_operators
@@ -30,6 +31,7 @@ def fuse(module: tvm.IRModule) -> tuple[tvm.IRModule, list[list[int]]]:
     module = pass_marks_on(read_inputs_in_place(module))
     module = rewrite(module, _shape_only)
     module = rewrite(module, bounded_index)
+    module = pass_marks_on(fold_transposes(module))
     module = fold_constants(module)
     before = tvm.transform.Sequential(
         [

@@ -52,6 +52,9 @@ def vectorize_stage(sch: Schedule, stage: Stage, native_lanes: int, decide: Deci
             outer, lane = sch.split(loops[axis], [None, across])
             sch.reorder(outer, *loops[axis + 1 :], lane)
             sch.vectorize(lane)
+        elif width > 1:  # as many lines are read in turn as are written to one, so that the first cache keeps them
+            outer, inner = sch.split(loops[-1], [None, width])
+            sch.reorder(outer, *loops[axis:-1], inner)
 
 
 def _lanes(sch: Schedule, loop: Any, width: int, decide: Decisions) -> None:

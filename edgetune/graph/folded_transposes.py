@@ -1,0 +1,96 @@
+"""Products of run-time matrices read and write transposed tensors where they lie, instead of copying them first.
+
+The heads of attention are such: axes of positions and of heads change places before and after each product. A register
+tile needs only that the last axis of its right-hand side and of its output stays the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tvm
+from tvm import relax, te, tirx
+
+from edgetune.graph.fold_constant import permutation
+from edgetune.graph.rewrite import View, constant, rewrite
+from edgetune.graph.te_call import call_fusable
+
+
+def fold_transposes(module: tvm.IRModule) -> tvm.IRModule:
+    """Rewrites transpose(matmul(a, b)), then matmul(a, b) of transposed operands, to one kernel each.
+
+    Where both operands have the same rank, no constant is among them, and every transpose keeps the last axis last. A
+    transposed operand that something else reads too is still copied for that.
+    """
+    return rewrite(rewrite(module, _transposed_product), _product)
+
+
+def _transposed_product(call: relax.Call, view: View, builder: relax.BlockBuilder) -> relax.Expr | None:
+    if call.op.name != "relax.permute_dims" or not view.used_once(call.args[0]):
+        return None
+    product = view.call(call.args[0], "relax.matmul")
+    axes = _batch_permutation(call)
+    return None if product is None or axes is None else _folded(product, axes, view, builder)
+
+
+def _product(call: relax.Call, view: View, builder: relax.BlockBuilder) -> relax.Expr | None:
+    if call.op.name != "relax.matmul" or all(_in_place(argument, view)[1] is None for argument in call.args):
+        return None
+    return _folded(call, list(range(len(call.ty.shape))), view, builder)
+
+
+def _folded(product: relax.Call, axes: list[int], view: View, builder: relax.BlockBuilder) -> relax.Expr | None:
+    left, right = product.args
+    rank = len(product.ty.shape)
+    if any(constant(operand) is not None or len(operand.ty.shape) != rank for operand in (left, right)):
+        return None
+    left, left_axes = _in_place(left, view)
+    right, right_axes = _in_place(right, view)
+    whole = list(range(rank))
+    return call_fusable(builder, matmul, left, right, left_axes or whole, right_axes or whole, axes)
+
+
+def _in_place(operand: relax.Expr, view: View) -> tuple[relax.Expr, list[int] | None]:
+    """What an operand is a transpose of, and its axes; itself and None where it is none that can be folded."""
+    transposed = view.call(operand, "relax.permute_dims")
+    axes = None if transposed is None else _batch_permutation(transposed)
+    return (operand, None) if transposed is None or axes is None else (transposed.args[0], axes)
+
+
+def _batch_permutation(call: relax.Call) -> list[int] | None:
+    axes = permutation(call)
+    return axes if axes[-1] == len(axes) - 1 else None
+
+
+def matmul(
+    left: te.Tensor, right: te.Tensor, left_axes: Sequence[int], right_axes: Sequence[int], axes: Sequence[int]
+) -> te.Tensor:
+    """transpose(transpose(left, left_axes) @ transpose(right, right_axes), axes), each axis list as numpy's.
+
+    Ranks are equal, batch axes broadcast, the sum runs over (.., M, K) and (.., K, N).
+    """
+    rank = len(axes)
+    left_shape = [left.shape[axis] for axis in left_axes]
+    right_shape = [right.shape[axis] for axis in right_axes]
+    batch = [b if int(a) == 1 else a for a, b in zip(left_shape[:-2], right_shape[:-2], strict=True)]
+    shape = [*batch, left_shape[-2], right_shape[-1]]
+    k = te.reduce_axis((0, left_shape[-1]), name="k")
+
+    def element(*index: tirx.Var) -> te.Tensor:
+        place = [index[list(axes).index(axis)] for axis in range(rank)]
+        return te.sum(
+            _at(left, left_axes, left_shape, [*place[:-1], k])
+            * _at(right, right_axes, right_shape, [*place[:-2], k, place[-1]]),
+            axis=k,
+        )
+
+    return te.compute([shape[axis] for axis in axes], element, name="matmul")
+
+
+def _at(tensor: te.Tensor, axes: Sequence[int], shape: Sequence[object], place: Sequence[object]) -> te.Tensor:
+    """The element of transpose(tensor, axes), of `shape`, at `place`; index 0 along axes that broadcast."""
+    index: list[object] = [0] * len(axes)
+    for number, axis in enumerate(axes):
+        broadcast = int(shape[number]) == 1  # type: ignore[call-overload]
+        index[axis] = 0 if broadcast else place[number]
+    return tensor(*index)

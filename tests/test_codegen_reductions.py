@@ -1,0 +1,80 @@
+"""Reductions in parts and lanes that join by halves: the C gives what numpy gives, and is refused where it cannot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tvm import te, topi
+from tvm.s_tir import Schedule
+
+from edgetune.codegen.emit import emit_kernel
+from edgetune.codegen.packing import split_packing
+from edgetune.codegen.reduction_blocks import ANNOTATION
+from edgetune.errors import KernelFailed
+from edgetune.tuning.fixed import fixed_trace
+from edgetune.tuning.replay import replay
+from edgetune.tuning.sketches import module_of
+from edgetune.tuning.sketches.register_tile import parts_for
+from edgetune.tuning.sketches.spaces import tile_of
+from tests.codegen_run import compile_strictly, run_kernel, wide_target
+from tests.sketch_samples import prim_func
+
+
+def product(rows: int, depth: int, columns: int) -> Any:
+    """matmul(a, w) + b + a residual; w is a constant."""
+    a, w, b, r = (
+        te.placeholder(shape, name=name)
+        for name, shape in (("a", (rows, depth)), ("w", (depth, columns)), ("b", (columns,)), ("r", (rows, columns)))
+    )
+    return prim_func([a, w, b, r], topi.add(topi.add(topi.nn.matmul(a, w), b), r), [1])
+
+
+def test_a_long_reduction_is_computed_in_parts_without_scratch(tmp_path: Path) -> None:
+    target = wide_target().model_copy(update={"l2_bytes": 1 << 16})
+    function = product(24, 1536, 32)
+    trace, _ = fixed_trace(function, target)
+    assert ANNOTATION in trace
+    module, packing = split_packing(replay(function, trace))
+    source = emit_kernel(module, target, "parts")
+    assert "part == 0" in source.definition
+    assert source.scratch_bytes == 0
+    generator = np.random.default_rng(3)
+    a, w, b, r = (generator.standard_normal(s).astype("f4") for s in ((24, 1536), (1536, 32), (32,), (24, 32)))
+    packed = packing[1].apply(w) if 1 in packing else w
+    for compiler in ("gcc", "clang-19"):
+        compile_strictly(source, target, tmp_path, compiler)
+    result = run_kernel(source, target, [a, packed, b, r, np.zeros_like(r)], tmp_path)[-1]
+    np.testing.assert_allclose(result, a.astype("f8") @ w + b + r, rtol=1e-5, atol=1e-4)
+
+
+def test_parts_are_for_products_whose_operands_outgrow_the_cache() -> None:
+    found = tile_of(product(128, 3072, 768), wide_target())
+    assert found is not None
+    assert [parts_for(found[1], size) for size in (0, 1 << 18, 1 << 20, 1 << 24)] == [1, 9, 3, 1]
+
+
+def test_parts_of_what_is_no_register_tile_are_refused() -> None:
+    a = te.placeholder((64,), name="a")
+    sch = Schedule(module_of(prim_func([a], topi.sum(a, axis=0, keepdims=True))))
+    sch.annotate(sch.get_loops(sch.get_sblock("a_red"))[-1], ANNOTATION, 4)
+    with pytest.raises(KernelFailed, match="no register tile"):
+        emit_kernel(sch.mod, wide_target(), "parts")
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+@pytest.mark.parametrize("operator", ["sum", "max", "min"])
+def test_lanes_join_by_halves(operator: str, bits: int, tmp_path: Path) -> None:
+    target = wide_target(bits)
+    x = te.placeholder((5, 128), name="x")
+    function = prim_func([x], getattr(topi, operator)(x, axis=1))
+    trace, _ = fixed_trace(function, target)
+    source = emit_kernel(replay(function, trace), target, "joined")
+    assert "et_lanes_" in source.definition
+    for compiler in ("gcc", "clang-19"):
+        compile_strictly(source, target, tmp_path, compiler)
+    data = np.random.default_rng(4).standard_normal((5, 128)).astype("f4")
+    result = run_kernel(source, target, [data, np.zeros(5, "f4")], tmp_path)[-1]
+    np.testing.assert_allclose(result, getattr(data, operator)(axis=1), rtol=1e-5, atol=1e-5)
