@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,7 +144,7 @@ def check_limits(
         if a in program.constants
     }
     weights |= dict(packed)
-    total = sum(a.nbytes for a in {a.tobytes(): a for a in weights.values()}.values())
+    total = sum({hashlib.sha256(a.tobytes()).digest(): a.nbytes for a in weights.values()}.values())
     if limits.flash is not None and total > limits.flash:
         largest_weights = sorted(weights.items(), key=lambda item: -item[1].nbytes)[:_LARGEST_SHOWN]
         shown = ", ".join(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -174,7 +175,7 @@ class _Cutter:
 
     def _constant(self, array: np.ndarray) -> int:
         array = np.ascontiguousarray(array)
-        content = (array.tobytes(), array.dtype.name, array.shape)
+        content = (hashlib.sha256(array.tobytes()).digest(), array.dtype.name, array.shape)
         if content not in self.by_content:
             index = self._buffer(f"constant_{len(self.constants)}", array.shape, array.dtype.name, "constant")
             self.constants[index] = array

@@ -8,7 +8,8 @@
 #define ET_VAL_f32(x) et_reinterpret_i32_f32(x)
 #define ET_FTOI_f32(x) ((int32_t)(x))
 #define ET_ITOF_f32(x) ((float)(x))
-#define ET_SCALE_f32(p, t) ET_VAL_f32((int32_t)((uint32_t)ET_BITS_f32(p) + ((uint32_t)ET_BITS_f32(t) << 23)))
+#define ET_SCALE_f32(p, t) \
+  ET_VAL_f32((int32_t)((uint32_t)ET_BITS_f32(p) + ((uint32_t)ET_BITS_f32(t) << 23)))
 #if defined(__arm__)
 #define ET_KEEP_SCALAR(x) __asm__("" : "+t"(x))
 #define ET_KEEP_VECTOR(x) __asm__("" : "+w"(x))
