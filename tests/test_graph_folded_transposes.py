@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
@@ -11,7 +12,7 @@ from tests.test_graph_program import assert_same, model_of, random
 _HEADS = [0, 2, 1, 3]
 
 
-def _attention() -> tuple[list[helper.NodeProto], dict[str, list[int]]]:  # type: ignore[name-defined]
+def _attention() -> tuple[list[onnx.NodeProto], dict[str, list[int]]]:
     nodes = [
         helper.make_node("Transpose", ["q"], ["qt"], perm=_HEADS),
         helper.make_node("Transpose", ["k"], ["kt"], perm=[0, 2, 3, 1]),
