@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgetune.assembly import Choice
 from edgetune.codegen import CODEGEN_VERSION
@@ -69,16 +69,14 @@ def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules
             text = f"record {best[0].candidate[:16]} of {kernel.name} is passed over: {reason}"
             events(Event("warning", {"message": text}))
             best = best[1:]
-        valid = sum(record.status == "ok" and record.form in forms for record in store.all(key))
-        if not best:
-            best = [
-                record
-                for record in still_valid(kernel, target, store)
-                if passes(record, min_trust) and record.scratch_bytes <= scratch_limit and record.form in forms
-            ]
-            valid = len(best)
         if best:
+            valid = sum(record.status == "ok" and record.form in forms for record in store.all(key))
             return Choice(best[0].trace, _measured(best, valid))
+        for record in still_valid(kernel, target, store):
+            if passes(record, min_trust) and record.scratch_bytes <= scratch_limit and record.form in forms:
+                older = f"code generator {record.environment['codegen_version']}, which made the same C"
+                provenance = replace(_measured([record], 1), why=f"the fastest that was timed with {older}")
+                return Choice(record.trace, provenance)
     trace, note = fixed_trace(kernel.function, target, scratch_limit)
     why = f"no record: the fixed schedule ({note})"
     provenance = KernelProvenance(

@@ -7,7 +7,7 @@ changes the text of some kernels; what boards measured of all others in many nig
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from edgetune.codegen import CODEGEN_VERSION
@@ -40,33 +40,31 @@ def trouble(kernel: Kernel, record: Record, target: Target) -> str:
     return "" if hashlib.sha256(unit.encode()).hexdigest() == record.candidate else "its trace gives other C text today"
 
 
-def still_valid(kernel: Kernel, target: Target, store: RecordStore) -> list[Record]:
-    """The fastest correct records of older code generators that hold today, under today's key.
+def still_valid(kernel: Kernel, target: Target, store: RecordStore) -> Iterator[Record]:
+    """The fastest correct records of older code generators that hold today, under today's key, one after the other.
 
     None when something was measured with today's generator: these records were looked at before that.
     """
     key = record_key(kernel, target)
     if store.count([key]):
-        return []
-    found: list[Record] = []
+        return
     changed = 0
     for record in store.older(key, MOST_CARRIED):
         if trouble(kernel, record, target):
             changed += 1
             if changed == MOST_CHANGED:
-                break
+                return
             continue
         changed = 0
         facts = {**record.environment, "codegen_version": record.codegen_version}
-        found.append(replace(record, codegen_version=key.codegen_version, environment=facts, id=0))
-    return found
+        yield replace(record, codegen_version=key.codegen_version, environment=facts, id=0)
 
 
 def carry_over(kernels: Sequence[Kernel], target: Target, store: RecordStore) -> int:
     """Store what is `still_valid` of the kernels under today's key; return how many records that are."""
     carried = 0
     for kernel in {kernel.workload: kernel for kernel in kernels}.values():
-        for record in still_valid(kernel, target, store):
+        for record in [*still_valid(kernel, target, store)]:  # all of them before the first is stored
             store.add(record)
             carried += 1
     return carried
