@@ -5,7 +5,8 @@ The test reads indices alone, so it holds whatever made the loop. Every index in
     high + c * v + low        with 0 <= low < c, and v * c + low below every step of high
 
 for the loop variable v: then v is one digit of the index, and two iterations differ in it. Reductions fail (v is not in
-the index), as do scans (they read what another iteration wrote) and overlapping tiles.
+the index), as do scans (they read what another iteration wrote) and overlapping tiles. Conditions around an access
+bound its terms: of tiles that do not divide an axis, the last one ends where the axis does.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 from tvm import ir, tirx
 
 from edgetune.codegen.dtypes import element_and_lanes
+from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.traverse import children, expressions, operands
 from edgetune.codegen.unrolling import extent_of
 
@@ -40,19 +42,31 @@ class _Linear:
         return _Linear(self.constant * factor, {v: f * factor for v, f in self.factors.items() if f * factor})
 
 
+@dataclass(frozen=True)
+class _Access:
+    """One access: its index, None where that is not linear, and forms that are at most 0 wherever it happens."""
+
+    index: _Linear | None
+    bounds: tuple[_Linear, ...] = ()
+
+    def factor(self, v: Any) -> int:
+        return self.index.factors.get(v, 0) if self.index else 0
+
+
 @dataclass
 class Accesses:
     """What a nest does to memory that lives outside it. `opaque` says that it does something not understood."""
 
     extents: dict[Any, int] = field(default_factory=dict)
     inside: set[Any] = field(default_factory=set)
-    indices: dict[Any, list[_Linear | None]] = field(default_factory=dict)
+    indices: dict[Any, list[_Access]] = field(default_factory=dict)
     written: set[Any] = field(default_factory=set)
     opaque: bool = False
+    bounds: tuple[_Linear, ...] = ()
 
     def uses(self, buffer: Any, v: Any) -> bool:
         """Whether `v` decides which elements of `buffer` are touched."""
-        return all(index is not None and v in index.factors for index in self.indices[buffer])
+        return all(access.factor(v) for access in self.indices[buffer])
 
     def outside(self) -> list[Any]:
         """The buffers touched that are not the nest's own."""
@@ -60,8 +74,8 @@ class Accesses:
 
     def outermost(self, loops: list[Any]) -> Any:
         """The loop with the longest step through what is written outside the nest."""
-        written = [index for buffer in self.outside() if buffer in self.written for index in self.indices[buffer]]
-        return max(loops, key=lambda loop: max(i.factors.get(loop.loop_var, 0) if i else 0 for i in written))
+        written = [access for buffer in self.outside() if buffer in self.written for access in self.indices[buffer]]
+        return max(loops, key=lambda loop: max(access.factor(loop.loop_var) for access in written))
 
 
 def accesses_of(nest: Any, alias: dict[Any, Any]) -> Accesses:
@@ -87,30 +101,52 @@ def _apart(found: Accesses, v: Any) -> bool:
     return all(_is_digit(found.indices[buffer], v, found.extents) for buffer in outside)
 
 
-def _is_digit(indices: list[_Linear | None], v: Any, extents: dict[Any, int]) -> bool:
-    """Whether all `indices` into one buffer hold `v` as the same digit."""
+def _is_digit(accesses: list[_Access], v: Any, extents: dict[Any, int]) -> bool:
+    """Whether the indices of all `accesses` to one buffer hold `v` as the same digit."""
     steps: set[int] = set()
     step_above = 0  # what all higher terms are multiples of; 0: there are none
-    for index in indices:
-        if index is None or v not in index.factors:
+    for access in accesses:
+        step = access.factor(v)
+        if access.index is None or step <= 0:
             return False
-        step = index.factors[v]
         steps.add(step)
-        step_above = gcd(step_above, *(f for u, f in index.factors.items() if not u.same_as(v) and abs(f) >= step))
+        others = {u: f for u, f in access.index.factors.items() if not u.same_as(v)}
+        step_above = gcd(step_above, *(f for f in others.values() if abs(f) >= step))
     if len(steps) != 1:
         return False
     step = steps.pop()
-    if step <= 0:
-        return False
-    for index in indices:
-        assert index is not None  # noqa: S101 (the loop above returned)
-        lower = [(f, extents[u]) for u, f in index.factors.items() if not u.same_as(v) and abs(f) < step]
-        start = index.constant % step_above if step_above else index.constant
-        least = start + sum(min(0, f * (extent - 1)) for f, extent in lower)
-        most = start + sum(max(0, f * (extent - 1)) for f, extent in lower)
-        if least < 0 or most >= step or (step_above and step * (extents[v] - 1) + most >= step_above):
+    for access in accesses:
+        assert access.index is not None  # noqa: S101 (the loop above returned)
+        lower = {u: f for u, f in access.index.factors.items() if not u.same_as(v) and abs(f) < step}
+        start = access.index.constant % step_above if step_above else access.index.constant
+        least = start + sum(min(0, f * (extents[u] - 1)) for u, f in lower.items())
+        if least < 0 or start + _greatest(lower, access.bounds, extents) >= step:
+            return False
+        if step_above and start + _greatest({v: step, **lower}, access.bounds, extents) >= step_above:
             return False
     return True
+
+
+def _greatest(factors: dict[Any, int], bounds: tuple[_Linear, ...], extents: dict[Any, int]) -> int:
+    """At most this is the sum of factor * variable where all `bounds` hold.
+
+    A bound counts where the sum holds its terms, all multiplied by one positive number.
+    """
+    rest = dict(factors)
+    total = 0
+    for bound in bounds:
+        times = {divmod(rest.get(u, 0), f) for u, f in bound.factors.items()}
+        if len(times) != 1 or not all(u in rest for u in bound.factors):
+            continue
+        times_of_it, remainder = times.pop()
+        if times_of_it > 0 and remainder == 0:
+            total += times_of_it * min(-bound.constant, _most(bound.factors, extents))
+            rest = {u: f for u, f in rest.items() if u not in bound.factors}
+    return total + _most(rest, extents)
+
+
+def _most(factors: dict[Any, int], extents: dict[Any, int]) -> int:
+    return sum(max(0, f * (extents[u] - 1)) for u, f in factors.items())
 
 
 def _statement(node: Any, found: Accesses, alias: dict[Any, Any]) -> None:
@@ -128,8 +164,12 @@ def _statement(node: Any, found: Accesses, alias: dict[Any, Any]) -> None:
         _access(node.buffer, node.indices, found, alias, writes=True)
     for expression in expressions(node):
         _expression(expression, found, alias)
+    around = found.bounds
     for child in children(node):
+        if isinstance(node, tirx.IfThenElse) and child.same_as(node.then_case):
+            found.bounds = (*around, *_bounds(node.condition, found.extents))
         _statement(child, found, alias)
+        found.bounds = around
 
 
 def _expression(node: Any, found: Accesses, alias: dict[Any, Any]) -> None:
@@ -146,7 +186,7 @@ def _access(buffer: Any, indices: Any, found: Accesses, alias: dict[Any, Any], *
     base = alias.get(buffer, buffer)
     same = element_and_lanes(base.ty.dtype) == element_and_lanes(buffer.ty.dtype)
     index = _linear(indices[0], found.extents) if len(indices) == 1 and same else None
-    found.indices.setdefault(base, []).append(index)
+    found.indices.setdefault(base, []).append(_Access(index, found.bounds))
     if writes:
         found.written.add(base)
     for part in indices:
@@ -169,3 +209,18 @@ def _linear(e: Any, known: dict[Any, int]) -> _Linear | None:
             return a.times(b.constant)
         return b.times(a.constant) if not a.factors else None
     return None
+
+
+def _bounds(condition: Any, known: dict[Any, int]) -> list[_Linear]:
+    """Linear forms of loop variables that are at most 0 where `condition` holds; what it says besides is left out."""
+    if isinstance(condition, ir.Call) and operator(condition) == "likely":
+        return _bounds(condition.args[0], known)
+    if isinstance(condition, tirx.And):
+        return [*_bounds(condition.a, known), *_bounds(condition.b, known)]
+    if not isinstance(condition, (tirx.LT, tirx.LE, tirx.GT, tirx.GE)):
+        return []
+    a, b = _linear(condition.a, known), _linear(condition.b, known)
+    if a is None or b is None:
+        return []
+    form = a.plus(b, -1) if isinstance(condition, (tirx.LT, tirx.LE)) else b.plus(a, -1)
+    return [form.plus(_Linear(1, {})) if isinstance(condition, (tirx.LT, tirx.GT)) else form]

@@ -7,7 +7,8 @@ it is to run; the kernel itself hands these ranges out through `<prefix>__parall
     void <prefix>__parallel_for(struct <prefix>__pool *pool, <prefix>__task *task, const void *work, int32_t count,
                                 int32_t ranges);
 
-Every iteration does what it does in the kernel for one thread, in the same order, so results are the same bits.
+Every iteration does what it does in the kernel for one thread, in the same order: results are the same bits however
+many threads there are. Those of the kernel for one thread differ at most by what a compiler contracts.
 """
 
 from __future__ import annotations
