@@ -9,12 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
+from edgetune.codegen.emit import emit_kernel
 from edgetune.codegen.kernel_source import KernelSource
 from edgetune.codegen.preamble import render_preamble
 from edgetune.codegen.threaded import Sharing, emit_shared_kernel, least_steps
 from edgetune.config.target import Target
 from edgetune.errors import MemoryLimitExceeded
-from edgetune.graph.memory_plan import MemoryPlan, plan
+from edgetune.events import Event
+from edgetune.graph.memory_plan import MemoryPlan, plan, scratch_limits
 from edgetune.graph.program import Program
 from edgetune.package.emit import OnEvent, PackageSummary, emit_package
 from edgetune.package.golden import Golden, Tolerance
@@ -23,6 +25,7 @@ from edgetune.package.interface import workspace_bytes
 from edgetune.package.provenance import KernelProvenance
 from edgetune.tuning.forms.form import ConstantTransform
 from edgetune.tuning.forms.realise import realise
+from edgetune.tuning.sketches.limits import FREE_SCRATCH
 
 _LARGEST_SHOWN = 3
 
@@ -52,14 +55,27 @@ class Printed:
 
 
 def print_kernels(
-    program: Program, choices: Sequence[Choice], target: Target, prefix: str, threads: int = 1
+    program: Program, choices: Sequence[Choice], target: Target, prefix: str, events: OnEvent, threads: int = 1
 ) -> list[Printed]:
-    """The C text of every kernel of `program` under `choices` for `threads` threads, in order; raises KernelFailed."""
+    """The C text of every kernel of `program` under `choices` for `threads` threads, in order; raises KernelFailed.
+
+    A kernel whose threads together need more scratch than the memory plan has stays on one thread, which is announced.
+    """
     sharing = Sharing(prefix, threads, least_steps(target, threads))
+    limits = scratch_limits(program) if threads > 1 else {}
     printed = []
-    for kernel, choice in zip(program.kernels, choices, strict=True):
+    for number, (kernel, choice) in enumerate(zip(program.kernels, choices, strict=True)):
         scheduled = realise(kernel.function, choice.trace)
-        source = emit_shared_kernel(scheduled.module, target, kernel_symbol(prefix, kernel.name), sharing)
+        symbol = kernel_symbol(prefix, kernel.name)
+        source = emit_shared_kernel(scheduled.module, target, symbol, sharing)
+        limit = max(limits.get(number, 0), threads * FREE_SCRATCH)
+        if source.workers > 1 and source.scratch_bytes > limit:
+            message = (
+                f"{kernel.name} stays on one thread: {threads} would need {source.scratch_bytes} bytes of scratch, and "
+                f"the memory plan has {limit} for it"
+            )
+            events(Event("warning", {"message": message}))
+            source = emit_kernel(scheduled.module, target, symbol)
         printed.append(Printed(source, scheduled.constants))
     return printed
 
@@ -85,7 +101,7 @@ def assemble(
     and the code together (known once it is compiled) do not fit `limits`; nothing is left behind then.
     """
     prefix = package_prefix(name)
-    printed = print_kernels(program, choices, target, prefix, threads)
+    printed = print_kernels(program, choices, target, prefix, events, threads)
     memory = plan(program, {i: p.source.scratch_bytes for i, p in enumerate(printed)})
     packed = pack_constants(program, printed)
     check_limits(program, memory, packed, limits, threads)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from edgetune.assembly import Choice
 from edgetune.codegen import CODEGEN_VERSION
+from edgetune.codegen.expected_time import expected_share
 from edgetune.config.target import Target
+from edgetune.errors import KernelFailed
 from edgetune.events import Event
 from edgetune.graph.memory_plan import scratch_limits
 from edgetune.graph.program import Kernel, Program
@@ -18,9 +21,10 @@ from edgetune.package.provenance import KernelProvenance
 from edgetune.tuning.carrying import record_key, still_valid, trouble
 from edgetune.tuning.fixed import fixed_trace
 from edgetune.tuning.forms.catalogue import rounding_of
+from edgetune.tuning.forms.realise import realise
 from edgetune.tuning.forms.schedule_text import FORMS
 from edgetune.tuning.records import Record, RecordStore
-from edgetune.tuning.records.ranking import passes
+from edgetune.tuning.records.ranking import for_threads, passes, searched_ns
 from edgetune.tuning.summary import summary
 
 _CONSIDERED = 50
@@ -40,11 +44,12 @@ def choose(
 
     A record counts only if its trace still gives the very C text that was timed; others are named in a warning. So are
     those graded below `min_trust`; what nobody graded is as good as D. Only `forms` (names) may win; without a record a
-    kernel is computed in its direct form.
+    kernel is computed in its direct form. Kernels are timed on one thread; for several `threads` the fastest is the one
+    that is expected to be when they share it.
     """
     # Each thread has its own scratch.
     limits = {kernel: limit // threads for kernel, limit in scratch_limits(program).items()}
-    rules = _Rules(target, min_trust, frozenset(forms))
+    rules = _Rules(target, min_trust, frozenset(forms), threads)
     return [_choose(kernel, store, limits[i], rules, events) for i, kernel in enumerate(program.kernels)]
 
 
@@ -55,6 +60,7 @@ class _Rules:
     target: Target
     min_trust: Grade
     forms: frozenset[str]
+    threads: int
 
 
 def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules: _Rules, events: OnEvent) -> Choice:
@@ -65,18 +71,23 @@ def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules
         if not best and min_trust != GRADES[-1] and store.best(key, scratch_limit=scratch_limit, forms=forms):
             text = f"the records of {kernel.name} are passed over: their trust is below {min_trust}"
             events(Event("warning", {"message": text}))
+        best = _shared(kernel, best, rules)
         while best and (reason := trouble(kernel, best[0], target)):
             text = f"record {best[0].candidate[:16]} of {kernel.name} is passed over: {reason}"
             events(Event("warning", {"message": text}))
             best = best[1:]
         if best:
             valid = sum(record.status == "ok" and record.form in forms for record in store.all(key))
-            return Choice(best[0].trace, _measured(best, valid))
-        for record in still_valid(kernel, target, store):
-            if passes(record, min_trust) and record.scratch_bytes <= scratch_limit and record.form in forms:
-                older = f"code generator {record.environment['codegen_version']}, which made the same C"
-                provenance = replace(_measured([record], 1), why=f"the fastest that was timed with {older}")
-                return Choice(record.trace, provenance)
+            return Choice(best[0].trace, _measured(best, valid, rules.threads))
+        older = (
+            record
+            for record in still_valid(kernel, target, store)
+            if passes(record, min_trust) and record.scratch_bytes <= scratch_limit and record.form in forms
+        )
+        for record in _shared(kernel, [*islice(older, 1 if rules.threads == 1 else None)], rules)[:1]:
+            told = f"code generator {record.environment['codegen_version']}, which made the same C"
+            why = f"the fastest that was timed with {told}"
+            return Choice(record.trace, replace(_measured([record], 1, rules.threads), why=why))
     trace, note = fixed_trace(kernel.function, target, scratch_limit)
     why = f"no record: the fixed schedule ({note})"
     provenance = KernelProvenance(
@@ -85,11 +96,25 @@ def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules
     return Choice(trace, provenance)
 
 
-def _measured(best: list[Record], valid: int) -> KernelProvenance:
+def _shared(kernel: Kernel, records: list[Record], rules: _Rules) -> list[Record]:
+    """The records, the fastest first when the threads of the package share the kernel."""
+    return for_threads(records, rules.threads, lambda record: _share(kernel, record, rules))
+
+
+def _share(kernel: Kernel, record: Record, rules: _Rules) -> float:
+    try:
+        return expected_share(realise(kernel.function, record.trace).module, rules.target, rules.threads)
+    except KernelFailed:
+        return 1.0  # `trouble` tells what is wrong with it, should it come to that
+
+
+def _measured(best: list[Record], valid: int, threads: int) -> KernelProvenance:
     winner = best[0]
     counted = winner.environment.get("clock") == "instructions"  # one of them is a nanosecond of the record
     why = f"fastest of {valid} correct candidates"
-    if len(best) > 1 and winner.median_ns:
+    if any(searched_ns(record) < searched_ns(winner) for record in best) and threads > 1:
+        why = f"of {valid} correct candidates the one that {threads} threads should run fastest"
+    elif len(best) > 1 and winner.median_ns:
         much = "many" if counted else "long"
         why += f"; the next takes {(best[1].median_ns or 0) / winner.median_ns:.3f} times as {much}"
     return KernelProvenance(

@@ -11,10 +11,15 @@ import pytest
 import tvm
 from tvm import te, tirx
 
+from edgetune.assembly import Choice, print_kernels
 from edgetune.codegen import emit_kernel, split_packing
+from edgetune.codegen.expected_time import expected_share
 from edgetune.codegen.lower import flat
 from edgetune.codegen.stages import cut, idle
 from edgetune.codegen.threaded import Sharing, emit_shared_kernel, least_steps
+from edgetune.events import Event
+from edgetune.graph.program import Buffer, Call, Kernel, Param, Program
+from edgetune.package.provenance import KernelProvenance
 from edgetune.tuning.fixed import best_guess
 from edgetune.tuning.forms.catalogue import form_named
 from edgetune.tuning.forms.realise import realise
@@ -161,3 +166,32 @@ def test_the_least_work_worth_sharing_grows_with_the_hand_over() -> None:
     assert least_steps(board, 2) == 2 * 1000 * 16 * 2
     assert least_steps(slow, 2) == 4 * least_steps(board, 2)
     assert least_steps(board, 4) < least_steps(board, 2)
+
+
+def test_what_is_left_of_the_time_counts_idle_threads_and_what_stays_on_one() -> None:
+    board = wide_target().model_copy(update={"handover_cycles": 0})
+    x = te.placeholder((3, 5), name="x")
+    squares = te.create_prim_func([x, te.compute(x.shape, lambda *i: x[i] * x[i], name="y")])
+    assert expected_share(samples.module(squares), board, 2) == pytest.approx(8 / 15)
+    assert expected_share(samples.module(total()), board, 2) == 1.0
+    assert expected_share(tile(), board, 1) == 1.0
+    slow = board.model_copy(update={"handover_cycles": 10})
+    assert expected_share(tile(), slow, 2) > expected_share(tile(), board, 2)
+
+
+def test_a_kernel_whose_threads_need_more_scratch_than_there_is_stays_on_one() -> None:
+    function, board = conv2d((10, 10, 16), 32), wide_target(256).model_copy(update={"handover_cycles": 0})
+    found = best_guess(form_named(function, "winograd_f4").function, board, 1 << 20)
+    assert found is not None
+    choice = Choice(schedule_text("winograd_f4", found[0]), KernelProvenance("0" * 64, "fixed"))
+    params = tuple(Param("p", tuple(int(n) for n in p.shape), "float32", "input") for p in function.params)
+    kernel = Kernel("conv", "0" * 64, function, params, (), 1, 1)
+    shape = params[-1].shape
+    room = (Buffer(0, "y", shape, "float32", "output"), Buffer(1, "big", (1 << 20,), "float32", "intermediate"))
+    events: list[Event] = []
+    for buffers, workers in ((room[:1], 1), (room, 2)):
+        call = (Call(0, (0,), "conv"), *(Call(0, (b.id,), "big") for b in buffers[1:] for _ in range(2)))
+        program = Program("p", (), (), buffers, (kernel,), call, {}, "")
+        (printed,) = print_kernels(program, [choice], board, "p", events.append, 2)
+        assert printed.source.workers == workers
+    assert [str(event.data["message"]).partition(":")[0] for event in events] == ["conv stays on one thread"]

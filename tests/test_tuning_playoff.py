@@ -26,7 +26,7 @@ from edgetune.tuning.playoff import contenders
 from edgetune.tuning.progress import TaskProgress
 from edgetune.tuning.records import Record, RecordStore
 from edgetune.tuning.records.history import earlier_of
-from edgetune.tuning.records.ranking import MARK, SEARCHED, ranked
+from edgetune.tuning.records.ranking import MARK, SEARCHED, for_threads, ranked
 from edgetune.tuning.session_measurer import SessionMeasurer
 from edgetune.tuning.task import TuneTask, tasks_of
 from tests import measure_steps
@@ -56,6 +56,15 @@ def test_what_was_faster_in_the_search_wins_until_it_is_compared() -> None:
     assert order_of(old, new) == [1, 0]
     assert order_of(old, record(1, median=100.0)) == [0, 1]
     assert order_of(old, refined(1, 99.0, 121.0)) == [0, 1]
+
+
+def test_threads_prefer_what_they_can_share() -> None:
+    records = [refined(1, 100.0, 90.0), refined(2, 101.0, 91.0), refined(3, 120.0, 119.0), record(4, median=210.0)]
+    shares = {records[0].candidate: 1.0, records[1].candidate: 0.8, records[2].candidate: 0.6}
+    asked = ranked(records)
+    assert for_threads(asked, 1, lambda _: 0.5) == asked
+    assert for_threads(asked, 2, lambda one: shares[one.candidate])[0] == records[2]
+    assert for_threads(asked, 2, lambda _: 0.5) == asked
 
 
 def test_trust_decides_within_the_noise_only() -> None:

@@ -7,7 +7,7 @@ all were timed alike. Among those that tie within their noise, the time that can
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -21,6 +21,8 @@ SEARCHED = "searched_ns"
 
 GRADES = ("A", "B", "C", "D")
 """How far a time can be trusted, the best first; a record without a grade counts as the last."""
+
+_AS_WELL = 1.02  # shares that differ by a smaller factor are as good as each other
 
 
 class Timed(Protocol):
@@ -77,6 +79,26 @@ def ranked(records: Iterable[T]) -> list[T]:
         ordered.remove(winner)
         ordered.insert(0, winner)
     return ordered
+
+
+def for_threads(records: Sequence[T], threads: int, share: Callable[[T], float]) -> list[T]:
+    """`records`, ranked by times on one thread, so that what several `threads` are expected to run fastest comes first.
+
+    `share` tells which part of its time on one thread a record takes on all, 1 / threads or more; it is asked as seldom
+    as possible. Records that can be shared as well as the first keep their order: what was compared side by side says
+    more of these.
+    """
+    if threads == 1:
+        return list(records)
+    shares: dict[str, float] = {}
+    fastest, best = float("inf"), 1.0
+    for record in records:
+        if searched_ns(record) / threads >= fastest:
+            continue
+        found = shares[record.candidate] = share(record)
+        if searched_ns(record) * found < fastest:
+            fastest, best = searched_ns(record) * found, found
+    return sorted(records, key=lambda record: shares.get(record.candidate, float("inf")) > best * _AS_WELL)
 
 
 def sweeps(record: Timed) -> int:
