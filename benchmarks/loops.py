@@ -9,8 +9,9 @@ multiply-adds that touches the stack (its register tile did not fit). Cross-comp
 from __future__ import annotations
 
 import argparse
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
@@ -73,9 +74,16 @@ def kernel_loops(package: Path) -> list[KernelLoops]:
             raise CompileFailed(f"{objdump} could not read {kernels} of {package}: {done.stderr.strip()}")
     found = loops_of(done.stdout, tools.isa)
     try:
-        return [KernelLoops(k["name"], k["macs"], found[k["symbol"]]) for k in manifest["kernels"]]
+        return [KernelLoops(k["name"], k["macs"], _of_kernel(found, k["symbol"])) for k in manifest["kernels"]]
     except KeyError as error:
         raise PackageInvalid(f"{package} has no kernel {error}: write it again with `edgetune build`") from error
+
+
+def _of_kernel(found: Mapping[str, tuple[Loop, ...]], symbol: str) -> tuple[Loop, ...]:
+    """Loops of a kernel, and of its parts where threads share it: those are functions of their own."""
+    parts = re.compile(rf"{re.escape(symbol)}__part\d*")
+    shared = [loop for name, loops in found.items() if parts.fullmatch(name) for loop in loops]
+    return (*found[symbol], *shared)
 
 
 def table(name: str, kernels: Sequence[KernelLoops]) -> str:
