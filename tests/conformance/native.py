@@ -40,7 +40,8 @@ class Unit:
 
 def emit_unit(program: Program, target: Target) -> Unit:
     """Every kernel as a package without records has it, under its fixed schedule."""
-    printed = print_kernels(program, choose(program, target, None, lambda _: None), target, "conformance")
+    choices = choose(program, target, None, lambda _: None)
+    printed = print_kernels(program, choices, target, "conformance", lambda _: None)
     sources = [one.source for one in printed]
     names = frozenset[str]().union(*(s.preamble for s in sources))
     packed = pack_constants(program, printed)
