@@ -48,12 +48,19 @@ def fixed_trace(function: Any, target: Target, scratch_limit: int = 0) -> tuple[
 
     Never fails: what no rule fits is the plain loop nest, and the note says so.
     """
+    sch = untouched(function)
+    if _has_empty_tensor(function):
+        return trace_text(sch.trace), "plain loops: a tensor is empty"
     found = best_guess(function, target, scratch_limit)
     if found is not None:
         return found
-    sch = untouched(function)
     _finish(sch, target, UNLIMITED_SCRATCH)
     return trace_text(sch.trace), "plain loops: no schedule rule fits this kernel"
+
+
+def _has_empty_tensor(function: Any) -> bool:
+    """Whether some parameter has no elements: TVM's rules divide by its extents."""
+    return any(int(extent) == 0 for buffer in function.params for extent in buffer.shape)
 
 
 def best_guess(function: Any, target: Target, scratch_limit: int = 0) -> tuple[str, str] | None:
