@@ -19,6 +19,7 @@ from tvm import ir, tirx
 
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.intrinsics import operator
+from edgetune.codegen.linear import Linear, linear
 from edgetune.codegen.traverse import children, expressions, operands
 from edgetune.codegen.unrolling import extent_of
 
@@ -26,28 +27,11 @@ _KNOWN = (tirx.SeqStmt, tirx.IfThenElse, tirx.For, tirx.BufferStore, tirx.AllocB
 
 
 @dataclass(frozen=True)
-class _Linear:
-    """constant + sum of factor * variable."""
-
-    constant: int
-    factors: dict[Any, int]
-
-    def plus(self, other: _Linear, sign: int = 1) -> _Linear:
-        factors = dict(self.factors)
-        for variable, factor in other.factors.items():
-            factors[variable] = factors.get(variable, 0) + sign * factor
-        return _Linear(self.constant + sign * other.constant, {v: f for v, f in factors.items() if f})
-
-    def times(self, factor: int) -> _Linear:
-        return _Linear(self.constant * factor, {v: f * factor for v, f in self.factors.items() if f * factor})
-
-
-@dataclass(frozen=True)
 class _Access:
     """One access: its index, None where that is not linear, and forms that are at most 0 wherever it happens."""
 
-    index: _Linear | None
-    bounds: tuple[_Linear, ...] = ()
+    index: Linear | None
+    bounds: tuple[Linear, ...] = ()
 
     def factor(self, v: Any) -> int:
         return self.index.factors.get(v, 0) if self.index else 0
@@ -62,7 +46,7 @@ class Accesses:
     indices: dict[Any, list[_Access]] = field(default_factory=dict)
     written: set[Any] = field(default_factory=set)
     opaque: bool = False
-    bounds: tuple[_Linear, ...] = ()
+    bounds: tuple[Linear, ...] = ()
 
     def uses(self, buffer: Any, v: Any) -> bool:
         """Whether `v` decides which elements of `buffer` are touched."""
@@ -127,7 +111,7 @@ def _is_digit(accesses: list[_Access], v: Any, extents: dict[Any, int]) -> bool:
     return True
 
 
-def _greatest(factors: dict[Any, int], bounds: tuple[_Linear, ...], extents: dict[Any, int]) -> int:
+def _greatest(factors: dict[Any, int], bounds: tuple[Linear, ...], extents: dict[Any, int]) -> int:
     """At most this is the sum of factor * variable where all `bounds` hold.
 
     A bound counts where the sum holds its terms, all multiplied by one positive number.
@@ -185,7 +169,7 @@ def _expression(node: Any, found: Accesses, alias: dict[Any, Any]) -> None:
 def _access(buffer: Any, indices: Any, found: Accesses, alias: dict[Any, Any], *, writes: bool = False) -> None:
     base = alias.get(buffer, buffer)
     same = element_and_lanes(base.ty.dtype) == element_and_lanes(buffer.ty.dtype)
-    index = _linear(indices[0], found.extents) if len(indices) == 1 and same else None
+    index = linear(indices[0], found.extents) if len(indices) == 1 and same else None
     found.indices.setdefault(base, []).append(_Access(index, found.bounds))
     if writes:
         found.written.add(base)
@@ -193,25 +177,7 @@ def _access(buffer: Any, indices: Any, found: Accesses, alias: dict[Any, Any], *
         _expression(part, found, alias)
 
 
-def _linear(e: Any, known: dict[Any, int]) -> _Linear | None:
-    """`e` as a linear form of loop variables, None where it is not one."""
-    if isinstance(e, tirx.IntImm):
-        return _Linear(int(e.value), {})
-    if isinstance(e, ir.Var):
-        return _Linear(0, {e: 1}) if e in known else None
-    if isinstance(e, (tirx.Add, tirx.Sub, tirx.Mul)):
-        a, b = _linear(e.a, known), _linear(e.b, known)
-        if a is None or b is None:
-            return None
-        if not isinstance(e, tirx.Mul):
-            return a.plus(b, 1 if isinstance(e, tirx.Add) else -1)
-        if not b.factors:
-            return a.times(b.constant)
-        return b.times(a.constant) if not a.factors else None
-    return None
-
-
-def _bounds(condition: Any, known: dict[Any, int]) -> list[_Linear]:
+def _bounds(condition: Any, known: dict[Any, int]) -> list[Linear]:
     """Linear forms of loop variables that are at most 0 where `condition` holds; what it says besides is left out."""
     if isinstance(condition, ir.Call) and operator(condition) == "likely":
         return _bounds(condition.args[0], known)
@@ -219,8 +185,8 @@ def _bounds(condition: Any, known: dict[Any, int]) -> list[_Linear]:
         return [*_bounds(condition.a, known), *_bounds(condition.b, known)]
     if not isinstance(condition, (tirx.LT, tirx.LE, tirx.GT, tirx.GE)):
         return []
-    a, b = _linear(condition.a, known), _linear(condition.b, known)
+    a, b = linear(condition.a, known), linear(condition.b, known)
     if a is None or b is None:
         return []
     form = a.plus(b, -1) if isinstance(condition, (tirx.LT, tirx.LE)) else b.plus(a, -1)
-    return [form.plus(_Linear(1, {})) if isinstance(condition, (tirx.LT, tirx.GT)) else form]
+    return [form.plus(Linear(1, {})) if isinstance(condition, (tirx.LT, tirx.GT)) else form]

@@ -15,6 +15,7 @@ from tvm import s_tir, tirx
 
 from edgetune.codegen.hoisting import hoist_initialisation
 from edgetune.codegen.lane_joins import join_lanes
+from edgetune.codegen.prefetching import prefetch_blocks
 from edgetune.codegen.reduction_blocks import block_reductions
 from edgetune.codegen.unrolling import limit_unrolling, unroll_register_tiles
 from edgetune.errors import KernelFailed
@@ -105,6 +106,7 @@ def lower_flat(function: tirx.PrimFunc, fuse: Callable[[Any], Any] = lambda body
         function = sole_function(_before_unrolling()(tvm.IRModule({"main": function})))
         body = block_reductions(join_lanes(hoist_initialisation(function.body)))
         body = limit_unrolling(unroll_register_tiles(body))
+        body = prefetch_blocks(body)
         return sole_function(_after_unrolling()(tvm.IRModule({"main": function.with_body(fuse(body))})))
 
 

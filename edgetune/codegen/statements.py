@@ -112,6 +112,11 @@ class StatementPrinter(VectorPrinter):
     def _evaluate(self, s: Any) -> None:
         if not isinstance(s.value, ir.Call) or operator(s.value) in _SILENT:
             return
+        if operator(s.value) == "prefetch":
+            load, write, locality, _ = s.value.args
+            where = self.element_text(load.source, load.indices)
+            self.context.emit(f"__builtin_prefetch(&{where}, {int(write.value)}, {int(locality.value)});")
+            return
         self.context.emit(f"(void){self.scalar(s.value).at(ATOM)};")
 
     # Memory

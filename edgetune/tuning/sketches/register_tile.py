@@ -15,6 +15,7 @@ from tvm import sym, tirx
 from tvm.s_tir import Schedule
 from tvm.tirx import IndexMap
 
+from edgetune.codegen.prefetching import ANNOTATION as PREFETCHED
 from edgetune.codegen.reduction_blocks import ANNOTATION
 from edgetune.tuning.sketches.anatomy import Anatomy, Stage, extent_of, mentions
 from edgetune.tuning.sketches.decisions import Decisions
@@ -25,6 +26,7 @@ MAX_UNROLLED_DEPTH = 8  # largest part of the last reduction axis that is unroll
 MAX_ROWS = 4
 _BLOCK_VECTORS = 3  # vectors of channels in a tile, more or less
 _SHORTEST_PART = 256  # steps; what storing and loading the sums costs is small against these
+_FLOAT = 4  # bytes
 
 
 @dataclass(frozen=True)
@@ -32,12 +34,14 @@ class Variant:
     """The choices that change a trace's structure. `pad_rows` copies padded rows instead of testing each access.
 
     `parts`: the reduction is computed in so many parts, each for all tiles (see `edgetune.codegen.reduction_blocks`).
+    `prefetch`: while a block of channels is computed, the next one's weights are asked for.
     """
 
     order: tuple[Outer, ...]
     fuse: bool = False
     pad_rows: bool = False
     parts: int = 1
+    prefetch: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,8 @@ def variants_of(tile: Tile, cache_bytes: int = 0) -> tuple[Variant, ...]:
     """
     parts = parts_for(tile, cache_bytes)
     found = _whole(tile)
+    if cache_bytes > 0 and streams_weights(tile, cache_bytes):
+        found = tuple(replace(v, prefetch=v.order[0] == "channel") for v in found)
     if parts == 1:
         return found
     return (*found, *(replace(v, parts=parts) for v in found if v.order[0] == "channel" and not v.pad_rows))
@@ -150,6 +156,12 @@ def _whole(tile: Tile) -> tuple[Variant, ...]:
         fused: tuple[tuple[Outer, ...], ...] = (("pixel", "channel"), ("channel", "pixel"))
         found = [Variant(order, fuse=True) for order in fused] + found[:1]
     return tuple(found)
+
+
+def streams_weights(tile: Tile, cache_bytes: int) -> bool:
+    """Whether the weights, each of which all pixels need, are too many to stay in a cache of `cache_bytes`."""
+    weights = tile.anchor.spatial_extents[tile.channel] * prod(tile.anchor.reduction_extents)
+    return not tile.per_channel and tile.pixel is not None and _FLOAT * weights > cache_bytes
 
 
 def _pad_choices(tile: Tile, order: tuple[Outer, ...]) -> tuple[bool, ...]:
@@ -215,6 +227,8 @@ def _tile_loops(
     if variant.parts > 1:
         long = max(range(len(slow)), key=lambda number: tile.anchor.reduction_extents[number])
         sch.annotate(slow[long], ANNOTATION, variant.parts)
+    if variant.prefetch:
+        sch.annotate(outer["channel"], PREFETCHED, 1)
     sch.decompose_reduction(anchor, slow[0])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import tvm
@@ -17,7 +18,14 @@ from edgetune.tuning.sketches.anatomy import Anatomy, anatomy_of
 from edgetune.tuning.sketches.decisions import Decisions
 from edgetune.tuning.sketches.limits import FitsLimits, Limits
 from edgetune.tuning.sketches.register_tile import Tile, Variant, apply_tile, find_tile, variants_of
-from edgetune.tuning.sketches.winograd_tile import VARIANTS, BlockVariant, TransformedTiles, apply_tiles, find_tiles
+from edgetune.tuning.sketches.winograd_tile import (
+    VARIANTS,
+    BlockVariant,
+    TransformedTiles,
+    apply_tiles,
+    find_tiles,
+    streams_filters,
+)
 from edgetune.tuning.task import UNLIMITED_SCRATCH
 
 
@@ -130,7 +138,8 @@ def _in_blocks(function: Any, anatomy: Anatomy, target: Target, seed: int) -> It
     tiles = find_tiles(anatomy, native_lanes(function, target))
     if tiles is None:
         return
-    for variant in VARIANTS:
+    streamed = streams_filters(tiles, target.l2_bytes // 2)
+    for variant in (replace(v, prefetch=streamed) for v in VARIANTS):
         try:
             yield in_blocks(function, tiles, variant, Decisions(), target, seed)
         except RuntimeError:  # ScheduleError, or what TVM raises for a case that it forgot

@@ -12,10 +12,12 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
+from edgetune.codegen.prefetching import ANNOTATION as PREFETCHED
 from edgetune.tuning.sketches.anatomy import Anatomy
 from edgetune.tuning.sketches.decisions import Decisions
 from edgetune.tuning.sketches.register_tile import lanes_for
 
+_FLOAT = 4  # bytes
 MAX_UNROLLED_DEPTH = 8  # largest part of the sum over channels that is unrolled
 MAX_BLOCK = 64  # tiles along one axis of a block, and vectors of output channels in one
 
@@ -77,10 +79,12 @@ class BlockVariant:
 
     Whether padded inputs are copied, or each load tests its place; and whether a tile's transforms are unrolled as a
     whole, half of them in registers, or along one axis at a time, which takes half the code and no more registers.
+    `prefetch`: while a block of filters is multiplied, the next one's weights are asked for.
     """
 
     copy_padded: bool
     unroll: bool = True
+    prefetch: bool = False
 
 
 VARIANTS = (
@@ -88,6 +92,11 @@ VARIANTS = (
     BlockVariant(copy_padded=False, unroll=False),
     BlockVariant(copy_padded=True, unroll=False),
 )
+
+
+def streams_filters(tiles: TransformedTiles, cache_bytes: int) -> bool:
+    """Whether the transformed weights are too many to stay in a cache of `cache_bytes`."""
+    return _FLOAT * tiles.inputs**2 * tiles.channels * tiles.filters > cache_bytes
 
 
 def apply_tiles(
@@ -114,7 +123,9 @@ def apply_tiles(
     sch.vectorize(lanes)
     # A whole tile's sums along one axis stay in registers; where these are few, those of one row of outputs do.
     _transform_back(sch, vectors if tiles.tile * tiles.inputs <= registers or not variant.unroll else row, variant)
-    _products(sch, tiles, decide, registers, filter_blocks, (products, stored))
+    vectors = _products(sch, tiles, decide, registers, filter_blocks, (products, stored))
+    if variant.prefetch:
+        sch.annotate(vectors, PREFETCHED, 1)
     _transform(sch, tiles, variant, column_blocks)
 
 
@@ -133,7 +144,8 @@ def _transform_back(sch: Schedule, at: Any, variant: BlockVariant) -> None:
 
 def _products(
     sch: Schedule, tiles: TransformedTiles, decide: Decisions, registers: int, at: Any, blocks: tuple[Any, Any]
-) -> None:
+) -> Any:
+    """Answers the loop over the vectors of filters that are summed at once."""
     products, stored = blocks
     sch.compute_at(stored, at, preserve_unit_loops=True)
     place_row, place_column, batch, rows, columns, filters = sch.get_loops(stored)[-6:]
@@ -147,13 +159,14 @@ def _products(
     sch.vectorize(lanes)
     sch.compute_at(products, columns, preserve_unit_loops=True)
     *_, rows, columns, filters, channel = sch.get_loops(products)
-    vectors, lanes = sch.split(filters, [None, tiles.output_lanes])
+    inner, lanes = sch.split(filters, [None, tiles.output_lanes])
     channel, unrolled = decide.tile(sch, "reduction0", channel, MAX_UNROLLED_DEPTH)
-    sch.reorder(channel, unrolled, rows, columns, vectors, lanes)
-    for loop in (unrolled, rows, columns, vectors):
+    sch.reorder(channel, unrolled, rows, columns, inner, lanes)
+    for loop in (unrolled, rows, columns, inner):
         sch.unroll(loop)
     sch.vectorize(lanes)
     sch.decompose_reduction(products, channel)
+    return vectors
 
 
 def _transform(sch: Schedule, tiles: TransformedTiles, variant: BlockVariant, at: Any) -> None:

@@ -1,0 +1,46 @@
+"""Indices as linear forms of loop variables."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import ir, tirx
+
+
+@dataclass(frozen=True)
+class Linear:
+    """constant + sum of factor * variable; no factor is 0."""
+
+    constant: int
+    factors: dict[Any, int]
+
+    def plus(self, other: Linear, sign: int = 1) -> Linear:
+        """The sum, or with `sign` -1 the difference."""
+        factors = dict(self.factors)
+        for variable, factor in other.factors.items():
+            factors[variable] = factors.get(variable, 0) + sign * factor
+        return Linear(self.constant + sign * other.constant, {v: f for v, f in factors.items() if f})
+
+    def times(self, factor: int) -> Linear:
+        """All terms multiplied by `factor`."""
+        return Linear(self.constant * factor, {v: f * factor for v, f in self.factors.items() if f * factor})
+
+
+def linear(e: Any, known: Container[Any] | None = None) -> Linear | None:
+    """`e` as a linear form of variables, `known` ones if that is given; None where it is not one."""
+    if isinstance(e, tirx.IntImm):
+        return Linear(int(e.value), {})
+    if isinstance(e, ir.Var):
+        return Linear(0, {e: 1}) if known is None or e in known else None
+    if isinstance(e, (tirx.Add, tirx.Sub, tirx.Mul)):
+        a, b = linear(e.a, known), linear(e.b, known)
+        if a is None or b is None:
+            return None
+        if not isinstance(e, tirx.Mul):
+            return a.plus(b, 1 if isinstance(e, tirx.Add) else -1)
+        if not b.factors:
+            return a.times(b.constant)
+        return b.times(a.constant) if not a.factors else None
+    return None

@@ -1,0 +1,158 @@
+"""Weights of the next block of channels on their way to the second cache while this block is computed.
+
+Weights that exceed the cache come from memory once for each run of a model. A block of channels that is done for all
+pixels reads its own from there for its first tile alone, which waits for them, while later tiles leave the memory idle.
+Here each tile asks for its part of the next block. What is asked for too much or too early costs time, never a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from tvm import ir, tirx
+
+from edgetune.codegen.dtypes import element_and_lanes
+from edgetune.codegen.linear import Linear, linear
+from edgetune.codegen.traverse import children, expressions, operands
+from edgetune.codegen.unrolling import extent_of, with_kind
+
+ANNOTATION = "edgetune_prefetch"
+"""On the loop over blocks: what it reads alone, and in all tiles alike, is asked for one block ahead."""
+
+_LINE = 64  # bytes of a line of the cache
+_SECOND_CACHE = 2  # the locality of __builtin_prefetch that leaves the first cache to what is computed
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """What one iteration of an innermost loop reads of a buffer: `length` neighbours, from `start` on."""
+
+    buffer: Any
+    start: Linear
+    length: int
+
+
+def prefetch_blocks(node: Any) -> Any:
+    """`node` with prefetches in loops that carry the annotation; unchanged where nothing is streamed by blocks."""
+    if isinstance(node, tirx.SeqStmt):
+        return tirx.SeqStmt([prefetch_blocks(child) for child in node.seq])
+    if isinstance(node, tirx.AttrStmt):
+        return tirx.AttrStmt(node.node, node.attr_key, node.value, prefetch_blocks(node.body))
+    if not isinstance(node, tirx.For):
+        return node
+    if ANNOTATION in node.annotations:
+        return with_kind(node, int(node.kind), _ahead(node.body, node, [], _written(node)))
+    return with_kind(node, int(node.kind), prefetch_blocks(node.body))
+
+
+def _ahead(node: Any, block: Any, tiles: list[Any], written: set[Any]) -> Any:
+    """`node` with prefetches in its innermost loops; `tiles` are the loops between it and the loop over blocks."""
+    if isinstance(node, tirx.SeqStmt):
+        return tirx.SeqStmt([_ahead(child, block, tiles, written) for child in node.seq])
+    if isinstance(node, tirx.IfThenElse) and node.else_case is None:
+        return tirx.IfThenElse(node.condition, _ahead(node.then_case, block, tiles, written), None)
+    if not isinstance(node, tirx.For) or int(node.kind) != int(tirx.ForKind.SERIAL):
+        return node
+    if any(_loops(node.body)):
+        return with_kind(node, int(node.kind), _ahead(node.body, block, [*tiles, node], written))
+    stream = _stream(node.body, block.loop_var, written)
+    if stream is None:
+        return node
+    asked = _requests(stream, block, [*tiles, node])
+    body = list(node.body.seq) if isinstance(node.body, tirx.SeqStmt) else [node.body]
+    return with_kind(node, int(node.kind), tirx.SeqStmt([*asked, *body])) if asked else node
+
+
+def _requests(stream: _Stream, block: Any, inside: list[Any]) -> list[Any]:
+    """Prefetches of one iteration: the part that a tile is to fetch of what the next block reads in this place."""
+    step = stream.start.factors[block.loop_var]
+    inner = {loop.loop_var for loop in inside}
+    above = {v: f for v, f in stream.start.factors.items() if v not in inner}
+    size = prod(int(extent.value) for extent in stream.buffer.ty.shape)
+    if step <= 0 or size % step or size == step or any(f % step for f in above.values()):
+        return []
+    again = [loop for loop in inside if loop.loop_var not in stream.start.factors and (extent_of(loop) or 1) > 1]
+    tiles = prod(extent_of(loop) or 1 for loop in again)
+    parts = 1
+    while 2 * parts <= tiles and stream.length % (2 * parts) == 0:
+        parts *= 2
+    index = block.loop_var.ty.dtype
+    tile: Any = tirx.IntImm(index, 0)
+    for loop in again:
+        tile = tile * (extent_of(loop) or 1) + loop.loop_var
+    if parts < tiles:
+        tile = tirx.min(tile, parts - 1)
+    number = _sum(Linear(0, {v: f // step for v, f in above.items()}), index)
+    ahead = tirx.Select(number < size // step - 1, tirx.IntImm(index, step), tirx.IntImm(index, 0))
+    length = stream.length // parts
+    start = _sum(stream.start, index) + ahead + tile * length
+    of, _ = element_and_lanes(stream.buffer.ty.dtype)
+    asked = [stream.buffer.vload([start + n], str(stream.buffer.ty.dtype)) for n in range(0, length, _LINE // of.bytes)]
+    return [tirx.Evaluate(tirx.call_intrin("int32", "tirx.prefetch", load, 0, _SECOND_CACHE, 1)) for load in asked]
+
+
+def _stream(body: Any, block: Any, written: set[Any]) -> _Stream | None:
+    """The buffer of which `body` reads neighbours that `block` decides on, the one with the longest step of it."""
+    unrolled = {loop.loop_var: extent_of(loop) or 1 for loop in _all_loops(body)}
+    found: dict[Any, list[tuple[Linear, int]]] = {}
+    for load in _loads(body):
+        index = load.indices[0] if len(load.indices) == 1 else None
+        lanes = int(index.lanes) if isinstance(index, tirx.Ramp) and _is_one(index.stride) else 1
+        form = linear(index.base if isinstance(index, tirx.Ramp) else index)
+        if form is not None and load.source not in written and form.factors.get(block, 0) > 0:
+            found.setdefault(load.source, []).append((form, lanes))
+    best: _Stream | None = None
+    for buffer, reads in found.items():
+        form, lanes = reads[0]
+        covered = lanes * prod(unrolled[v] for v in form.factors if v in unrolled)
+        last = sum(f * (unrolled[v] - 1) for v, f in form.factors.items() if v in unrolled) + lanes
+        same = len(reads) == 1 and last == covered
+        start = Linear(form.constant, {v: f for v, f in form.factors.items() if v not in unrolled})
+        if same and (best is None or start.factors[block] > best.start.factors[block]):
+            best = _Stream(buffer, start, covered)
+    return best
+
+
+def _sum(form: Linear, dtype: Any) -> Any:
+    total: Any = tirx.IntImm(dtype, form.constant)
+    for variable, factor in form.factors.items():
+        total = total + variable * factor
+    return total
+
+
+def _is_one(value: Any) -> bool:
+    return isinstance(value, tirx.IntImm) and int(value.value) == 1
+
+
+def _all_loops(node: Any) -> Iterator[Any]:
+    if isinstance(node, tirx.For):
+        yield node
+    for child in children(node):
+        yield from _all_loops(child)
+
+
+def _loops(node: Any) -> Iterator[bool]:
+    """Something for each loop in `node` that stays one."""
+    return (True for loop in _all_loops(node) if int(loop.kind) == int(tirx.ForKind.SERIAL) and extent_of(loop) != 1)
+
+
+def _written(node: Any) -> set[Any]:
+    found = {node.buffer} if isinstance(node, tirx.BufferStore) else set()
+    return found.union(*map(_written, children(node)))
+
+
+def _loads(node: Any) -> Iterator[Any]:
+    for expression in expressions(node):
+        yield from _loads_of(expression)
+    for child in children(node):
+        yield from _loads(child)
+
+
+def _loads_of(node: Any) -> Iterator[Any]:
+    if isinstance(node, ir.TensorLoad):
+        yield node
+    for operand in operands(node):
+        yield from _loads_of(operand)

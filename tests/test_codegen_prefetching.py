@@ -1,0 +1,101 @@
+"""Prefetching of weights: every line of the next block is asked for, none else, and the results are as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgetune.codegen import emit_kernel
+from edgetune.codegen.kernel_source import KernelSource
+from edgetune.tuning.forms.catalogue import form_named
+from edgetune.tuning.forms.realise import Scheduled, realise
+from edgetune.tuning.forms.schedule_text import schedule_text
+from edgetune.tuning.genome import trace_text
+from edgetune.tuning.sketches import design_spaces
+from edgetune.tuning.sketches.decisions import Chosen
+from edgetune.tuning.sketches.register_tile import Variant
+from edgetune.tuning.sketches.spaces import in_blocks, postprocs, tile_of, tiled, tiles_of
+from edgetune.tuning.sketches.winograd_tile import BlockVariant
+from tests.codegen_run import compile_strictly, run_kernel, wide_target
+from tests.sketch_samples import conv2d, dense, random_arguments, run_plain
+
+TARGET = wide_target(256)
+_LINE = 16  # floats
+_COUNTED = """static int asked[%(size)d];
+#define __builtin_prefetch(address, write, level) (void)(asked[(address) - weights] |= (write) == 0 && (level) == 2)
+"""
+
+
+def by_tiles(function: Any, order: Any, sizes: Mapping[str, int]) -> Scheduled:
+    found = tile_of(function, TARGET)
+    assert found is not None
+    return scheduled(
+        function, "direct", tiled(function, found[1], Variant(order, prefetch=True), Chosen(sizes), TARGET)
+    )
+
+
+def by_blocks(function: Any, sizes: Mapping[str, int]) -> Scheduled:
+    form = form_named(function, "winograd_f2").function
+    tiles = tiles_of(form, TARGET)
+    assert tiles is not None
+    variant = BlockVariant(copy_padded=False, prefetch=True)
+    return scheduled(function, "winograd_f2", in_blocks(form, tiles, variant, Chosen(sizes), TARGET))
+
+
+def scheduled(function: Any, form: str, sch: Any) -> Scheduled:
+    sch.enter_postproc()
+    assert all(post.apply(sch) for post in postprocs(TARGET))
+    return realise(function, schedule_text(form, trace_text(sch.trace)))
+
+
+def counted(source: KernelSource, weights: int, size: int, output: str, elements: int) -> KernelSource:
+    """`source` so that it asks nobody, and writes behind its `elements` results which of `size` weights it names."""
+    told = f"  for (int i = 0; i < {size}; i++) {output}[{elements} + i] = (float)asked[i];\n}}\n"
+    text = source.definition.rstrip().removesuffix("}") + told
+    name = source.params[weights].name
+    return replace(source, definition=_COUNTED.replace("weights", name) % {"size": size} + text)
+
+
+PIXELS, ROWS = ("channel", "pixel"), ("channel", "row", "pixel")
+POINTWISE = conv2d((5, 6, 32), 64, kernel=(1, 1), pad=(0, 0, 0, 0))
+CASES: dict[str, tuple[Any, Any, int]] = {  # function, its schedule, weights of a block
+    "pointwise": (f := POINTWISE, (f, ROWS, {"pixel": 3, "vectors": 2}), 512),
+    "windows": (f := conv2d((4, 4, 16), 32), (f, ROWS, {"pixel": 4, "vectors": 2, "reduction2": 2}), 9 * 16 * 16),
+    "product": (f := dense(12, 40, 32), (f, PIXELS, {"pixel": 4, "vectors": 1, "reduction0": 4}), 40 * 8),
+    "tiles": (f := conv2d((6, 6, 16), 32), (f, {"tile_rows": 3, "tile_columns": 3, "filters": 2, "vectors": 1}), 128),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_each_block_asks_for_the_lines_of_the_next(name: str, tmp_path: Path) -> None:
+    function, how, block = CASES[name]
+    made = by_blocks(*how) if name == "tiles" else by_tiles(*how)
+    source = emit_kernel(made.module, TARGET, "sample")
+    arrays = random_arguments(function)
+    expected = run_plain(function, arrays)
+    packed = [made.constants[i].apply(a) if i in made.constants else a for i, a in enumerate(arrays)]
+    size = packed[1].size
+    packed[-1] = np.zeros(expected.size + size, np.float32)
+    text = counted(source, 1, size, source.params[-1].name, expected.size)
+    result = run_kernel(text, TARGET, packed, tmp_path)[-1]
+    np.testing.assert_allclose(result[: expected.size], expected.reshape(-1), rtol=1e-4, atol=1e-4)
+    asked = {int(place) // _LINE for place in np.flatnonzero(result[expected.size :])}
+    assert asked == set(range(block // _LINE, size // _LINE))
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang-19"])
+def test_compilers_have_nothing_to_say(compiler: str, tmp_path: Path) -> None:
+    source = emit_kernel(by_tiles(*CASES["windows"][1]).module, TARGET, "sample")
+    assert "prefetch" in compile_strictly(source, TARGET, tmp_path, compiler)
+
+
+@pytest.mark.parametrize("cache", [4096, 1 << 20])
+def test_only_weights_that_no_cache_keeps_are_asked_for(cache: int) -> None:
+    board = TARGET.model_copy(update={"l2_bytes": cache})
+    asking = {"edgetune_prefetch" in trace_text(sch.trace) for sch in design_spaces(conv2d((6, 6, 16), 32), board)}
+    assert asking == ({False, True} if cache == 4096 else {False})
