@@ -11,7 +11,8 @@ from itertools import product
 
 from edgetune.config.target import Target
 from edgetune.tuning.sketches.limits import FREE_SCRATCH
-from edgetune.tuning.sketches.winograd_tile import MAX_BLOCK, BlockVariant, TransformedTiles
+from edgetune.tuning.sketches.spaces import cache_for_blocks
+from edgetune.tuning.sketches.winograd_tile import MAX_BLOCK, BlockVariant, TransformedTiles, streams_filters
 
 _FLOAT = 4  # bytes
 _LATENCY = 8  # multiply-adds in flight that keep a core's units busy
@@ -31,12 +32,13 @@ def block_sizes(
     fitting = [choice for choice in choices if _scratch(tiles, *choice) <= room]
     fitting.sort(key=lambda choice: _badness(tiles, target.l2_bytes, *choice))
     registers = max(2, target.vector_registers)
+    streamed = streams_filters(tiles, cache_for_blocks(target))
     for rows, columns, vectors in fitting[:_TRIED]:
         row, pixel, vector = _register_tile(rows, columns, vectors, registers)
         sizes = {"tile_rows": rows, "tile_columns": columns, "filters": vectors}
         sizes |= {"row": row, "pixel": pixel, "vectors": vector}
         sizes["reduction0"] = max(_divisors(tiles.channels, _DEPTH))
-        yield BlockVariant(copy_padded=False), sizes
+        yield BlockVariant(copy_padded=False, prefetch=streamed), sizes
 
 
 def block_note(tiles: TransformedTiles, sizes: dict[str, int]) -> str:

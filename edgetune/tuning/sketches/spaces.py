@@ -138,7 +138,7 @@ def _in_blocks(function: Any, anatomy: Anatomy, target: Target, seed: int) -> It
     tiles = find_tiles(anatomy, native_lanes(function, target))
     if tiles is None:
         return
-    streamed = streams_filters(tiles, target.l2_bytes // 2)
+    streamed = streams_filters(tiles, cache_for_blocks(target))
     for variant in (replace(v, prefetch=streamed) for v in VARIANTS):
         try:
             yield in_blocks(function, tiles, variant, Decisions(), target, seed)
