@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -17,7 +18,12 @@ class _Held:
 
     def __init__(self) -> None:
         self.depth = 0
-        self.came: Callable[[], object] | None = None
+        self.came: deque[Callable[[], object]] = deque()
+
+    def let_go(self) -> None:
+        """Have all that came its way, in its order; the rest stays when one of it raises."""
+        while self.came:
+            self.came.popleft()()
 
 
 _state = _Held()
@@ -26,7 +32,7 @@ _state = _Held()
 def _holding(handler: _Handler) -> _Handler:
     def take(number: int, frame: FrameType | None) -> None:
         if _state.depth:
-            _state.came = lambda: handler(number, None)
+            _state.came.append(lambda: handler(number, None))
         else:
             handler(number, frame)
 
@@ -51,11 +57,16 @@ def interrupts_held_back() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        if before:
+            _state.came.clear()
 
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Hold SIGINT and SIGTERM back in the main thread; at the end of the outermost, what came has its way."""
+    """Hold SIGINT and SIGTERM back in the main thread; at the end of the outermost, what came has its way.
+
+    An error goes first: what came then waits for the end of the next held work.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -64,7 +75,5 @@ def held() -> Iterator[None]:
         yield
     finally:
         _state.depth -= 1
-        if not _state.depth:
-            came, _state.came = _state.came, None
-            if came is not None:
-                came()
+    if not _state.depth:
+        _state.let_go()

@@ -84,7 +84,8 @@ def _largest_error(name: str, x: np.ndarray, y: np.ndarray, *, flushes: bool) ->
     exact = _exact(name, x)
     with np.errstate(all="ignore"):
         nearest = exact.astype(np.float32)
-        normal = np.isfinite(nearest) & (np.abs(nearest) >= 2.0**-126)
+        smallest = 0.0 if name == "exp" and not flushes else 2.0**-126  # a row of small exponentials has its sum
+        normal = np.isfinite(nearest) & (np.abs(nearest) >= smallest)
         special = ~np.isfinite(nearest)
         if flushes:
             normal &= np.abs(x) >= 2.0**-126

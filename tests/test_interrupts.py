@@ -6,6 +6,7 @@ import os
 import queue
 import signal
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import replace
@@ -26,6 +27,18 @@ def press(number: int = signal.SIGINT) -> None:
     os.kill(os.getpid(), number)
     for _ in range(1000):
         pass
+
+
+def press_both() -> None:
+    """Ctrl-C, then SIGTERM."""
+    press()
+    press(signal.SIGTERM)
+
+
+def fail(first: Callable[[], None]) -> None:
+    """Do something, then raise an error."""
+    first()
+    raise ValueError("full")
 
 
 def test_what_is_held_is_done_whole_and_interrupted_at_its_end() -> None:
@@ -63,6 +76,33 @@ def test_the_handler_that_was_there_has_its_way() -> None:
             assert came == [signal.SIGTERM]
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_an_error_is_not_hidden_and_the_interrupt_comes_with_the_next_held_work() -> None:
+    done = []
+
+    def work() -> None:
+        with interrupts_held_back():
+            with pytest.raises(ValueError, match="full"), held():
+                fail(press)
+            with held():
+                done.append("next")
+            done.append("after")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert done == ["next"]
+
+
+def test_of_two_signals_in_one_held_work_none_hides_the_other() -> None:
+    came: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: came.append(number))
+    try:
+        with pytest.raises(KeyboardInterrupt), interrupts_held_back(), held():
+            press_both()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert not came, "nothing comes after what ended the work"
 
 
 def test_other_threads_hold_nothing_back() -> None:

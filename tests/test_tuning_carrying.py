@@ -97,6 +97,14 @@ def test_todays_own_records_count_alone(kernel: Kernel, target: Target, store: R
     assert not [*still_valid(kernel, target, store)]
 
 
+def test_a_failure_of_today_hides_nothing(kernel: Kernel, target: Target, store: RecordStore) -> None:
+    store.add(record(kernel, target, same=True))
+    today = record_key(kernel, target).codegen_version
+    failed = {"status": "crashed", "samples_ns": (), "median_ns": None, "ci_low_ns": None, "ci_high_ns": None}
+    store.add(record(kernel, target, same=False, version=today, **failed))
+    assert carry_over([kernel], target, store) == 1
+
+
 def test_one_candidate_of_two_older_versions_is_carried_once(
     kernel: Kernel, target: Target, store: RecordStore
 ) -> None:

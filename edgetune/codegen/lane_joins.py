@@ -13,6 +13,7 @@ from tvm import ir, tirx
 
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.memory import pieces
+from edgetune.codegen.traverse import variables_in
 from edgetune.codegen.unrolling import extent_of, with_kind
 
 if TYPE_CHECKING:
@@ -47,6 +48,11 @@ def _joined(loop: tirx.For) -> Any:
     if not isinstance(new, ir.TensorLoad) or [int(e) for e in new.source.shape] != [lanes]:
         return loop
     if new.source.scope() != "local" or not new.indices[0].same_as(loop.loop_var):
+        return loop
+    used: set[Any] = set()
+    variables_in(list(store.indices), used)
+    begins = isinstance(loop.min, tirx.IntImm) and int(loop.min.value) == 0
+    if loop.loop_var in used or not begins:  # an element of its own for each lane, or not all lanes
         return loop
     vector = new.source.vload([0], f"float32x{lanes}")
     call = tirx.call_pure_extern("float32", _MARK + _WORDS[type(store.value)], old, vector)

@@ -16,13 +16,13 @@ import re
 
 ULP_BOUND = {"exp": 1.5, "log": 2.0, "tanh": 2.5, "sigmoid": 3.0, "erf": 2.0}
 
-# exp where the result is a normal number: x = n ln 2 + r, |r| <= ln 2 / 2; polynomial of degree 7 (Cephes). Adding
-# 1.5 * 2^23 rounds to n and leaves it in the low bits, from where a shift brings it to the exponent's place.
-_EXP_IN_RANGE = """
-  F t = x * 0x1.715476p+0f + 0x1.8p+23f;
+# exp(c) = 2^n exp(r): c = n ln 2 + r, |r| <= ln 2 / 2; polynomial p of degree 7 (Cephes) for exp(r). Adding 1.5 * 2^23
+# rounds to n and leaves it in the low bits of t, from where a shift brings it to the exponent's place.
+_EXP_PARTS = """
+  F t = c * 0x1.715476p+0f + 0x1.8p+23f;
   KEEP(t);
   const F k = t - 0x1.8p+23f;
-  F r = x - k * 0x1.63p-1f;
+  F r = c - k * 0x1.63p-1f;
   KEEP(r);
   r = r + k * 0x1.bd0106p-13f;
   F p = 0x1.a0d2cep-13f * r + 0x1.6e879cp-10f;
@@ -31,18 +31,26 @@ _EXP_IN_RANGE = """
   p = p * r + 0x1.555554p-3f;
   p = p * r + 0.5f;
   p = p * (r * r) + r + 1.0f;
-  y = SCALE(p, t);
 """
 
-# exp of anything. Results below 2^-126 are 0: a core takes a hundred cycles for each subnormal number, and the rows of
-# masked attention are full of them.
-_EXP = """
+# exp where the result is a normal number.
+_EXP_IN_RANGE = "  const F c = x;" + _EXP_PARTS + "  y = SCALE(p, t);\n"
+
+# exp of anything. Results below 2^-126 are made 2^64 times as large, then small. Those that are 0 do not take that way:
+# a core may take a hundred cycles to find that out, and the rows of masked attention are full of them.
+_EXP = (
+    """
   F c = SEL(x < 0x1.62e42ep+6f, x, K(0x1.62e42ep+6f));
-  c = SEL(c > -0x1.5d589ep+6f, c, K(-0x1.5d589ep+6f));
-  CALL(exp_in_range, c);
-  c = SEL(x < -0x1.5d589ep+6f, K(0.0f), c);
-  y = SEL(x <= 0x1.62e42ep+6f, c, x + __builtin_inff());
+  c = SEL(c > -104.0f, c, K(0.0f));
 """
+    + _EXP_PARTS.lstrip("\n")
+    + """  const F up = SEL(c < -0x1.5d589ep+6f, K(64.0f), K(0.0f));
+  const F down = SEL(c < -0x1.5d589ep+6f, K(0x1p-64f), K(1.0f));
+  p = SCALE(p, t + up) * down;
+  p = SEL(x > -104.0f, p, K(0.0f));
+  y = SEL(x <= 0x1.62e42ep+6f, p, x + __builtin_inff());
+"""
+)
 
 # log: x = 2^e m, sqrt(1/2) <= m < sqrt(2); polynomial in m - 1 (Cephes); subnormals are scaled up first.
 # The sign is masked out because the bits of -0.0 less the constant overflow, although that lane is not chosen.
@@ -122,7 +130,7 @@ _ERF = """
 """
 
 BODIES = {"exp_in_range": _EXP_IN_RANGE, "exp": _EXP, "log": _LOG, "tanh": _TANH, "sigmoid": _SIGMOID, "erf": _ERF}
-NEEDS = {"exp": "exp_in_range", "tanh": "exp", "sigmoid": "exp", "erf": "exp_in_range"}
+NEEDS = {"tanh": "exp", "sigmoid": "exp", "erf": "exp_in_range"}
 
 
 def reinterpretations(name: str) -> list[str]:

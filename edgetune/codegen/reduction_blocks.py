@@ -14,18 +14,16 @@ from tvm import ir, tirx
 
 from edgetune.codegen.traverse import operands
 from edgetune.codegen.unrolling import extent_of, with_kind
-from edgetune.errors import KernelFailed
 
 ANNOTATION = "edgetune_reduction_blocks"
-"""On the outermost loop of a reduction: into how many parts of one size it is to be divided, or the next number that
-divides it."""
+"""On the outermost loop of a reduction: into how many parts of one size it is to be divided, or somewhat more."""
 
 
 def block_reductions(body: Any) -> Any:
-    """`body` with the nest around an annotated loop divided; unchanged where nothing is annotated.
+    """`body` with the nest around an annotated loop divided; a nest that cannot be divided is computed as a whole.
 
-    Wants loops around statements that set accumulators, the annotated loop, and loops around one store that reads one
-    accumulator for each element written. Raises KernelFailed for an annotation elsewhere.
+    That takes loops around statements that set accumulators, the annotated loop, and loops around one store that reads
+    one accumulator for each element written, of its type; and a number of parts near the one asked for that divides.
     """
     if isinstance(body, tirx.SeqStmt):
         return tirx.SeqStmt([block_reductions(child) for child in body.seq])
@@ -35,7 +33,12 @@ def block_reductions(body: Any) -> Any:
     places = [number for number, statement in enumerate(inner) if _parts(statement) > 1]
     if not places:
         return body
-    return _divided(loops, inner[: places[0]], inner[places[0]], inner[places[0] + 1 :])
+    return _divided(loops, inner[: places[0]], inner[places[0]], inner[places[0] + 1 :]) or body
+
+
+def near_divisor(extent: int, wanted: int) -> int:
+    """The smallest divisor of `extent` from `wanted` to twice that; 1 where there is none, or it is `extent` itself."""
+    return next((number for number in range(wanted, min(2 * wanted + 1, extent)) if extent % number == 0), 1)
 
 
 def _nest(node: Any) -> tuple[list[Any], list[Any]]:
@@ -52,12 +55,13 @@ def _parts(node: Any) -> int:
 
 
 def _divided(loops: list[Any], first: list[Any], reduction: Any, last: list[Any]) -> Any:
+    """The divided nest; None where it cannot be."""
     extent = extent_of(reduction) or 1
-    parts = next((n for n in range(_parts(reduction), extent) if extent % n == 0), extent)
+    parts = near_divisor(extent, _parts(reduction))
     store = _only_store(last[0]) if len(last) == 1 else None
     load = None if store is None else _only_accumulator(store, first)
-    if not loops or store is None or load is None:
-        raise KernelFailed("a reduction is to be computed in parts, but its kernel is no register tile")
+    if not loops or store is None or load is None or parts == 1:
+        return None
     zero = tirx.IntImm(str(reduction.loop_var.ty.dtype), 0)
     part = tirx.Var("part", reduction.loop_var.ty)
     size = zero + extent // parts

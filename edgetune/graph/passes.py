@@ -82,5 +82,8 @@ def _erf_of_product(call: relax.Call, view: View) -> relax.Expr | None:
     value = None if divided is None else constant(divided.args[1])
     if divided is None or value is None or not value.all():
         return None
-    inverse = relax.const((1.0 / value.astype("float64")).astype("float32"))
-    return relax.op.erf(relax.op.multiply(divided.args[0], inverse))
+    with np.errstate(over="ignore"):
+        inverse = (1.0 / value.astype("float64")).astype("float32")
+    if not np.all(np.isfinite(inverse) & (np.abs(inverse) >= np.finfo("float32").tiny)):
+        return None  # no normal number: it would not be that near, or not a number at all
+    return relax.op.erf(relax.op.multiply(divided.args[0], relax.const(inverse)))

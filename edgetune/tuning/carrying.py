@@ -43,10 +43,10 @@ def trouble(kernel: Kernel, record: Record, target: Target) -> str:
 def still_valid(kernel: Kernel, target: Target, store: RecordStore) -> Iterator[Record]:
     """The fastest correct records of older code generators that hold today, under today's key, one after the other.
 
-    None when something was measured with today's generator: these records were looked at before that.
+    None when something that is correct was measured with today's generator: it is better known.
     """
     key = record_key(kernel, target)
-    if store.count([key]):
+    if store.best(key):
         return
     changed = 0
     for record in store.older(key, MOST_CARRIED):
@@ -64,7 +64,7 @@ def carry_over(kernels: Sequence[Kernel], target: Target, store: RecordStore) ->
     """Store what is `still_valid` of the kernels under today's key; return how many records that are."""
     carried = 0
     for kernel in {kernel.workload: kernel for kernel in kernels}.values():
-        for record in [*still_valid(kernel, target, store)]:  # all of them before the first is stored
-            store.add(record)
-            carried += 1
+        found = [*still_valid(kernel, target, store)]
+        store.add_all(found)
+        carried += len(found)
     return carried

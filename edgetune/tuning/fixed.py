@@ -164,13 +164,9 @@ def _cost(body: Body, reads: Reads, epilogue: int, over_pixels: bool, tile: Tile
         return (1e3 + taken, size)
     loads = reads.loads(body) / prod(body.reduction)
     cycles = max(size, _LATENCY, loads) / 2 + 0.1 * loads
-    if not tile.per_channel and _weight_bytes(tile) > target.l1_bytes // 2:
+    if not tile.per_channel and tile.weight_bytes > target.l1_bytes // 2:
         cycles += 0.5 * body.vectors
     return (cycles / size, size)
-
-
-def _weight_bytes(tile: Tile) -> int:
-    return 4 * tile.anchor.spatial_extents[tile.channel] * prod(tile.anchor.reduction_extents)
 
 
 def _preferred(tile: Tile, target: Target) -> list[Variant]:
@@ -178,14 +174,18 @@ def _preferred(tile: Tile, target: Target) -> list[Variant]:
 
     Where each channel has its own input, the inputs lie side by side as the channels do, and are read in that order.
     """
-    streamed = _weight_bytes(tile) > target.l1_bytes // 2 and tile.lanes > 1 and not tile.per_channel
+    streamed = tile.weight_bytes > target.l1_bytes // 2 and tile.lanes > 1 and not tile.per_channel
     first = "channel" if streamed else None
 
-    def rank(variant: Variant) -> tuple[int, bool, bool, bool]:
-        inside = (variant.order[-2:-1] == ("channel",)) != (first == "channel")
-        return (-variant.parts, not variant.fuse, variant.pad_rows, inside)
+    variants = variants_of(tile, cache_for_blocks(target))
+    far = any(variant.prefetch for variant in variants)
 
-    return sorted(variants_of(tile, cache_for_blocks(target)), key=rank)
+    def rank(variant: Variant) -> tuple[int, bool, bool, bool, bool]:
+        inside = (variant.order[-2:-1] == ("channel",)) != (first == "channel")
+        again = far and variant.order[0] != "channel"  # weights that no cache keeps would come for each row
+        return (-variant.parts, not variant.fuse, variant.pad_rows, again, inside)
+
+    return sorted(variants, key=rank)
 
 
 def _divisors(extent: int, limit: int) -> list[int]:

@@ -33,6 +33,8 @@ from edgetune.tuning.task import TuneTask, tasks_of
 
 RoomsStep = Callable[[Sequence[TuneTask], Target, RecordStore, Callable[[Event], None], MeasuringOptions], Rooms]
 
+_INTERRUPTED = "interrupted; what was measured is kept, and the same command goes on from there"
+
 REAL_ROOMS = "edgetune.tuning.rooms:make_rooms"
 
 
@@ -103,14 +105,16 @@ def main() -> None:
         with held():  # half a message would make what follows unreadable
             wire.send(outgoing, message)
 
-    try:
-        with interrupts_held_back():
+    with interrupts_held_back():
+        try:
             send(Entering(None, 0))
-            send(search(setup, send, send))
-    except EdgetuneError as error:
-        send(Failed(error))
-    except KeyboardInterrupt:
-        send(Failed(Interrupted("interrupted before the first measurement: nothing was lost")))
+            outcome = search(setup, send, send)
+        except EdgetuneError as error:
+            send(Failed(error))
+        except KeyboardInterrupt:
+            send(Failed(Interrupted(_INTERRUPTED)))
+        else:
+            send(outcome)
 
 
 if __name__ == "__main__":

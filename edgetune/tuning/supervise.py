@@ -125,6 +125,8 @@ class SupervisedSearch:
         return None
 
     def _take(self, message: object) -> None:
+        if self._outcome is not None:
+            return  # all is said
         if isinstance(message, Failed):
             raise message.error
         if isinstance(message, TuneOutcome):

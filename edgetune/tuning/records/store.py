@@ -98,6 +98,13 @@ class RecordStore:
         """
         return self.add_new(record)[0]
 
+    def add_all(self, found: Iterable[Record]) -> None:
+        """Stores all of the records or, when something goes wrong, none. Raises DatabaseError as `add` does."""
+        checked = [_checked(record) for record in found]
+        with self._database.writing() as connection:
+            for record in checked:
+                insert_new(connection, record)
+
     def add_new(self, record: Record) -> tuple[int, bool]:
         """Stores the record as `add` does; returns its id, and whether that is one record more."""
         checked = _checked(record)

@@ -16,7 +16,7 @@ from tvm.s_tir import Schedule
 from tvm.tirx import IndexMap
 
 from edgetune.codegen.prefetching import ANNOTATION as PREFETCHED
-from edgetune.codegen.reduction_blocks import ANNOTATION
+from edgetune.codegen.reduction_blocks import ANNOTATION, near_divisor
 from edgetune.tuning.sketches.anatomy import Anatomy, Stage, extent_of, mentions
 from edgetune.tuning.sketches.decisions import Decisions
 
@@ -58,6 +58,7 @@ class Tile:
     fusible: bool  # row and pixel may become one axis
     group: int  # neighbouring channels that read the same input: 1 for depthwise and pooling, all for a plain product
     lanes: int
+    keeps_type: bool = True  # what is written has the type of the sums
 
     @property
     def per_channel(self) -> bool:
@@ -68,6 +69,11 @@ class Tile:
     def vectors(self) -> int:
         """Vectors of channels that read the same input."""
         return max(1, (self.anchor.spatial_extents[self.channel] if self.per_channel else self.group) // self.lanes)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the operand that all pixels share."""
+        return _FLOAT * self.anchor.spatial_extents[self.channel] * prod(self.anchor.reduction_extents)
 
 
 def find_tile(anatomy: Anatomy, native_lanes: int) -> Tile | None:
@@ -102,7 +108,12 @@ def find_tile(anatomy: Anatomy, native_lanes: int) -> Tile | None:
         fusible,
         group,
         lanes_for(extent if group == 1 else gcd(extent, group), native_lanes),  # no vector straddles two groups
+        _type_of(anchor) == _type_of(after[-1] if after else anchor),
     )
+
+
+def _type_of(stage: Stage) -> str:
+    return str(stage.block.writes[0].source.ty.dtype)
 
 
 def lanes_for(extent: int, native_lanes: int) -> int:
@@ -130,18 +141,21 @@ def variants_of(tile: Tile, cache_bytes: int = 0) -> tuple[Variant, ...]:
 def parts_for(tile: Tile, cache_bytes: int) -> int:
     """Parts of the reduction so that what a block of channels reads in one of them stays in `cache_bytes`; 1 or more.
 
-    Only for the products of matrices among tiles: one long reduction, inputs that all channels share.
+    Only for the products of matrices among tiles: one long reduction, inputs that all channels share. Unfinished sums
+    stand where the results will, so these have the type of the sums. 1 where no number of parts near divides.
     """
     extents = tile.anchor.reduction_extents
     if cache_bytes <= 0 or tile.pixel is None or tile.per_channel or max(extents) != prod(extents):
         return 1
+    if not tile.keeps_type:
+        return 1
     rows = prod(tile.anchor.spatial_extents[axis] for axis in (tile.row, tile.pixel) if axis is not None)
-    columns = min(_BLOCK_VECTORS, tile.vectors) * tile.lanes
-    size = 4 * (rows + columns)
-    parts = 1
-    while max(extents) // parts > _SHORTEST_PART and max(extents) // parts * size > cache_bytes:
-        parts += 1
-    return parts
+    columns = 2 * min(_BLOCK_VECTORS, tile.vectors) * tile.lanes  # a block that is used, and one that comes near
+    size = _FLOAT * (rows + columns)
+    wanted = 1
+    while max(extents) // wanted > _SHORTEST_PART and max(extents) // wanted * size > cache_bytes:
+        wanted += 1
+    return near_divisor(max(extents), wanted)
 
 
 def _whole(tile: Tile) -> tuple[Variant, ...]:
@@ -160,8 +174,7 @@ def _whole(tile: Tile) -> tuple[Variant, ...]:
 
 def streams_weights(tile: Tile, cache_bytes: int) -> bool:
     """Whether the weights, each of which all pixels need, are too many to stay in a cache of `cache_bytes`."""
-    weights = tile.anchor.spatial_extents[tile.channel] * prod(tile.anchor.reduction_extents)
-    return not tile.per_channel and tile.pixel is not None and _FLOAT * weights > cache_bytes
+    return not tile.per_channel and tile.pixel is not None and tile.weight_bytes > cache_bytes
 
 
 def _pad_choices(tile: Tile, order: tuple[Outer, ...]) -> tuple[bool, ...]:

@@ -2,6 +2,14 @@
 #include <stdint.h>
 
 /* Types and functions that the kernels of sample use. */
+static inline int32_t et_reinterpret_f32_i32(float a) {
+  union { float from; int32_t to; } bits = {a};
+  return bits.to;
+}
+static inline float et_reinterpret_i32_f32(int32_t a) {
+  union { int32_t from; float to; } bits = {a};
+  return bits.to;
+}
 #define ET_SEL_f32(m, a, b) ((m) ? (a) : (b))
 #define ET_K_f32(c) (c)
 #define ET_BITS_f32(x) et_reinterpret_f32_i32(x)
@@ -17,20 +25,14 @@
 #define ET_KEEP_SCALAR(x) ((void)0)
 #define ET_KEEP_VECTOR(x) ((void)0)
 #endif
-static inline int32_t et_reinterpret_f32_i32(float a) {
-  union { float from; int32_t to; } bits = {a};
-  return bits.to;
-}
-static inline float et_reinterpret_i32_f32(int32_t a) {
-  union { int32_t from; float to; } bits = {a};
-  return bits.to;
-}
-static inline float et_exp_in_range_f32(float x) {
+static inline float et_exp_f32(float x) {
   float y;
-  float t = x * 0x1.715476p+0f + 0x1.8p+23f;
+  float c = ET_SEL_f32(x < 0x1.62e42ep+6f, x, ET_K_f32(0x1.62e42ep+6f));
+  c = ET_SEL_f32(c > -104.0f, c, ET_K_f32(0.0f));
+  float t = c * 0x1.715476p+0f + 0x1.8p+23f;
   ET_KEEP_SCALAR(t);
   const float k = t - 0x1.8p+23f;
-  float r = x - k * 0x1.63p-1f;
+  float r = c - k * 0x1.63p-1f;
   ET_KEEP_SCALAR(r);
   r = r + k * 0x1.bd0106p-13f;
   float p = 0x1.a0d2cep-13f * r + 0x1.6e879cp-10f;
@@ -39,16 +41,11 @@ static inline float et_exp_in_range_f32(float x) {
   p = p * r + 0x1.555554p-3f;
   p = p * r + 0.5f;
   p = p * (r * r) + r + 1.0f;
-  y = ET_SCALE_f32(p, t);
-  return y;
-}
-static inline float et_exp_f32(float x) {
-  float y;
-  float c = ET_SEL_f32(x < 0x1.62e42ep+6f, x, ET_K_f32(0x1.62e42ep+6f));
-  c = ET_SEL_f32(c > -0x1.5d589ep+6f, c, ET_K_f32(-0x1.5d589ep+6f));
-  c = et_exp_in_range_f32(c);
-  c = ET_SEL_f32(x < -0x1.5d589ep+6f, ET_K_f32(0.0f), c);
-  y = ET_SEL_f32(x <= 0x1.62e42ep+6f, c, x + __builtin_inff());
+  const float up = ET_SEL_f32(c < -0x1.5d589ep+6f, ET_K_f32(64.0f), ET_K_f32(0.0f));
+  const float down = ET_SEL_f32(c < -0x1.5d589ep+6f, ET_K_f32(0x1p-64f), ET_K_f32(1.0f));
+  p = ET_SCALE_f32(p, t + up) * down;
+  p = ET_SEL_f32(x > -104.0f, p, ET_K_f32(0.0f));
+  y = ET_SEL_f32(x <= 0x1.62e42ep+6f, p, x + __builtin_inff());
   return y;
 }
 static inline float et_max_f32(float a, float b) { return b > a ? b : a; }
