@@ -27,6 +27,7 @@ from edgetune.tuning.forms.schedule_text import schedule_text
 from tests import codegen_samples as samples
 from tests.codegen_run import compile_strictly, run_kernel, wide_target
 from tests.sketch_samples import conv2d
+from tests.test_codegen_prefetching import CASES, by_tiles
 from tests.threads_sample import WORKERS, backwards
 
 ALL = Sharing("test", WORKERS, 1)
@@ -55,6 +56,7 @@ KERNELS: dict[str, Callable[[], Any]] = {
     "requantised": samples.requantised,
     "gather": samples.gather,
     "tiles": tiles_that_end_outside,
+    "prefetched": lambda: by_tiles(*CASES["windows"][1]).module,
 }
 
 
