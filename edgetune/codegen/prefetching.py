@@ -76,22 +76,47 @@ def _requests(stream: _Stream, block: Any, inside: list[Any]) -> list[Any]:
         return []
     again = [loop for loop in inside if loop.loop_var not in stream.start.factors and (extent_of(loop) or 1) > 1]
     tiles = prod(extent_of(loop) or 1 for loop in again)
-    parts = 1
-    while 2 * parts <= tiles and stream.length % (2 * parts) == 0:
-        parts *= 2
     index = block.loop_var.ty.dtype
     tile: Any = tirx.IntImm(index, 0)
     for loop in again:
         tile = tile * (extent_of(loop) or 1) + loop.loop_var
-    if parts < tiles:
-        tile = tirx.min(tile, parts - 1)
     number = _sum(Linear(0, {v: f // step for v, f in above.items()}), index)
     ahead = tirx.Select(number < size // step - 1, tirx.IntImm(index, step), tirx.IntImm(index, 0))
-    length = stream.length // parts
-    start = _sum(stream.start, index) + ahead + tile * length
+    slow = [loop for loop in inside if loop.loop_var in stream.start.factors]
+    if _in_a_line(stream, slow):  # each tile asks for neighbours: memory gives them faster than lines that lie apart
+        length, parts = _shares(stream.length, tiles)
+        start, now, rounds = _sum(Linear(stream.start.constant, above), index), tirx.IntImm(index, 0), 1
+        for loop in slow:
+            start = start + loop.min * stream.start.factors[loop.loop_var]
+            now = now * (extent_of(loop) or 1) + (loop.loop_var - loop.min)
+            rounds *= extent_of(loop) or 1
+        start = start + now * length
+    else:
+        parts, rounds = 1, 1
+        while 2 * parts <= tiles and stream.length % (2 * parts) == 0:
+            parts *= 2
+        length = stream.length // parts
+        start = _sum(stream.start, index)
+    start = start + ahead + (tirx.min(tile, parts - 1) if parts < tiles else tile) * (length * rounds)
     of, _ = element_and_lanes(stream.buffer.ty.dtype)
     asked = [stream.buffer.vload([start + n], str(stream.buffer.ty.dtype)) for n in range(0, length, _LINE // of.bytes)]
     return [tirx.Evaluate(tirx.call_intrin("int32", "tirx.prefetch", load, 0, _SECOND_CACHE, 1)) for load in asked]
+
+
+def _shares(length: int, tiles: int) -> tuple[int, int]:
+    """(elements of a share, shares) of `length` elements for at most `tiles` tiles, with the smallest rest."""
+    least, most = length // tiles, -(-length // tiles)
+    return max((least, tiles), (most, length // most), key=prod)
+
+
+def _in_a_line(stream: _Stream, slow: list[Any]) -> bool:
+    """Whether the iterations of the loops `slow`, outermost first, read one after another what lies side by side."""
+    length = stream.length
+    for loop in reversed(slow):
+        if stream.start.factors[loop.loop_var] != length:
+            return False
+        length *= extent_of(loop) or 1
+    return bool(slow)
 
 
 def _stream(body: Any, block: Any, written: set[Any]) -> _Stream | None:
