@@ -101,3 +101,9 @@ def test_one_sample_says_how_little_it_covers() -> None:
     summary = summarise([5.0])
     assert (summary.low, summary.median, summary.high, summary.coverage) == (5.0, 5.0, 5.0, 0.0)
     assert nextafter(summary.median, inf) > summary.high
+
+
+def test_sweeps_may_add_up_to_thousands_of_samples() -> None:
+    low, high, coverage = median_interval(range(1, 3001))
+    assert 0.95 <= coverage < 0.96
+    assert 1500 - 60 < low < 1500 < high < 1500 + 60  # 1.96 sqrt(3000) / 2 = 54

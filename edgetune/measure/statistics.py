@@ -10,6 +10,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from math import comb
 
 CONFIDENCE = 0.95
@@ -78,7 +79,7 @@ def median_interval(ordered: Sequence[float], confidence: float = CONFIDENCE) ->
 
 def _lower_rank(count: int, confidence: float) -> int:
     """Largest rank r (from 1) such that P(r <= Bin(count, 1/2) < count + 1 - r) is at least `confidence`, or 1."""
-    allowed = (1.0 - confidence) / 2 * 2**count
+    allowed = Fraction((1.0 - confidence) / 2) * 2**count  # beyond the range of floats from 1024 samples on
     outside, rank = 1, 1  # outside = sum of comb(count, i) for i < rank
     while 2 * (rank + 1) <= count + 1:
         following = outside + comb(count, rank)
