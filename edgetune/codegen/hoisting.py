@@ -9,18 +9,16 @@ from typing import Any
 
 from tvm import ir, tirx
 
-from edgetune.codegen.traverse import children, expressions, variables_in
+from edgetune.codegen.traverse import children, expressions, loops_changed, variables_in
 from edgetune.codegen.unrolling import extent_of, with_kind
 
 
 def hoist_initialisation(node: Any) -> Any:
     """`node` with leading `if (loop variable is at its start)` statements moved in front of their loops."""
-    if isinstance(node, tirx.SeqStmt):
-        return tirx.SeqStmt([hoist_initialisation(child) for child in node.seq])
-    if isinstance(node, tirx.AttrStmt):
-        return tirx.AttrStmt(node.node, node.attr_key, node.value, hoist_initialisation(node.body))
-    if not isinstance(node, tirx.For):
-        return node
+    return loops_changed(node, _hoisted)
+
+
+def _hoisted(node: Any) -> Any:
     body = hoist_initialisation(node.body)
     parts = list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
     first = parts[0]

@@ -13,7 +13,7 @@ from tvm import ir, tirx
 
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.memory import pieces
-from edgetune.codegen.traverse import variables_in
+from edgetune.codegen.traverse import loops_changed, variables_in
 from edgetune.codegen.unrolling import extent_of, with_kind
 
 if TYPE_CHECKING:
@@ -29,13 +29,7 @@ def join_lanes(node: Any) -> Any:
 
     The statement is a store of a call, `t = lanes_sum(t, v)`, which `printed_join` prints.
     """
-    if isinstance(node, tirx.SeqStmt):
-        return tirx.SeqStmt([join_lanes(child) for child in node.seq])
-    if isinstance(node, tirx.AttrStmt):
-        return tirx.AttrStmt(node.node, node.attr_key, node.value, join_lanes(node.body))
-    if not isinstance(node, tirx.For):
-        return node
-    return _joined(with_kind(node, int(node.kind), join_lanes(node.body)))
+    return loops_changed(node, lambda loop: _joined(with_kind(loop, int(loop.kind), join_lanes(loop.body))))
 
 
 def _joined(loop: tirx.For) -> Any:

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from tvm import ir, tirx
+from tvm import tirx
 
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.linear import Linear, linear
-from edgetune.codegen.traverse import children, expressions, operands
+from edgetune.codegen.traverse import children, expressions, loads_in, loops_changed
 from edgetune.codegen.unrolling import extent_of, with_kind
 
 ANNOTATION = "edgetune_prefetch"
@@ -37,15 +37,13 @@ class _Stream:
 
 def prefetch_blocks(node: Any) -> Any:
     """`node` with prefetches in loops that carry the annotation; unchanged where nothing is streamed by blocks."""
-    if isinstance(node, tirx.SeqStmt):
-        return tirx.SeqStmt([prefetch_blocks(child) for child in node.seq])
-    if isinstance(node, tirx.AttrStmt):
-        return tirx.AttrStmt(node.node, node.attr_key, node.value, prefetch_blocks(node.body))
-    if not isinstance(node, tirx.For):
-        return node
-    if ANNOTATION in node.annotations:
-        return with_kind(node, int(node.kind), _ahead(node.body, node, [], _written(node)))
-    return with_kind(node, int(node.kind), prefetch_blocks(node.body))
+    return loops_changed(node, _prefetched)
+
+
+def _prefetched(loop: Any) -> Any:
+    if ANNOTATION in loop.annotations:
+        return with_kind(loop, int(loop.kind), _ahead(loop.body, loop, [], _written(loop)))
+    return with_kind(loop, int(loop.kind), prefetch_blocks(loop.body))
 
 
 def _ahead(node: Any, block: Any, tiles: list[Any], written: set[Any]) -> Any:
@@ -170,14 +168,6 @@ def _written(node: Any) -> set[Any]:
 
 
 def _loads(node: Any) -> Iterator[Any]:
-    for expression in expressions(node):
-        yield from _loads_of(expression)
+    yield from loads_in(expressions(node))
     for child in children(node):
         yield from _loads(child)
-
-
-def _loads_of(node: Any) -> Iterator[Any]:
-    if isinstance(node, ir.TensorLoad):
-        yield node
-    for operand in operands(node):
-        yield from _loads_of(operand)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import tvm_ffi
-from tvm import ir, tirx
+from tvm import tirx
 
-from edgetune.codegen.traverse import operands
+from edgetune.codegen.traverse import loads_in, loops_changed
 from edgetune.codegen.unrolling import extent_of, with_kind
 
 ANNOTATION = "edgetune_reduction_blocks"
@@ -25,15 +25,15 @@ def block_reductions(body: Any) -> Any:
     That takes loops around statements that set accumulators, the annotated loop, and loops around one store that reads
     one accumulator for each element written, of its type; and a number of parts near the one asked for that divides.
     """
-    if isinstance(body, tirx.SeqStmt):
-        return tirx.SeqStmt([block_reductions(child) for child in body.seq])
-    if isinstance(body, tirx.AttrStmt):
-        return tirx.AttrStmt(body.node, body.attr_key, body.value, block_reductions(body.body))
-    loops, inner = _nest(body)
+    return loops_changed(body, _blocked)
+
+
+def _blocked(outermost: Any) -> Any:
+    loops, inner = _nest(outermost)
     places = [number for number, statement in enumerate(inner) if _parts(statement) > 1]
     if not places:
-        return body
-    return _divided(loops, inner[: places[0]], inner[places[0]], inner[places[0] + 1 :]) or body
+        return outermost
+    return _divided(loops, inner[: places[0]], inner[places[0]], inner[places[0] + 1 :]) or outermost
 
 
 def near_divisor(extent: int, wanted: int) -> int:
@@ -89,14 +89,9 @@ def _only_accumulator(store: Any, first: list[Any]) -> Any:
     if len(set_here) != 1 or set_here[0] is None:
         return None
     accumulators = set_here[0].buffer
-    found = [load for load in _loads(store.value) if load.source.same_as(accumulators)]
+    found = [load for load in loads_in([store.value]) if load.source.same_as(accumulators)]
     same = found and all(tvm_ffi.structural_equal(load.indices, found[0].indices) for load in found)
     return found[0] if same and str(found[0].ty.dtype) == str(store.value.ty.dtype) else None
-
-
-def _loads(node: Any) -> list[Any]:
-    below = [load for operand in operands(node) for load in _loads(operand)]
-    return [node, *below] if isinstance(node, ir.TensorLoad) else below
 
 
 def _with_store(node: Any, store: Any) -> Any:

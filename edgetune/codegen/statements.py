@@ -16,7 +16,7 @@ from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.lane_joins import printed_join
 from edgetune.codegen.memory import Survey, pieces
 from edgetune.codegen.text import ATOM, Text
-from edgetune.codegen.traverse import operands
+from edgetune.codegen.traverse import loads_in, variables_in
 from edgetune.codegen.vector_calls import calls_functions, has_vector_form
 from edgetune.codegen.vectors import VectorPrinter
 from edgetune.errors import KernelFailed
@@ -261,16 +261,18 @@ class StatementPrinter(VectorPrinter):
     def _touches_registers(self, s: Any) -> bool:
         if self.place(s.buffer).registers is not None:
             return True
-        return any(self.place(load.source).registers is not None for load in _loads([s.value, *s.indices]))
+        return any(self.place(load.source).registers is not None for load in loads_in([s.value, *s.indices]))
 
     def _takes_vector_variable(self, s: Any) -> bool:
         """Whether a let-bound vector is used: one variable for each native vector of it, which no loop can index."""
-        return any(isinstance(self.context.variables.get(node), list) for node in _variables([s.value, *s.indices]))
+        used: set[Any] = set()
+        variables_in([s.value, *s.indices], used)
+        return any(isinstance(self.context.variables.get(variable), list) for variable in used)
 
     def _overlaps(self, s: Any) -> bool:
         """Whether the value reads the stored buffer anywhere but at the stored index itself."""
         base = self.survey.base(s.buffer)
-        for load in _loads([s.value, *s.indices]):
+        for load in loads_in([s.value, *s.indices]):
             if self.survey.base(load.source) == base:
                 same = len(load.indices) == len(s.indices) and all(
                     tvm_ffi.structural_equal(a, b) for a, b in zip(load.indices, s.indices, strict=True)
@@ -278,21 +280,3 @@ class StatementPrinter(VectorPrinter):
                 if not same:
                     return True
         return False
-
-
-def _loads(nodes: list[Any]) -> list[Any]:
-    found = []
-    for node in nodes:
-        if isinstance(node, ir.TensorLoad):
-            found.append(node)
-        found += _loads(operands(node))
-    return found
-
-
-def _variables(nodes: list[Any]) -> list[Any]:
-    found = []
-    for node in nodes:
-        if isinstance(node, tirx.Var):
-            found.append(node)
-        found += _variables(operands(node))
-    return found

@@ -1,7 +1,8 @@
-"""Walking TIR: what lies directly under a statement or an expression."""
+"""Walking TIR: what lies under a statement or an expression."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tvm import ir, tirx
@@ -65,3 +66,22 @@ def variables_in(nodes: Any, found: set[Any]) -> None:
         if isinstance(node, ir.Var):
             found.add(node)
         variables_in(operands(node), found)
+
+
+def loads_in(nodes: Iterable[Any]) -> list[Any]:
+    """Every load in the expressions `nodes`, one before those in its indices."""
+    found = []
+    for node in nodes:
+        if isinstance(node, ir.TensorLoad):
+            found.append(node)
+        found += loads_in(operands(node))
+    return found
+
+
+def loops_changed(node: Any, change: Callable[[Any], Any]) -> Any:
+    """`node` with the outermost loops of its sequences and attributes replaced by what `change` makes of them."""
+    if isinstance(node, tirx.SeqStmt):
+        return tirx.SeqStmt([loops_changed(child, change) for child in node.seq])
+    if isinstance(node, tirx.AttrStmt):
+        return tirx.AttrStmt(node.node, node.attr_key, node.value, loops_changed(node.body, change))
+    return change(node) if isinstance(node, tirx.For) else node

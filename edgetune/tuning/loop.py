@@ -25,7 +25,7 @@ from edgetune.tuning.options import TuneOptions
 from edgetune.tuning.outcome import TaskOutcome, TuneOutcome
 from edgetune.tuning.owed import below, owed
 from edgetune.tuning.playoff import contenders
-from edgetune.tuning.progress import FIXED_ROUND, TaskProgress, rounds_of
+from edgetune.tuning.progress import FIXED_ROUND, TaskProgress, rounds_of, worth_learning
 from edgetune.tuning.records import Record, RecordStore
 from edgetune.tuning.reporting import Reporter
 from edgetune.tuning.scheduler import Round, curves, next_task, stalled
@@ -35,9 +35,6 @@ from edgetune.tuning.task import TuneTask
 
 DEPTH = 2
 """Rounds under way at once."""
-
-LEARNED_RECORDS = 96
-"""How many records of earlier runs a task teaches the cost model at most: half the fastest, half the newest."""
 
 PLAYOFF_SWEEPS = 3
 PLAYOFF_SECONDS = 1.0
@@ -268,7 +265,7 @@ class TuningLoop:
                 with told_as_failure("make the search space"):
                     spaces = (self._rooms.space(progress.task), *self._rooms.other_forms(progress.task))
                     self._searches[index] = FormsSearch(workload, spaces, self._model, seed, self._options.search)
-                progress.unlearned = _worth_learning(progress.unlearned)
+                progress.unlearned = worth_learning(progress.unlearned)
             self._learn(index)
             self._model.fit()
             return self._searches[index].propose(count, number, progress.tried)
@@ -386,15 +383,6 @@ class TuningLoop:
         if expected is None:
             return options.batch
         return max(min(int(expected / (4 * max(len(self._tasks), 1))), options.batch), options.smallest_batch)
-
-
-def _worth_learning(records: list[Record]) -> list[Record]:
-    if len(records) <= LEARNED_RECORDS:
-        return records
-    newest = records[-LEARNED_RECORDS // 2 :]
-    valid = [record for record in records[: -LEARNED_RECORDS // 2] if record.status == "ok"]
-    valid.sort(key=lambda record: record.median_ns or 0.0)
-    return valid[: LEARNED_RECORDS // 2] + newest
 
 
 def _place(item: tuple[int, Round]) -> int:

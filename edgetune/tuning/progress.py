@@ -14,6 +14,10 @@ FIXED_ROUND = 0
 """The round of the fixed schedule; the search counts from 1."""
 
 
+LEARNED_RECORDS = 96
+"""How many records of earlier runs a task teaches the cost model at most: half the fastest, half the newest."""
+
+
 class TaskProgress:
     """Starts from the records of earlier runs, some of which are to be measured `again`, and grows by each result."""
 
@@ -111,3 +115,13 @@ def rounds_of(index: int, records: Iterable[Record]) -> list[tuple[int, Round]]:
         times = [record.median_ns for record in group if record.status == "ok" and record.median_ns is not None]
         result.append((max(record.id for record in group), Round(index, min(times, default=None))))
     return result
+
+
+def worth_learning(records: list[Record]) -> list[Record]:
+    """Those of a task's records that teach the cost model most, `LEARNED_RECORDS` at most."""
+    if len(records) <= LEARNED_RECORDS:
+        return records
+    newest = records[-LEARNED_RECORDS // 2 :]
+    valid = [record for record in records[: -LEARNED_RECORDS // 2] if record.status == "ok"]
+    valid.sort(key=lambda record: record.median_ns or 0.0)
+    return valid[: LEARNED_RECORDS // 2] + newest
