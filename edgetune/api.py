@@ -38,7 +38,7 @@ from edgetune.package.manifest import read_manifest, sha256_file
 from edgetune.package.output_folder import check_output_folder
 from edgetune.package.toolchain import Toolchain
 from edgetune.package.verify import VerifyReport
-from edgetune.tuning.carrying import carry_over
+from edgetune.tuning.carrying import carry_over, known_to_older
 from edgetune.tuning.forms.schedule_text import DIRECT, allowed_forms
 from edgetune.tuning.options import TuneOptions
 from edgetune.tuning.outcome import TuneOutcome
@@ -145,11 +145,14 @@ def tune_subject(subject: Subject, settings: Settings, events: Events) -> TuneRe
 
 
 def _carry_over(program: Program, settings: Settings, store: RecordStore, events: Events) -> None:
+    outdated = known_to_older(program.kernels, settings.target, store)
+    if not outdated:
+        return
     start = time.monotonic()
-    if carried := carry_over(program.kernels, settings.target, store):
-        seconds = round(time.monotonic() - start, 3)
-        name = f"{carried} records of an older version hold: they were timed with the same C"
-        events(Event("phase", {"name": name, "seconds": seconds}))
+    events(Event("phase", {"name": f"looking at older records of {len(outdated)} kernels"}))
+    carried = carry_over(outdated, settings.target, store)
+    name = f"taking over {carried} records that were timed with the same C"
+    events(Event("phase", {"name": name, "seconds": round(time.monotonic() - start, 3)}))
 
 
 def _verified(settings: Settings, events: Events) -> VerifyReport | None:

@@ -14,7 +14,7 @@ from edgetune.config.target import Target, load_target
 from edgetune.graph.program import Kernel
 from edgetune.measure.candidate import make_source
 from edgetune.measure.jobs import kernel_spec
-from edgetune.tuning.carrying import carry_over, record_key, still_valid
+from edgetune.tuning.carrying import carry_over, known_to_older, record_key, still_valid
 from edgetune.tuning.fixed import fixed_trace
 from edgetune.tuning.records import Record, RecordStore
 from edgetune.tuning.te_task import kernel_from_te
@@ -57,7 +57,9 @@ def record(kernel: Kernel, target: Target, *, same: bool, version: int = OLDER, 
 def test_what_gives_the_same_text_holds_under_todays_key(kernel: Kernel, target: Target, store: RecordStore) -> None:
     old = record(kernel, target, same=True)
     store.add(old)
+    assert known_to_older([kernel, kernel], target, store) == [kernel]
     assert carry_over([kernel, kernel], target, store) == 1
+    assert not known_to_older([kernel], target, store)
     (carried,) = store.best(record_key(kernel, target))
     assert (carried.candidate, carried.samples_ns, carried.created_utc) == (
         old.candidate,

@@ -60,10 +60,20 @@ def still_valid(kernel: Kernel, target: Target, store: RecordStore) -> Iterator[
         yield replace(record, codegen_version=key.codegen_version, environment=facts, id=0)
 
 
+def known_to_older(kernels: Sequence[Kernel], target: Target, store: RecordStore) -> list[Kernel]:
+    """Those of the kernels, each workload once, of which only older code generators have correct records."""
+    found = []
+    for kernel in {kernel.workload: kernel for kernel in kernels}.values():
+        key = record_key(kernel, target)
+        if not store.best(key) and store.older(key, 1):
+            found.append(kernel)
+    return found
+
+
 def carry_over(kernels: Sequence[Kernel], target: Target, store: RecordStore) -> int:
     """Store what is `still_valid` of the kernels under today's key; return how many records that are."""
     carried = 0
-    for kernel in {kernel.workload: kernel for kernel in kernels}.values():
+    for kernel in known_to_older(kernels, target, store):
         found = [*still_valid(kernel, target, store)]
         store.add_all(found)
         carried += len(found)
