@@ -33,6 +33,7 @@ def squared_product(x: te.Tensor, w: te.Tensor) -> te.Tensor:
     return te.compute((4, 32), lambda i, j: product[i, j] * product[i, j], name="squared")
 
 
+@pytest.mark.usefixtures("no_sample_is_noisy")
 def test_an_expression_is_tuned_and_becomes_a_package_that_passes_its_own_test(tmp_path: Path) -> None:
     weights = np.random.default_rng(0).standard_normal((32, 24)).astype("f4")
     result = edgetune.tune(

@@ -167,6 +167,7 @@ def test_candidates_known_from_an_earlier_run_are_not_started(steps: ModuleType,
     assert ids[0] == ids[1]
 
 
+@pytest.mark.usefixtures("no_sample_is_noisy")
 def test_a_much_slower_candidate_is_timed_briefly(steps: ModuleType, tmp_path: Path) -> None:
     slow = 'for (int n = 0; n < 1000; ++n) { __asm__ volatile("" ::: "memory"); ' + steps.GOOD + " }"
     with open_session(tmp_path) as session:

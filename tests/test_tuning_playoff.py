@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -17,7 +16,6 @@ from tvm import te
 from edgetune.config.target import load_target
 from edgetune.events import Event
 from edgetune.graph.program import Kernel, Param
-from edgetune.measure import statistics
 from edgetune.measure.jobs import RunResult
 from edgetune.tuning.loop import Rooms, TuningLoop
 from edgetune.tuning.measuring import Order
@@ -236,11 +234,9 @@ def test_sweeps_that_were_refused_do_not_count_and_the_worst_trust_is_kept() -> 
         assert [one.environment[MARK] for one in again.values()] == [2, 2]
 
 
-def test_a_crash_in_a_real_sweep_is_yielded_and_the_others_are_timed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("no_sample_is_noisy")
+def test_a_crash_in_a_real_sweep_is_yielded_and_the_others_are_timed(tmp_path: Path) -> None:
     """Real builds and runs: one program crashes, one is wrong, once a file is there."""
-    monkeypatch.setattr(statistics, "NOISY_WIDTH", math.inf)  # how noisy this machine is is not asked
     mark = tmp_path / "mark"
     include, test = "#include <unistd.h>", f'if (access("{mark}", 0) == 0)'
     bodies = [
