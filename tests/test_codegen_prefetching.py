@@ -72,21 +72,32 @@ CASES: dict[str, tuple[Any, Any, int]] = {  # function, its schedule, weights of
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sorted(CASES))
-def test_each_block_asks_for_the_lines_of_the_next(name: str, tmp_path: Path) -> None:
-    function, how, block = CASES[name]
-    made = by_blocks(*how) if name == "tiles" else by_tiles(*how)
-    source = emit_kernel(made.module, TARGET, "sample")
+def asked_for(
+    source: KernelSource, function: Any, made: Scheduled, block: int, folder: Path, *, whole: bool = False
+) -> tuple[set[int], set[int]]:
+    """(lines of the weights that `source` asks for, those of all blocks of `block` weights but the first).
+
+    With `whole` it does all of `function`, which is seen to.
+    """
     arrays = random_arguments(function)
     expected = run_plain(function, arrays)
     packed = [made.constants[i].apply(a) if i in made.constants else a for i, a in enumerate(arrays)]
     size = packed[1].size
     packed[-1] = np.zeros(expected.size + size, np.float32)
     text = counted(source, 1, size, source.params[-1].name, expected.size)
-    result = run_kernel(text, TARGET, packed, tmp_path)[-1]
-    np.testing.assert_allclose(result[: expected.size], expected.reshape(-1), rtol=1e-4, atol=1e-4)
+    result = run_kernel(text, TARGET, packed, folder)[-1]
+    if whole:
+        np.testing.assert_allclose(result[: expected.size], expected.reshape(-1), rtol=1e-4, atol=1e-4)
     asked = {int(place) // _LINE for place in np.flatnonzero(result[expected.size :])}
-    next_ones = set(range(block // _LINE, size // _LINE))
+    return asked, set(range(block // _LINE, size // _LINE))
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_each_block_asks_for_the_lines_of_the_next(name: str, tmp_path: Path) -> None:
+    function, how, block = CASES[name]
+    made = by_blocks(*how) if name == "tiles" else by_tiles(*how)
+    source = emit_kernel(made.module, TARGET, "sample")
+    asked, next_ones = asked_for(source, function, made, block, tmp_path, whole=True)
     assert asked <= next_ones
     # Rests of a division by the number of tiles, and what tiles at the border leave out of a sum, are not asked for.
     assert len(asked) >= 0.8 * len(next_ones)

@@ -27,8 +27,8 @@ from edgetune.tuning.forms.schedule_text import schedule_text
 from tests import codegen_samples as samples
 from tests.codegen_run import compile_strictly, run_kernel, wide_target
 from tests.sketch_samples import conv2d
-from tests.test_codegen_prefetching import CASES, by_tiles
-from tests.threads_sample import WORKERS, backwards
+from tests.test_codegen_prefetching import CASES, asked_for, by_tiles
+from tests.threads_sample import WORKERS, backwards, first_range
 
 ALL = Sharing("test", WORKERS, 1)
 
@@ -80,6 +80,19 @@ def test_iterations_in_another_order_and_with_other_scratch_give_the_same_bits(k
     got = run_kernel(backwards(several), board, arrays, tmp_path / "several", extra=exact)
     for a, b in zip(wanted, got, strict=True):
         assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("name", ["pointwise", "parts"])
+def test_each_thread_asks_for_all_of_the_next_block(name: str, tmp_path: Path) -> None:
+    """Another core's cache is of no use to it."""
+    function, how, block = CASES[name]
+    made = by_tiles(*how)
+    (stage,) = cut(flat(made.module), 2, 1).stages  # type: ignore[union-attr]
+    assert stage.inner
+    source = emit_shared_kernel(made.module, wide_target(256), "sample", Sharing("test", 2, 1))
+    asked, wanted = asked_for(first_range(source, 2), function, made, block, tmp_path)
+    assert asked <= wanted
+    assert len(asked) >= 0.8 * len(wanted)
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang-19"])

@@ -20,22 +20,34 @@ typedef void test__task(const void *work, int32_t begin, int32_t end, int32_t wo
 void test__parallel_for(struct test__pool *pool, test__task *task, const void *work, int32_t count, int32_t ranges);
 void test__parallel_for(struct test__pool *pool, test__task *task, const void *work, int32_t count, int32_t ranges) {
   (void)pool;
-  (void)ranges;
-  for (int32_t i = count; i-- > 0;) task(work, i, i + 1, i % %d);
+%s
 }
 
 """
 
 
+_BACKWARDS = f"for (int32_t i = count; i-- > 0;) task(work, i, i + 1, i % {WORKERS});"
+_FIRST_RANGE = "task(work, 0, count / (%d * ranges), 0);"
+
+
 def backwards(source: KernelSource) -> KernelSource:
     """A kernel that does what the shared kernel `source` does, its loops one iteration at a time from the last on."""
-    symbol = f"{source.symbol}_backwards"
+    return _without_pool(source, f"  (void)ranges;\n  {_BACKWARDS}")
+
+
+def first_range(source: KernelSource, workers: int) -> KernelSource:
+    """A kernel that does the first of the ranges that the shared kernel `source` gives to `workers` threads."""
+    return _without_pool(source, f"  {_FIRST_RANGE % workers}")
+
+
+def _without_pool(source: KernelSource, loop: str) -> KernelSource:
+    symbol = f"{source.symbol}_alone"
     names = [p.name for p in source.params] + (["scratch"] if source.scratch_bytes else [])
     heads = [f"{'' if p.writable else 'const '}{p.c_type} *restrict {p.name}" for p in source.params]
     heads += ["unsigned char *restrict scratch"] if source.scratch_bytes else []
     prototype = f"void {symbol}({', '.join(heads)})"
     call = f"{prototype} {{\n  {source.symbol}({', '.join([*names, 'NULL'])});\n}}\n"
-    text = f"{_POOL.replace('%d', str(WORKERS))}{source.prototype};\n{source.definition}\n{call}"
+    text = f"{_POOL.replace('%s', loop)}{source.prototype};\n{source.definition}\n{call}"
     return replace(source, symbol=symbol, prototype=prototype, definition=text, workers=1)
 
 

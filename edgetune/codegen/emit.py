@@ -13,6 +13,7 @@ from tvm import tirx
 
 from edgetune.codegen.context import Context, Place
 from edgetune.codegen.dtypes import element_and_lanes, storage_type
+from edgetune.codegen.fusing import Shared
 from edgetune.codegen.kernel_source import CParam, KernelSource
 from edgetune.codegen.lower import lower
 from edgetune.codegen.memory import Survey, register_pieces, size_of, stack_or_scratch, survey
@@ -76,7 +77,7 @@ def serial_kernel(function: tirx.PrimFunc, target: Target, symbol: str) -> Kerne
 
 
 def print_function(
-    function: tirx.PrimFunc, target: Target, taken: Sequence[str], shared: Any = None
+    function: tirx.PrimFunc, target: Target, taken: Sequence[str], shared: Shared | None = None
 ) -> PrintedFunction:
     """The inside of a lowered function; no name in it is one of `taken`. `shared`: see StatementPrinter."""
     found = survey(function.body)

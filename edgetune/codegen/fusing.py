@@ -5,6 +5,8 @@ What stood between the loops (conditions that passes moved there) then runs once
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import tvm
@@ -17,21 +19,41 @@ from edgetune.errors import KernelFailed
 _SERIAL = int(tirx.ForKind.SERIAL)
 
 
-def fused(body: Any, loops: tuple[Any, ...]) -> tuple[Any, Any]:
-    """(`body` with the loops over the variables `loops` as one, the variable of that one).
+@dataclass(frozen=True)
+class Shared:
+    """Loops over the variables `loops`, outermost first, that threads share as the one over `variable`.
+
+    A thread is given ranges of its iterations, each of `least` to `most`; the first of a range is `begin`.
+    """
+
+    loops: tuple[Any, ...]
+    variable: Any
+    begin: Any
+    least: int
+    most: int
+
+
+def shared_loops(loops: Sequence[Any], iterations: int, ranges: int) -> Shared:
+    """The loops over the variables `loops`, in all `iterations`, as one that is given out in `ranges` ranges."""
+    index = str(loops[0].ty.dtype)
+    one = loops[0] if len(loops) == 1 else tirx.Var("_".join(str(variable.name) for variable in loops), index)
+    return Shared(tuple(loops), one, tirx.Var("begin", index), max(1, iterations // ranges), -(-iterations // ranges))
+
+
+def fused(body: Any, shared: Shared) -> Any:
+    """`body` with the loops that are shared as one.
 
     Raises KernelFailed where a loop is not where it was before the passes ran.
     """
+    loops, one = shared.loops, shared.variable
     if len(loops) == 1:
-        return _replaced(body, loops[0], lambda loop: with_kind(loop, _SERIAL, loop.body)), loops[0]
+        return _replaced(body, one, lambda loop: with_kind(loop, _SERIAL, loop.body))
     extents = [_extent(body, variable) for variable in loops]
     for variable in loops[1:]:
         body = _replaced(body, variable, lambda loop: loop.body)
     total = 1
     for extent in extents:
         total *= extent
-    name = "_".join(str(variable.name) for variable in loops)
-    one = tirx.Var(name, str(loops[0].ty.dtype))
     parts = []
     below = total
     for variable, extent in zip(loops, extents, strict=True):
@@ -43,7 +65,7 @@ def fused(body: Any, loops: tuple[Any, ...]) -> tuple[Any, Any]:
         inner = list(loop.body.seq) if isinstance(loop.body, tirx.SeqStmt) else [loop.body]
         return tirx.For(one, 0, total, _SERIAL, tirx.SeqStmt([*parts, *inner]))
 
-    return _replaced(body, loops[0], outermost), one
+    return _replaced(body, loops[0], outermost)
 
 
 def check_range(body: Any, variable: Any) -> None:

@@ -5,7 +5,7 @@ These are the passes of TVM's own `s_tir` pipeline that concern a CPU, up to whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import tvm
 from tvm import s_tir, tirx
 
+from edgetune.codegen.fusing import Shared, fused
 from edgetune.codegen.hoisting import hoist_initialisation
 from edgetune.codegen.lane_joins import join_lanes
 from edgetune.codegen.prefetching import prefetch_blocks
@@ -100,14 +101,18 @@ def flat(mod: tvm.IRModule) -> tirx.PrimFunc:
         return sole_function(_to_flat()(mod))
 
 
-def lower_flat(function: tirx.PrimFunc, fuse: Callable[[Any], Any] = lambda body: body) -> tirx.PrimFunc:
-    """The second half of `lower`; `fuse` may rewrite the loops before TVM unrolls what is marked so."""
+def lower_flat(function: tirx.PrimFunc, shared: Shared | None = None) -> tirx.PrimFunc:
+    """The second half of `lower`; loops that are `shared` become one, and `begin` of its ranges may be in what it does.
+
+    Raises KernelFailed when a pass refuses the schedule, or has lost a loop that is shared.
+    """
     with _refusals(), _lowering_target():
         function = sole_function(_before_unrolling()(tvm.IRModule({"main": function})))
         body = block_reductions(join_lanes(hoist_initialisation(function.body)))
         body = limit_unrolling(unroll_register_tiles(body))
-        body = prefetch_blocks(body)
-        return sole_function(_after_unrolling()(tvm.IRModule({"main": function.with_body(fuse(body))})))
+        body = prefetch_blocks(body, shared)
+        body = body if shared is None else fused(body, shared)
+        return sole_function(_after_unrolling()(tvm.IRModule({"main": function.with_body(body)})))
 
 
 @contextmanager

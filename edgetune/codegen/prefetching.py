@@ -15,6 +15,7 @@ from typing import Any
 from tvm import tirx
 
 from edgetune.codegen.dtypes import element_and_lanes
+from edgetune.codegen.fusing import Shared
 from edgetune.codegen.linear import Linear, linear
 from edgetune.codegen.traverse import children, expressions, loads_in, loops_changed
 from edgetune.codegen.unrolling import extent_of, with_kind
@@ -35,36 +36,40 @@ class _Stream:
     length: int
 
 
-def prefetch_blocks(node: Any) -> Any:
-    """`node` with prefetches in loops that carry the annotation; unchanged where nothing is streamed by blocks."""
-    return loops_changed(node, _prefetched)
+def prefetch_blocks(node: Any, shared: Shared | None = None) -> Any:
+    """`node` with prefetches in loops that carry the annotation; unchanged where nothing is streamed by blocks.
+
+    Where threads have the tiles of a block among them, `shared`, each asks for the whole next block: its core's cache
+    is its own.
+    """
+    return loops_changed(node, lambda loop: _prefetched(loop, shared))
 
 
-def _prefetched(loop: Any) -> Any:
+def _prefetched(loop: Any, shared: Shared | None) -> Any:
     if ANNOTATION in loop.annotations:
-        return with_kind(loop, int(loop.kind), _ahead(loop.body, loop, [], _written(loop)))
-    return with_kind(loop, int(loop.kind), prefetch_blocks(loop.body))
+        return with_kind(loop, int(loop.kind), _ahead(loop.body, loop, [], _written(loop), shared))
+    return with_kind(loop, int(loop.kind), prefetch_blocks(loop.body, shared))
 
 
-def _ahead(node: Any, block: Any, tiles: list[Any], written: set[Any]) -> Any:
+def _ahead(node: Any, block: Any, tiles: list[Any], written: set[Any], shared: Shared | None) -> Any:
     """`node` with prefetches in its innermost loops; `tiles` are the loops between it and the loop over blocks."""
     if isinstance(node, tirx.SeqStmt):
-        return tirx.SeqStmt([_ahead(child, block, tiles, written) for child in node.seq])
+        return tirx.SeqStmt([_ahead(child, block, tiles, written, shared) for child in node.seq])
     if isinstance(node, tirx.IfThenElse) and node.else_case is None:
-        return tirx.IfThenElse(node.condition, _ahead(node.then_case, block, tiles, written), None)
+        return tirx.IfThenElse(node.condition, _ahead(node.then_case, block, tiles, written, shared), None)
     if not isinstance(node, tirx.For) or int(node.kind) != int(tirx.ForKind.SERIAL):
         return node
     if any(_loops(node.body)):
-        return with_kind(node, int(node.kind), _ahead(node.body, block, [*tiles, node], written))
+        return with_kind(node, int(node.kind), _ahead(node.body, block, [*tiles, node], written, shared))
     stream = _stream(node.body, block.loop_var, written)
     if stream is None:
         return node
-    asked = _requests(stream, block, [*tiles, node])
+    asked = _requests(stream, block, [*tiles, node], shared)
     body = list(node.body.seq) if isinstance(node.body, tirx.SeqStmt) else [node.body]
     return with_kind(node, int(node.kind), tirx.SeqStmt([*asked, *body])) if asked else node
 
 
-def _requests(stream: _Stream, block: Any, inside: list[Any]) -> list[Any]:
+def _requests(stream: _Stream, block: Any, inside: list[Any], shared: Shared | None) -> list[Any]:
     """Prefetches of one iteration: the part that a tile is to fetch of what the next block reads in this place."""
     step = stream.start.factors[block.loop_var]
     inner = {loop.loop_var for loop in inside}
@@ -73,11 +78,8 @@ def _requests(stream: _Stream, block: Any, inside: list[Any]) -> list[Any]:
     if step <= 0 or size % step or size == step or any(f % step for f in above.values()):
         return []
     again = [loop for loop in inside if loop.loop_var not in stream.start.factors and (extent_of(loop) or 1) > 1]
-    tiles = prod(extent_of(loop) or 1 for loop in again)
     index = block.loop_var.ty.dtype
-    tile: Any = tirx.IntImm(index, 0)
-    for loop in again:
-        tile = tile * (extent_of(loop) or 1) + loop.loop_var
+    tile, tiles, most = _number(again, shared, index)
     number = _sum(Linear(0, {v: f // step for v, f in above.items()}), index)
     ahead = tirx.Select(number < size // step - 1, tirx.IntImm(index, step), tirx.IntImm(index, 0))
     slow = [loop for loop in inside if loop.loop_var in stream.start.factors]
@@ -95,10 +97,30 @@ def _requests(stream: _Stream, block: Any, inside: list[Any]) -> list[Any]:
             parts *= 2
         length = stream.length // parts
         start = _sum(stream.start, index)
-    start = start + ahead + (tirx.min(tile, parts - 1) if parts < tiles else tile) * (length * rounds)
+    start = start + ahead + (tirx.min(tile, parts - 1) if parts < most else tile) * (length * rounds)
     of, _ = element_and_lanes(stream.buffer.ty.dtype)
     asked = [stream.buffer.vload([start + n], str(stream.buffer.ty.dtype)) for n in range(0, length, _LINE // of.bytes)]
     return [tirx.Evaluate(tirx.call_intrin("int32", "tirx.prefetch", load, 0, _SECOND_CACHE, 1)) for load in asked]
+
+
+def _number(loops: list[Any], shared: Shared | None, index: Any) -> tuple[Any, int, int]:
+    """(number of an iteration of `loops` among those of a thread, how many these are at least, and at most)."""
+    places = [(loop.loop_var, extent_of(loop) or 1, extent_of(loop) or 1) for loop in loops]
+    if shared is not None:
+        for first in range(len(places) - len(shared.loops) + 1):
+            found = places[first : first + len(shared.loops)]
+            if all(v.same_as(w) for (v, _, _), w in zip(found, shared.loops, strict=True)):
+                own = (_digits(found, index)[0] - shared.begin, shared.least, shared.most)
+                return _digits([*places[:first], own, *places[first + len(found) :]], index)
+    return _digits(places, index)
+
+
+def _digits(places: list[tuple[Any, int, int]], index: Any) -> tuple[Any, int, int]:
+    """(number of which these are the digits, outermost first; numbers there are at least, and at most)."""
+    number: Any = tirx.IntImm(index, 0)
+    for value, _, most in places:
+        number = number * most + value
+    return number, prod(least for _, least, _ in places), prod(most for _, _, most in places)
 
 
 def _shares(length: int, tiles: int) -> tuple[int, int]:

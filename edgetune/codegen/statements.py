@@ -12,6 +12,7 @@ from tvm import ir, tirx
 
 from edgetune.codegen.context import Context, Place
 from edgetune.codegen.dtypes import element_and_lanes, storage_type
+from edgetune.codegen.fusing import Shared
 from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.lane_joins import printed_join
 from edgetune.codegen.memory import Survey, pieces
@@ -35,12 +36,14 @@ class Layout:
 class StatementPrinter(VectorPrinter):
     """Prints statements into its context's lines.
 
-    `shared` is the variable of a loop that runs from the C variable `begin` to `end` instead of over its whole range.
+    A loop that is `shared` runs from the C variable `begin` to `end` instead of over its whole range.
     """
 
-    def __init__(self, context: Context, survey: Survey, layout: Layout, shared: Any = None) -> None:
+    def __init__(self, context: Context, survey: Survey, layout: Layout, shared: Shared | None = None) -> None:
         super().__init__(context)
-        self.shared = shared
+        self.shared = None if shared is None else shared.variable
+        if shared is not None:
+            context.variables[shared.begin] = Text("begin", ATOM, True)
         self.survey = survey
         self.layout = layout
         self._statement_by_type: dict[type, Callable[[Any], None]] = {

@@ -21,7 +21,7 @@ import tvm
 
 from edgetune.codegen.dtypes import element_and_lanes, storage_type
 from edgetune.codegen.emit import SCRATCH, PrintedFunction, declaration, print_function, prototype, serial_kernel
-from edgetune.codegen.fusing import check_range, fused
+from edgetune.codegen.fusing import check_range, shared_loops
 from edgetune.codegen.kernel_source import CParam, KernelSource
 from edgetune.codegen.lower import flat, lower, lower_flat
 from edgetune.codegen.memory import SCRATCH_ALIGNMENT, size_of
@@ -76,23 +76,20 @@ def emit_shared_kernel(mod: tvm.IRModule, target: Target, symbol: str, sharing: 
     names = Names((symbol, *_TAKEN))
     own = {buffer: names.unique(str(buffer.name).removesuffix("_global")) for buffer in function.params}
     own |= {buffer: names.unique(str(buffer.name)) for buffer in pieces.between}
-    parts = [_part(stage, number, pieces, target, symbol, own) for number, stage in enumerate(pieces.stages, 1)]
+    numbered = enumerate(pieces.stages, 1)
+    parts = [_part(stage, number, pieces, target, symbol, own, sharing.workers) for number, stage in numbered]
     return _kernel(function, parts, pieces, target, symbol, sharing, own)
 
 
-def _part(stage: Stage, number: int, pieces: Cut, target: Target, symbol: str, own: dict[Any, str]) -> _Part:
+def _part(
+    stage: Stage, number: int, pieces: Cut, target: Target, symbol: str, own: dict[Any, str], workers: int
+) -> _Part:
     name = f"{symbol}__part{number if len(pieces.stages) > 1 else ''}"
-    shared: list[Any] = []
-
-    def fuse(body: Any) -> Any:
-        body, variable = fused(body, stage.loops)
-        shared.append(variable)
-        return body
-
     if stage.loops:
-        lowered = lower_flat(stage.function, fuse)
-        check_range(lowered.body, shared[0])
-        printed = print_function(lowered, target, (symbol, name, *_TAKEN), shared[0])
+        shared = shared_loops(stage.loops, stage.iterations, workers * _ranges(stage))
+        lowered = lower_flat(stage.function, shared)
+        check_range(lowered.body, shared.variable)
+        printed = print_function(lowered, target, (symbol, name, *_TAKEN), shared)
     else:
         printed = print_function(lower_flat(stage.function), target, (symbol, name, *_TAKEN))
     return _Part(stage, name, printed, tuple(own[buffer] for buffer in stage.function.params))
@@ -128,8 +125,8 @@ def _kernel(
         text.append(_task(part, own_bytes))
         work = f"work{part.symbol.removeprefix(f'{symbol}__part')}"
         body.append(f"  const struct {part.symbol}_work {work} = {{{', '.join(operands)}}};")
-        ranges = RANGES_INSIDE if part.stage.inner else RANGES
-        call = f"{sharing.prefix}__parallel_for(pool, {part.symbol}_task, &{work}, {part.stage.iterations}, {ranges});"
+        given = f"{part.stage.iterations}, {_ranges(part.stage)}"
+        call = f"{sharing.prefix}__parallel_for(pool, {part.symbol}_task, &{work}, {given});"
         body.append(f"  {call}")
     pool = f"struct {sharing.prefix}__pool *pool"
     heads = [*map(declaration, params), *([SCRATCH] if scratch_bytes else []), pool]
@@ -145,6 +142,10 @@ def _kernel(
         local_bytes=max(part.printed.local_bytes for part in parts),
         workers=sharing.workers,
     )
+
+
+def _ranges(stage: Stage) -> int:
+    return RANGES_INSIDE if stage.inner else RANGES
 
 
 def _param(buffer: Any, name: str, writable: bool, target: Target) -> CParam:
