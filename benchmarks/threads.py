@@ -1,14 +1,15 @@
 """One thread against several, in one run: how much faster a package for threads is, and what handing a loop over costs.
 
-python benchmarks/threads.py PACKAGE... [--rounds 11] [--seconds 0.5] [--layers 10]
+python benchmarks/threads.py PACKAGE... [--pairs 101] [--layers 10]
 python benchmarks/threads.py --handover
 
-PACKAGE is a folder that `edgetune build --threads N` wrote for this machine. Its own benchmark runs on one thread and
-on N by turns, so that whatever else the machine does meets both; the order changes from round to round. Told are the
-medians of both, and the ratio of each round: its median, smallest and largest. `--layers` lists the layers that lose
-most against N times the speed. `--handover` measures loops that do nothing: `handover_cycles` of a target file is the
-median times the clock. The machine must be idle for the ratio to mean something: the load is told beside it. The last
-line is one JSON object.
+PACKAGE is a folder that `edgetune build --threads N` wrote for this machine. One process has two instances of it, for
+one thread and for N, and runs them by turns, so that both runs of a pair meet whatever else the machine does; the order
+changes from pair to pair, and before each timed run its instance runs once untimed. Told are the medians of both, and
+of the pairs' ratios the median and the quartiles. `--layers` lists the layers that lose most against N times the speed,
+by the lowest decile of their times. `--handover` measures loops that do nothing: `handover_cycles` of a target file is
+the median times the clock. The machine must be idle for the ratio to mean something: the load is told beside it. The
+last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,10 @@ if str(ROOT) not in sys.path:  # as a script, the folder above is not on the pat
 
 from edgetune.package.manifest import read_manifest  # noqa: E402  the path comes first
 from edgetune.package.rendering import render  # noqa: E402
+from edgetune.package.toolchain import Toolchain  # noqa: E402
+from edgetune.package.work_copy import make, run, work_copy  # noqa: E402
 
+TIMEOUT_S = 900.0
 LOOPS = 20000
 _HANDOVER = """
 #include "idle_parallel.h"
@@ -66,9 +70,93 @@ typedef void (*idle_executor_fn)(void *user, idle_task_fn task, void *argument, 
 """
 
 
+_PAIRED = """
+#define _POSIX_C_SOURCE 200809L
+#include "@p@.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "@p@_vectors.h"
+
+static _Alignas(64) unsigned char workspaces[2][(@P@_WORKSPACE_BYTES + 63) / 64 * 64];
+@buffers@
+static @p@_ctx two[2];
+static @p@_inputs inputs;
+static @p@_outputs outputs;
+static double *times, begun; /* of the layers: [layer][instance][pair] */
+static long pairs, now_at;
+
+static double now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static void on_layer(void *user, unsigned layer, const char *name, int end)
+{
+    (void)name;
+    if (end)
+        times[(2 * layer + (size_t)((@p@_ctx *)user - two)) * (size_t)pairs + (size_t)now_at] = now_ns() - begun;
+    begun = now_ns();
+}
+
+static double timed(int which)
+{
+    if (@p@_run(&two[which], &inputs, &outputs) != @P@_OK)
+        exit(2);
+    const double start = now_ns();
+    if (@p@_run(&two[which], &inputs, &outputs) != @P@_OK)
+        exit(2);
+    return now_ns() - start;
+}
+
+int main(int argc, char **argv)
+{
+    pairs = strtol(argv[argc - 2], NULL, 10);
+    const int layers = argv[argc - 1][0] == '1';
+    times = calloc(2u * @P@_LAYERS * (size_t)pairs, sizeof *times);
+    memset(&inputs, 0, sizeof inputs);
+    memset(&outputs, 0, sizeof outputs);
+@tensors@
+    (void)@p@_vector_inputs;
+    (void)@p@_vector_outputs;
+    for (int i = 0; i < 2; i++)
+        if (times == NULL || @p@_init(&two[i], workspaces[i], sizeof workspaces[i]) @bind@
+            || @p@_set_threads(&two[i], i == 0 ? 1 : @P@_THREADS))
+            return 1;
+    printf("[[");
+    for (now_at = 0; now_at < pairs; now_at++) {
+        double took[2];
+        for (int i = 0; i < 2; i++)
+            took[(i + now_at) & 1] = timed((i + (int)now_at) & 1);
+        printf("%s[%.0f,%.0f]", now_at ? "," : "", took[0], took[1]);
+    }
+    printf("],[");
+    for (int i = 0; layers && i < 2; i++)
+        @p@_set_profiler(&two[i], on_layer, &two[i]);
+    for (now_at = 0; layers && now_at < pairs; now_at++)
+        for (int i = 0; i < 2; i++)
+            timed((i + (int)now_at) & 1);
+    for (size_t l = 0; layers && l < 2u * @P@_LAYERS; l++)
+        for (long i = 0; i < pairs; i++) {
+            const char *const before = i ? "," : l == 0 ? "[[" : l % 2 == 0 ? "]],[[" : "],[";
+            printf("%s%.0f", before, times[l * (size_t)pairs + (size_t)i]);
+        }
+    printf(layers ? "]]]]" : "]]");
+    for (int i = 0; i < 2; i++)
+        @p@_deinit(&two[i]);
+    free(times);
+    return 0;
+}
+"""
+
+
 @dataclass(frozen=True)
 class Layer:
-    """Smallest of the rounds' medians in microseconds, on one thread and on all."""
+    """Lowest deciles of its times in microseconds, on one thread and on all."""
 
     name: str
     one_us: float
@@ -77,51 +165,68 @@ class Layer:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Microseconds of a run on one thread and on `threads`, medians of the rounds' medians; ratios one / all."""
+    """Median microseconds of a run on one thread and on `threads`; median and quartiles of the pairs' ratios."""
 
     package: str
     threads: int
     one_us: float
     all_us: float
     ratio: float
-    smallest: float
-    largest: float
+    lower: float
+    upper: float
     layers: tuple[Layer, ...]
 
 
-def compare(package: Path, rounds: int, seconds: float, layers: int) -> Comparison:
-    """Build a copy of `package` and time it on one thread and on all, by turns."""
-    manifest = read_manifest(package)
-    threads, prefix = manifest.get("threads", 1), manifest["prefix"]
+def compare(package: Path, pairs: int, layers: int) -> Comparison:
+    """Build a copy of `package` with instances for one thread and for all, and time these by turns."""
+    threads = read_manifest(package).get("threads", 1)
     if threads == 1:
         raise SystemExit(f"{package} is for one thread: write it with `edgetune build --threads 2`")
-    with tempfile.TemporaryDirectory() as place:
-        copy = Path(shutil.copytree(package, Path(place) / "package"))
-        subprocess.run(["make", "-s", f"build/{prefix}_bench"], cwd=copy, check=True)
-        told: dict[int, list[dict[str, Any]]] = {1: [], threads: []}
-        for index in range(rounds):
-            for count in (1, threads) if index % 2 == 0 else (threads, 1):
-                command = [str(copy / f"build/{prefix}_bench"), "1000", str(seconds), str(count)]
-                done = subprocess.run(command, capture_output=True, text=True, check=True)
-                told[count].append(json.loads(done.stdout.splitlines()[-1]))
-    one, several = ([told[count][i]["median_us"] for i in range(rounds)] for count in (1, threads))
-    ratios = [a / b for a, b in zip(one, several, strict=True)]
-    best = {
-        n: [min(r["layers"][i]["median_us"] for r in told[n]) for i in range(len(manifest["layers"]))] for n in told
-    }
-    found = [
-        Layer(f"{i} {layer['kernel']}", best[1][i], best[threads][i]) for i, layer in enumerate(manifest["layers"])
-    ]
+    with work_copy(package) as (copy, manifest):
+        tools = Toolchain.of(manifest)
+        tools.require()
+        prefix = manifest["prefix"]
+        (copy / f"test/{prefix}_bench.c").write_text(driver(manifest), encoding="utf-8")
+        make(copy, f"build/{prefix}_bench", tools, TIMEOUT_S)
+        done = run([str(copy / f"build/{prefix}_bench"), str(pairs), str(int(layers > 0))], copy, TIMEOUT_S)
+    if done.status:
+        raise SystemExit(f"the paired runs of {package} ended with status {done.status}: {done.stderr.strip()}")
+    runs, profiled = json.loads(done.stdout)
+    ratios = [one / several for one, several in runs]
+    lower, middle, upper = statistics.quantiles(ratios, n=4, method="inclusive")
+    found = []
+    for index, (layer, times) in enumerate(zip(manifest["layers"], profiled, strict=False)):
+        one, several = (statistics.quantiles(side, n=10, method="inclusive")[0] / 1e3 for side in times)
+        found.append(Layer(f"{index} {layer['kernel']}", one, several))
     found.sort(key=lambda layer: layer.one_us / threads - layer.all_us)
-    return Comparison(
-        manifest["name"],
-        threads,
-        statistics.median(one),
-        statistics.median(several),
-        statistics.median(ratios),
-        min(ratios),
-        max(ratios),
-        tuple(found[:layers]),
+    medians = [statistics.median(side) / 1e3 for side in zip(*runs, strict=True)]
+    return Comparison(manifest["name"], threads, medians[0], medians[1], middle, lower, upper, tuple(found[:layers]))
+
+
+def driver(manifest: Mapping[str, Any]) -> str:
+    """C text of the program with both instances; it takes the place of the package's own benchmark."""
+    prefix, memory = str(manifest["prefix"]), manifest["memory"]
+    external = memory["weights_placement"] == "external" and memory["weights_bytes"]
+    upper = prefix.upper()
+    tensors = [
+        f"    inputs.{t['field']} = (const void *){prefix}_vector_inputs[0][{i}];"
+        for i, t in enumerate(manifest["inputs"])
+    ]
+    tensors += [f"    outputs.{t['field']} = output_{t['field']};" for t in manifest["outputs"]]
+    return (
+        _PAIRED.replace(
+            "@bind@",
+            f"|| {prefix}_bind_weights(&two[i], {prefix}__test_weights, {upper}_WEIGHTS_BYTES)" if external else "",
+        )
+        .replace(
+            "@buffers@",
+            "\n".join(
+                f"static _Alignas(64) unsigned char output_{t['field']}[{t['bytes']} + 1];" for t in manifest["outputs"]
+            ),
+        )
+        .replace("@tensors@", "\n".join(tensors))
+        .replace("@p@", prefix)
+        .replace("@P@", upper)
     )
 
 
@@ -145,8 +250,7 @@ def main() -> None:
     """Measure, and print a table and one JSON line."""
     parser = argparse.ArgumentParser(description="One thread against several.")
     parser.add_argument("packages", nargs="*", type=Path)
-    parser.add_argument("--rounds", type=int, default=11)
-    parser.add_argument("--seconds", type=float, default=0.5)
+    parser.add_argument("--pairs", type=int, default=101)
     parser.add_argument("--layers", type=int, default=10)
     parser.add_argument("--handover", action="store_true")
     asked = parser.parse_args()
@@ -155,11 +259,11 @@ def main() -> None:
         result["handover"] = handover()
         print(f"hand-over: {result['handover']['median_ns']:.0f} ns, at best {result['handover']['smallest_ns']:.0f}")
     for package in asked.packages:
-        found = compare(package, asked.rounds, asked.seconds, asked.layers)
+        found = compare(package, asked.pairs, asked.layers)
         result.setdefault("packages", []).append(asdict(found))
         print(
             f"{found.package}: {found.one_us:.0f} us on 1 thread, {found.all_us:.0f} us on {found.threads}: "
-            f"{found.ratio:.2f} ({found.smallest:.2f} to {found.largest:.2f}), load {result['load'][0]}"
+            f"{found.ratio:.2f} (quartiles {found.lower:.2f} and {found.upper:.2f}), load {result['load'][0]}"
         )
         for layer in found.layers:
             print(f"  {layer.name}: {layer.one_us:.1f} us, {layer.all_us:.1f} us, {layer.one_us / layer.all_us:.2f}")
