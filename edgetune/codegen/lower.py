@@ -13,6 +13,7 @@ from typing import Any
 import tvm
 from tvm import s_tir, tirx
 
+from edgetune.codegen.epilogue_lines import ask_for_epilogues
 from edgetune.codegen.fusing import Shared, fused
 from edgetune.codegen.hoisting import hoist_initialisation
 from edgetune.codegen.lane_joins import join_lanes
@@ -110,7 +111,7 @@ def lower_flat(function: tirx.PrimFunc, shared: Shared | None = None) -> tirx.Pr
         function = sole_function(_before_unrolling()(tvm.IRModule({"main": function})))
         body = block_reductions(join_lanes(hoist_initialisation(function.body)))
         body = limit_unrolling(unroll_register_tiles(body))
-        body = prefetch_blocks(body, shared)
+        body = ask_for_epilogues(prefetch_blocks(body, shared))
         body = body if shared is None else fused(body, shared)
         return sole_function(_after_unrolling()(tvm.IRModule({"main": function.with_body(body)})))
 

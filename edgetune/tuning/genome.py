@@ -20,6 +20,9 @@ from edgetune.tuning.seeds import LARGEST_SEED
 
 Decision = int | tuple[int, ...]
 
+PRINTERS = "edgetune_"
+"""How the annotations begin that are for the printer of C."""
+
 _apply_mutator = ms._ffi_api.MutatorApply  # noqa: SLF001 (the public wrapper draws its own seed)
 
 
@@ -42,7 +45,8 @@ class Design:
             for place, instruction in enumerate(self.instructions)
             if any(instruction.same_as(other) for other in sampled)
         ]
-        self.signature = _signature(json.loads(trace_text(trace)))[0]
+        text = json.loads(trace_text(trace))
+        self.signature, self.structure = _signature(text)[0], _structure(text)
 
     def trace(self, decisions: Sequence[Decision] | None) -> Any:
         """TVM's trace with these decisions; None leaves them to be sampled."""
@@ -77,6 +81,24 @@ class Genetics:
         if number is None or sorted(decisions) != self.designs[number].places:
             return None
         return Genome(number, tuple(decisions[place] for place in sorted(decisions)))
+
+    def relatives(self, trace: str) -> list[Genome]:
+        """Genomes with the decisions of a recorded trace, in designs that differ from its own in annotations alone.
+
+        Annotations are what the printer is told besides the schedule: a version that has more of them tries those on
+        what older versions found.
+        """
+        instructions = json.loads(trace)
+        structure, (_, decisions) = _structure(instructions), _signature(instructions)
+        own = self.read(trace)
+        chosen = tuple(decisions[place] for place in sorted(decisions))
+        return [
+            Genome(number, chosen)
+            for number, design in enumerate(self.designs)
+            if design.structure == structure
+            and len(design.places) == len(chosen)
+            and (own is None or own.design != number)
+        ]
 
     def sample(self, number: int, module: Any, random: np.random.Generator) -> Genome:
         """A random program of a design. Raises RuntimeError or ValueError where the sampled decisions clash."""
@@ -114,6 +136,12 @@ def _signature(trace: list[Any]) -> tuple[str, dict[int, Decision]]:
     end = next((place for place, item in enumerate(instructions) if item[0] == "EnterPostproc"), len(instructions))
     text = json.dumps(instructions[:end], separators=(",", ":"))
     return text, {int(place): _plain(decision) for place, decision in decisions if place < end}
+
+
+def _structure(trace: list[Any]) -> str:
+    """The instructions of a trace before postprocessing without the printer's annotations, as text."""
+    instructions = [item for item in trace[0] if not (item[0] == "Annotate" and str(item[2][0]).startswith(PRINTERS))]
+    return _signature([instructions, []])[0]
 
 
 def _plain(decision: Any) -> Decision:

@@ -105,11 +105,15 @@ class TaskSearch:
         self._measured: dict[Genome, float] = {}
         self._pool: dict[Genome, _Made] = {}
         self._proposed: dict[str, Features] = {}
+        self._relatives: dict[Genome, float] = {}
 
     def learn(self, results: Sequence[tuple[str, float | None]]) -> None:
         """Adds measured traces with their times (None: failed) to the cost model and to what is known."""
         for trace, time in results:
             genome = self._genetics.read(trace)
+            if time is not None:
+                for relative in self._genetics.relatives(trace):
+                    self._relatives[relative] = min(time, self._relatives.get(relative, time))
             if genome is not None:
                 self._met.add(genome)
                 self._pool.pop(genome, None)
@@ -127,6 +131,7 @@ class TaskSearch:
         The cost model should be fitted before.
         """
         random = np.random.default_rng(derive_seed(self._seed, self._workload, round_number))
+        self._make_relatives(max(1, count // 4))
         wanted = max(round(count * self._options.children / self._options.generations), 1)
         for generation in range(self._options.generations):
             if generation == 0:
@@ -135,6 +140,15 @@ class TaskSearch:
         picked = self._pick(count, random, known)
         self._trim()
         return picked
+
+    def _make_relatives(self, count: int) -> None:
+        """Makes the most promising of those that differ from measured programs in annotations alone."""
+        promising = sorted(
+            (item for item in self._relatives.items() if item[0] not in self._met), key=lambda one: one[1]
+        )
+        for relative, _ in promising[:count]:
+            with _unless_refused():
+                self._make(relative)
 
     def _make_newcomers(self, count: int, random: np.random.Generator) -> None:
         """Samples programs; each design has at least one before any has two."""

@@ -15,6 +15,7 @@ from tvm import sym, tirx
 from tvm.s_tir import Schedule
 from tvm.tirx import IndexMap
 
+from edgetune.codegen.epilogue_lines import ANNOTATION as EPILOGUE_LINES
 from edgetune.codegen.prefetching import ANNOTATION as PREFETCHED
 from edgetune.codegen.reduction_blocks import ANNOTATION, near_divisor
 from edgetune.tuning.sketches.anatomy import Anatomy, Stage, extent_of, mentions
@@ -34,7 +35,8 @@ class Variant:
     """The choices that change a trace's structure. `pad_rows` copies padded rows instead of testing each access.
 
     `parts`: the reduction is computed in so many parts, each for all tiles (see `edgetune.codegen.reduction_blocks`).
-    `prefetch`: while a block of channels is computed, the next one's weights are asked for.
+    `prefetch`: while a block of channels is computed, the next one's weights are asked for. `ahead`: the lines of the
+    output, and of what is added to it, are asked for before a tile is summed.
     """
 
     order: tuple[Outer, ...]
@@ -42,6 +44,7 @@ class Variant:
     pad_rows: bool = False
     parts: int = 1
     prefetch: bool = False
+    ahead: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,11 @@ class Tile:
     def weight_bytes(self) -> int:
         """Bytes of the operand that all pixels share."""
         return _FLOAT * self.anchor.spatial_extents[self.channel] * prod(self.anchor.reduction_extents)
+
+    @property
+    def output_bytes(self) -> int:
+        """Bytes of the sums, which are as many as the results."""
+        return _FLOAT * prod(self.anchor.spatial_extents)
 
 
 def find_tile(anatomy: Anatomy, native_lanes: int) -> Tile | None:
@@ -133,9 +141,11 @@ def variants_of(tile: Tile, cache_bytes: int = 0) -> tuple[Variant, ...]:
     found = _whole(tile)
     if cache_bytes > 0 and streams_weights(tile, cache_bytes):
         found = tuple(replace(v, prefetch=v.order[0] == "channel") for v in found)
-    if parts == 1:
-        return found
-    return (*found, *(replace(v, parts=parts) for v in found if v.order[0] == "channel" and not v.pad_rows))
+    if parts > 1:
+        found += tuple(replace(v, parts=parts) for v in found if v.order[0] == "channel" and not v.pad_rows)
+    if 0 < cache_bytes < tile.output_bytes:
+        found += tuple(replace(v, ahead=True) for v in found if v.parts == 1)
+    return found
 
 
 def parts_for(tile: Tile, cache_bytes: int) -> int:
@@ -237,9 +247,11 @@ def _tile_loops(
         _copy_rows(sch, sch.get_sblock(tile.pad), at, tile.lanes)
     _finish_epilogue(sch, epilogue, outers[-1], rank, tile.lanes)
     sch.vectorize(lanes)
+    long = max(range(len(slow)), key=lambda number: tile.anchor.reduction_extents[number])
     if variant.parts > 1:
-        long = max(range(len(slow)), key=lambda number: tile.anchor.reduction_extents[number])
         sch.annotate(slow[long], ANNOTATION, variant.parts)
+    if variant.ahead:
+        sch.annotate(slow[long], EPILOGUE_LINES, 1)
     if variant.prefetch:
         sch.annotate(outer["channel"], PREFETCHED, 1)
     sch.decompose_reduction(anchor, slow[0])

@@ -1,0 +1,95 @@
+"""Lines of the cache that a tile writes, and adds to, behind its sums: asked for before it begins to sum.
+
+An output that exceeds the cache comes from memory line by line, since a line must be there before a part of it can be
+written. Stores behind a short sum then wait for each other, while nothing waits for lines that were asked for before
+it. What is asked for needlessly costs time, never a result.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from tvm import tirx
+
+from edgetune.codegen.dtypes import element_and_lanes
+from edgetune.codegen.linear import linear
+from edgetune.codegen.traverse import children, loads_in
+from edgetune.codegen.unrolling import extent_of, with_kind
+
+ANNOTATION = "edgetune_epilogue_lines"
+"""On the longest loop of a reduction: what is written, and read in passing, behind it is asked for in front of it."""
+
+_LINE = 64  # bytes of a line of the cache
+_FIRST_CACHE = 3  # the locality of __builtin_prefetch that brings a line as near as can be
+
+
+def ask_for_epilogues(node: Any) -> Any:
+    """`node` with requests in front of annotated reductions; unchanged where what stands behind is no plain store."""
+    if isinstance(node, tirx.For):
+        # A loop that is none stays one for its annotation alone, up to here.
+        only = ANNOTATION in node.annotations and extent_of(node) == 1
+        kind = int(tirx.ForKind.UNROLLED if only else node.kind)
+        return with_kind(node, kind, ask_for_epilogues(node.body))
+    if isinstance(node, tirx.AttrStmt):
+        return tirx.AttrStmt(node.node, node.attr_key, node.value, ask_for_epilogues(node.body))
+    if not isinstance(node, tirx.SeqStmt):
+        return node
+    statements: list[Any] = []
+    for place, statement in enumerate(node.seq):
+        if isinstance(statement, tirx.For) and _is_annotated(statement):
+            statements += [asked for behind in node.seq[place + 1 :] if (asked := _requests(behind)) is not None]
+        statements.append(ask_for_epilogues(statement))
+    return tirx.SeqStmt(statements)
+
+
+def _is_annotated(node: Any) -> bool:
+    return (isinstance(node, tirx.For) and ANNOTATION in node.annotations) or any(map(_is_annotated, children(node)))
+
+
+def _requests(node: Any) -> Any:
+    """Requests for what the loops and conditions `node` around one store will touch; None where it is nothing plain."""
+    if isinstance(node, tirx.IfThenElse):
+        asked = _requests(node.then_case)
+        return None if asked is None else tirx.IfThenElse(node.condition, asked, None)
+    loops = []
+    while isinstance(node, tirx.For):
+        loops.append(node)
+        node = node.body
+    if not isinstance(node, tirx.BufferStore) or len(node.indices) != 1:
+        return None
+    size = _elements(node.buffer)
+    read = {load.source: load for load in loads_in([node.value]) if _elements(load.source) >= size}
+    places = [(node.buffer, node.indices[0], 1), *((load.source, load.indices[0], 0) for load in read.values())]
+    asked = [one for buffer, index, write in places if (one := _lines(buffer, index, write, loops)) is not None]
+    return tirx.SeqStmt(asked) if len(asked) > 1 else asked[0] if asked else None
+
+
+def _lines(buffer: Any, index: Any, write: int, loops: list[Any]) -> Any:
+    """Requests for the lines of the vectors at `index`, one each; None where they are no neighbours."""
+    vector = isinstance(index, tirx.Ramp)
+    if vector and not (isinstance(index.stride, tirx.IntImm) and int(index.stride.value) == 1):
+        return None
+    base, lanes = (index.base, int(index.lanes)) if vector else (index, 1)
+    of, _ = element_and_lanes(buffer.ty.dtype)
+    in_a_line = max(1, _LINE // (lanes * of.bytes))
+    form = linear(base)
+    if form is None:
+        return None
+    nest, places = list(loops), base
+    if in_a_line > 1:  # of neighbours in one line the first asks for all
+        if not loops or form.factors.get(loops[-1].loop_var) != lanes:
+            return None
+        last = loops[-1]
+        few = -(-(extent_of(last) or 1) // in_a_line)
+        nest[-1] = tirx.For(last.loop_var, last.min, tirx.IntImm(last.extent.ty.dtype, few), int(last.kind), last.body)
+        places = base + last.loop_var * (lanes * (in_a_line - 1))
+    load = buffer.vload([places], str(buffer.ty.dtype))
+    asked: Any = tirx.Evaluate(tirx.call_intrin("int32", "tirx.prefetch", load, write, _FIRST_CACHE, 1))
+    for loop in reversed(nest):
+        asked = with_kind(loop, int(tirx.ForKind.SERIAL), asked)
+    return asked
+
+
+def _elements(buffer: Any) -> int:
+    return prod(int(extent.value) for extent in buffer.ty.shape)
