@@ -10,7 +10,7 @@ from typing import Any
 
 from edgetune import assembly
 from edgetune.answers import answers
-from edgetune.choosing import choose
+from edgetune.choosing import choose, streams
 from edgetune.config.boards_file import ResolvedBoard, load_board
 from edgetune.config.settings import Settings
 from edgetune.errors import BoardUnavailable, MemoryLimitExceeded, PackageInvalid, UnsupportedOperator
@@ -134,6 +134,7 @@ def tune_subject(subject: Subject, settings: Settings, events: Events) -> TuneRe
         seed=settings.seed,
         scratch_limits=limits,
         forms=allowed_forms(settings.winograd),
+        streamed=streams(program, settings.target),
     )
     with RecordStore.open(settings.db) as store:
         _carry_over(program, settings, store, events)

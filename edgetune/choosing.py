@@ -10,11 +10,12 @@ from itertools import islice
 from edgetune.assembly import Choice
 from edgetune.codegen import CODEGEN_VERSION
 from edgetune.codegen.expected_time import expected_share
+from edgetune.codegen.prefetching import ANNOTATION as PREFETCHED
 from edgetune.config.target import Target
 from edgetune.errors import KernelFailed
 from edgetune.events import Event
 from edgetune.graph.memory_plan import scratch_limits
-from edgetune.graph.program import Kernel, Program
+from edgetune.graph.program import Kernel, Program, byte_size
 from edgetune.measure.options import GRADES, Grade
 from edgetune.package.emit import OnEvent
 from edgetune.package.provenance import KernelProvenance
@@ -24,11 +25,17 @@ from edgetune.tuning.forms.catalogue import rounding_of
 from edgetune.tuning.forms.realise import realise
 from edgetune.tuning.forms.schedule_text import FORMS
 from edgetune.tuning.records import Record, RecordStore
-from edgetune.tuning.records.ranking import for_threads, passes, searched_ns
+from edgetune.tuning.records.ranking import for_streams, for_threads, passes, searched_ns
 from edgetune.tuning.summary import summary
 
 _CONSIDERED = 50
 """How many of the fastest of a kernel are looked through for one whose trace gives the text that was timed."""
+
+_STREAMED = 400
+"""How many of them where the fastest with weights in a cache need not be the fastest with weights from memory."""
+
+_WAITED = 0.25
+"""Share of the time that weights take from memory for which a kernel waits that asks for them one block ahead."""
 
 
 def choose(
@@ -45,12 +52,21 @@ def choose(
     A record counts only if its trace still gives the very C text that was timed; others are named in a warning. So are
     those graded below `min_trust`; what nobody graded is as good as D. Only `forms` (names) may win; without a record a
     kernel is computed in its direct form. Kernels are timed on one thread; for several `threads` the fastest is the one
-    that is expected to be when they share it.
+    that is expected to be when they share it. They are timed with their weights in a cache; for a program that
+    `streams` its weights the fastest is the one that is expected to be when they come from memory.
     """
+    rules = _Rules(target, min_trust, frozenset(forms), threads, streams(program, target))
     # Each thread has its own scratch.
     limits = {kernel: limit // threads for kernel, limit in scratch_limits(program).items()}
-    rules = _Rules(target, min_trust, frozenset(forms), threads)
     return [_choose(kernel, store, limits[i], rules, events) for i, kernel in enumerate(program.kernels)]
+
+
+def streams(program: Program, target: Target) -> bool:
+    """Whether the second cache keeps no weights of `program` from one run to the next, which kernels can prepare for.
+
+    Never where the caches are swept before each call anyway, and where no time is measured.
+    """
+    return program.constant_bytes > target.l2_bytes and target.caches == "warm" and not target.emulated
 
 
 @dataclass(frozen=True)
@@ -61,16 +77,19 @@ class _Rules:
     min_trust: Grade
     forms: frozenset[str]
     threads: int
+    streamed: bool
 
 
 def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules: _Rules, events: OnEvent) -> Choice:
     target, min_trust, forms = rules.target, rules.min_trust, rules.forms
     if store is not None:
         key = record_key(kernel, target)
-        best = store.best(key, _CONSIDERED, min_trust, scratch_limit, forms)
+        best = store.best(key, _STREAMED if rules.streamed else _CONSIDERED, min_trust, scratch_limit, forms)
         if not best and min_trust != GRADES[-1] and store.best(key, scratch_limit=scratch_limit, forms=forms):
             text = f"the records of {kernel.name} are passed over: their trust is below {min_trust}"
             events(Event("warning", {"message": text}))
+        if rules.streamed:
+            best = for_streams(best, lambda record: _waited_ns(kernel, record, target))[:_CONSIDERED]
         best = _shared(kernel, best, rules)
         while best and (reason := trouble(kernel, best[0], target)):
             text = f"record {best[0].candidate[:16]} of {kernel.name} is passed over: {reason}"
@@ -78,7 +97,7 @@ def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules
             best = best[1:]
         if best:
             valid = sum(record.status == "ok" and record.form in forms for record in store.all(key))
-            return Choice(best[0].trace, _measured(best, valid, rules.threads))
+            return Choice(best[0].trace, _measured(best, valid, rules))
         older = (
             record
             for record in still_valid(kernel, target, store)
@@ -87,8 +106,8 @@ def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules
         for record in _shared(kernel, [*islice(older, 1 if rules.threads == 1 else None)], rules)[:1]:
             told = f"code generator {record.environment['codegen_version']}, which made the same C"
             why = f"the fastest that was timed with {told}"
-            return Choice(record.trace, replace(_measured([record], 1, rules.threads), why=why))
-    trace, note = fixed_trace(kernel.function, target, scratch_limit)
+            return Choice(record.trace, replace(_measured([record], 1, rules), why=why))
+    trace, note = fixed_trace(kernel.function, target, scratch_limit, streamed=rules.streamed)
     why = f"no record: the fixed schedule ({note})"
     provenance = KernelProvenance(
         kernel.workload, "fixed", codegen_version=CODEGEN_VERSION, schedule=summary(trace), why=why
@@ -108,12 +127,22 @@ def _share(kernel: Kernel, record: Record, rules: _Rules) -> float:
         return 1.0  # `trouble` tells what is wrong with it, should it come to that
 
 
-def _measured(best: list[Record], valid: int, threads: int) -> KernelProvenance:
+def _waited_ns(kernel: Kernel, record: Record, target: Target) -> float:
+    """How long, in nanoseconds, the kernel waits for weights that no cache holds."""
+    size = sum(byte_size(param.shape, param.dtype) for param in kernel.params if param.role == "constant")
+    if size <= target.l1_bytes:
+        return 0.0
+    return size / target.memory_gb_per_s * (_WAITED if PREFETCHED in record.trace else 1.0)
+
+
+def _measured(best: list[Record], valid: int, rules: _Rules) -> KernelProvenance:
     winner = best[0]
     counted = winner.environment.get("clock") == "instructions"  # one of them is a nanosecond of the record
     why = f"fastest of {valid} correct candidates"
-    if any(searched_ns(record) < searched_ns(winner) for record in best) and threads > 1:
-        why = f"of {valid} correct candidates the one that {threads} threads should run fastest"
+    if any(searched_ns(record) < searched_ns(winner) for record in best) and (rules.threads > 1 or rules.streamed):
+        threads = f"{rules.threads} threads" if rules.threads > 1 else "a core"
+        weights = " with weights from memory" if rules.streamed else ""
+        why = f"of {valid} correct candidates the one that {threads} should run fastest{weights}"
     elif len(best) > 1 and winner.median_ns:
         much = "many" if counted else "long"
         why += f"; the next takes {(best[1].median_ns or 0) / winner.median_ns:.3f} times as {much}"

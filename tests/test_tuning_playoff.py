@@ -24,7 +24,7 @@ from edgetune.tuning.playoff import contenders
 from edgetune.tuning.progress import TaskProgress
 from edgetune.tuning.records import Record, RecordStore
 from edgetune.tuning.records.history import earlier_of
-from edgetune.tuning.records.ranking import MARK, SEARCHED, for_threads, ranked
+from edgetune.tuning.records.ranking import MARK, SEARCHED, for_streams, for_threads, ranked
 from edgetune.tuning.session_measurer import SessionMeasurer
 from edgetune.tuning.task import TuneTask, tasks_of
 from tests import measure_steps
@@ -63,6 +63,15 @@ def test_threads_prefer_what_they_can_share() -> None:
     assert for_threads(asked, 1, lambda _: 0.5) == asked
     assert for_threads(asked, 2, lambda one: shares[one.candidate])[0] == records[2]
     assert for_threads(asked, 2, lambda _: 0.5) == asked
+
+
+def test_waiting_for_weights_counts() -> None:
+    records = [refined(1, 100.0, 90.0), refined(2, 101.0, 91.0), refined(3, 104.0, 97.0), record(4, median=120.0)]
+    asked = ranked(records)
+    waits = {one.candidate: 20.0 for one in records} | {records[2].candidate: 5.0, records[3].candidate: 5.0}
+    assert for_streams(asked, lambda one: waits[one.candidate]) == [records[2], records[3], records[0], records[1]]
+    assert for_streams(asked, lambda _: 20.0) == asked
+    assert for_streams([], lambda _: 20.0) == []
 
 
 def test_trust_decides_within_the_noise_only() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, StrictBool, StrictInt, StrictStr, model_validator
+from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, model_validator
 
 from edgetune.config.checked import Checked, check_document, nearest
 from edgetune.config.preferences import Preferences
@@ -51,6 +51,11 @@ class Target(Checked):
         default=4000,
         description="Cycles of a core that it takes to share a loop out among threads and to meet at its end, without "
         "the loop itself. benchmarks/threads.py measures it; loops that it would eat up stay on one thread.",
+    )
+    memory_gb_per_s: Annotated[StrictFloat | StrictInt, Field(gt=0)] = Field(
+        default=8,
+        description="GB/s at which one core reads what no cache holds. benchmarks/roofline.py measures it; it decides "
+        "how much a kernel may lose while it asks for weights early.",
     )
     compiler: Compiler
     has_float16: StrictBool = Field(default=False, description="The compiler has _Float16 for this board.")

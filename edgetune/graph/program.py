@@ -102,6 +102,11 @@ class Program:
     constants: dict[int, np.ndarray] = field(repr=False)
     model_sha256: str
 
+    @property
+    def constant_bytes(self) -> int:
+        """Bytes of all constants, each counted once: what a run reads of them at least."""
+        return sum(array.nbytes for array in self.constants.values())
+
     def input_buffers(self) -> tuple[Buffer, ...]:
         """Buffers of kind "input", in the order of `inputs`."""
         return tuple(b for b in self.buffers if b.kind == "input")

@@ -26,6 +26,7 @@ from edgetune.tuning.sketches.register_tile import MAX_ROWS, MAX_UNROLLED_WINDOW
 from edgetune.tuning.sketches.spaces import (
     cache_for_blocks,
     in_blocks,
+    kept_bytes,
     limits,
     native_lanes,
     postprocs,
@@ -43,15 +44,16 @@ _UNROLLED = 256  # stores in a body that is unrolled without being asked
 _AHEAD = 2  # operands of the next multiply-add, which are loaded while this one runs; vectors of a block go together
 
 
-def fixed_trace(function: Any, target: Target, scratch_limit: int = 0) -> tuple[str, str]:
+def fixed_trace(function: Any, target: Target, scratch_limit: int = 0, *, streamed: bool = False) -> tuple[str, str]:
     """Trace of the best-guess schedule and a note for people. Scratch stays within `scratch_limit` bytes.
 
-    Never fails: what no rule fits is the plain loop nest, and the note says so.
+    `streamed`: the second cache keeps no weights from one run of the program to the next. Never fails: what no rule
+    fits is the plain loop nest, and the note says so.
     """
     sch = untouched(function)
     if _has_empty_tensor(function):
         return trace_text(sch.trace), "plain loops: a tensor is empty"
-    found = best_guess(function, target, scratch_limit)
+    found = best_guess(function, target, scratch_limit, streamed=streamed)
     if found is not None:
         return found
     _finish(sch, target, UNLIMITED_SCRATCH)
@@ -63,9 +65,11 @@ def _has_empty_tensor(function: Any) -> bool:
     return any(int(extent) == 0 for buffer in function.params for extent in buffer.shape)
 
 
-def best_guess(function: Any, target: Target, scratch_limit: int = 0) -> tuple[str, str] | None:
+def best_guess(
+    function: Any, target: Target, scratch_limit: int = 0, *, streamed: bool = False
+) -> tuple[str, str] | None:
     """What `fixed_trace` answers, but None where no schedule rule fits the function, or fits into the scratch."""
-    for sch, note in _candidates(function, target, scratch_limit):
+    for sch, note in _candidates(function, target, scratch_limit, streamed=streamed):
         if footprint(sch.mod).within(limits(target, scratch_limit)) and _finish(sch, target, scratch_limit):
             return trace_text(sch.trace), note
     return None
@@ -76,17 +80,17 @@ def _finish(sch: Schedule, target: Target, scratch_limit: int) -> bool:
     return all(post.apply(sch) for post in postprocs(target, scratch_limit))
 
 
-def _candidates(function: Any, target: Target, scratch_limit: int) -> Iterator[tuple[Schedule, str]]:
+def _candidates(function: Any, target: Target, scratch_limit: int, *, streamed: bool) -> Iterator[tuple[Schedule, str]]:
     tiles = tiles_of(function, target)
     if tiles is not None:
-        for block, sizes in block_sizes(tiles, target, scratch_limit):
+        for block, sizes in block_sizes(tiles, target, scratch_limit, streamed=streamed):
             with suppress(RuntimeError):  # ScheduleError, or what TVM raises for a case that it forgot
                 yield in_blocks(function, tiles, block, Chosen(sizes), target), block_note(tiles, sizes)
         return
     found = tile_of(function, target)
     if found is not None:
         of_tile, tile = found
-        for variant in _preferred(tile, target):
+        for variant in _preferred(tile, target, streamed=streamed):
             sizes = best_sizes(of_tile, tile, variant, target)
             try:
                 yield tiled(function, tile, variant, Chosen(sizes), target), f"register tile {_text(sizes, tile)}"
@@ -169,15 +173,15 @@ def _cost(body: Body, reads: Reads, epilogue: int, over_pixels: bool, tile: Tile
     return (cycles / size, size)
 
 
-def _preferred(tile: Tile, target: Target) -> list[Variant]:
+def _preferred(tile: Tile, target: Target, *, streamed: bool) -> list[Variant]:
     """Variants, the most promising first: weights that fit the first cache stay inside, others outside.
 
     Where each channel has its own input, the inputs lie side by side as the channels do, and are read in that order.
     """
-    streamed = tile.weight_bytes > target.l1_bytes // 2 and tile.lanes > 1 and not tile.per_channel
-    first = "channel" if streamed else None
+    many = tile.weight_bytes > target.l1_bytes // 2 and tile.lanes > 1 and not tile.per_channel
+    first = "channel" if many else None
 
-    variants = variants_of(tile, cache_for_blocks(target))
+    variants = variants_of(tile, cache_for_blocks(target), kept_bytes(target, streamed=streamed))
     far = any(variant.prefetch for variant in variants)
 
     def rank(variant: Variant) -> tuple[int, bool, bool, bool, bool]:

@@ -11,7 +11,7 @@ from itertools import product
 
 from edgetune.config.target import Target
 from edgetune.tuning.sketches.limits import FREE_SCRATCH
-from edgetune.tuning.sketches.spaces import cache_for_blocks
+from edgetune.tuning.sketches.spaces import kept_bytes
 from edgetune.tuning.sketches.winograd_tile import MAX_BLOCK, BlockVariant, TransformedTiles, streams_filters
 
 _FLOAT = 4  # bytes
@@ -22,9 +22,12 @@ _TRIED = 8
 
 
 def block_sizes(
-    tiles: TransformedTiles, target: Target, scratch_limit: int
+    tiles: TransformedTiles, target: Target, scratch_limit: int, *, streamed: bool = False
 ) -> Iterator[tuple[BlockVariant, dict[str, int]]]:
-    """Variants and sizes by tile name whose scratch is within `scratch_limit` bytes, at most eight."""
+    """Variants and sizes by tile name whose scratch is within `scratch_limit` bytes, at most eight.
+
+    `streamed`: the second cache keeps no weights from one run of the program to the next.
+    """
     room = max(scratch_limit, FREE_SCRATCH)
     choices = product(
         _divisors(tiles.rows, MAX_BLOCK), _divisors(tiles.columns, MAX_BLOCK), _divisors(tiles.vectors, MAX_BLOCK)
@@ -32,13 +35,13 @@ def block_sizes(
     fitting = [choice for choice in choices if _scratch(tiles, *choice) <= room]
     fitting.sort(key=lambda choice: _badness(tiles, target.l2_bytes, *choice))
     registers = max(2, target.vector_registers)
-    streamed = streams_filters(tiles, cache_for_blocks(target))
+    far = streams_filters(tiles, kept_bytes(target, streamed=streamed))
     for rows, columns, vectors in fitting[:_TRIED]:
         row, pixel, vector = _register_tile(rows, columns, vectors, registers)
         sizes = {"tile_rows": rows, "tile_columns": columns, "filters": vectors}
         sizes |= {"row": row, "pixel": pixel, "vectors": vector}
         sizes["reduction0"] = max(_divisors(tiles.channels, _DEPTH))
-        yield BlockVariant(copy_padded=False, prefetch=streamed), sizes
+        yield BlockVariant(copy_padded=False, prefetch=far), sizes
 
 
 def block_note(tiles: TransformedTiles, sizes: dict[str, int]) -> str:

@@ -21,7 +21,8 @@ class TuneOptions:
     A task ends after `empty_rounds` rounds without a new program; with `early_stopping`, the search ends when
     no task gained for a while. `playoff` is how many of the fastest of a task are compared at the end (0: none).
     Recorded times graded below `min_trust` (A to D) neither count nor win: their candidates are measured again.
-    Only `forms` (names) are searched and may win.
+    Only `forms` (names) are searched and may win. `streamed`: the second cache keeps no weights from one run of the
+    program to the next.
     With `isolated`, the search runs in a child process, so that a crash of the compiler stack loses nothing.
     """
 
@@ -35,6 +36,7 @@ class TuneOptions:
     early_stopping: bool = False
     playoff: int = 4
     forms: frozenset[str] = frozenset(FORMS)
+    streamed: bool = False
     min_trust: str = GRADES[-1]
     isolated: bool = True
     search: SearchOptions = field(default_factory=SearchOptions)

@@ -30,7 +30,9 @@ def make_rooms(
     return Rooms(
         measurer=SessionMeasurer(tasks, target, store.seen, on_event, measuring),
         space=lambda task: space_of(task, target),
-        fixed_trace=lambda task: fixed_trace(task.kernel.function, target, task.scratch_limit)[0],
+        fixed_trace=lambda task: fixed_trace(task.kernel.function, target, task.scratch_limit, streamed=task.streamed)[
+            0
+        ],
         other_forms=lambda task: other_spaces(task, target),
     )
 
@@ -41,11 +43,13 @@ def space_of(task: TuneTask, target: Target, form: Form | None = None) -> Search
     For another form the best guess is proposed first; of the direct one it is measured in any case.
     """
     form = form or Form(DIRECT, task.kernel.function)
-    guess = best_guess(form.function, target, task.scratch_limit) if form.name != DIRECT else None
+    streamed = task.streamed
+    direct = form.name == DIRECT
+    guess = None if direct else best_guess(form.function, target, task.scratch_limit, streamed=streamed)
     return SearchSpace(
         module=module_of(form.function),
         target=tvm_target(target),
-        designs=design_spaces(form.function, target),
+        designs=design_spaces(form.function, target, streamed=streamed),
         postprocs=postprocs(target, task.scratch_limit),
         mutators=mutator_probs(),
         form=form.name,

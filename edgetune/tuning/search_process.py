@@ -84,11 +84,12 @@ def search(setup: SearchSetup, events: Callable[[Event], None], entering: Callab
         with lock:
             entering(Entering(workload, number))
 
-    tasks = tasks_of(setup.kernels, setup.options.scratch_limits, setup.constants, setup.options.forms)
+    options = setup.options
+    tasks = tasks_of(setup.kernels, options.scratch_limits, setup.constants, options.forms, streamed=options.streamed)
     with RecordStore.open(setup.database) as store:
         make_rooms = cast(RoomsStep, load_step(setup.rooms))
         rooms = replace(make_rooms(tasks, setup.target, store, tell, setup.measuring), entering=enter)
-        outcome = tally.complete(TuningLoop(tasks, rooms, store, setup.options, tell).run())
+        outcome = tally.complete(TuningLoop(tasks, rooms, store, options, tell).run())
     events(Event("summary", outcome.to_json()))
     return outcome
 

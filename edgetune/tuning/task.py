@@ -23,13 +23,15 @@ class TuneTask:
     """One kernel to tune; `kernel.weight` sums all kernels of the same workload. `scratch_limit` is in bytes.
 
     `constants` are weights to measure with, by parameter index; where there is none, random ones are used. `forms`
-    names those in which the kernel may be computed besides the direct one.
+    names those in which the kernel may be computed besides the direct one. `streamed`: the second cache keeps no
+    weights from one run of the program to the next.
     """
 
     kernel: Kernel
     scratch_limit: int = UNLIMITED_SCRATCH
     forms: frozenset[str] = frozenset()
     constants: Mapping[int, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
+    streamed: bool = False
 
     @property
     def workload(self) -> str:
@@ -56,10 +58,13 @@ def tasks_of(
     scratch_limits: Mapping[str, int],
     constants: Mapping[str, Mapping[int, np.ndarray]] | None = None,
     forms: Collection[str] = (),
+    *,
+    streamed: bool = False,
 ) -> list[TuneTask]:
     """One task per workload in order of first appearance, whatever the forms it may be computed in.
 
-    `scratch_limits` maps workloads to bytes, `constants` maps them to weights by parameter index.
+    `scratch_limits` maps workloads to bytes, `constants` maps them to weights by parameter index; `streamed` as in
+    TuneTask.
     """
     merged: dict[str, Kernel] = {}
     for kernel in kernels:
@@ -67,7 +72,7 @@ def tasks_of(
         merged[kernel.workload] = replace(seen, weight=seen.weight + kernel.weight) if seen else kernel
     weights = constants or {}
     return [
-        TuneTask(kernel, scratch_limits.get(name, UNLIMITED_SCRATCH), frozenset(forms), weights.get(name, {}))
+        TuneTask(kernel, scratch_limits.get(name, UNLIMITED_SCRATCH), frozenset(forms), weights.get(name, {}), streamed)
         for name, kernel in merged.items()
     ]
 

@@ -132,14 +132,15 @@ def lanes_for(extent: int, native_lanes: int) -> int:
     return lanes
 
 
-def variants_of(tile: Tile, cache_bytes: int = 0) -> tuple[Variant, ...]:
+def variants_of(tile: Tile, cache_bytes: int = 0, kept_bytes: int = 0) -> tuple[Variant, ...]:
     """All structures worth searching for a tile.
 
-    `cache_bytes`: the cache that operands of a block of channels should stay in; 0 where nothing is known of it.
+    `cache_bytes`: the cache that operands of a block of channels should stay in; `kept_bytes`: up to so many weights
+    are still in a cache when the kernel runs again. 0 where nothing is known of it.
     """
     parts = parts_for(tile, cache_bytes)
     found = _whole(tile)
-    if cache_bytes > 0 and streams_weights(tile, cache_bytes):
+    if kept_bytes > 0 and streams_weights(tile, kept_bytes):
         found = tuple(replace(v, prefetch=v.order[0] == "channel") for v in found)
     if parts > 1:
         found += tuple(replace(v, parts=parts) for v in found if v.order[0] == "channel" and not v.pad_rows)
@@ -182,9 +183,9 @@ def _whole(tile: Tile) -> tuple[Variant, ...]:
     return tuple(found)
 
 
-def streams_weights(tile: Tile, cache_bytes: int) -> bool:
-    """Whether the weights, each of which all pixels need, are too many to stay in a cache of `cache_bytes`."""
-    return not tile.per_channel and tile.pixel is not None and tile.weight_bytes > cache_bytes
+def streams_weights(tile: Tile, kept_bytes: int) -> bool:
+    """Whether the weights, each of which all pixels need, are more than the `kept_bytes` that stay in a cache."""
+    return not tile.per_channel and tile.pixel is not None and tile.weight_bytes > kept_bytes
 
 
 def _pad_choices(tile: Tile, order: tuple[Outer, ...]) -> tuple[bool, ...]:

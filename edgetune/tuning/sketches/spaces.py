@@ -37,16 +37,17 @@ def module_of(function: Any) -> Any:
     return tvm.IRModule({"main": s_tir.renew_defs(function).with_attr("global_symbol", "main")})
 
 
-def design_spaces(function: Any, target: Target, *, seed: int = 1) -> list[Schedule]:
+def design_spaces(function: Any, target: Target, *, seed: int = 1, streamed: bool = False) -> list[Schedule]:
     """Traced schedules of an unscheduled PrimFunc, one per structure; their sampled decisions span the space.
 
-    Never empty: the last resort is the untouched function.
+    `streamed`: the second cache keeps no weights from one run of the program to the next. Never empty: the last resort
+    is the untouched function.
     """
     anatomy = anatomy_of(function)
     if anatomy is None:
         return [untouched(function, seed)]
-    found = list(_in_blocks(function, anatomy, target, seed)) or list(_tiled(function, anatomy, target, seed))
-    if found:
+    found = list(_in_blocks(function, anatomy, target, seed, streamed=streamed))
+    if found or (found := list(_tiled(function, anatomy, target, seed, streamed=streamed))):
         return found
     sch = untouched(function, seed)
     lanes = native_lanes(function, target)
@@ -92,6 +93,11 @@ def cache_for_blocks(target: Target) -> int:
     return target.l2_bytes * 3 // 4
 
 
+def kept_bytes(target: Target, *, streamed: bool) -> int:
+    """Bytes of weights that are still in a cache when a kernel runs again; see `design_spaces` for `streamed`."""
+    return target.l1_bytes if streamed else cache_for_blocks(target)
+
+
 def untouched(function: Any, seed: int = 1) -> Schedule:
     """A traced schedule of the function with nothing done to it."""
     return Schedule(module_of(function), seed=seed)
@@ -108,11 +114,11 @@ def native_lanes(function: Any, target: Target) -> int:
     return max(1, target.vector_bits // max(bits, default=32))
 
 
-def _tiled(function: Any, anatomy: Anatomy, target: Target, seed: int) -> Iterator[Schedule]:
+def _tiled(function: Any, anatomy: Anatomy, target: Target, seed: int, *, streamed: bool) -> Iterator[Schedule]:
     tile = find_tile(anatomy, native_lanes(function, target))
     if tile is None:
         return
-    for variant in variants_of(tile, cache_for_blocks(target)):
+    for variant in variants_of(tile, cache_for_blocks(target), kept_bytes(target, streamed=streamed)):
         try:
             yield tiled(function, tile, variant, Decisions(), target, seed)
         except RuntimeError:  # ScheduleError, or what TVM raises for a case that it forgot
@@ -134,12 +140,12 @@ def in_blocks(
     return sch
 
 
-def _in_blocks(function: Any, anatomy: Anatomy, target: Target, seed: int) -> Iterator[Schedule]:
+def _in_blocks(function: Any, anatomy: Anatomy, target: Target, seed: int, *, streamed: bool) -> Iterator[Schedule]:
     tiles = find_tiles(anatomy, native_lanes(function, target))
     if tiles is None:
         return
-    streamed = streams_filters(tiles, cache_for_blocks(target))
-    for variant in (replace(v, prefetch=streamed) for v in VARIANTS):
+    far = streams_filters(tiles, kept_bytes(target, streamed=streamed))
+    for variant in (replace(v, prefetch=far) for v in VARIANTS):
         try:
             yield in_blocks(function, tiles, variant, Decisions(), target, seed)
         except RuntimeError:  # ScheduleError, or what TVM raises for a case that it forgot

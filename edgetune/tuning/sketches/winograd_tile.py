@@ -94,9 +94,9 @@ VARIANTS = (
 )
 
 
-def streams_filters(tiles: TransformedTiles, cache_bytes: int) -> bool:
-    """Whether the transformed weights are too many to stay in a cache of `cache_bytes`."""
-    return _FLOAT * tiles.inputs**2 * tiles.channels * tiles.filters > cache_bytes
+def streams_filters(tiles: TransformedTiles, kept_bytes: int) -> bool:
+    """Whether the transformed weights are more than the `kept_bytes` that stay in a cache."""
+    return _FLOAT * tiles.inputs**2 * tiles.channels * tiles.filters > kept_bytes
 
 
 def apply_tiles(

@@ -1,0 +1,99 @@
+"""Which record a package takes when its weights come from memory in every run."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tvm import te
+
+from edgetune.choosing import choose, streams
+from edgetune.codegen.prefetching import ANNOTATION
+from edgetune.config.target import Target, load_target
+from edgetune.events import Event
+from edgetune.graph.program import Buffer, Call, Kernel, Program
+from edgetune.measure.candidate import make_source
+from edgetune.measure.jobs import kernel_spec
+from edgetune.tuning.carrying import record_key
+from edgetune.tuning.fixed import fixed_trace
+from edgetune.tuning.records import Record, RecordStore
+from edgetune.tuning.te_task import kernel_from_te
+from tests.test_tuning_loop import timed
+
+WEIGHTS = (128, 256)
+WAITED_NS = 4 * 128 * 256 / 8  # at 8 GB/s, unless they are asked for early
+
+
+@pytest.fixture(scope="module")
+def target() -> Target:
+    return load_target("generic-x86_64")
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Kernel:
+    x, w = te.placeholder((49, WEIGHTS[0]), name="x"), te.placeholder(WEIGHTS, name="w")
+    k = te.reduce_axis((0, WEIGHTS[0]), name="k")
+    product = te.compute((49, WEIGHTS[1]), lambda i, j: te.sum(x[i, k] * w[k, j], axis=k), name="product")
+    return kernel_from_te([x, w, product], "product", constants=[w])
+
+
+def program(kernel: Kernel, constant_bytes: int) -> Program:
+    """A program whose constants are so large; only these and its kernel are asked."""
+    buffers = (
+        Buffer(0, "x", (49, WEIGHTS[0]), "float32", "input"),
+        Buffer(1, "w", WEIGHTS, "float32", "constant"),
+        Buffer(2, "y", (49, WEIGHTS[1]), "float32", "output"),
+    )
+    constants = {1: np.zeros(constant_bytes, np.uint8)}
+    return Program("p", (), (), buffers, (kernel,), (Call(0, (0, 1, 2), "product"),), constants, "")
+
+
+def record(kernel: Kernel, target: Target, median_ns: float, *, streamed: bool) -> Record:
+    key = record_key(kernel, target)
+    trace = fixed_trace(kernel.function, target, streamed=streamed)[0]
+    assert (ANNOTATION in trace) == streamed
+    text = make_source(kernel_spec(kernel, 0), trace, target).unit
+    values: dict[str, Any] = {
+        "workload": key.workload, "workload_name": "p", "target": "t", "target_fingerprint": key.target_fingerprint,
+        "toolchain": key.toolchain, "codegen_version": key.codegen_version, "board": "b", "status": "ok",
+        "tool_version": "1", "candidate": hashlib.sha256(text.encode()).hexdigest(), "trace": trace,
+        **timed((median_ns,) * 3),
+    }  # fmt: skip
+    return Record(**values)
+
+
+@pytest.mark.parametrize(
+    ("constant_bytes", "slower_ns", "early"),
+    [
+        (1 << 24, WAITED_NS / 2, True),  # less than what it saves of the wait, three quarters
+        (1 << 24, WAITED_NS, False),
+        (1 << 10, WAITED_NS / 2, False),  # these weights stay in a cache
+    ],
+)
+def test_weights_asked_for_early_are_worth_what_they_save(
+    kernel: Kernel, target: Target, tmp_path: Path, constant_bytes: int, slower_ns: float, *, early: bool
+) -> None:
+    events: list[Event] = []
+    with RecordStore.open(tmp_path / "db") as store:
+        store.add(record(kernel, target, 1e5, streamed=False))
+        store.add(record(kernel, target, 1e5 + slower_ns, streamed=True))
+        (choice,) = choose(program(kernel, constant_bytes), target, store, events.append)
+    assert (ANNOTATION in choice.trace) == early
+    assert ("with weights from memory" in choice.provenance.why) == early
+    assert not events
+
+
+@pytest.mark.parametrize("constant_bytes", [1 << 10, 1 << 24])
+def test_without_records_weights_from_memory_are_asked_for(kernel: Kernel, target: Target, constant_bytes: int) -> None:
+    (choice,) = choose(program(kernel, constant_bytes), target, None, lambda _: None)
+    assert (ANNOTATION in choice.trace) == (constant_bytes > target.l2_bytes)
+
+
+def test_caches_that_are_swept_and_emulators_say_nothing_of_weights_in_caches(kernel: Kernel, target: Target) -> None:
+    large = program(kernel, 1 << 24)
+    assert streams(large, target)
+    for changes in ({"caches": "cold"}, {"reach": "machine"}, {"l2_bytes": 1 << 25}):
+        assert not streams(large, target.model_copy(update=changes))
