@@ -85,7 +85,8 @@ def asked_for(
     size = packed[1].size
     packed[-1] = np.zeros(expected.size + size, np.float32)
     text = counted(source, 1, size, source.params[-1].name, expected.size)
-    result = run_kernel(text, TARGET, packed, folder)[-1]
+    bounds = ["-fsanitize=bounds", "-fno-sanitize-recover=bounds"]
+    result = run_kernel(text, TARGET, packed, folder, extra=bounds)[-1]
     if whole:
         np.testing.assert_allclose(result[: expected.size], expected.reshape(-1), rtol=1e-4, atol=1e-4)
     asked = {int(place) // _LINE for place in np.flatnonzero(result[expected.size :])}

@@ -90,9 +90,10 @@ def test_each_thread_asks_for_all_of_the_next_block(name: str, tmp_path: Path) -
     (stage,) = cut(flat(made.module), 2, 1).stages  # type: ignore[union-attr]
     assert stage.inner
     source = emit_shared_kernel(made.module, wide_target(256), "sample", Sharing("test", 2, 1))
-    asked, wanted = asked_for(first_range(source, 2), function, made, block, tmp_path)
-    assert asked <= wanted
-    assert len(asked) >= 0.8 * len(wanted)
+    for workers in (2, 1):  # of threads that are not started, one does all that was to be shared
+        asked, wanted = asked_for(first_range(source, workers), function, made, block, tmp_path)
+        assert asked <= wanted
+        assert len(asked) >= 0.8 * len(wanted)
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang-19"])

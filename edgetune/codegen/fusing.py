@@ -23,21 +23,22 @@ _SERIAL = int(tirx.ForKind.SERIAL)
 class Shared:
     """Loops over the variables `loops`, outermost first, that threads share as the one over `variable`.
 
-    A thread is given ranges of its iterations, each of `least` to `most`; the first of a range is `begin`.
+    A thread is given ranges of its iterations, each of at least `least`; the first of a range is `begin`. One thread
+    alone is given all of the `iterations` as one range.
     """
 
     loops: tuple[Any, ...]
     variable: Any
     begin: Any
     least: int
-    most: int
+    iterations: int
 
 
 def shared_loops(loops: Sequence[Any], iterations: int, ranges: int) -> Shared:
     """The loops over the variables `loops`, in all `iterations`, as one that is given out in `ranges` ranges."""
     index = str(loops[0].ty.dtype)
     one = loops[0] if len(loops) == 1 else tirx.Var("_".join(str(variable.name) for variable in loops), index)
-    return Shared(tuple(loops), one, tirx.Var("begin", index), max(1, iterations // ranges), -(-iterations // ranges))
+    return Shared(tuple(loops), one, tirx.Var("begin", index), max(1, iterations // ranges), iterations)
 
 
 def fused(body: Any, shared: Shared) -> Any:

@@ -104,13 +104,13 @@ def _requests(stream: _Stream, block: Any, inside: list[Any], shared: Shared | N
 
 
 def _number(loops: list[Any], shared: Shared | None, index: Any) -> tuple[Any, int, int]:
-    """(number of an iteration of `loops` among those of a thread, how many these are at least, and at most)."""
+    """(number of an iteration of `loops` among those of a range, how many these are at least, and at most)."""
     places = [(loop.loop_var, extent_of(loop) or 1, extent_of(loop) or 1) for loop in loops]
     if shared is not None:
         for first in range(len(places) - len(shared.loops) + 1):
             found = places[first : first + len(shared.loops)]
             if all(v.same_as(w) for (v, _, _), w in zip(found, shared.loops, strict=True)):
-                own = (_digits(found, index)[0] - shared.begin, shared.least, shared.most)
+                own = (_digits(found, index)[0] - shared.begin, shared.least, shared.iterations)
                 return _digits([*places[:first], own, *places[first + len(found) :]], index)
     return _digits(places, index)
 
@@ -118,8 +118,8 @@ def _number(loops: list[Any], shared: Shared | None, index: Any) -> tuple[Any, i
 def _digits(places: list[tuple[Any, int, int]], index: Any) -> tuple[Any, int, int]:
     """(number of which these are the digits, outermost first; numbers there are at least, and at most)."""
     number: Any = tirx.IntImm(index, 0)
-    for value, _, most in places:
-        number = number * most + value
+    for value, least, _ in places:
+        number = number * least + value
     return number, prod(least for _, least, _ in places), prod(most for _, _, most in places)
 
 
