@@ -212,7 +212,7 @@ def driver(manifest: Mapping[str, Any]) -> str:
         f"    inputs.{t['field']} = (const void *){prefix}_vector_inputs[0][{i}];"
         for i, t in enumerate(manifest["inputs"])
     ]
-    tensors += [f"    outputs.{t['field']} = output_{t['field']};" for t in manifest["outputs"]]
+    tensors += [f"    outputs.{t['field']} = (void *)output_{t['field']};" for t in manifest["outputs"]]
     return (
         _PAIRED.replace(
             "@bind@",
@@ -254,6 +254,8 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=10)
     parser.add_argument("--handover", action="store_true")
     asked = parser.parse_args()
+    if asked.pairs < 2:
+        parser.error("--pairs needs at least 2: quartiles of one ratio are none")
     result: dict[str, Any] = {"load": [round(value, 2) for value in os.getloadavg()]}
     if asked.handover:
         result["handover"] = handover()

@@ -10,7 +10,7 @@ from typing import Any
 
 from edgetune import assembly
 from edgetune.answers import answers
-from edgetune.choosing import choose, streams
+from edgetune.choosing import choose
 from edgetune.config.boards_file import ResolvedBoard, load_board
 from edgetune.config.settings import Settings
 from edgetune.errors import BoardUnavailable, MemoryLimitExceeded, PackageInvalid, UnsupportedOperator
@@ -19,6 +19,7 @@ from edgetune.graph.evaluate import EVALUATOR
 from edgetune.graph.memory_plan import scratch_limits
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program
+from edgetune.in_package import streams
 from edgetune.measure.options import MeasuringOptions
 from edgetune.models.custom import registered_in
 from edgetune.models.disagreement import Disagreement, disagreement

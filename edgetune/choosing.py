@@ -9,23 +9,20 @@ from itertools import islice
 
 from edgetune.assembly import Choice
 from edgetune.codegen import CODEGEN_VERSION
-from edgetune.codegen.expected_time import expected_share
-from edgetune.codegen.prefetching import ANNOTATION as PREFETCHED
 from edgetune.config.target import Target
-from edgetune.errors import KernelFailed
 from edgetune.events import Event
 from edgetune.graph.memory_plan import scratch_limits
-from edgetune.graph.program import Kernel, Program, byte_size
+from edgetune.graph.program import Kernel, Program
+from edgetune.in_package import expected_order, streams
 from edgetune.measure.options import GRADES, Grade
 from edgetune.package.emit import OnEvent
 from edgetune.package.provenance import KernelProvenance
 from edgetune.tuning.carrying import record_key, still_valid, trouble
 from edgetune.tuning.fixed import fixed_trace
 from edgetune.tuning.forms.catalogue import rounding_of
-from edgetune.tuning.forms.realise import realise
 from edgetune.tuning.forms.schedule_text import FORMS
 from edgetune.tuning.records import Record, RecordStore
-from edgetune.tuning.records.ranking import for_streams, for_threads, passes, searched_ns
+from edgetune.tuning.records.ranking import passes
 from edgetune.tuning.summary import summary
 
 _CONSIDERED = 50
@@ -33,9 +30,6 @@ _CONSIDERED = 50
 
 _STREAMED = 400
 """How many of them where the fastest with weights in a cache need not be the fastest with weights from memory."""
-
-_WAITED = 0.25
-"""Share of the time that weights take from memory for which a kernel waits that asks for them one block ahead."""
 
 
 def choose(
@@ -61,14 +55,6 @@ def choose(
     return [_choose(kernel, store, limits[i], rules, events) for i, kernel in enumerate(program.kernels)]
 
 
-def streams(program: Program, target: Target) -> bool:
-    """Whether the second cache keeps no weights of `program` from one run to the next, which kernels can prepare for.
-
-    Never where the caches are swept before each call anyway, and where no time is measured.
-    """
-    return program.constant_bytes > target.l2_bytes and target.caches == "warm" and not target.emulated
-
-
 @dataclass(frozen=True)
 class _Rules:
     """What holds for all kernels of a choice."""
@@ -88,25 +74,26 @@ def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules
         if not best and min_trust != GRADES[-1] and store.best(key, scratch_limit=scratch_limit, forms=forms):
             text = f"the records of {kernel.name} are passed over: their trust is below {min_trust}"
             events(Event("warning", {"message": text}))
-        if rules.streamed:
-            best = for_streams(best, lambda record: _waited_ns(kernel, record, target))[:_CONSIDERED]
-        best = _shared(kernel, best, rules)
+        fastest = best[:1]
+        best = expected_order(kernel, best, target, rules.threads, streamed=rules.streamed)[:_CONSIDERED]
+        reordered = best[:1] != fastest
         while best and (reason := trouble(kernel, best[0], target)):
             text = f"record {best[0].candidate[:16]} of {kernel.name} is passed over: {reason}"
             events(Event("warning", {"message": text}))
             best = best[1:]
         if best:
             valid = sum(record.status == "ok" and record.form in forms for record in store.all(key))
-            return Choice(best[0].trace, _measured(best, valid, rules))
+            return Choice(best[0].trace, _measured(best, valid, rules if reordered else None))
         older = (
             record
             for record in still_valid(kernel, target, store)
             if passes(record, min_trust) and record.scratch_bytes <= scratch_limit and record.form in forms
         )
-        for record in _shared(kernel, [*islice(older, 1 if rules.threads == 1 else None)], rules)[:1]:
+        taken = [*islice(older, 1 if rules.threads == 1 else None)]
+        for record in expected_order(kernel, taken, target, rules.threads, streamed=rules.streamed)[:1]:
             told = f"code generator {record.environment['codegen_version']}, which made the same C"
             why = f"the fastest that was timed with {told}"
-            return Choice(record.trace, replace(_measured([record], 1, rules), why=why))
+            return Choice(record.trace, replace(_measured([record], 1), why=why))
     trace, note = fixed_trace(kernel.function, target, scratch_limit, streamed=rules.streamed)
     why = f"no record: the fixed schedule ({note})"
     provenance = KernelProvenance(
@@ -115,33 +102,13 @@ def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules
     return Choice(trace, provenance)
 
 
-def _shared(kernel: Kernel, records: list[Record], rules: _Rules) -> list[Record]:
-    """The records, the fastest first when the threads of the package share the kernel."""
-    return for_threads(records, rules.threads, lambda record: _share(kernel, record, rules))
-
-
-def _share(kernel: Kernel, record: Record, rules: _Rules) -> float:
-    try:
-        return expected_share(realise(kernel.function, record.trace).module, rules.target, rules.threads)
-    except KernelFailed:
-        return 1.0  # `trouble` tells what is wrong with it, should it come to that
-
-
-def _waited_ns(kernel: Kernel, record: Record, target: Target) -> float:
-    """How long, in nanoseconds, the kernel waits for weights that no cache holds."""
-    size = sum(byte_size(param.shape, param.dtype) for param in kernel.params if param.role == "constant")
-    if size <= target.l1_bytes:
-        return 0.0
-    return size / target.memory_gb_per_s * (_WAITED if PREFETCHED in record.trace else 1.0)
-
-
-def _measured(best: list[Record], valid: int, rules: _Rules) -> KernelProvenance:
+def _measured(best: list[Record], valid: int, decided: _Rules | None = None) -> KernelProvenance:
     winner = best[0]
     counted = winner.environment.get("clock") == "instructions"  # one of them is a nanosecond of the record
     why = f"fastest of {valid} correct candidates"
-    if any(searched_ns(record) < searched_ns(winner) for record in best) and (rules.threads > 1 or rules.streamed):
-        threads = f"{rules.threads} threads" if rules.threads > 1 else "a core"
-        weights = " with weights from memory" if rules.streamed else ""
+    if decided is not None:
+        threads = f"{decided.threads} threads" if decided.threads > 1 else "a core"
+        weights = " with weights from memory" if decided.streamed else ""
         why = f"of {valid} correct candidates the one that {threads} should run fastest{weights}"
     elif len(best) > 1 and winner.median_ns:
         much = "many" if counted else "long"

@@ -56,7 +56,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest
 
 @pytest.fixture
 def no_sample_is_noisy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the noise of the machine that runs the suite out of a test that counts what was measured in its process."""
+    """Keep the noise of the machine out of a test whose own process judges samples; a search has another process."""
     monkeypatch.setattr(statistics, "NOISY_WIDTH", math.inf)
 
 

@@ -10,16 +10,21 @@ import numpy as np
 import pytest
 from tvm import te
 
-from edgetune.choosing import choose, streams
+from edgetune.choosing import choose
 from edgetune.codegen.prefetching import ANNOTATION
 from edgetune.config.target import Target, load_target
 from edgetune.events import Event
 from edgetune.graph.program import Buffer, Call, Kernel, Program
+from edgetune.in_package import streams
 from edgetune.measure.candidate import make_source
 from edgetune.measure.jobs import kernel_spec
 from edgetune.tuning.carrying import record_key
 from edgetune.tuning.fixed import fixed_trace
+from edgetune.tuning.genome import trace_text
 from edgetune.tuning.records import Record, RecordStore
+from edgetune.tuning.sketches.decisions import Chosen
+from edgetune.tuning.sketches.register_tile import Variant
+from edgetune.tuning.sketches.spaces import postprocs, tile_of, tiled
 from edgetune.tuning.te_task import kernel_from_te
 from tests.test_tuning_loop import timed
 
@@ -32,12 +37,16 @@ def target() -> Target:
     return load_target("generic-x86_64")
 
 
+def product(depth: int, columns: int) -> Kernel:
+    x, w = te.placeholder((49, depth), name="x"), te.placeholder((depth, columns), name="w")
+    k = te.reduce_axis((0, depth), name="k")
+    y = te.compute((49, columns), lambda i, j: te.sum(x[i, k] * w[k, j], axis=k), name="product")
+    return kernel_from_te([x, w, y], "product", constants=[w])
+
+
 @pytest.fixture(scope="module")
 def kernel() -> Kernel:
-    x, w = te.placeholder((49, WEIGHTS[0]), name="x"), te.placeholder(WEIGHTS, name="w")
-    k = te.reduce_axis((0, WEIGHTS[0]), name="k")
-    product = te.compute((49, WEIGHTS[1]), lambda i, j: te.sum(x[i, k] * w[k, j], axis=k), name="product")
-    return kernel_from_te([x, w, product], "product", constants=[w])
+    return product(*WEIGHTS)
 
 
 def program(kernel: Kernel, constant_bytes: int) -> Program:
@@ -51,9 +60,10 @@ def program(kernel: Kernel, constant_bytes: int) -> Program:
     return Program("p", (), (), buffers, (kernel,), (Call(0, (0, 1, 2), "product"),), constants, "")
 
 
-def record(kernel: Kernel, target: Target, median_ns: float, *, streamed: bool) -> Record:
+def record(kernel: Kernel, target: Target, median_ns: float, *, streamed: bool, sizes: str = "") -> Record:
+    """What was measured of the fixed schedule, or of a register tile with these `sizes`."""
     key = record_key(kernel, target)
-    trace = fixed_trace(kernel.function, target, streamed=streamed)[0]
+    trace = fixed_trace(kernel.function, target, streamed=streamed)[0] if not sizes else tile(kernel, target, sizes)
     assert (ANNOTATION in trace) == streamed
     text = make_source(kernel_spec(kernel, 0), trace, target).unit
     values: dict[str, Any] = {
@@ -84,6 +94,28 @@ def test_weights_asked_for_early_are_worth_what_they_save(
     assert (ANNOTATION in choice.trace) == early
     assert ("with weights from memory" in choice.provenance.why) == early
     assert not events
+
+
+def tile(kernel: Kernel, target: Target, sizes: str) -> str:
+    found = tile_of(kernel.function, target)
+    assert found is not None
+    chosen = Chosen(dict(zip(("pixel", "vectors"), map(int, sizes.split("x")), strict=True)))
+    sch = tiled(kernel.function, found[1], Variant(("channel", "pixel"), prefetch=True), chosen, target)
+    sch.enter_postproc()
+    assert all(post.apply(sch) for post in postprocs(target))
+    return trace_text(sch.trace)
+
+
+def test_a_single_block_of_channels_asks_for_no_other(target: Target, tmp_path: Path) -> None:
+    """All its channels are in one tile: the annotation is there, and the C has no request."""
+    narrow = product(1024, 8 * target.vector_bits // 256)
+    with RecordStore.open(tmp_path / "db") as store:
+        store.add(record(narrow, target, 1e5, streamed=True, sizes="7x1"))
+        (choice,) = choose(program(narrow, 1 << 24), target, store, lambda _: None)
+        assert "__builtin_prefetch" not in make_source(kernel_spec(narrow, 0), choice.trace, target).unit
+        store.add(record(narrow, target, 1e5 - 1, streamed=False))
+        (choice,) = choose(program(narrow, 1 << 24), target, store, lambda _: None)
+    assert ANNOTATION not in choice.trace
 
 
 @pytest.mark.parametrize("constant_bytes", [1 << 10, 1 << 24])

@@ -69,6 +69,20 @@ def test_each_line_of_the_output_and_of_what_is_added_is_asked_for(bits: int, tm
     np.testing.assert_array_equal(result[2], once)
 
 
+def test_what_is_read_on_a_condition_is_not_asked_for() -> None:
+    """Where the condition does not hold its place need not exist: here the row in front of the first."""
+    x, w = te.placeholder((9, 16), name="x"), te.placeholder((16, 64), name="w")
+    more = te.placeholder((9, 64), name="more")
+    product = topi.nn.matmul(x, w)
+    shifted = te.compute(
+        (9, 64), lambda i, j: product[i, j] + te.if_then_else(i > 0, more[i - 1, j], 0.0), name="shifted"
+    )
+    source = emit_kernel(made(prim_func([x, w, more], shifted, [1]), wide_target()).module, wide_target(), "sample")
+    asked = [line for line in source.definition.splitlines() if "__builtin_prefetch" in line]
+    assert len(asked) == 1
+    assert source.params[-1].name in asked[0]
+
+
 @pytest.mark.parametrize("compiler", ["gcc", "clang-19"])
 def test_compilers_have_nothing_to_say(compiler: str, tmp_path: Path) -> None:
     source = emit_kernel(made(summed(9, 16, 64), wide_target()).module, wide_target(), "sample")

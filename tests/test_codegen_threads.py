@@ -28,7 +28,7 @@ from tests import codegen_samples as samples
 from tests.codegen_run import compile_strictly, run_kernel, wide_target
 from tests.sketch_samples import conv2d
 from tests.test_codegen_prefetching import CASES, asked_for, by_tiles
-from tests.threads_sample import WORKERS, backwards, first_range
+from tests.threads_sample import WORKERS, backwards, one_range
 
 ALL = Sharing("test", WORKERS, 1)
 
@@ -90,8 +90,8 @@ def test_each_thread_asks_for_all_of_the_next_block(name: str, tmp_path: Path) -
     (stage,) = cut(flat(made.module), 2, 1).stages  # type: ignore[union-attr]
     assert stage.inner
     source = emit_shared_kernel(made.module, wide_target(256), "sample", Sharing("test", 2, 1))
-    for workers in (2, 1):  # of threads that are not started, one does all that was to be shared
-        asked, wanted = asked_for(first_range(source, workers), function, made, block, tmp_path)
+    for which, workers in (("first", 2), ("last", 2), ("first", 1)):  # where none is started, one does it all
+        asked, wanted = asked_for(one_range(source, which, workers), function, made, block, tmp_path)
         assert asked <= wanted
         assert len(asked) >= 0.8 * len(wanted)
 

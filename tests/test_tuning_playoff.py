@@ -24,7 +24,7 @@ from edgetune.tuning.playoff import contenders
 from edgetune.tuning.progress import TaskProgress
 from edgetune.tuning.records import Record, RecordStore
 from edgetune.tuning.records.history import earlier_of
-from edgetune.tuning.records.ranking import MARK, SEARCHED, for_streams, for_threads, ranked
+from edgetune.tuning.records.ranking import MARK, SEARCHED, for_package, ranked
 from edgetune.tuning.session_measurer import SessionMeasurer
 from edgetune.tuning.task import TuneTask, tasks_of
 from tests import measure_steps
@@ -60,18 +60,20 @@ def test_threads_prefer_what_they_can_share() -> None:
     records = [refined(1, 100.0, 90.0), refined(2, 101.0, 91.0), refined(3, 120.0, 119.0), record(4, median=210.0)]
     shares = {records[0].candidate: 1.0, records[1].candidate: 0.8, records[2].candidate: 0.6}
     asked = ranked(records)
-    assert for_threads(asked, 1, lambda _: 0.5) == asked
-    assert for_threads(asked, 2, lambda one: shares[one.candidate])[0] == records[2]
-    assert for_threads(asked, 2, lambda _: 0.5) == asked
+    assert for_package(asked, 2, lambda one: shares[one.candidate], lambda _: 0.0)[0] == records[2]
+    assert for_package(asked, 2, lambda _: 0.5, lambda _: 0.0) == asked
 
 
 def test_waiting_for_weights_counts() -> None:
     records = [refined(1, 100.0, 90.0), refined(2, 101.0, 91.0), refined(3, 104.0, 97.0), record(4, median=120.0)]
     asked = ranked(records)
     waits = {one.candidate: 20.0 for one in records} | {records[2].candidate: 5.0, records[3].candidate: 5.0}
-    assert for_streams(asked, lambda one: waits[one.candidate]) == [records[2], records[3], records[0], records[1]]
-    assert for_streams(asked, lambda _: 20.0) == asked
-    assert for_streams([], lambda _: 20.0) == []
+    assert for_package(asked, 1, lambda _: 1.0, lambda one: waits[one.candidate])[0] == records[2]
+    assert for_package(asked, 1, lambda _: 1.0, lambda _: 20.0) == asked
+    assert for_package([], 1, lambda _: 1.0, lambda _: 20.0) == []
+    shares = {one.candidate: 0.5 for one in records} | {records[2].candidate: 0.53}
+    both = for_package(asked, 2, lambda one: shares[one.candidate], lambda one: waits[one.candidate])
+    assert both[0] == records[2], "what threads share best waits longest"
 
 
 def test_trust_decides_within_the_noise_only() -> None:

@@ -27,7 +27,10 @@ void test__parallel_for(struct test__pool *pool, test__task *task, const void *w
 
 
 _BACKWARDS = f"for (int32_t i = count; i-- > 0;) task(work, i, i + 1, i % {WORKERS});"
-_FIRST_RANGE = "task(work, 0, count / (%d * ranges), 0);"
+_RANGES = {
+    "first": "task(work, 0, count / (%d * ranges), 0);",
+    "last": "task(work, count - count / (%d * ranges), count, 0);",
+}
 
 
 def backwards(source: KernelSource) -> KernelSource:
@@ -35,9 +38,9 @@ def backwards(source: KernelSource) -> KernelSource:
     return _without_pool(source, f"  (void)ranges;\n  {_BACKWARDS}")
 
 
-def first_range(source: KernelSource, workers: int) -> KernelSource:
-    """A kernel that does the first of the ranges that the shared kernel `source` gives to `workers` threads."""
-    return _without_pool(source, f"  {_FIRST_RANGE % workers}")
+def one_range(source: KernelSource, which: str, workers: int) -> KernelSource:
+    """A kernel that does the first or last of the ranges that the shared kernel `source` gives to `workers` threads."""
+    return _without_pool(source, f"  {_RANGES[which] % workers}")
 
 
 def _without_pool(source: KernelSource, loop: str) -> KernelSource:

@@ -10,17 +10,19 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from tvm import tirx
+from tvm import ir, tirx
 
 from edgetune.codegen.dtypes import element_and_lanes
+from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.linear import linear
-from edgetune.codegen.traverse import children, loads_in
+from edgetune.codegen.traverse import children, operands
 from edgetune.codegen.unrolling import extent_of, with_kind
 
 ANNOTATION = "edgetune_epilogue_lines"
 """On the longest loop of a reduction: what is written, and read in passing, behind it is asked for in front of it."""
 
 _LINE = 64  # bytes of a line of the cache
+_APART = 4  # vectors of a line that may each ask for it
 _FIRST_CACHE = 3  # the locality of __builtin_prefetch that brings a line as near as can be
 
 
@@ -59,14 +61,25 @@ def _requests(node: Any) -> Any:
     if not isinstance(node, tirx.BufferStore) or len(node.indices) != 1:
         return None
     size = _elements(node.buffer)
-    read = {load.source: load for load in loads_in([node.value]) if _elements(load.source) >= size}
+    read = {load.source: load for load in _certain_loads(node.value) if _elements(load.source) >= size}
     places = [(node.buffer, node.indices[0], 1), *((load.source, load.indices[0], 0) for load in read.values())]
     asked = [one for buffer, index, write in places if (one := _lines(buffer, index, write, loops)) is not None]
     return tirx.SeqStmt(asked) if len(asked) > 1 else asked[0] if asked else None
 
 
+def _certain_loads(node: Any) -> list[Any]:
+    """Loads that happen whatever a condition says: elsewhere their place need not be in the buffer."""
+    if isinstance(node, tirx.Select) or (isinstance(node, ir.Call) and operator(node) == "if_then_else"):
+        return []
+    own = [node] if isinstance(node, ir.TensorLoad) else []
+    return own + [load for operand in operands(node) for load in _certain_loads(operand)]
+
+
 def _lines(buffer: Any, index: Any, write: int, loops: list[Any]) -> Any:
-    """Requests for the lines of the vectors at `index`, one each; None where they are no neighbours."""
+    """Requests for the lines of the vectors at `index`; None where it is not known where they are.
+
+    Vectors that are no neighbours are asked for one by one, unless each is a small part of a line.
+    """
     vector = isinstance(index, tirx.Ramp)
     if vector and not (isinstance(index.stride, tirx.IntImm) and int(index.stride.value) == 1):
         return None
@@ -77,13 +90,13 @@ def _lines(buffer: Any, index: Any, write: int, loops: list[Any]) -> Any:
     if form is None:
         return None
     nest, places = list(loops), base
-    if in_a_line > 1:  # of neighbours in one line the first asks for all
-        if not loops or form.factors.get(loops[-1].loop_var) != lanes:
-            return None
+    if loops and form.factors.get(loops[-1].loop_var) == lanes:  # of neighbours in one line the first asks for all
         last = loops[-1]
         few = -(-(extent_of(last) or 1) // in_a_line)
         nest[-1] = tirx.For(last.loop_var, last.min, tirx.IntImm(last.extent.ty.dtype, few), int(last.kind), last.body)
         places = base + last.loop_var * (lanes * (in_a_line - 1))
+    elif in_a_line > _APART:
+        return None
     load = buffer.vload([places], str(buffer.ty.dtype))
     asked: Any = tirx.Evaluate(tirx.call_intrin("int32", "tirx.prefetch", load, write, _FIRST_CACHE, 1))
     for loop in reversed(nest):

@@ -39,10 +39,16 @@ class _Stream:
 def prefetch_blocks(node: Any, shared: Shared | None = None) -> Any:
     """`node` with prefetches in loops that carry the annotation; unchanged where nothing is streamed by blocks.
 
-    Where threads have the tiles of a block among them, `shared`, each asks for the whole next block: its core's cache
-    is its own.
+    Where threads have the tiles of a block among them, `shared` loops all inside it, each asks for the whole next
+    block: its core's cache is its own.
     """
     return loops_changed(node, lambda loop: _prefetched(loop, shared))
+
+
+def asks_ahead(node: Any) -> bool:
+    """Whether a loop over several blocks in `node` carries the annotation."""
+    own = isinstance(node, tirx.For) and ANNOTATION in node.annotations and extent_of(node) != 1
+    return own or any(map(asks_ahead, children(node)))
 
 
 def _prefetched(loop: Any, shared: Shared | None) -> Any:

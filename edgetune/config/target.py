@@ -19,6 +19,7 @@ Words = tuple[StrictStr, ...]
 _SWEEP = 16  # times the second cache: the third one of a small board, where there is one, is swept as well
 _LEAST_SWEPT = {"x86_64": 64 << 20}  # a third cache there is far larger than the second
 Count = Annotated[StrictInt, Field(ge=1)]
+GigabytesPerSecond = Annotated[StrictFloat | StrictInt, Field(gt=0)]
 
 
 class Compiler(Checked):
@@ -52,7 +53,7 @@ class Target(Checked):
         description="Cycles of a core that it takes to share a loop out among threads and to meet at its end, without "
         "the loop itself. benchmarks/threads.py measures it; loops that it would eat up stay on one thread.",
     )
-    memory_gb_per_s: Annotated[StrictFloat | StrictInt, Field(gt=0)] = Field(
+    memory_gb_per_s: GigabytesPerSecond = Field(
         default=8,
         description="GB/s at which one core reads what no cache holds. benchmarks/roofline.py measures it; it decides "
         "how much a kernel may lose while it asks for weights early.",
@@ -139,6 +140,8 @@ class DetectedTarget(Checked):
     description: StrictStr
     detect: Literal[True] = Field(description="Fill the rest from this machine.")
     cores: Count | None = None
+    handover_cycles: Count | None = None
+    memory_gb_per_s: GigabytesPerSecond | None = None
     compiler: DetectedCompiler = DetectedCompiler()
     defaults: Preferences = Preferences()
 
@@ -203,6 +206,6 @@ def _complete(document: YamlDocument) -> Target:
         "compiler": compiler,
         "defaults": stated.defaults,
     }
-    if stated.cores is not None:
-        update["cores"] = stated.cores
+    measured = ("cores", "handover_cycles", "memory_gb_per_s")
+    update |= {key: getattr(stated, key) for key in measured if getattr(stated, key) is not None}
     return detected.model_copy(update=update)

@@ -104,7 +104,7 @@ class Program:
 
     @property
     def constant_bytes(self) -> int:
-        """Bytes of all constants, each counted once: what a run reads of them at least."""
+        """Bytes of all constants, each counted once; of a table that is looked up, a run reads a part."""
         return sum(array.nbytes for array in self.constants.values())
 
     def input_buffers(self) -> tuple[Buffer, ...]:

@@ -81,37 +81,31 @@ def ranked(records: Iterable[T]) -> list[T]:
     return ordered
 
 
-def for_threads(records: Sequence[T], threads: int, share: Callable[[T], float]) -> list[T]:
-    """`records`, ranked by times on one thread, so that what several `threads` are expected to run fastest comes first.
+def for_package(
+    records: Sequence[T], threads: int, share: Callable[[T], float], waited_ns: Callable[[T], float]
+) -> list[T]:
+    """`records`, ranked by their own times, so that what should be the fastest in a package comes first.
 
-    `share` tells which part of its time on one thread a record takes on all, 1 / threads or more; it is asked as seldom
-    as possible. Records that can be shared as well as the first keep their order: what was compared side by side says
-    more of these.
+    `share` tells which part of its time on one thread a record takes on `threads`, 1 / threads or more; it is asked as
+    seldom as possible. `waited_ns` tells for how many nanoseconds it waits for weights from memory. Records that are no
+    worse in either than the one that should be fastest keep their order: what was compared side by side says more.
     """
-    if threads == 1:
-        return list(records)
-    shares: dict[str, float] = {}
-    fastest, best = float("inf"), 1.0
+    found: dict[str, tuple[float, float]] = {}
+    fastest, best = float("inf"), (1.0, 0.0)
     for record in records:
-        if searched_ns(record) / threads >= fastest:
+        waited = waited_ns(record)
+        if searched_ns(record) / threads + waited >= fastest:
             continue
-        found = shares[record.candidate] = share(record)
-        if searched_ns(record) * found < fastest:
-            fastest, best = searched_ns(record) * found, found
-    return sorted(records, key=lambda record: shares.get(record.candidate, float("inf")) > best * _AS_WELL)
+        found[record.candidate] = share(record), waited
+        expected = searched_ns(record) * found[record.candidate][0] + waited
+        if expected < fastest:
+            fastest, best = expected, found[record.candidate]
 
+    def is_worse(record: T) -> bool:
+        shared, waited = found.get(record.candidate, (float("inf"), float("inf")))
+        return shared > best[0] * _AS_WELL or waited > best[1]
 
-def for_streams(records: Sequence[T], waited_ns: Callable[[T], float]) -> list[T]:
-    """`records`, ranked by times with weights in a cache, so that what should be the fastest without them comes first.
-
-    `waited_ns` tells for how many nanoseconds a record will wait for its weights. Records that wait as long as the
-    first keep their order: what was compared side by side says more of these.
-    """
-    if not records:
-        return []
-    waits = {record.candidate: waited_ns(record) for record in records}
-    best = min(records, key=lambda record: searched_ns(record) + waits[record.candidate])
-    return sorted(records, key=lambda record: waits[record.candidate] != waits[best.candidate])
+    return sorted(records, key=is_worse)
 
 
 def sweeps(record: Timed) -> int:

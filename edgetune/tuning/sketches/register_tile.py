@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import gcd, prod
 from typing import Any, Literal
 
-from tvm import sym, tirx
+from tvm import DataType, sym, tirx
 from tvm.s_tir import Schedule
 from tvm.tirx import IndexMap
 
@@ -62,6 +62,7 @@ class Tile:
     group: int  # neighbouring channels that read the same input: 1 for depthwise and pooling, all for a plain product
     lanes: int
     keeps_type: bool = True  # what is written has the type of the sums
+    output_element: int = _FLOAT  # bytes
 
     @property
     def per_channel(self) -> bool:
@@ -80,8 +81,8 @@ class Tile:
 
     @property
     def output_bytes(self) -> int:
-        """Bytes of the sums, which are as many as the results."""
-        return _FLOAT * prod(self.anchor.spatial_extents)
+        """Bytes of the results."""
+        return self.output_element * prod(self.anchor.spatial_extents)
 
 
 def find_tile(anatomy: Anatomy, native_lanes: int) -> Tile | None:
@@ -117,6 +118,7 @@ def find_tile(anatomy: Anatomy, native_lanes: int) -> Tile | None:
         group,
         lanes_for(extent if group == 1 else gcd(extent, group), native_lanes),  # no vector straddles two groups
         _type_of(anchor) == _type_of(after[-1] if after else anchor),
+        (DataType(_type_of(after[-1] if after else anchor)).bits + 7) // 8,
     )
 
 
