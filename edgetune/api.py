@@ -137,6 +137,10 @@ def tune_subject(subject: Subject, settings: Settings, events: Events) -> TuneRe
         forms=allowed_forms(settings.winograd),
         streamed=streams(program, settings.target),
     )
+    if options.streamed:
+        size = f"{program.constant_bytes / 1e6:.1f} MB"
+        told = f"timing kernels with their weights in a cache; in a run of the package {size} of them come from memory"
+        events(Event("phase", {"name": told}))
     with RecordStore.open(settings.db) as store:
         _carry_over(program, settings, store, events)
         measuring = MeasuringOptions(settings.addresses, settings.rpc, settings.min_trust)
