@@ -29,13 +29,15 @@ from edgetune.measure.cores import confined, split_cores  # noqa: E402
 from edgetune.measure.lock import TimingLock  # noqa: E402
 from edgetune.package.bench import bench  # noqa: E402
 from edgetune.package.manifest import read_manifest  # noqa: E402
+from edgetune.tuning.forms.schedule_text import DIRECT  # noqa: E402
 
 
 @dataclass(frozen=True)
 class Layer:
     """One layer: `us` median microseconds, `bytes` of all its tensors, `level` of memory that holds them.
 
-    `flops` and `limit` are operations per second, reached and possible; `bound` says what limits it.
+    `flops` and `limit` are operations per second, reached and possible; `bound` says what limits it. A layer that is
+    not `direct` does fewer multiply-adds than the `macs` of the direct sum (Winograd).
     """
 
     index: int
@@ -47,6 +49,7 @@ class Layer:
     level: str
     limit: float
     bound: str
+    direct: bool = True
 
     @property
     def flops(self) -> float:
@@ -65,6 +68,7 @@ def layers_of(package: Path, target: Target, peaks: Peaks, core: int, seconds: f
     if not all("bytes" in layer for layer in manifest["layers"]):
         raise PackageInvalid(f"{package} tells no bytes of its layers: write it again with `edgetune build`")
     report = bench(package, target=target, cores=(core,), seconds=seconds)
+    forms = {kernel["name"]: kernel["provenance"].get("form", DIRECT) for kernel in manifest["kernels"]}
     found = []
     for time, facts in zip(report.layers, manifest["layers"], strict=True):
         size = max(1, int(facts["bytes"]))
@@ -72,7 +76,9 @@ def layers_of(package: Path, target: Target, peaks: Peaks, core: int, seconds: f
         by_memory = 2 * time.macs / size * peaks.bandwidth[level]
         bound = "compute" if by_memory >= peaks.flops and time.macs else level
         limit = min(peaks.flops, by_memory)
-        found.append(Layer(time.index, time.name, time.kernel, time.macs, size, time.median_us, level, limit, bound))
+        direct = forms[time.kernel] == DIRECT
+        us = time.median_us
+        found.append(Layer(time.index, time.name, time.kernel, time.macs, size, us, level, limit, bound, direct))
     return found
 
 
@@ -105,13 +111,14 @@ def table(name: str, layers: Sequence[Layer], peaks: Peaks) -> str:
         cells = [f"{layer.index} {layer.name}", layer.kernel, f"{layer.us:.2f}", f"{layer.us / total:.1%}", *work]
         rows.append("| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |")
     products = [layer for layer in layers if layer.macs]
-    busy = sum(layer.us for layer in products)
-    if busy:
-        share = sum(2e6 * layer.macs for layer in products) / busy / peaks.flops
-        rows += [
-            "",
-            f"Layers with multiply-adds, weighted by time: {share:.1%} of peak in {busy / total:.1%} of the time.",
-        ]
+    direct = [layer for layer in products if layer.direct]
+    told = [("Layers with multiply-adds", products)] if products else []
+    if direct and len(direct) < len(products):
+        told.append(("Those that are computed directly", direct))
+    for what, chosen in told:
+        busy = sum(layer.us for layer in chosen)
+        share = sum(2e6 * layer.macs for layer in chosen) / busy / peaks.flops
+        rows += ["", f"{what}, weighted by time: {share:.1%} of peak in {busy / total:.1%} of the time."]
     return "\n".join(rows) + "\n"
 
 

@@ -74,15 +74,15 @@ def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules
         if not best and min_trust != GRADES[-1] and store.best(key, scratch_limit=scratch_limit, forms=forms):
             text = f"the records of {kernel.name} are passed over: their trust is below {min_trust}"
             events(Event("warning", {"message": text}))
-        fastest = best[:1]
+        places = {record.candidate: place for place, record in enumerate(best)}
         best = expected_order(kernel, best, target, rules.threads, streamed=rules.streamed)[:_CONSIDERED]
-        reordered = best[:1] != fastest
         while best and (reason := trouble(kernel, best[0], target)):
             text = f"record {best[0].candidate[:16]} of {kernel.name} is passed over: {reason}"
             events(Event("warning", {"message": text}))
             best = best[1:]
         if best:
             valid = sum(record.status == "ok" and record.form in forms for record in store.all(key))
+            reordered = any(places[record.candidate] < places[best[0].candidate] for record in best)
             return Choice(best[0].trace, _measured(best, valid, rules if reordered else None))
         older = (
             record

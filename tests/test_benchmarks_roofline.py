@@ -29,6 +29,14 @@ def test_a_table_tells_share_of_peak_and_of_the_limit() -> None:
     assert "| 0 a <conv> / b | conv | 20.00 | 0.5% | 50.0 | 50% | 50.0 | compute | 50% |" in text
     assert "| 2 dense | dense | 4000.00 | 99.5% | 2.5 | 2% | 0.5 | DRAM | 50% |" in text
     assert "weighted by time: 2.7% of peak" in text
+    assert "directly" not in text
+
+
+def test_layers_that_save_multiplications_are_left_out_of_the_share_of_direct_ones() -> None:
+    fast = Layer(3, "tiles", "tiles", 500_000, 20_000, 5.0, "L1", 1e11, "compute", direct=False)
+    text = table("kws", [*LAYERS[:2], fast], PEAKS)
+    assert "Layers with multiply-adds, weighted by time: 80.0% of peak" in text
+    assert "Those that are computed directly, weighted by time: 50.0% of peak in 76.9% of the time." in text
 
 
 def test_a_picture_has_a_circle_for_each_layer_that_computes() -> None:

@@ -50,7 +50,9 @@ def constant_value(
         with np.errstate(all="ignore"):
             results = iter(ReferenceEvaluator(single).run(None, inputs))
     except (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError):
-        return None  # the evaluator lacks the operator: TVM may still have it
+        # The evaluator raises any of these for operators, versions of them and attributes that it lacks. The node stays
+        # as it is then, for TVM, which may have it and otherwise refuses it by name: nothing is lost but a constant.
+        return None
     values = [next(results) if o else np.zeros(0) for o in node.output]
     usable = all(isinstance(v, np.ndarray | np.generic) and np.asarray(v).dtype.kind not in "OUS" for v in values)
     return [np.asarray(v) for v in values] if usable else None

@@ -27,12 +27,14 @@ def make_rooms(
     measuring: MeasuringOptions | None = None,
 ) -> Rooms:
     """Rooms that time candidates of `tasks` on the boards of `measuring`, or on this machine."""
+
+    def fixed(task: TuneTask) -> str:
+        return fixed_trace(task.kernel.function, target, task.scratch_limit, streamed=task.streamed)[0]
+
     return Rooms(
         measurer=SessionMeasurer(tasks, target, store.seen, on_event, measuring),
         space=lambda task: space_of(task, target),
-        fixed_trace=lambda task: fixed_trace(task.kernel.function, target, task.scratch_limit, streamed=task.streamed)[
-            0
-        ],
+        fixed_trace=fixed,
         other_forms=lambda task: other_spaces(task, target),
     )
 
