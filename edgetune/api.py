@@ -27,7 +27,7 @@ from edgetune.models.importer import import_onnx
 from edgetune.models.onnx_file import OnnxModel, read_onnx
 from edgetune.models.reference import is_quantised, output_steps
 from edgetune.models.sample_inputs import sample_inputs
-from edgetune.on_board import elsewhere, on_board, tell_here
+from edgetune.on_board import at_board, elsewhere, tell_here
 from edgetune.package import bench as bench_package
 from edgetune.package import explain as explain_package
 from edgetune.package import verify as verify_package
@@ -94,12 +94,13 @@ class TuneResult:
     """A search and the package of its winners; `interrupted` when Ctrl-C ended the search.
 
     `verified` is the package's self-test on the board it was tuned for; None where the board is this machine, where it
-    did not answer (a warning says why), and after Ctrl-C.
+    did not answer, and after Ctrl-C. `unverified` says why there is none ("" where none was due).
     """
 
     search: TuneOutcome
     build: BuildResult
     verified: VerifyReport | None = None
+    unverified: str = ""
 
     @property
     def interrupted(self) -> bool:
@@ -109,7 +110,8 @@ class TuneResult:
     def to_json(self) -> dict[str, object]:
         """Plain JSON values."""
         verified = self.verified.to_json() if self.verified else None
-        return {**self.build.to_json(), "search": self.search.to_json(), "verified": verified}
+        search = self.search.to_json()
+        return {**self.build.to_json(), "search": search, "verified": verified, "unverified": self.unverified}
 
 
 def tune(settings: Settings, *, events: Events) -> TuneResult:
@@ -146,8 +148,8 @@ def tune_subject(subject: Subject, settings: Settings, events: Events) -> TuneRe
         measuring = MeasuringOptions(settings.addresses, settings.rpc, settings.min_trust)
         outcome = search(program, settings.target, store, options, events, measuring)
         built = _build(subject, settings, store, events)
-    verified = None if outcome.interrupted else _verified(settings, events)
-    return TuneResult(outcome, built, verified)
+    verified, why = (None, "the search was interrupted") if outcome.interrupted else _verified(settings, events)
+    return TuneResult(outcome, built, verified, why)
 
 
 def _carry_over(program: Program, settings: Settings, store: RecordStore, events: Events) -> None:
@@ -161,14 +163,15 @@ def _carry_over(program: Program, settings: Settings, store: RecordStore, events
     events(Event("phase", {"name": name, "seconds": round(time.monotonic() - start, 3)}))
 
 
-def _verified(settings: Settings, events: Events) -> VerifyReport | None:
+def _verified(settings: Settings, events: Events) -> tuple[VerifyReport | None, str]:
+    """Verify the package where it was tuned for; where that cannot be, tell and return why."""
     resolved = ResolvedBoard(settings.target, settings.addresses)
     if not elsewhere(resolved) and not resolved.target.emulated:
-        return None
+        return None, ""
     if resolved.farm:
         why = f"no package can be brought to a board of a farm; `edgetune verify {settings.out}` runs it here"
         events(Event("warning", {"message": f"the package is not verified on its board: {why}"}))
-        return None
+        return None, why
     start = time.monotonic()
     try:
         report = _verify(settings.out, resolved, events)
@@ -177,10 +180,10 @@ def _verified(settings: Settings, events: Events) -> VerifyReport | None:
         events(
             Event("warning", {"message": f"the package is not verified on its board yet ({error.message}); {again}"})
         )
-        return None
+        return None, error.message
     seconds = round(time.monotonic() - start, 3)
     events(Event("phase", {"name": f"verified on {report.ran_on}", "seconds": seconds}))
-    return report
+    return report, ""
 
 
 def build(settings: Settings, *, events: Events) -> BuildResult:
@@ -246,8 +249,11 @@ def _verify(
     if resolved is None or not elsewhere(resolved):
         return verify_package.verify(package, target=target, fresh=fresh, reference=reference)
     Toolchain.of(read_manifest(package), target)  # refuses another ISA before a board is bothered
-    with on_board(resolved, events) as (place, _):
-        return verify_package.verify(package, target=target, place=place, fresh=fresh, reference=reference)
+    return at_board(
+        resolved,
+        events,
+        lambda place, _: verify_package.verify(package, target=target, place=place, fresh=fresh, reference=reference),
+    )
 
 
 def _resolve(board: str | None, manifest: dict[str, Any], events: Events) -> ResolvedBoard | None:
@@ -263,8 +269,11 @@ def bench(package: Path, board: str | None, events: Events = lambda _: None) -> 
     if resolved is None or not elsewhere(resolved):
         return bench_package.bench(package, target=resolved.target if resolved else None)
     Toolchain.of(read_manifest(package), resolved.target)
-    with on_board(resolved, events) as (place, cores):
-        return bench_package.bench(package, target=resolved.target, place=place, cores=cores)
+    return at_board(
+        resolved,
+        events,
+        lambda place, cores: bench_package.bench(package, target=resolved.target, place=place, cores=cores),
+    )
 
 
 def explain(package: Path, kernel: str) -> Explanation:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from edgetune.boards.opening import open_reach
 from edgetune.boards.reach import Reach
 from edgetune.config.boards_file import BoardAddress, ResolvedBoard, load_board
-from edgetune.errors import BoardUnavailable, ConfigError, UnknownBoard
+from edgetune.errors import BoardLost, BoardUnavailable, ConfigError, HostUnknown, UnknownBoard
 from edgetune.events import Event
 from edgetune.package.place import Here, OnBoard
 from edgetune.package.toolchain import Toolchain
 
 Events = Callable[[Event], None]
+Answer = TypeVar("Answer")
+
+_AGAIN_WITHIN_S = 300.0  # a loss after longer is more likely a program that hangs, and would hang again
 
 
 def elsewhere(resolved: ResolvedBoard) -> bool:
@@ -37,6 +41,25 @@ def tell_here(manifest: dict[str, Any], events: Events) -> None:
     where = Here(tools).where
     advice = f"`--board {tools.board}` runs it there" if reachable else "`--board` names a board to run it on"
     events(Event("warning", {"message": f"made for {tools.board}, the package runs on {where}: {advice}"}))
+
+
+def at_board(
+    resolved: ResolvedBoard, events: Events, use: Callable[[OnBoard, Sequence[int]], Answer], again: bool = True
+) -> Answer:
+    """Return what `use` makes of the board and its cores; a board that is lost soon is tried once more, announced.
+
+    Nothing of ours is left there. Raises BoardUnavailable and its kin, as `on_board`, and what `use` raises.
+    """
+    begun = time.monotonic()
+    try:
+        with on_board(resolved, events) as (place, cores):
+            return use(place, cores)
+    except (BoardLost, HostUnknown) as error:
+        if not again or time.monotonic() - begun > _AGAIN_WITHIN_S:
+            raise
+        name = resolved.addresses[0].name if len(resolved.addresses) == 1 else resolved.target.name
+        _tell(events, name, f"{error.message}; it is tried once more", "lost")
+    return at_board(resolved, events, use, again=False)
 
 
 @contextmanager

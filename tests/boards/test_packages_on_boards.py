@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,9 +14,10 @@ import yaml
 from edgetune import api
 from edgetune.config.boards_file import boards_path, load_board
 from edgetune.config.settings import Flags, resolve_settings
-from edgetune.errors import BoardUnavailable, HostUnknown, SelfTestFailed, UsageError, WrongResult
+from edgetune.errors import BoardLost, BoardUnavailable, HostUnknown, SelfTestFailed, UsageError, WrongResult
 from edgetune.events import Event
-from edgetune.package.place import needed_glibc, starts_with
+from edgetune.on_board import at_board
+from edgetune.package.place import OnBoard, needed_glibc, starts_with
 from tests import package_sample as sample
 from tests.boards.ssh_bench import Bench
 from tests.boards.ssh_server import SshBoard
@@ -92,6 +95,39 @@ def test_another_board_of_the_kind_serves_when_one_is_away(bench: Bench, emitted
         api.verify(emitted, "a")
 
 
+def test_a_board_that_is_lost_on_the_way_is_tried_once_more(bench: Bench) -> None:
+    board = bench.board()
+    shelve(bench, attic=board)
+    resolved, told = load_board("attic"), list[Event]()
+    calls: list[int] = []
+
+    def use(place: OnBoard, cores: Sequence[int]) -> str:
+        calls.append(len(cores))
+        if len(calls) == 1:
+            threading.Thread(target=drop, daemon=True).start()
+            place.execute(Path("/bin/sleep"), ("60",), 90.0)
+        return place.where
+
+    def drop() -> None:
+        while not any("-sleep 60" in command for command in board.commands):
+            time.sleep(0.02)
+        board.link.drop()
+
+    assert at_board(resolved, told.append, use).startswith("board attic")
+    assert len(calls) == 2
+    lost = [str(e.data["detail"]) for e in told if e.kind == "board" and e.data["what"] == "lost"]
+    assert len([words for words in lost if words.endswith("; it is tried once more")]) == 1
+
+    def never(place: OnBoard, cores: Sequence[int]) -> str:
+        calls.append(len(cores))
+        raise BoardLost(f"{place.where} did not answer")
+
+    with pytest.raises(BoardLost, match="did not answer"):
+        at_board(resolved, told.append, never)
+    assert len(calls) == 4
+    assert board.files() == []
+
+
 def test_the_gateway_of_a_farm_is_not_taken_for_a_board(bench: Bench, emitted: Path, tmp_path: Path) -> None:
     gateway, own = bench.board(), bench.board()
     shelve(bench, {"farm": FARM}, farm=gateway)
@@ -103,7 +139,7 @@ def test_the_gateway_of_a_farm_is_not_taken_for_a_board(bench: Bench, emitted: P
         api.bench(emitted, "farm")
     told: list[Event] = []
     settings = resolve_settings(Flags(model=MODEL, board="farm", out=emitted), {}, tmp_path)
-    assert api._verified(settings, told.append) is None
+    assert api._verified(settings, told.append)[0] is None
     (warning,) = [str(e.data["message"]) for e in told if e.kind == "warning"]
     assert warning.endswith(f"; `edgetune verify {emitted}` runs it here")
     shelve(bench, {"a": FARM}, a=gateway, b=own)
@@ -172,15 +208,18 @@ def test_after_a_search_the_package_is_verified_on_its_board_or_that_is_announce
     shelve(bench, attic=board)
     settings = resolve_settings(Flags(model=MODEL, board="attic", out=emitted), {}, tmp_path)
     told: list[Event] = []
-    report = api._verified(settings, told.append)
-    assert report is not None
+    report, why = api._verified(settings, told.append)
+    assert report is not None, why
+    assert why == ""
     assert report.ran_on.startswith("board attic")
     assert [str(e.data["name"]).split(" (")[0] for e in told if e.kind == "phase"] == ["verified on board attic"]
     board.close()
     told.clear()
-    assert api._verified(settings, told.append) is None
+    report, why = api._verified(settings, told.append)
+    assert report is None
+    assert [(e.data["board"], e.data["what"]) for e in told if e.kind == "board"] == [("attic", "lost")]
     (warning,) = [str(e.data["message"]) for e in told if e.kind == "warning"]
-    assert "not verified on its board yet" in warning
+    assert f"not verified on its board yet ({why})" in warning
     assert f"`edgetune verify {emitted} --board attic`" in warning
 
 

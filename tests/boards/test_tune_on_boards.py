@@ -103,6 +103,7 @@ def test_emulated_raspberry_pi(
     board, words_of_it = told
     assert [e for e in result["search"]["board_events"] if e["board"] == board and words_of_it in e["detail"]]
     assert {"lost", "recovered"} <= search.told("qemu-rpi4", 0.0)
+    assert result["unverified"] == ""
     assert "emulated board qemu-rpi4" in result["verified"]["ran_on"]
     assert (package / "MANIFEST.json").is_file()
 
