@@ -6,7 +6,9 @@ The test reads indices alone, so it holds whatever made the loop. Every index in
 
 for the loop variable v: then v is one digit of the index, and two iterations differ in it. Reductions fail (v is not in
 the index), as do scans (they read what another iteration wrote) and overlapping tiles. Conditions around an access
-bound its terms: of tiles that do not divide an axis, the last one ends where the axis does.
+bound its terms: of tiles that do not divide an axis, the last one ends where the axis does. A part of an index that is
+not linear, such as the minimum that makes the last of some tiles overlap the one before it, counts as a variable of its
+own with the range that it has; the loops whose variables are in it do not write apart.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from dataclasses import dataclass, field
 from math import gcd
 from typing import Any
 
-from tvm import ir, tirx
+from tvm import ir, sym, tirx
 
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.intrinsics import operator
@@ -23,18 +25,36 @@ from edgetune.codegen.linear import Linear, linear
 from edgetune.codegen.traverse import children, expressions, operands
 from edgetune.codegen.unrolling import extent_of
 
+_FAR = 1 << 31  # no index reaches so far
 _KNOWN = (tirx.SeqStmt, tirx.IfThenElse, tirx.For, tirx.BufferStore, tirx.AllocBuffer, tirx.Evaluate, tirx.AttrStmt)
+
+
+@dataclass(frozen=True, eq=False)
+class _Term:
+    """A part of an index that is not linear in the loop variables `inside` it."""
+
+    inside: tuple[Any, ...]
+
+    def same_as(self, other: Any) -> bool:
+        return self is other
 
 
 @dataclass(frozen=True)
 class _Access:
-    """One access: its index, None where that is not linear, and forms that are at most 0 wherever it happens."""
+    """One access: its index, None where nothing is known of it, and forms that are at most 0 wherever it happens."""
 
     index: Linear | None
     bounds: tuple[Linear, ...] = ()
 
     def factor(self, v: Any) -> int:
-        return self.index.factors.get(v, 0) if self.index else 0
+        return self.index.factors.get(v, 0) if self.index and not self._hides(v) else 0
+
+    def uses(self, v: Any) -> bool:
+        return self.factor(v) != 0 or self._hides(v)
+
+    def _hides(self, v: Any) -> bool:
+        terms = self.index.factors if self.index else ()
+        return any(isinstance(term, _Term) and any(v.same_as(one) for one in term.inside) for term in terms)
 
 
 @dataclass
@@ -50,7 +70,23 @@ class Accesses:
 
     def uses(self, buffer: Any, v: Any) -> bool:
         """Whether `v` decides which elements of `buffer` are touched."""
-        return all(access.factor(v) for access in self.indices[buffer])
+        return all(access.uses(v) for access in self.indices[buffer])
+
+    def new_term(self, e: Any) -> _Term | None:
+        """What stands for `e`, which is not linear, in an index, its range kept; None where that is not known."""
+        variables = _variables(e)
+        if not all(variable in self.extents for variable in variables):
+            return None
+        analyzer = sym.Analyzer()
+        for variable in variables:
+            end = tirx.IntImm(str(variable.ty.dtype), self.extents[variable])
+            analyzer.bind(variable, ir.Range.from_min_extent(tirx.IntImm(str(variable.ty.dtype), 0), end))
+        bound = analyzer.const_int_bound(e)
+        if int(bound.min_value) < 0 or int(bound.max_value) >= _FAR:
+            return None
+        term = _Term(tuple(variables))
+        self.extents[term] = int(bound.max_value) + 1
+        return term
 
     def outside(self) -> list[Any]:
         """The buffers touched that are not the nest's own."""
@@ -72,12 +108,17 @@ def accesses_of(nest: Any, alias: dict[Any, Any]) -> Accesses:
     return found
 
 
-def writes_apart(found: Accesses, loops: list[Any]) -> int:
-    """How many of `loops`, from the first on, write apart; they are the outermost ones of a nest, each in the other."""
-    count = 0
-    while not found.opaque and count < len(loops) and _apart(found, loops[count].loop_var):
-        count += 1
-    return count
+def writes_apart(found: Accesses, loops: list[Any]) -> list[Any]:
+    """The first neighbours among `loops` that write apart; these are the outermost loops of a nest, each in the other.
+
+    Loops around them may do what they will: an element is written in the same iterations of those that write apart.
+    """
+    if found.opaque:
+        return []
+    apart = [_apart(found, loop.loop_var) for loop in loops]
+    first = apart.index(True) if True in apart else len(loops)
+    last = apart.index(False, first) if False in apart[first:] else len(loops)
+    return loops[first:last]
 
 
 def _apart(found: Accesses, v: Any) -> bool:
@@ -169,12 +210,18 @@ def _expression(node: Any, found: Accesses, alias: dict[Any, Any]) -> None:
 def _access(buffer: Any, indices: Any, found: Accesses, alias: dict[Any, Any], *, writes: bool = False) -> None:
     base = alias.get(buffer, buffer)
     same = element_and_lanes(base.ty.dtype) == element_and_lanes(buffer.ty.dtype)
-    index = linear(indices[0], found.extents) if len(indices) == 1 and same else None
+    index = linear(indices[0], found.extents, found.new_term) if len(indices) == 1 and same else None
     found.indices.setdefault(base, []).append(_Access(index, found.bounds))
     if writes:
         found.written.add(base)
     for part in indices:
         _expression(part, found, alias)
+
+
+def _variables(e: Any) -> list[Any]:
+    if isinstance(e, ir.Var):
+        return [e]
+    return [variable for operand in operands(e) for variable in _variables(operand)]
 
 
 def _bounds(condition: Any, known: dict[Any, int]) -> list[Linear]:

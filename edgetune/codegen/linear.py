@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container, Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,14 +28,19 @@ class Linear:
         return Linear(self.constant * factor, {v: f * factor for v, f in self.factors.items() if f * factor})
 
 
-def linear(e: Any, known: Container[Any] | None = None) -> Linear | None:
-    """`e` as a linear form of variables, `known` ones if that is given; None where it is not one."""
+def linear(
+    e: Any, known: Container[Any] | None = None, term: Callable[[Any], Hashable | None] = lambda _: None
+) -> Linear | None:
+    """`e` as a linear form of variables, `known` ones if that is given; None where it is not one.
+
+    `term` may name what stands for a part that is not linear; None: nothing does.
+    """
     if isinstance(e, tirx.IntImm):
         return Linear(int(e.value), {})
     if isinstance(e, ir.Var):
         return Linear(0, {e: 1}) if known is None or e in known else None
     if isinstance(e, (tirx.Add, tirx.Sub, tirx.Mul)):
-        a, b = linear(e.a, known), linear(e.b, known)
+        a, b = linear(e.a, known, term), linear(e.b, known, term)
         if a is None or b is None:
             return None
         if not isinstance(e, tirx.Mul):
@@ -43,4 +48,5 @@ def linear(e: Any, known: Container[Any] | None = None) -> Linear | None:
         if not b.factors:
             return a.times(b.constant)
         return b.times(a.constant) if not a.factors else None
-    return None
+    part = term(e)
+    return None if part is None else Linear(0, {part: 1})

@@ -12,7 +12,7 @@ from typing import Any
 import tvm_ffi
 from tvm import tirx
 
-from edgetune.codegen.traverse import loads_in, loops_changed
+from edgetune.codegen.traverse import loads_in, loops_changed, operands
 from edgetune.codegen.unrolling import extent_of, with_kind
 
 ANNOTATION = "edgetune_reduction_blocks"
@@ -23,7 +23,8 @@ def block_reductions(body: Any) -> Any:
     """`body` with the nest around an annotated loop divided; a nest that cannot be divided is computed as a whole.
 
     That takes loops around statements that set accumulators, the annotated loop, and loops around one store that reads
-    one accumulator for each element written, of its type; and a number of parts near the one asked for that divides.
+    one accumulator for each element written, of its type, which no other tile writes; and a number of parts near the
+    one asked for that divides.
     """
     return loops_changed(body, _blocked)
 
@@ -60,7 +61,7 @@ def _divided(loops: list[Any], first: list[Any], reduction: Any, last: list[Any]
     parts = near_divisor(extent, _parts(reduction))
     store = _only_store(last[0]) if len(last) == 1 else None
     load = None if store is None else _only_accumulator(store, first)
-    if not loops or store is None or load is None or parts == 1:
+    if not loops or store is None or load is None or parts == 1 or _overlaps(store.indices[0]):
         return None
     zero = tirx.IntImm(str(reduction.loop_var.ty.dtype), 0)
     part = tirx.Var("part", reduction.loop_var.ty)
@@ -75,6 +76,11 @@ def _divided(loops: list[Any], first: list[Any], reduction: Any, last: list[Any]
     for loop in reversed(loops):
         nest = with_kind(loop, int(loop.kind), nest)
     return tirx.For(part, zero, zero + parts, int(tirx.ForKind.SERIAL), nest)
+
+
+def _overlaps(index: Any) -> bool:
+    """Whether a minimum in an index may make two tiles write one element: its sum would be added to twice."""
+    return isinstance(index, (tirx.Min, tirx.Max)) or any(_overlaps(operand) for operand in operands(index))
 
 
 def _only_store(node: Any) -> Any:

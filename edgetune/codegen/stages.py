@@ -1,7 +1,7 @@
 """A flat function cut at its top into stages: nests that several threads may share, and what runs on one.
 
 A stage is a function of its own, lowered and printed like any other; what one stage hands to the next is a parameter of
-both. A nest is shared where its outermost loops write apart, and only if its work outweighs handing it over.
+both. A nest is shared where neighbours among its loops write apart, and only if its work outweighs handing it over.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _shared(nest: Any, alias: dict[Any, Any], workers: int) -> tuple[Any, ...]:
         loops.append(node)
         node = node.body
     found = accesses_of(nest, alias)
-    apart = [loop for loop in loops[: writes_apart(found, loops)] if _extent(loop) > 1]
+    apart = [loop for loop in writes_apart(found, loops) if _extent(loop) > 1]
     busy: list[tuple[Any, ...]] = []
     for first in range(len(apart)):
         runs = [tuple(apart[first:last]) for last in range(first + 1, len(apart) + 1)]
