@@ -8,6 +8,7 @@ from tvm import relax
 
 from edgetune.graph.fold_constant import fold_constants, permutation
 from edgetune.graph.layer_names import pass_marks_on
+from edgetune.graph.reshaped_transposes import in_front_of_reshape
 from edgetune.graph.rewrite import View, constant, rewrite
 
 CHANNELS_LAST = {
@@ -36,7 +37,8 @@ def channels_last(module: tvm.IRModule) -> tvm.IRModule:
 def _raise_transpose(call: relax.Call, view: View, builder: relax.BlockBuilder) -> relax.Expr | None:
     """transpose(f(x, constant)) becomes f(transpose(x), transposed constant): fewer and often smaller transposes.
 
-    transpose(transpose(x)) becomes one; a transpose that only moves axes of extent 1 becomes a reshape, which is free.
+    transpose(transpose(x)) becomes one, also with a reshape between them; a transpose that only moves axes of extent 1
+    becomes a reshape, which is free.
     """
     if call.op.name != "relax.permute_dims":
         return None
@@ -45,6 +47,8 @@ def _raise_transpose(call: relax.Call, view: View, builder: relax.BlockBuilder) 
     if source is not None and source.op.name == "relax.permute_dims":
         first = permutation(source)
         return relax.op.permute_dims(source.args[0], [first[a] for a in axes])
+    if source is not None and (moved := in_front_of_reshape(call, view, _ELEMENTWISE)) is not None:
+        return moved
     raised = _raised(source, axes, view, call.args[0], builder)
     shape = [int(e) for e in call.args[0].ty.shape]
     if raised is None and [a for a in axes if shape[a] != 1] == sorted(a for a in axes if shape[a] != 1):

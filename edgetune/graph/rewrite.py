@@ -44,6 +44,10 @@ class View:
             return value
         return None
 
+    def computed(self, expr: relax.Expr) -> bool:
+        """Whether the function computes `expr`, which is then neither a parameter nor a constant."""
+        return isinstance(expr, relax.Var) and expr in self._values
+
     def used_once(self, expr: relax.Expr) -> bool:
         """Whether nothing else reads `expr`."""
         return not isinstance(expr, relax.Var) or self._uses[expr] == 1

@@ -1,0 +1,90 @@
+"""Transposes behind reshapes that split axes or join them, as networks have that shuffle their channels.
+
+Such a transpose moves in front of the reshape where it meets another one: of three transposes of a shuffle between two
+channels-last convolutions one is left, and that one moves channels alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import groupby
+from math import prod
+
+from tvm import relax
+
+from edgetune.graph.fold_constant import permutation
+from edgetune.graph.rewrite import View, constant
+
+_TRANSPOSE = "relax.permute_dims"
+
+
+def in_front_of_reshape(call: relax.Call, view: View, elementwise: Collection[str]) -> relax.Expr | None:
+    """transpose(reshape(x)) with the transpose, or what moves whole axes of x, in front; None where it meets no other.
+
+    `elementwise` are the operators that a transpose may pass on its way.
+    """
+    reshape = view.call(call.args[0], "relax.reshape")
+    if reshape is None or not view.used_once(call.args[0]):
+        return None
+    source, axes = reshape.args[0], permutation(call)
+    before, after = ([int(extent) for extent in value.ty.shape] for value in (source, call.args[0]))
+    joined = _groups(after, before)
+    if joined is not None and view.call(source, _TRANSPOSE) is not None and view.used_once(source):
+        moved = relax.op.permute_dims(source, [fine for axis in axes for fine in joined[axis]])
+        return relax.op.reshape(moved, [after[axis] for axis in axes])
+    split = _groups(before, after)
+    return None if split is None else _whole_axes_first(source, axes, after, split, view, elementwise)
+
+
+def _whole_axes_first(
+    source: relax.Expr,
+    axes: Sequence[int],
+    shape: Sequence[int],
+    split: Sequence[Sequence[int]],
+    view: View,
+    elementwise: Collection[str],
+) -> relax.Expr | None:
+    """The transpose by `axes` of the axes of `source`, split to `shape`: these as wholes first, then their parts."""
+    owner = {part: axis for axis, parts in enumerate(split) for part in parts}
+    order = [axis for axis, _ in groupby(owner[part] for part in axes)]
+    if len(order) != len(split) or order == sorted(order) or not _meets_inverse(source, order, view, elementwise):
+        return None
+    parts = [part for axis in order for part in split[axis]]
+    moved = relax.op.reshape(relax.op.permute_dims(source, order), [shape[part] for part in parts])
+    inner = [parts.index(part) for part in axes]
+    return moved if inner == sorted(inner) else relax.op.permute_dims(moved, inner)
+
+
+def _meets_inverse(value: relax.Expr, axes: Sequence[int], view: View, elementwise: Collection[str]) -> bool:
+    """Whether a transpose by `axes` of `value`, on its way to the inputs, meets the one that undoes it."""
+    while (call := view.call(value)) is not None:
+        if not view.used_once(value):
+            return False
+        if call.op.name == _TRANSPOSE:
+            first = permutation(call)
+            return [first[axis] for axis in axes] == list(range(len(axes)))
+        operands = [argument for argument in call.args if constant(argument) is None]
+        if call.op.name not in elementwise or len(operands) != 1 or len(operands[0].ty.shape) != len(axes):
+            return False
+        if any(value.ndim > len(axes) for value in map(constant, call.args) if value is not None):
+            return False
+        value = operands[0]
+    return False
+
+
+def _groups(whole: Sequence[int], parts: Sequence[int]) -> list[list[int]] | None:
+    """For each axis of `whole` the neighbours of `parts` that it is split into; None where it is no such split."""
+    found: list[list[int]] = []
+    place = 0
+    for extent in whole:
+        group: list[int] = []
+        while place < len(parts) and (not group or prod(parts[part] for part in group) < extent):
+            group.append(place)
+            place += 1
+        if not group or prod(parts[part] for part in group) != extent:
+            return None
+        found.append(group)
+    if found and all(extent == 1 for extent in parts[place:]):
+        found[-1] += range(place, len(parts))
+        return found
+    return None
