@@ -29,7 +29,7 @@ from edgetune.measure.cores import confined, split_cores  # noqa: E402
 from edgetune.measure.lock import TimingLock  # noqa: E402
 from edgetune.package.bench import bench  # noqa: E402
 from edgetune.package.manifest import read_manifest  # noqa: E402
-from edgetune.tuning.forms.schedule_text import DIRECT  # noqa: E402
+from edgetune.tuning.forms.schedule_text import DIRECT, WINOGRAD  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def layers_of(package: Path, target: Target, peaks: Peaks, core: int, seconds: f
         by_memory = 2 * time.macs / size * peaks.bandwidth[level]
         bound = "compute" if by_memory >= peaks.flops and time.macs else level
         limit = min(peaks.flops, by_memory)
-        direct = forms[time.kernel] == DIRECT
+        direct = forms[time.kernel] not in WINOGRAD
         us = time.median_us
         found.append(Layer(time.index, time.name, time.kernel, time.macs, size, us, level, limit, bound, direct))
     return found

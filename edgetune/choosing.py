@@ -9,6 +9,7 @@ from itertools import islice
 
 from edgetune.assembly import Choice
 from edgetune.codegen import CODEGEN_VERSION
+from edgetune.codegen.expected_time import expected_share
 from edgetune.config.target import Target
 from edgetune.events import Event
 from edgetune.graph.memory_plan import scratch_limits
@@ -18,9 +19,10 @@ from edgetune.measure.options import GRADES, Grade
 from edgetune.package.emit import OnEvent
 from edgetune.package.provenance import KernelProvenance
 from edgetune.tuning.carrying import record_key, still_valid, trouble
-from edgetune.tuning.fixed import fixed_trace
+from edgetune.tuning.fixed_forms import fixed_schedule, times_vectors
 from edgetune.tuning.forms.catalogue import rounding_of
-from edgetune.tuning.forms.schedule_text import FORMS
+from edgetune.tuning.forms.realise import realise
+from edgetune.tuning.forms.schedule_text import DIRECT, FORMS, form_of
 from edgetune.tuning.records import Record, RecordStore
 from edgetune.tuning.records.ranking import passes
 from edgetune.tuning.summary import summary
@@ -45,9 +47,10 @@ def choose(
 
     A record counts only if its trace still gives the very C text that was timed; others are named in a warning. So are
     those graded below `min_trust`; what nobody graded is as good as D. Only `forms` (names) may win; without a record a
-    kernel is computed in its direct form. Kernels are timed on one thread; for several `threads` the fastest is the one
-    that is expected to be when they share it. They are timed with their weights in a cache; for a program that
-    `streams` its weights the fastest is the one that is expected to be when they come from memory.
+    kernel is computed in a form that overlaps where that should be faster, else in its direct one. Kernels are timed on
+    one thread; for several `threads` the fastest is the one that is expected to be when they share it. They are timed
+    with their weights in a cache; for a program that `streams` its weights the fastest is the one that is expected to
+    be when they come from memory.
     """
     rules = _Rules(target, min_trust, frozenset(forms), threads, streams(program, target))
     # Each thread has its own scratch.
@@ -94,12 +97,29 @@ def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules
             told = f"code generator {record.environment['codegen_version']}, which made the same C"
             why = f"the fastest that was timed with {told}"
             return Choice(record.trace, replace(_measured([record], 1), why=why))
-    trace, note = fixed_trace(kernel.function, target, scratch_limit, streamed=rules.streamed)
+    text, note = _fixed(kernel, scratch_limit, rules)
     why = f"no record: the fixed schedule ({note})"
     provenance = KernelProvenance(
-        kernel.workload, "fixed", codegen_version=CODEGEN_VERSION, schedule=summary(trace), why=why
+        kernel.workload,
+        "fixed",
+        codegen_version=CODEGEN_VERSION,
+        form=form_of(text),
+        schedule=summary(text),
+        why=why,
     )
-    return Choice(trace, provenance)
+    return Choice(text, provenance)
+
+
+def _fixed(kernel: Kernel, scratch_limit: int, rules: _Rules) -> tuple[str, str]:
+    """The fixed schedule, that of the direct form where several threads should be done with it sooner."""
+    function, target, streamed = kernel.function, rules.target, rules.streamed
+    text, note = fixed_schedule(function, target, scratch_limit, rules.forms, streamed=streamed)
+    if rules.threads == 1 or form_of(text) == DIRECT:
+        return text, note
+    direct, of_direct = fixed_schedule(function, target, scratch_limit, (), streamed=streamed)
+    overlapping, plain = (expected_share(realise(function, t).module, target, rules.threads) for t in (text, direct))
+    sooner = plain * times_vectors(function, form_of(text), target) < overlapping
+    return (direct, of_direct) if sooner else (text, note)
 
 
 def _measured(best: list[Record], valid: int, decided: _Rules | None = None) -> KernelProvenance:

@@ -20,6 +20,7 @@ from edgetune.measure.candidate import make_source
 from edgetune.measure.jobs import kernel_spec
 from edgetune.tuning.carrying import record_key
 from edgetune.tuning.fixed import fixed_trace
+from edgetune.tuning.forms.schedule_text import DIRECT, form_of
 from edgetune.tuning.genome import trace_text
 from edgetune.tuning.records import Record, RecordStore
 from edgetune.tuning.sketches.decisions import Chosen
@@ -37,10 +38,10 @@ def target() -> Target:
     return load_target("generic-x86_64")
 
 
-def product(depth: int, columns: int) -> Kernel:
-    x, w = te.placeholder((49, depth), name="x"), te.placeholder((depth, columns), name="w")
+def product(depth: int, columns: int, rows: int = 49) -> Kernel:
+    x, w = te.placeholder((rows, depth), name="x"), te.placeholder((depth, columns), name="w")
     k = te.reduce_axis((0, depth), name="k")
-    y = te.compute((49, columns), lambda i, j: te.sum(x[i, k] * w[k, j], axis=k), name="product")
+    y = te.compute((rows, columns), lambda i, j: te.sum(x[i, k] * w[k, j], axis=k), name="product")
     return kernel_from_te([x, w, y], "product", constants=[w])
 
 
@@ -122,6 +123,23 @@ def test_a_single_block_of_channels_asks_for_no_other(target: Target, tmp_path: 
 def test_without_records_weights_from_memory_are_asked_for(kernel: Kernel, target: Target, constant_bytes: int) -> None:
     (choice,) = choose(program(kernel, constant_bytes), target, None, lambda _: None)
     assert (ANNOTATION in choice.trace) == (constant_bytes > target.l2_bytes)
+
+
+@pytest.mark.parametrize(
+    ("columns", "threads", "form"),
+    [
+        (1001, 1, "vectors_256"),
+        (1001, 2, "vectors_256"),  # eight times as many vectors, shared by two, are no gain
+        (1004, 2, "vectors_256"),
+        (1004, 4, DIRECT),  # twice as many, shared by four, are one
+    ],
+)
+def test_one_row_of_whole_vectors_is_not_shared_by_threads(
+    target: Target, columns: int, threads: int, form: str
+) -> None:
+    row = product(2048, columns, rows=1)
+    (choice,) = choose(program(row, 1 << 10), target, None, lambda _: None, threads=threads)
+    assert (choice.provenance.form, form_of(choice.trace)) == (form, form)
 
 
 def test_caches_that_are_swept_and_emulators_say_nothing_of_weights_in_caches(kernel: Kernel, target: Target) -> None:

@@ -6,10 +6,10 @@ multiply-adds. Tiles that do not fit the registers are out: nothing is timed tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import product
-from math import prod
+from math import inf, prod
 from typing import Any
 
 from tvm.s_tir import Schedule
@@ -45,13 +45,13 @@ _AHEAD = 2  # operands of the next multiply-add, which are loaded while this one
 
 
 def fixed_trace(function: Any, target: Target, scratch_limit: int = 0, *, streamed: bool = False) -> tuple[str, str]:
-    """Trace of the best-guess schedule and a note for people. Scratch stays within `scratch_limit` bytes.
+    """Trace of the best-guess schedule of the direct form and a note for people.
 
-    `streamed`: the second cache keeps no weights from one run of the program to the next. Never fails: what no rule
-    fits is the plain loop nest, and the note says so.
+    Scratch stays within `scratch_limit` bytes. `streamed`: the second cache keeps no weights from one run of the
+    program to the next. Never fails: what no rule fits is the plain loop nest, and the note says so.
     """
     sch = untouched(function)
-    if _has_empty_tensor(function):
+    if has_empty_tensor(function):
         return trace_text(sch.trace), "plain loops: a tensor is empty"
     found = best_guess(function, target, scratch_limit, streamed=streamed)
     if found is not None:
@@ -60,7 +60,7 @@ def fixed_trace(function: Any, target: Target, scratch_limit: int = 0, *, stream
     return trace_text(sch.trace), "plain loops: no schedule rule fits this kernel"
 
 
-def _has_empty_tensor(function: Any) -> bool:
+def has_empty_tensor(function: Any) -> bool:
     """Whether some parameter has no elements: TVM's rules divide by its extents."""
     return any(int(extent) == 0 for buffer in function.params for extent in buffer.shape)
 
@@ -90,7 +90,7 @@ def _candidates(function: Any, target: Target, scratch_limit: int, *, streamed: 
     found = tile_of(function, target)
     if found is not None:
         of_tile, tile = found
-        for variant in _preferred(tile, target, streamed=streamed):
+        for variant in preferred(tile, target, streamed=streamed):
             sizes = best_sizes(of_tile, tile, variant, target)
             try:
                 yield tiled(function, tile, variant, Chosen(sizes), target), f"register tile {_text(sizes, tile)}"
@@ -114,24 +114,36 @@ def best_sizes(anatomy: Anatomy, tile: Tile, variant: Variant, target: Target) -
     spatial = tile.anchor.spatial_extents
     pixels = 1 if tile.pixel is None else spatial[tile.pixel]
     rows = 1 if tile.row is None else spatial[tile.row]
-    columns = pixels if variant.fuse else 0
     if variant.fuse:
         pixels, rows = pixels * rows, 1
+    registers = max(2, target.vector_registers)
+    choices = product(_divisors(rows, MAX_ROWS), _divisors(pixels, registers))
+    return cheapest(anatomy, tile, variant, target, choices)[1]
+
+
+def cheapest(
+    anatomy: Anatomy, tile: Tile, variant: Variant, target: Target, pixels: Iterable[tuple[int, int]]
+) -> tuple[float, dict[str, int]]:
+    """Cycles for a multiply-add of one vector, and the sizes (as of `best_sizes`) of the cheapest tile.
+
+    `pixels` are its rows, and pixels in each, to choose from. Infinity and no sizes where none fits.
+    """
+    columns = tile.anchor.spatial_extents[tile.pixel] if variant.fuse and tile.pixel is not None else 0
     registers = max(2, target.vector_registers)
     reads = reads_of(tile.anchor, tile.row, tile.pixel, tile.channel, tile.lanes)
     epilogue = epilogue_operands(anatomy, tile.after, tile.channel)
     best: tuple[tuple[float, int], dict[str, int]] | None = None
-    for choice in product(_divisors(rows, MAX_ROWS), _divisors(pixels, registers), _divisors(tile.vectors, registers)):
-        row, pixel, vectors = choice
-        if prod(choice) > registers:
+    for (row, pixel), vectors in product(pixels, _divisors(tile.vectors, registers)):
+        size = row * pixel * vectors
+        if size > registers:
             continue
-        unrolled = _unrolled(tile, max(1, _UNROLLED // prod(choice)))
+        unrolled = _unrolled(tile, max(1, _UNROLLED // size))
         body = Body(row, pixel, vectors, tuple(unrolled.values()), columns)
         over_pixels = variant.order[-1] != "channel" or vectors == tile.vectors
         cost = _cost(body, reads, epilogue, over_pixels, tile, target)
         if best is None or cost < best[0]:
             best = cost, {"row": row, "pixel": pixel, "vectors": vectors} | unrolled
-    return best[1] if best else {}
+    return (best[0][0], best[1]) if best else (inf, {})
 
 
 def _windows(tile: Tile) -> list[int]:
@@ -173,7 +185,7 @@ def _cost(body: Body, reads: Reads, epilogue: int, over_pixels: bool, tile: Tile
     return (cycles / size, size)
 
 
-def _preferred(tile: Tile, target: Target, *, streamed: bool) -> list[Variant]:
+def preferred(tile: Tile, target: Target, *, streamed: bool) -> list[Variant]:
     """Variants, the most promising first: weights that fit the first cache stay inside, others outside.
 
     Where each channel has its own input, the inputs lie side by side as the channels do, and are read in that order.

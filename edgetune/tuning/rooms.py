@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from edgetune.config.target import Target
 from edgetune.events import Event
 from edgetune.measure.options import MeasuringOptions
-from edgetune.tuning.fixed import best_guess, fixed_trace
-from edgetune.tuning.forms.catalogue import forms_of
+from edgetune.tuning.fixed import best_guess
+from edgetune.tuning.fixed_forms import fixed_schedule, forms_of, overlapping_form
 from edgetune.tuning.forms.form import Form
 from edgetune.tuning.forms.schedule_text import DIRECT
 from edgetune.tuning.loop import Rooms
@@ -29,7 +29,8 @@ def make_rooms(
     """Rooms that time candidates of `tasks` on the boards of `measuring`, or on this machine."""
 
     def fixed(task: TuneTask) -> str:
-        return fixed_trace(task.kernel.function, target, task.scratch_limit, streamed=task.streamed)[0]
+        function = task.kernel.function
+        return fixed_schedule(function, target, task.scratch_limit, task.forms, streamed=task.streamed)[0]
 
     return Rooms(
         measurer=SessionMeasurer(tasks, target, store.seen, on_event, measuring),
@@ -42,12 +43,12 @@ def make_rooms(
 def space_of(task: TuneTask, target: Target, form: Form | None = None) -> SearchSpace:
     """All programs that our sketches reach from a form of the task's function (the direct one) within its scratch.
 
-    For another form the best guess is proposed first; of the direct one it is measured in any case.
+    The best guess is proposed first, unless the fixed schedule is certain to be that, which is measured in any case.
     """
     form = form or Form(DIRECT, task.kernel.function)
     streamed = task.streamed
-    direct = form.name == DIRECT
-    guess = None if direct else best_guess(form.function, target, task.scratch_limit, streamed=streamed)
+    fixed = form.name == DIRECT and overlapping_form(form.function, task.forms, target) is None
+    guess = None if fixed else best_guess(form.function, target, task.scratch_limit, streamed=streamed)
     return SearchSpace(
         module=module_of(form.function),
         target=tvm_target(target),
@@ -61,4 +62,5 @@ def space_of(task: TuneTask, target: Target, form: Form | None = None) -> Search
 
 def other_spaces(task: TuneTask, target: Target) -> list[SearchSpace]:
     """The spaces of the task's other forms, of those that are allowed for it."""
-    return [space_of(task, target, form) for form in forms_of(task.kernel.function, task.forms) if form.name != DIRECT]
+    forms = forms_of(task.kernel.function, task.forms, target)
+    return [space_of(task, target, form) for form in forms if form.name != DIRECT]

@@ -13,14 +13,25 @@ DIRECT = "direct"
 WINOGRAD = ("winograd_f2", "winograd_f4")
 """Convolutions by tiles of 2x2 and 4x4 outputs; the larger the tile, the fewer products, and the less exact."""
 
-FORMS = (DIRECT, *WINOGRAD)
+VECTORS = ("vectors_512", "vectors_256", "vectors_128", "vectors_64")
+"""Channels in whole vectors of so many bits, the widest first; the last vector overlaps the one before it."""
+
+TILES = tuple(f"tiles_{pixels}" for pixels in range(2, 17))
+"""Pixels in whole tiles of so many; the last tile overlaps the one before it."""
+
+FORMS = (DIRECT, *WINOGRAD, *VECTORS, *TILES)
 """The names of all forms."""
 
 
 def allowed_forms(winograd: str) -> frozenset[str]:
     """The forms that are allowed where `winograd`, "off", "f2" or "f4", is the largest tile that is."""
     largest = {"off": 0, "f2": 1, "f4": 2}[winograd]
-    return frozenset((DIRECT, *WINOGRAD[:largest]))
+    return frozenset((DIRECT, *WINOGRAD[:largest], *VECTORS, *TILES))
+
+
+def size_of(name: str) -> int:
+    """Bits of a vector of one of the forms `VECTORS`, pixels of a tile of one of `TILES`."""
+    return int(name.rpartition("_")[2])
 
 
 def schedule_text(form: str, trace: str) -> str:

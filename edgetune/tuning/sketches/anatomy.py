@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from tvm import ir, s_tir, tirx
+from tvm import DataType, ir, s_tir, tirx
+
+MOST_LANES = "edgetune.most_lanes"
+"""Attribute of a function: its vectors have at most so many elements."""
 
 _REDUCTION = 2  # tirx.IterVar.CommReduce
 _SPATIAL = 0  # tirx.IterVar.DataPar
@@ -47,10 +50,23 @@ class Stage:
         region = self.block.writes[0].region
         if len(region) != len(self.spatial):
             return False
-        return all(
-            is_one(item.extent) and (item.min.same_as(axis.var) or (extent_of(axis) == 1 and is_zero(item.min)))
-            for item, axis in zip(region, self.spatial, strict=True)
-        )
+        return all(_is_point(item, axis) for item, axis in zip(region, self.spatial, strict=True))
+
+    def writes_along_its_axes(self) -> bool:
+        """Whether each index of the one buffer written follows at most one spatial axis, all of them in their order.
+
+        So it is where blocks overlap, two places of an axis being one element, and where two axes became one.
+        """
+        if len(self.block.writes) != 1 or not all(is_one(item.extent) for item in self.block.writes[0].region):
+            return False
+        found: list[int] = []
+        for item in self.block.writes[0].region:
+            axes = [n for n, axis in enumerate((*self.spatial, *self.reduction)) if mentions(item.min, axis.var)]
+            if len(axes) > 1 or (not axes and not is_zero(item.min)):
+                return False
+            found += axes
+        wanted = [n for n, axis in enumerate(self.spatial) if extent_of(axis) > 1]
+        return found == sorted(found) and set(wanted) <= set(found) and max(found, default=0) < len(self.spatial)
 
     def branches(self) -> bool:
         """Whether the value chooses by a condition (padding, or another selection over positions)."""
@@ -83,6 +99,12 @@ class Anatomy:
         """Parameters whose layout is free: weights that are packed when the package is built."""
         free = self.function.attrs.get("layout_free_buffers") if self.function.attrs else None
         return tuple(self.function.params[int(index)] for index in free or ())
+
+    @property
+    def most_lanes(self) -> int | None:
+        """The most elements of a vector, where the function has a limit."""
+        found = self.function.attrs.get(MOST_LANES) if self.function.attrs else None
+        return None if found is None else int(found)
 
     def weights(self) -> tuple[Any, ...]:
         """Buffers whose layout follows `packed`: these themselves, and what is computed of them element by element."""
@@ -176,6 +198,11 @@ def expressions(value: Any) -> Iterator[Any]:
                 yield from expressions(child)
 
 
+def _is_point(item: Any, axis: Any) -> bool:
+    """Whether a range of a region is the one element at the place of `axis`."""
+    return is_one(item.extent) and (item.min.same_as(axis.var) or (extent_of(axis) == 1 and is_zero(item.min)))
+
+
 def mentions(expression: Any, variable: Any) -> bool:
     """Whether `variable` is in `expression`."""
     return any(node.same_as(variable) for node in expressions(expression))
@@ -185,6 +212,17 @@ def _is_branch(node: Any) -> bool:
     return isinstance(node, tirx.Select) or (
         isinstance(node, ir.Call) and getattr(node.op, "name", "").endswith("if_then_else")
     )
+
+
+def widest_element_bits(function: Any) -> int:
+    """Bits of the widest type among the tensors of an unscheduled PrimFunc, in memory; 8 at least.
+
+    Sums and other intermediate tensors count: int8 products are summed in int32.
+    """
+    anatomy = anatomy_of(function)
+    written = [write.source for stage in anatomy.stages for write in stage.block.writes] if anatomy else []
+    types = [DataType(str(buffer.ty.dtype)) for buffer in (*function.params, *written)]
+    return max((8 * ((dtype.bits + 7) // 8) for dtype in types), default=32)
 
 
 def extent_of(axis: Any) -> int:

@@ -63,6 +63,7 @@ class Tile:
     lanes: int
     keeps_type: bool = True  # what is written has the type of the sums
     output_element: int = _FLOAT  # bytes
+    overlaps: bool = False  # some places of the axes are the same element of what is written
 
     @property
     def per_channel(self) -> bool:
@@ -87,6 +88,7 @@ class Tile:
 
 def find_tile(anatomy: Anatomy, native_lanes: int) -> Tile | None:
     """The register tile of a kernel, or None if it has none. `native_lanes`: elements of one vector register."""
+    native_lanes = min(native_lanes, anatomy.most_lanes or native_lanes)
     if len(anatomy.reductions) != 1 or len(anatomy.outputs) != 1:
         return None
     anchor = anatomy.reductions[0]
@@ -119,6 +121,7 @@ def find_tile(anatomy: Anatomy, native_lanes: int) -> Tile | None:
         lanes_for(extent if group == 1 else gcd(extent, group), native_lanes),  # no vector straddles two groups
         _type_of(anchor) == _type_of(after[-1] if after else anchor),
         (DataType(_type_of(after[-1] if after else anchor)).bits + 7) // 8,
+        not all(stage.writes_its_axes() for stage in after),
     )
 
 
@@ -155,12 +158,13 @@ def parts_for(tile: Tile, cache_bytes: int) -> int:
     """Parts of the reduction so that what a block of channels reads in one of them stays in `cache_bytes`; 1 or more.
 
     Only for the products of matrices among tiles: one long reduction, inputs that all channels share. Unfinished sums
-    stand where the results will, so these have the type of the sums. 1 where no number of parts near divides.
+    stand where the results will, so these have the type of the sums, and no two tiles share one. 1 where no number of
+    parts near divides.
     """
     extents = tile.anchor.reduction_extents
     if cache_bytes <= 0 or tile.pixel is None or tile.per_channel or max(extents) != prod(extents):
         return 1
-    if not tile.keeps_type:
+    if not tile.keeps_type or tile.overlaps:
         return 1
     rows = prod(tile.anchor.spatial_extents[axis] for axis in (tile.row, tile.pixel) if axis is not None)
     columns = 2 * min(_BLOCK_VECTORS, tile.vectors) * tile.lanes  # a block that is used, and one that comes near
@@ -297,7 +301,7 @@ def _fuse_axes(sch: Schedule, tile: Tile, anchor: Any, epilogue: Any) -> None:
 
 def _aligned(anchor: Stage, stage: Stage) -> bool:
     """Whether a stage behind the anchor has the anchor's spatial axes, and no more."""
-    return not stage.reduction and stage.spatial_extents == anchor.spatial_extents and stage.writes_its_axes()
+    return not stage.reduction and stage.spatial_extents == anchor.spatial_extents and stage.writes_along_its_axes()
 
 
 def _pads(stage: Stage) -> bool:

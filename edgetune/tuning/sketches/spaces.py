@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -14,7 +13,7 @@ from tvm.s_tir import meta_schedule as ms
 
 from edgetune.config.target import Target
 from edgetune.tuning.sketches import elementwise, rowwise
-from edgetune.tuning.sketches.anatomy import Anatomy, anatomy_of
+from edgetune.tuning.sketches.anatomy import Anatomy, anatomy_of, widest_element_bits
 from edgetune.tuning.sketches.decisions import Decisions
 from edgetune.tuning.sketches.limits import FitsLimits, Limits
 from edgetune.tuning.sketches.register_tile import Tile, Variant, apply_tile, find_tile, variants_of
@@ -104,14 +103,8 @@ def untouched(function: Any, seed: int = 1) -> Schedule:
 
 
 def native_lanes(function: Any, target: Target) -> int:
-    """Elements of the widest type among the function's tensors in one vector register of `target`; at least 1.
-
-    Sums and other intermediate tensors count: int8 products are summed in int32.
-    """
-    anatomy = anatomy_of(function)
-    written = [write.source for stage in anatomy.stages for write in stage.block.writes] if anatomy else []
-    bits = [8 * _bytes(str(buffer.dtype)) for buffer in (*function.params, *written)]
-    return max(1, target.vector_bits // max(bits, default=32))
+    """Elements of the widest type among the function's tensors in one vector register of `target`; at least 1."""
+    return max(1, target.vector_bits // widest_element_bits(function))
 
 
 def _tiled(function: Any, anatomy: Anatomy, target: Target, seed: int, *, streamed: bool) -> Iterator[Schedule]:
@@ -150,8 +143,3 @@ def _in_blocks(function: Any, anatomy: Anatomy, target: Target, seed: int, *, st
             yield in_blocks(function, tiles, variant, Decisions(), target, seed)
         except RuntimeError:  # ScheduleError, or what TVM raises for a case that it forgot
             continue
-
-
-def _bytes(dtype: str) -> int:
-    bits = re.search(r"\d+", dtype)
-    return max(1, int(bits.group()) // 8) if bits else 1

@@ -1,0 +1,83 @@
+"""Which forms a search tries of a kernel, and the one that a package without records gets.
+
+Of the forms that overlap there are many; the formula for register tiles says which one is worth a try.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import chain
+from math import prod
+from typing import Any
+
+from edgetune.config.target import Target
+from edgetune.tuning.fixed import best_guess, best_sizes, cheapest, fixed_trace, has_empty_tensor, preferred
+from edgetune.tuning.forms.catalogue import form_named, forms_among
+from edgetune.tuning.forms.form import Form
+from edgetune.tuning.forms.overlapping.tiles import pixel_axes
+from edgetune.tuning.forms.schedule_text import DIRECT, TILES, VECTORS, WINOGRAD, schedule_text, size_of
+from edgetune.tuning.sketches.register_tile import Variant
+from edgetune.tuning.sketches.spaces import tile_of
+
+_GAIN = 0.92
+"""Share of the direct form's cycles below which whole tiles are worth a form of their own: the formula is no clock."""
+
+
+def forms_of(function: Any, allowed: Collection[str], target: Target) -> list[Form]:
+    """The forms of an unscheduled PrimFunc that are worth a search, among those `allowed`; the direct one first."""
+    winograd = forms_among(function, (name for name in WINOGRAD if name in allowed))
+    overlapping = overlapping_form(function, allowed, target)
+    return [Form(DIRECT, function), *winograd, *([] if overlapping is None else [overlapping])]
+
+
+def overlapping_form(function: Any, allowed: Collection[str], target: Target) -> Form | None:
+    """The widest whole vectors that the target's registers hold, else whole tiles where the formula sees a gain."""
+    if has_empty_tensor(function):
+        return None
+    vectors = (name for name in VECTORS if name in allowed and size_of(name) <= target.vector_bits)
+    return next(chain(forms_among(function, vectors), forms_among(function, _tiles(function, allowed, target))), None)
+
+
+def _tiles(function: Any, allowed: Collection[str], target: Target) -> list[str]:
+    """The name of the form of whole tiles that should be fastest, if it should be faster than the direct form."""
+    found = tile_of(function, target)
+    if found is None or found[1].overlaps or not (axes := pixel_axes(found[1])):
+        return []
+    anatomy, tile = found
+    variant = preferred(tile, target, streamed=False)[0]
+    pixels = prod(tile.anchor.spatial_extents[axis] for axis in axes)
+    sizes = best_sizes(anatomy, tile, variant, target)
+    if not sizes:
+        return []
+    direct, _ = cheapest(anatomy, tile, variant, target, [(sizes["row"], sizes["pixel"])])
+    plain = Variant(("channel", "pixel"))
+    costs = {}
+    for name in TILES:
+        size = size_of(name)
+        # With more pixels than that a tile is narrow, and the addresses of its rows do not fit the other registers.
+        if name in allowed and size < pixels and pixels % size and size <= target.vector_registers // 2:
+            cost, _ = cheapest(anatomy, tile, plain, target, [(1, size)])
+            costs[name] = cost * -(-pixels // size) * size / pixels
+    best = min(costs, key=lambda name: costs[name], default="")
+    return [best] if best and costs[best] < _GAIN * direct else []
+
+
+def times_vectors(function: Any, name: str, target: Target) -> float:
+    """How many times as many vectors the direct form of a function takes as its form called `name`."""
+    tiles = [tile_of(each, target) for each in (function, form_named(function, name).function)]
+    direct, other = (1 if found is None else found[1].lanes for found in tiles)
+    return other / direct
+
+
+def fixed_schedule(
+    function: Any, target: Target, scratch_limit: int, forms: Collection[str], *, streamed: bool = False
+) -> tuple[str, str]:
+    """Text of the best-guess schedule and a note for people: of the form that overlaps, if there is one, else direct.
+
+    Arguments as for `fixed_trace`. Winograd's forms are never guessed: the clock must show that they are faster.
+    """
+    form = overlapping_form(function, forms, target)
+    found = None if form is None else best_guess(form.function, target, scratch_limit, streamed=streamed)
+    if form is None or found is None:
+        return fixed_trace(function, target, scratch_limit, streamed=streamed)
+    return schedule_text(form.name, found[0]), found[1]

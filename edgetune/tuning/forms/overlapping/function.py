@@ -1,0 +1,227 @@
+"""A kernel's function with an axis stretched to whole blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, s_tir, tirx
+
+from edgetune.tuning.forms.overlapping.overlap import Overlap
+from edgetune.tuning.sketches.anatomy import MOST_LANES, Anatomy, Stage, extent_of, is_one, mentions
+
+
+def stretched_function(
+    anatomy: Anatomy,
+    stages: Sequence[Stage],
+    axes: Sequence[int],
+    overlap: Overlap,
+    weights: Mapping[int, int],
+    most_lanes: int | None = None,
+) -> Any:
+    """The PrimFunc that computes what the one of `anatomy` does, `stages` for each place of the stretched axis.
+
+    `stages` are the reduction and all behind it. `axes` numbers the spatial axes that become the stretched one: one, or
+    two neighbours, which are then one axis of as many elements as both have together. `weights` names parameters, by
+    their numbers, and the axis of each that is stretched likewise. Tensors between stages are stretched; other
+    parameters are read and written at the element of the place. The function says that its vectors have at most
+    `most_lanes` elements: in a wider one, neighbours would not lie side by side.
+    """
+    return _Stretching(anatomy, stages, axes, overlap, weights, most_lanes).function()
+
+
+def weight_axis(stage: Stage, weights: Any, axis: int) -> int | None:
+    """The axis of the parameter `weights` that `stage` reads at its spatial axis `axis`; None where it is not one."""
+    variable = stage.spatial[axis].var
+    regions = [region.region for region in stage.block.reads if region.source.same_as(weights)]
+    if len(regions) != 1 or sum(mentions(item.min, variable) for item in regions[0]) != 1:
+        return None
+    return next((n for n, item in enumerate(regions[0]) if item.min.same_as(variable)), None)
+
+
+def reads_in_step(stages: Sequence[Stage], axes: Sequence[int]) -> bool:
+    """Whether what a stage reads of those before it lies, along `axes`, at the very place that it writes."""
+    written: list[Any] = []
+    for stage in stages:
+        for region in stage.reads():
+            if any(region.source.same_as(buffer) for buffer in written) and not all(
+                is_one(region.region[axis].extent) and region.region[axis].min.same_as(stage.spatial[axis].var)
+                for axis in axes
+            ):
+                return False
+        written.append(stage.block.writes[0].source)
+    return True
+
+
+class _Stretching:
+    def __init__(
+        self,
+        anatomy: Anatomy,
+        stages: Sequence[Stage],
+        axes: Sequence[int],
+        overlap: Overlap,
+        weights: Mapping[int, int],
+        most_lanes: int | None,
+    ) -> None:
+        self._most_lanes = most_lanes
+        self._stages, self._axes, self._overlap = stages, tuple(axes), overlap
+        self._function = anatomy.function
+        self._root = self._function.body.block
+        self._wide: list[tuple[Any, Any]] = []  # what is stretched, and what stands for it
+        for number, axis in weights.items():
+            self._widen(self._function.params[number], (axis,))
+        self._between = [self._widen(stage.block.writes[0].source, self._axes) for stage in stages[:-1]]
+        self._output = stages[-1].block.writes[0].source
+        if stages[-1].reduction:  # sums are not made where two blocks share a place: they get a tensor of their own
+            self._between.append(self._widen(self._output, self._axes, f"{stages[-1].name}_sums"))
+
+    def function(self) -> Any:
+        before = [
+            statement
+            for statement in _sequence(self._root.body)
+            if not any(_block(statement).same_as(stage.block) for stage in self._stages)
+        ]
+        statements = [*before, *(self._nest(stage) for stage in self._stages)]
+        if self._stages[-1].reduction:
+            statements.append(self._copy(self._stages[-1]))
+        kept = [buffer for buffer in self._root.alloc_buffers if self._widened(buffer) is None]
+        block = s_tir.SBlock([], [], [], "root", tirx.SeqStmt(statements), None, [*kept, *self._between])
+        params = [p if p.same_as(self._output) else self._widened(p, p) for p in self._function.params]
+        realize = s_tir.SBlockRealize([], True, block)
+        made = s_tir.renew_defs(tirx.PrimFunc(params, realize, self._function.ret_type, self._function.attrs))
+        return made if self._most_lanes is None else made.with_attr(MOST_LANES, self._most_lanes)
+
+    def _widen(self, buffer: Any, axes: Sequence[int], name: str = "") -> Any:
+        shape = list(buffer.ty.shape)
+        shape[axes[0] : axes[-1] + 1] = [tirx.IntImm(str(shape[axes[0]].ty.dtype), self._overlap.extent)]
+        wide = tirx.decl_buffer(shape, str(buffer.ty.dtype), name or buffer.name)
+        self._wide.append((buffer, wide))
+        return wide
+
+    def _widened(self, buffer: Any, otherwise: Any = None) -> Any:
+        return next((new for old, new in self._wide if old.same_as(buffer)), otherwise)
+
+    def _nest(self, stage: Stage) -> Any:
+        moved = _Moved(self._replaced(stage), self._overlap, self._wide)
+        axes, first, last = [*stage.spatial, *stage.reduction], self._axes[0], self._axes[-1]
+        kept = [*axes[:first], *axes[last + 1 :]]
+        variables, extents = [axis.var for axis in kept], [extent_of(axis) for axis in kept]
+        kinds = [int(axis.iter_type) for axis in kept]
+        variables.insert(first, moved.place)
+        extents.insert(first, self._overlap.extent)
+        kinds.insert(first, int(axes[first].iter_type))
+        block = stage.block
+        reads, writes = ([moved.region(region) for region in regions] for regions in (block.reads, block.writes))
+        init = None if block.init is None else moved.statement(block.init)
+        body = moved.statement(block.body)
+        return _loops(stage.name, variables, extents, kinds, s_tir.SBlock([], reads, writes, "", body, init))
+
+    def _replaced(self, stage: Stage) -> list[Any]:
+        return [stage.spatial[axis] for axis in self._axes]
+
+    def _copy(self, stage: Stage) -> Any:
+        """Write the stretched sums of `stage` where its own went."""
+        moved = _Moved(self._replaced(stage), self._overlap, self._wide)
+        first = self._axes[0]
+        outside = [axis for number, axis in enumerate(stage.spatial) if number not in self._axes]
+        variables = [tirx.Var(axis.var.name, axis.var.ty) for axis in outside]  # those of the sums are taken
+        extents = [extent_of(axis) for axis in outside]
+        at = [*variables[:first], *moved.elements, *variables[first:]]
+        variables.insert(first, moved.place)
+        extents.insert(first, self._overlap.extent)
+        wide = self._widened(self._output)
+        body = tirx.BufferStore(self._output, tirx.BufferLoad(wide, variables), at)
+        block = s_tir.SBlock([], [_point(wide, variables)], [_point(self._output, at)], "", body)
+        kinds = [int(axis.iter_type) for axis in stage.spatial[: len(variables)]]
+        return _loops(f"{stage.name}_result", variables, extents, kinds, block)
+
+
+class _Moved:
+    """Statements and regions of one stage with a place in the stead of the `replaced` axes."""
+
+    def __init__(self, replaced: Sequence[Any], overlap: Overlap, wide: Sequence[tuple[Any, Any]]) -> None:
+        self._old = [axis.var for axis in replaced]
+        self._overlap, self._wide = overlap, wide
+        self.place = tirx.Var(self._old[-1].name, self._old[-1].ty)
+        element = overlap.element_of(self.place)
+        self.elements = [element]
+        for axis in reversed(replaced[1:]):  # the last axis is the fastest
+            extent = tirx.IntImm(str(self.place.ty.dtype), extent_of(axis))
+            whole = self.elements.pop(0)
+            self.elements = [tirx.floordiv(whole, extent), tirx.floormod(whole, extent), *self.elements]
+
+    def region(self, region: Any) -> Any:
+        wide = self._widened(region.source)
+        indices = self._indices([item.min for item in region.region], wide)
+        extents = [self._renamed(item.extent) for item in region.region]
+        extents = extents[-len(indices) :]  # of two axes that became one, both have one element
+        ranges = [ir.Range.from_min_extent(index, extent) for index, extent in zip(indices, extents, strict=True)]
+        return tirx.BufferRegion(region.source if wide is None else wide, ranges)
+
+    def statement(self, statement: Any) -> Any:
+        def load(node: Any) -> Any:
+            wide = self._widened(node.source)
+            return tirx.BufferLoad(node.source if wide is None else wide, self._indices(node.indices, wide))
+
+        def store(node: Any) -> Any:
+            wide = self._widened(node.buffer)
+            return tirx.BufferStore(
+                node.buffer if wide is None else wide, node.value, self._indices(node.indices, wide)
+            )
+
+        moved = tvm_ffi.structural_map(statement, [(ir.TensorLoad, load), (tirx.BufferStore, store)])
+        return self._renamed(moved)
+
+    def _widened(self, buffer: Any) -> Any:
+        return next((new for old, new in self._wide if old.same_as(buffer)), None)
+
+    def _indices(self, indices: Sequence[Any], wide: Any) -> list[Any]:
+        if wide is None:
+            return [self._renamed(tvm_ffi.structural_map(index, [(tirx.FloorDiv, self._grouped)])) for index in indices]
+        kept = [index for index in indices if not any(index.same_as(old) for old in self._old[1:])]
+        return [self.place if index.same_as(self._old[0]) else index for index in kept]
+
+    def _grouped(self, node: Any) -> Any:
+        groups, width = self._overlap.groups, self._overlap.width
+        whole = groups > 1 and node.a.same_as(self._old[0]) and isinstance(node.b, tirx.IntImm) and int(node.b) == width
+        return self._overlap.group_of(self.place) if whole else node
+
+    def _renamed(self, node: Any) -> Any:
+        def rename(variable: Any) -> Any:
+            found = (new for old, new in zip(self._old, self.elements, strict=True) if variable.same_as(old))
+            return next(found, variable)
+
+        return tvm_ffi.structural_map(node, [(ir.Var, rename)])
+
+
+def _loops(name: str, variables: Sequence[Any], extents: Sequence[int], kinds: Sequence[int], block: Any) -> Any:
+    """One loop per axis around `block`, which gets its axes and its name here."""
+    types = [str(variable.ty.dtype) for variable in variables]
+    zeros = [tirx.IntImm(dtype, 0) for dtype in types]
+    ends = [tirx.IntImm(dtype, extent) for dtype, extent in zip(types, extents, strict=True)]
+    axes = [
+        tirx.IterVar(ir.Range.from_min_extent(zero, end), variable, kind)
+        for zero, end, variable, kind in zip(zeros, ends, variables, kinds, strict=True)
+    ]
+    loops = [tirx.Var(variable.name.removeprefix("v_"), variable.ty) for variable in variables]
+    named = s_tir.SBlock(axes, block.reads, block.writes, name, block.body, block.init)
+    statement: Any = s_tir.SBlockRealize(loops, True, named)
+    for loop, zero, end in reversed([*zip(loops, zeros, ends, strict=True)]):
+        statement = tirx.For(loop, zero, end, tirx.ForKind.SERIAL, statement)
+    return statement
+
+
+def _point(buffer: Any, indices: Sequence[Any]) -> Any:
+    ranges = [ir.Range.from_min_extent(index, tirx.IntImm(str(index.ty.dtype), 1)) for index in indices]
+    return tirx.BufferRegion(buffer, ranges)
+
+
+def _sequence(body: Any) -> list[Any]:
+    return list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
+
+
+def _block(statement: Any) -> Any:
+    while isinstance(statement, tirx.For):
+        statement = statement.body
+    return statement.block
