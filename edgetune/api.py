@@ -148,7 +148,7 @@ def tune_subject(subject: Subject, settings: Settings, events: Events) -> TuneRe
         measuring = MeasuringOptions(settings.addresses, settings.rpc, settings.min_trust)
         outcome = search(program, settings.target, store, options, events, measuring)
         built = _build(subject, settings, store, events)
-    verified, why = (None, "the search was interrupted") if outcome.interrupted else _verified(settings, events)
+    verified, why = _verified(settings, events, interrupted=outcome.interrupted)
     return TuneResult(outcome, built, verified, why)
 
 
@@ -163,11 +163,13 @@ def _carry_over(program: Program, settings: Settings, store: RecordStore, events
     events(Event("phase", {"name": name, "seconds": round(time.monotonic() - start, 3)}))
 
 
-def _verified(settings: Settings, events: Events) -> tuple[VerifyReport | None, str]:
+def _verified(settings: Settings, events: Events, *, interrupted: bool = False) -> tuple[VerifyReport | None, str]:
     """Verify the package where it was tuned for; where that cannot be, tell and return why."""
     resolved = ResolvedBoard(settings.target, settings.addresses)
     if not elsewhere(resolved) and not resolved.target.emulated:
         return None, ""
+    if interrupted:
+        return None, "the search was interrupted"
     if resolved.farm:
         why = f"no package can be brought to a board of a farm; `edgetune verify {settings.out}` runs it here"
         events(Event("warning", {"message": f"the package is not verified on its board: {why}"}))

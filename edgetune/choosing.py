@@ -11,6 +11,7 @@ from edgetune.assembly import Choice
 from edgetune.codegen import CODEGEN_VERSION
 from edgetune.codegen.expected_time import expected_share
 from edgetune.config.target import Target
+from edgetune.errors import KernelFailed
 from edgetune.events import Event
 from edgetune.graph.memory_plan import scratch_limits
 from edgetune.graph.program import Kernel, Program
@@ -19,7 +20,7 @@ from edgetune.measure.options import GRADES, Grade
 from edgetune.package.emit import OnEvent
 from edgetune.package.provenance import KernelProvenance
 from edgetune.tuning.carrying import record_key, still_valid, trouble
-from edgetune.tuning.fixed_forms import fixed_schedule, times_vectors
+from edgetune.tuning.fixed_forms import fixed_schedule, times_faster
 from edgetune.tuning.forms.catalogue import rounding_of
 from edgetune.tuning.forms.realise import realise
 from edgetune.tuning.forms.schedule_text import DIRECT, FORMS, form_of
@@ -117,8 +118,13 @@ def _fixed(kernel: Kernel, scratch_limit: int, rules: _Rules) -> tuple[str, str]
     if rules.threads == 1 or form_of(text) == DIRECT:
         return text, note
     direct, of_direct = fixed_schedule(function, target, scratch_limit, (), streamed=streamed)
-    overlapping, plain = (expected_share(realise(function, t).module, target, rules.threads) for t in (text, direct))
-    sooner = plain * times_vectors(function, form_of(text), target) < overlapping
+    try:
+        overlapping, plain = (
+            expected_share(realise(function, t).module, target, rules.threads) for t in (text, direct)
+        )
+    except KernelFailed:
+        return direct, of_direct  # what is wrong with that is told where it is printed, should it come to that
+    sooner = plain * times_faster(function, form_of(text), target) < overlapping
     return (direct, of_direct) if sooner else (text, note)
 
 

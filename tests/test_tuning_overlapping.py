@@ -18,7 +18,7 @@ from edgetune.codegen.lower import flat
 from edgetune.codegen.stages import cut
 from edgetune.errors import KernelFailed
 from edgetune.tuning.fixed import best_guess
-from edgetune.tuning.fixed_forms import fixed_schedule, overlapping_form
+from edgetune.tuning.fixed_forms import fixed_schedule, overlapping_form, times_faster
 from edgetune.tuning.forms.catalogue import form_named
 from edgetune.tuning.forms.overlapping.overlap import Overlap
 from edgetune.tuning.forms.realise import realise
@@ -217,6 +217,24 @@ def test_the_formula_takes_tiles_where_rows_have_no_good_divisor() -> None:
     assert overlapping_form(dense(196, 256, 256), FORMS, target) is None
     assert overlapping_form(dense(1, 256, 256), FORMS, target) is None
     assert overlapping_form(dense(197, 256, 256), [DIRECT, *VECTORS], target) is None
+
+
+def test_the_guess_has_the_pixels_of_the_form_or_a_divisor() -> None:
+    """In any other tile some of its pixels would lie in the block before, each with an address of its own."""
+    target = wide_target(256)
+    for rows in (17, 23, 37, 39, 41):
+        for name in ("tiles_6", "tiles_8"):
+            found = best_guess(form_named(dense(rows, 64, 32), name).function, target, ROOM)
+            assert found is not None
+            pixels = int(found[1].split("x")[1].split()[0])
+            assert int(name.removeprefix("tiles_")) % pixels == 0, (rows, name, found[1])
+
+
+def test_threads_weigh_how_much_faster_a_form_is() -> None:
+    target = wide_target(256)
+    assert times_faster(dense(197, 256, 256), "tiles_5", target) > 1.5
+    assert times_faster(dense(1, 256, 1001), "vectors_256", target) == 1001 / 126
+    assert times_faster(dense(1, 256, 12), "vectors_256", target) == 1.5
 
 
 def test_a_stage_that_reads_its_neighbours_has_no_such_form() -> None:

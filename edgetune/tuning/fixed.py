@@ -112,7 +112,7 @@ def _candidates(function: Any, target: Target, scratch_limit: int, *, streamed: 
 def best_sizes(anatomy: Anatomy, tile: Tile, variant: Variant, target: Target) -> dict[str, int]:
     """Inner extents by tile name: "row", "pixel", "vectors" and "reduction0" .. in order of the reduction axes."""
     spatial = tile.anchor.spatial_extents
-    pixels = 1 if tile.pixel is None else spatial[tile.pixel]
+    pixels = 1 if tile.pixel is None else tile.block or spatial[tile.pixel]
     rows = 1 if tile.row is None else spatial[tile.row]
     if variant.fuse:
         pixels, rows = pixels * rows, 1

@@ -23,6 +23,10 @@ _GAIN = 0.92
 """Share of the direct form's cycles below which whole tiles are worth a form of their own: the formula is no clock."""
 
 
+_GAIN_OVER_PARTS = 0.75
+"""The same where the direct form sums in parts, which keeps operands in the second cache; overlapping tiles cannot."""
+
+
 def forms_of(function: Any, allowed: Collection[str], target: Target) -> list[Form]:
     """The forms of an unscheduled PrimFunc that are worth a search, among those `allowed`; the direct one first."""
     winograd = forms_among(function, (name for name in WINOGRAD if name in allowed))
@@ -40,33 +44,56 @@ def overlapping_form(function: Any, allowed: Collection[str], target: Target) ->
 
 def _tiles(function: Any, allowed: Collection[str], target: Target) -> list[str]:
     """The name of the form of whole tiles that should be fastest, if it should be faster than the direct form."""
+    # With more pixels than that a tile is narrow, and the addresses of its rows do not fit the other registers.
+    names = [name for name in TILES if name in allowed and size_of(name) <= target.vector_registers // 2]
+    costs = _costs(function, names, target)
+    best = min(costs, key=lambda name: costs[name], default=DIRECT)
+    gain = _GAIN if _parts(function, target) == 1 else _GAIN_OVER_PARTS
+    return [best] if costs and costs[best] < gain * costs[DIRECT] else []
+
+
+def _costs(function: Any, names: Collection[str], target: Target) -> dict[str, float]:
+    """Cycles by the formula, of a multiply-add of a vector that is needed: of the direct form, and of whole tiles.
+
+    Of those called `names` which the function can have; empty where the formula knows nothing of the function.
+    """
     found = tile_of(function, target)
     if found is None or found[1].overlaps or not (axes := pixel_axes(found[1])):
-        return []
+        return {}
     anatomy, tile = found
     variant = preferred(tile, target, streamed=False)[0]
     pixels = prod(tile.anchor.spatial_extents[axis] for axis in axes)
     sizes = best_sizes(anatomy, tile, variant, target)
     if not sizes:
-        return []
-    direct, _ = cheapest(anatomy, tile, variant, target, [(sizes["row"], sizes["pixel"])])
+        return {}
+    costs = {DIRECT: cheapest(anatomy, tile, variant, target, [(sizes["row"], sizes["pixel"])])[0]}
     plain = Variant(("channel", "pixel"))
-    costs = {}
-    for name in TILES:
+    for name in names:
         size = size_of(name)
-        # With more pixels than that a tile is narrow, and the addresses of its rows do not fit the other registers.
-        if name in allowed and size < pixels and pixels % size and size <= target.vector_registers // 2:
+        if size < pixels and pixels % size:
             cost, _ = cheapest(anatomy, tile, plain, target, [(1, size)])
             costs[name] = cost * -(-pixels // size) * size / pixels
-    best = min(costs, key=lambda name: costs[name], default="")
-    return [best] if best and costs[best] < _GAIN * direct else []
+    return costs
 
 
-def times_vectors(function: Any, name: str, target: Target) -> float:
-    """How many times as many vectors the direct form of a function takes as its form called `name`."""
-    tiles = [tile_of(each, target) for each in (function, form_named(function, name).function)]
-    direct, other = (1 if found is None else found[1].lanes for found in tiles)
-    return other / direct
+def _parts(function: Any, target: Target) -> int:
+    found = tile_of(function, target)
+    return 1 if found is None else preferred(found[1], target, streamed=False)[0].parts
+
+
+def times_faster(function: Any, name: str, target: Target) -> float:
+    """How many times as fast as the direct form the one called `name`, which overlaps, should be on one thread."""
+    if name in TILES:
+        costs = _costs(function, [name], target)
+        return costs[DIRECT] / costs[name]
+    vectors = [_vectors(each, target) for each in (function, form_named(function, name).function)]
+    return vectors[0] / vectors[1]
+
+
+def _vectors(function: Any, target: Target) -> float:
+    """Vectors of channels for one pixel."""
+    found = tile_of(function, target)
+    return 1.0 if found is None else found[1].anchor.spatial_extents[found[1].channel] / found[1].lanes
 
 
 def fixed_schedule(

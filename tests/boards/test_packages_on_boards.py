@@ -213,6 +213,9 @@ def test_after_a_search_the_package_is_verified_on_its_board_or_that_is_announce
     assert why == ""
     assert report.ran_on.startswith("board attic")
     assert [str(e.data["name"]).split(" (")[0] for e in told if e.kind == "phase"] == ["verified on board attic"]
+    assert api._verified(settings, told.append, interrupted=True) == (None, "the search was interrupted")
+    here = resolve_settings(Flags(model=MODEL, board="host", out=emitted), {}, tmp_path)
+    assert api._verified(here, told.append, interrupted=True) == (None, "")
     board.close()
     told.clear()
     report, why = api._verified(settings, told.append)

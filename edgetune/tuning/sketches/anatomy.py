@@ -15,6 +15,9 @@ from tvm import DataType, ir, s_tir, tirx
 MOST_LANES = "edgetune.most_lanes"
 """Attribute of a function: its vectors have at most so many elements."""
 
+TILE_PIXELS = "edgetune.tile_pixels"
+"""Attribute of a function: its tiles have so many pixels, or a divisor of that."""
+
 _REDUCTION = 2  # tirx.IterVar.CommReduce
 _SPATIAL = 0  # tirx.IterVar.DataPar
 
@@ -100,10 +103,9 @@ class Anatomy:
         free = self.function.attrs.get("layout_free_buffers") if self.function.attrs else None
         return tuple(self.function.params[int(index)] for index in free or ())
 
-    @property
-    def most_lanes(self) -> int | None:
-        """The most elements of a vector, where the function has a limit."""
-        found = self.function.attrs.get(MOST_LANES) if self.function.attrs else None
+    def told(self, attribute: str) -> int | None:
+        """What the function says of itself by one of the attributes above; None where it does not."""
+        found = self.function.attrs.get(attribute) if self.function.attrs else None
         return None if found is None else int(found)
 
     def weights(self) -> tuple[Any, ...]:

@@ -18,7 +18,7 @@ from tvm.tirx import IndexMap
 from edgetune.codegen.epilogue_lines import ANNOTATION as EPILOGUE_LINES
 from edgetune.codegen.prefetching import ANNOTATION as PREFETCHED
 from edgetune.codegen.reduction_blocks import ANNOTATION, near_divisor
-from edgetune.tuning.sketches.anatomy import Anatomy, Stage, extent_of, mentions
+from edgetune.tuning.sketches.anatomy import MOST_LANES, TILE_PIXELS, Anatomy, Stage, extent_of, mentions
 from edgetune.tuning.sketches.decisions import Decisions
 
 Outer = Literal["row", "pixel", "channel"]
@@ -64,6 +64,7 @@ class Tile:
     keeps_type: bool = True  # what is written has the type of the sums
     output_element: int = _FLOAT  # bytes
     overlaps: bool = False  # some places of the axes are the same element of what is written
+    block: int = 0  # pixels of which those of a tile should be a divisor; 0: all there are
 
     @property
     def per_channel(self) -> bool:
@@ -88,7 +89,7 @@ class Tile:
 
 def find_tile(anatomy: Anatomy, native_lanes: int) -> Tile | None:
     """The register tile of a kernel, or None if it has none. `native_lanes`: elements of one vector register."""
-    native_lanes = min(native_lanes, anatomy.most_lanes or native_lanes)
+    native_lanes = min(native_lanes, anatomy.told(MOST_LANES) or native_lanes)
     if len(anatomy.reductions) != 1 or len(anatomy.outputs) != 1:
         return None
     anchor = anatomy.reductions[0]
@@ -122,6 +123,7 @@ def find_tile(anatomy: Anatomy, native_lanes: int) -> Tile | None:
         _type_of(anchor) == _type_of(after[-1] if after else anchor),
         (DataType(_type_of(after[-1] if after else anchor)).bits + 7) // 8,
         not all(stage.writes_its_axes() for stage in after),
+        anatomy.told(TILE_PIXELS) or 0,
     )
 
 

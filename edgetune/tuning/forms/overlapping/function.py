@@ -9,7 +9,7 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 
 from edgetune.tuning.forms.overlapping.overlap import Overlap
-from edgetune.tuning.sketches.anatomy import MOST_LANES, Anatomy, Stage, extent_of, is_one, mentions
+from edgetune.tuning.sketches.anatomy import Anatomy, Stage, extent_of, is_one, mentions
 
 
 def stretched_function(
@@ -18,17 +18,17 @@ def stretched_function(
     axes: Sequence[int],
     overlap: Overlap,
     weights: Mapping[int, int],
-    most_lanes: int | None = None,
+    told: Mapping[str, int],
 ) -> Any:
     """The PrimFunc that computes what the one of `anatomy` does, `stages` for each place of the stretched axis.
 
     `stages` are the reduction and all behind it. `axes` numbers the spatial axes that become the stretched one: one, or
     two neighbours, which are then one axis of as many elements as both have together. `weights` names parameters, by
     their numbers, and the axis of each that is stretched likewise. Tensors between stages are stretched; other
-    parameters are read and written at the element of the place. The function says that its vectors have at most
-    `most_lanes` elements: in a wider one, neighbours would not lie side by side.
+    parameters are read and written at the element of the place. `told` are the attributes by which the function says
+    what sizes keep neighbours of a block side by side.
     """
-    return _Stretching(anatomy, stages, axes, overlap, weights, most_lanes).function()
+    return _Stretching(anatomy, stages, axes, overlap, weights, told).function()
 
 
 def weight_axis(stage: Stage, weights: Any, axis: int) -> int | None:
@@ -62,9 +62,9 @@ class _Stretching:
         axes: Sequence[int],
         overlap: Overlap,
         weights: Mapping[int, int],
-        most_lanes: int | None,
+        told: Mapping[str, int],
     ) -> None:
-        self._most_lanes = most_lanes
+        self._told = told
         self._stages, self._axes, self._overlap = stages, tuple(axes), overlap
         self._function = anatomy.function
         self._root = self._function.body.block
@@ -90,7 +90,9 @@ class _Stretching:
         params = [p if p.same_as(self._output) else self._widened(p, p) for p in self._function.params]
         realize = s_tir.SBlockRealize([], True, block)
         made = s_tir.renew_defs(tirx.PrimFunc(params, realize, self._function.ret_type, self._function.attrs))
-        return made if self._most_lanes is None else made.with_attr(MOST_LANES, self._most_lanes)
+        for name, value in self._told.items():
+            made = made.with_attr(name, value)
+        return made
 
     def _widen(self, buffer: Any, axes: Sequence[int], name: str = "") -> Any:
         shape = list(buffer.ty.shape)

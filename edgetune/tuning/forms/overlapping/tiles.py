@@ -9,7 +9,7 @@ from edgetune.tuning.forms.form import Form
 from edgetune.tuning.forms.overlapping.function import reads_in_step, stretched_function
 from edgetune.tuning.forms.overlapping.overlap import Overlap
 from edgetune.tuning.forms.schedule_text import size_of
-from edgetune.tuning.sketches.anatomy import anatomy_of
+from edgetune.tuning.sketches.anatomy import TILE_PIXELS, anatomy_of
 from edgetune.tuning.sketches.register_tile import Tile, find_tile
 
 _ANY_LANES = 64
@@ -29,7 +29,8 @@ def whole_tiles_form(function: Any, name: str) -> Form | None:
     stages = [tile.anchor, *(anatomy.stage(after) for after in tile.after)]
     if pixels <= size_of(name) or pixels % size_of(name) == 0 or not reads_in_step(stages, axes):
         return None
-    return Form(name, stretched_function(anatomy, stages, axes, Overlap(1, pixels, size_of(name)), {}))
+    overlap, told = Overlap(1, pixels, size_of(name)), {TILE_PIXELS: size_of(name)}
+    return Form(name, stretched_function(anatomy, stages, axes, overlap, {}, told))
 
 
 def pixel_axes(tile: Tile) -> list[int]:
