@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +18,10 @@ GOLDEN = Path(__file__).parent / "golden"
 # The machine that runs the suite may be busy: no deadline per example, and the same examples every time.
 settings.register_profile("edgetune", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("edgetune")
+
+# A shell that starts the suite in its background has it ignore Ctrl-C, as would all processes that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
