@@ -49,7 +49,16 @@ def tiles_that_end_outside() -> Any:
     return realise(function, schedule_text("winograd_f4", found[0])).module
 
 
+def overlapping() -> Any:
+    """A grouped convolution in whole vectors: channels overlap, so that threads share the pixels."""
+    function = conv2d((6, 7, 20), 68, groups=2)
+    found = best_guess(form_named(function, "vectors_256").function, wide_target(256))
+    assert found is not None
+    return realise(function, schedule_text("vectors_256", found[0])).module
+
+
 KERNELS: dict[str, Callable[[], Any]] = {
+    "overlapping": overlapping,
     "register_tile": tile,
     "softmax": softmax,
     "padded_copy": samples.padded_copy,

@@ -22,7 +22,6 @@ from edgetune.tuning.sketches.spaces import tile_of
 _GAIN = 0.92
 """Share of the direct form's cycles below which whole tiles are worth a form of their own: the formula is no clock."""
 
-
 _GAIN_OVER_PARTS = 0.75
 """The same where the direct form sums in parts, which keeps operands in the second cache; overlapping tiles cannot."""
 
@@ -46,45 +45,41 @@ def _tiles(function: Any, allowed: Collection[str], target: Target) -> list[str]
     """The name of the form of whole tiles that should be fastest, if it should be faster than the direct form."""
     # With more pixels than that a tile is narrow, and the addresses of its rows do not fit the other registers.
     names = [name for name in TILES if name in allowed and size_of(name) <= target.vector_registers // 2]
-    costs = _costs(function, names, target)
+    costs, parts = _costs(function, names, target)
     best = min(costs, key=lambda name: costs[name], default=DIRECT)
-    gain = _GAIN if _parts(function, target) == 1 else _GAIN_OVER_PARTS
+    gain = _GAIN if parts == 1 else _GAIN_OVER_PARTS
     return [best] if costs and costs[best] < gain * costs[DIRECT] else []
 
 
-def _costs(function: Any, names: Collection[str], target: Target) -> dict[str, float]:
+def _costs(function: Any, names: Collection[str], target: Target) -> tuple[dict[str, float], int]:
     """Cycles by the formula, of a multiply-add of a vector that is needed: of the direct form, and of whole tiles.
 
-    Of those called `names` which the function can have; empty where the formula knows nothing of the function.
+    Of those called `names` which the function can have; none where the formula knows nothing of the function. The
+    other answer is in how many parts the direct form sums.
     """
     found = tile_of(function, target)
     if found is None or found[1].overlaps or not (axes := pixel_axes(found[1])):
-        return {}
+        return {}, 1
     anatomy, tile = found
     variant = preferred(tile, target, streamed=False)[0]
-    pixels = prod(tile.anchor.spatial_extents[axis] for axis in axes)
     sizes = best_sizes(anatomy, tile, variant, target)
     if not sizes:
-        return {}
+        return {}, variant.parts
     costs = {DIRECT: cheapest(anatomy, tile, variant, target, [(sizes["row"], sizes["pixel"])])[0]}
+    pixels = prod(tile.anchor.spatial_extents[axis] for axis in axes)
     plain = Variant(("channel", "pixel"))
     for name in names:
         size = size_of(name)
         if size < pixels and pixels % size:
             cost, _ = cheapest(anatomy, tile, plain, target, [(1, size)])
             costs[name] = cost * -(-pixels // size) * size / pixels
-    return costs
-
-
-def _parts(function: Any, target: Target) -> int:
-    found = tile_of(function, target)
-    return 1 if found is None else preferred(found[1], target, streamed=False)[0].parts
+    return costs, variant.parts
 
 
 def times_faster(function: Any, name: str, target: Target) -> float:
     """How many times as fast as the direct form the one called `name`, which overlaps, should be on one thread."""
     if name in TILES:
-        costs = _costs(function, [name], target)
+        costs, _ = _costs(function, [name], target)
         return costs[DIRECT] / costs[name]
     vectors = [_vectors(each, target) for each in (function, form_named(function, name).function)]
     return vectors[0] / vectors[1]

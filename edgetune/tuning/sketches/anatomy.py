@@ -130,7 +130,7 @@ def anatomy_of(function: Any) -> Anatomy | None:
     if not isinstance(root, s_tir.SBlockRealize):
         return None
     stages: list[Stage] = []
-    for statement in _sequence(root.block.body):
+    for statement in statements_of(root.block.body):
         stage = _stage(statement)
         if stage is None:
             return None
@@ -166,11 +166,16 @@ def _stage(statement: Any) -> Stage | None:
     return Stage(str(block.name_hint), block, spatial, tuple(block.iter_vars[len(spatial) :]))
 
 
-def _sequence(body: Any) -> Iterator[Any]:
-    if isinstance(body, tirx.SeqStmt):
-        yield from body.seq
-    else:
-        yield body
+def statements_of(body: Any) -> list[Any]:
+    """The statements of a body, one after the other."""
+    return list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
+
+
+def block_of(statement: Any) -> Any:
+    """The block inside loops around nothing else."""
+    while isinstance(statement, tirx.For):
+        statement = statement.body
+    return statement.block
 
 
 def stores(statement: Any) -> Iterator[Any]:

@@ -3,32 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
 from edgetune.tuning.forms.overlapping.overlap import Overlap
-from edgetune.tuning.sketches.anatomy import Anatomy, Stage, extent_of, is_one, mentions
-
-
-def stretched_function(
-    anatomy: Anatomy,
-    stages: Sequence[Stage],
-    axes: Sequence[int],
-    overlap: Overlap,
-    weights: Mapping[int, int],
-    told: Mapping[str, int],
-) -> Any:
-    """The PrimFunc that computes what the one of `anatomy` does, `stages` for each place of the stretched axis.
-
-    `stages` are the reduction and all behind it. `axes` numbers the spatial axes that become the stretched one: one, or
-    two neighbours, which are then one axis of as many elements as both have together. `weights` names parameters, by
-    their numbers, and the axis of each that is stretched likewise. Tensors between stages are stretched; other
-    parameters are read and written at the element of the place. `told` are the attributes by which the function says
-    what sizes keep neighbours of a block side by side.
-    """
-    return _Stretching(anatomy, stages, axes, overlap, weights, told).function()
+from edgetune.tuning.sketches.anatomy import Anatomy, Stage, block_of, extent_of, is_one, mentions, statements_of
 
 
 def weight_axis(stage: Stage, weights: Any, axis: int) -> int | None:
@@ -54,49 +36,55 @@ def reads_in_step(stages: Sequence[Stage], axes: Sequence[int]) -> bool:
     return True
 
 
-class _Stretching:
-    def __init__(
-        self,
-        anatomy: Anatomy,
-        stages: Sequence[Stage],
-        axes: Sequence[int],
-        overlap: Overlap,
-        weights: Mapping[int, int],
-        told: Mapping[str, int],
-    ) -> None:
-        self._told = told
-        self._stages, self._axes, self._overlap = stages, tuple(axes), overlap
-        self._function = anatomy.function
-        self._root = self._function.body.block
-        self._wide: list[tuple[Any, Any]] = []  # what is stretched, and what stands for it
-        for number, axis in weights.items():
-            self._widen(self._function.params[number], (axis,))
-        self._between = [self._widen(stage.block.writes[0].source, self._axes) for stage in stages[:-1]]
-        self._output = stages[-1].block.writes[0].source
-        if stages[-1].reduction:  # sums are not made where two blocks share a place: they get a tensor of their own
-            self._between.append(self._widen(self._output, self._axes, f"{stages[-1].name}_sums"))
+@dataclass
+class Stretching:
+    """The making of a function that computes what the one of `anatomy` does, `stages` for each place of one axis.
+
+    `stages` are the reduction and all behind it. `axes` numbers the spatial axes that become the stretched one: one, or
+    two neighbours, which are then one axis of as many elements as both have together. `weights` names parameters, by
+    their numbers, and the axis of each that is stretched likewise. Tensors between stages are stretched; other
+    parameters are read and written at the element of the place. `told` are the attributes by which the function says
+    what sizes keep neighbours of a block side by side.
+    """
+
+    anatomy: Anatomy
+    stages: Sequence[Stage]
+    axes: Sequence[int]
+    overlap: Overlap
+    weights: Mapping[int, int]
+    told: Mapping[str, int]
+    _wide: list[tuple[Any, Any]] = field(default_factory=list, init=False)  # what is stretched, what stands for it
 
     def function(self) -> Any:
-        before = [
+        """The PrimFunc."""
+        unstretched, last = self.anatomy.function, self.stages[-1]
+        root = unstretched.body.block
+        for number, axis in self.weights.items():
+            self._widen(unstretched.params[number], (axis,))
+        between = [self._widen(stage.block.writes[0].source, self.axes) for stage in self.stages[:-1]]
+        output = last.block.writes[0].source
+        if last.reduction:  # sums are not made where two blocks share a place: they get a tensor of their own
+            between.append(self._widen(output, self.axes, f"{last.name}_sums"))
+        statements = [
             statement
-            for statement in _sequence(self._root.body)
-            if not any(_block(statement).same_as(stage.block) for stage in self._stages)
+            for statement in statements_of(root.body)
+            if not any(block_of(statement).same_as(stage.block) for stage in self.stages)
         ]
-        statements = [*before, *(self._nest(stage) for stage in self._stages)]
-        if self._stages[-1].reduction:
-            statements.append(self._copy(self._stages[-1]))
-        kept = [buffer for buffer in self._root.alloc_buffers if self._widened(buffer) is None]
-        block = s_tir.SBlock([], [], [], "root", tirx.SeqStmt(statements), None, [*kept, *self._between])
-        params = [p if p.same_as(self._output) else self._widened(p, p) for p in self._function.params]
+        statements += [self._nest(stage) for stage in self.stages]
+        if last.reduction:
+            statements.append(self._copy(last))
+        kept = [buffer for buffer in root.alloc_buffers if self._widened(buffer) is None]
+        block = s_tir.SBlock([], [], [], "root", tirx.SeqStmt(statements), None, [*kept, *between])
+        params = [p if p.same_as(output) else self._widened(p, p) for p in unstretched.params]
         realize = s_tir.SBlockRealize([], True, block)
-        made = s_tir.renew_defs(tirx.PrimFunc(params, realize, self._function.ret_type, self._function.attrs))
-        for name, value in self._told.items():
+        made = s_tir.renew_defs(tirx.PrimFunc(params, realize, unstretched.ret_type, unstretched.attrs))
+        for name, value in self.told.items():
             made = made.with_attr(name, value)
         return made
 
     def _widen(self, buffer: Any, axes: Sequence[int], name: str = "") -> Any:
         shape = list(buffer.ty.shape)
-        shape[axes[0] : axes[-1] + 1] = [tirx.IntImm(str(shape[axes[0]].ty.dtype), self._overlap.extent)]
+        shape[axes[0] : axes[-1] + 1] = [tirx.IntImm(str(shape[axes[0]].ty.dtype), self.overlap.extent)]
         wide = tirx.decl_buffer(shape, str(buffer.ty.dtype), name or buffer.name)
         self._wide.append((buffer, wide))
         return wide
@@ -105,13 +93,13 @@ class _Stretching:
         return next((new for old, new in self._wide if old.same_as(buffer)), otherwise)
 
     def _nest(self, stage: Stage) -> Any:
-        moved = _Moved(self._replaced(stage), self._overlap, self._wide)
-        axes, first, last = [*stage.spatial, *stage.reduction], self._axes[0], self._axes[-1]
+        moved = _Moved(self._replaced(stage), self.overlap, self._wide)
+        axes, first, last = [*stage.spatial, *stage.reduction], self.axes[0], self.axes[-1]
         kept = [*axes[:first], *axes[last + 1 :]]
         variables, extents = [axis.var for axis in kept], [extent_of(axis) for axis in kept]
         kinds = [int(axis.iter_type) for axis in kept]
         variables.insert(first, moved.place)
-        extents.insert(first, self._overlap.extent)
+        extents.insert(first, self.overlap.extent)
         kinds.insert(first, int(axes[first].iter_type))
         block = stage.block
         reads, writes = ([moved.region(region) for region in regions] for regions in (block.reads, block.writes))
@@ -120,21 +108,22 @@ class _Stretching:
         return _loops(stage.name, variables, extents, kinds, s_tir.SBlock([], reads, writes, "", body, init))
 
     def _replaced(self, stage: Stage) -> list[Any]:
-        return [stage.spatial[axis] for axis in self._axes]
+        return [stage.spatial[axis] for axis in self.axes]
 
     def _copy(self, stage: Stage) -> Any:
         """Write the stretched sums of `stage` where its own went."""
-        moved = _Moved(self._replaced(stage), self._overlap, self._wide)
-        first = self._axes[0]
-        outside = [axis for number, axis in enumerate(stage.spatial) if number not in self._axes]
+        moved = _Moved(self._replaced(stage), self.overlap, self._wide)
+        first = self.axes[0]
+        outside = [axis for number, axis in enumerate(stage.spatial) if number not in self.axes]
         variables = [tirx.Var(axis.var.name, axis.var.ty) for axis in outside]  # those of the sums are taken
         extents = [extent_of(axis) for axis in outside]
         at = [*variables[:first], *moved.elements, *variables[first:]]
         variables.insert(first, moved.place)
-        extents.insert(first, self._overlap.extent)
-        wide = self._widened(self._output)
-        body = tirx.BufferStore(self._output, tirx.BufferLoad(wide, variables), at)
-        block = s_tir.SBlock([], [_point(wide, variables)], [_point(self._output, at)], "", body)
+        extents.insert(first, self.overlap.extent)
+        output = stage.block.writes[0].source
+        wide = self._widened(output)
+        body = tirx.BufferStore(output, tirx.BufferLoad(wide, variables), at)
+        block = s_tir.SBlock([], [_point(wide, variables)], [_point(output, at)], "", body)
         kinds = [int(axis.iter_type) for axis in stage.spatial[: len(variables)]]
         return _loops(f"{stage.name}_result", variables, extents, kinds, block)
 
@@ -217,13 +206,3 @@ def _loops(name: str, variables: Sequence[Any], extents: Sequence[int], kinds: S
 def _point(buffer: Any, indices: Sequence[Any]) -> Any:
     ranges = [ir.Range.from_min_extent(index, tirx.IntImm(str(index.ty.dtype), 1)) for index in indices]
     return tirx.BufferRegion(buffer, ranges)
-
-
-def _sequence(body: Any) -> list[Any]:
-    return list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
-
-
-def _block(statement: Any) -> Any:
-    while isinstance(statement, tirx.For):
-        statement = statement.body
-    return statement.block

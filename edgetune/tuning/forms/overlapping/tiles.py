@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 from edgetune.tuning.forms.form import Form
-from edgetune.tuning.forms.overlapping.function import reads_in_step, stretched_function
+from edgetune.tuning.forms.overlapping.function import Stretching, reads_in_step
 from edgetune.tuning.forms.overlapping.overlap import Overlap
 from edgetune.tuning.forms.schedule_text import size_of
 from edgetune.tuning.sketches.anatomy import TILE_PIXELS, anatomy_of
@@ -30,7 +30,7 @@ def whole_tiles_form(function: Any, name: str) -> Form | None:
     if pixels <= size_of(name) or pixels % size_of(name) == 0 or not reads_in_step(stages, axes):
         return None
     overlap, told = Overlap(1, pixels, size_of(name)), {TILE_PIXELS: size_of(name)}
-    return Form(name, stretched_function(anatomy, stages, axes, overlap, {}, told))
+    return Form(name, Stretching(anatomy, stages, axes, overlap, {}, told).function())
 
 
 def pixel_axes(tile: Tile) -> list[int]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from edgetune.tuning.forms.form import Form
-from edgetune.tuning.forms.overlapping.function import reads_in_step, stretched_function, weight_axis
+from edgetune.tuning.forms.overlapping.function import Stretching, reads_in_step, weight_axis
 from edgetune.tuning.forms.overlapping.overlap import Overlap
 from edgetune.tuning.forms.schedule_text import size_of
 from edgetune.tuning.sketches.anatomy import MOST_LANES, Anatomy, anatomy_of, mentions, widest_element_bits
@@ -34,7 +34,7 @@ def whole_vectors_form(function: Any, name: str) -> Form | None:
     stretched_weights = [function.params[number] for number in axes]
     if any(region.source.same_as(w) for stage in stages[1:] for region in stage.block.reads for w in stretched_weights):
         return None
-    stretched = stretched_function(anatomy, stages, [tile.channel], overlap, axes, {MOST_LANES: lanes})
+    stretched = Stretching(anatomy, stages, [tile.channel], overlap, axes, {MOST_LANES: lanes}).function()
     return Form(name, stretched, {number: Stretch(axis, overlap) for number, axis in axes.items()})
 
 

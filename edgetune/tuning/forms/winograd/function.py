@@ -10,6 +10,7 @@ from tvm import ir, s_tir, te, tirx
 from edgetune.tuning.forms.winograd.algorithm import Algorithm
 from edgetune.tuning.forms.winograd.convolution import Convolution
 from edgetune.tuning.forms.winograd.stages import tensors_of
+from edgetune.tuning.sketches.anatomy import block_of, statements_of
 
 
 def transformed_function(function: Any, convolution: Convolution, algorithm: Algorithm) -> Any:
@@ -24,13 +25,13 @@ def transformed_function(function: Any, convolution: Convolution, algorithm: Alg
         made.body, [(ir.Var, _renaming({source: convolution.source, result: convolution.result}))]
     )
     root = function.body.block
-    own = {_block(statement).name_hint: statement for statement in _sequence(root.body)}
+    own = {block_of(statement).name_hint: statement for statement in statements_of(root.body)}
     statements = [
         *(own[stage.name] for stage in convolution.before),
-        *_sequence(body),
+        *statements_of(body),
         *(own[stage.name] for stage in convolution.after),
     ]
-    written = [region.source for statement in statements for region in _block(statement).writes]
+    written = [region.source for statement in statements for region in block_of(statement).writes]
     buffers = [b for b in (*root.alloc_buffers, *made.alloc_buffers) if any(b.same_as(other) for other in written)]
     block = s_tir.SBlock([], [], [], "root", tirx.SeqStmt(statements), None, buffers)
     params = [weights if n == convolution.weights else param for n, param in enumerate(function.params)]
@@ -43,13 +44,3 @@ def _renaming(names: dict[Any, Any]) -> Any:
         return next((new for old, new in names.items() if variable.same_as(old)), variable)
 
     return rename
-
-
-def _sequence(body: Any) -> list[Any]:
-    return list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
-
-
-def _block(statement: Any) -> Any:
-    while isinstance(statement, tirx.For):
-        statement = statement.body
-    return statement.block
