@@ -43,6 +43,19 @@ def product_of_two() -> Any:
     return prim_func([a, b], topi.nn.batch_matmul(a, b, transpose_b=False))
 
 
+def last_write() -> Any:
+    """Where an element is read depends on what the reduction found, as in ONNX's ScatterElements."""
+    data, updates = te.placeholder((21,), name="data"), te.placeholder((6,), name="updates")
+    positions = te.placeholder((6,), "int32", name="positions")
+    number = te.reduce_axis((0, 6), name="number")
+    never = tirx.IntImm("int32", -1)
+    last = te.compute(
+        (21,), lambda i: te.max(tirx.Select(positions[number] == i, number, never), axis=number), name="last"
+    )
+    written = te.compute((21,), lambda i: tirx.if_then_else(last[i] >= 0, updates[last[i]], data[i]), name="written")
+    return prim_func([data, updates, positions], written)
+
+
 KERNELS: dict[str, Callable[[], Any]] = {
     "plain": lambda: conv2d((7, 6, 8), 21),
     "grouped": lambda: conv2d((6, 7, 20), 68, groups=2),
@@ -54,6 +67,7 @@ KERNELS: dict[str, Callable[[], Any]] = {
     "row": lambda: dense(1, 24, 43),
     "rows": lambda: dense(5, 24, 43),
     "two inputs": product_of_two,
+    "last write": last_write,
 }
 NARROW: dict[str, Callable[[], Any]] = {
     "depthwise": lambda: conv2d((8, 7, 7), 7, groups=7),

@@ -144,13 +144,18 @@ class _Moved:
 
     def region(self, region: Any) -> Any:
         wide = self._widened(region.source)
-        indices = self._indices([item.min for item in region.region], wide)
-        extents = [self._renamed(item.extent) for item in region.region]
+        indices = self._indices([self._at_place(item.min) for item in region.region], wide)
+        extents = [self.statement(item.extent) for item in region.region]
         extents = extents[-len(indices) :]  # of two axes that became one, both have one element
         ranges = [ir.Range.from_min_extent(index, extent) for index, extent in zip(indices, extents, strict=True)]
         return tirx.BufferRegion(region.source if wide is None else wide, ranges)
 
     def statement(self, statement: Any) -> Any:
+        return self._renamed(self._at_place(statement))
+
+    def _at_place(self, node: Any) -> Any:
+        """`node` with what it loads and stores at the place; where a tensor is read may be what another one holds."""
+
         def load(node: Any) -> Any:
             wide = self._widened(node.source)
             return tirx.BufferLoad(node.source if wide is None else wide, self._indices(node.indices, wide))
@@ -161,8 +166,7 @@ class _Moved:
                 node.buffer if wide is None else wide, node.value, self._indices(node.indices, wide)
             )
 
-        moved = tvm_ffi.structural_map(statement, [(ir.TensorLoad, load), (tirx.BufferStore, store)])
-        return self._renamed(moved)
+        return tvm_ffi.structural_map(node, [(ir.TensorLoad, load), (tirx.BufferStore, store)])
 
     def _widened(self, buffer: Any) -> Any:
         return next((new for old, new in self._wide if old.same_as(buffer)), None)
