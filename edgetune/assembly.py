@@ -10,13 +10,15 @@ from pathlib import Path
 import numpy as np
 
 from edgetune.codegen.emit import emit_kernel
+from edgetune.codegen.in_place import replaceable
 from edgetune.codegen.kernel_source import KernelSource
+from edgetune.codegen.lower import flat
 from edgetune.codegen.preamble import render_preamble
 from edgetune.codegen.threaded import Sharing, emit_shared_kernel, least_steps
 from edgetune.config.target import Target
 from edgetune.errors import MemoryLimitExceeded
 from edgetune.events import Event
-from edgetune.graph.memory_plan import MemoryPlan, plan, scratch_limits
+from edgetune.graph.memory_plan import MemoryPlan, plan, scratch_limits, taken_over
 from edgetune.graph.program import Program
 from edgetune.package.emit import OnEvent, PackageSummary, emit_package
 from edgetune.package.golden import Golden, Tolerance
@@ -24,7 +26,7 @@ from edgetune.package.ident import kernel_symbol, package_prefix
 from edgetune.package.interface import workspace_bytes
 from edgetune.package.provenance import KernelProvenance
 from edgetune.tuning.forms.form import ConstantTransform
-from edgetune.tuning.forms.realise import realise
+from edgetune.tuning.forms.realise import Scheduled, realise
 from edgetune.tuning.sketches.limits import FREE_SCRATCH
 
 _LARGEST_SHOWN = 3
@@ -48,10 +50,14 @@ class Limits:
 
 @dataclass(frozen=True)
 class Printed:
-    """One kernel as C text, and how its constants must be packed, by parameter index."""
+    """One kernel as C text, and how its constants must be packed, by parameter index.
+
+    `replaced` are the parameters whose memory its output takes in some call.
+    """
 
     source: KernelSource
     packing: Mapping[int, ConstantTransform]
+    replaced: tuple[int, ...] = ()
 
 
 def print_kernels(
@@ -64,10 +70,14 @@ def print_kernels(
     sharing = Sharing(prefix, threads, least_steps(target, threads))
     limits = scratch_limits(program) if threads > 1 else {}
     printed = []
-    for number, (kernel, choice) in enumerate(zip(program.kernels, choices, strict=True)):
-        scheduled = realise(kernel.function, choice.trace)
+    schedules = [
+        realise(kernel.function, choice.trace) for kernel, choice in zip(program.kernels, choices, strict=True)
+    ]
+    replaced = _replaced(program, schedules)
+    for number, (kernel, scheduled) in enumerate(zip(program.kernels, schedules, strict=True)):
         symbol = kernel_symbol(prefix, kernel.name)
-        source = emit_shared_kernel(scheduled.module, target, symbol, sharing)
+        shared = {*replaced[number], len(kernel.params) - 1} if number in replaced else ()
+        source = emit_shared_kernel(scheduled.module, target, symbol, sharing, shared)
         limit = max(limits.get(number, 0), threads * FREE_SCRATCH)
         if source.workers > 1 and source.scratch_bytes > limit:
             message = (
@@ -75,9 +85,25 @@ def print_kernels(
                 f"the memory plan has {limit} for it"
             )
             events(Event("warning", {"message": message}))
-            source = emit_kernel(scheduled.module, target, symbol)
-        printed.append(Printed(source, scheduled.constants))
+            source = emit_kernel(scheduled.module, target, symbol, shared)
+        printed.append(Printed(source, scheduled.constants, tuple(sorted(replaced.get(number, ())))))
     return printed
+
+
+def _replaced(program: Program, schedules: Sequence[Scheduled]) -> dict[int, set[int]]:
+    """The parameters, by kernel, whose memory the output takes in some call."""
+    able = {
+        number: replaceable(flat(scheduled.module))
+        for number, (kernel, scheduled) in enumerate(zip(program.kernels, schedules, strict=True))
+        if any(param.role == "input" and param.shape == kernel.params[-1].shape for param in kernel.params)
+    }
+    over = taken_over(program, able)
+    found: dict[int, set[int]] = {}
+    for call in program.calls:
+        for output in call.arguments:
+            if output in over and over[output] in call.arguments:
+                found.setdefault(call.kernel, set()).add(call.arguments.index(over[output]))
+    return found
 
 
 def assemble(
@@ -102,7 +128,8 @@ def assemble(
     """
     prefix = package_prefix(name)
     printed = print_kernels(program, choices, target, prefix, events, threads)
-    memory = plan(program, {i: p.source.scratch_bytes for i, p in enumerate(printed)})
+    in_place = taken_over(program, {i: p.replaced for i, p in enumerate(printed)})
+    memory = plan(program, {i: p.source.scratch_bytes for i, p in enumerate(printed)}, in_place)
     packed = pack_constants(program, printed)
     check_limits(program, memory, packed, limits, threads)
     preamble = frozenset().union(*(p.source.preamble for p in printed))

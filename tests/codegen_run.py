@@ -27,8 +27,11 @@ int main(int count, char **names) {
     buffers[i] = i < %(params)d ? malloc(sizes[i]) : aligned_alloc(64, sizes[i]);
     if (i < %(params)d && fread(buffers[i], 1, sizes[i], in) != sizes[i]) return 2;
   }
+  void *const own = buffers[%(over)d];
+  buffers[%(over)d] = buffers[%(operand)d];
   edgetune_call(buffers);
   for (int i = 0; i < %(params)d; ++i) fwrite(buffers[i], 1, sizes[i], out);
+  buffers[%(over)d] = own;
   for (int i = 0; i < %(number)d; ++i) free(buffers[i]);
   fclose(in);
   return fclose(out);
@@ -72,13 +75,18 @@ def run_kernel(
     *,
     cc: str | None = None,
     extra: Sequence[str] = (),
+    over: tuple[int, int] = (0, 0),
 ) -> list[np.ndarray]:
-    """Call the kernel in a program of its own (under the target's emulator) and return all parameters afterwards."""
+    """Call the kernel in a program of its own (under the target's emulator) and return all parameters afterwards.
+
+    `over` are the numbers of a parameter and of the one whose memory it is given.
+    """
     path = write_unit(source, target, folder)
     arrays = [np.ascontiguousarray(array) for array in arrays]
     sizes = [array.nbytes for array in arrays] + ([source.scratch_bytes] if source.scratch_bytes else [])
     main = folder / "main.c"
-    text = _MAIN % {"sizes": ", ".join(map(str, sizes)), "number": len(sizes), "params": len(arrays)}
+    places = {"over": over[0], "operand": over[1]}
+    text = _MAIN % ({"sizes": ", ".join(map(str, sizes)), "number": len(sizes), "params": len(arrays)} | places)
     main.write_text(text, encoding="utf-8")
     compiler = cc or target.compiler.cc
     program = folder / "program"

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from edgetune.codegen.emit import declaration
 from edgetune.codegen.kernel_source import KernelSource
 from edgetune.config.target import Target
 from edgetune.graph.memory_plan import plan
@@ -46,7 +47,7 @@ def one_range(source: KernelSource, which: str, workers: int) -> KernelSource:
 def _without_pool(source: KernelSource, loop: str) -> KernelSource:
     symbol = f"{source.symbol}_alone"
     names = [p.name for p in source.params] + (["scratch"] if source.scratch_bytes else [])
-    heads = [f"{'' if p.writable else 'const '}{p.c_type} *restrict {p.name}" for p in source.params]
+    heads = [declaration(p) for p in source.params]
     heads += ["unsigned char *restrict scratch"] if source.scratch_bytes else []
     prototype = f"void {symbol}({', '.join(heads)})"
     call = f"{prototype} {{\n  {source.symbol}({', '.join([*names, 'NULL'])});\n}}\n"

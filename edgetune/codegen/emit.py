@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm
@@ -51,26 +51,28 @@ class PrintedFunction:
         return "\n".join([*(f"  (void){param.name};" for param in self.unused), *self.lines])
 
 
-def emit_kernel(mod: tvm.IRModule, target: Target, symbol: str) -> KernelSource:
+def emit_kernel(mod: tvm.IRModule, target: Target, symbol: str, shared: Collection[int] = ()) -> KernelSource:
     """C text of the one scheduled function in `mod`, for `target`, as the function `symbol`.
 
-    `mod` holds no weight-packing blocks any more (see split_packing). Equal input gives equal text.
+    `mod` holds no weight-packing blocks any more (see split_packing). Equal input gives equal text. Parameters whose
+    numbers are `shared` may point to the same memory (see `replaceable`).
     Raises KernelFailed, naming the construct, for what cannot be lowered or printed.
     """
-    return serial_kernel(lower(mod), target, symbol)
+    return serial_kernel(lower(mod), target, symbol, shared)
 
 
-def serial_kernel(function: tirx.PrimFunc, target: Target, symbol: str) -> KernelSource:
-    """C text of a lowered function as the function `symbol`."""
+def serial_kernel(function: tirx.PrimFunc, target: Target, symbol: str, shared: Collection[int] = ()) -> KernelSource:
+    """C text of a lowered function as the function `symbol`; `shared` as in `emit_kernel`."""
     printed = print_function(function, target, (symbol,))
-    parts = [declaration(p) for p in printed.params]
+    params = tuple(replace(param, shared=number in shared) for number, param in enumerate(printed.params))
+    parts = [declaration(p) for p in params]
     head = prototype(f"void {symbol}(", [*parts, *([SCRATCH] if printed.scratch_bytes else [])])
     return KernelSource(
         symbol=symbol,
         prototype=head,
         definition=f"{head} {{\n{printed.body()}\n}}\n",
         preamble=printed.preamble,
-        params=printed.params,
+        params=params,
         scratch_bytes=printed.scratch_bytes,
         local_bytes=printed.local_bytes,
     )
@@ -93,7 +95,8 @@ def print_function(
 
 def declaration(param: CParam) -> str:
     """A parameter as a prototype says it."""
-    return f"{'' if param.writable else 'const '}{param.c_type} *restrict {param.name}"
+    alone = "" if param.shared else "restrict "
+    return f"{'' if param.writable else 'const '}{param.c_type} *{alone}{param.name}"
 
 
 def _parameter(context: Context, found: Survey, buffer: Any) -> CParam:

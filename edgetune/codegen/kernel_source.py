@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class CParam:
     """One pointer parameter of a C kernel; `shape` is as scheduled, that is, packed for weights.
 
-    `alignment` is that of one element, in bytes, which is also its size.
+    `alignment` is that of one element, in bytes, which is also its size. One that is `shared` may point where another
+    shared one does: an operand and the output that is written over it.
     """
 
     name: str
@@ -18,6 +19,7 @@ class CParam:
     dtype: str
     writable: bool
     alignment: int
+    shared: bool = False
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ many threads there are. Those of the kernel for one thread differ at most by wha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -67,18 +67,31 @@ class _Part:
     operands: tuple[str, ...]
 
 
-def emit_shared_kernel(mod: tvm.IRModule, target: Target, symbol: str, sharing: Sharing) -> KernelSource:
-    """`emit_kernel` for several threads: the very text of one thread where nothing in the kernel is worth sharing."""
+def emit_shared_kernel(
+    mod: tvm.IRModule, target: Target, symbol: str, sharing: Sharing, in_place: Collection[int] = ()
+) -> KernelSource:
+    """`emit_kernel` for several threads: the very text of one thread where nothing in the kernel is worth sharing.
+
+    Parameters whose numbers are `in_place` may point to the same memory.
+    """
     function = flat(mod)
     pieces = cut(function, sharing.workers, sharing.least_steps) if sharing.workers > 1 else None
     if pieces is None:
-        return serial_kernel(lower(mod), target, symbol)
+        return serial_kernel(lower(mod), target, symbol, in_place)
     names = Names((symbol, *_TAKEN))
     own = {buffer: names.unique(str(buffer.name).removesuffix("_global")) for buffer in function.params}
     own |= {buffer: names.unique(str(buffer.name)) for buffer in pieces.between}
     numbered = enumerate(pieces.stages, 1)
     parts = [_part(stage, number, pieces, target, symbol, own, sharing.workers) for number, stage in numbered]
-    return _kernel(function, parts, pieces, target, symbol, sharing, own)
+    same = frozenset(own[function.params[number]] for number in in_place)
+    return _kernel(function, [_beside(part, same) for part in parts], pieces, target, symbol, sharing, own, same)
+
+
+def _beside(part: _Part, same: Collection[str]) -> _Part:
+    """`part`, whose operands called `same` may point to the same memory."""
+    named = zip(part.operands, part.printed.params, strict=True)
+    params = tuple(replace(param, shared=name in same) for name, param in named)
+    return replace(part, printed=replace(part.printed, params=params))
 
 
 def _part(
@@ -103,9 +116,11 @@ def _kernel(
     symbol: str,
     sharing: Sharing,
     own: dict[Any, str],
+    same: Collection[str],
 ) -> KernelSource:
     written = {name for part in parts for name, p in zip(part.operands, part.printed.params, strict=True) if p.writable}
-    params = tuple(_param(buffer, own[buffer], own[buffer] in written, target) for buffer in function.params)
+    plain = (_param(buffer, own[buffer], own[buffer] in written, target) for buffer in function.params)
+    params = tuple(replace(param, shared=param.name in same) for param in plain)
     offsets, shared_bytes = _places(pieces.between)
     own_bytes = -(-max(part.printed.scratch_bytes for part in parts) // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
     scratch_bytes = shared_bytes + sharing.workers * own_bytes

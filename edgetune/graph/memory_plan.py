@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from bisect import insort
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from edgetune.graph.program import Program
 
@@ -17,7 +18,8 @@ class MemoryPlan:
     """Offsets in bytes into the arena, each a multiple of `ARENA_ALIGNMENT`.
 
     `bound_bytes` is the largest sum of live outputs of kernels over all calls, no scratch: no plan can be smaller.
-    `peak_call` is the index of a call where the bound is reached.
+    `peak_call` is the index of a call where the bound is reached. `in_place` are tensors that take the memory of
+    another one, an operand of the call that writes them: these two count once.
     """
 
     offsets: dict[int, int]
@@ -25,6 +27,7 @@ class MemoryPlan:
     arena_bytes: int
     bound_bytes: int
     peak_call: int
+    in_place: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -40,10 +43,38 @@ class _Block:
         return self.first <= other.last and other.first <= self.last
 
 
-def live_bytes(program: Program) -> list[int]:
-    """Bytes of intermediate tensors alive during each call: its inputs and outputs, and what later calls still read."""
+def taken_over(program: Program, replaceable: Mapping[int, Sequence[int]]) -> dict[int, int]:
+    """Tensors that are written over an operand of the call that writes them: their ids, and whose memory each takes.
+
+    `replaceable` names parameters of a kernel (by index) whose memory its one output may take. It does where the
+    operand is an intermediate tensor that nothing reads afterwards, and no other argument of the call.
+    """
+    lifetimes = _lifetimes(program)
+    found: dict[int, int] = {}
+    for index, call in enumerate(program.calls):
+        able = replaceable.get(call.kernel, ())
+        if not able:
+            continue
+        params = program.kernels[call.kernel].params
+        outputs = [a for a, param in zip(call.arguments, params, strict=True) if param.role == "output"]
+        dying = [
+            call.arguments[number]
+            for number in able
+            if lifetimes.get(call.arguments[number], (0, -1))[1] == index
+            and call.arguments.count(call.arguments[number]) == 1
+        ]
+        if dying and len(outputs) == 1 and outputs[0] in lifetimes:
+            found[outputs[0]] = dying[0]
+    return found
+
+
+def live_bytes(program: Program, in_place: Mapping[int, int] | None = None) -> list[int]:
+    """Bytes of intermediate tensors alive during each call: its inputs and outputs, and what later calls still read.
+
+    `in_place` as in `MemoryPlan`.
+    """
     totals = [0] * len(program.calls)
-    for buffer_id, (first, last) in _lifetimes(program).items():
+    for buffer_id, (first, last) in _together(_lifetimes(program), in_place or {}).items():
         for call in range(first, last + 1):
             totals[call] += program.buffers[buffer_id].nbytes
     return totals
@@ -59,24 +90,46 @@ def scratch_limits(program: Program, slack: float = 1.10) -> dict[int, int]:
     return limits
 
 
-def plan(program: Program, scratch: dict[int, int]) -> MemoryPlan:
+def plan(program: Program, scratch: dict[int, int], in_place: Mapping[int, int] | None = None) -> MemoryPlan:
     """Places every intermediate tensor, and the scratch of each call whose kernel (by index) asks for some.
+
+    Tensors that are written `in_place` (see `taken_over`) lie where their operand lies.
 
     Offsets come from first fit over several orders of placement (Pisarchyk and Lee, "Efficient Memory Management for
     Deep Neural Net Inference", 2020, greedy by size and by breadth), then from a seeded local search while the arena is
     above the unavoidable sum. The same program gives the same plan.
     """
-    live = live_bytes(program)
+    shared = in_place or {}
+    live = live_bytes(program, shared)
     bound = max(live, default=0)
-    blocks = _blocks(program, scratch)
+    lifetimes = _lifetimes(program)
+    blocks = _blocks(program, _together(lifetimes, shared), scratch)
     offsets, size = _best_placement(blocks, len(program.calls))
     return MemoryPlan(
-        offsets={k: o for (kind, k), o in offsets.items() if kind == "buffer"},
+        offsets={buffer: offsets["buffer", _owner(buffer, shared)] for buffer in lifetimes},
         scratch_offsets={k: o for (kind, k), o in offsets.items() if kind == "scratch"},
         arena_bytes=size,
         bound_bytes=bound,
         peak_call=live.index(bound) if live else 0,
+        in_place=shared,
     )
+
+
+def _owner(buffer: int, in_place: Mapping[int, int]) -> int:
+    """The first of the tensors that one after the other are written over each other."""
+    while buffer in in_place:
+        buffer = in_place[buffer]
+    return buffer
+
+
+def _together(lifetimes: Mapping[int, tuple[int, int]], in_place: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+    """First and last call of each piece of memory, under the first of the tensors that lie in it."""
+    spans: dict[int, tuple[int, int]] = {}
+    for buffer, (first, last) in lifetimes.items():
+        owner = _owner(buffer, in_place)
+        before, behind = spans.get(owner, (first, last))
+        spans[owner] = (min(first, before), max(last, behind))
+    return spans
 
 
 def _lifetimes(program: Program) -> dict[int, tuple[int, int]]:
@@ -88,10 +141,10 @@ def _lifetimes(program: Program) -> dict[int, tuple[int, int]]:
     return spans
 
 
-def _blocks(program: Program, scratch: dict[int, int]) -> list[_Block]:
+def _blocks(program: Program, spans: Mapping[int, tuple[int, int]], scratch: Mapping[int, int]) -> list[_Block]:
     blocks = [
         _Block(("buffer", buffer), _aligned(program.buffers[buffer].nbytes), first, last)
-        for buffer, (first, last) in _lifetimes(program).items()
+        for buffer, (first, last) in spans.items()
     ]
     for index, call in enumerate(program.calls):
         if scratch.get(call.kernel, 0) > 0:

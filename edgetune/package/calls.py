@@ -22,7 +22,10 @@ LABEL_LIMIT = 120
 
 @dataclass(frozen=True)
 class Slot:
-    """A stretch of the arena: a tensor, or the scratch of a call; `first` and `last` are the calls that use it."""
+    """A stretch of the arena: a tensor, or the scratch of a call; `first` and `last` are the calls that use it.
+
+    `over` is the macro of the operand that the call `first` writes it over.
+    """
 
     macro: str
     offset: int
@@ -32,6 +35,7 @@ class Slot:
     label: str
     shape: tuple[int, ...]
     dtype: str
+    over: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,7 @@ def arena_slots(program: Program, plan: MemoryPlan, sources: Sequence[KernelSour
             label=_slot_label(program, buffer, first.get(buffer, 0)),
             shape=buffers[buffer].shape,
             dtype=buffers[buffer].dtype,
+            over=f"AT_{plan.in_place[buffer]}" if buffer in plan.in_place else "",
         )
         for buffer, offset in plan.offsets.items()
     ]
@@ -197,6 +202,8 @@ def kernel_views(
         if not calls.get(index):
             continue
         tensors = ", ".join(f"{p.name} {ctext.shape(p.shape)} {p.dtype}" for p in source.params)
+        if shared := [p.name for p in source.params if p.shared and not p.writable]:
+            tensors += f" (may be the memory of {' or '.join(shared)})"
         views.append(
             KernelView(
                 symbol=source.symbol,

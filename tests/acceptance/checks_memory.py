@@ -17,15 +17,19 @@ CODE_LIMITED = {"ds_cnn"}
 
 
 def arena(case: Case) -> str:
-    """The workspace, scratch included, is at most 1.10 times the largest sum of live tensors."""
+    """The workspace, scratch included, is at most 1.10 times the largest sum of live tensors.
+
+    What is written over an operand makes the manifest's own bound smaller than that.
+    """
     shapes = {tensor["name"]: tuple(tensor["shape"]) for tensor in case.manifest["inputs"]}
     bound = largest_live_sum(to_program(import_onnx(read_onnx(case.model, shapes))))
     memory = case.manifest["memory"]
-    assert memory["arena_bound_bytes"] == bound, f"the manifest's bound {memory['arena_bound_bytes']} is not {bound}"
+    stated = memory["arena_bound_bytes"]
+    assert 0 < stated <= bound or stated == bound, f"the manifest's bound {stated} is more than {bound}"
     header = (case.package / "include" / f"{case.prefix}.h").read_text(encoding="utf-8")
-    stated = re.search(r"_WORKSPACE_BYTES (\d+)u", header)
-    assert stated is not None, "the header does not state the size of the workspace"
-    workspace = int(stated[1])
+    size = re.search(r"_WORKSPACE_BYTES (\d+)u", header)
+    assert size is not None, "the header does not state the size of the workspace"
+    workspace = int(size[1])
     # Even one tensor takes a whole unit of alignment.
     limit = max(bound * ARENA_FACTOR, memory["workspace_align"])
     assert workspace <= limit, f"the workspace of {workspace} bytes is {workspace / bound:.3f} times the bound {bound}"

@@ -7,6 +7,7 @@ in the order of the variant, reductions, unrolled parts of reductions, rows, pix
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 from typing import Any, Literal
@@ -65,6 +66,7 @@ class Tile:
     output_element: int = _FLOAT  # bytes
     overlaps: bool = False  # some places of the axes are the same element of what is written
     block: int = 0  # pixels of which those of a tile should be a divisor; 0: all there are
+    added: int = 0  # tensors of the size of the results that stages behind it read
 
     @property
     def per_channel(self) -> bool:
@@ -82,9 +84,9 @@ class Tile:
         return _FLOAT * self.anchor.spatial_extents[self.channel] * prod(self.anchor.reduction_extents)
 
     @property
-    def output_bytes(self) -> int:
-        """Bytes of the results."""
-        return self.output_element * prod(self.anchor.spatial_extents)
+    def passing_bytes(self) -> int:
+        """Bytes of the results, and of what is added to them: each is touched once."""
+        return (1 + self.added) * self.output_element * prod(self.anchor.spatial_extents)
 
 
 def find_tile(anatomy: Anatomy, native_lanes: int) -> Tile | None:
@@ -124,6 +126,18 @@ def find_tile(anatomy: Anatomy, native_lanes: int) -> Tile | None:
         (DataType(_type_of(after[-1] if after else anchor)).bits + 7) // 8,
         not all(stage.writes_its_axes() for stage in after),
         anatomy.told(TILE_PIXELS) or 0,
+        _added(anatomy, anchor, after),
+    )
+
+
+def _added(anatomy: Anatomy, anchor: Stage, after: Sequence[Stage]) -> int:
+    """Parameters with as many elements as `anchor` writes that the stages `after` it read."""
+    made = [write.source for stage in anatomy.stages for write in stage.block.writes]
+    read = [region.source for stage in after for region in stage.reads()]
+    elements = prod(anchor.spatial_extents)
+    return sum(
+        prod(map(int, buffer.ty.shape)) >= elements and not any(buffer.same_as(other) for other in made)
+        for buffer in read
     )
 
 
@@ -151,7 +165,7 @@ def variants_of(tile: Tile, cache_bytes: int = 0, kept_bytes: int = 0) -> tuple[
         found = tuple(replace(v, prefetch=v.order[0] == "channel") for v in found)
     if parts > 1:
         found += tuple(replace(v, parts=parts) for v in found if v.order[0] == "channel" and not v.pad_rows)
-    if 0 < cache_bytes < tile.output_bytes:
+    if 0 < cache_bytes < tile.passing_bytes:
         found += tuple(replace(v, ahead=True) for v in found if v.parts == 1)
     return found
 
