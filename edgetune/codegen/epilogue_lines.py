@@ -98,7 +98,7 @@ def _lines(buffer: Any, index: Any, write: int, loops: list[Any]) -> Any:
     elif in_a_line > _APART:
         return None
     load = buffer.vload([places], str(buffer.ty.dtype))
-    asked: Any = tirx.Evaluate(tirx.call_intrin("int32", "tirx.prefetch", load, write, _FIRST_CACHE, 1))
+    asked: Any = tirx.Evaluate(tirx.call_intrin("int32", "tirx.prefetch", load, write, _FIRST_CACHE, 0))
     for loop in reversed(nest):
         asked = with_kind(loop, int(tirx.ForKind.SERIAL), asked)
     return asked

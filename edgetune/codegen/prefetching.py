@@ -28,7 +28,7 @@ _SECOND_CACHE = 2  # the locality of __builtin_prefetch that leaves the first ca
 
 
 @dataclass(frozen=True)
-class _Stream:
+class Stream:
     """What one iteration of an innermost loop reads of a buffer: `length` neighbours, from `start` on."""
 
     buffer: Any
@@ -53,7 +53,7 @@ def asks_ahead(node: Any) -> bool:
 
 def _prefetched(loop: Any, shared: Shared | None) -> Any:
     if ANNOTATION in loop.annotations:
-        return with_kind(loop, int(loop.kind), _ahead(loop.body, loop, [], _written(loop), shared))
+        return with_kind(loop, int(loop.kind), _ahead(loop.body, loop, [], written_in(loop), shared))
     return with_kind(loop, int(loop.kind), prefetch_blocks(loop.body, shared))
 
 
@@ -65,9 +65,9 @@ def _ahead(node: Any, block: Any, tiles: list[Any], written: set[Any], shared: S
         return tirx.IfThenElse(node.condition, _ahead(node.then_case, block, tiles, written, shared), None)
     if not isinstance(node, tirx.For) or int(node.kind) != int(tirx.ForKind.SERIAL):
         return node
-    if any(_loops(node.body)):
+    if contains_loops(node.body):
         return with_kind(node, int(node.kind), _ahead(node.body, block, [*tiles, node], written, shared))
-    stream = _stream(node.body, block.loop_var, written)
+    stream = stream_of(node.body, block.loop_var, written)
     if stream is None:
         return node
     asked = _requests(stream, block, [*tiles, node], shared)
@@ -75,7 +75,7 @@ def _ahead(node: Any, block: Any, tiles: list[Any], written: set[Any], shared: S
     return with_kind(node, int(node.kind), tirx.SeqStmt([*asked, *body])) if asked else node
 
 
-def _requests(stream: _Stream, block: Any, inside: list[Any], shared: Shared | None) -> list[Any]:
+def _requests(stream: Stream, block: Any, inside: list[Any], shared: Shared | None) -> list[Any]:
     """Prefetches of one iteration: the part that a tile is to fetch of what the next block reads in this place."""
     step = stream.start.factors[block.loop_var]
     inner = {loop.loop_var for loop in inside}
@@ -86,12 +86,12 @@ def _requests(stream: _Stream, block: Any, inside: list[Any], shared: Shared | N
     again = [loop for loop in inside if loop.loop_var not in stream.start.factors and (extent_of(loop) or 1) > 1]
     index = block.loop_var.ty.dtype
     tile, tiles, most = _number(again, shared, index)
-    number = _sum(Linear(0, {v: f // step for v, f in above.items()}), index)
+    number = total_of(Linear(0, {v: f // step for v, f in above.items()}), index)
     ahead = tirx.Select(number < size // step - 1, tirx.IntImm(index, step), tirx.IntImm(index, 0))
     slow = [loop for loop in inside if loop.loop_var in stream.start.factors]
     if _in_a_line(stream, slow):  # each tile asks for neighbours: memory gives them faster than lines that lie apart
         length, parts = _shares(stream.length, tiles)
-        start, now, rounds = _sum(Linear(stream.start.constant, above), index), tirx.IntImm(index, 0), 1
+        start, now, rounds = total_of(Linear(stream.start.constant, above), index), tirx.IntImm(index, 0), 1
         for loop in slow:
             start = start + loop.min * stream.start.factors[loop.loop_var]
             now = now * (extent_of(loop) or 1) + (loop.loop_var - loop.min)
@@ -102,11 +102,11 @@ def _requests(stream: _Stream, block: Any, inside: list[Any], shared: Shared | N
         while 2 * parts <= tiles and stream.length % (2 * parts) == 0:
             parts *= 2
         length = stream.length // parts
-        start = _sum(stream.start, index)
+        start = total_of(stream.start, index)
     start = start + ahead + (tirx.min(tile, parts - 1) if parts < most else tile) * (length * rounds)
     of, _ = element_and_lanes(stream.buffer.ty.dtype)
     asked = [stream.buffer.vload([start + n], str(stream.buffer.ty.dtype)) for n in range(0, length, _LINE // of.bytes)]
-    return [tirx.Evaluate(tirx.call_intrin("int32", "tirx.prefetch", load, 0, _SECOND_CACHE, 1)) for load in asked]
+    return [tirx.Evaluate(tirx.call_intrin("int32", "tirx.prefetch", load, 0, _SECOND_CACHE, 0)) for load in asked]
 
 
 def _number(loops: list[Any], shared: Shared | None, index: Any) -> tuple[Any, int, int]:
@@ -135,7 +135,7 @@ def _shares(length: int, tiles: int) -> tuple[int, int]:
     return max((least, tiles), (most, length // most), key=prod)
 
 
-def _in_a_line(stream: _Stream, slow: list[Any]) -> bool:
+def _in_a_line(stream: Stream, slow: list[Any]) -> bool:
     """Whether the iterations of the loops `slow`, outermost first, read one after another what lies side by side."""
     length = stream.length
     for loop in reversed(slow):
@@ -145,7 +145,7 @@ def _in_a_line(stream: _Stream, slow: list[Any]) -> bool:
     return bool(slow)
 
 
-def _stream(body: Any, block: Any, written: set[Any]) -> _Stream | None:
+def stream_of(body: Any, block: Any, written: set[Any]) -> Stream | None:
     """The buffer of which `body` reads neighbours that `block` decides on, the one with the longest step of it."""
     unrolled = {loop.loop_var: extent_of(loop) or 1 for loop in _all_loops(body)}
     found: dict[Any, list[tuple[Linear, int]]] = {}
@@ -155,7 +155,7 @@ def _stream(body: Any, block: Any, written: set[Any]) -> _Stream | None:
         form = linear(index.base if isinstance(index, tirx.Ramp) else index)
         if form is not None and load.source not in written and form.factors.get(block, 0) > 0:
             found.setdefault(load.source, []).append((form, lanes))
-    best: _Stream | None = None
+    best: Stream | None = None
     for buffer, reads in found.items():
         form, lanes = reads[0]
         covered = lanes * prod(unrolled[v] for v in form.factors if v in unrolled)
@@ -163,11 +163,12 @@ def _stream(body: Any, block: Any, written: set[Any]) -> _Stream | None:
         same = len(reads) == 1 and last == covered
         start = Linear(form.constant, {v: f for v, f in form.factors.items() if v not in unrolled})
         if same and (best is None or start.factors[block] > best.start.factors[block]):
-            best = _Stream(buffer, start, covered)
+            best = Stream(buffer, start, covered)
     return best
 
 
-def _sum(form: Linear, dtype: Any) -> Any:
+def total_of(form: Linear, dtype: Any) -> Any:
+    """The linear form as an expression."""
     total: Any = tirx.IntImm(dtype, form.constant)
     for variable, factor in form.factors.items():
         total = total + variable * factor
@@ -185,17 +186,20 @@ def _all_loops(node: Any) -> Iterator[Any]:
         yield from _all_loops(child)
 
 
-def _loops(node: Any) -> Iterator[bool]:
-    """Something for each loop in `node` that stays one."""
-    return (True for loop in _all_loops(node) if int(loop.kind) == int(tirx.ForKind.SERIAL) and extent_of(loop) != 1)
+def contains_loops(node: Any) -> bool:
+    """Whether a loop in `node` stays one."""
+    return any(int(loop.kind) == int(tirx.ForKind.SERIAL) and extent_of(loop) != 1 for loop in _all_loops(node))
 
 
-def _written(node: Any) -> set[Any]:
+def written_in(node: Any) -> set[Any]:
+    """Buffers that `node` stores to."""
     found = {node.buffer} if isinstance(node, tirx.BufferStore) else set()
-    return found.union(*map(_written, children(node)))
+    return found.union(*map(written_in, children(node)))
 
 
 def _loads(node: Any) -> Iterator[Any]:
+    if isinstance(node, tirx.Evaluate):  # a request is no read
+        return
     yield from loads_in(expressions(node))
     for child in children(node):
         yield from _loads(child)

@@ -180,6 +180,12 @@ _TO_F16 = """static inline uint16_t et_to_f16_f32(float x) {
 }
 """
 
+_ASK_AHEAD = """/* Ask for the line of the cache `bytes` behind `from`, which may be behind the end of the array. */
+static inline void et_ask_ahead(const void *from, uintptr_t bytes) {
+  __builtin_prefetch((const void *)((uintptr_t)from + bytes), 0, 3);
+}
+"""
+
 SCALAR: dict[str, Callable[[str], str]] = {
     "max": lambda rest: _extreme(rest, ">", "max"),
     "min": lambda rest: _extreme(rest, "<", "min"),
@@ -199,6 +205,7 @@ SCALAR: dict[str, Callable[[str], str]] = {
     "q_multiply_shift": lambda _: _MULTIPLY_SHIFT,
     "from_bf16": lambda _: _FROM_BF16,
     "to_bf16": lambda _: _TO_BF16,
+    "ask": lambda _: _ASK_AHEAD,
 }
 
 

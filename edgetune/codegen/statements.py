@@ -116,9 +116,12 @@ class StatementPrinter(VectorPrinter):
         if not isinstance(s.value, ir.Call) or operator(s.value) in _SILENT:
             return
         if operator(s.value) == "prefetch":
-            load, write, locality, _ = s.value.args
+            load, write, locality, ahead = s.value.args  # the last one is ours: bytes from the element that is named
             where = self.element_text(load.source, load.indices)
-            self.context.emit(f"__builtin_prefetch(&{where}, {int(write.value)}, {int(locality.value)});")
+            if int(ahead.value):
+                self.context.emit(f"{self.context.need('ask:ahead')}(&{where}, {int(ahead.value)});")
+            else:
+                self.context.emit(f"__builtin_prefetch(&{where}, {int(write.value)}, {int(locality.value)});")
             return
         self.context.emit(f"(void){self.scalar(s.value).at(ATOM)};")
 

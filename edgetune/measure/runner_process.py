@@ -43,6 +43,7 @@ class Runner:
         self._timer = ctypes.CDLL(str(setup.timer))
         self._timer.edgetune_sample.restype = None
         self._private = private
+        self._widest = 0.0
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     def run(self, request: RunRequest) -> RunResult:
@@ -63,6 +64,7 @@ class Runner:
             os.close(reading)
         messages = _messages(answer, token)
         if messages and isinstance(messages[-1], RunResult):
+            self._widest = max(self._widest, messages[-1].widest)
             return messages[-1]
         phase = messages[-1] if messages else "start"
         if late:
@@ -83,7 +85,7 @@ class Runner:
 
             trial.confine(request.memory_bytes, ceil(request.deadline_s) + 1)
             try:
-                result = trial.try_candidate(request, self._timer, note)
+                result = trial.try_candidate(request, self._timer, note, self._widest)
             except (OSError, ValueError, MemoryError) as error:
                 result = RunResult(request.candidate_id, "crashed", f"{type(error).__name__}: {error}"[:1000])
             note(replace(result, samples_ns=tuple(float(value) for value in result.samples_ns)))

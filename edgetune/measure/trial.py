@@ -14,6 +14,7 @@ import numpy as np
 from edgetune.measure.comparison import Difference, compare
 from edgetune.measure.jobs import RunRequest, RunResult, Tolerance
 from edgetune.measure.memory import Arena, Fenced
+from edgetune.measure.neighbours import Undisturbed
 from edgetune.measure.sampling import sample
 
 ENTRY = "edgetune_call"
@@ -35,8 +36,13 @@ def confine(memory_bytes: int, cpu_seconds: int) -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-def try_candidate(request: RunRequest, timer: ctypes.CDLL, note: Callable[[str], None]) -> RunResult:
-    """Check and time a candidate in this process; `note` is told each phase before it begins."""
+def try_candidate(
+    request: RunRequest, timer: ctypes.CDLL, note: Callable[[str], None], widest: float = 0.0
+) -> RunResult:
+    """Check and time a candidate in this process; `note` is told each phase before it begins.
+
+    `widest`: the most additions at once that this core was seen to do (see `Undisturbed`).
+    """
     owner = os.getpid()
     seconds: dict[str, float] = {}
     started = time.perf_counter()
@@ -69,13 +75,14 @@ def try_candidate(request: RunRequest, timer: ctypes.CDLL, note: Callable[[str],
     pointers = _pointers(arena.addresses if request.scratch_bytes else arena.addresses[:-1])
     entry = ctypes.cast(function, ctypes.c_void_p)
 
-    def take(repeat: int, count: int) -> list[float]:
-        out = (ctypes.c_double * count)()
+    def take(repeat: int, count: int) -> list[tuple[float, float]]:
+        out, widths = (ctypes.c_double * count)(), (ctypes.c_double * count)()
         counts = (ctypes.c_int64(repeat), ctypes.c_int64(count), ctypes.c_int64(owner))
-        timer.edgetune_sample(entry, pointers, *counts, out)
-        return list(out)
+        timer.edgetune_sample(entry, pointers, *counts, out, widths)
+        return list(zip(out, widths, strict=True))
 
-    sampling = sample(take, request.timing, request.best_ns)
+    undisturbed = Undisturbed(take, widest)
+    sampling = sample(undisturbed.take, request.timing, request.best_ns)
     seconds["time"] = time.perf_counter() - started
     problem, _ = _judge(request, arrays, arena.parts)
     if problem:
@@ -89,6 +96,8 @@ def try_candidate(request: RunRequest, timer: ctypes.CDLL, note: Callable[[str],
         error_absolute=worst.absolute,
         error_relative=worst.relative,
         seconds=seconds,
+        widest=undisturbed.widest,
+        disturbed=undisturbed.disturbed / max(1, undisturbed.taken),
     )
 
 

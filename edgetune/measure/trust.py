@@ -10,6 +10,7 @@ from edgetune.measure.options import GRADES, Grade
 from edgetune.measure.trend import State
 
 _NARROW = (("A", 0.02), ("B", 0.05), ("C", 0.10))
+_SELDOM, _OFTEN = 0.1, 0.5  # disturbed samples: the median stands, the median is one of them
 _MOVED = 0.02  # of the clock is more than it should move
 
 
@@ -36,10 +37,13 @@ class Conditions:
     ceiling_c: float = 80.0
 
 
-def trust_of(conditions: Conditions, relative_width: float, *, brief: bool = False, refused: str = "") -> Trust:
+def trust_of(
+    conditions: Conditions, relative_width: float, *, brief: bool = False, refused: str = "", disturbed: float = 0.0
+) -> Trust:
     """Grade samples whose confidence interval is `relative_width` of the median.
 
     `brief`: timed just long enough to see that it is hopeless. `refused`: why the samples are not to be kept.
+    `disturbed`: the share of them during which another thread of the core was busy.
     """
     findings = [
         *_emulated(conditions.facts),
@@ -50,6 +54,7 @@ def trust_of(conditions: Conditions, relative_width: float, *, brief: bool = Fal
         *_clock(conditions),
         *_temperature(conditions),
         *_width(relative_width),
+        *_neighbours(disturbed),
         *([("B", "the canary has not run often enough to tell")] if conditions.canary == "unknown" else []),
     ]
     for grade in reversed(GRADES):
@@ -100,6 +105,11 @@ def _temperature(conditions: Conditions) -> list[tuple[str, str]]:
 def _width(relative_width: float) -> list[tuple[str, str]]:
     grade = next((grade for grade, limit in _NARROW if relative_width <= limit), "D")
     return [(grade, f"the confidence interval is {100 * relative_width:.1f} % of the median")] if grade != "A" else []
+
+
+def _neighbours(disturbed: float) -> list[tuple[str, str]]:
+    busy = f"another thread of the core was busy during {100 * disturbed:.0f} % of the samples"
+    return [("C" if disturbed > _OFTEN else "B", busy)] if disturbed > _SELDOM else []
 
 
 def _number(reading: Mapping[str, Reading], key: str) -> float | None:

@@ -157,7 +157,10 @@ class Turn:
         summary = summarise(samples)
         brief = ran.stopped == "slow"
         refusal, reason = _refused(spans, summary, brief=brief)
-        grades = [trust_of(span, summary.relative_width, brief=brief, refused=reason) for span in spans]
+        grades = [
+            trust_of(span, summary.relative_width, brief=brief, refused=reason, disturbed=ran.disturbed)
+            for span in spans
+        ]
         trust = max(grades, key=lambda one: one.grade)
         if not refusal and trust.below(self._terms.min_trust):
             refusal, reason = "trust", f"trust {trust.grade} is below {self._terms.min_trust}: {trust.reason}"

@@ -151,3 +151,11 @@ def test_twins_by_what_both_have_timed() -> None:
     for n in range(6):
         assert noisy_twins.candidate("a", str(n), summarise([1000.0 + (n % 2) * 50] * 9)) == []
         assert noisy_twins.candidate("b", str(n), summarise([1025.0] * 9)) == []
+
+
+@pytest.mark.parametrize(("disturbed", "grade"), [(0.0, "A"), (0.1, "A"), (0.3, "B"), (0.6, "C")])
+def test_busy_neighbours_lower_the_grade(disturbed: float, grade: str) -> None:
+    fixed = {**without("governor"), "clock_min_khz": 1_500_000}
+    trust = trust_of(Conditions(TIME, fixed, fixed), 0.01, disturbed=disturbed)
+    assert trust.grade == grade
+    assert ("another thread of the core" in trust.reason) == (grade != "A")

@@ -17,6 +17,7 @@ from tvm.s_tir import Schedule
 from tvm.tirx import IndexMap
 
 from edgetune.codegen.epilogue_lines import ANNOTATION as EPILOGUE_LINES
+from edgetune.codegen.near_lines import ANNOTATION as NEAR_LINES
 from edgetune.codegen.prefetching import ANNOTATION as PREFETCHED
 from edgetune.codegen.reduction_blocks import ANNOTATION, near_divisor
 from edgetune.tuning.sketches.anatomy import MOST_LANES, TILE_PIXELS, Anatomy, Stage, extent_of, mentions
@@ -37,7 +38,8 @@ class Variant:
 
     `parts`: the reduction is computed in so many parts, each for all tiles (see `edgetune.codegen.reduction_blocks`).
     `prefetch`: while a block of channels is computed, the next one's weights are asked for. `ahead`: the lines of the
-    output, and of what is added to it, are asked for before a tile is summed.
+    output, and of what is added to it, are asked for before a tile is summed. `near`: weights are asked for a few steps
+    before they are multiplied.
     """
 
     order: tuple[Outer, ...]
@@ -46,6 +48,7 @@ class Variant:
     parts: int = 1
     prefetch: bool = False
     ahead: bool = False
+    near: bool = False
 
 
 @dataclass(frozen=True)
@@ -153,11 +156,11 @@ def lanes_for(extent: int, native_lanes: int) -> int:
     return lanes
 
 
-def variants_of(tile: Tile, cache_bytes: int = 0, kept_bytes: int = 0) -> tuple[Variant, ...]:
+def variants_of(tile: Tile, cache_bytes: int = 0, kept_bytes: int = 0, first_bytes: int = 0) -> tuple[Variant, ...]:
     """All structures worth searching for a tile.
 
     `cache_bytes`: the cache that operands of a block of channels should stay in; `kept_bytes`: up to so many weights
-    are still in a cache when the kernel runs again. 0 where nothing is known of it.
+    are still in a cache when the kernel runs again; `first_bytes`: the first cache. 0 where nothing is known of it.
     """
     parts = parts_for(tile, cache_bytes)
     found = _whole(tile)
@@ -167,6 +170,8 @@ def variants_of(tile: Tile, cache_bytes: int = 0, kept_bytes: int = 0) -> tuple[
         found += tuple(replace(v, parts=parts) for v in found if v.order[0] == "channel" and not v.pad_rows)
     if 0 < cache_bytes < tile.passing_bytes:
         found += tuple(replace(v, ahead=True) for v in found if v.parts == 1)
+    if first_bytes > 0 and streams_weights(tile, first_bytes):
+        found += tuple(replace(v, near=True) for v in found if v.order[0] == "channel")
     return found
 
 
@@ -277,6 +282,8 @@ def _tile_loops(
         sch.annotate(slow[long], EPILOGUE_LINES, 1)
     if variant.prefetch:
         sch.annotate(outer["channel"], PREFETCHED, 1)
+    if variant.near:
+        sch.annotate(outer["channel"], NEAR_LINES, 1)
     sch.decompose_reduction(anchor, slow[0])
 
 

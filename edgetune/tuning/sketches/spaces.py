@@ -111,7 +111,7 @@ def _tiled(function: Any, anatomy: Anatomy, target: Target, seed: int, *, stream
     tile = find_tile(anatomy, native_lanes(function, target))
     if tile is None:
         return
-    for variant in variants_of(tile, cache_for_blocks(target), kept_bytes(target, streamed=streamed)):
+    for variant in variants_of(tile, cache_for_blocks(target), kept_bytes(target, streamed=streamed), target.l1_bytes):
         try:
             yield tiled(function, tile, variant, Decisions(), target, seed)
         except RuntimeError:  # ScheduleError, or what TVM raises for a case that it forgot
