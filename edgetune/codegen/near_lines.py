@@ -38,6 +38,8 @@ def _changed(loop: Any) -> Any:
 def _asking(node: Any, written: set[Any]) -> Any:
     if isinstance(node, tirx.SeqStmt):
         return tirx.SeqStmt([_asking(child, written) for child in node.seq])
+    if isinstance(node, tirx.IfThenElse) and node.else_case is None:
+        return tirx.IfThenElse(node.condition, _asking(node.then_case, written), None)
     if not isinstance(node, tirx.For) or int(node.kind) != int(tirx.ForKind.SERIAL):
         return node
     if contains_loops(node.body):
