@@ -10,7 +10,8 @@ from typing import Any
 
 from edgetune import assembly
 from edgetune.answers import answers
-from edgetune.choosing import choose
+from edgetune.assembly import Choice
+from edgetune.choosing import choose, contenders
 from edgetune.config.boards_file import ResolvedBoard, load_board
 from edgetune.config.settings import Settings
 from edgetune.errors import BoardUnavailable, MemoryLimitExceeded, PackageInvalid, UnsupportedOperator
@@ -39,7 +40,8 @@ from edgetune.package.manifest import read_manifest, sha256_file
 from edgetune.package.output_folder import check_output_folder
 from edgetune.package.toolchain import Toolchain
 from edgetune.package.verify import VerifyReport
-from edgetune.tuning.carrying import carry_over, known_to_older
+from edgetune.rehearsal import Rehearsal, rehearse, rivals
+from edgetune.tuning.carrying import carry_over, known_to_older, trouble
 from edgetune.tuning.forms.schedule_text import DIRECT, allowed_forms
 from edgetune.tuning.options import TuneOptions
 from edgetune.tuning.outcome import TuneOutcome
@@ -50,6 +52,7 @@ Events = Callable[[Event], None]
 
 GOLDEN_CASES = 3
 FRESH_CASES = 2
+_REHEARSAL, _LEAST_REHEARSAL_S = 0.15, 60.0  # of the time to search, beside it
 _FRESH_SEED = 1_000_003
 
 
@@ -147,9 +150,40 @@ def tune_subject(subject: Subject, settings: Settings, events: Events) -> TuneRe
         _carry_over(program, settings, store, events)
         measuring = MeasuringOptions(settings.addresses, settings.rpc, settings.min_trust)
         outcome = search(program, settings.target, store, options, events, measuring)
+        if not outcome.interrupted and (options.streamed or settings.threads > 1):
+            _rehearse(subject, settings, store, events)
         built = _build(subject, settings, store, events)
     verified, why = _verified(settings, events, interrupted=outcome.interrupted)
     return TuneResult(outcome, built, verified, why)
+
+
+def _rehearse(subject: Subject, settings: Settings, store: RecordStore, events: Events) -> None:
+    """Compare rivals where they will run, if that is here."""
+    if elsewhere(ResolvedBoard(settings.target, settings.addresses)) or settings.target.emulated:
+        return
+    forms = allowed_forms(settings.winograd)
+    common = (settings.min_trust, forms, settings.threads)
+    found = contenders(subject.program, settings.target, store, *common)
+    groups = {}
+    for kernel, records in found.items():
+        function = subject.program.kernels[kernel]
+        group = [record for record in rivals(records) if not trouble(function, record, settings.target)]
+        if len(group) > 1:
+            groups[kernel] = group
+    share = None if settings.budget_seconds is None else max(_LEAST_REHEARSAL_S, _REHEARSAL * settings.budget_seconds)
+
+    def make(choices: Sequence[Choice], folder: Path) -> None:
+        _assemble(subject, settings, choices, folder, lambda _: None)
+
+    rehearse(
+        subject.program,
+        groups,
+        choose(subject.program, settings.target, store, lambda _: None, *common),
+        make,
+        Rehearsal(settings.target, settings.threads, share),
+        store,
+        events,
+    )
 
 
 def _carry_over(program: Program, settings: Settings, store: RecordStore, events: Events) -> None:
@@ -337,11 +371,19 @@ def _build_with(
     subject: Subject, settings: Settings, store: RecordStore | None, events: Events, forms: frozenset[str]
 ) -> BuildResult:
     choices = choose(subject.program, settings.target, store, events, settings.min_trust, forms, settings.threads)
-    summary = assembly.assemble(
+    summary = _assemble(subject, settings, choices, settings.out, events)
+    measured = sum(choice.provenance.origin == "record" for choice in choices)
+    return BuildResult(summary, len(choices), measured, subject.reference)
+
+
+def _assemble(
+    subject: Subject, settings: Settings, choices: Sequence[Choice], out: Path, events: Events
+) -> PackageSummary:
+    return assembly.assemble(
         subject.program,
         choices,
         settings.target,
-        settings.out,
+        out,
         name=settings.name,
         goldens=subject.goldens,
         reference=subject.reference,
@@ -351,8 +393,6 @@ def _build_with(
         events=events,
         threads=settings.threads,
     )
-    measured = sum(choice.provenance.origin == "record" for choice in choices)
-    return BuildResult(summary, len(choices), measured, subject.reference)
 
 
 def _limits(settings: Settings) -> assembly.Limits:

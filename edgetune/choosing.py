@@ -15,7 +15,7 @@ from edgetune.errors import KernelFailed
 from edgetune.events import Event
 from edgetune.graph.memory_plan import scratch_limits
 from edgetune.graph.program import Kernel, Program
-from edgetune.in_package import expected_order, streams
+from edgetune.in_package import expected_order, in_package_ns, rehearsed_first, streams
 from edgetune.measure.options import GRADES, Grade
 from edgetune.package.emit import OnEvent
 from edgetune.package.provenance import KernelProvenance
@@ -59,6 +59,27 @@ def choose(
     return [_choose(kernel, store, limits[i], rules, events) for i, kernel in enumerate(program.kernels)]
 
 
+def contenders(
+    program: Program,
+    target: Target,
+    store: RecordStore,
+    min_trust: Grade = GRADES[-1],
+    forms: Collection[str] = FORMS,
+    threads: int = 1,
+) -> dict[int, list[Record]]:
+    """Records of each kernel (by index) that `choose` would look through, those first that it expects to be fastest.
+
+    Whatever was timed in a package before.
+    """
+    streamed = streams(program, target)
+    limits = {kernel: limit // threads for kernel, limit in scratch_limits(program).items()}
+    found = {}
+    for index, kernel in enumerate(program.kernels):
+        best = store.best(record_key(kernel, target), _CONSIDERED, min_trust, limits[index], forms)
+        found[index] = expected_order(kernel, best, target, threads, streamed=streamed)
+    return found
+
+
 @dataclass(frozen=True)
 class _Rules:
     """What holds for all kernels of a choice."""
@@ -68,6 +89,11 @@ class _Rules:
     forms: frozenset[str]
     threads: int
     streamed: bool
+
+    def order(self, kernel: Kernel, records: list[Record]) -> list[Record]:
+        """`records`, ranked by their times alone, so that what is or should be fastest in the package comes first."""
+        expected = expected_order(kernel, records, self.target, self.threads, streamed=self.streamed)
+        return rehearsed_first(expected, self.threads) if self.streamed or self.threads > 1 else expected
 
 
 def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules: _Rules, events: OnEvent) -> Choice:
@@ -79,7 +105,7 @@ def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules
             text = f"the records of {kernel.name} are passed over: their trust is below {min_trust}"
             events(Event("warning", {"message": text}))
         places = {record.candidate: place for place, record in enumerate(best)}
-        best = expected_order(kernel, best, target, rules.threads, streamed=rules.streamed)[:_CONSIDERED]
+        best = rules.order(kernel, best)[:_CONSIDERED]
         while best and (reason := trouble(kernel, best[0], target)):
             text = f"record {best[0].candidate[:16]} of {kernel.name} is passed over: {reason}"
             events(Event("warning", {"message": text}))
@@ -94,7 +120,7 @@ def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules
             if passes(record, min_trust) and record.scratch_bytes <= scratch_limit and record.form in forms
         )
         taken = [*islice(older, 1 if rules.threads == 1 else None)]
-        for record in expected_order(kernel, taken, target, rules.threads, streamed=rules.streamed)[:1]:
+        for record in rules.order(kernel, taken)[:1]:
             told = f"code generator {record.environment['codegen_version']}, which made the same C"
             why = f"the fastest that was timed with {told}"
             return Choice(record.trace, replace(_measured([record], 1), why=why))
@@ -132,7 +158,9 @@ def _measured(best: list[Record], valid: int, decided: _Rules | None = None) -> 
     winner = best[0]
     counted = winner.environment.get("clock") == "instructions"  # one of them is a nanosecond of the record
     why = f"fastest of {valid} correct candidates"
-    if decided is not None:
+    if decided is not None and (there := in_package_ns(winner, decided.threads)) is not None:
+        why = f"of {valid} correct candidates the one that is fastest in a run of the package ({there / 1000:.2f} us)"
+    elif decided is not None:
         threads = f"{decided.threads} threads" if decided.threads > 1 else "a core"
         weights = " with weights from memory" if decided.streamed else ""
         why = f"of {valid} correct candidates the one that {threads} should run fastest{weights}"

@@ -6,7 +6,7 @@ Records are timed on one thread, with their weights in a cache.
 from __future__ import annotations
 
 from functools import cache
-from math import prod
+from math import inf, prod
 from typing import Any
 
 from tvm import DataType
@@ -21,6 +21,9 @@ from edgetune.tuning.forms.catalogue import form_named
 from edgetune.tuning.forms.realise import realise
 from edgetune.tuning.records import Record
 from edgetune.tuning.records.ranking import for_package
+
+_CLEARLY = 0.85
+"""Share of the time alone below which a record need not have been timed in a package."""
 
 _WAITED = 0.25
 """Share of the time that weights take from memory for which a kernel waits that asks for them one block ahead."""
@@ -66,6 +69,32 @@ def expected_order(
         if not streamed or not order or order[0].candidate not in asking or _asks_ahead(kernel, order[0]):
             return order
         asking.remove(order[0].candidate)
+
+
+def in_package_fact(threads: int) -> str:
+    """Key in a record's environment: nanoseconds of a call in a run of a package for so many threads."""
+    return f"in_package_ns_{threads}"
+
+
+def in_package_ns(record: Record, threads: int) -> float | None:
+    """What a call takes in a run of a package for `threads` threads, in nanoseconds; None where nobody looked."""
+    told = record.environment.get(in_package_fact(threads))
+    return float(told) if isinstance(told, int | float) and not isinstance(told, bool) and told > 0 else None
+
+
+def rehearsed_first(records: list[Record], threads: int) -> list[Record]:
+    """`records` with those first that were timed in a package, the fastest there before the others.
+
+    Before them only who takes clearly less alone than any of them, as one does that was found since.
+    """
+    there = [record for record in records if in_package_ns(record, threads) is not None]
+    if not there:
+        return records
+    clearly = _CLEARLY * min(record.median_ns or inf for record in there)
+    others = [record for record in records if record not in there]
+    ahead = [record for record in others if (record.median_ns or inf) < clearly]
+    behind = [record for record in others if record not in ahead]
+    return [*ahead, *sorted(there, key=lambda record: in_package_ns(record, threads) or inf), *behind]
 
 
 def _weights_ns(kernel: Kernel, form: str, target: Target) -> float:

@@ -110,8 +110,8 @@ int main(int argc, char **argv)
            (double)run_ns[0] / 1e3, (unsigned long)runs);
     for (size_t i = 0; i < TINY_LAYERS; i++) {
         qsort(layer_ns[i], profiled, sizeof layer_ns[i][0], ascending);
-        printf("%s{\"index\": %lu, \"name\": %s, \"median_us\": %.3f}", i == 0 ? "" : ", ", (unsigned long)i, layer_names[i],
-               (double)layer_ns[i][profiled / 2] / 1e3);
+        printf("%s{\"index\": %lu, \"name\": %s, \"median_us\": %.3f, \"min_us\": %.3f}", i == 0 ? "" : ", ", (unsigned long)i, layer_names[i],
+               (double)layer_ns[i][profiled / 2] / 1e3, (double)layer_ns[i][0] / 1e3);
     }
     printf("]}\n");
     return 0;
