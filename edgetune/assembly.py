@@ -129,7 +129,9 @@ def assemble(
     prefix = package_prefix(name)
     printed = print_kernels(program, choices, target, prefix, events, threads)
     in_place = taken_over(program, {i: p.replaced for i, p in enumerate(printed)})
-    memory = plan(program, {i: p.source.scratch_bytes for i, p in enumerate(printed)}, in_place)
+    scratch = {i: p.source.scratch_bytes for i, p in enumerate(printed)}
+    # Placement is no exact science: tensors that share their memory may, if seldom, need more of it.
+    memory = min((plan(program, scratch, shared) for shared in (in_place, {})), key=lambda one: one.arena_bytes)
     packed = pack_constants(program, printed)
     check_limits(program, memory, packed, limits, threads)
     preamble = frozenset().union(*(p.source.preamble for p in printed))

@@ -90,9 +90,15 @@ def _is_at(load: Any, store: Any) -> bool:
     """Whether `load` is a part of `store` and reads, of its own buffer, the place that this writes."""
     if store is None or len(load.indices) != 1 or len(store.indices) != 1:
         return False
-    same = str(load.source.ty.dtype) == str(store.buffer.ty.dtype)  # a view may be of other elements
+    # A view may be of other elements, or begin elsewhere.
+    same = str(load.source.ty.dtype) == str(store.buffer.ty.dtype) and _begins(load.source) == _begins(store.buffer)
     read, written = linear(load.indices[0]), linear(store.indices[0])
     return same and read is not None and read == written
+
+
+def _begins(buffer: Any) -> int | None:
+    offset = buffer.ty.elem_offset
+    return int(offset.value) if isinstance(offset, tirx.IntImm) else None
 
 
 def _elements(buffer: Any) -> int:

@@ -63,7 +63,9 @@ def taken_over(program: Program, replaceable: Mapping[int, Sequence[int]]) -> di
             if lifetimes.get(call.arguments[number], (0, -1))[1] == index
             and call.arguments.count(call.arguments[number]) == 1
         ]
-        if dying and len(outputs) == 1 and outputs[0] in lifetimes:
+        if not dying or len(outputs) != 1 or lifetimes.get(outputs[0], (-1, -1))[0] != index:
+            continue
+        if program.buffers[outputs[0]].nbytes == program.buffers[dying[0]].nbytes:
             found[outputs[0]] = dying[0]
     return found
 

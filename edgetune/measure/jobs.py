@@ -147,8 +147,8 @@ class RunResult:
 
     `error_absolute` and `error_relative` (of the largest reference value) are those of the worst output.
     `stopped` says why sampling ended: "narrow", "budget", "slow" or "count". `seconds` has "load", "check", "time", and
-    "process", what starting and ending its process took, where that is known. `disturbed` is the share of samples that
-    another thread of the core disturbed, `widest` the most additions at once that it did (0: nobody looked).
+    "process", what starting and ending its process took, where that is known. `disturbed` is the number of samples
+    during which another thread of the core was busy, as far as that was looked at.
     """
 
     candidate_id: str
@@ -160,8 +160,7 @@ class RunResult:
     error_absolute: float = 0.0
     error_relative: float = 0.0
     seconds: dict[str, float] = field(default_factory=dict)
-    disturbed: float = 0.0
-    widest: float = 0.0
+    disturbed: int = 0
 
 
 def kernel_spec(kernel: Kernel, scratch_limit: int, key: str | None = None) -> KernelSpec:

@@ -21,11 +21,13 @@ from typing import NoReturn
 from edgetune.measure import cores, trial, wire
 from edgetune.measure.child_process import claim_pipes, describe_exit, die_with_parent
 from edgetune.measure.jobs import RunRequest, RunResult
+from edgetune.measure.neighbours import Neighbourhood
 
 _PR_SET_CHILD_SUBREAPER = 36
 _MOST_ANSWER_BYTES = 1 << 20
 _TOKEN_BYTES = 16
 _MOST_ORPHANS = 1000
+_PROBES = 8  # of who else uses the core, before each candidate
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,13 @@ class Runner:
         self._timer = ctypes.CDLL(str(setup.timer))
         self._timer.edgetune_sample.restype = None
         self._private = private
-        self._widest = 0.0
+        self._timer.edgetune_width.restype = ctypes.c_double
+        self._neighbourhood = Neighbourhood()
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     def run(self, request: RunRequest) -> RunResult:
         """Fork, wait for the answer, the end or the deadline; leave no process behind."""
+        self._neighbourhood.probed(self._timer.edgetune_width() for _ in range(_PROBES))
         token = os.urandom(_TOKEN_BYTES)
         reading, writing = os.pipe()
         child = os.fork()
@@ -64,7 +68,7 @@ class Runner:
             os.close(reading)
         messages = _messages(answer, token)
         if messages and isinstance(messages[-1], RunResult):
-            self._widest = max(self._widest, messages[-1].widest)
+            self._neighbourhood.tried(messages[-1].disturbed, len(messages[-1].samples_ns))
             return messages[-1]
         phase = messages[-1] if messages else "start"
         if late:
@@ -85,7 +89,9 @@ class Runner:
 
             trial.confine(request.memory_bytes, ceil(request.deadline_s) + 1)
             try:
-                result = trial.try_candidate(request, self._timer, note, self._widest)
+                result = trial.try_candidate(
+                    request, self._timer, note, self._neighbourhood.alone, self._neighbourhood.patience
+                )
             except (OSError, ValueError, MemoryError) as error:
                 result = RunResult(request.candidate_id, "crashed", f"{type(error).__name__}: {error}"[:1000])
             note(replace(result, samples_ns=tuple(float(value) for value in result.samples_ns)))

@@ -23,7 +23,7 @@ static int64_t least(int64_t a, int64_t b)
 /* How many additions at once the core does just now: the time of additions that wait for each other over that of as
    many in four chains. No memory is touched. Another thread of the same core takes its share of what is done at once,
    not of what waits. Interrupts lengthen one of several tries. */
-static double width(void)
+double edgetune_width(void)
 {
     int64_t chain = INT64_MAX, side_by_side = INT64_MAX;
     uint64_t a = 0, b = 0, c = 0, d = 0;
@@ -52,7 +52,7 @@ static double width(void)
 void edgetune_sample(call_fn call, void *const *buffers, int64_t repeat, int64_t count, int64_t owner, double *out,
                      double *widths)
 {
-    double before = width();
+    double before = edgetune_width();
 
     for (int64_t s = 0; s < count; ++s) {
         const int64_t start = now_ns();
@@ -62,7 +62,7 @@ void edgetune_sample(call_fn call, void *const *buffers, int64_t repeat, int64_t
         if ((int64_t)getpid() != owner)
             _exit(99);
         out[s] = (double)(end - start) / (double)repeat;
-        const double behind = width();
+        const double behind = edgetune_width();
         widths[s] = before < behind ? before : behind;
         before = behind;
     }

@@ -37,11 +37,11 @@ def confine(memory_bytes: int, cpu_seconds: int) -> None:
 
 
 def try_candidate(
-    request: RunRequest, timer: ctypes.CDLL, note: Callable[[str], None], widest: float = 0.0
+    request: RunRequest, timer: ctypes.CDLL, note: Callable[[str], None], alone: float = 0.0, patience: float = 1.0
 ) -> RunResult:
     """Check and time a candidate in this process; `note` is told each phase before it begins.
 
-    `widest`: the most additions at once that this core was seen to do (see `Undisturbed`).
+    `alone` and `patience` as in `Neighbourhood`.
     """
     owner = os.getpid()
     seconds: dict[str, float] = {}
@@ -81,7 +81,7 @@ def try_candidate(
         timer.edgetune_sample(entry, pointers, *counts, out, widths)
         return list(zip(out, widths, strict=True))
 
-    undisturbed = Undisturbed(take, widest)
+    undisturbed = Undisturbed(take, alone, patience * request.timing.budget_ns)
     sampling = sample(undisturbed.take, request.timing, request.best_ns)
     seconds["time"] = time.perf_counter() - started
     problem, _ = _judge(request, arrays, arena.parts)
@@ -96,8 +96,7 @@ def try_candidate(
         error_absolute=worst.absolute,
         error_relative=worst.relative,
         seconds=seconds,
-        widest=undisturbed.widest,
-        disturbed=undisturbed.disturbed / max(1, undisturbed.taken),
+        disturbed=sum(undisturbed.disturbed[-len(sampling.samples) :]),
     )
 
 

@@ -95,21 +95,23 @@ class Turn:
         request = self.sent(replace(work.request, timing=_share(timing, _FIRST_SHARE)))
         before = self.health()
         samples: tuple[float, ...] = ()
+        disturbed = 0
         spans: list[Conditions] = []
         seconds: dict[str, float] = {}
         for attempt in range(1, _MOST_ATTEMPTS + 1):
             ran = self.run(request)
             after = self.health()
             samples += ran.samples_ns
+            disturbed += ran.disturbed
             for phase, value in ran.seconds.items():
                 seconds[phase] = seconds.get(phase, 0.0) + value
             spans.append(Conditions(self._board.facts, before, after, canary, self._terms.ceiling_c))
-            taken = self._judged(ran, samples, attempt, spans)
+            taken = self._judged(ran, samples, attempt, spans, disturbed)
             if not _worth_repeating(taken, request.best_ns):
                 break
             before = after
             if taken.refusal == "throttled":  # nothing of it can be kept
-                samples, spans = (), []
+                samples, spans, disturbed = (), [], 0
             request = replace(request, timing=_share(timing, 1 - _FIRST_SHARE))
         return replace(taken, seconds=seconds)
 
@@ -149,8 +151,15 @@ class Turn:
                 return ran
         raise BoardLost(f"board '{self._board.name}' did not answer within {limit:g} s of measuring: look after it")
 
-    def _judged(self, ran: RunResult, samples: tuple[float, ...], attempts: int, spans: Sequence[Conditions]) -> Taken:
-        """Judge samples that were taken over `spans`, under the worst conditions of all these."""
+    def _judged(
+        self,
+        ran: RunResult,
+        samples: tuple[float, ...],
+        attempts: int,
+        spans: Sequence[Conditions],
+        disturbed: int,
+    ) -> Taken:
+        """Judge samples that were taken over `spans`, `disturbed` of them, under the worst conditions of all these."""
         health = dict(spans[-1].after)
         if ran.status != "ok":
             return Taken(ran, ran.status, ran.reason, None, samples, attempts, health)
@@ -158,7 +167,7 @@ class Turn:
         brief = ran.stopped == "slow"
         refusal, reason = _refused(spans, summary, brief=brief)
         grades = [
-            trust_of(span, summary.relative_width, brief=brief, refused=reason, disturbed=ran.disturbed)
+            trust_of(span, summary.relative_width, brief=brief, refused=reason, disturbed=disturbed / len(samples))
             for span in spans
         ]
         trust = max(grades, key=lambda one: one.grade)

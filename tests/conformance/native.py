@@ -7,6 +7,7 @@ import mmap
 import os
 import signal
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from edgetune.choosing import choose
 from edgetune.codegen import render_preamble
 from edgetune.codegen.compile_unit import INCLUDES
 from edgetune.config.target import Target
+from edgetune.graph.memory_plan import taken_over
 from edgetune.graph.program import Program
 from edgetune.models.narrow_types import to_stored
 
@@ -46,11 +48,13 @@ def emit_unit(program: Program, target: Target) -> Unit:
     names = frozenset[str]().union(*(s.preamble for s in sources))
     packed = pack_constants(program, printed)
     places = {where: len(program.buffers) + number for number, where in enumerate(packed)}
+    over = taken_over(program, {number: one.replaced for number, one in enumerate(printed)})
+    owners = [memory_of(buffer, over) for buffer in range(len(program.buffers))]
     lines = []
     for number, call in enumerate(program.calls):
         source = sources[call.kernel]
         arguments = [
-            f"({'' if p.writable else 'const '}{p.c_type} *)buffers[{places.get((number, index), buffer)}]"
+            f"({'' if p.writable else 'const '}{p.c_type} *)buffers[{places.get((number, index), owners[buffer])}]"
             for index, (p, buffer) in enumerate(zip(source.params, call.arguments, strict=True))
         ]
         if source.scratch_bytes:
@@ -63,6 +67,13 @@ def emit_unit(program: Program, target: Target) -> Unit:
         [INCLUDES, render_preamble(names, target, "conformance"), prototypes, *(s.definition for s in sources), driver]
     )
     return Unit(text, tuple(packed.values()), tuple(s.scratch_bytes for s in sources))
+
+
+def memory_of(buffer: int, over: Mapping[int, int]) -> int:
+    """The buffer in whose memory a tensor lies: its own, or that of the operand that it is written over."""
+    while buffer in over:
+        buffer = over[buffer]
+    return buffer
 
 
 def compile_unit(unit: Unit, target: Target, folder: Path) -> Path:

@@ -3,65 +3,84 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain, cycle, repeat
+from itertools import cycle, repeat
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.measure.neighbours import Undisturbed
+from edgetune.measure.neighbours import Neighbourhood, Undisturbed
 
 ALONE, BESIDE = 3.6, 2.3
 
 
 class Core:
-    """A core with the width `widths` from sample to sample: 100 ns a call alone, 160 beside another thread."""
+    """A core with the width `widths` from sample to sample: `ns` a call alone, 1.6 times as long beside another."""
 
-    def __init__(self, widths: Iterable[float]) -> None:
+    def __init__(self, widths: Iterable[float], ns: float = 1e4) -> None:
         self.widths: Iterator[float] = iter(widths)
-        self.samples = 0
+        self.ns = ns
+        self.spent = 0.0
 
     def take(self, calls: int, count: int) -> list[tuple[float, float]]:
-        assert calls == 7
         found = [next(self.widths) for _ in range(count)]
-        self.samples += count
-        return [(100.0 if width == ALONE else 160.0, width) for width in found]
+        pairs = [(self.ns if width == ALONE else 1.6 * self.ns, width) for width in found]
+        self.spent += calls * sum(ns for ns, _ in pairs)
+        return pairs
 
 
 def test_disturbed_samples_are_taken_again() -> None:
     core = Core(cycle([ALONE, BESIDE, BESIDE, ALONE]))
-    samples = Undisturbed(core.take, widest=ALONE)
-    assert samples.take(7, 10) == [100.0] * 10
-    assert (samples.taken, samples.disturbed) == (10, 0)
+    samples = Undisturbed(core.take, ALONE, 1e9)
+    assert samples.take(7, 10) == [1e4] * 10
+    assert samples.disturbed == [False] * 10
 
 
 def test_a_neighbour_who_stays_is_put_up_with() -> None:
     core = Core(repeat(BESIDE))
-    samples = Undisturbed(core.take, widest=ALONE, patience=2.0)
-    assert samples.take(7, 10) == [160.0] * 10
-    assert core.samples == 30
-    assert (samples.taken, samples.disturbed) == (10, 10)
+    samples = Undisturbed(core.take, ALONE, 1e6)
+    assert samples.take(7, 10) == [1.6e4] * 10
+    assert samples.disturbed == [True] * 10
+    assert core.spent <= 7 * 10 * 1.6e4 + 1e6
 
 
-def test_who_was_never_alone_is_not_known_to_be_disturbed() -> None:
-    core = Core(repeat(BESIDE))
-    samples = Undisturbed(core.take)
-    samples.take(7, 10)
-    assert (core.samples, samples.widest, samples.disturbed) == (10, BESIDE, 0)
+def test_a_long_sample_is_what_it_is() -> None:
+    core = Core(repeat(BESIDE), ns=1e7)
+    assert Undisturbed(core.take, ALONE, 1e12).take(1, 3) == [1.6e7] * 3
+    assert core.spent == 3 * 1.6e7
 
 
-def test_the_widest_is_learned() -> None:
-    core = Core(chain([BESIDE] * 4, repeat(ALONE)))
-    samples = Undisturbed(core.take)
-    assert samples.take(7, 4) == [160.0] * 4
-    assert samples.take(7, 4) == [100.0] * 4
-    assert samples.widest == ALONE
+def test_a_core_that_nobody_looked_at_is_not_called_disturbed() -> None:
+    samples = Undisturbed(Core(repeat(BESIDE)).take, Neighbourhood().alone, 1e9)
+    samples.take(7, 3)
+    assert samples.disturbed == [False] * 3
 
 
-@given(st.lists(st.sampled_from([ALONE, BESIDE]), min_size=1, max_size=20), st.integers(1, 9), st.floats(0, 4))
-def test_there_are_always_as_many_as_were_wanted(widths: list[float], count: int, patience: float) -> None:
+@given(st.lists(st.sampled_from([ALONE, BESIDE]), min_size=1, max_size=20), st.integers(1, 9), st.floats(0.0, 1e6))
+def test_there_are_as_many_as_were_wanted_within_the_room(widths: list[float], count: int, room_ns: float) -> None:
     core = Core(cycle(widths))
-    samples = Undisturbed(core.take, widest=ALONE, patience=patience)
+    samples = Undisturbed(core.take, ALONE, room_ns)
     found = samples.take(7, count)
+    assert [ns == 1.6e4 for ns in found] == samples.disturbed
     assert len(found) == count
-    assert found.count(160.0) == samples.disturbed
-    assert core.samples <= (patience + 2) * count + count
+    assert core.spent <= 7 * 1.6e4 * count + room_ns
+
+
+def test_a_core_alone_is_known_by_most_of_its_widest_probes() -> None:
+    around = Neighbourhood()
+    around.probed([BESIDE] * 50 + [ALONE] * 50 + [9.0])
+    assert around.alone == ALONE, "one odd probe says nothing"
+    around.probed([BESIDE] * 2048)
+    assert around.alone == BESIDE, "who stays for long belongs there"
+
+
+@pytest.mark.parametrize(("disturbed", "patience"), [(8, 0.5), (5, 0.5), (4, 1.0), (0, 1.0)])
+def test_patience_ends_where_it_is_in_vain(disturbed: int, patience: float) -> None:
+    around = Neighbourhood()
+    around.tried(disturbed, 8)
+    assert around.patience == patience
+    for _ in range(9):
+        around.tried(8, 8)
+    assert around.patience == 0.1
+    around.tried(0, 8)
+    assert around.patience == 1.0

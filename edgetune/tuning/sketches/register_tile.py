@@ -134,7 +134,7 @@ def find_tile(anatomy: Anatomy, native_lanes: int) -> Tile | None:
 
 
 def _added(anatomy: Anatomy, anchor: Stage, after: Sequence[Stage]) -> int:
-    """Parameters with as many elements as `anchor` writes that the stages `after` it read."""
+    """How often the stages `after` read a parameter of at least as many elements as `anchor` writes."""
     made = [write.source for stage in anatomy.stages for write in stage.block.writes]
     read = [region.source for stage in after for region in stage.reads()]
     elements = prod(anchor.spatial_extents)
