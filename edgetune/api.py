@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from edgetune import assembly
 from edgetune.answers import answers
-from edgetune.assembly import Choice
-from edgetune.choosing import choose, contenders
+from edgetune.choosing import choose
 from edgetune.config.boards_file import ResolvedBoard, load_board
 from edgetune.config.settings import Settings
 from edgetune.errors import BoardUnavailable, MemoryLimitExceeded, PackageInvalid, UnsupportedOperator
@@ -22,11 +21,8 @@ from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program
 from edgetune.in_package import streams
 from edgetune.measure.options import MeasuringOptions
-from edgetune.models.custom import registered_in
-from edgetune.models.disagreement import Disagreement, disagreement
 from edgetune.models.importer import import_onnx
-from edgetune.models.onnx_file import OnnxModel, read_onnx
-from edgetune.models.reference import is_quantised, output_steps
+from edgetune.models.onnx_file import read_onnx
 from edgetune.models.sample_inputs import sample_inputs
 from edgetune.on_board import at_board, elsewhere, tell_here
 from edgetune.package import bench as bench_package
@@ -35,36 +31,22 @@ from edgetune.package import verify as verify_package
 from edgetune.package.bench import BenchReport
 from edgetune.package.emit import PackageSummary
 from edgetune.package.explain import Explanation
-from edgetune.package.golden import Golden, Tolerance
+from edgetune.package.golden import Golden
 from edgetune.package.manifest import read_manifest, sha256_file
 from edgetune.package.output_folder import check_output_folder
 from edgetune.package.toolchain import Toolchain
 from edgetune.package.verify import VerifyReport
-from edgetune.rehearsal import Rehearsal, rehearse, rivals
-from edgetune.tuning.carrying import carry_over, known_to_older, trouble
+from edgetune.rehearsal import rehearse_subject
+from edgetune.subject import Events, Subject, assembled, limits_of, load
+from edgetune.tuning.carrying import carry_over, known_to_older
 from edgetune.tuning.forms.schedule_text import DIRECT, allowed_forms
 from edgetune.tuning.options import TuneOptions
 from edgetune.tuning.outcome import TuneOutcome
 from edgetune.tuning.records import RecordStore
 from edgetune.tuning.tune import tune as search
 
-Events = Callable[[Event], None]
-
-GOLDEN_CASES = 3
 FRESH_CASES = 2
-_REHEARSAL, _LEAST_REHEARSAL_S = 0.15, 60.0  # of the time to search, beside it
 _FRESH_SEED = 1_000_003
-
-
-@dataclass(frozen=True)
-class Subject:
-    """What a package is made of: the program, golden cases answered by `reference`, and how near it must come."""
-
-    program: Program
-    goldens: tuple[Golden, ...]
-    reference: str
-    tolerances: Mapping[str, Tolerance]
-    file: str
 
 
 @dataclass(frozen=True)
@@ -150,40 +132,13 @@ def tune_subject(subject: Subject, settings: Settings, events: Events) -> TuneRe
         _carry_over(program, settings, store, events)
         measuring = MeasuringOptions(settings.addresses, settings.rpc, settings.min_trust)
         outcome = search(program, settings.target, store, options, events, measuring)
-        if not outcome.interrupted and (options.streamed or settings.threads > 1):
-            _rehearse(subject, settings, store, events)
+        apart = options.streamed or settings.threads > 1  # what kernels take alone is not what they take in a package
+        here = not elsewhere(ResolvedBoard(settings.target, settings.addresses)) and not settings.target.emulated
+        if apart and here and not outcome.interrupted:
+            rehearse_subject(subject, settings, store, events)
         built = _build(subject, settings, store, events)
     verified, why = _verified(settings, events, interrupted=outcome.interrupted)
     return TuneResult(outcome, built, verified, why)
-
-
-def _rehearse(subject: Subject, settings: Settings, store: RecordStore, events: Events) -> None:
-    """Compare rivals where they will run, if that is here."""
-    if elsewhere(ResolvedBoard(settings.target, settings.addresses)) or settings.target.emulated:
-        return
-    forms = allowed_forms(settings.winograd)
-    common = (settings.min_trust, forms, settings.threads)
-    found = contenders(subject.program, settings.target, store, *common)
-    groups = {}
-    for kernel, records in found.items():
-        function = subject.program.kernels[kernel]
-        group = [record for record in rivals(records) if not trouble(function, record, settings.target)]
-        if len(group) > 1:
-            groups[kernel] = group
-    share = None if settings.budget_seconds is None else max(_LEAST_REHEARSAL_S, _REHEARSAL * settings.budget_seconds)
-
-    def make(choices: Sequence[Choice], folder: Path) -> None:
-        _assemble(subject, settings, choices, folder, lambda _: None)
-
-    rehearse(
-        subject.program,
-        groups,
-        choose(subject.program, settings.target, store, lambda _: None, *common),
-        make,
-        Rehearsal(settings.target, settings.threads, share),
-        store,
-        events,
-    )
 
 
 def _carry_over(program: Program, settings: Settings, store: RecordStore, events: Events) -> None:
@@ -317,43 +272,6 @@ def explain(package: Path, kernel: str) -> Explanation:
     return explain_package.explain(package, kernel)
 
 
-def load(settings: Settings, events: Events = lambda _: None) -> Subject:
-    """The model of `settings` as a program, with the answers of the reference to sample inputs."""
-    model = read_onnx(settings.model, settings.shapes)
-    program = to_program(import_onnx(model))
-    feeds = sample_inputs(model, program.inputs, GOLDEN_CASES, settings.seed)
-    outputs, reference = answers(model, lambda: program, feeds, events)
-    goldens = tuple(Golden(i, o) for i, o in zip(feeds, outputs, strict=True))
-    return Subject(
-        program,
-        goldens,
-        reference,
-        _tolerances(model, goldens, events),
-        settings.model.name,
-    )
-
-
-def _tolerances(model: OnnxModel, goldens: Sequence[Golden], events: Events) -> dict[str, Tolerance]:
-    """One step for each quantised output, or what the references themselves cannot agree on, which is announced."""
-    steps = output_steps(model)
-    if not steps or not is_quantised(model):
-        return {}
-    if registered_in(model):  # the program itself is the only evaluator
-        found = dict.fromkeys(steps, Disagreement(0.0, 0.0))
-    else:
-        found = dict(disagreement(model, [g.inputs for g in goldens], [g.outputs for g in goldens]))
-    chosen = {n: Tolerance.quantised(step, found[n].largest, found[n].share) for n, step in steps.items()}
-    for name, tolerance in chosen.items():
-        if tolerance.widened:
-            apart = tolerance.disagreement / tolerance.step
-            message = (
-                f"output {name!r}: evaluators of the reference differ among themselves by {apart:.1f} steps in "
-                f"{tolerance.disagreeing:.0%} of the elements; {tolerance.absolute / tolerance.step:.1f} are allowed"
-            )
-            events(Event("warning", {"message": message}))
-    return chosen
-
-
 def _build(subject: Subject, settings: Settings, store: RecordStore | None, events: Events) -> BuildResult:
     forms = allowed_forms(settings.winograd)
     try:
@@ -371,32 +289,9 @@ def _build_with(
     subject: Subject, settings: Settings, store: RecordStore | None, events: Events, forms: frozenset[str]
 ) -> BuildResult:
     choices = choose(subject.program, settings.target, store, events, settings.min_trust, forms, settings.threads)
-    summary = _assemble(subject, settings, choices, settings.out, events)
+    summary = assembled(subject, settings, choices, settings.out, events)
     measured = sum(choice.provenance.origin == "record" for choice in choices)
     return BuildResult(summary, len(choices), measured, subject.reference)
-
-
-def _assemble(
-    subject: Subject, settings: Settings, choices: Sequence[Choice], out: Path, events: Events
-) -> PackageSummary:
-    return assembly.assemble(
-        subject.program,
-        choices,
-        settings.target,
-        out,
-        name=settings.name,
-        goldens=subject.goldens,
-        reference=subject.reference,
-        tolerances=subject.tolerances,
-        model_file=subject.file,
-        limits=_limits(settings),
-        events=events,
-        threads=settings.threads,
-    )
-
-
-def _limits(settings: Settings) -> assembly.Limits:
-    return assembly.Limits(settings.ram_limit, settings.flash_limit)
 
 
 def _mind_threads(settings: Settings, events: Events) -> None:
@@ -413,7 +308,7 @@ def _check_limits_early(program: Program, settings: Settings) -> None:
     """Refuses before the search what no schedule can make fit: scratch only adds to the arena planned here."""
     from edgetune.graph.memory_plan import plan
 
-    assembly.check_limits(program, plan(program, {}), {}, _limits(settings), settings.threads)
+    assembly.check_limits(program, plan(program, {}), {}, limits_of(settings), settings.threads)
 
 
 def _find_model(package: Path) -> Path | None:

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from tvm import te
 
-from edgetune.api import GOLDEN_CASES, Events, Subject, TuneResult, tune_subject
+from edgetune.api import TuneResult, tune_subject
 from edgetune.config.boards_file import load_board
 from edgetune.config.settings import DEFAULT_DB, Settings
 from edgetune.graph.evaluate import EVALUATOR, evaluate
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Program, TensorSpec
 from edgetune.package.golden import Golden
 from edgetune.package.output_folder import check_output_folder
+from edgetune.subject import GOLDEN_CASES, Events, Subject
 from edgetune.tuning.te_task import kernel_from_te
 
 Shape = tuple[Sequence[int], str]

@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgetune.assembly import Choice
+from edgetune.choosing import choose, contenders
+from edgetune.config.settings import Settings
 from edgetune.config.target import Target
 from edgetune.errors import EdgetuneError
 from edgetune.events import Event
@@ -24,6 +26,9 @@ from edgetune.in_package import in_package_fact
 from edgetune.measure.cores import confined, split_cores
 from edgetune.measure.lock import TimingLock
 from edgetune.package.bench import LayerTime, benchmark_of
+from edgetune.subject import Subject, assembled
+from edgetune.tuning.carrying import trouble
+from edgetune.tuning.forms.schedule_text import allowed_forms
 from edgetune.tuning.records import Record, RecordStore
 
 MOST = 6
@@ -32,6 +37,7 @@ MOST = 6
 _NEAR = 1.3  # times as long as the fastest one alone: who takes longer is not tried
 _FASTEST = 3  # of them, before those that are told apart by what they ask the memory for
 _SWEEPS = 5
+_SHARE, _LEAST_S = 0.15, 60.0  # of the time to search, beside it; seconds
 _RUNS, _SECONDS = 60, 0.5
 
 
@@ -63,12 +69,30 @@ def rivals(records: Sequence[Record]) -> list[Record]:
     return found[:MOST]
 
 
+def rehearse_subject(subject: Subject, settings: Settings, store: RecordStore, events: Callable[[Event], None]) -> None:
+    """Compare the rivals of all kernels of `subject` in packages for the threads of `settings`."""
+    program, target = subject.program, settings.target
+    common = (settings.min_trust, allowed_forms(settings.winograd), settings.threads)
+    groups = {}
+    for index, records in contenders(program, target, store, *common).items():
+        group = [record for record in rivals(records) if not trouble(program.kernels[index], record, target)]
+        if len(group) > 1:
+            groups[index] = group
+
+    def make(choices: Sequence[Choice], folder: Path) -> None:
+        assembled(subject, settings, choices, folder, lambda _: None)
+
+    seconds = settings.budget_seconds
+    terms = Rehearsal(target, settings.threads, None if seconds is None else max(_LEAST_S, _SHARE * seconds))
+    rehearse(program, groups, choose(program, target, store, lambda _: None, *common), make, terms, store, events)
+
+
 def rehearse(
     program: Program,
     groups: Mapping[int, Sequence[Record]],
     choices: Sequence[Choice],
     make: Make,
-    settings: Rehearsal,
+    terms: Rehearsal,
     store: RecordStore,
     events: Callable[[Event], None],
 ) -> None:
@@ -85,12 +109,12 @@ def rehearse(
         with tempfile.TemporaryDirectory(prefix="edgetune-rehearsal-") as name, ExitStack() as copies:
             runs: list[Run] = []
             for number in range(rounds):
-                if runs and settings.seconds is not None and time.monotonic() - started > settings.seconds:
+                if runs and terms.seconds is not None and time.monotonic() - started > terms.seconds:
                     break
                 folder = Path(name).resolve() / str(number)
                 make(_cast(groups, choices, number), folder)
-                runs.append(copies.enter_context(benchmark_of(folder, target=settings.target)))
-            times = _in_turns(runs, settings.threads, events)
+                runs.append(copies.enter_context(benchmark_of(folder, target=terms.target)))
+            times = _in_turns(runs, terms.threads, events)
     except KeyboardInterrupt:
         events(Event("warning", {"message": "interrupted: what kernels take alone decides about the package"}))
         return
@@ -100,7 +124,7 @@ def rehearse(
         return
     for kernel, group in groups.items():
         found = [times[number].get(program.kernels[kernel].name) for number in range(min(len(group), len(times)))]
-        _keep(group, found, store, settings.threads)
+        _keep(group, found, store, terms.threads)
     name = f"comparing {len(runs)} packages with rivals of {len(groups)} kernels"
     events(Event("phase", {"name": name, "seconds": round(time.monotonic() - started, 3)}))
 

@@ -14,7 +14,6 @@ from onnx import TensorProto, helper, numpy_helper
 from tvm import te
 
 import edgetune
-from edgetune import api
 from edgetune.cli.main import run
 from edgetune.config.settings import Flags, resolve_settings
 from edgetune.errors import UsageError
@@ -24,6 +23,7 @@ from edgetune.models.converters import OWN_CONVERTERS
 from edgetune.models.importer import import_onnx
 from edgetune.models.onnx_file import OnnxModel, model_from_proto
 from edgetune.package.golden import Tolerance
+from edgetune.subject import load
 from edgetune.tuning.records import RecordStore
 from tests.interpreter import run_program
 
@@ -117,7 +117,7 @@ def test_a_quantised_model_with_a_registered_operator_is_answered_by_its_program
     )
     opsets = [helper.make_opsetid("", 19), helper.make_opsetid("com.example", 1)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "m.onnx")
-    subject = api.load(resolve_settings(Flags(model=tmp_path / "m.onnx", board="host"), {}, tmp_path))
+    subject = load(resolve_settings(Flags(model=tmp_path / "m.onnx", board="host"), {}, tmp_path))
     assert subject.reference == "tvm.llvm"
     assert subject.tolerances == {"y": Tolerance.quantised(1.0)}
     for golden in subject.goldens:

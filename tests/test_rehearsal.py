@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from edgetune.api import load, tune
+from edgetune.api import tune
 from edgetune.choosing import choose
 from edgetune.config.settings import Flags, Settings, resolve_settings
 from edgetune.config.target import Target
@@ -20,6 +20,7 @@ from edgetune.events import Event
 from edgetune.graph.program import Kernel
 from edgetune.in_package import in_package_fact, in_package_ns
 from edgetune.rehearsal import MOST, Rehearsal, rehearse, rivals
+from edgetune.subject import load
 from edgetune.tuning.records import Record, RecordStore
 from tests.test_choosing import kernel, program, record, target  # noqa: F401  fixtures among them
 from tests.test_tuning_loop import timed

@@ -1,0 +1,100 @@
+"""What a package is made of: a model as a program, with the answers of a reference, under the settings of its user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgetune import assembly
+from edgetune.answers import answers
+from edgetune.assembly import Choice
+from edgetune.config.settings import Settings
+from edgetune.events import Event
+from edgetune.graph.partition import to_program
+from edgetune.graph.program import Program
+from edgetune.models.custom import registered_in
+from edgetune.models.disagreement import Disagreement, disagreement
+from edgetune.models.importer import import_onnx
+from edgetune.models.onnx_file import OnnxModel, read_onnx
+from edgetune.models.reference import is_quantised, output_steps
+from edgetune.models.sample_inputs import sample_inputs
+from edgetune.package.emit import PackageSummary
+from edgetune.package.golden import Golden, Tolerance
+
+Events = Callable[[Event], None]
+
+GOLDEN_CASES = 3
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a package is made of: the program, golden cases answered by `reference`, and how near it must come."""
+
+    program: Program
+    goldens: tuple[Golden, ...]
+    reference: str
+    tolerances: Mapping[str, Tolerance]
+    file: str
+
+
+def load(settings: Settings, events: Events = lambda _: None) -> Subject:
+    """The model of `settings` as a program, with the answers of the reference to sample inputs."""
+    model = read_onnx(settings.model, settings.shapes)
+    program = to_program(import_onnx(model))
+    feeds = sample_inputs(model, program.inputs, GOLDEN_CASES, settings.seed)
+    outputs, reference = answers(model, lambda: program, feeds, events)
+    goldens = tuple(Golden(i, o) for i, o in zip(feeds, outputs, strict=True))
+    return Subject(
+        program,
+        goldens,
+        reference,
+        _tolerances(model, goldens, events),
+        settings.model.name,
+    )
+
+
+def _tolerances(model: OnnxModel, goldens: Sequence[Golden], events: Events) -> dict[str, Tolerance]:
+    """One step for each quantised output, or what the references themselves cannot agree on, which is announced."""
+    steps = output_steps(model)
+    if not steps or not is_quantised(model):
+        return {}
+    if registered_in(model):  # the program itself is the only evaluator
+        found = dict.fromkeys(steps, Disagreement(0.0, 0.0))
+    else:
+        found = dict(disagreement(model, [g.inputs for g in goldens], [g.outputs for g in goldens]))
+    chosen = {n: Tolerance.quantised(step, found[n].largest, found[n].share) for n, step in steps.items()}
+    for name, tolerance in chosen.items():
+        if tolerance.widened:
+            apart = tolerance.disagreement / tolerance.step
+            message = (
+                f"output {name!r}: evaluators of the reference differ among themselves by {apart:.1f} steps in "
+                f"{tolerance.disagreeing:.0%} of the elements; {tolerance.absolute / tolerance.step:.1f} are allowed"
+            )
+            events(Event("warning", {"message": message}))
+    return chosen
+
+
+def assembled(
+    subject: Subject, settings: Settings, choices: Sequence[Choice], out: Path, events: Events
+) -> PackageSummary:
+    """Writes the package of `subject` with these choices to `out`; raises what `assembly.assemble` raises."""
+    return assembly.assemble(
+        subject.program,
+        choices,
+        settings.target,
+        out,
+        name=settings.name,
+        goldens=subject.goldens,
+        reference=subject.reference,
+        tolerances=subject.tolerances,
+        model_file=subject.file,
+        limits=limits_of(settings),
+        events=events,
+        threads=settings.threads,
+    )
+
+
+def limits_of(settings: Settings) -> assembly.Limits:
+    """What the user said that the device has."""
+    return assembly.Limits(settings.ram_limit, settings.flash_limit)
