@@ -50,7 +50,7 @@ static void mark(const state *s, unsigned layer, int end)
         s->hook(s->user, layer, layer_names[layer], end);
 }
 
-/* Kernels take their pointers as restrict: no two tensors may share a byte where one of them is written. */
+/* Kernels take the caller's tensors as restrict: no two may share a byte where one of them is written. */
 static int overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
 {
     const uintptr_t first = (uintptr_t)a, second = (uintptr_t)b;
