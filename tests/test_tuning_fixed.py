@@ -97,3 +97,13 @@ def test_fixed_tiles_stay_in_registers(kernel: str, name: str, tmp_path: Path) -
     tiles = [loop for loop in loops_of(listing, target.isa)["kernel"] if loop.multiply_adds]
     assert tiles, note
     assert [loop.stack for loop in tiles] == [()] * len(tiles), note
+
+
+@pytest.mark.parametrize(
+    ("bits", "channels", "asks"), [(128, 64, False), (256, 64, True), (512, 64, True), (512, 8, False)]
+)
+def test_wide_vectors_ask_for_weights_that_the_first_cache_does_not_hold(
+    bits: int, channels: int, *, asks: bool
+) -> None:
+    trace, _ = fixed_trace(conv2d((8, 8, 4 * channels), 4 * channels), board(bits, 32))
+    assert ("edgetune_near_lines" in trace) == asks

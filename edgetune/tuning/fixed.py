@@ -41,6 +41,7 @@ _LATENCY = 8  # multiply-adds in flight that keep a core's units busy
 _LOADS = 2  # loads per cycle
 _DEPTH = 4  # steps of a long reduction that are unrolled
 _UNROLLED = 256  # stores in a body that is unrolled without being asked
+_WIDE = 256  # bits of vectors that use up a line of the cache in a step or two: weights are asked for before each
 _AHEAD = 2  # operands of the next multiply-add, which are loaded while this one runs; vectors of a block go together
 
 
@@ -193,13 +194,14 @@ def preferred(tile: Tile, target: Target, *, streamed: bool) -> list[Variant]:
     many = tile.weight_bytes > target.l1_bytes // 2 and tile.lanes > 1 and not tile.per_channel
     first = "channel" if many else None
 
-    variants = variants_of(tile, cache_for_blocks(target), kept_bytes(target, streamed=streamed))
+    first_bytes = target.l1_bytes if target.vector_bits >= _WIDE else 0
+    variants = variants_of(tile, cache_for_blocks(target), kept_bytes(target, streamed=streamed), first_bytes)
     far = any(variant.prefetch for variant in variants)
 
-    def rank(variant: Variant) -> tuple[int, bool, bool, bool, bool]:
+    def rank(variant: Variant) -> tuple[int, bool, bool, bool, bool, bool]:
         inside = (variant.order[-2:-1] == ("channel",)) != (first == "channel")
         again = far and variant.order[0] != "channel"  # weights that no cache keeps would come for each row
-        return (-variant.parts, not variant.fuse, variant.pad_rows, again, inside)
+        return (-variant.parts, not variant.fuse, variant.pad_rows, again, inside, not variant.near)
 
     return sorted(variants, key=rank)
 
