@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -134,8 +134,8 @@ def tune_subject(subject: Subject, settings: Settings, events: Events) -> TuneRe
         outcome = search(program, settings.target, store, options, events, measuring)
         apart = options.streamed or settings.threads > 1  # what kernels take alone is not what they take in a package
         here = not elsewhere(ResolvedBoard(settings.target, settings.addresses)) and not settings.target.emulated
-        if apart and here and not outcome.interrupted:
-            rehearse_subject(subject, settings, store, events)
+        if apart and here and not outcome.interrupted and not rehearse_subject(subject, settings, store, events):
+            outcome = replace(outcome, interrupted=True)
         built = _build(subject, settings, store, events)
     verified, why = _verified(settings, events, interrupted=outcome.interrupted)
     return TuneResult(outcome, built, verified, why)

@@ -15,7 +15,7 @@ from edgetune.errors import KernelFailed
 from edgetune.events import Event
 from edgetune.graph.memory_plan import scratch_limits
 from edgetune.graph.program import Kernel, Program
-from edgetune.in_package import expected_order, in_package_ns, rehearsed_first, streams
+from edgetune.in_package import Stage, compared_first, expected_order, streams
 from edgetune.measure.options import GRADES, Grade
 from edgetune.package.emit import OnEvent
 from edgetune.package.provenance import KernelProvenance
@@ -53,7 +53,8 @@ def choose(
     with their weights in a cache; for a program that `streams` its weights the fastest is the one that is expected to
     be when they come from memory.
     """
-    rules = _Rules(target, min_trust, frozenset(forms), threads, streams(program, target))
+    stage = Stage(program.model_sha256, threads)
+    rules = _Rules(target, min_trust, frozenset(forms), streams(program, target), stage)
     # Each thread has its own scratch.
     limits = {kernel: limit // threads for kernel, limit in scratch_limits(program).items()}
     return [_choose(kernel, store, limits[i], rules, events) for i, kernel in enumerate(program.kernels)]
@@ -69,13 +70,14 @@ def contenders(
 ) -> dict[int, list[Record]]:
     """Records of each kernel (by index) that `choose` would look through, those first that it expects to be fastest.
 
-    Whatever was timed in a package before.
+    Whatever was compared in a package before.
     """
     streamed = streams(program, target)
     limits = {kernel: limit // threads for kernel, limit in scratch_limits(program).items()}
     found = {}
     for index, kernel in enumerate(program.kernels):
-        best = store.best(record_key(kernel, target), _CONSIDERED, min_trust, limits[index], forms)
+        most = _STREAMED if streamed else _CONSIDERED
+        best = store.best(record_key(kernel, target), most, min_trust, limits[index], forms)
         found[index] = expected_order(kernel, best, target, threads, streamed=streamed)
     return found
 
@@ -87,13 +89,18 @@ class _Rules:
     target: Target
     min_trust: Grade
     forms: frozenset[str]
-    threads: int
     streamed: bool
+    stage: Stage
+
+    @property
+    def threads(self) -> int:
+        """For how many threads the package is."""
+        return self.stage.threads
 
     def order(self, kernel: Kernel, records: list[Record]) -> list[Record]:
         """`records`, ranked by their times alone, so that what is or should be fastest in the package comes first."""
         expected = expected_order(kernel, records, self.target, self.threads, streamed=self.streamed)
-        return rehearsed_first(expected, self.threads) if self.streamed or self.threads > 1 else expected
+        return compared_first(expected, self.stage) if self.streamed or self.threads > 1 else expected
 
 
 def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules: _Rules, events: OnEvent) -> Choice:
@@ -158,7 +165,7 @@ def _measured(best: list[Record], valid: int, decided: _Rules | None = None) -> 
     winner = best[0]
     counted = winner.environment.get("clock") == "instructions"  # one of them is a nanosecond of the record
     why = f"fastest of {valid} correct candidates"
-    if decided is not None and (there := in_package_ns(winner, decided.threads)) is not None:
+    if decided is not None and (there := decided.stage.ns(winner)) is not None:
         why = f"of {valid} correct candidates the one that is fastest in a run of the package ({there / 1000:.2f} us)"
     elif decided is not None:
         threads = f"{decided.threads} threads" if decided.threads > 1 else "a core"

@@ -5,6 +5,8 @@ Records are timed on one thread, with their weights in a cache.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from math import inf, prod
 from typing import Any
@@ -71,30 +73,52 @@ def expected_order(
         asking.remove(order[0].candidate)
 
 
-def in_package_fact(threads: int) -> str:
-    """Key in a record's environment: nanoseconds of a call in a run of a package for so many threads."""
-    return f"in_package_ns_{threads}"
+@dataclass(frozen=True)
+class Stage:
+    """A package that records are compared in: of which model (its SHA-256), for how many threads."""
+
+    model: str
+    threads: int
+
+    def ns(self, record: Record) -> float | None:
+        """What a call takes there, in nanoseconds; None where nobody looked."""
+        told = record.environment.get(f"{self._name}_ns")
+        return float(told) if isinstance(told, int | float) and not isinstance(told, bool) and told > 0 else None
+
+    def noted(self, record: Record, nanoseconds: float | None, comparison: str = "", size: int = 0) -> Record:
+        """`record` with what it takes there (None: without), one of the `size` in a comparison of that name."""
+        facts = {key: fact for key, fact in record.environment.items() if not key.startswith(f"{self._name}_")}
+        if nanoseconds is not None:
+            facts |= {f"{self._name}_ns": nanoseconds, f"{self._name}_among": f"{size} {comparison}"}
+        return replace(record, environment=facts)
+
+    def compared(self, records: Sequence[Record]) -> list[Record]:
+        """Those of `records` that were compared there, if all that were are among them: a part says nothing."""
+        found: dict[str, list[Record]] = {}
+        for record in records:
+            if self.ns(record) is not None:
+                found.setdefault(str(record.environment.get(f"{self._name}_among", "")), []).append(record)
+        whole = [group for among, group in found.items() if among.partition(" ")[0] == str(len(group))]
+        return whole[0] if len(whole) == 1 else []
+
+    @property
+    def _name(self) -> str:
+        return f"in_package_{self.model[:12]}_{self.threads}"
 
 
-def in_package_ns(record: Record, threads: int) -> float | None:
-    """What a call takes in a run of a package for `threads` threads, in nanoseconds; None where nobody looked."""
-    told = record.environment.get(in_package_fact(threads))
-    return float(told) if isinstance(told, int | float) and not isinstance(told, bool) and told > 0 else None
+def compared_first(records: list[Record], stage: Stage) -> list[Record]:
+    """`records`, the one expected to be fastest first, with those that were compared in a package at their head.
 
-
-def rehearsed_first(records: list[Record], threads: int) -> list[Record]:
-    """`records` with those first that were timed in a package, the fastest there before the others.
-
-    Before them only who takes clearly less alone than any of them, as one does that was found since.
+    Before them only those that were expected to be faster, and are so clearly when timed alone.
     """
-    there = [record for record in records if in_package_ns(record, threads) is not None]
+    there = stage.compared(records)
     if not there:
         return records
     clearly = _CLEARLY * min(record.median_ns or inf for record in there)
-    others = [record for record in records if record not in there]
-    ahead = [record for record in others if (record.median_ns or inf) < clearly]
-    behind = [record for record in others if record not in ahead]
-    return [*ahead, *sorted(there, key=lambda record: in_package_ns(record, threads) or inf), *behind]
+    expected = records[: min(records.index(record) for record in there)]
+    ahead = [record for record in expected if (record.median_ns or inf) < clearly]
+    behind = [record for record in records if record not in there and record not in ahead]
+    return [*ahead, *sorted(there, key=lambda record: stage.ns(record) or inf), *behind]
 
 
 def _weights_ns(kernel: Kernel, form: str, target: Target) -> float:

@@ -8,6 +8,9 @@ kept in its record.
 
 from __future__ import annotations
 
+import hashlib
+import json
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +25,7 @@ from edgetune.config.target import Target
 from edgetune.errors import EdgetuneError
 from edgetune.events import Event
 from edgetune.graph.program import Program
-from edgetune.in_package import in_package_fact
+from edgetune.in_package import Stage
 from edgetune.measure.cores import confined, split_cores
 from edgetune.measure.lock import TimingLock
 from edgetune.package.bench import LayerTime, benchmark_of
@@ -42,8 +45,8 @@ _RUNS, _SECONDS = 60, 0.5
 
 
 @dataclass(frozen=True)
-class Rehearsal:
-    """For which target, on how many threads; no further package is made after `seconds` (None: no limit)."""
+class Terms:
+    """For which target, on how many threads; after `seconds` no further package is made, and no further sweep."""
 
     target: Target
     threads: int = 1
@@ -56,35 +59,56 @@ Make = Callable[[Sequence[Choice], Path], None]
 
 
 def rivals(records: Sequence[Record]) -> list[Record]:
-    """Who of the records of a kernel, the one expected to be fastest first, is worth a rehearsal: `MOST` or fewer."""
+    """Who of the records of a kernel, the one expected to be fastest first, is worth a rehearsal: `MOST` or fewer.
+
+    The first ones, and the first of each kind; none takes much longer alone than the first one.
+    """
     limit = _NEAR * min((record.median_ns or 0.0 for record in records[:1]), default=0.0)
-    near = [record for record in records if (record.median_ns or 0.0) <= limit]
-    kinds: dict[tuple[str, bool, bool, bool], Record] = {}
+    near: list[Record] = []
+    for record in records:
+        if (record.median_ns or 0.0) <= limit and all(other.candidate != record.candidate for other in near):
+            near.append(record)
+    kinds: dict[tuple[object, ...], Record] = {}
     for record in near:
         asked = (f"edgetune_{name}" in record.trace for name in ("prefetch", "near_lines", "epilogue_lines"))
-        kinds.setdefault((record.form, *asked), record)  # type: ignore[arg-type]
+        kinds.setdefault((record.form, *asked), record)
     found = near[:_FASTEST]
     found += [record for record in kinds.values() if record not in found]
     found += [record for record in near[_FASTEST:] if record not in found]
     return found[:MOST]
 
 
-def rehearse_subject(subject: Subject, settings: Settings, store: RecordStore, events: Callable[[Event], None]) -> None:
-    """Compare the rivals of all kernels of `subject` in packages for the threads of `settings`."""
+def rehearse_subject(subject: Subject, settings: Settings, store: RecordStore, events: Callable[[Event], None]) -> bool:
+    """Compare the rivals of all kernels of `subject` in packages for the threads of `settings`.
+
+    Where none can be made or run, a warning tells that they are not compared. False after Ctrl-C, which ends it.
+    """
     program, target = subject.program, settings.target
     common = (settings.min_trust, allowed_forms(settings.winograd), settings.threads)
-    groups = {}
-    for index, records in contenders(program, target, store, *common).items():
-        group = [record for record in rivals(records) if not trouble(program.kernels[index], record, target)]
-        if len(group) > 1:
-            groups[index] = group
 
     def make(choices: Sequence[Choice], folder: Path) -> None:
         assembled(subject, settings, choices, folder, lambda _: None)
 
-    seconds = settings.budget_seconds
-    terms = Rehearsal(target, settings.threads, None if seconds is None else max(_LEAST_S, _SHARE * seconds))
-    rehearse(program, groups, choose(program, target, store, lambda _: None, *common), make, terms, store, events)
+    events(Event("phase", {"name": "comparing kernels in packages"}))
+    started = time.monotonic()
+    try:
+        groups = {}
+        for index, records in contenders(program, target, store, *common).items():
+            group = [record for record in rivals(records) if not trouble(program.kernels[index], record, target)]
+            if len(group) > 1:
+                groups[index] = group
+        choices = choose(program, target, store, lambda _: None, *common)
+        seconds = settings.budget_seconds
+        terms = Terms(target, settings.threads, None if seconds is None else max(_LEAST_S, _SHARE * seconds))
+        told = rehearse(program, groups, choices, make, terms, store, events)
+    except KeyboardInterrupt:
+        events(Event("warning", {"message": "interrupted: kernels are not compared in packages"}))
+        return False
+    except (EdgetuneError, OSError) as error:
+        events(Event("warning", {"message": f"kernels are not compared in packages: {error}"}))
+        return True
+    events(Event("phase", {"name": told, "seconds": round(time.monotonic() - started, 3)}))
+    return True
 
 
 def rehearse(
@@ -92,41 +116,38 @@ def rehearse(
     groups: Mapping[int, Sequence[Record]],
     choices: Sequence[Choice],
     make: Make,
-    terms: Rehearsal,
+    terms: Terms,
     store: RecordStore,
     events: Callable[[Event], None],
-) -> None:
+) -> str:
     """Time the `groups`, rivals by the index of their kernel, in packages that `make` writes; keep that in `store`.
 
-    `choices` are those of all kernels, which those without rivals keep. Where a package cannot be made or run, and
-    after Ctrl-C, a warning tells that what kernels take alone decides.
+    `choices` are those of all kernels, which those without rivals keep. A package that cannot be made, as its kernels
+    do not fit the device together, is left out. Says what was done. Raises what `benchmark_of` does, DatabaseError and
+    OSError.
     """
-    if not groups:
-        return
-    rounds = max(map(len, groups.values()))
     started = time.monotonic()
-    try:
-        with tempfile.TemporaryDirectory(prefix="edgetune-rehearsal-") as name, ExitStack() as copies:
-            runs: list[Run] = []
-            for number in range(rounds):
-                if runs and terms.seconds is not None and time.monotonic() - started > terms.seconds:
-                    break
-                folder = Path(name).resolve() / str(number)
+    with tempfile.TemporaryDirectory(prefix="edgetune-rehearsal-") as name, ExitStack() as copies:
+        runs: dict[int, Run] = {}
+        for number in range(max(map(len, groups.values()), default=0)):
+            if runs and terms.seconds is not None and time.monotonic() - started > terms.seconds:
+                break
+            folder = Path(name).resolve() / str(number)
+            try:
                 make(_cast(groups, choices, number), folder)
-                runs.append(copies.enter_context(benchmark_of(folder, target=terms.target)))
-            times = _in_turns(runs, terms.threads, events)
-    except KeyboardInterrupt:
-        events(Event("warning", {"message": "interrupted: what kernels take alone decides about the package"}))
-        return
-    except EdgetuneError as error:
-        message = f"kernels are not compared in the package ({error.message}): what they take alone decides"
-        events(Event("warning", {"message": message}))
-        return
+            except EdgetuneError as error:
+                events(Event("warning", {"message": f"a package to compare kernels in is left out: {error.message}"}))
+                continue
+            runs[number] = copies.enter_context(benchmark_of(folder, target=terms.target))
+            shutil.rmtree(folder)  # a copy of it runs
+        if len(runs) < 2:  # noqa: PLR2004  one alone is no comparison
+            return "comparing kernels in packages: nothing to compare"
+        times = _in_turns(runs, terms, events)
+    stage = Stage(program.model_sha256, terms.threads)
     for kernel, group in groups.items():
-        found = [times[number].get(program.kernels[kernel].name) for number in range(min(len(group), len(times)))]
-        _keep(group, found, store, terms.threads)
-    name = f"comparing {len(runs)} packages with rivals of {len(groups)} kernels"
-    events(Event("phase", {"name": name, "seconds": round(time.monotonic() - started, 3)}))
+        found = {n: times[n].get(program.kernels[kernel].name) for n in times if n < len(group)}
+        _keep([(group[n], ns) for n, ns in found.items() if ns is not None], stage, store)
+    return f"comparing {len(runs)} packages with rivals of {len(groups)} kernels"
 
 
 def _cast(groups: Mapping[int, Sequence[Record]], choices: Sequence[Choice], number: int) -> list[Choice]:
@@ -138,26 +159,31 @@ def _cast(groups: Mapping[int, Sequence[Record]], choices: Sequence[Choice], num
     return cast
 
 
-def _in_turns(runs: Sequence[Run], threads: int, events: Callable[[Event], None]) -> list[dict[str, float]]:
+def _in_turns(runs: Mapping[int, Run], terms: Terms, events: Callable[[Event], None]) -> dict[int, dict[str, float]]:
     """For each package: nanoseconds of a call by the name of its kernel, the least of each layer over all sweeps.
 
     All have equally many runs, and what disturbs one of them only ever makes it longer.
     """
+    started = time.monotonic()
     split = split_cores()
     lock = TimingLock(on_event=events)
-    best: list[dict[int, LayerTime]] = [{} for _ in runs]
+    best: dict[int, dict[int, LayerTime]] = {number: {} for number in runs}
     try:
-        with nullcontext() if split.shared or threads > 1 else confined(split.measuring):
-            for run, found in ((run, found) for _ in range(_SWEEPS) for run, found in zip(runs, best, strict=True)):
-                lock.acquire()
-                layers = run(_RUNS, _SECONDS)
-                lock.release()
-                for layer in layers:
-                    if layer.index not in found or layer.min_us < found[layer.index].min_us:
-                        found[layer.index] = layer
+        with nullcontext() if split.shared or terms.threads > 1 else confined(split.measuring):
+            for sweep in range(_SWEEPS):
+                if sweep and terms.seconds is not None and time.monotonic() - started > terms.seconds:
+                    break
+                for number, run in runs.items():
+                    lock.acquire()
+                    layers = run(_RUNS, _SECONDS)
+                    lock.release()
+                    for layer in layers:
+                        known = best[number].get(layer.index)
+                        if known is None or layer.min_us < known.min_us:
+                            best[number][layer.index] = layer
     finally:
         lock.close()
-    return [_by_kernel(list(found.values())) for found in best]
+    return {number: _by_kernel(list(found.values())) for number, found in best.items()}
 
 
 def _by_kernel(layers: Sequence[LayerTime]) -> dict[str, float]:
@@ -167,13 +193,13 @@ def _by_kernel(layers: Sequence[LayerTime]) -> dict[str, float]:
     return {kernel: sum(found) / len(found) for kernel, found in times.items()}
 
 
-def _keep(group: Sequence[Record], found: Sequence[float | None], store: RecordStore, threads: int) -> None:
-    """Note what the rivals of one kernel took, and forget what others, or they, took in an earlier rehearsal."""
-    fact = in_package_fact(threads)
-    noted = {record.candidate: ns for record, ns in zip(group, found, strict=False) if ns is not None}
-    for record in store.all(replace(group[0].key, board=None)):
-        environment = {name: value for name, value in record.environment.items() if name != fact}
-        if record.candidate in noted:
-            environment[fact] = noted[record.candidate]
-        if environment != record.environment:
-            store.refine(replace(record, environment=environment))
+def _keep(found: Sequence[tuple[Record, float]], stage: Stage, store: RecordStore) -> None:
+    """Note what the rivals of one kernel took, and forget what was noted of it before."""
+    if len(found) < 2:  # noqa: PLR2004  as above
+        return
+    taken = {record.id: ns for record, ns in found}
+    comparison = hashlib.sha256(json.dumps(sorted(taken.items())).encode()).hexdigest()[:12]
+    for record in store.all(replace(found[0][0].key, board=None)):
+        noted = stage.noted(record, taken.get(record.id), comparison, len(taken))
+        if noted.environment != record.environment:
+            store.refine(noted)

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from edgetune import rehearsal
 from edgetune.api import tune
+from edgetune.assembly import Choice
 from edgetune.choosing import choose
 from edgetune.config.settings import Flags, Settings, resolve_settings
 from edgetune.config.target import Target
-from edgetune.errors import CompileFailed
+from edgetune.errors import DatabaseError, MemoryLimitExceeded
 from edgetune.events import Event
 from edgetune.graph.program import Kernel
-from edgetune.in_package import in_package_fact, in_package_ns
-from edgetune.rehearsal import MOST, Rehearsal, rehearse, rivals
+from edgetune.in_package import Stage, compared_first
+from edgetune.package.bench import LayerTime
+from edgetune.rehearsal import MOST, Terms, rehearse, rivals
 from edgetune.subject import load
 from edgetune.tuning.records import Record, RecordStore
 from tests.test_choosing import kernel, program, record, target  # noqa: F401  fixtures among them
@@ -70,8 +75,7 @@ def test_what_was_fastest_in_a_package_is_taken_where_that_says_more(
     first = record(kernel, target, 1e5, streamed=False, sizes="")
     second = record(kernel, target, 1.05e5, streamed=True)
     with RecordStore.open(tmp_path / "db") as store:
-        store.add(noted(first, 3e5, threads))
-        store.add(noted(second, 2e5, threads))
+        compared(store, [(first, 3e5), (second, 2e5)], Stage("", threads))
         found = program(kernel, constant_bytes)
         (choice,) = choose(found, target, store, lambda _: None, threads=threads)
         (other,) = choose(found, target, store, lambda _: None, threads=threads + 1)
@@ -80,8 +84,9 @@ def test_what_was_fastest_in_a_package_is_taken_where_that_says_more(
     assert "in a run of the package" not in other.provenance.why, "that was for another number of threads"
 
 
-def noted(of: Record, nanoseconds: float, threads: int) -> Record:
-    return replace(of, environment={**of.environment, in_package_fact(threads): nanoseconds})
+def compared(store: RecordStore, pairs: Sequence[tuple[Record, float]], stage: Stage) -> None:
+    for each, nanoseconds in pairs:
+        store.add(stage.noted(each, nanoseconds, "once", len(pairs)))
 
 
 def test_who_was_found_since_is_taken_if_clearly_faster_alone(
@@ -89,13 +94,28 @@ def test_who_was_found_since_is_taken_if_clearly_faster_alone(
     target: Target,  # noqa: F811
     tmp_path: Path,
 ) -> None:
-    old, new = record(kernel, target, 1e5, streamed=True), record(kernel, target, 0.95e5, streamed=False)
-    for nanoseconds, taken in ((0.95e5, old), (0.5e5, new)):
+    old, slow = record(kernel, target, 1e5, streamed=True), record(kernel, target, 1.1e5, streamed=True, sizes="7x1")
+    new = record(kernel, target, 0.95e5, streamed=False)
+    for nanoseconds, taken in ((0.95e5, old), (0.3e5, new)):
         with RecordStore.open(tmp_path / f"{nanoseconds}.db") as store:
-            store.add(noted(old, 1.5e5, 1))
+            compared(store, [(old, 1.5e5), (slow, 1.6e5)], Stage("", 1))
             store.add(replace(new, **timed((nanoseconds,) * 3)))
             (choice,) = choose(program(kernel, LARGE), target, store, lambda _: None)
         assert choice.trace == taken.trace
+
+
+def test_a_part_of_a_comparison_says_nothing(kernel: Kernel, target: Target) -> None:  # noqa: F811
+    first, second = record(kernel, target, 1e5, streamed=False), record(kernel, target, 1.05e5, streamed=True)
+    stage, other = Stage("ab" * 32, 1), Stage("cd" * 32, 1)
+    both = [stage.noted(first, 3e5, "once", 2), stage.noted(second, 2e5, "once", 2)]
+    assert compared_first(both, stage) == both[::-1]
+    assert compared_first(both, other) == both, "another model"
+    assert compared_first(both[:1], stage) == both[:1]
+    mixed = [both[0], stage.noted(second, 2e5, "twice", 2)]
+    assert compared_first(mixed, stage) == mixed, "halves of two comparisons"
+    assert stage.noted(both[0], None).environment == first.environment
+    slow = replace(second, **timed((0.5e5,) * 3))
+    assert compared_first([*both, slow], stage)[0] == both[1], "fast alone, and expected to be slow in a package"
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +130,9 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Event]]:
     opsets = [helper.make_opsetid("", 17)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), folder / "m.onnx")
     events: list[Event] = []
-    tune(settings_of(folder), events=events.append)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rehearsal, "_NEAR", 1e9)  # few candidates, timed beside other tests
+        tune(settings_of(folder), events=events.append)
     return folder, events
 
 
@@ -128,36 +150,136 @@ def test_a_tune_for_threads_compares_in_packages(tuned: tuple[Path, list[Event]]
     folder, events = tuned
     phases = [str(event.data["name"]) for event in events if event.kind == "phase"]
     assert any("packages with rivals of" in name for name in phases), phases
-    there = [r for r in records_in(folder) if in_package_ns(r, 2) is not None]
-    assert there
-    assert all(r.status == "ok" for r in there)
-    manifest = json.loads((folder / "out" / "MANIFEST.json").read_text())
-    chosen = {each["name"]: each["provenance"]["record"] for each in manifest["kernels"]}
-    for name in {each.workload_name for each in there}:
-        best = min((r for r in there if r.workload_name == name), key=lambda r: in_package_ns(r, 2) or 0.0)
-        assert chosen[name] == best.candidate[:16]
+    stage = Stage(load(settings_of(folder)).program.model_sha256, 2)
+    groups: dict[str, list[Record]] = {}
+    for each in records_in(folder):
+        groups.setdefault(each.workload_name, []).append(each)
+    assert all(len(stage.compared(group)) != 1 for group in groups.values())
+    assert any(stage.compared(group) for group in groups.values())
+
+
+class Stand:
+    """Stands in for packages and their benchmarks: layer `a` of package n takes `times[n]` us, then a little more."""
+
+    def __init__(self, times: Sequence[float | Exception | KeyboardInterrupt]) -> None:
+        self.times = times
+        self.made: list[str] = []
+        self.runs = 0
+
+    def make(self, choices: Sequence[Choice], folder: Path) -> None:
+        self.made.append(choices[0].trace)
+        folder.mkdir()
+        error = self.times[int(folder.name)]
+        if isinstance(error, BaseException):
+            raise error
+
+    @contextmanager
+    def benchmark_of(self, package: Path, *, target: Target) -> Iterator[Any]:  # noqa: F811
+        assert target is not None
+        least = self.times[int(package.name)]
+        assert isinstance(least, float)
+
+        def run(_runs: int, _seconds: float) -> list[LayerTime]:
+            self.runs += 1
+            return [LayerTime(0, "a", "product", 0, 2 * least, least + 1 / self.runs)]
+
+        yield run
+
+
+def rehearsed(
+    stand: Stand,
+    group: Sequence[Record],
+    store: RecordStore,
+    kernel: Kernel,  # noqa: F811
+    target: Target,  # noqa: F811
+    seconds: float | None = None,
+) -> tuple[str, list[Event]]:
+    events: list[Event] = []
+    found = program(kernel, LARGE)
+    choices = choose(found, target, store, lambda _: None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rehearsal, "benchmark_of", stand.benchmark_of)
+        told = rehearse(found, {0: group}, choices, stand.make, Terms(target, 1, seconds), store, events.append)
+    return told, events
+
+
+@pytest.fixture
+def three(kernel: Kernel, target: Target, tmp_path: Path) -> Iterator[tuple[RecordStore, list[Record]]]:  # noqa: F811
+    with RecordStore.open(tmp_path / "three.db") as store:
+        for number, sizes in enumerate(("7x1", "7x2", "1x1")):
+            store.add(record(kernel, target, 1e5 + number, streamed=True, sizes=sizes))
+        yield store, all_of(store)
+
+
+def all_of(store: RecordStore) -> list[Record]:
+    return [store.get(int(row["id"])) for row in store.list()]
+
+
+def test_the_least_of_all_sweeps_is_kept(
+    three: tuple[RecordStore, list[Record]],
+    kernel: Kernel,  # noqa: F811
+    target: Target,  # noqa: F811
+) -> None:
+    store, group = three
+    stage = Stage("", 1)
+    stand = Stand([30.0, 10.0, 20.0])
+    told, events = rehearsed(stand, group, store, kernel, target)
+    assert (told, events) == ("comparing 3 packages with rivals of 1 kernels", [])
+    assert stand.made == [each.trace for each in group]
+    assert stand.runs == 15
+    taken = [stage.ns(each) or 0.0 for each in all_of(store)]
+    assert taken == pytest.approx([1e3 * (t + 1 / (13 + n)) for n, t in enumerate((30.0, 10.0, 20.0))])
+    (choice,) = choose(program(kernel, LARGE), target, store, lambda _: None)
+    assert choice.trace == group[1].trace
+    rehearsed(Stand([30.0, 40.0]), all_of(store)[:2], store, kernel, target)
+    assert [stage.ns(each) is None for each in all_of(store)] == [False, False, True], "what was noted before is gone"
+
+
+def test_a_package_that_does_not_fit_is_left_out(
+    three: tuple[RecordStore, list[Record]],
+    kernel: Kernel,  # noqa: F811
+    target: Target,  # noqa: F811
+) -> None:
+    store, group = three
+    told, events = rehearsed(Stand([30.0, MemoryLimitExceeded("too large"), 20.0]), group, store, kernel, target)
+    assert told == "comparing 2 packages with rivals of 1 kernels"
+    assert ["too large" in str(event.data["message"]) for event in events] == [True]
+    assert [Stage("", 1).ns(each) is None for each in all_of(store)] == [False, True, False]
+
+
+def test_one_package_alone_is_no_comparison(
+    three: tuple[RecordStore, list[Record]],
+    kernel: Kernel,  # noqa: F811
+    target: Target,  # noqa: F811
+) -> None:
+    store, group = three
+    told, _ = rehearsed(Stand([30.0, 10.0, 20.0]), group, store, kernel, target, seconds=0.0)
+    assert "nothing to compare" in told
+    assert all_of(store) == group
 
 
 @pytest.mark.parametrize(
-    ("error", "told"), [(CompileFailed("no compiler today"), "no compiler today"), (KeyboardInterrupt(), "interrupted")]
+    ("error", "told", "goes_on"),
+    [
+        (OSError(28, "No space left on device"), "No space left", True),
+        (DatabaseError("somebody pruned it"), "somebody pruned it", True),
+        (KeyboardInterrupt(), "interrupted", False),
+    ],
 )
-def test_what_goes_wrong_is_told_and_decides_nothing(
-    tuned: tuple[Path, list[Event]], error: BaseException, told: str
+def test_what_goes_wrong_is_told_and_leaves_the_tune_its_package(
+    tuned: tuple[Path, list[Event]], monkeypatch: pytest.MonkeyPatch, error: BaseException, told: str, *, goes_on: bool
 ) -> None:
     folder, _ = tuned
-    settings = settings_of(folder)
-    found = load(settings).program
-    events: list[Event] = []
+    before = records_in(folder)
 
-    def make(_choices: object, _folder: Path) -> None:
+    def fail(*_: object) -> str:
         raise error
 
-    before = records_in(folder)
+    monkeypatch.setattr(rehearsal, "rehearse", fail)
+    events: list[Event] = []
+    settings = settings_of(folder)
     with RecordStore.open(folder / "db") as store:
-        choices = choose(found, settings.target, store, lambda _: None)
-        group = [r for r in before if r.status == "ok"][:2]
-        rehearse(found, {0: group}, choices, make, Rehearsal(settings.target), store, events.append)
+        assert rehearsal.rehearse_subject(load(settings), settings, store, events.append) == goes_on
+    assert [event.kind for event in events] == ["phase", "warning"]
+    assert told in str(events[1].data["message"])
     assert records_in(folder) == before
-    (event,) = events
-    assert event.kind == "warning"
-    assert told in str(event.data["message"])

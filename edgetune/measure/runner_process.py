@@ -68,7 +68,8 @@ class Runner:
             os.close(reading)
         messages = _messages(answer, token)
         if messages and isinstance(messages[-1], RunResult):
-            self._neighbourhood.tried(messages[-1].disturbed, len(messages[-1].samples_ns))
+            if messages[-1].samples_ns:
+                self._neighbourhood.tried(messages[-1].disturbed, len(messages[-1].samples_ns))
             return messages[-1]
         phase = messages[-1] if messages else "start"
         if late:
