@@ -15,15 +15,14 @@ from tvm import ir, tirx
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.linear import linear
+from edgetune.codegen.requests import FIRST_CACHE, LINE, request
 from edgetune.codegen.traverse import children, operands
 from edgetune.codegen.unrolling import extent_of, with_kind
 
 ANNOTATION = "edgetune_epilogue_lines"
 """On the longest loop of a reduction: what is written, and read in passing, behind it is asked for in front of it."""
 
-_LINE = 64  # bytes of a line of the cache
 _APART = 4  # vectors of a line that may each ask for it
-_FIRST_CACHE = 3  # the locality of __builtin_prefetch that brings a line as near as can be
 
 
 def ask_for_epilogues(node: Any) -> Any:
@@ -62,7 +61,7 @@ def _requests(node: Any) -> Any:
         return None
     size = _elements(node.buffer)
     read = {load.source: load for load in _certain_loads(node.value) if _elements(load.source) >= size}
-    places = [(node.buffer, node.indices[0], 1), *((load.source, load.indices[0], 0) for load in read.values())]
+    places = [(node.buffer, node.indices[0], True), *((load.source, load.indices[0], False) for load in read.values())]
     asked = [one for buffer, index, write in places if (one := _lines(buffer, index, write, loops)) is not None]
     return tirx.SeqStmt(asked) if len(asked) > 1 else asked[0] if asked else None
 
@@ -75,7 +74,7 @@ def _certain_loads(node: Any) -> list[Any]:
     return own + [load for operand in operands(node) for load in _certain_loads(operand)]
 
 
-def _lines(buffer: Any, index: Any, write: int, loops: list[Any]) -> Any:
+def _lines(buffer: Any, index: Any, write: bool, loops: list[Any]) -> Any:
     """Requests for the lines of the vectors at `index`; None where it is not known where they are.
 
     Vectors that are no neighbours are asked for one by one, unless each is a small part of a line.
@@ -85,7 +84,7 @@ def _lines(buffer: Any, index: Any, write: int, loops: list[Any]) -> Any:
         return None
     base, lanes = (index.base, int(index.lanes)) if vector else (index, 1)
     of, _ = element_and_lanes(buffer.ty.dtype)
-    in_a_line = max(1, _LINE // (lanes * of.bytes))
+    in_a_line = max(1, LINE // (lanes * of.bytes))
     form = linear(base)
     if form is None:
         return None
@@ -98,7 +97,7 @@ def _lines(buffer: Any, index: Any, write: int, loops: list[Any]) -> Any:
     elif in_a_line > _APART:
         return None
     load = buffer.vload([places], str(buffer.ty.dtype))
-    asked: Any = tirx.Evaluate(tirx.call_intrin("int32", "tirx.prefetch", load, write, _FIRST_CACHE, 0))
+    asked = request(load, FIRST_CACHE, write=write)
     for loop in reversed(nest):
         asked = with_kind(loop, int(tirx.ForKind.SERIAL), asked)
     return asked

@@ -7,33 +7,20 @@ Here each tile asks for its part of the next block. What is asked for too much o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from tvm import tirx
 
-from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.fusing import Shared
-from edgetune.codegen.linear import Linear, linear
-from edgetune.codegen.traverse import children, expressions, loads_in, loops_changed
+from edgetune.codegen.linear import Linear
+from edgetune.codegen.requests import SECOND_CACHE, requests
+from edgetune.codegen.streams import Stream, innermost_changed, preceded, stream_of, total_of, written_in
+from edgetune.codegen.traverse import children, loops_changed
 from edgetune.codegen.unrolling import extent_of, with_kind
 
 ANNOTATION = "edgetune_prefetch"
 """On the loop over blocks: what it reads alone, and in all tiles alike, is asked for one block ahead."""
-
-_LINE = 64  # bytes of a line of the cache
-_SECOND_CACHE = 2  # the locality of __builtin_prefetch that leaves the first cache to what is computed
-
-
-@dataclass(frozen=True)
-class Stream:
-    """What one iteration of an innermost loop reads of a buffer: `length` neighbours, from `start` on."""
-
-    buffer: Any
-    start: Linear
-    length: int
 
 
 def prefetch_blocks(node: Any, shared: Shared | None = None) -> Any:
@@ -52,27 +39,15 @@ def asks_ahead(node: Any) -> bool:
 
 
 def _prefetched(loop: Any, shared: Shared | None) -> Any:
-    if ANNOTATION in loop.annotations:
-        return with_kind(loop, int(loop.kind), _ahead(loop.body, loop, [], written_in(loop), shared))
-    return with_kind(loop, int(loop.kind), prefetch_blocks(loop.body, shared))
+    if ANNOTATION not in loop.annotations:
+        return with_kind(loop, int(loop.kind), prefetch_blocks(loop.body, shared))
+    written = written_in(loop)
 
+    def asking(inner: Any, tiles: list[Any]) -> Any:
+        stream = stream_of(inner.body, loop.loop_var, written)
+        return inner if stream is None else preceded(inner, _requests(stream, loop, [*tiles, inner], shared))
 
-def _ahead(node: Any, block: Any, tiles: list[Any], written: set[Any], shared: Shared | None) -> Any:
-    """`node` with prefetches in its innermost loops; `tiles` are the loops between it and the loop over blocks."""
-    if isinstance(node, tirx.SeqStmt):
-        return tirx.SeqStmt([_ahead(child, block, tiles, written, shared) for child in node.seq])
-    if isinstance(node, tirx.IfThenElse) and node.else_case is None:
-        return tirx.IfThenElse(node.condition, _ahead(node.then_case, block, tiles, written, shared), None)
-    if not isinstance(node, tirx.For) or int(node.kind) != int(tirx.ForKind.SERIAL):
-        return node
-    if contains_loops(node.body):
-        return with_kind(node, int(node.kind), _ahead(node.body, block, [*tiles, node], written, shared))
-    stream = stream_of(node.body, block.loop_var, written)
-    if stream is None:
-        return node
-    asked = _requests(stream, block, [*tiles, node], shared)
-    body = list(node.body.seq) if isinstance(node.body, tirx.SeqStmt) else [node.body]
-    return with_kind(node, int(node.kind), tirx.SeqStmt([*asked, *body])) if asked else node
+    return with_kind(loop, int(loop.kind), innermost_changed(loop.body, asking))
 
 
 def _requests(stream: Stream, block: Any, inside: list[Any], shared: Shared | None) -> list[Any]:
@@ -104,9 +79,7 @@ def _requests(stream: Stream, block: Any, inside: list[Any], shared: Shared | No
         length = stream.length // parts
         start = total_of(stream.start, index)
     start = start + ahead + (tirx.min(tile, parts - 1) if parts < most else tile) * (length * rounds)
-    of, _ = element_and_lanes(stream.buffer.ty.dtype)
-    asked = [stream.buffer.vload([start + n], str(stream.buffer.ty.dtype)) for n in range(0, length, _LINE // of.bytes)]
-    return [tirx.Evaluate(tirx.call_intrin("int32", "tirx.prefetch", load, 0, _SECOND_CACHE, 0)) for load in asked]
+    return requests(stream.buffer, start, length, SECOND_CACHE)
 
 
 def _number(loops: list[Any], shared: Shared | None, index: Any) -> tuple[Any, int, int]:
@@ -143,63 +116,3 @@ def _in_a_line(stream: Stream, slow: list[Any]) -> bool:
             return False
         length *= extent_of(loop) or 1
     return bool(slow)
-
-
-def stream_of(body: Any, block: Any, written: set[Any]) -> Stream | None:
-    """The buffer of which `body` reads neighbours that `block` decides on, the one with the longest step of it."""
-    unrolled = {loop.loop_var: extent_of(loop) or 1 for loop in _all_loops(body)}
-    found: dict[Any, list[tuple[Linear, int]]] = {}
-    for load in _loads(body):
-        index = load.indices[0] if len(load.indices) == 1 else None
-        lanes = int(index.lanes) if isinstance(index, tirx.Ramp) and _is_one(index.stride) else 1
-        form = linear(index.base if isinstance(index, tirx.Ramp) else index)
-        if form is not None and load.source not in written and form.factors.get(block, 0) > 0:
-            found.setdefault(load.source, []).append((form, lanes))
-    best: Stream | None = None
-    for buffer, reads in found.items():
-        form, lanes = reads[0]
-        covered = lanes * prod(unrolled[v] for v in form.factors if v in unrolled)
-        last = sum(f * (unrolled[v] - 1) for v, f in form.factors.items() if v in unrolled) + lanes
-        same = len(reads) == 1 and last == covered
-        start = Linear(form.constant, {v: f for v, f in form.factors.items() if v not in unrolled})
-        if same and (best is None or start.factors[block] > best.start.factors[block]):
-            best = Stream(buffer, start, covered)
-    return best
-
-
-def total_of(form: Linear, dtype: Any) -> Any:
-    """The linear form as an expression."""
-    total: Any = tirx.IntImm(dtype, form.constant)
-    for variable, factor in form.factors.items():
-        total = total + variable * factor
-    return total
-
-
-def _is_one(value: Any) -> bool:
-    return isinstance(value, tirx.IntImm) and int(value.value) == 1
-
-
-def _all_loops(node: Any) -> Iterator[Any]:
-    if isinstance(node, tirx.For):
-        yield node
-    for child in children(node):
-        yield from _all_loops(child)
-
-
-def contains_loops(node: Any) -> bool:
-    """Whether a loop in `node` stays one."""
-    return any(int(loop.kind) == int(tirx.ForKind.SERIAL) and extent_of(loop) != 1 for loop in _all_loops(node))
-
-
-def written_in(node: Any) -> set[Any]:
-    """Buffers that `node` stores to."""
-    found = {node.buffer} if isinstance(node, tirx.BufferStore) else set()
-    return found.union(*map(written_in, children(node)))
-
-
-def _loads(node: Any) -> Iterator[Any]:
-    if isinstance(node, tirx.Evaluate):  # a request is no read
-        return
-    yield from loads_in(expressions(node))
-    for child in children(node):
-        yield from _loads(child)

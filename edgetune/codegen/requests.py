@@ -1,0 +1,33 @@
+"""Requests for lines of the cache: what is asked for needlessly costs time, never a result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import tirx
+
+from edgetune.codegen.dtypes import element_and_lanes
+
+LINE = 64
+"""Bytes of a line of the cache."""
+
+FIRST_CACHE = 3
+"""The locality of __builtin_prefetch that brings a line as near as can be."""
+
+SECOND_CACHE = 2
+"""The locality that leaves the first cache to what is computed."""
+
+
+def request(load: Any, cache: int, *, write: bool = False, ahead: int = 0) -> Any:
+    """A statement that asks for the line `ahead` bytes behind what `load` reads, to be read there or, `write`, stored.
+
+    TVM calls the last argument the kind of cache, of which C knows one; here it is `ahead`.
+    """
+    return tirx.Evaluate(tirx.call_intrin("int32", "tirx.prefetch", load, int(write), cache, ahead))
+
+
+def requests(buffer: Any, start: Any, length: int, cache: int, ahead: int = 0) -> list[Any]:
+    """One `request` for each line of `length` elements of `buffer`, from the index `start` on."""
+    dtype = str(buffer.ty.dtype)
+    each = LINE // element_and_lanes(buffer.ty.dtype)[0].bytes
+    return [request(buffer.vload([start + n], dtype), cache, ahead=ahead) for n in range(0, length, each)]
