@@ -50,19 +50,23 @@ class Limits:
 
 @dataclass(frozen=True)
 class Printed:
-    """One kernel as C text, and how its constants must be packed, by parameter index.
-
-    `replaced` are the parameters whose memory its output takes in some call.
-    """
+    """One kernel as C text, and how its constants must be packed, by parameter index."""
 
     source: KernelSource
     packing: Mapping[int, ConstantTransform]
-    replaced: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class PrintedKernels:
+    """All kernels of a program, in order, and the tensors that may be written `in_place` (see `taken_over`)."""
+
+    kernels: tuple[Printed, ...]
+    in_place: Mapping[int, int]
 
 
 def print_kernels(
     program: Program, choices: Sequence[Choice], target: Target, prefix: str, events: OnEvent, threads: int = 1
-) -> list[Printed]:
+) -> PrintedKernels:
     """The C text of every kernel of `program` under `choices` for `threads` threads, in order; raises KernelFailed.
 
     A kernel whose threads together need more scratch than the memory plan has stays on one thread, which is announced.
@@ -73,11 +77,11 @@ def print_kernels(
     schedules = [
         realise(kernel.function, choice.trace) for kernel, choice in zip(program.kernels, choices, strict=True)
     ]
-    replaced = _replaced(program, schedules)
+    in_place = _in_place(program, schedules)
+    shared = _shared(program, in_place)
     for number, (kernel, scheduled) in enumerate(zip(program.kernels, schedules, strict=True)):
         symbol = kernel_symbol(prefix, kernel.name)
-        shared = {*replaced[number], len(kernel.params) - 1} if number in replaced else ()
-        source = emit_shared_kernel(scheduled.module, target, symbol, sharing, shared)
+        source = emit_shared_kernel(scheduled.module, target, symbol, sharing, shared.get(number, ()))
         limit = max(limits.get(number, 0), threads * FREE_SCRATCH)
         if source.workers > 1 and source.scratch_bytes > limit:
             message = (
@@ -85,24 +89,27 @@ def print_kernels(
                 f"the memory plan has {limit} for it"
             )
             events(Event("warning", {"message": message}))
-            source = emit_kernel(scheduled.module, target, symbol, shared)
-        printed.append(Printed(source, scheduled.constants, tuple(sorted(replaced.get(number, ())))))
-    return printed
+            source = emit_kernel(scheduled.module, target, symbol, shared.get(number, ()))
+        printed.append(Printed(source, scheduled.constants))
+    return PrintedKernels(tuple(printed), in_place)
 
 
-def _replaced(program: Program, schedules: Sequence[Scheduled]) -> dict[int, set[int]]:
-    """The parameters, by kernel, whose memory the output takes in some call."""
+def _in_place(program: Program, schedules: Sequence[Scheduled]) -> dict[int, int]:
     able = {
         number: replaceable(flat(scheduled.module))
         for number, (kernel, scheduled) in enumerate(zip(program.kernels, schedules, strict=True))
         if any(param.role == "input" and param.shape == kernel.params[-1].shape for param in kernel.params)
     }
-    over = taken_over(program, able)
+    return taken_over(program, able)
+
+
+def _shared(program: Program, in_place: Mapping[int, int]) -> dict[int, set[int]]:
+    """Numbers of parameters, by kernel, that point to one place in some call: an operand and the output over it."""
     found: dict[int, set[int]] = {}
     for call in program.calls:
-        for output in call.arguments:
-            if output in over and over[output] in call.arguments:
-                found.setdefault(call.kernel, set()).add(call.arguments.index(over[output]))
+        for number, output in enumerate(call.arguments):
+            if in_place.get(output) in call.arguments:
+                found.setdefault(call.kernel, set()).update((call.arguments.index(in_place[output]), number))
     return found
 
 
@@ -127,11 +134,12 @@ def assemble(
     and the code together (known once it is compiled) do not fit `limits`; nothing is left behind then.
     """
     prefix = package_prefix(name)
-    printed = print_kernels(program, choices, target, prefix, events, threads)
-    in_place = taken_over(program, {i: p.replaced for i, p in enumerate(printed)})
+    all_printed = print_kernels(program, choices, target, prefix, events, threads)
+    printed = all_printed.kernels
     scratch = {i: p.source.scratch_bytes for i, p in enumerate(printed)}
     # Placement is no exact science: tensors that share their memory may, if seldom, need more of it.
-    memory = min((plan(program, scratch, shared) for shared in (in_place, {})), key=lambda one: one.arena_bytes)
+    plans = (plan(program, scratch, in_place) for in_place in (all_printed.in_place, {}))
+    memory = min(plans, key=lambda one: one.arena_bytes)
     packed = pack_constants(program, printed)
     check_limits(program, memory, packed, limits, threads)
     preamble = frozenset().union(*(p.source.preamble for p in printed))

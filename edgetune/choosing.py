@@ -53,10 +53,8 @@ def choose(
     with their weights in a cache; for a program that `streams` its weights the fastest is the one that is expected to
     be when they come from memory.
     """
-    stage = Stage(program.model_sha256, threads)
-    rules = _Rules(target, min_trust, frozenset(forms), streams(program, target), stage)
-    # Each thread has its own scratch.
-    limits = {kernel: limit // threads for kernel, limit in scratch_limits(program).items()}
+    rules = _rules(program, target, min_trust, forms, threads)
+    limits = _limits(program, threads)
     return [_choose(kernel, store, limits[i], rules, events) for i, kernel in enumerate(program.kernels)]
 
 
@@ -72,14 +70,22 @@ def contenders(
 
     Whatever was compared in a package before.
     """
-    streamed = streams(program, target)
-    limits = {kernel: limit // threads for kernel, limit in scratch_limits(program).items()}
-    found = {}
-    for index, kernel in enumerate(program.kernels):
-        most = _STREAMED if streamed else _CONSIDERED
-        best = store.best(record_key(kernel, target), most, min_trust, limits[index], forms)
-        found[index] = expected_order(kernel, best, target, threads, streamed=streamed)
-    return found
+    rules = _rules(program, target, min_trust, forms, threads)
+    limits = _limits(program, threads)
+    return {
+        index: rules.expected(kernel, rules.looked_through(kernel, store, limits[index]))
+        for index, kernel in enumerate(program.kernels)
+    }
+
+
+def _rules(program: Program, target: Target, min_trust: Grade, forms: Collection[str], threads: int) -> _Rules:
+    stage = Stage(program.model_sha256, threads)
+    return _Rules(target, min_trust, frozenset(forms), streams(program, target), stage)
+
+
+def _limits(program: Program, threads: int) -> dict[int, int]:
+    """Bytes of scratch for each kernel (by index): each thread has its own."""
+    return {kernel: limit // threads for kernel, limit in scratch_limits(program).items()}
 
 
 @dataclass(frozen=True)
@@ -97,9 +103,18 @@ class _Rules:
         """For how many threads the package is."""
         return self.stage.threads
 
+    def looked_through(self, kernel: Kernel, store: RecordStore, scratch_limit: int) -> list[Record]:
+        """Records of the kernel that may win, ranked by their times alone."""
+        most = _STREAMED if self.streamed else _CONSIDERED
+        return store.best(record_key(kernel, self.target), most, self.min_trust, scratch_limit, self.forms)
+
+    def expected(self, kernel: Kernel, records: list[Record]) -> list[Record]:
+        """`records`, ranked by their times alone, so that what should be fastest in the package comes first."""
+        return expected_order(kernel, records, self.target, self.threads, streamed=self.streamed)
+
     def order(self, kernel: Kernel, records: list[Record]) -> list[Record]:
-        """`records`, ranked by their times alone, so that what is or should be fastest in the package comes first."""
-        expected = expected_order(kernel, records, self.target, self.threads, streamed=self.streamed)
+        """The same, but with those that were compared there before all others."""
+        expected = self.expected(kernel, records)
         return compared_first(expected, self.stage) if self.streamed or self.threads > 1 else expected
 
 
@@ -107,7 +122,7 @@ def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules
     target, min_trust, forms = rules.target, rules.min_trust, rules.forms
     if store is not None:
         key = record_key(kernel, target)
-        best = store.best(key, _STREAMED if rules.streamed else _CONSIDERED, min_trust, scratch_limit, forms)
+        best = rules.looked_through(kernel, store, scratch_limit)
         if not best and min_trust != GRADES[-1] and store.best(key, scratch_limit=scratch_limit, forms=forms):
             text = f"the records of {kernel.name} are passed over: their trust is below {min_trust}"
             events(Event("warning", {"message": text}))

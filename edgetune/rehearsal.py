@@ -20,6 +20,9 @@ from pathlib import Path
 
 from edgetune.assembly import Choice
 from edgetune.choosing import choose, contenders
+from edgetune.codegen.epilogue_lines import ANNOTATION as EPILOGUE_LINES
+from edgetune.codegen.near_lines import ANNOTATION as NEAR_LINES
+from edgetune.codegen.prefetching import ANNOTATION as PREFETCHED
 from edgetune.config.settings import Settings
 from edgetune.config.target import Target
 from edgetune.errors import EdgetuneError
@@ -29,7 +32,7 @@ from edgetune.in_package import Stage
 from edgetune.measure.cores import confined, split_cores
 from edgetune.measure.lock import TimingLock
 from edgetune.package.bench import LayerTime, benchmark_of
-from edgetune.subject import Subject, assembled
+from edgetune.subject import Events, Subject, assembled
 from edgetune.tuning.carrying import trouble
 from edgetune.tuning.forms.schedule_text import allowed_forms
 from edgetune.tuning.records import Record, RecordStore
@@ -37,11 +40,12 @@ from edgetune.tuning.records import Record, RecordStore
 MOST = 6
 """Rivals of a kernel, and packages."""
 
-_NEAR = 1.3  # times as long as the fastest one alone: who takes longer is not tried
+_REQUESTS = (PREFETCHED, NEAR_LINES, EPILOGUE_LINES)
+_NEAR = 1.3  # times as long alone as the one that should be fastest: who takes longer is not tried
 _FASTEST = 3  # of them, before those that are told apart by what they ask the memory for
 _SWEEPS = 5
+_RUNS, _SECONDS = 60, 0.5  # of a benchmark, at most
 _SHARE, _LEAST_S = 0.15, 60.0  # of the time to search, beside it; seconds
-_RUNS, _SECONDS = 60, 0.5
 
 
 @dataclass(frozen=True)
@@ -68,17 +72,16 @@ def rivals(records: Sequence[Record]) -> list[Record]:
     for record in records:
         if (record.median_ns or 0.0) <= limit and all(other.candidate != record.candidate for other in near):
             near.append(record)
-    kinds: dict[tuple[object, ...], Record] = {}
+    kinds: dict[tuple[str | bool, ...], Record] = {}
     for record in near:
-        asked = (f"edgetune_{name}" in record.trace for name in ("prefetch", "near_lines", "epilogue_lines"))
-        kinds.setdefault((record.form, *asked), record)
+        kinds.setdefault((record.form, *(request in record.trace for request in _REQUESTS)), record)
     found = near[:_FASTEST]
     found += [record for record in kinds.values() if record not in found]
     found += [record for record in near[_FASTEST:] if record not in found]
     return found[:MOST]
 
 
-def rehearse_subject(subject: Subject, settings: Settings, store: RecordStore, events: Callable[[Event], None]) -> bool:
+def rehearse_subject(subject: Subject, settings: Settings, store: RecordStore, events: Events) -> bool:
     """Compare the rivals of all kernels of `subject` in packages for the threads of `settings`.
 
     Where none can be made or run, a warning tells that they are not compared. False after Ctrl-C, which ends it.
@@ -118,7 +121,7 @@ def rehearse(
     make: Make,
     terms: Terms,
     store: RecordStore,
-    events: Callable[[Event], None],
+    events: Events,
 ) -> str:
     """Time the `groups`, rivals by the index of their kernel, in packages that `make` writes; keep that in `store`.
 
@@ -140,7 +143,7 @@ def rehearse(
                 continue
             runs[number] = copies.enter_context(benchmark_of(folder, target=terms.target))
             shutil.rmtree(folder)  # a copy of it runs
-        if len(runs) < 2:  # noqa: PLR2004  one alone is no comparison
+        if len(runs) <= 1:  # one alone is no comparison
             return "comparing kernels in packages: nothing to compare"
         times = _in_turns(runs, terms, events)
     stage = Stage(program.model_sha256, terms.threads)
@@ -159,7 +162,7 @@ def _cast(groups: Mapping[int, Sequence[Record]], choices: Sequence[Choice], num
     return cast
 
 
-def _in_turns(runs: Mapping[int, Run], terms: Terms, events: Callable[[Event], None]) -> dict[int, dict[str, float]]:
+def _in_turns(runs: Mapping[int, Run], terms: Terms, events: Events) -> dict[int, dict[str, float]]:
     """For each package: nanoseconds of a call by the name of its kernel, the least of each layer over all sweeps.
 
     All have equally many runs, and what disturbs one of them only ever makes it longer.
@@ -195,7 +198,7 @@ def _by_kernel(layers: Sequence[LayerTime]) -> dict[str, float]:
 
 def _keep(found: Sequence[tuple[Record, float]], stage: Stage, store: RecordStore) -> None:
     """Note what the rivals of one kernel took, and forget what was noted of it before."""
-    if len(found) < 2:  # noqa: PLR2004  as above
+    if len(found) <= 1:
         return
     taken = {record.id: ns for record, ns in found}
     comparison = hashlib.sha256(json.dumps(sorted(taken.items())).encode()).hexdigest()[:12]

@@ -221,6 +221,6 @@ def test_a_kernel_whose_threads_need_more_scratch_than_there_is_stays_on_one() -
     for buffers, workers in ((room[:1], 1), (room, 2)):
         call = (Call(0, (0,), "conv"), *(Call(0, (b.id,), "big") for b in buffers[1:] for _ in range(2)))
         program = Program("p", (), (), buffers, (kernel,), call, {}, "")
-        (printed,) = print_kernels(program, [choice], board, "p", events.append, 2)
+        (printed,) = print_kernels(program, [choice], board, "p", events.append, 2).kernels
         assert printed.source.workers == workers
     assert [str(event.data["message"]).partition(":")[0] for event in events] == ["conv stays on one thread"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +161,7 @@ def test_a_tune_for_threads_compares_in_packages(tuned: tuple[Path, list[Event]]
 class Stand:
     """Stands in for packages and their benchmarks: layer `a` of package n takes `times[n]` us, then a little more."""
 
-    def __init__(self, times: Sequence[float | Exception | KeyboardInterrupt]) -> None:
+    def __init__(self, times: Sequence[float | Exception]) -> None:
         self.times = times
         self.made: list[str] = []
         self.runs = 0
@@ -170,7 +170,7 @@ class Stand:
         self.made.append(choices[0].trace)
         folder.mkdir()
         error = self.times[int(folder.name)]
-        if isinstance(error, BaseException):
+        if isinstance(error, Exception):
             raise error
 
     @contextmanager
@@ -186,76 +186,64 @@ class Stand:
         yield run
 
 
-def rehearsed(
-    stand: Stand,
-    group: Sequence[Record],
-    store: RecordStore,
-    kernel: Kernel,  # noqa: F811
-    target: Target,  # noqa: F811
-    seconds: float | None = None,
-) -> tuple[str, list[Event]]:
-    events: list[Event] = []
-    found = program(kernel, LARGE)
-    choices = choose(found, target, store, lambda _: None)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rehearsal, "benchmark_of", stand.benchmark_of)
-        told = rehearse(found, {0: group}, choices, stand.make, Terms(target, 1, seconds), store, events.append)
-    return told, events
+@dataclass
+class Trial:
+    """Three rivals of one kernel in a store, to be compared by benchmarks that are made up."""
+
+    kernel: Kernel
+    target: Target
+    store: RecordStore
+    events: list[Event] = field(default_factory=list)
+
+    def records(self) -> list[Record]:
+        return [self.store.get(int(row["id"])) for row in self.store.list()]
+
+    def chosen(self) -> Choice:
+        (choice,) = choose(program(self.kernel, LARGE), self.target, self.store, lambda _: None)
+        return choice
+
+    def noted(self) -> list[float | None]:
+        return [Stage("", 1).ns(each) for each in self.records()]
+
+    def rehearse(self, stand: Stand, seconds: float | None = None, rivals: int = 3) -> str:
+        group = {0: self.records()[:rivals]}
+        terms = Terms(self.target, 1, seconds)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(rehearsal, "benchmark_of", stand.benchmark_of)
+            found = program(self.kernel, LARGE)
+            return rehearse(found, group, [self.chosen()], stand.make, terms, self.store, self.events.append)
 
 
 @pytest.fixture
-def three(kernel: Kernel, target: Target, tmp_path: Path) -> Iterator[tuple[RecordStore, list[Record]]]:  # noqa: F811
+def trial(kernel: Kernel, target: Target, tmp_path: Path) -> Iterator[Trial]:  # noqa: F811
     with RecordStore.open(tmp_path / "three.db") as store:
         for number, sizes in enumerate(("7x1", "7x2", "1x1")):
             store.add(record(kernel, target, 1e5 + number, streamed=True, sizes=sizes))
-        yield store, all_of(store)
+        yield Trial(kernel, target, store)
 
 
-def all_of(store: RecordStore) -> list[Record]:
-    return [store.get(int(row["id"])) for row in store.list()]
-
-
-def test_the_least_of_all_sweeps_is_kept(
-    three: tuple[RecordStore, list[Record]],
-    kernel: Kernel,  # noqa: F811
-    target: Target,  # noqa: F811
-) -> None:
-    store, group = three
-    stage = Stage("", 1)
+def test_the_least_of_all_sweeps_is_kept(trial: Trial) -> None:
     stand = Stand([30.0, 10.0, 20.0])
-    told, events = rehearsed(stand, group, store, kernel, target)
-    assert (told, events) == ("comparing 3 packages with rivals of 1 kernels", [])
-    assert stand.made == [each.trace for each in group]
+    assert trial.rehearse(stand) == "comparing 3 packages with rivals of 1 kernels"
+    assert trial.events == []
+    assert stand.made == [each.trace for each in trial.records()]
     assert stand.runs == 15
-    taken = [stage.ns(each) or 0.0 for each in all_of(store)]
-    assert taken == pytest.approx([1e3 * (t + 1 / (13 + n)) for n, t in enumerate((30.0, 10.0, 20.0))])
-    (choice,) = choose(program(kernel, LARGE), target, store, lambda _: None)
-    assert choice.trace == group[1].trace
-    rehearsed(Stand([30.0, 40.0]), all_of(store)[:2], store, kernel, target)
-    assert [stage.ns(each) is None for each in all_of(store)] == [False, False, True], "what was noted before is gone"
+    assert trial.noted() == pytest.approx([1e3 * (t + 1 / (13 + n)) for n, t in enumerate((30.0, 10.0, 20.0))])
+    assert trial.chosen().trace == trial.records()[1].trace
+    trial.rehearse(Stand([30.0, 40.0]), rivals=2)
+    assert [ns is None for ns in trial.noted()] == [False, False, True], "what was noted before is gone"
 
 
-def test_a_package_that_does_not_fit_is_left_out(
-    three: tuple[RecordStore, list[Record]],
-    kernel: Kernel,  # noqa: F811
-    target: Target,  # noqa: F811
-) -> None:
-    store, group = three
-    told, events = rehearsed(Stand([30.0, MemoryLimitExceeded("too large"), 20.0]), group, store, kernel, target)
+def test_a_package_that_does_not_fit_is_left_out(trial: Trial) -> None:
+    told = trial.rehearse(Stand([30.0, MemoryLimitExceeded("too large"), 20.0]))
     assert told == "comparing 2 packages with rivals of 1 kernels"
-    assert ["too large" in str(event.data["message"]) for event in events] == [True]
-    assert [Stage("", 1).ns(each) is None for each in all_of(store)] == [False, True, False]
+    assert ["too large" in str(event.data["message"]) for event in trial.events] == [True]
+    assert [ns is None for ns in trial.noted()] == [False, True, False]
 
 
-def test_one_package_alone_is_no_comparison(
-    three: tuple[RecordStore, list[Record]],
-    kernel: Kernel,  # noqa: F811
-    target: Target,  # noqa: F811
-) -> None:
-    store, group = three
-    told, _ = rehearsed(Stand([30.0, 10.0, 20.0]), group, store, kernel, target, seconds=0.0)
-    assert "nothing to compare" in told
-    assert all_of(store) == group
+def test_one_package_alone_is_no_comparison(trial: Trial) -> None:
+    assert "nothing to compare" in trial.rehearse(Stand([30.0, 10.0, 20.0]), seconds=0.0)
+    assert trial.noted() == [None] * 3
 
 
 @pytest.mark.parametrize(

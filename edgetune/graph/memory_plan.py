@@ -108,7 +108,7 @@ def plan(program: Program, scratch: dict[int, int], in_place: Mapping[int, int] 
     blocks = _blocks(program, _together(lifetimes, shared), scratch)
     offsets, size = _best_placement(blocks, len(program.calls))
     return MemoryPlan(
-        offsets={buffer: offsets["buffer", _owner(buffer, shared)] for buffer in lifetimes},
+        offsets={buffer: offsets["buffer", owner_of(buffer, shared)] for buffer in lifetimes},
         scratch_offsets={k: o for (kind, k), o in offsets.items() if kind == "scratch"},
         arena_bytes=size,
         bound_bytes=bound,
@@ -117,7 +117,7 @@ def plan(program: Program, scratch: dict[int, int], in_place: Mapping[int, int] 
     )
 
 
-def _owner(buffer: int, in_place: Mapping[int, int]) -> int:
+def owner_of(buffer: int, in_place: Mapping[int, int]) -> int:
     """The first of the tensors that one after the other are written over each other."""
     while buffer in in_place:
         buffer = in_place[buffer]
@@ -128,7 +128,7 @@ def _together(lifetimes: Mapping[int, tuple[int, int]], in_place: Mapping[int, i
     """First and last call of each piece of memory, under the first of the tensors that lie in it."""
     spans: dict[int, tuple[int, int]] = {}
     for buffer, (first, last) in lifetimes.items():
-        owner = _owner(buffer, in_place)
+        owner = owner_of(buffer, in_place)
         before, behind = spans.get(owner, (first, last))
         spans[owner] = (min(first, before), max(last, behind))
     return spans

@@ -7,7 +7,6 @@ import mmap
 import os
 import signal
 import subprocess
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from edgetune.choosing import choose
 from edgetune.codegen import render_preamble
 from edgetune.codegen.compile_unit import INCLUDES
 from edgetune.config.target import Target
-from edgetune.graph.memory_plan import taken_over
+from edgetune.graph.memory_plan import owner_of
 from edgetune.graph.program import Program
 from edgetune.models.narrow_types import to_stored
 
@@ -43,13 +42,13 @@ class Unit:
 def emit_unit(program: Program, target: Target) -> Unit:
     """Every kernel as a package without records has it, under its fixed schedule."""
     choices = choose(program, target, None, lambda _: None)
-    printed = print_kernels(program, choices, target, "conformance", lambda _: None)
+    found = print_kernels(program, choices, target, "conformance", lambda _: None)
+    printed = found.kernels
     sources = [one.source for one in printed]
     names = frozenset[str]().union(*(s.preamble for s in sources))
     packed = pack_constants(program, printed)
     places = {where: len(program.buffers) + number for number, where in enumerate(packed)}
-    over = taken_over(program, {number: one.replaced for number, one in enumerate(printed)})
-    owners = [memory_of(buffer, over) for buffer in range(len(program.buffers))]
+    owners = [owner_of(buffer, found.in_place) for buffer in range(len(program.buffers))]
     lines = []
     for number, call in enumerate(program.calls):
         source = sources[call.kernel]
@@ -67,13 +66,6 @@ def emit_unit(program: Program, target: Target) -> Unit:
         [INCLUDES, render_preamble(names, target, "conformance"), prototypes, *(s.definition for s in sources), driver]
     )
     return Unit(text, tuple(packed.values()), tuple(s.scratch_bytes for s in sources))
-
-
-def memory_of(buffer: int, over: Mapping[int, int]) -> int:
-    """The buffer in whose memory a tensor lies: its own, or that of the operand that it is written over."""
-    while buffer in over:
-        buffer = over[buffer]
-    return buffer
 
 
 def compile_unit(unit: Unit, target: Target, folder: Path) -> Path:
