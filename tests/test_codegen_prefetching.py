@@ -12,13 +12,15 @@ import pytest
 
 from edgetune.codegen import emit_kernel
 from edgetune.codegen.kernel_source import KernelSource
+from edgetune.codegen.near_lines import ANNOTATION as NEAR_LINES
+from edgetune.codegen.prefetching import ANNOTATION
 from edgetune.tuning.forms.catalogue import form_named
 from edgetune.tuning.forms.realise import Scheduled, realise
 from edgetune.tuning.forms.schedule_text import schedule_text
 from edgetune.tuning.genome import trace_text
 from edgetune.tuning.sketches import design_spaces
 from edgetune.tuning.sketches.decisions import Chosen
-from edgetune.tuning.sketches.register_tile import Variant
+from edgetune.tuning.sketches.register_tile import Outer, Variant
 from edgetune.tuning.sketches.spaces import in_blocks, postprocs, tile_of, tiled, tiles_of
 from edgetune.tuning.sketches.winograd_tile import BlockVariant
 from tests.codegen_run import compile_strictly, run_kernel, wide_target
@@ -32,11 +34,13 @@ _COUNTED = """static int asked[%(size)d];
 
 
 def by_tiles(function: Any, order: Any, sizes: Mapping[str, int], parts: int = 1) -> Scheduled:
+    return by_variant(function, Variant(order, parts=parts, prefetch=True), sizes)
+
+
+def by_variant(function: Any, variant: Variant, sizes: Mapping[str, int]) -> Scheduled:
     found = tile_of(function, TARGET)
     assert found is not None
-    return scheduled(
-        function, "direct", tiled(function, found[1], Variant(order, parts=parts, prefetch=True), Chosen(sizes), TARGET)
-    )
+    return scheduled(function, "direct", tiled(function, found[1], variant, Chosen(sizes), TARGET))
 
 
 def by_blocks(function: Any, sizes: Mapping[str, int]) -> Scheduled:
@@ -53,15 +57,21 @@ def scheduled(function: Any, form: str, sch: Any) -> Scheduled:
     return realise(function, schedule_text(form, trace_text(sch.trace)))
 
 
-def counted(source: KernelSource, weights: int, size: int, output: str, elements: int) -> KernelSource:
-    """`source` so that it asks nobody, and writes behind its `elements` results which of `size` weights it names."""
+def counted(
+    source: KernelSource, weights: int, size: int, output: str, elements: int, macro: str = _COUNTED
+) -> KernelSource:
+    """`source` so that it asks nobody, and writes behind its `elements` results which of `size` weights it names.
+
+    `macro` stands in for what asks.
+    """
     told = f"  for (int i = 0; i < {size}; i++) {output}[{elements} + i] = (float)asked[i];\n}}\n"
     text = source.definition.rstrip().removesuffix("}") + told
     name = source.params[weights].name
-    return replace(source, definition=_COUNTED.replace("weights", name) % {"size": size} + text)
+    return replace(source, definition=macro.replace("weights", name) % {"size": size} + text)
 
 
-PIXELS, ROWS = ("channel", "pixel"), ("channel", "row", "pixel")
+PIXELS: tuple[Outer, ...] = ("channel", "pixel")
+ROWS: tuple[Outer, ...] = ("channel", "row", "pixel")
 POINTWISE = conv2d((5, 6, 32), 64, kernel=(1, 1), pad=(0, 0, 0, 0))
 CASES: dict[str, tuple[Any, Any, int]] = {  # function, its schedule, weights of a block
     "pointwise": (f := POINTWISE, (f, ROWS, {"pixel": 3, "vectors": 2}), 512),
@@ -105,13 +115,16 @@ def test_each_block_asks_for_the_lines_of_the_next(name: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang-19"])
-def test_compilers_have_nothing_to_say(compiler: str, tmp_path: Path) -> None:
-    source = emit_kernel(by_tiles(*CASES["windows"][1]).module, TARGET, "sample")
+@pytest.mark.parametrize("asking", [Variant(ROWS, prefetch=True), Variant(ROWS, near=True)])
+def test_compilers_have_nothing_to_say(compiler: str, asking: Variant, tmp_path: Path) -> None:
+    function, (_, _, sizes), _ = CASES["windows"]
+    source = emit_kernel(by_variant(function, asking, sizes).module, TARGET, "sample")
     assert "prefetch" in compile_strictly(source, TARGET, tmp_path, compiler)
 
 
-@pytest.mark.parametrize("cache", [4096, 1 << 20])
-def test_only_weights_that_no_cache_keeps_are_asked_for(cache: int) -> None:
-    board = TARGET.model_copy(update={"l2_bytes": cache})
-    asking = {"edgetune_prefetch" in trace_text(sch.trace) for sch in design_spaces(conv2d((6, 6, 16), 32), board)}
-    assert asking == ({False, True} if cache == 4096 else {False})
+@pytest.mark.parametrize(("cache", "annotation"), [("l2_bytes", ANNOTATION), ("l1_bytes", NEAR_LINES)])
+@pytest.mark.parametrize("size", [4096, 1 << 20])
+def test_only_weights_that_no_cache_keeps_are_asked_for(cache: str, annotation: str, size: int) -> None:
+    board = TARGET.model_copy(update={cache: size})
+    asking = {annotation in trace_text(sch.trace) for sch in design_spaces(conv2d((6, 6, 16), 32), board)}
+    assert asking == ({False, True} if size == 4096 else {False})
