@@ -16,7 +16,7 @@ from edgetune.config.settings import Settings
 from edgetune.errors import BoardUnavailable, MemoryLimitExceeded, PackageInvalid, UnsupportedOperator
 from edgetune.events import Event
 from edgetune.graph.evaluate import EVALUATOR
-from edgetune.graph.memory_plan import scratch_limits
+from edgetune.graph.memory_plan import plan, scratch_limits
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program
 from edgetune.in_package import streams
@@ -306,9 +306,14 @@ def _mind_threads(settings: Settings, events: Events) -> None:
 
 def _check_limits_early(program: Program, settings: Settings) -> None:
     """Refuses before the search what no schedule can make fit: scratch only adds to the arena planned here."""
-    from edgetune.graph.memory_plan import plan
-
-    assembly.check_limits(program, plan(program, {}), {}, limits_of(settings), settings.threads)
+    limits = limits_of(settings)
+    try:
+        assembly.check_limits(program, plan(program, {}), {}, limits, settings.threads)
+    except MemoryLimitExceeded:
+        if limits.ram is None:
+            raise
+        least = plan(program, {}, assembly.written_over_at_best(program, settings.target))
+        assembly.check_limits(program, least, {}, limits, settings.threads)
 
 
 def _find_model(package: Path) -> Path | None:

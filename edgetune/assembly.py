@@ -25,6 +25,7 @@ from edgetune.package.golden import Golden, Tolerance
 from edgetune.package.ident import kernel_symbol, package_prefix
 from edgetune.package.interface import workspace_bytes
 from edgetune.package.provenance import KernelProvenance
+from edgetune.tuning.fixed import fixed_trace
 from edgetune.tuning.forms.form import ConstantTransform
 from edgetune.tuning.forms.realise import Scheduled, realise
 from edgetune.tuning.sketches.limits import FREE_SCRATCH
@@ -92,6 +93,12 @@ def print_kernels(
             source = emit_kernel(scheduled.module, target, symbol, shared.get(number, ()))
         printed.append(Printed(source, scheduled.constants))
     return PrintedKernels(tuple(printed), in_place)
+
+
+def written_over_at_best(program: Program, target: Target) -> dict[int, int]:
+    """Tensors that can be written in place (see `taken_over`) where every kernel is computed in its direct form."""
+    texts = (fixed_trace(kernel.function, target)[0] for kernel in program.kernels)
+    return _in_place(program, [realise(k.function, text) for k, text in zip(program.kernels, texts, strict=True)])
 
 
 def _in_place(program: Program, schedules: Sequence[Scheduled]) -> dict[int, int]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from edgetune import api
 from edgetune.config.settings import Flags, resolve_settings
@@ -19,6 +22,31 @@ def test_a_model_over_its_memory_limit_is_refused_by_the_tensors_that_need_most(
     with pytest.raises(MemoryLimitExceeded, match=r"arena of 1024 bytes.*matmul_add_relu 1x128 of 512 bytes"):
         api.build(resolve_settings(flags, {}, tmp_path), events=lambda _: None)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_model_that_fits_where_a_sum_takes_its_operands_memory_is_built(tmp_path: Path) -> None:
+    weights = [numpy_helper.from_array(np.eye(64, dtype=np.float32) * n, f"w{n}") for n in range(4)]
+    nodes = [
+        helper.make_node("MatMul", ["x", "w0"], ["a"]),
+        helper.make_node("MatMul", ["x", "w1"], ["b"]),
+        helper.make_node("MatMul", ["a", "w2"], ["c"]),
+        helper.make_node("Add", ["c", "b"], ["d"]),
+        helper.make_node("MatMul", ["d", "w3"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [16, 64]) for name in "xy"]
+    graph = helper.make_graph(nodes, "sum", ends[:1], ends[1:], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), tmp_path / "m.onnx")
+    flags = Flags(model=tmp_path / "m.onnx", board="host", out=tmp_path / "out", db=tmp_path / "records.db")
+    two = {"EDGETUNE_RAM": f"{2 * 4 * 16 * 64}B"}  # without it three tensors are alive at once
+    built = api.build(resolve_settings(flags, two, tmp_path), events=lambda _: None)
+    assert built.package.size.arena_bytes == 2 * 4 * 16 * 64
+    assert api.verify(tmp_path / "out", None).passed
+    texts = [path.read_text() for path in (tmp_path / "out/src").glob("*.c")]
+    assert [text.count(", written over AT_") for text in texts if "#define AT_" in text] == [1]
+    assert sum(text.count("(may be the memory of input_2)") for text in texts) == 1
+    less = {"EDGETUNE_RAM": f"{2 * 4 * 16 * 64 - 1}B"}
+    with pytest.raises(MemoryLimitExceeded, match="an arena of 8192 bytes"):
+        api.build(resolve_settings(flags, less, tmp_path), events=lambda _: None)
 
 
 def test_the_memory_limit_counts_what_threads_need(tmp_path: Path) -> None:
