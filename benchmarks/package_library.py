@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,23 +51,41 @@ def build_library(package: Path, folder: Path) -> Library:
     The package stays as it is. Raises PackageInvalid, ToolchainMissing and CompileFailed.
     """
     path = folder.resolve() / "package.so"
+    # Of all its variables this is the one that replaces no flag that matters to the code.
+    tools = _linked(package, path, shim, ["-fPIC", "-shared"], ["WARNINGS=-fPIC"])
+    return Library(path, tools.cc, tools.cflags)
+
+
+def build_program(
+    package: Path, folder: Path, source: Callable[[Mapping[str, Any]], str], more: Sequence[str] = ()
+) -> Path:
+    """Build `package` and link it with the C text that `source` makes of its manifest, and the files `more`.
+
+    The text may use what is in `shim`, if it holds it. Raises as `build_library` does.
+    """
+    path = folder.resolve() / "program"
+    _linked(package, path, source, ["-march=native", *more], [])
+    return path
+
+
+def _linked(
+    package: Path, path: Path, source: Callable[[Mapping[str, Any]], str], how: Sequence[str], variables: Sequence[str]
+) -> Toolchain:
     with work_copy(package) as (copy, manifest):
         tools = Toolchain.of(manifest)
         tools.require()
         prefix = manifest["prefix"]
-        # Of all its variables this is the one that replaces no flag that matters to the code.
-        position_independent = ("WARNINGS=-fPIC",)
-        make(copy, "lib", tools, TIMEOUT_S, position_independent)
+        make(copy, "lib", tools, TIMEOUT_S, tuple(variables))
         objects = []
         if _external(manifest):
             objects.append(f"build/{prefix}_test_weights.o")
-            make(copy, objects[0], tools, TIMEOUT_S, position_independent)
-        (copy / "shim.c").write_text(shim(manifest), encoding="utf-8")
-        command = [tools.cc, "-std=gnu11", "-O2", "-fPIC", "-shared", "-Iinclude", "-o", str(path), "shim.c"]
+            make(copy, objects[0], tools, TIMEOUT_S, tuple(variables))
+        (copy / "beside.c").write_text(source(manifest), encoding="utf-8")
+        command = [tools.cc, "-std=gnu11", "-O2", *how, "-Iinclude", "-o", str(path), "beside.c"]
         done = run([*command, *objects, f"lib/lib{prefix}.a", "-lm"], copy, TIMEOUT_S)
     if done.status:
         raise CompileFailed(f"{tools.cc} could not link {path.name}: {first_diagnostic(done.stderr or done.stdout)}")
-    return Library(path, tools.cc, tools.cflags)
+    return tools
 
 
 def shim(manifest: Mapping[str, Any]) -> str:

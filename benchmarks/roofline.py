@@ -5,8 +5,10 @@ python benchmarks/roofline.py PACKAGE ... [--core N] [-o DIR]
 The roofline of Williams, Waterman and Patterson (CACM 52(4), 2009): a layer does at most min(peak, intensity x
 bandwidth) operations per second. Intensity is operations per byte of all tensors that it touches; bandwidth is that of
 the level of memory that holds these. Both limits are measured in the same run. Layers without multiply-adds are in the
-table alone. Times of layers are medians of runs of their own and include reading the clock, so layers of a few
-microseconds look slower than they are. Algorithms that save multiply-adds may pass 100 %.
+table alone. Times of layers are medians of samples during which nobody else was on the core, set against what the core
+could do right before and behind them (`layer_times.py`). They include reading the clock, so layers of a few
+microseconds look slower than they are. Multiply-adds are those of the model: algorithms that save some may pass 100 %,
+and so may windows that leave the picture, where nothing is multiplied.
 """
 
 from __future__ import annotations
@@ -14,20 +16,20 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:  # as a script, the folder above is not on the path
     sys.path.insert(0, str(ROOT))
 
-from benchmarks.peaks import Peaks, measure_peaks  # noqa: E402  the path comes first
+from benchmarks.layer_times import LayerTime, layer_times  # noqa: E402  the path comes first
+from benchmarks.peaks import Peaks, measure_peaks  # noqa: E402
 from benchmarks.roofline_picture import picture  # noqa: E402
 from edgetune.config.target import Target, load_target  # noqa: E402
 from edgetune.errors import EdgetuneError, PackageInvalid  # noqa: E402
 from edgetune.measure.cores import confined, split_cores  # noqa: E402
 from edgetune.measure.lock import TimingLock  # noqa: E402
-from edgetune.package.bench import bench  # noqa: E402
 from edgetune.package.manifest import read_manifest  # noqa: E402
 from edgetune.tuning.forms.schedule_text import DIRECT, WINOGRAD  # noqa: E402
 
@@ -62,24 +64,37 @@ class Layer:
         return 2 * self.macs / self.bytes
 
 
-def layers_of(package: Path, target: Target, peaks: Peaks, core: int, seconds: float) -> list[Layer]:
-    """Measure the layers of `package` here. Raises what `edgetune bench` raises."""
+def layers_of(
+    package: Path, target: Target, peaks: Peaks, core: int, seconds: float
+) -> tuple[list[Layer], Peaks, list[LayerTime]]:
+    """Measure the layers of `package` here, and the peak of `peaks` beside them; the samples of each layer come last.
+
+    Raises what `layer_times` raises, and PackageInvalid.
+    """
     manifest = read_manifest(package)
     if not all("bytes" in layer for layer in manifest["layers"]):
         raise PackageInvalid(f"{package} tells no bytes of its layers: write it again with `edgetune build`")
-    report = bench(package, target=target, cores=(core,), seconds=seconds)
+    times, flops = layer_times(package, target, core, seconds)
+    peaks = replace(peaks, flops=flops)
     forms = {kernel["name"]: kernel["provenance"].get("form", DIRECT) for kernel in manifest["kernels"]}
     found = []
-    for time, facts in zip(report.layers, manifest["layers"], strict=True):
-        size = max(1, int(facts["bytes"]))
+    for index, (time, facts) in enumerate(zip(times, manifest["layers"], strict=True)):
+        size, macs, kernel = max(1, int(facts["bytes"])), int(facts["macs"]), str(facts["kernel"])
         level = peaks.level(size, target)
-        by_memory = 2 * time.macs / size * peaks.bandwidth[level]
-        bound = "compute" if by_memory >= peaks.flops and time.macs else level
+        by_memory = 2 * macs / size * peaks.bandwidth[level]
+        bound = "compute" if by_memory >= peaks.flops and macs else level
         limit = min(peaks.flops, by_memory)
-        direct = forms[time.kernel] not in WINOGRAD
-        us = time.median_us
-        found.append(Layer(time.index, time.name, time.kernel, time.macs, size, us, level, limit, bound, direct))
-    return found
+        direct = forms[kernel] not in WINOGRAD
+        found.append(Layer(index, str(facts["label"]), kernel, macs, size, time.us, level, limit, bound, direct))
+    return found, peaks, times
+
+
+def calm(times: Sequence[LayerTime]) -> str:
+    """A sentence on how many samples stand behind the times of layers."""
+    fewest, most = min(t.undisturbed for t in times), max(t.undisturbed for t in times)
+    none = sum(not t.undisturbed for t in times)
+    lacking = f"; {none} layers had none, their times are medians of all" if none else ""
+    return f"Undisturbed samples of a layer: {fewest} to {most} of {times[0].samples}{lacking}."
 
 
 def table(name: str, layers: Sequence[Layer], peaks: Peaks) -> str:
@@ -129,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--core", type=int, default=max(split_cores().measuring), help="core to measure on (default: the last one)"
     )
-    parser.add_argument("--seconds", type=float, default=3.0, help="of measuring per package")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of measuring per package")
     parser.add_argument(
         "-o", "--out", type=Path, default=ROOT / "build" / "roofline", help="folder of tables and pictures"
     )
@@ -142,11 +157,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with confined(frozenset({options.core})):
             peaks = measure_peaks(target, options.core)
             for package in options.packages:
-                layers = layers_of(package, target, peaks, options.core, options.seconds)
+                layers, beside, times = layers_of(package, target, peaks, options.core, options.seconds)
                 name = package.resolve().name
-                text = table(name, layers, peaks)
+                text = f"{table(name, layers, beside)}\n{calm(times)}\n"
                 (options.out / f"{name}.md").write_text(text, encoding="utf-8")
-                (options.out / f"{name}.svg").write_text(picture(name, layers, peaks), encoding="utf-8")
+                (options.out / f"{name}.svg").write_text(picture(name, layers, beside), encoding="utf-8")
                 print(text)
     except EdgetuneError as error:
         print(f"roofline: {error}", file=sys.stderr)

@@ -56,9 +56,13 @@ def test_limits_are_of_this_machine_and_no_other() -> None:
 
 def test_a_package_has_its_table_and_picture(tmp_path: Path) -> None:
     package = build_case(EXAMPLES / "ad_ae.onnx", "host", tmp_path).package
-    layers = layers_of(package, load_target("host"), PEAKS, CORE, 0.2)
+    layers, peaks, times = layers_of(package, load_target("host"), PEAKS, CORE, 0.2)
+    assert peaks.flops > 1e8
+    assert peaks.bandwidth == PEAKS.bandwidth
+    assert all(0 <= time.undisturbed <= time.samples for time in times)
     assert {layer.level for layer in layers} <= {"L1", "L2", "DRAM"}
     assert all(layer.bytes >= 4 * 128 for layer in layers)
     assert main([str(package), "--seconds", "0.2", "-o", str(tmp_path / "told")]) == 0
     assert (tmp_path / "told" / f"{package.name}.svg").read_text().endswith("</svg>\n")
+    assert "Undisturbed samples of a layer" in (tmp_path / "told" / f"{package.name}.md").read_text()
     assert "of peak" in (tmp_path / "told" / f"{package.name}.md").read_text()

@@ -10,13 +10,12 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from tvm import ir, tirx
+from tvm import tirx
 
 from edgetune.codegen.dtypes import element_and_lanes
-from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.linear import linear
-from edgetune.codegen.requests import FIRST_CACHE, LINE, request
-from edgetune.codegen.traverse import children, operands
+from edgetune.codegen.requests import FIRST_CACHE, LINE, certain_loads, request
+from edgetune.codegen.traverse import children
 from edgetune.codegen.unrolling import extent_of, with_kind
 
 ANNOTATION = "edgetune_epilogue_lines"
@@ -60,18 +59,10 @@ def _requests(node: Any) -> Any:
     if not isinstance(node, tirx.BufferStore) or len(node.indices) != 1:
         return None
     size = _elements(node.buffer)
-    read = {load.source: load for load in _certain_loads(node.value) if _elements(load.source) >= size}
+    read = {load.source: load for load in certain_loads(node.value) if _elements(load.source) >= size}
     places = [(node.buffer, node.indices[0], True), *((load.source, load.indices[0], False) for load in read.values())]
     asked = [one for buffer, index, write in places if (one := _lines(buffer, index, write, loops)) is not None]
     return tirx.SeqStmt(asked) if len(asked) > 1 else asked[0] if asked else None
-
-
-def _certain_loads(node: Any) -> list[Any]:
-    """Loads that happen whatever a condition says: elsewhere their place need not be in the buffer."""
-    if isinstance(node, tirx.Select) or (isinstance(node, ir.Call) and operator(node) == "if_then_else"):
-        return []
-    own = [node] if isinstance(node, ir.TensorLoad) else []
-    return own + [load for operand in operands(node) for load in _certain_loads(operand)]
 
 
 def _lines(buffer: Any, index: Any, write: bool, loops: list[Any]) -> Any:

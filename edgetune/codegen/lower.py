@@ -18,6 +18,7 @@ from edgetune.codegen.fusing import Shared, fused
 from edgetune.codegen.hoisting import hoist_initialisation
 from edgetune.codegen.lane_joins import join_lanes
 from edgetune.codegen.near_lines import ask_near
+from edgetune.codegen.next_tile import ask_for_next_tiles
 from edgetune.codegen.prefetching import prefetch_blocks
 from edgetune.codegen.reduction_blocks import block_reductions
 from edgetune.codegen.unrolling import limit_unrolling, unroll_register_tiles
@@ -112,7 +113,7 @@ def lower_flat(function: tirx.PrimFunc, shared: Shared | None = None) -> tirx.Pr
         function = sole_function(_before_unrolling()(tvm.IRModule({"main": function})))
         body = block_reductions(join_lanes(hoist_initialisation(function.body)))
         body = limit_unrolling(unroll_register_tiles(body))
-        body = ask_for_epilogues(prefetch_blocks(ask_near(body), shared))
+        body = ask_for_epilogues(prefetch_blocks(ask_near(ask_for_next_tiles(body)), shared))
         body = body if shared is None else fused(body, shared)
         return sole_function(_after_unrolling()(tvm.IRModule({"main": function.with_body(body)})))
 

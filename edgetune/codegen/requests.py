@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvm import tirx
+from tvm import ir, tirx
 
 from edgetune.codegen.dtypes import element_and_lanes
+from edgetune.codegen.intrinsics import operator
+from edgetune.codegen.traverse import operands
 
 LINE = 64
 """Bytes of a line of the cache."""
@@ -31,3 +33,11 @@ def requests(buffer: Any, start: Any, length: int, cache: int, ahead: int = 0) -
     dtype = str(buffer.ty.dtype)
     each = LINE // element_and_lanes(buffer.ty.dtype)[0].bytes
     return [request(buffer.vload([start + n], dtype), cache, ahead=ahead) for n in range(0, length, each)]
+
+
+def certain_loads(node: Any) -> list[Any]:
+    """Loads of an expression that happen whatever a condition says: elsewhere their place need not be in the buffer."""
+    if isinstance(node, tirx.Select) or (isinstance(node, ir.Call) and operator(node) == "if_then_else"):
+        return []
+    own = [node] if isinstance(node, ir.TensorLoad) else []
+    return own + [load for operand in operands(node) for load in certain_loads(operand)]

@@ -26,18 +26,19 @@ static int64_t least(int64_t a, int64_t b)
 double edgetune_width(void)
 {
     int64_t chain = INT64_MAX, side_by_side = INT64_MAX;
-    uint64_t a = 0, b = 0, c = 0, d = 0;
+    uint64_t a = 0, b = 0, c = 0, d = 0, one = 1;
 
+    KEPT(one); /* cores that add constants while they rename registers need no time for a chain of those */
     for (int t = 0; t < 3; ++t) {
         const int64_t start = now_ns();
         for (int i = 0; i < 512; ++i) {
-            a += 1; KEPT(a); a += 1; KEPT(a); a += 1; KEPT(a); a += 1; KEPT(a);
-            a += 1; KEPT(a); a += 1; KEPT(a); a += 1; KEPT(a); a += 1; KEPT(a);
+            a += one; KEPT(a); a += one; KEPT(a); a += one; KEPT(a); a += one; KEPT(a);
+            a += one; KEPT(a); a += one; KEPT(a); a += one; KEPT(a); a += one; KEPT(a);
         }
         const int64_t middle = now_ns();
         for (int i = 0; i < 512; ++i) {
-            a += 1; KEPT(a); b += 1; KEPT(b); c += 1; KEPT(c); d += 1; KEPT(d);
-            a += 1; KEPT(a); b += 1; KEPT(b); c += 1; KEPT(c); d += 1; KEPT(d);
+            a += one; KEPT(a); b += one; KEPT(b); c += one; KEPT(c); d += one; KEPT(d);
+            a += one; KEPT(a); b += one; KEPT(b); c += one; KEPT(c); d += one; KEPT(d);
         }
         const int64_t end = now_ns();
         chain = least(chain, middle - start);

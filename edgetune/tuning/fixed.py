@@ -22,7 +22,14 @@ from edgetune.tuning.sketches.anatomy import Anatomy, anatomy_of
 from edgetune.tuning.sketches.decisions import Chosen
 from edgetune.tuning.sketches.limits import footprint
 from edgetune.tuning.sketches.liveness import Body, Reads, epilogue_operands, reads_of
-from edgetune.tuning.sketches.register_tile import MAX_ROWS, MAX_UNROLLED_WINDOW, Tile, Variant, variants_of
+from edgetune.tuning.sketches.register_tile import (
+    MAX_ROWS,
+    MAX_UNROLLED_WINDOW,
+    Tile,
+    Variant,
+    reads_each_once,
+    variants_of,
+)
 from edgetune.tuning.sketches.spaces import (
     cache_for_blocks,
     in_blocks,
@@ -192,16 +199,21 @@ def preferred(tile: Tile, target: Target, *, streamed: bool) -> list[Variant]:
     Where each channel has its own input, the inputs lie side by side as the channels do, and are read in that order.
     """
     many = tile.weight_bytes > target.l1_bytes // 2 and tile.lanes > 1 and not tile.per_channel
-    first = "channel" if many else None
+    cache = cache_for_blocks(target)
+    passing = reads_each_once(tile) and 0 < cache < tile.passing_bytes
+    by_rows = passing and tile.weight_bytes <= cache // 2  # each line that passes is touched once, for all channels
+    first = "channel" if many and not by_rows else None
 
     first_bytes = target.l1_bytes if target.vector_bits >= _WIDE else 0
-    variants = variants_of(tile, cache_for_blocks(target), kept_bytes(target, streamed=streamed), first_bytes)
-    far = any(variant.prefetch for variant in variants)
+    variants = variants_of(tile, cache, kept_bytes(target, streamed=streamed), first_bytes)
+    far = any(variant.prefetch for variant in variants) and not by_rows
 
-    def rank(variant: Variant) -> tuple[int, bool, bool, bool, bool, bool]:
+    def rank(variant: Variant) -> tuple[bool, int, bool, bool, bool, bool, bool, bool]:
         inside = (variant.order[-2:-1] == ("channel",)) != (first == "channel")
         again = far and variant.order[0] != "channel"  # weights that no cache keeps would come for each row
-        return (-variant.parts, not variant.fuse, variant.pad_rows, again, inside, not variant.near)
+        asks = variant.ahead != (by_rows and tile.added > 0)
+        whole = (not variant.fuse, variant.pad_rows)
+        return (not variant.onward, -variant.parts, *whole, again, inside, not variant.near, asks)
 
     return sorted(variants, key=rank)
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterable, Iterator
 from itertools import cycle, repeat
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetune.measure.neighbours import Neighbourhood, Undisturbed
+from edgetune.measure.runner import build_timer
 
 ALONE, BESIDE = 3.6, 2.3
 
@@ -84,3 +87,10 @@ def test_patience_ends_where_it_is_in_vain(disturbed: int, patience: float) -> N
     assert around.patience == 0.1
     around.tried(0, 8)
     assert around.patience == 1.0
+
+
+def test_the_probe_sees_a_core_do_several_additions_at_once(tmp_path: Path) -> None:
+    # Where a core adds constants without taking time for it, a chain of those is as fast as four beside each other.
+    timer = ctypes.CDLL(str(build_timer(tmp_path, "gcc")))
+    timer.edgetune_width.restype = ctypes.c_double
+    assert max(timer.edgetune_width() for _ in range(200)) > 1.6

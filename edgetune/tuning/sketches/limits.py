@@ -18,7 +18,7 @@ FREE_SCRATCH = 1024  # bytes that a kernel may keep on its stack
 
 @dataclass(frozen=True)
 class Limits:
-    """`tile_bytes`: accumulators that fit the vector registers; `scratch_bytes`: memory besides the stack."""
+    """`tile_bytes`: accumulators and operands that fit the registers; `scratch_bytes`: memory besides the stack."""
 
     tile_bytes: int
     scratch_bytes: int
@@ -27,7 +27,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class Footprint:
-    """`tile_bytes`: "local" buffers that live at once; `scratch_bytes`: all others; `unrolled`: stores so repeated."""
+    """`tile_bytes`: "local" buffers that live at once; `scratch_bytes`: all others; `unrolled`: stores so repeated.
+
+    Where a tile has several pixels, `tile_bytes` counts the operand that waits in registers to serve them all: a vector
+    for each of a pixel's own. Compilers that lack a register store a sum to memory in each step.
+    """
 
     tile_bytes: int
     scratch_bytes: int
@@ -64,7 +68,9 @@ def _visit(node: Any, times: int) -> Footprint:
         sizes = {"local": 0, "global": 0}
         for buffer in node.block.alloc_buffers:
             scope = "local" if buffer.scope() == "local" else "global"
-            sizes[scope] += prod(int(extent) for extent in buffer.shape) * _bytes(buffer)
+            elements, own = prod(int(extent) for extent in buffer.shape), int([1, *buffer.shape][-1])
+            several = scope == "local" and elements > own
+            sizes[scope] += (elements + own if several else elements) * _bytes(buffer)
         return Footprint(below.tile_bytes + sizes["local"], below.scratch_bytes + sizes["global"], below.unrolled)
     if isinstance(node, tirx.For):
         extent = node.extent

@@ -18,6 +18,7 @@ from tvm.tirx import IndexMap
 
 from edgetune.codegen.epilogue_lines import ANNOTATION as EPILOGUE_LINES
 from edgetune.codegen.near_lines import ANNOTATION as NEAR_LINES
+from edgetune.codegen.next_tile import ANNOTATION as NEXT_TILE
 from edgetune.codegen.prefetching import ANNOTATION as PREFETCHED
 from edgetune.codegen.reduction_blocks import ANNOTATION, near_divisor
 from edgetune.tuning.sketches.anatomy import MOST_LANES, TILE_PIXELS, Anatomy, Stage, extent_of, mentions
@@ -39,7 +40,7 @@ class Variant:
     `parts`: the reduction is computed in so many parts, each for all tiles (see `edgetune.codegen.reduction_blocks`).
     `prefetch`: while a block of channels is computed, the next one's weights are asked for. `ahead`: the lines of the
     output, and of what is added to it, are asked for before a tile is summed. `near`: weights are asked for a few steps
-    before they are multiplied.
+    before they are multiplied. `onward`: while a tile is summed, the inputs of the next one are asked for.
     """
 
     order: tuple[Outer, ...]
@@ -49,6 +50,7 @@ class Variant:
     prefetch: bool = False
     ahead: bool = False
     near: bool = False
+    onward: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class Tile:
     output_element: int = _FLOAT  # bytes
     overlaps: bool = False  # some places of the axes are the same element of what is written
     block: int = 0  # pixels of which those of a tile should be a divisor; 0: all there are
+    input_bytes: int = 0  # of the operands that pixels do not share
     added: int = 0  # tensors of the size of the results that stages behind it read
 
     @property
@@ -129,8 +132,15 @@ def find_tile(anatomy: Anatomy, native_lanes: int) -> Tile | None:
         (DataType(_type_of(after[-1] if after else anchor)).bits + 7) // 8,
         not all(stage.writes_its_axes() for stage in after),
         anatomy.told(TILE_PIXELS) or 0,
+        0 if pixel is None else _input_bytes(anchor, anchor.spatial[pixel]),
         _added(anatomy, anchor, after),
     )
+
+
+def _input_bytes(anchor: Stage, pixel: Any) -> int:
+    """Bytes of the tensors of which each pixel reads its own elements."""
+    own = [read.source for read in anchor.reads() if any(mentions(item.min, pixel.var) for item in read.region)]
+    return sum(prod(map(int, buffer.ty.shape)) * ((DataType(str(buffer.ty.dtype)).bits + 7) // 8) for buffer in own)
 
 
 def _added(anatomy: Anatomy, anchor: Stage, after: Sequence[Stage]) -> int:
@@ -170,9 +180,16 @@ def variants_of(tile: Tile, cache_bytes: int = 0, kept_bytes: int = 0, first_byt
         found += tuple(replace(v, parts=parts) for v in found if v.order[0] == "channel" and not v.pad_rows)
     if 0 < cache_bytes < tile.passing_bytes:
         found += tuple(replace(v, ahead=True) for v in found if v.parts == 1)
+    if 0 < cache_bytes < tile.input_bytes and reads_each_once(tile):
+        found += tuple(replace(v, onward=True) for v in found if v.parts == 1)
     if first_bytes > 0 and streams_weights(tile, first_bytes):
         found += tuple(replace(v, near=True) for v in found if v.order[0] == "channel")
     return found
+
+
+def reads_each_once(tile: Tile) -> bool:
+    """Whether pixels read rows of their own, as those of a product of matrices do, and no window moves over them."""
+    return not tile.per_channel and max(tile.anchor.reduction_extents) == prod(tile.anchor.reduction_extents)
 
 
 def parts_for(tile: Tile, cache_bytes: int) -> int:
@@ -183,7 +200,7 @@ def parts_for(tile: Tile, cache_bytes: int) -> int:
     parts near divides.
     """
     extents = tile.anchor.reduction_extents
-    if cache_bytes <= 0 or tile.pixel is None or tile.per_channel or max(extents) != prod(extents):
+    if cache_bytes <= 0 or tile.pixel is None or not reads_each_once(tile):
         return 1
     if not tile.keeps_type or tile.overlaps:
         return 1
@@ -282,6 +299,8 @@ def _tile_loops(
         sch.annotate(slow[long], EPILOGUE_LINES, 1)
     if variant.prefetch:
         sch.annotate(outer["channel"], PREFETCHED, 1)
+    if variant.onward and "pixel" in outer:
+        sch.annotate(outer["pixel"], NEXT_TILE, 1)
     if variant.near:
         sch.annotate(outer["channel"], NEAR_LINES, 1)
     sch.decompose_reduction(anchor, slow[0])
