@@ -19,7 +19,7 @@ from edgetune.errors import KernelFailed
 from edgetune.graph.program import Param
 from edgetune.measure.candidate import CandidateSource
 from edgetune.measure.inputs import random_input
-from edgetune.measure.jobs import Case, KernelSpec, ReferenceJob, Tolerance
+from edgetune.measure.jobs import PART, Case, KernelSpec, ReferenceJob, Tolerance
 
 LENGTH = 1000
 GOOD = "for (int i = 0; i < 1000; ++i) out[i] = 2.0f * a[i] + w[i];"
@@ -78,6 +78,11 @@ def make_case(spec: KernelSpec, folder: Path, job: ReferenceJob) -> Case:
         w = np.load(job.constants[1])
     folder.mkdir(parents=True, exist_ok=True)
     paths = tuple(folder / f"array_{index}.npy" for index in range(3))
-    for path, array in zip(paths, (a, w, 2 * a + w), strict=True):
+    out = 2 * a + w
+    roles: tuple[str, ...] = tuple(p.role for p in spec.params)
+    if spec.key == "gaps":  # every second element is somebody else's
+        out.view(np.uint32)[1::2] = 0xFFFFFFFF
+        roles = (*roles[:2], PART)
+    for path, array in zip(paths, (a, w, out), strict=True):
         np.save(path, array)
-    return Case(spec.key, paths, tuple(p.role for p in spec.params), (None, None, Tolerance(relative=1e-4)))
+    return Case(spec.key, paths, roles, (None, None, Tolerance(relative=1e-4)))

@@ -41,13 +41,21 @@ def session(steps: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Iter
         compile_timeout_s=5.0,
         lock_file=tmp_path_factory.mktemp("lock") / "timing.lock",
     ) as session:
-        assert session.prepare([steps.spec()]) == {}
+        assert session.prepare([steps.spec(), steps.spec("gaps")]) == {}
         yield session
 
 
 def one(session: MeasureSession, trace: str) -> Measurement:
     (measured,) = session.measure([BuildJob("job", "k", trace)])
     return measured
+
+
+def test_who_writes_into_the_gaps_of_an_output_is_wrong(session: MeasureSession, steps: ModuleType) -> None:
+    alone = steps.trace(steps.GOOD.replace("++i", "i += 2"))
+    (measured,) = session.measure([BuildJob("job", "gaps", alone)])
+    assert measured.status in FINE, measured.reason
+    (measured,) = session.measure([BuildJob("job", "gaps", steps.trace(steps.GOOD + "/* and gaps */"))])
+    assert (measured.status, "output 2 differs" in measured.reason) == ("wrong_result", True)
 
 
 def test_a_good_candidate_is_timed(session: MeasureSession, steps: ModuleType) -> None:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from tvm import te
 
-from edgetune.graph.program import Param
+from edgetune.graph.program import Param, Rows
+from edgetune.graph.strided import with_gaps
 from edgetune.measure.comparison import compare
 from edgetune.measure.inputs import random_input
 from edgetune.measure.jobs import KernelSpec, ReferenceJob, Tolerance
@@ -54,6 +55,18 @@ def test_the_reference_is_what_numpy_says(tmp_path: Path) -> None:
     assert 0.3 < float(np.std(out)) < 3.0  # scaled by fan-in
     assert case.roles == ("input", "constant", "output")
     assert case.tolerances == (None, None, Tolerance(relative=1e-4))
+
+
+def test_gaps_of_an_output_hold_what_candidates_find_there(tmp_path: Path) -> None:
+    spec = dense()
+    plain = np.load(make_case(spec, tmp_path / "plain", ReferenceJob("k", 1, {})).arrays[2])
+    function = with_gaps(tvm.ir.load_json(spec.function_json), {2: (4, 12)})
+    wide = Param("out", (4, 12), "float32", "output", Rows(8, 12))
+    case = make_case(describe(function, *spec.params[:2], wide), tmp_path / "wide", ReferenceJob("k", 1, {}))
+    out = np.load(case.arrays[2])
+    np.testing.assert_allclose(out[:, :8], plain, rtol=1e-5)
+    assert np.all(out[:, 8:].copy().view(np.uint32) == 0xFFFFFFFF)
+    assert case.roles == ("input", "constant", "part")
 
 
 def test_the_seed_decides_and_given_weights_are_used(tmp_path: Path) -> None:

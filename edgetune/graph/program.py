@@ -5,6 +5,7 @@ This is what flows from the graph room to everything behind it. Only `Kernel.fun
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Literal
@@ -38,13 +39,34 @@ class TensorSpec:
 
 
 @dataclass(frozen=True)
+class Rows:
+    """What a kernel touches of a tensor with gaps: the first `length` of every `pitch` elements."""
+
+    length: int
+    pitch: int
+
+    def elements(self, count: int) -> np.ndarray:
+        """Their places among the first `count` elements, in order; `count` is a multiple of the pitch."""
+        return np.arange(count).reshape(-1, self.pitch)[:, : self.length].reshape(-1)
+
+
+@dataclass(frozen=True)
 class Param:
-    """One tensor parameter of a kernel, with its shape before any weight packing."""
+    """One tensor parameter of a kernel, with its shape before any weight packing.
+
+    With `rows` the kernel touches these alone: the shape is that of rows with their gaps, which belong to others.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     role: Role
+    rows: Rows | None = None
+
+    @property
+    def elements(self) -> np.ndarray:
+        """Places, counted from its first element, of the elements that the kernel may touch, in order."""
+        return np.arange(prod(self.shape)) if self.rows is None else self.rows.elements(prod(self.shape))
 
 
 @dataclass(frozen=True)
@@ -81,17 +103,29 @@ class Buffer:
 
 
 @dataclass(frozen=True)
+class Part:
+    """An argument that is a part of its buffer: it begins `offset` elements into it, and has `shape` without gaps."""
+
+    offset: int
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Call:
-    """Step of a run: kernel index and one buffer id per kernel parameter; `label` names the source operators."""
+    """Step of a run: kernel index and one buffer id per kernel parameter; `label` names the source operators.
+
+    `parts` has the arguments, by their number, that are a part of their buffer; all others begin where it does.
+    """
 
     kernel: int
     arguments: tuple[int, ...]
     label: str
+    parts: Mapping[int, Part] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Program:
-    """A whole model. Every model output is its own buffer, written by some call."""
+    """A whole model. Every model output is its own buffer, written by one call, or by several in parts."""
 
     name: str
     inputs: tuple[TensorSpec, ...]
@@ -106,6 +140,16 @@ class Program:
     def constant_bytes(self) -> int:
         """Bytes of all constants, each counted once; of a table that is looked up, a run reads a part."""
         return sum(array.nbytes for array in self.constants.values())
+
+    def written_in_parts(self) -> frozenset[int]:
+        """Buffers that no call writes whole: each of several writes its part."""
+        outputs = (
+            call.arguments[number]
+            for call in self.calls
+            for number in call.parts
+            if self.kernels[call.kernel].params[number].role == "output"
+        )
+        return frozenset(outputs)
 
     def input_buffers(self) -> tuple[Buffer, ...]:
         """Buffers of kind "input", in the order of `inputs`."""

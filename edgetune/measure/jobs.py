@@ -29,6 +29,13 @@ Status = Literal[
 ]
 
 
+PART = "part"
+"""Role of an output with gaps: the reference has bytes of 255 there, and a candidate has to leave them as they are."""
+
+OUTPUTS = ("output", PART)
+"""Roles of what a candidate writes and what is compared with the reference."""
+
+
 @dataclass(frozen=True)
 class KernelSpec:
     """One kernel to measure candidates of: `key` names it in jobs, `function_json` is `tvm.ir.save_json` of it.
@@ -103,7 +110,10 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Case:
-    """Test vectors of a kernel: one .npy per parameter (inputs and constants as given, outputs as expected)."""
+    """Test vectors of a kernel: one .npy per parameter (inputs and constants as given, outputs as expected).
+
+    Roles are those of parameters, and `PART`.
+    """
 
     kernel_key: str
     arrays: tuple[Path, ...]

@@ -12,13 +12,14 @@ from collections.abc import Callable
 import numpy as np
 
 from edgetune.measure.comparison import Difference, compare
-from edgetune.measure.jobs import RunRequest, RunResult, Tolerance
+from edgetune.measure.jobs import OUTPUTS, PART, RunRequest, RunResult, Tolerance
 from edgetune.measure.memory import Arena, Fenced
 from edgetune.measure.neighbours import Undisturbed
 from edgetune.measure.sampling import sample
 
 ENTRY = "edgetune_call"
-_FILLS = (0xFF, 0x5A)  # what outputs hold before the first call (NaN as a float) and before the timed calls
+_FILLS = (0xFF, 0x5A)  # what outputs hold before the first call (NaN as a float) and before the timed calls, but for
+# those with gaps: there the first is what the reference has, so that whatever is written to them differs
 
 
 def confine(memory_bytes: int, cpu_seconds: int) -> None:
@@ -71,7 +72,7 @@ def try_candidate(
     note("time")
     arena = Arena([_bytes(array).size for array in arrays] + [request.scratch_bytes])
     for part, array, role in zip(arena.parts, arrays, request.roles, strict=False):
-        part[:] = _FILLS[1] if role == "output" else _bytes(array)
+        part[:] = _bytes(array) if role not in OUTPUTS else _FILLS[role != PART]
     pointers = _pointers(arena.addresses if request.scratch_bytes else arena.addresses[:-1])
     entry = ctypes.cast(function, ctypes.c_void_p)
 
@@ -106,7 +107,7 @@ def _check(request: RunRequest, arrays: list[np.ndarray], function: Callable[...
     for array, role in zip(arrays, request.roles, strict=True):
         data = _bytes(array)
         fence = Fenced(data.size, _FILLS[0])
-        if role != "output":
+        if role not in OUTPUTS:
             fence.bytes[:] = data
             fence.read_only()
         fences.append(fence)
@@ -124,7 +125,7 @@ def _check(request: RunRequest, arrays: list[np.ndarray], function: Callable[...
 def _judge(request: RunRequest, arrays: list[np.ndarray], parts: list[np.ndarray]) -> tuple[str, Difference]:
     worst, problem = Difference(0.0, 0.0, allowed=True), ""
     for index, (array, role) in enumerate(zip(arrays, request.roles, strict=True)):
-        if role != "output":
+        if role not in OUTPUTS:
             continue
         output = parts[index].view(array.dtype).reshape(array.shape)
         found = compare(output, array, request.tolerances[index] or Tolerance())

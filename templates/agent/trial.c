@@ -229,13 +229,18 @@ static call_fn load(void)
     return entry;
 }
 
+static bool is_written(uint8_t role)
+{
+    return role == ROLE_OUTPUT || role == ROLE_PART;
+}
+
 /* Compare all outputs with their references; note the first that differs, and the worst error of all when asked. */
 static void judge(uint8_t *const *parts, bool first_call)
 {
     struct report *report = now->report;
     for (unsigned i = 0; i < now->request.array_count; ++i) {
         const struct array_use *use = &now->request.arrays[i];
-        if (use->role != ROLE_OUTPUT)
+        if (!is_written(use->role))
             continue;
         const struct content *wanted = &now->arrays[i];
         const struct difference found =
@@ -266,7 +271,7 @@ static void check(call_fn entry)
         if (!fence_make(&fences[i], size, FILL_CHECK))
             fail("no memory for the buffers of a call");
         parts[i] = fences[i].bytes;
-        if (i < arrays && request->arrays[i].role != ROLE_OUTPUT) {
+        if (i < arrays && !is_written(request->arrays[i].role)) {
             memcpy(parts[i], now->arrays[i].bytes, size);
             if (!fence_read_only(&fences[i]))
                 fail("a buffer cannot be protected");
@@ -363,8 +368,8 @@ static void measure(call_fn entry)
     if (!arena_make(arrays + 1, sizes, parts))
         fail("no memory for the buffers of the timing");
     for (unsigned i = 0; i < arrays; ++i) {
-        if (request->arrays[i].role == ROLE_OUTPUT)
-            memset(parts[i], FILL_TIME, sizes[i]);
+        if (is_written(request->arrays[i].role))
+            memset(parts[i], request->arrays[i].role == ROLE_PART ? FILL_CHECK : FILL_TIME, sizes[i]);
         else
             memcpy(parts[i], now->arrays[i].bytes, sizes[i]);
     }

@@ -224,6 +224,12 @@ static const char *confine(const char *cores, int64_t memory_bytes, int64_t cpu_
     return NULL;
 }
 
+/* o: an output; p: one with gaps, in which the reference has bytes of FIRST_FILL. */
+static int is_output(char role)
+{
+    return role == 'o' || role == 'p';
+}
+
 static void first_call(call_fn call)
 {
     const size_t page = page_size();
@@ -232,7 +238,7 @@ static void first_call(call_fn call)
         fence *f = &now.fences[i];
         mprotect(f->map, page, PROT_NONE);
         mprotect(f->map + page + f->pages, page, PROT_NONE);
-        if (i < now.tensors && now.roles[i] != 'o')
+        if (i < now.tensors && !is_output(now.roles[i]))
             mprotect(f->map + page, f->pages, PROT_READ);
         buffers[i] = f->bytes;
     }
@@ -243,8 +249,8 @@ static void fill_arena(void)
 {
     for (int i = 0; i < now.tensors; ++i) {
         const size_t count = now.fences[i].count;
-        if (now.roles[i] == 'o')
-            memset(now.close_by[i], LATER_FILL, count);
+        if (is_output(now.roles[i]))
+            memset(now.close_by[i], now.roles[i] == 'p' ? FIRST_FILL : LATER_FILL, count);
         else
             memcpy(now.close_by[i], now.fences[i].bytes, count);
     }
@@ -404,7 +410,7 @@ static int prepare(const any *tensors, int count, const char *roles, int64_t scr
         const size_t bytes = given != NULL ? bytes_of(given) : (size_t)scratch_bytes;
         if (make_fence(&now.fences[i], bytes) != 0)
             return -1;
-        if (given != NULL && roles[i] != 'o')
+        if (given != NULL && !is_output(roles[i]))
             memcpy(now.fences[i].bytes, data_of(given), bytes);
         offsets[i] = end;
         end += round_up(bytes, ALIGN) + GAP;
@@ -420,7 +426,7 @@ static int prepare(const any *tensors, int count, const char *roles, int64_t scr
 static void copy_outputs(const any *tensors, int from_fences)
 {
     for (int i = 0; i < now.tensors; ++i)
-        if (now.roles[i] == 'o')
+        if (is_output(now.roles[i]))
             memcpy(data_of(tensors[i].v.pointer), from_fences ? now.fences[i].bytes : now.close_by[i],
                    now.fences[i].count);
 }
@@ -439,7 +445,7 @@ static int are(const any *args, int32_t n, const char *kinds)
 
 /* (path, cores, memory_bytes, cpu_s, scratch_bytes, timeout_ms, roles, text, tensors...): load a candidate in a child
    and call it once on fenced buffers; outputs are copied into their tensors. `roles` has one letter each, o for an
-   output. Whatever ran before is ended. */
+   output, p for one with gaps. Whatever ran before is ended. */
 int __tvm_ffi_edgetune_open(void *self, const any *args, int32_t n, any *ret);
 int __tvm_ffi_edgetune_open(void *self, const any *args, int32_t n, any *ret)
 {

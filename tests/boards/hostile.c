@@ -106,6 +106,10 @@ void edgetune_call(void *const *buffers)
             setsid();
         for (;;)
             pause();
+    case 28: /* every second element alone */
+        for (int i = 0; i < COUNT; i += 2)
+            out[i] = 2.0f * a[i] + w[i];
+        return;
     default: break;
     }
     good(a, w, out);

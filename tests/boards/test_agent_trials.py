@@ -17,7 +17,7 @@ from edgetune.boards.agent import messages
 from edgetune.boards.agent.build import build_agent
 from edgetune.config.target import load_target
 from edgetune.errors import BoardLost
-from edgetune.measure.jobs import Tolerance
+from edgetune.measure.jobs import RunResult, Tolerance
 from tests.boards.agent_bench import COUNT, AgentBench, command_of, compile_library, parent_of, processes
 
 BOARDS = ("host", "qemu-aarch64", "qemu-armv7")
@@ -102,6 +102,21 @@ def test_a_candidate_that_closes_every_descriptor_harms_only_itself(bench: Agent
     assert (result.status, result.reason) == ("crashed" if counted else "ok", reason)
     assert bench.run().status == "ok"
     assert bench.told("rung") == climbed, "the agent and its pipes stay as they are"
+
+
+def test_who_writes_into_the_gaps_of_an_output_is_wrong(bench: AgentBench) -> None:
+    expected = 2 * bench.a + bench.w
+    expected.view(np.uint32)[1::2] = 0xFFFFFFFF
+    gaps = bench.board.put(bench.save("gaps", expected))
+
+    def try_it(what: int) -> RunResult:
+        arrays = (*bench.request(what).arrays[:3], gaps)
+        return bench.run(what, arrays=arrays, roles=("input", "input", "constant", "part"))
+
+    result = try_it(28)
+    assert (result.status, result.reason) == ("ok", "")
+    result = try_it(0)
+    assert (result.status, "output 3 differs" in result.reason) == ("wrong_result", True), result.reason
 
 
 def test_scratch_is_given_and_fenced(bench: AgentBench) -> None:

@@ -65,6 +65,21 @@ def board(server: Launched, folder: Path, events: list[Event]) -> Iterator[TvmRp
     board.close()
 
 
+def test_who_writes_into_the_gaps_of_an_output_is_wrong(
+    board: TvmRpcBoard, candidates: Candidates, folder: Path
+) -> None:
+    expected = np.load(candidates.arrays[2])
+    expected.view(np.uint32)[1::2] = 0xFFFFFFFF
+    np.save(folder / "gaps.npy", expected)
+    arrays, roles = (*candidates.arrays[:2], str(folder / "gaps.npy")), ("input", "constant", "part")
+    result = run(
+        board, dataclasses.replace(candidates.request(GOOD.replace("++i", "i += 2")), arrays=arrays, roles=roles)
+    )
+    assert result.status == "ok", result.reason
+    result = run(board, dataclasses.replace(candidates.request(), arrays=arrays, roles=roles))
+    assert (result.status, "output 2 differs" in result.reason) == ("wrong_result", True), result.reason
+
+
 def test_a_good_candidate_is_timed(board: TvmRpcBoard, candidates: Candidates) -> None:
     result = run(board, candidates.request())
     assert result.status == "ok", result.reason

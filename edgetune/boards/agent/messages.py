@@ -18,7 +18,7 @@ MOST_ARRAYS = 1024
 MOST_SAMPLES = 4096
 PHASES = ("start", "load", "check", "time")
 STOPS = ("", "narrow", "budget", "slow", "count")
-ROLES = {"input": 0, "constant": 1, "output": 2}
+ROLES = {"input": 0, "constant": 1, "output": 2, "part": 3}
 DTYPES = {
     "bool": 1,
     **{f"int{8 << size}": 2 + size for size in range(4)},

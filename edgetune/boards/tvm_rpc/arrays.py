@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from edgetune.measure.jobs import OUTPUTS
+
 _CACHED_BYTES = 64 << 20  # what a small board can spare, unless one candidate needs more
 
 
@@ -37,7 +39,7 @@ class RemoteArrays:
 
     def of_candidate(self, contents: Sequence[np.ndarray], roles: Sequence[str]) -> list[Any]:
         """Return a tensor for each of a candidate's parameters, holding its bytes but for outputs, which differ."""
-        slots = [f"output {index}" if role == "output" else "" for index, role in enumerate(roles)]
+        slots = [f"output {index}" if role in OUTPUTS else "" for index, role in enumerate(roles)]
         keys = [_key(content, slot) for content, slot in zip(contents, slots, strict=True)]
         self._needed, self._tried = set(keys), True
         return [

@@ -11,7 +11,7 @@ import numpy as np
 
 from edgetune.boards.tvm_rpc.remote import MOST_TENSORS, RemoteError, RemoteSession, StopSampling
 from edgetune.measure.comparison import Difference, compare
-from edgetune.measure.jobs import RunRequest, RunResult, RunStatus, Tolerance
+from edgetune.measure.jobs import OUTPUTS, RunRequest, RunResult, RunStatus, Tolerance
 from edgetune.measure.sampling import sample
 
 _STATUS: dict[int, RunStatus] = {
@@ -134,7 +134,7 @@ def _judge(
 ) -> tuple[str, Difference]:
     worst, problem = Difference(0.0, 0.0, allowed=True), ""
     for index, (array, role) in enumerate(zip(arrays, request.roles, strict=True)):
-        if role != "output":
+        if role not in OUTPUTS:
             continue
         output = session.fetch(tensors[index], array.nbytes).view(array.dtype).reshape(array.shape)
         found = compare(output, array, request.tolerances[index] or Tolerance())
