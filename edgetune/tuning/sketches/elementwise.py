@@ -95,10 +95,10 @@ def contiguous(block: Any) -> bool:
 
 
 def uniform(block: Any) -> bool:
-    """Whether each element depends on elements at the same position of tensors of the same shape alone."""
+    """Whether each element depends on elements at the same position of tensors of the same shape, none with gaps."""
     axes = block.iter_vars
     shape = [extent_of(axis) for axis in axes]
-    for region in block.reads:
+    for region in (*block.reads, *block.writes):
         if [int(extent) for extent in region.source.shape] != shape:
             return False
         if not all(

@@ -17,14 +17,16 @@ _RANK = 4  # batch, height, width, channels
 class Convolution:
     """A convolution of N x height x width x channels ("NHWC") by 3 x 3, stride 1, one group, in float32.
 
-    `source` is the buffer that is read, `top` and `left` the zeros in front of it (what lies behind its end is zero as
-    well). `weights` is the number of the parameter; `weight_axes` are its axes for window row, window column, input
-    channel and output channel. `result` is the buffer written, of shape (batch, height, width, filters).
+    `source` is the buffer that is read; behind the `channels` that are summed it may have others. `top` and `left` are
+    the zeros in front of it (what lies behind its end is zero as well). `weights` is the number of the parameter;
+    `weight_axes` are its axes for window row, window column, input channel and output channel. `result` is the buffer
+    written, of shape (batch, height, width, filters).
     `before` and `after` are the other stages.
     """
 
     anchor: Stage
     source: Any
+    channels: int
     top: int
     left: int
     weights: int
@@ -37,11 +39,6 @@ class Convolution:
     def output_shape(self) -> tuple[int, ...]:
         """Batch, height, width, filters."""
         return self.anchor.spatial_extents
-
-    @property
-    def channels(self) -> int:
-        """Input channels, all of which each output sums over."""
-        return int(self.source.ty.shape[-1])
 
 
 def find_convolution(function: Any) -> Convolution | None:
@@ -75,7 +72,7 @@ def find_convolution(function: Any) -> Convolution | None:
         return None  # the output has another layout than the convolution
     if any(len(stage.block.writes) != 1 or stage.reduction for stage in before):
         return None
-    return Convolution(anchor, source, top, left, number, order, result, tuple(before), after)
+    return Convolution(anchor, source, extent_of(axes[2]), top, left, number, order, result, tuple(before), after)
 
 
 def _operands(anchor: Stage, anatomy: Anatomy) -> tuple[Any, Any] | None:
@@ -112,7 +109,7 @@ def _window_axes(anchor: Stage, data: Any) -> tuple[Any, Any, Any] | None:
     if found[0].same_as(found[1]):
         return None
     depth = [r for r in anchor.reduction if channel.same_as(r.var)]
-    if len(depth) != 1 or int(data.source.ty.shape[-1]) != extent_of(depth[0]):
+    if len(depth) != 1:
         return None
     return found[0], found[1], depth[0]
 
