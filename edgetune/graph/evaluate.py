@@ -7,6 +7,7 @@ evaluator knows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -32,15 +33,25 @@ def evaluate_program(program: Program, feeds: Sequence[Mapping[str, np.ndarray]]
 
 
 def _answer(program: Program, compiled: Sequence[Any], feed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    values = dict(program.constants)
+    values = {number: array.reshape(-1) for number, array in program.constants.items()}
     for buffer, spec in zip(program.input_buffers(), program.inputs, strict=True):
-        values[buffer.id] = feed[spec.name]
+        values[buffer.id] = feed[spec.name].reshape(-1)
     for call in program.calls:
         params = program.kernels[call.kernel].params
-        reads = [values[a].reshape(p.shape) for a, p in zip(call.arguments, params, strict=True) if p.role != "output"]
-        writes = [(p.shape, p.dtype) for p in params if p.role == "output"]
-        results = _run(compiled[call.kernel], reads, writes)
-        values.update(zip(call.arguments[len(reads) :], results, strict=True))
+        reads, written = [], []
+        for number, (buffer_id, param) in enumerate(zip(call.arguments, params, strict=True)):
+            first = call.parts[number].offset if number in call.parts else 0
+            if param.role == "output":
+                written.append((buffer_id, first + param.elements))
+            else:
+                array = np.zeros(prod(param.shape), param.dtype)
+                array[param.elements] = values[buffer_id][first + param.elements]
+                reads.append(array.reshape(param.shape))
+        outputs = [(p.shape, p.dtype) for p in params if p.role == "output"]
+        results = _run(compiled[call.kernel], reads, outputs)
+        for (buffer_id, places), param, result in zip(written, params[len(reads) :], results, strict=True):
+            whole = values.setdefault(buffer_id, np.zeros(prod(program.buffers[buffer_id].shape), param.dtype))
+            whole[places] = result.reshape(-1)[param.elements]
     return {
         spec.name: values[buffer.id].reshape(spec.shape)
         for buffer, spec in zip(program.output_buffers(), program.outputs, strict=True)

@@ -47,7 +47,8 @@ def taken_over(program: Program, replaceable: Mapping[int, Sequence[int]]) -> di
     """Tensors that are written over an operand of the call that writes them: their ids, and whose memory each takes.
 
     `replaceable` names parameters of a kernel (by index) whose memory its one output may take. It does where the
-    operand is an intermediate tensor that nothing reads afterwards, and no other argument of the call.
+    operand is an intermediate tensor that nothing reads afterwards, and no other argument of the call, and neither of
+    them is a part of a larger one.
     """
     lifetimes = _lifetimes(program)
     found: dict[int, int] = {}
@@ -62,8 +63,10 @@ def taken_over(program: Program, replaceable: Mapping[int, Sequence[int]]) -> di
             for number in able
             if lifetimes.get(call.arguments[number], (0, -1))[1] == index
             and call.arguments.count(call.arguments[number]) == 1
+            and number not in call.parts
         ]
-        if not dying or len(outputs) != 1 or lifetimes.get(outputs[0], (-1, -1))[0] != index:
+        written_in_part = any(params[number].role == "output" for number in call.parts)
+        if not dying or written_in_part or len(outputs) != 1 or lifetimes.get(outputs[0], (-1, -1))[0] != index:
             continue
         if program.buffers[outputs[0]].nbytes == program.buffers[dying[0]].nbytes:
             found[outputs[0]] = dying[0]

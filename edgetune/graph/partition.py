@@ -10,16 +10,16 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import tvm
-from tvm import relax, te, tirx, topi
+from tvm import relax, tirx
 from tvm.ir import GenericConst
 
 from edgetune.errors import UnsupportedOperator
+from edgetune.graph.concatenated import without_copies
 from edgetune.graph.evaluate import evaluate
+from edgetune.graph.kernels import copy_function, kernel_of, plain_function
 from edgetune.graph.layer_names import layer_label
-from edgetune.graph.macs import multiply_accumulates
-from edgetune.graph.parameter_names import parameter_names, rename_parameters
 from edgetune.graph.passes import fuse
-from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Param, Program, Role, TensorSpec
+from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Program, TensorSpec
 from edgetune.graph.workload import workload_hash
 from edgetune.models.importer import Imported
 
@@ -49,7 +49,7 @@ def partition(module: tvm.IRModule, imported: Imported, nodes: Sequence[Sequence
     """
     cutter = _Cutter(module, imported, nodes)
     cutter.run()
-    return cutter.program()
+    return without_copies(cutter.program())
 
 
 @dataclass
@@ -153,18 +153,7 @@ class _Cutter:
         return written
 
     def _workload(self, function: tirx.PrimFunc, name: str, mask: tuple[bool, ...]) -> str:
-        free = [i for i, fixed in enumerate(mask) if fixed and sum(int(e) > 1 for e in function.params[i].shape) > 1]
-        plain = (
-            function.with_attr("global_symbol", "main")
-            .with_attr("tirx.noalias", True)
-            .with_attr("layout_free_buffers", free)
-        )
-        for attribute in ("op_pattern", "operator_name"):
-            if attribute in plain.attrs:
-                plain = plain.without_attr(attribute)
-        shapes = [tuple(int(e) for e in p.shape) for p in plain.params]
-        names = parameter_names(shapes, _roles(mask, len(shapes)), multiply_accumulates(plain) > 0)
-        plain = rename_parameters(plain, names)
+        plain = plain_function(function, mask)
         key = workload_hash(plain)
         self.work.setdefault(key, _Work(plain, name, mask))
         return key
@@ -192,7 +181,7 @@ class _Cutter:
         ):
             index = source
             if self.buffers[source].kind != "intermediate":
-                function = _copy(shape, dtype)
+                function = copy_function(shape, dtype)
                 key = self._workload(function, "copy", (source in self.constants,))
                 self.work[key].calls += 1
                 index = self._buffer(name, shape, dtype, "output")
@@ -236,32 +225,9 @@ class _Cutter:
             if not work.calls:
                 continue
             taken[work.name] += 1
-            name = work.name if taken[work.name] == 1 else f"{work.name}_{taken[work.name]}"
             index[key] = len(kernels)
-            kernels.append(_kernel(name, key, work))
+            kernels.append(kernel_of(work.name, taken[work.name], key, work.function, work.mask, work.calls))
         return tuple(kernels), index
-
-
-def _kernel(name: str, workload: str, work: _Work) -> Kernel:
-    roles = _roles(work.mask, len(work.function.params))
-    params = [
-        Param(str(buffer.name), tuple(int(e) for e in buffer.shape), _dtype(buffer.dtype), role)
-        for buffer, role in zip(work.function.params, roles, strict=True)
-    ]
-    return Kernel(
-        name,
-        workload,
-        work.function,
-        tuple(params),
-        tuple(work.name.split("_")),
-        multiply_accumulates(work.function),
-        work.calls,
-    )
-
-
-def _roles(mask: tuple[bool, ...], count: int) -> list[Role]:
-    reads: list[Role] = ["constant" if fixed else "input" for fixed in mask]
-    return reads + ["output"] * (count - len(mask))
 
 
 def _tensor(ty: relax.TensorType) -> tuple[tuple[int, ...], str]:
@@ -286,8 +252,3 @@ def _plain_name(name: str) -> str:
     for chain, operator in _CHAINS:
         plain = plain.replace(chain, operator)
     return plain[:_LONGEST_NAME].strip("_") or "kernel"
-
-
-def _copy(shape: tuple[int, ...], dtype: str) -> tirx.PrimFunc:
-    source = te.placeholder(shape, dtype, name="source")
-    return te.create_prim_func([source, topi.identity(source)])

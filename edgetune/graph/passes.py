@@ -6,6 +6,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from edgetune.graph.before_concatenation import activations_first
 from edgetune.graph.border import read_inputs_in_place
 from edgetune.graph.bounded_index import bounded_index
 from edgetune.graph.fold_constant import fold_constants
@@ -25,6 +26,7 @@ def fuse(module: tvm.IRModule) -> tuple[tvm.IRModule, list[list[int]]]:
     Returns the module, and for each call of a PrimFunc the nodes of the model that are in it, as far as they are known.
     """
     module = relax.transform.DecomposeOpsForInference()(module)
+    module = pass_marks_on(activations_first(module))
     module = fold_scale(module)
     module = channels_last(module)
     module = pass_marks_on(integer_operators(module))

@@ -11,7 +11,7 @@ import numpy as np
 from edgetune.codegen.kernel_source import CParam, KernelSource
 from edgetune.errors import KernelFailed
 from edgetune.graph.memory_plan import MemoryPlan
-from edgetune.graph.program import Call, Program
+from edgetune.graph.program import Call, Param, Part, Program
 from edgetune.package import ctext
 from edgetune.package.constants import Weights
 from edgetune.package.interface import Interface
@@ -110,6 +110,8 @@ def arena_slots(program: Program, plan: MemoryPlan, sources: Sequence[KernelSour
 
 def _slot_label(program: Program, buffer: int, writer: int) -> str:
     call = program.calls[writer]
+    if buffer in program.written_in_parts():
+        return f"{ctext.comment(program.buffers[buffer].name, LABEL_LIMIT) or 'concatenation'}, in parts"
     outputs = [
         a for a, p in zip(call.arguments, program.kernels[call.kernel].params, strict=True) if p.role == "output"
     ]
@@ -137,7 +139,7 @@ def call_views(
                 f"but call {number} passes {len(call.arguments)}: report this model"
             )
         arguments = [
-            _argument(number, position, buffer, param, plan, weights, api)
+            _argument(number, position, buffer, param, plan, weights, api, call.parts.get(position))
             for position, (buffer, param) in enumerate(zip(call.arguments, source.params, strict=True))
         ]
         if source.scratch_bytes:
@@ -146,16 +148,24 @@ def call_views(
             arguments.append(f"ARENA(SCRATCH_{number})")
         if source.workers > 1:
             arguments.append("s->pool")
-        outputs = [a for a, p in zip(call.arguments, kernel.params, strict=True) if p.role == "output"]
+        outputs = [
+            call.parts[number].shape if number in call.parts else shapes[buffer]
+            for number, (buffer, param) in enumerate(zip(call.arguments, kernel.params, strict=True))
+            if param.role == "output"
+        ]
+        touched = [
+            prod(call.parts[number].shape if number in call.parts else param.shape) * param.alignment
+            for number, param in enumerate(source.params)
+        ]
         views.append(
             CallView(
                 symbol=source.symbol,
                 arguments=tuple(arguments),
                 label=label_of(call),
                 kernel=kernel.name,
-                shape=shapes[outputs[0]] if outputs else (),
+                shape=outputs[0] if outputs else (),
                 macs=kernel.macs,
-                nbytes=source.scratch_bytes + sum(prod(p.shape) * p.alignment for p in source.params),
+                nbytes=source.scratch_bytes + sum(touched),
                 provenance=provenance[call.kernel],
                 workers=source.workers,
             )
@@ -164,14 +174,24 @@ def call_views(
 
 
 def _argument(
-    number: int, position: int, buffer: int, param: CParam, plan: MemoryPlan, weights: Weights, api: Interface
+    number: int,
+    position: int,
+    buffer: int,
+    param: CParam,
+    plan: MemoryPlan,
+    weights: Weights,
+    api: Interface,
+    part: Part | None,
 ) -> str:
     element = param.c_type.replace("const", "").replace("restrict", "").replace("*", "").strip()
     for side, tensors in (("inputs", api.inputs), ("outputs", api.outputs)):
         for tensor in tensors:
             if tensor.buffer == buffer:
                 cast = "" if element == tensor.c_type else ("(const void *)" if side == "inputs" else "(void *)")
-                return f"{cast}{side}->{tensor.field}"
+                if part is None or not part.offset:
+                    return f"{cast}{side}->{tensor.field}"
+                within = f"{side}->{tensor.field} + {part.offset}"
+                return f"{cast}({within})" if cast else within
     if (number, position) in weights.uses:
         item = weights.items[weights.uses[number, position]]
         _check_weight(number, item.array, param)
@@ -181,7 +201,8 @@ def _argument(
         return f"WEIGHT(WEIGHT_{item.index})"
     if buffer not in plan.offsets:
         raise KernelFailed(f"the memory plan has no place for tensor {buffer} of call {number}")
-    return f"ARENA(AT_{buffer})"
+    within = f" + {part.offset * param.alignment}u" if part is not None and part.offset else ""
+    return f"ARENA(AT_{buffer}{within})"
 
 
 def _check_weight(number: int, array: np.ndarray, param: CParam) -> None:
@@ -201,7 +222,10 @@ def kernel_views(
     for index, (kernel, source, origin) in enumerate(zip(program.kernels, sources, provenance, strict=True)):
         if not calls.get(index):
             continue
-        tensors = ", ".join(f"{p.name} {ctext.shape(p.shape)} {p.dtype}" for p in source.params)
+        tensors = ", ".join(
+            f"{p.name} {ctext.shape(p.shape)} {p.dtype}{_gaps(q)}"
+            for p, q in zip(source.params, kernel.params, strict=True)
+        )
         if shared := [p.name for p in source.params if p.shared and not p.writable]:
             tensors += f" (may be the memory of {' or '.join(shared)})"
         views.append(
@@ -220,6 +244,11 @@ def kernel_views(
             )
         )
     return tuple(views)
+
+
+def _gaps(param: Param) -> str:
+    """What of a tensor with gaps belongs to the kernel."""
+    return "" if param.rows is None else f" (the first {param.rows.length} of every {param.rows.pitch} elements)"
 
 
 def _time_line(origin: KernelProvenance) -> str:

@@ -141,6 +141,7 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "ratio": f"{plan.arena_bytes / plan.bound_bytes:.3f}" if plan.bound_bytes else "-",
         "io_bytes": facts.size.io_bytes,
         "in_place": len(plan.in_place),
+        "in_parts": len(facts.program.written_in_parts()),
         "largest": sorted(facts.slots, key=lambda slot: (-slot.nbytes, slot.first, slot.macro))[:8],
         "total_macs": sum(call.macs for call in facts.calls),
         "clock": target.clock,

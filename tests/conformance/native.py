@@ -54,6 +54,7 @@ def emit_unit(program: Program, target: Target) -> Unit:
         source = sources[call.kernel]
         arguments = [
             f"({'' if p.writable else 'const '}{p.c_type} *)buffers[{places.get((number, index), owners[buffer])}]"
+            + (f" + {call.parts[index].offset}" if index in call.parts else "")
             for index, (p, buffer) in enumerate(zip(source.params, call.arguments, strict=True))
         ]
         if source.scratch_bytes:

@@ -1,0 +1,261 @@
+"""Concatenations without copies: the model means the same, in the emitted C as well, and needs no more memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+
+from edgetune.config.target import load_target
+from edgetune.graph import partition
+from edgetune.graph.memory_plan import live_bytes, plan
+from edgetune.graph.partition import to_program
+from edgetune.graph.program import Program, Rows
+from edgetune.models.importer import import_onnx
+from edgetune.models.onnx_file import OnnxModel, model_from_proto
+from edgetune.models.reference import evaluate_model
+from edgetune.models.sample_inputs import sample_inputs
+from tests.conformance.native import compile_unit, emit_unit, execute
+from tests.interpreter import run_program
+
+HEIGHT, WIDTH = 5, 6
+
+
+class Network:
+    """Nodes, one after the other; tensors are called t0, t1 and so on, t0 is the input."""
+
+    def __init__(self, shape: Sequence[int]) -> None:
+        self.shape = list(shape)
+        self.channels = [shape[1]]
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: dict[str, np.ndarray] = {}
+        self.generator = np.random.default_rng(3)
+
+    def add(self, operator: str, inputs: Sequence[str], channels: int, **attributes: object) -> int:
+        """A node, and the number of its result."""
+        number = len(self.channels)
+        self.nodes.append(helper.make_node(operator, list(inputs), [f"t{number}"], **attributes))
+        self.channels.append(channels)
+        return number
+
+    def constant(self, *shape: int) -> str:
+        name = f"c{len(self.constants)}"
+        self.constants[name] = (self.generator.standard_normal(shape) * 0.4).astype("f4")
+        return name
+
+    def conv(self, source: int, channels: int, window: int = 1) -> int:
+        weights = self.constant(channels, self.channels[source], window, window)
+        return self.add("Conv", [f"t{source}", weights], channels, pads=[window // 2] * 4)
+
+    def relu(self, source: int) -> int:
+        return self.add("Relu", [f"t{source}"], self.channels[source])
+
+    def concat(self, *sources: int) -> int:
+        return self.add("Concat", [f"t{s}" for s in sources], sum(self.channels[s] for s in sources), axis=1)
+
+    def model(self, *outputs: int) -> OnnxModel:
+        graph = helper.make_graph(
+            self.nodes,
+            "g",
+            [helper.make_tensor_value_info("t0", TensorProto.FLOAT, self.shape)],
+            [helper.make_tensor_value_info(f"t{n}", TensorProto.FLOAT, None) for n in outputs],
+            [numpy_helper.from_array(value, name) for name, value in self.constants.items()],
+        )
+        proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        return model_from_proto(proto, "0" * 64, "model", None, "model.onnx")
+
+
+def network(channels: int = 8) -> Network:
+    return Network((1, channels, HEIGHT, WIDTH))
+
+
+def peak_first(net: Network) -> int:
+    """A tensor behind layers that need more memory than anything later."""
+    return net.relu(net.conv(net.relu(net.conv(net.relu(net.conv(0, 90)), 90)), 8))
+
+
+def copies(program: Program) -> int:
+    """Calls that do nothing but copy."""
+    return sum(program.kernels[call.kernel].sources in {("concatenate",), ("copy",)} for call in program.calls)
+
+
+def unchanged(model: OnnxModel) -> Program:
+    """The program with all its concatenations."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(partition, "without_copies", lambda program: program)
+        return to_program(import_onnx(model))
+
+
+def assert_same(model: OnnxModel) -> Program:
+    program, plain = to_program(import_onnx(model)), unchanged(model)
+    feed = sample_inputs(model, program.inputs, 1, seed=5)[0]
+    expected = evaluate_model(model, [feed])[0]
+    for name, value in run_program(program, feed).items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-4, atol=1e-4, err_msg=name)
+    assert max(live_bytes(program), default=0) <= max(live_bytes(plain), default=0)
+    assert plan(program, {}).arena_bytes <= plan(plain, {}).arena_bytes
+    return program
+
+
+def assert_same_in_c(model: OnnxModel, folder: Path, target_name: str = "host") -> Program:
+    program, target = to_program(import_onnx(model)), load_target(target_name)
+    feed = sample_inputs(model, program.inputs, 1, seed=5)[0]
+    unit = emit_unit(program, target)
+    outputs = execute(compile_unit(unit, target, folder), program, unit, feed)
+    expected = evaluate_model(model, [feed])[0]
+    for spec, output in zip(program.outputs, outputs, strict=True):
+        wanted = expected[spec.name]
+        np.testing.assert_allclose(output.view("f4").reshape(wanted.shape), wanted, rtol=1e-4, atol=1e-4)
+    return program
+
+
+def fire(channels: int = 8) -> tuple[Network, int]:
+    """A squeezing convolution and two that expand, side by side, each with its activation, and a reader."""
+    net = network()
+    squeezed = net.relu(net.conv(0, 4))
+    joined = net.concat(net.relu(net.conv(squeezed, channels)), net.relu(net.conv(squeezed, channels + 3, 3)))
+    return net, net.conv(joined, 5)
+
+
+@pytest.mark.parametrize("channels", [8, 16, 3])
+def test_convolutions_write_their_part_of_the_result(channels: int, tmp_path: Path) -> None:
+    net, last = fire(channels)
+    assert copies(unchanged(net.model(last))) == 1
+    program = assert_same(net.model(last))
+    assert copies(program) == 0
+    written = [call for call in program.calls if call.parts]
+    assert [call.parts[len(call.arguments) - 1].offset for call in written] == [0, channels]
+    assert len({call.arguments[-1] for call in written}) == 1
+    pitch = 2 * channels + 3
+    rows = [program.kernels[call.kernel].params[-1].rows for call in written]
+    assert rows == [Rows(channels, pitch), Rows(channels + 3, pitch)]
+    assert_same_in_c(net.model(last), tmp_path)
+
+
+def test_an_activation_behind_a_concatenation_is_computed_by_whoever_computes_the_operands(tmp_path: Path) -> None:
+    net = network()
+    stem = net.conv(0, 8)
+    pooled = net.add("AveragePool", [f"t{stem}"], 8, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+    joined = net.relu(net.concat(pooled, net.conv(stem, 4)))
+    program = assert_same(net.model(net.conv(joined, 3)))
+    assert copies(program) == 0
+    assert [kernel.sources[-1] for kernel in program.kernels if kernel.sources[0] == "avg"] == ["relu"]
+    assert_same_in_c(net.model(net.conv(joined, 3)), tmp_path)
+
+
+def test_constants_behind_a_concatenation_are_split_with_the_channels() -> None:
+    net = network()
+    joined = net.concat(net.conv(0, 4), net.conv(0, 6))
+    scaled = net.add("Mul", [f"t{joined}", net.constant(1, 10, 1, 1)], 10)
+    shifted = net.add("Add", [f"t{scaled}", net.constant(10, 1, 1)], 10)
+    program = assert_same(net.model(net.conv(shifted, 3)))
+    assert copies(program) == 0
+
+
+def test_a_dense_block_lies_in_its_last_tensor_and_is_read_there(tmp_path: Path) -> None:
+    net = network()
+    joined = net.conv(0, 8)
+    for _ in range(3):
+        scaled = net.add("Mul", [f"t{joined}", net.constant(1, net.channels[joined], 1, 1)], net.channels[joined])
+        joined = net.concat(joined, net.conv(net.relu(scaled), 4, 3))
+    last = net.conv(joined, 4)
+    assert copies(unchanged(net.model(last))) == 3
+    program = assert_same(net.model(last))
+    assert copies(program) == 0
+    wholes = {call.arguments[number] for call in program.calls for number in call.parts}
+    assert [program.buffers[whole].shape for whole in wholes] == [(1, HEIGHT, WIDTH, 20)]
+    assert_same_in_c(net.model(last), tmp_path)
+
+
+def test_what_cannot_be_written_into_place_is_copied_there_alone(tmp_path: Path) -> None:
+    net = network()
+    stem = peak_first(net)
+    a, b, c = (net.relu(net.conv(stem, n)) for n in (4, 6, 9))
+    first, second = net.concat(a, b), net.concat(c, a)
+    last = net.conv(net.concat(net.conv(first, 3), net.conv(second, 3)), 3)
+    program = assert_same(net.model(last))
+    assert [program.kernels[c.kernel].sources for c in program.calls if "copy of operand" in c.label] == [("copy",)]
+    assert all("concatenate" not in kernel.sources for kernel in program.kernels)
+    assert_same_in_c(net.model(last), tmp_path)
+
+
+def test_an_operand_that_is_there_twice_stays_copied() -> None:
+    net = network()
+    made = net.relu(net.conv(0, 4))
+    program = assert_same(net.model(net.conv(net.concat(made, made), 3)))
+    assert copies(program) == 1
+    assert not any(call.parts for call in program.calls)
+
+
+def test_a_model_output_is_written_in_parts_and_an_output_that_is_an_operand_stays_whole(tmp_path: Path) -> None:
+    net = Network((1, 8, 1, 1))
+    first, second = net.relu(net.conv(0, 4)), net.relu(net.conv(0, 6))
+    joined = net.concat(first, second)
+    program = assert_same(net.model(joined, first))
+    assert [len(call.parts) for call in program.calls if program.kernels[call.kernel].macs] == [0, 1]
+    assert program.buffers[program.calls[1].arguments[-1]].kind == "output"
+    assert_same_in_c(net.model(joined, first), tmp_path)
+
+
+def test_rows_one_below_the_other_need_no_gaps_and_no_kernels_of_their_own() -> None:
+    net = network()
+    made = [net.relu(net.conv(0, 8)) for _ in range(3)]
+    joined = net.add("Concat", [f"t{m}" for m in made], 8, axis=2)
+    program = assert_same(net.model(net.relu(net.conv(joined, 8))))
+    assert copies(program) == 0
+    expected = [{}, *({2: HEIGHT * WIDTH * 8 * n} for n in (1, 2))]
+    parts = [{n: p.offset for n, p in call.parts.items() if p.offset} for call in program.calls[:3]]
+    assert parts == expected
+    assert program.calls[0].kernel == program.calls[1].kernel == program.calls[2].kernel
+    assert program.kernels[program.calls[0].kernel].workload == unchanged(net.model(joined)).kernels[0].workload
+
+
+def test_rows_within_rows_that_lie_across_each_other_are_copied(tmp_path: Path) -> None:
+    net = network()
+    columns = [net.relu(net.conv(0, 4)) for _ in range(2)]
+    wide = net.add("Concat", [f"t{c}" for c in columns], 4, axis=3)
+    other = net.relu(net.conv(wide, 6))
+    last = net.conv(net.concat(wide, other), 3)
+    program = assert_same(net.model(last))
+    assert copies(program) == 1
+    assert_same_in_c(net.model(last), tmp_path)
+
+
+def test_an_early_operand_of_a_late_concatenation_does_not_make_the_arena_larger() -> None:
+    net = network(4)
+    early = net.relu(net.conv(0, 4))
+    wide = net.relu(net.conv(net.relu(net.conv(early, 60)), 60))
+    late = net.concat(early, net.relu(net.conv(wide, 40)))
+    assert_same(net.model(net.conv(late, 2)))
+
+
+def test_models_without_concatenations_are_the_very_same() -> None:
+    net = network()
+    model = net.model(net.conv(net.relu(net.conv(0, 4)), 3))
+    program, plain = to_program(import_onnx(model)), unchanged(model)
+    assert [kernel.workload for kernel in program.kernels] == [kernel.workload for kernel in plain.kernels]
+    assert program.calls == plain.calls
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_any_network_of_concatenations_means_the_same(data: st.DataObject) -> None:
+    net = network(data.draw(st.sampled_from([1, 3, 4])))
+    for _ in range(data.draw(st.integers(2, 8))):
+        tensors = st.integers(0, len(net.channels) - 1)
+        match data.draw(st.sampled_from(["conv", "concat", "concat", "relu"])):
+            case "conv":
+                net.conv(data.draw(tensors), data.draw(st.sampled_from([1, 2, 4])), data.draw(st.sampled_from([1, 3])))
+            case "relu":
+                net.relu(data.draw(tensors))
+            case _:
+                net.concat(*data.draw(st.lists(tensors, min_size=2, max_size=3)))
+    last = len(net.channels) - 1
+    outputs = {last, *data.draw(st.lists(st.integers(1, last), max_size=2))}
+    assert_same(net.model(*sorted(outputs)))
