@@ -17,9 +17,10 @@ from edgetune.tuning.genome import trace_text
 from edgetune.tuning.replay import replay
 from edgetune.tuning.sketches import design_spaces, module_of, postprocs
 from edgetune.tuning.sketches.anatomy import anatomy_of
+from edgetune.tuning.sketches.decisions import Chosen
 from edgetune.tuning.sketches.limits import footprint
-from edgetune.tuning.sketches.register_tile import find_tile
-from edgetune.tuning.sketches.spaces import tile_of
+from edgetune.tuning.sketches.register_tile import Outer, Variant, find_tile
+from edgetune.tuning.sketches.spaces import limits, tile_of, tiled
 from tests.sketch_samples import board, conv2d, conv2d_reference, dense, prim_func, random_arguments, run, run_plain
 
 
@@ -192,3 +193,14 @@ def test_a_scalar_among_the_inputs_is_no_obstacle() -> None:
     x, scale = te.placeholder((4, 32), name="x"), te.placeholder((), name="scale")
     y = te.compute((4, 32), lambda i, j: x[i, j] * scale[()], name="y")
     check(prim_func([x, scale], y), board(), 1, lambda x, scale: x * scale)
+
+
+@pytest.mark.parametrize(("pixels", "vectors", "fits"), [(14, 2, True), (7, 4, False), (7, 3, True), (1, 9, True)])
+def test_a_tile_leaves_registers_for_what_its_pixels_share(pixels: int, vectors: int, *, fits: bool) -> None:
+    # Of 31 registers, 28 sums and 2 vectors of weights leave one; 28 sums and 4 vectors find too few.
+    target, function = board(512, 32), dense(pixels, 64, 16 * vectors)
+    found = tile_of(function, target)
+    assert found is not None
+    order: tuple[Outer, ...] = ("channel",) if pixels == 1 else ("channel", "pixel")
+    sch = tiled(function, found[1], Variant(order), Chosen({"pixel": pixels, "vectors": vectors}), target)
+    assert footprint(sch.mod).within(limits(target)) == fits
