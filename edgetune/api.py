@@ -32,7 +32,7 @@ from edgetune.package.bench import BenchReport
 from edgetune.package.emit import PackageSummary
 from edgetune.package.explain import Explanation
 from edgetune.package.golden import Golden
-from edgetune.package.manifest import read_manifest, sha256_file
+from edgetune.package.manifest import interface_of, read_manifest, sha256_file
 from edgetune.package.output_folder import check_output_folder
 from edgetune.package.toolchain import Toolchain
 from edgetune.package.verify import VerifyReport
@@ -214,7 +214,8 @@ def verify(
         return _verify(package, resolved, events)
     if sha256_file(source) != manifest["model"]["sha256"]:
         raise PackageInvalid(f"{package} was not made from {source} (their hashes differ); give the right model")
-    read = read_onnx(source, {i["name"]: tuple(i["shape"]) for i in manifest["inputs"]})
+    tensors = interface_of(manifest)
+    read = read_onnx(source, {t.name: t.of_model().shape for t in tensors[: len(manifest["inputs"])]})
     try:
         imported = import_onnx(read)
     except UnsupportedOperator as error:
@@ -225,7 +226,8 @@ def verify(
         return _verify(package, resolved, events)
     feeds = sample_inputs(read, imported.inputs, FRESH_CASES, _FRESH_SEED)
     outputs, reference = answers(read, lambda: to_program(imported), feeds, events)
-    fresh = [Golden(i, o) for i, o in zip(feeds, outputs, strict=True)]
+    layouts = {tensor.name: tensor.layout for tensor in tensors}
+    fresh = [Golden(i, o).exchanged(layouts) for i, o in zip(feeds, outputs, strict=True)]
     return _verify(package, resolved, events, fresh, reference)
 
 

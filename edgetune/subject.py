@@ -16,6 +16,7 @@ from edgetune.graph.program import Program
 from edgetune.models.custom import registered_in
 from edgetune.models.disagreement import Disagreement, disagreement
 from edgetune.models.importer import import_onnx
+from edgetune.models.interface_layout import channels_last_tensors, import_channels_last
 from edgetune.models.onnx_file import OnnxModel, read_onnx
 from edgetune.models.reference import is_quantised, output_steps
 from edgetune.models.sample_inputs import sample_inputs
@@ -25,6 +26,11 @@ from edgetune.package.golden import Golden, Tolerance
 Events = Callable[[Event], None]
 
 GOLDEN_CASES = 3
+
+_NO_IMAGE = (
+    "layout channels_last changes nothing: no operator of the model tells that axis 1 of an input or output is its "
+    "channels; name those where it is with --layout NAME=channels_last"
+)
 
 
 @dataclass(frozen=True)
@@ -39,15 +45,22 @@ class Subject:
 
 
 def load(settings: Settings, events: Events = lambda _: None) -> Subject:
-    """The model of `settings` as a program, with the answers of the reference to sample inputs."""
+    """The model of `settings` as a program, with the answers of the reference to sample inputs.
+
+    The reference answers the model as it is: goldens are exchanged as the interface has them afterwards.
+    """
     model = read_onnx(settings.model, settings.shapes)
-    program = to_program(import_onnx(model))
-    feeds = sample_inputs(model, program.inputs, GOLDEN_CASES, settings.seed)
-    outputs, reference = answers(model, lambda: program, feeds, events)
+    exchanged = channels_last_tensors(model, settings.layout, settings.layouts)
+    if settings.layout == "channels_last" and not exchanged:
+        events(Event("warning", {"message": _NO_IMAGE}))
+    program = to_program(import_channels_last(model, exchanged))
+    feeds = sample_inputs(model, [t.of_model() for t in program.inputs], GOLDEN_CASES, settings.seed)
+    outputs, reference = answers(model, lambda: to_program(import_onnx(model)) if exchanged else program, feeds, events)
     goldens = tuple(Golden(i, o) for i, o in zip(feeds, outputs, strict=True))
+    layouts = {tensor.name: tensor.layout for tensor in (*program.inputs, *program.outputs)}
     return Subject(
         program,
-        goldens,
+        tuple(golden.exchanged(layouts) for golden in goldens),
         reference,
         _tolerances(model, goldens, events),
         settings.model.name,

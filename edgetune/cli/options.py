@@ -16,6 +16,7 @@ from edgetune.config.resources import targets_dir, user_dir
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from edgetune.config.preferences import Layout
     from edgetune.config.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -50,6 +51,22 @@ class InputShape(click.ParamType[tuple[str, tuple[int, ...]]]):
         if not name or not all(part.isascii() and part.isdigit() and 0 < int(part[:12]) < 2**31 for part in parts):
             self.fail(f"must look like input=1,3,224,224 with sizes of at least 1, not {value!r}", param, ctx)
         return name, tuple(int(part) for part in parts)
+
+
+class TensorLayout(click.ParamType[tuple[str, str]]):
+    """The order of axes at the interface such as ``channels_last`` or ``image=model``; the value is name and layout."""
+
+    name = "[name=]layout"
+    layouts = ("model", "channels_last")
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """Read ``value``, without a name the name is empty; the last equals sign separates, for names may have one."""
+        if isinstance(value, tuple):
+            return value
+        name, equals, layout = str(value).rpartition("=")
+        if layout not in self.layouts or (equals and not name):
+            self.fail(f"must be {' or '.join(self.layouts)}, or NAME= and one of them, not {value!r}", param, ctx)
+        return name, layout
 
 
 class CoreList(click.ParamType[tuple[int, ...]]):
@@ -110,6 +127,13 @@ def model_and_board(function: F) -> F:
                 "--shape", "shapes", type=InputShape(), multiple=True, help="Fix an open shape; may be repeated."
             ),
             click.option(
+                "--layout",
+                "layouts",
+                type=TensorLayout(),
+                multiple=True,
+                help="Axes of image inputs and outputs: model (default) or channels_last; NAME=... for a single one.",
+            ),
+            click.option(
                 "--threads",
                 type=click.IntRange(1, MOST_THREADS),
                 help="The most threads that a run of the package may use (1).",
@@ -123,6 +147,7 @@ def model_and_board(function: F) -> F:
 def settings_of(
     model: Path | None,
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    layouts: tuple[tuple[str, Layout], ...],
     **flags: Any,
 ) -> Settings:
     """Resolve the settings of a run from its flags, the environment and the files of the working folder."""
@@ -133,7 +158,12 @@ def settings_of(
     named = dict(shapes)
     if len(named) < len(shapes):
         raise click.UsageError("--shape names the same input twice")
-    return resolve_settings(Flags(model=model, shapes=named, **flags), os.environ, Path.cwd())
+    ordered = dict(layouts)
+    if len(ordered) < len(layouts):
+        raise click.UsageError("--layout names the same tensor twice, or the order of all images")
+    layout = ordered.pop("", None)
+    stated = Flags(model=model, shapes=named, layout=layout, layouts=ordered, **flags)
+    return resolve_settings(stated, os.environ, Path.cwd())
 
 
 def show_origins(output: Output, settings: Settings) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import get_args
 
-from edgetune.config.preferences import Grade, Objective, Rpc
+from edgetune.config.preferences import Grade, Layout, Objective, Rpc
 from edgetune.config.quantities import MOST_THREADS, parse_bytes, parse_seconds
 from edgetune.errors import ConfigError
 
@@ -21,6 +21,7 @@ VARIABLE_NAMES = {
     "out": "EDGETUNE_OUT",
     "ram": "EDGETUNE_RAM",
     "flash": "EDGETUNE_FLASH",
+    "layout": "EDGETUNE_LAYOUT",
     "rpc": "EDGETUNE_RPC",
     "min_trust": "EDGETUNE_MIN_TRUST",
 }
@@ -61,6 +62,7 @@ def _readers() -> dict[str, tuple[str, Callable[[str], object]]]:
         "EDGETUNE_OUT": ("out", lambda text: here / Path(text).expanduser()),
         "EDGETUNE_RAM": ("ram", parse_bytes),
         "EDGETUNE_FLASH": ("flash", parse_bytes),
+        "EDGETUNE_LAYOUT": ("layout", lambda text: _one_of(text, get_args(Layout))),
         "EDGETUNE_RPC": ("rpc", lambda text: _one_of(text, get_args(Rpc))),
         "EDGETUNE_MIN_TRUST": ("min_trust", lambda text: _one_of(text, get_args(Grade))),
     }

@@ -13,6 +13,7 @@ Objective = Literal["latency"]
 Rpc = Literal["agent", "tvm"]
 Grade = Literal["A", "B", "C", "D"]
 Winograd = Literal["off", "f2", "f4"]
+Layout = Literal["model", "channels_last"]
 
 
 def _off(value: object) -> object:
@@ -64,6 +65,10 @@ class Preferences(Checked):
     threads: Annotated[StrictInt, Field(ge=1, le=MOST_THREADS)] | None = Field(
         default=None,
         description="Threads that the package may use on the board.",
+    )
+    layout: Layout | None = Field(
+        default=None,
+        description="Axes of image inputs and outputs: model, as the model has them; channels_last: (N, H, W, C).",
     )
     rpc: Rpc | None = Field(
         default=None,

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, StrictInt, StrictStr, WithJsonSchema
 
 from edgetune.config.naming import is_package_name
-from edgetune.config.preferences import Preferences
+from edgetune.config.preferences import Layout, Preferences
 
 PROJECT_FILE = "edgetune.yaml"
 USER_FILE = "config.yaml"
@@ -48,6 +48,10 @@ class ProjectFile(Preferences):
     shapes: dict[Text, tuple[Dimension, ...]] = Field(
         default={},
         description="Fixed shapes of inputs whose shape the model leaves open.",
+    )
+    layouts: dict[Text, Layout] = Field(
+        default={},
+        description="Axes of single inputs and outputs, by name: model or channels_last, whatever 'layout' says.",
     )
     db: Text | None = Field(default=None, description="Records database, relative to this file.")
 

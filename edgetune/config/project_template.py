@@ -46,6 +46,9 @@ objective: latency     # what to make small
 #   winograd: f4       # 3x3 convolutions by tiles of at most 4x4, 2x2 (f2) or not (off): fewer products, more rounding
 
 # seed: 0              # the same seed explores in the same order
+# layout: model        # axes of image inputs and outputs: as in the model, or channels_last (N, H, W, C)
+# layouts:             # the same for single inputs and outputs, by name
+#   {first}: channels_last
 # threads: 1           # threads that the package may use on the board
 # rpc: agent           # how boards are talked to: agent, or tvm for a farm with a TVM tracker
 # min_trust: D         # refuse times whose trust is below this grade: A, B, C or D
@@ -65,6 +68,7 @@ def init_project(model: Path, out: Path | None = None) -> Path:
         model=_quoted(_relative(model, target.parent)),
         name=package_name(model.stem),
         shapes=_shapes(signature),
+        first=_quoted(next(iter(signature), "image")),
     )
     try:
         with target.open("x", encoding="utf-8") as file:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from edgetune.config.boards_file import BoardAddress, ResolvedBoard, load_board
 from edgetune.config.checked import check_document
 from edgetune.config.environment import VARIABLE_NAMES, read_environment
 from edgetune.config.naming import package_name
-from edgetune.config.preferences import Grade, Preferences, Rpc, Winograd
+from edgetune.config.preferences import Grade, Layout, Preferences, Rpc, Winograd
 from edgetune.config.project import PROJECT_FILE, USER_FILE, ProjectFile, UserFile
 from edgetune.config.resources import user_dir
 from edgetune.config.target import Target
@@ -36,6 +36,8 @@ class Flags:
     db: Path | None = None
     out: Path | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    layout: Layout | None = None
+    layouts: Mapping[str, Layout] = field(default_factory=dict)
     rpc: Rpc | None = None
     min_trust: Grade | None = None
 
@@ -48,7 +50,8 @@ class Settings:
     ``flash_limit`` are bytes. ``shapes`` maps input names to fixed shapes. ``origins`` tells for each field where
     its value came from, in words. ``addresses`` are the boards to measure on, none where the target needs no address;
     ``rpc`` is the way to talk to them, None where each board's own holds. Times below ``min_trust`` are refused.
-    ``winograd`` names the largest tiles of transformed convolutions, "off" for none.
+    ``winograd`` names the largest tiles of transformed convolutions, "off" for none. ``layout`` is the order of the
+    axes of image inputs and outputs, ``layouts`` that of single inputs and outputs by name.
     """
 
     model: Path
@@ -69,6 +72,8 @@ class Settings:
     rpc: Rpc | None = None
     min_trust: Grade = "D"
     winograd: Winograd = "f4"
+    layout: Layout = "model"
+    layouts: Mapping[str, Layout] = field(default_factory=dict)
 
     @property
     def board(self) -> str:
@@ -92,6 +97,8 @@ _DEFAULTS: dict[str, object] = {
     "ram": None,
     "flash": None,
     "shapes": {},
+    "layout": "model",
+    "layouts": {},
     "rpc": None,
     "min_trust": "D",
     "winograd": "f4",
@@ -161,10 +168,6 @@ def _settle(layers: list[_Layer], board: ResolvedBoard, folder: Path) -> Setting
     out, db = values.get("out"), values.get("db")
     origins.setdefault("out", "default")
     origins.setdefault("db", "default")
-    shapes: dict[str, tuple[int, ...]] = {}
-    for layer in reversed(layers):  # a flag fixes one input and leaves the others
-        stated = layer.values.get("shapes")
-        shapes |= stated if isinstance(stated, dict) else {}
     return Settings(
         model=model,
         name=name,
@@ -178,13 +181,24 @@ def _settle(layers: list[_Layer], board: ResolvedBoard, folder: Path) -> Setting
         threads=_whole(values["threads"]) or 1,
         db=db if isinstance(db, Path) else folder / DEFAULT_DB,
         out=out if isinstance(out, Path) else folder / "build" / f"{name}-{target.name}",
-        shapes=shapes,
+        shapes=_by_name(layers, "shapes"),
         origins=origins,
         addresses=board.addresses,
         rpc=next((rpc for rpc in get_args(Rpc) if rpc == values["rpc"]), None),
         min_trust=next((grade for grade in get_args(Grade) if grade == values["min_trust"]), "D"),
         winograd=next((tile for tile in get_args(Winograd) if tile == values["winograd"]), "f4"),
+        layout=next((layout for layout in get_args(Layout) if layout == values["layout"]), "model"),
+        layouts=_by_name(layers, "layouts"),
     )
+
+
+def _by_name(layers: list[_Layer], key: str) -> dict[str, Any]:
+    """What all places say about single tensors: a flag that names one leaves the others as the files have them."""
+    merged: dict[str, Any] = {}
+    for layer in reversed(layers):
+        stated = layer.values.get(key)
+        merged |= stated if isinstance(stated, dict) else {}
+    return merged
 
 
 def _pair(value: object) -> tuple[int | None, float | None]:
@@ -206,6 +220,8 @@ _FLAG_NAMES = {
     "db": "--db",
     "out": "--out",
     "shapes": "--shape",
+    "layout": "--layout",
+    "layouts": "--layout",
     "rpc": "--rpc",
     "min_trust": "--min-trust",
 }
@@ -225,6 +241,8 @@ def _of_flags(flags: Flags) -> dict[str, object]:
         "db": here / flags.db if flags.db else None,
         "out": here / flags.out if flags.out else None,
         "shapes": dict(flags.shapes) or None,
+        "layout": flags.layout,
+        "layouts": dict(flags.layouts) or None,
         "rpc": flags.rpc,
         "min_trust": flags.min_trust,
     }
@@ -235,10 +253,12 @@ def _of_project(project: ProjectFile, document: YamlDocument, folder: Path, mode
     values = _of_preferences(project)
     own = folder / Path(project.model).expanduser()
     if model is None or (Path.cwd() / model).resolve() == own.resolve():
-        # Name and shapes belong to the model that the file names, not to another one given as a flag.
+        # Name, shapes and layouts belong to the model that the file names, not to another one given as a flag.
         values["model"] = own
         if project.shapes:
             values["shapes"] = dict(project.shapes)
+        if project.layouts:
+            values["layouts"] = dict(project.layouts)
         if project.name is not None:
             values["name"] = project.name
     if project.boards is not None and len(project.boards) == 1:
@@ -270,7 +290,7 @@ def _stated(stated: Preferences) -> Iterator[tuple[str, object]]:
         yield "flash", stated.memory.flash
     if stated.accuracy is not None and stated.accuracy.winograd is not None:
         yield "winograd", stated.accuracy.winograd
-    for key in ("objective", "seed", "threads", "rpc", "min_trust"):
+    for key in ("objective", "seed", "threads", "layout", "rpc", "min_trust"):
         if (value := getattr(stated, key)) is not None:
             yield key, value
 

@@ -192,7 +192,7 @@ class _Cutter:
 
     def program(self) -> Program:
         outputs = tuple(
-            TensorSpec(name, shape, dtype)
+            TensorSpec(name, shape, dtype, "channels_last" if name in self.imported.channels_last else "model")
             for name, (shape, dtype) in zip(self.imported.outputs, self.output_types, strict=True)
         )
         # Buffers in the order of ids, but model outputs in the order of the interface.

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from edgetune.config.preferences import Layout
+from edgetune.graph.axis_order import reordered, to_model
+
 if TYPE_CHECKING:
     import tvm
 
@@ -26,11 +29,19 @@ def byte_size(shape: tuple[int, ...], dtype: str) -> int:
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """An input or output of the model as its author named it; `dtype` is a numpy dtype name."""
+    """An input or output of the model as its author named it; `dtype` is a numpy dtype name.
+
+    `shape` has the axes in the order in which the interface exchanges them: `layout` tells how the model has them.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
+    layout: Layout = "model"
+
+    def of_model(self) -> TensorSpec:
+        """The tensor with its axes in the order of the model."""
+        return TensorSpec(self.name, reordered(self.shape, to_model(len(self.shape), self.layout)), self.dtype)
 
     @property
     def nbytes(self) -> int:

@@ -28,6 +28,9 @@ from edgetune.models.inline import simplify
 from edgetune.models.onnx_file import OnnxModel, real_inputs
 from edgetune.models.quantised import kept_weights
 
+BORDER = "edgetune.border."
+"""How names of nodes begin that stand between the model and its interface: they are none of its own."""
+
 _UPGRADED = 13
 _LINEAR = ("Conv", "Gemm", "MatMul")
 
@@ -38,6 +41,7 @@ class Imported:
 
     `weights` are the constants that must not be folded away: the integers of a quantised model. `nodes` are name and
     operator of the model's nodes; variables of the module carry the number of theirs (`edgetune.graph.layer_names`).
+    `channels_last` names the inputs and outputs that have another order of axes than in the model.
     """
 
     name: str
@@ -47,6 +51,7 @@ class Imported:
     outputs: tuple[str, ...]
     weights: dict[str, np.ndarray]
     nodes: tuple[tuple[str, str], ...] = ()
+    channels_last: frozenset[str] = frozenset()
 
 
 def import_onnx(model: OnnxModel) -> Imported:
@@ -151,16 +156,22 @@ def own_converters() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _watched() -> Iterator[tuple[list[tuple[str, str]], dict[relax.Expr, int]]]:
-    """Notes each node that TVM's importer converts: name and operator, and its number by its last expression."""
+    """Notes each node that TVM's importer converts: name and operator, and its number by its last expression.
+
+    Nodes of the border are left out, so that those of the model have the same numbers with and without them.
+    """
     original = onnx_frontend.ONNXGraphImporter._convert_operator
     names: list[tuple[str, str]] = []
     results: dict[relax.Expr, int] = {}
 
     def convert(self: Any, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> Any:
         result = original(self, op_name, inputs, attrs, opset)
+        name = str(attrs["tvm_custom"]["name"])
+        if name.startswith(BORDER):
+            return result
         if isinstance(result, relax.Call | relax.Var):
             results.setdefault(result, len(names))
-        names.append((str(attrs["tvm_custom"]["name"]), op_name))
+        names.append((name, op_name))
         return result
 
     onnx_frontend.ONNXGraphImporter._convert_operator = convert

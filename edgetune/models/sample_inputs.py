@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -14,9 +14,7 @@ _PATCH = 8
 _PLANE_AXES = 2
 
 
-def sample_inputs(
-    model: OnnxModel, inputs: tuple[TensorSpec, ...], count: int, seed: int
-) -> list[dict[str, np.ndarray]]:
+def sample_inputs(model: OnnxModel, inputs: Sequence[TensorSpec], count: int, seed: int) -> list[dict[str, np.ndarray]]:
     """`count` feeds by input name.
 
     Floats have unit scale: coarse patches and some noise, for white noise alone looks the same to every network that

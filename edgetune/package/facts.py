@@ -227,7 +227,9 @@ def manifest_facts(facts: PackageFacts, code: CodeSize | None) -> dict[str, obje
 
 
 def _tensor(tensor: PublicTensor) -> dict[str, object]:
+    layout = {"layout": tensor.layout} if tensor.layout != "model" else {}
     return {
+        **layout,
         "name": tensor.name,
         "field": tensor.field,
         "shape": list(tensor.shape),

@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from edgetune.config.preferences import Layout
 from edgetune.graph.accuracy import FLOAT_TOLERANCE
+from edgetune.graph.axis_order import exchanged
 
 _ROUNDED = 1.001
 """One step, and what rounding to float adds to it."""
@@ -21,6 +23,10 @@ class Golden(NamedTuple):
 
     inputs: Mapping[str, np.ndarray]
     outputs: Mapping[str, np.ndarray]
+
+    def exchanged(self, layouts: Mapping[str, Layout]) -> Golden:
+        """Return a case of the model as its package has it, where the interface has other `layouts` by name."""
+        return Golden(exchanged(self.inputs, layouts), exchanged(self.outputs, layouts))
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from math import prod
 
 from edgetune.codegen.kernel_source import KernelSource
+from edgetune.config.preferences import Layout
+from edgetune.graph.axis_order import axis_names, from_model, reordered, to_model
 from edgetune.graph.memory_plan import ARENA_ALIGNMENT
 from edgetune.graph.program import Buffer, Program, TensorSpec
 from edgetune.package.ctext import c_type, element_type, real
@@ -22,7 +24,10 @@ WORKSPACE_ALIGNMENT = 64
 
 @dataclass(frozen=True)
 class PublicTensor:
-    """An input or output: `field` of the C struct, `name` as in the model (hostile), shape in elements, `nbytes`."""
+    """An input or output: `field` of the C struct, `name` as in the model (hostile), shape in elements, `nbytes`.
+
+    `layout` tells how the order of its axes differs from the model's.
+    """
 
     field: str
     name: str
@@ -34,6 +39,21 @@ class PublicTensor:
     alignment: int
     buffer: int
     tolerance: Tolerance
+    layout: Layout = "model"
+
+    @property
+    def axes(self) -> str:
+        """What the axes mean, where their order is not the model's; "" otherwise."""
+        if self.layout == "model":
+            return ""
+        names = axis_names(len(self.shape))
+        here = reordered(names, from_model(len(names), self.layout))
+        return f"({', '.join(here)}; in the model {', '.join(names)})"
+
+    @property
+    def model_shape(self) -> tuple[int, ...]:
+        """The shape with the axes in the order of the model."""
+        return reordered(self.shape, to_model(len(self.shape), self.layout))
 
     @property
     def macro(self) -> str:
@@ -105,6 +125,9 @@ class Interface:
             "layers": self.layers,
             "external": self.external_weights and self.weights_bytes,
         }
+        exchanged = [[t.field, t.layout] for t in (*self.inputs, *self.outputs) if t.layout != "model"]
+        if exchanged:  # the shape alone does not tell 3 channels of 3 x 3 pixels from 3 rows
+            facts["layouts"] = exchanged
         if self.threads > 1:
             facts["threads"] = [self.threads, self.pool_bytes]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]
@@ -154,6 +177,7 @@ def public_tensors(
             alignment=max(_natural_alignment(spec.dtype), needed.get(buffer.id, 1)),
             buffer=buffer.id,
             tolerance=tolerances.get(spec.name, Tolerance.default(spec.dtype)),
+            layout=spec.layout,
         )
         for field, spec, buffer in zip(fields, specs, buffers, strict=True)
     )

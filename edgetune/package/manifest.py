@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from edgetune.errors import PackageInvalid
+from edgetune.graph.program import TensorSpec
 from edgetune.package.manifest_model import complaint
 
 MANIFEST = "MANIFEST.json"
@@ -88,6 +89,14 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if wrong is not None:
         raise PackageInvalid(f"{path} cannot be used: {wrong}; write it again with `edgetune build`")
     return content
+
+
+def interface_of(manifest: dict[str, Any]) -> tuple[TensorSpec, ...]:
+    """Return the inputs and outputs of a package, in this order, as its interface has them."""
+    return tuple(
+        TensorSpec(tensor["name"], tuple(tensor["shape"]), tensor["dtype"], tensor.get("layout", "model"))
+        for tensor in (*manifest["inputs"], *manifest["outputs"])
+    )
 
 
 def check_files(folder: Path, manifest: dict[str, Any]) -> None:

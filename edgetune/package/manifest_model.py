@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from edgetune.config.preferences import Layout
 from edgetune.config.target import Isa
 
 
@@ -45,6 +46,7 @@ class _Tensor(_Part):
     dtype: str
     nbytes: int = Field(alias="bytes")
     alignment: int
+    layout: Layout = "model"
 
 
 class _Tolerance(_Part):

@@ -1,0 +1,49 @@
+"""The order of axes at the interface: as the model has them, or channels last, as cameras and displays have them.
+
+A model's tensor (N, C, spatial...) is exchanged as (N, spatial..., C). Knows shapes and arrays, no model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from edgetune.config.preferences import Layout
+
+LEAST_RANK = 3
+"""Axes of a tensor that has a batch, channels, and at least one axis that is neither."""
+
+_Item = TypeVar("_Item")
+_SPATIAL = {1: ("W",), 2: ("H", "W"), 3: ("D", "H", "W")}
+
+
+def from_model(rank: int, layout: Layout) -> list[int]:
+    """Axes of the model in the order of the interface, as `numpy.transpose` takes them."""
+    return list(range(rank)) if layout == "model" else [0, *range(2, rank), 1]
+
+
+def to_model(rank: int, layout: Layout) -> list[int]:
+    """Axes of the interface in the order of the model: the inverse of `from_model`."""
+    return list(range(rank)) if layout == "model" else [0, rank - 1, *range(1, rank - 1)]
+
+
+def reordered(values: Sequence[_Item], axes: Sequence[int]) -> tuple[_Item, ...]:
+    """One value per axis, such as a shape, in the order of `axes`."""
+    return tuple(values[axis] for axis in axes)
+
+
+def axis_names(rank: int) -> tuple[str, ...]:
+    """What the axes of a model's image tensor are called: N, C and its spatial ones."""
+    spatial = _SPATIAL.get(rank - 2) or tuple(f"D{axis}" for axis in range(1, rank - 1))
+    return "N", "C", *spatial
+
+
+def exchanged(arrays: Mapping[str, np.ndarray], layouts: Mapping[str, Layout]) -> dict[str, np.ndarray]:
+    """The arrays of a model by name as its interface exchanges them; `layouts` may leave out what stays as it is."""
+    return {name: _exchanged(array, layouts.get(name, "model")) for name, array in arrays.items()}
+
+
+def _exchanged(array: np.ndarray, layout: Layout) -> np.ndarray:
+    return array if layout == "model" else np.ascontiguousarray(array.transpose(from_model(array.ndim, layout)))
