@@ -136,6 +136,25 @@ def test_boards_and_how_far_they_are_trusted(folder: Path) -> None:
         resolve_settings(Flags(), NO_VARIABLES, folder)
 
 
+def test_how_images_are_exchanged(folder: Path) -> None:
+    flags = Flags(model=Path("net-1.onnx"), board="host")
+    plain = resolve_settings(flags, NO_VARIABLES, folder)
+    assert (plain.layout, plain.layouts, plain.origins["layout"]) == ("model", {}, "default")
+    write_project(folder, "boards: [rpi4]\nlayout: channels_last\nlayouts: {a: model, b: channels_last}\n")
+    stated = resolve_settings(Flags(), NO_VARIABLES, folder)
+    assert (stated.layout, stated.layouts) == ("channels_last", {"a": "model", "b": "channels_last"})
+    assert stated.origins["layout"].endswith("edgetune.yaml, line 3")
+    assert resolve_settings(Flags(), {"EDGETUNE_LAYOUT": "model"}, folder).layout == "model"
+    merged = resolve_settings(Flags(layout="model", layouts={"b": "model"}), NO_VARIABLES, folder)
+    assert (merged.layout, merged.layouts) == ("model", {"a": "model", "b": "model"})
+    (folder / "other.onnx").write_bytes(b"x")
+    other = resolve_settings(Flags(model=Path("other.onnx")), NO_VARIABLES, folder)
+    assert (other.layout, other.layouts) == ("channels_last", {})  # names belong to the model of the file
+    write_project(folder, "boards: [rpi4]\nlayouts: {a: nhwc}\n")
+    with pytest.raises(ConfigError, match=r"line 3: 'layouts\.a' must be 'model' or 'channels_last', not 'nhwc'"):
+        resolve_settings(Flags(), NO_VARIABLES, folder)
+
+
 @pytest.mark.parametrize(
     ("variables", "sentence"),
     [
@@ -148,6 +167,7 @@ def test_boards_and_how_far_they_are_trusted(folder: Path) -> None:
         ({"EDGETUNE_TRAILS": "3"}, "EDGETUNE_TRAILS is unknown: did you mean EDGETUNE_TRIALS?"),
         ({"EDGETUNE_TRIALS": "3", "EDGETUNE_TIME": "3m"}, "exclude each other"),
         ({"EDGETUNE_MIN_TRUST": "E"}, "EDGETUNE_MIN_TRUST must be 'A' or 'B' or 'C' or 'D', not 'E'"),
+        ({"EDGETUNE_LAYOUT": "nhwc"}, "EDGETUNE_LAYOUT must be 'model' or 'channels_last', not 'nhwc'"),
         ({"EDGETUNE_OBJECTIVE": "speed"}, "EDGETUNE_OBJECTIVE must be 'latency'"),
     ],
 )

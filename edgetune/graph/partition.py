@@ -38,7 +38,8 @@ _LONGEST_NAME = 60
 
 def to_program(imported: Imported) -> Program:
     """Runs the graph passes and cuts the result into a `Program`; raises UnsupportedOperator for what has no kernel."""
-    module, nodes = fuse(imported.module)
+    exchanged = [i for i, tensor in enumerate(imported.inputs) if tensor.name in imported.images]
+    module, nodes = fuse(imported.module, exchanged)
     return partition(module, imported, nodes)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import tvm
 from tvm import relax
@@ -20,7 +22,7 @@ from edgetune.graph.rewrite import View, constant, rewrite
 _SHAPE_ONLY = frozenset({"relax.flatten", "relax.squeeze", "relax.expand_dims"})
 
 
-def fuse(module: tvm.IRModule) -> tuple[tvm.IRModule, list[list[int]]]:
+def fuse(module: tvm.IRModule, exchanged: Collection[int] = ()) -> tuple[tvm.IRModule, list[list[int]]]:
     """Folds, lays out, recognises integer operators, legalises, fuses; `main` then calls PrimFuncs or reshapes.
 
     Returns the module, and for each call of a PrimFunc the nodes of the model that are in it, as far as they are known.
@@ -28,7 +30,7 @@ def fuse(module: tvm.IRModule) -> tuple[tvm.IRModule, list[list[int]]]:
     module = relax.transform.DecomposeOpsForInference()(module)
     module = pass_marks_on(activations_first(module))
     module = fold_scale(module)
-    module = channels_last(module)
+    module = channels_last(module, exchanged)
     module = pass_marks_on(integer_operators(module))
     module = pass_marks_on(read_inputs_in_place(module))
     module = rewrite(module, _shape_only)

@@ -1,7 +1,8 @@
 """Transposes behind reshapes that split axes or join them, as networks have that shuffle their channels.
 
 Such a transpose moves in front of the reshape where it meets another one: of three transposes of a shuffle between two
-channels-last convolutions one is left, and that one moves channels alone.
+channels-last convolutions one is left, and that one moves channels alone. Of the two that surround a reshape, as where
+pixels are made of channels, one is left too.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ def in_front_of_reshape(call: relax.Call, view: View, elementwise: Collection[st
         moved = relax.op.permute_dims(source, [fine for axis in axes for fine in joined[axis]])
         return relax.op.reshape(moved, [after[axis] for axis in axes])
     split = _groups(before, after)
-    return None if split is None else _whole_axes_first(source, axes, after, split, view, elementwise)
+    if split is None:
+        return None
+    moved = _whole_axes_first(source, axes, after, split, view, elementwise)
+    return _of_untransposed(source, axes, after, split, view) if moved is None else moved
 
 
 def _whole_axes_first(
@@ -53,6 +57,19 @@ def _whole_axes_first(
     moved = relax.op.reshape(relax.op.permute_dims(source, order), [shape[part] for part in parts])
     inner = [parts.index(part) for part in axes]
     return moved if inner == sorted(inner) else relax.op.permute_dims(moved, inner)
+
+
+def _of_untransposed(
+    source: relax.Expr, axes: Sequence[int], shape: Sequence[int], split: Sequence[Sequence[int]], view: View
+) -> relax.Expr | None:
+    """The transpose by `axes` of the axes of `source`, split to `shape`, as one of what `source` is a transpose of."""
+    inner = view.call(source, _TRANSPOSE)
+    if inner is None:
+        return None
+    first = permutation(inner)
+    parts = [part for axis in range(len(first)) for part in split[first.index(axis)]]
+    whole = relax.op.reshape(inner.args[0], [shape[part] for part in parts])
+    return relax.op.permute_dims(whole, [parts.index(part) for part in axes])
 
 
 def _meets_inverse(value: relax.Expr, axes: Sequence[int], view: View, elementwise: Collection[str]) -> bool:

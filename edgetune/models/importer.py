@@ -41,7 +41,8 @@ class Imported:
 
     `weights` are the constants that must not be folded away: the integers of a quantised model. `nodes` are name and
     operator of the model's nodes; variables of the module carry the number of theirs (`edgetune.graph.layer_names`).
-    `channels_last` names the inputs and outputs that have another order of axes than in the model.
+    `channels_last` names the inputs and outputs that have another order of axes than in the model, `images` those of
+    them whose axis 1 operators of the model take for channels.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Imported:
     weights: dict[str, np.ndarray]
     nodes: tuple[tuple[str, str], ...] = ()
     channels_last: frozenset[str] = frozenset()
+    images: frozenset[str] = frozenset()
 
 
 def import_onnx(model: OnnxModel) -> Imported:

@@ -32,11 +32,13 @@ def channels_last_tensors(model: OnnxModel, layout: Layout, layouts: Mapping[str
     ranks = {v.name: len(v.type.tensor_type.shape.dim) for v in (*real_inputs(graph), *graph.output)}
     for name, chosen in layouts.items():
         if name not in ranks:
-            raise ModelError(f"layouts names {name!r}, no input or output of {model.name}: {nearest(name, ranks)}")
+            raise ModelError(
+                f"a layout is given for {name!r}, which is no input or output of {model.name}: {nearest(name, ranks)}"
+            )
         if chosen == "channels_last" and ranks[name] < LEAST_RANK:
             raise ModelError(
-                f"layouts wants {name!r} of {model.name} channels last, but it has {ranks[name]} axes: "
-                f"name tensors (N, C, ...) of at least {LEAST_RANK}"
+                f"{name!r} of {model.name} cannot have its channels last, for it has {ranks[name]} axes and not "
+                "(N, C, ...): give it the layout model"
             )
     known = image_tensors(model) if layout == "channels_last" else frozenset()
     return frozenset(
@@ -66,6 +68,7 @@ def import_channels_last(model: OnnxModel, names: Collection[str]) -> Imported:
         inputs=tuple(_known_as(spec, own) for spec in imported.inputs),
         outputs=tuple(own.get(name, name) for name in imported.outputs),
         channels_last=frozenset(names),
+        images=image_tensors(model) & frozenset(names),
     )
 
 
