@@ -64,7 +64,7 @@ def test_every_error_class_has_a_code_of_its_own() -> None:
         (["tune", str(MODEL), "--board", "host", "--shape", "x=1", "--shape", "x=2"], 2, "same input twice"),
         (["build", str(MODEL), "--layout", "nhwc"], 2, "must be model or channels_last, or NAME= and one of them"),
         (["build", str(MODEL), "--layout", "x=model", "--layout", "x=model"], 2, "same tensor twice"),
-        (["build", str(MODEL), "--board", "host", "--layout", "in=model"], 5, "did you mean 'input'"),
+        (["build", str(MODEL), "--board", "host", "--layout", "in=model"], 4, "did you mean 'in0'"),
         (["tune", "-v", "-q"], 2, "exclude each other"),
         (["frobnicate"], 2, "frobnicate"),
         (["build", str(MODEL), "--board", "nope"], 7, "unknown board 'nope'"),
