@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -10,8 +11,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgetune.cli.main import run
 from edgetune.config.boards_add import add_board
 from edgetune.config.boards_file import BoardAddress, boards_path, list_addresses, load_board
+from edgetune.config.boards_remove import remove_board
 from edgetune.config.identity import target_fingerprint
 from edgetune.config.target import load_target
 from edgetune.config.toolchain import require_measurable
@@ -214,6 +217,72 @@ def test_whatever_was_added_is_read_back(wanted: dict[str, str]) -> None:
         for name, reboot in wanted.items():
             add_board({"name": name, "target": "rpi4", "ssh": "h", "reboot": reboot})
         assert {address.name: address.reboot for address in list_addresses()} == wanted
+    finally:
+        path.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize(("name", "lines"), [("shelf-2", [2]), ("shelf-1", [3, 4, 5, 6, 7, 8]), ("old", [9])])
+def test_removing_takes_the_lines_of_the_board_alone(name: str, lines: list[int], boards: Path) -> None:
+    boards.chmod(0o600)
+    assert remove_board(name) == boards
+    kept = [line for number, line in enumerate(SHELF.splitlines(keepends=True)) if number not in lines]
+    assert boards.read_text(encoding="utf-8") == "".join(kept)
+    assert boards.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in boards.parent.iterdir()] == ["boards.yaml"]
+    with pytest.raises(UnknownBoard, match="there is no board"):
+        remove_board(name)
+
+
+def test_comments_before_the_next_board_stay(boards: Path) -> None:
+    rest = "  # the fast one\n\n  b: {target: rpi5, ssh: h}\n# end\n"
+    boards.write_text(f"boards:\n  # the slow one\n  a:\n    target: rpi4\n    ssh: h\n\n{rest}", encoding="utf-8")
+    remove_board("a")
+    assert boards.read_text(encoding="utf-8") == f"boards:\n  # the slow one\n\n{rest}"
+    remove_board("b")
+    assert boards.read_text(encoding="utf-8").endswith("# end\n")
+    assert list_addresses() == []
+    add_board({"name": "c", "target": "rpi4", "ssh": "h"})
+    assert [address.name for address in list_addresses()] == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "error", "sentence"),
+    [
+        (SHELF, "shelf2", UnknownBoard, "there is no board 'shelf2' to remove: did you mean 'shelf-2'?"),
+        (SHELF, "rpi4", UnknownBoard, "there is no board 'rpi4' to remove: valid are old, shelf-1, shelf-2"),
+        ("boards:\n", "a", UnknownBoard, "no board has an address yet"),
+        ("boards: {a: {target: rpi4, ssh: h}}\n", "a", ConfigError, "line 1: board 'a' shares its lines with others"),
+        ("boards:\n  a: &x {target: rpi4, ssh: h}\n  b: *x\n", "a", ConfigError, "line 2: board 'a' shares its lines"),
+    ],
+)
+def test_refused_removals(text: str, name: str, error: type[Exception], sentence: str, boards: Path) -> None:
+    boards.write_text(text, encoding="utf-8")
+    with pytest.raises(error, match=re.escape(sentence)):
+        remove_board(name)
+    assert boards.read_text(encoding="utf-8") == text
+
+
+def test_the_verb_asks_nothing_and_tells_what_it_did(boards: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["boards", "remove", "old"]) == 0
+    assert capsys.readouterr().out.replace("\n", " ").startswith("removed old from")
+    assert run(["boards", "remove", "shelf-1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"board": "shelf-1", "file": str(boards)}
+    assert run(["boards", "remove", "shelf-1"]) == UnknownBoard.exit_code
+    assert "shelf-2" in capsys.readouterr().err
+
+
+@settings(max_examples=25)
+@given(st.lists(NAMES, min_size=1, max_size=5, unique=True), st.data())
+def test_removing_leaves_the_others(names: list[str], data: st.DataObject) -> None:
+    path = boards_path()
+    path.unlink(missing_ok=True)
+    try:
+        for name in names:
+            add_board({"name": name, "target": "rpi4", "ssh": "h", "reboot": data.draw(LINES)})
+        before = {address.name: address for address in list_addresses()}
+        gone = data.draw(st.sampled_from(names))
+        remove_board(gone)
+        assert {a.name: a for a in list_addresses()} == {n: a for n, a in before.items() if n != gone}
     finally:
         path.unlink(missing_ok=True)
 

@@ -1,4 +1,4 @@
-"""``edgetune boards list|add|check|trust|shell|setup``."""
+"""``edgetune boards list|add|remove|check|trust|shell|setup``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from edgetune.cli.verbs import VerbGroup
 VERBS = {
     "list": "List the kinds of boards, and those that have an address.",
     "add": "Give a board a name and an address.",
+    "remove": "Forget the name and the address of a board.",
     "check": "Tell in a table what is wrong with a board, and how to mend it.",
     "trust": "Show the host key of a board, and remember it.",
     "shell": "Open a shell on a board.",
@@ -19,4 +20,4 @@ VERBS = {
 
 @click.group("boards", cls=VerbGroup, verbs=VERBS, prefix="edgetune.cli.boards_")
 def command() -> None:
-    """List, add, check, trust, enter and set up boards."""
+    """List, add, remove, check, trust, enter and set up boards."""

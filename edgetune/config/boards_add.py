@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
 
 from edgetune.config.boards_file import BoardAddress, BoardsFile, boards_path
+from edgetune.config.boards_writing import alone, write_whole
 from edgetune.config.checked import check_document, check_values
 from edgetune.config.target import Target, load_target, target_names
 from edgetune.config.yaml_source import YamlDocument, load_yaml, parse_yaml
@@ -38,7 +34,7 @@ def add_board(values: Mapping[str, object]) -> Path:
     path = boards_path()
     path.parent.mkdir(parents=True, exist_ok=True)
     path = path.resolve()  # a link into somebody's collection of settings stays one
-    with _alone(path.parent):
+    with alone(path.parent):
         document = load_yaml(path) if path.exists() else None
         before = check_document(BoardsFile, document).boards if document else {}
         if document is not None and address.name in before:
@@ -46,7 +42,7 @@ def add_board(values: Mapping[str, object]) -> Path:
         line = _line(address)
         text = _with_line(path.read_text(encoding="utf-8"), line, path) if document else f"{_HEADER}  {line}\n"
         _check_result(text, path, {*before, address.name}, line)
-        _write(text, path)
+        write_whole(text, path)
     return path
 
 
@@ -95,29 +91,3 @@ def _check_result(text: str, path: Path, names: set[str], line: str) -> None:
 
 def _by_hand(path: Path, line: str) -> ConfigError:
     return ConfigError(f"{path} is laid out so that no line can be added: write this one under 'boards:' there: {line}")
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Keep a second `boards add` out meanwhile."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _write(text: str, path: Path) -> None:
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    beside = Path(name)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            shutil.copymode(path, beside)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)

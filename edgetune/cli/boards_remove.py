@@ -1,0 +1,21 @@
+"""``edgetune boards remove NAME``."""
+
+from __future__ import annotations
+
+import click
+
+from edgetune.cli.output import Output, output_options
+
+
+@click.command("remove")
+@click.argument("name")
+@output_options
+def command(output: Output, /, name: str) -> None:
+    """Take the board NAME out of boards.yaml; comments there stay as they are, and so do its records."""
+    from edgetune.config.boards_remove import remove_board
+
+    path = remove_board(name)
+    if output.as_json:
+        output.result({"board": name, "file": path})
+    elif output.verbosity >= 0:
+        output.line(f"removed {name} from {path}; what was measured on it stays in the records")
