@@ -9,7 +9,8 @@ import numpy as np
 from benchmarks.package_library import build_library
 from benchmarks.side import Arrays, Call, Case, Loaded
 from edgetune.errors import SelfTestFailed
-from edgetune.package.manifest import read_manifest
+from edgetune.graph.axis_order import exchanged, to_model
+from edgetune.package.manifest import interface_of, read_manifest
 
 
 class EdgetunePackage:
@@ -19,8 +20,8 @@ class EdgetunePackage:
         """Build and load the library; raises PackageInvalid, CompileFailed, and SelfTestFailed when init refuses."""
         manifest = read_manifest(case.package)
         built = build_library(case.package, case.work)
-        self._inputs = [(t["name"], tuple(t["shape"]), np.dtype(t["dtype"])) for t in manifest["inputs"]]
-        self._outputs = [(t["name"], tuple(t["shape"]), np.dtype(t["dtype"])) for t in manifest["outputs"]]
+        tensors, inputs = interface_of(manifest), len(manifest["inputs"])
+        self._inputs, self._outputs = tensors[:inputs], tensors[inputs:]
         self._library = ctypes.CDLL(str(built.path))
         self._library.bench_run.argtypes = []
         for name in ("bench_input", "bench_output"):
@@ -34,8 +35,9 @@ class EdgetunePackage:
 
     def prepare(self, feed: Arrays) -> Call:
         """Copy the inputs in; raises SelfTestFailed when a run refuses."""
-        for index, (name, shape, dtype) in enumerate(self._inputs):
-            data = np.ascontiguousarray(feed[name], dtype).reshape(shape)
+        own = exchanged(feed, {tensor.name: tensor.layout for tensor in self._inputs})
+        for index, tensor in enumerate(self._inputs):
+            data = np.ascontiguousarray(own[tensor.name], np.dtype(tensor.dtype)).reshape(tensor.shape)
             ctypes.memmove(self._library.bench_input(index), data.ctypes.data, data.nbytes)
         if status := self._library.bench_run():
             raise SelfTestFailed(f"the package refuses to run (status {status}): run its self-test")
@@ -43,10 +45,10 @@ class EdgetunePackage:
         return run
 
     def answers(self) -> dict[str, np.ndarray]:
-        """Outputs of the last run."""
+        """Outputs of the last run, with their axes in the order of the model."""
         found = {}
-        for index, (name, shape, dtype) in enumerate(self._outputs):
-            size = int(np.prod(shape)) * dtype.itemsize
-            data = ctypes.string_at(self._library.bench_output(index), size)
-            found[name] = np.frombuffer(data, dtype).reshape(shape).copy()
+        for index, tensor in enumerate(self._outputs):
+            data = ctypes.string_at(self._library.bench_output(index), tensor.nbytes)
+            array = np.frombuffer(data, np.dtype(tensor.dtype)).reshape(tensor.shape)
+            found[tensor.name] = array.transpose(to_model(array.ndim, tensor.layout)).copy()
         return found
