@@ -7,6 +7,7 @@ tile needs only that the last axis of its right-hand side and of its output stay
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import tvm
 from tvm import relax, te, tirx
@@ -29,12 +30,12 @@ def _transposed_product(call: relax.Call, view: View, builder: relax.BlockBuilde
     if call.op.name != "relax.permute_dims" or not view.used_once(call.args[0]):
         return None
     product = view.call(call.args[0], "relax.matmul")
-    axes = _batch_permutation(call)
+    axes = kept_last(call)
     return None if product is None or axes is None else _folded(product, axes, view, builder)
 
 
 def _product(call: relax.Call, view: View, builder: relax.BlockBuilder) -> relax.Expr | None:
-    if call.op.name != "relax.matmul" or all(_in_place(argument, view)[1] is None for argument in call.args):
+    if call.op.name != "relax.matmul" or all(in_place(argument, view)[1] is None for argument in call.args):
         return None
     return _folded(call, list(range(len(call.ty.shape))), view, builder)
 
@@ -44,32 +45,37 @@ def _folded(product: relax.Call, axes: list[int], view: View, builder: relax.Blo
     rank = len(product.ty.shape)
     if any(constant(operand) is not None or len(operand.ty.shape) != rank for operand in (left, right)):
         return None
-    left, left_axes = _in_place(left, view)
-    right, right_axes = _in_place(right, view)
+    left, left_axes = in_place(left, view)
+    right, right_axes = in_place(right, view)
     whole = list(range(rank))
     return call_fusable(builder, matmul, left, right, left_axes or whole, right_axes or whole, axes)
 
 
-def _in_place(operand: relax.Expr, view: View) -> tuple[relax.Expr, list[int] | None]:
+def in_place(operand: relax.Expr, view: View) -> tuple[relax.Expr, list[int] | None]:
     """What an operand is a transpose of, and its axes; itself and None where it is none that can be folded."""
-    transposed = view.call(operand, "relax.permute_dims")
-    axes = None if transposed is None else _batch_permutation(transposed)
-    return (operand, None) if transposed is None or axes is None else (transposed.args[0], axes)
+    call = view.call(operand, "relax.permute_dims")
+    axes = None if call is None else kept_last(call)
+    return (operand, None) if call is None or axes is None else (call.args[0], axes)
 
 
-def _batch_permutation(call: relax.Call) -> list[int] | None:
+def kept_last(call: relax.Call) -> list[int] | None:
+    """The axes of a transpose that keeps the last axis last; None of any other."""
     axes = permutation(call)
     return axes if axes[-1] == len(axes) - 1 else None
 
 
 def matmul(
-    left: te.Tensor, right: te.Tensor, left_axes: Sequence[int], right_axes: Sequence[int], axes: Sequence[int]
+    left: te.Tensor,
+    right: te.Tensor,
+    left_axes: Sequence[int],
+    right_axes: Sequence[int],
+    axes: Sequence[int],
+    name: str = "matmul",
 ) -> te.Tensor:
     """transpose(transpose(left, left_axes) @ transpose(right, right_axes), axes), each axis list as numpy's.
 
-    Ranks are equal, batch axes broadcast, the sum runs over (.., M, K) and (.., K, N).
+    Ranks are equal, batch axes broadcast, the sum runs over (.., M, K) and (.., K, N). `name` is that of the stage.
     """
-    rank = len(axes)
     left_shape = [left.shape[axis] for axis in left_axes]
     right_shape = [right.shape[axis] for axis in right_axes]
     batch = [b if int(a) == 1 else a for a, b in zip(left_shape[:-2], right_shape[:-2], strict=True)]
@@ -77,14 +83,19 @@ def matmul(
     k = te.reduce_axis((0, left_shape[-1]), name="k")
 
     def element(*index: tirx.Var) -> te.Tensor:
-        place = [index[list(axes).index(axis)] for axis in range(rank)]
+        place = transposed(index, axes)
         return te.sum(
             _at(left, left_axes, left_shape, [*place[:-1], k])
             * _at(right, right_axes, right_shape, [*place[:-2], k, place[-1]]),
             axis=k,
         )
 
-    return te.compute([shape[axis] for axis in axes], element, name="matmul")
+    return te.compute([shape[axis] for axis in axes], element, name=name)
+
+
+def transposed(index: Sequence[Any], axes: Sequence[int]) -> list[Any]:
+    """The index in a tensor of what lies at `index` in its transpose by `axes`."""
+    return [index[list(axes).index(axis)] for axis in range(len(axes))]
 
 
 def _at(tensor: te.Tensor, axes: Sequence[int], shape: Sequence[object], place: Sequence[object]) -> te.Tensor:

@@ -8,6 +8,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from edgetune.graph.attention import fuse_attention
 from edgetune.graph.before_concatenation import activations_first
 from edgetune.graph.border import read_inputs_in_place
 from edgetune.graph.bounded_index import bounded_index
@@ -35,6 +36,7 @@ def fuse(module: tvm.IRModule, exchanged: Collection[int] = ()) -> tuple[tvm.IRM
     module = pass_marks_on(read_inputs_in_place(module))
     module = rewrite(module, _shape_only)
     module = rewrite(module, bounded_index)
+    module = pass_marks_on(fuse_attention(module))
     module = pass_marks_on(fold_transposes(module))
     module = fold_constants(module)
     before = tvm.transform.Sequential(

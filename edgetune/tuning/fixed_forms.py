@@ -11,13 +11,14 @@ from math import prod
 from typing import Any
 
 from edgetune.config.target import Target
-from edgetune.tuning.fixed import best_guess, best_sizes, cheapest, fixed_trace, has_empty_tensor, preferred
+from edgetune.tuning.fixed import best_guess, best_sizes, fixed_trace, has_empty_tensor, preferred
 from edgetune.tuning.forms.catalogue import form_named, forms_among
 from edgetune.tuning.forms.form import Form
 from edgetune.tuning.forms.overlapping.tiles import pixel_axes
 from edgetune.tuning.forms.schedule_text import DIRECT, TILES, VECTORS, WINOGRAD, schedule_text, size_of
 from edgetune.tuning.sketches.register_tile import Variant
 from edgetune.tuning.sketches.spaces import tile_of
+from edgetune.tuning.tile_costs import cheapest
 
 _GAIN = 0.92
 """Share of the direct form's cycles below which whole tiles are worth a form of their own: the formula is no clock."""

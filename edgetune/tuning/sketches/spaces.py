@@ -14,6 +14,8 @@ from tvm.s_tir import meta_schedule as ms
 from edgetune.config.target import Target
 from edgetune.tuning.sketches import elementwise, rowwise
 from edgetune.tuning.sketches.anatomy import Anatomy, anatomy_of, widest_element_bits
+from edgetune.tuning.sketches.attention_rows import VARIANTS as ROWS_VARIANTS
+from edgetune.tuning.sketches.attention_rows import AttentionRows, RowsVariant, apply_rows, find_rows
 from edgetune.tuning.sketches.decisions import Decisions
 from edgetune.tuning.sketches.limits import FitsLimits, Limits
 from edgetune.tuning.sketches.register_tile import Tile, Variant, apply_tile, find_tile, variants_of
@@ -45,7 +47,10 @@ def design_spaces(function: Any, target: Target, *, seed: int = 1, streamed: boo
     anatomy = anatomy_of(function)
     if anatomy is None:
         return [untouched(function, seed)]
-    found = list(_in_blocks(function, anatomy, target, seed, streamed=streamed))
+    found = [
+        *_in_blocks(function, anatomy, target, seed, streamed=streamed),
+        *_in_rows(function, anatomy, target, seed),
+    ]
     if found or (found := list(_tiled(function, anatomy, target, seed, streamed=streamed))):
         return found
     sch = untouched(function, seed)
@@ -141,5 +146,31 @@ def _in_blocks(function: Any, anatomy: Anatomy, target: Target, seed: int, *, st
     for variant in (replace(v, prefetch=far) for v in VARIANTS):
         try:
             yield in_blocks(function, tiles, variant, Decisions(), target, seed)
+        except RuntimeError:  # ScheduleError, or what TVM raises for a case that it forgot
+            continue
+
+
+def rows_of(function: Any, target: Target) -> AttentionRows | None:
+    """The parts of a function that computes attention, None of any other."""
+    anatomy = anatomy_of(function)
+    return find_rows(anatomy, native_lanes(function, target)) if anatomy else None
+
+
+def in_rows(
+    function: Any, rows: AttentionRows, variant: RowsVariant, decide: Decisions, target: Target, seed: int = 1
+) -> Schedule:
+    """The function scheduled as blocks of queries. Raises ScheduleError where that is not possible."""
+    sch = untouched(function, seed)
+    apply_rows(sch, rows, variant, decide, max(1, target.vector_registers - 2))
+    return sch
+
+
+def _in_rows(function: Any, anatomy: Anatomy, target: Target, seed: int) -> Iterator[Schedule]:
+    rows = find_rows(anatomy, native_lanes(function, target))
+    if rows is None:
+        return
+    for variant in ROWS_VARIANTS:
+        try:
+            yield in_rows(function, rows, variant, Decisions(), target, seed)
         except RuntimeError:  # ScheduleError, or what TVM raises for a case that it forgot
             continue

@@ -1,0 +1,182 @@
+"""How attention is scheduled: for a few queries of a head, all scores, their softmax, and the sums that they weigh.
+
+From outside to inside: heads and blocks of queries, which threads may share; the scores of a block, a matrix product
+with a register tile, stored in scratch memory that a cache keeps; query by query the largest score, the powers and
+their sum; the values times the powers, the other product with a register tile, divided where it is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tvm.s_tir import Schedule
+
+from edgetune.graph.attention import LARGEST, MIXED, POWERS, PRODUCTS, RESULT, SCORES, TOTALS
+from edgetune.tuning.sketches.anatomy import Anatomy, mentions
+from edgetune.tuning.sketches.decisions import Decisions
+from edgetune.tuning.sketches.register_tile import MAX_UNROLLED_DEPTH, lanes_for
+from edgetune.tuning.sketches.row_reduction import split_lanes, vectorize_lanes
+
+MAX_BLOCK = 512  # queries of a block
+
+
+@dataclass(frozen=True)
+class AttentionRows:
+    """A function of the stages of `edgetune.graph.attention`.
+
+    `changes` are the elementwise stages on the scores, `after` those behind the result, the last of which writes the
+    output. `query` is the axis of queries of the output. Keys and columns are in vectors of so many lanes.
+    """
+
+    anatomy: Anatomy
+    changes: tuple[str, ...]
+    after: tuple[str, ...]
+    query: int
+    queries: int
+    keys: int
+    depth: int
+    columns: int
+    key_lanes: int
+    column_lanes: int
+    native_lanes: int
+
+
+def find_rows(anatomy: Anatomy, native_lanes: int) -> AttentionRows | None:
+    """The parts of a function that computes attention; None of any other function."""
+    names = [stage.name for stage in anatomy.stages]
+    if names[:1] != [PRODUCTS] or RESULT not in names:
+        return None
+    products, mixed = anatomy.stage(PRODUCTS), anatomy.stage(MIXED)
+    *_, queries, keys = products.spatial_extents
+    powers = next(region for region in mixed.reads() if region.source.same_as(_written(anatomy, POWERS)))
+    row = powers.region[-2].min
+    query = next((n for n, axis in enumerate(mixed.spatial) if mentions(row, axis.var)), None)
+    if query is None:
+        return None
+    columns = mixed.spatial_extents[-1]
+    return AttentionRows(
+        anatomy,
+        tuple(names[1 : names.index(SCORES)]),
+        tuple(names[names.index(RESULT) + 1 :]),
+        query,
+        queries,
+        keys,
+        products.reduction_extents[0],
+        columns,
+        lanes_for(keys, native_lanes),
+        lanes_for(columns, native_lanes),
+        native_lanes,
+    )
+
+
+def _written(anatomy: Anatomy, name: str) -> Any:
+    return anatomy.stage(name).block.writes[0].source
+
+
+@dataclass(frozen=True)
+class RowsVariant:
+    """The choices that change a trace's structure: which of both products goes over queries in its inner loop.
+
+    Where it does, a few columns of keys (or of values) serve all queries of a block before the next ones.
+    """
+
+    keys_outside: bool = True
+    columns_outside: bool = True
+
+
+VARIANTS = tuple(RowsVariant(keys, columns) for keys in (True, False) for columns in (True, False))
+
+
+def apply_rows(sch: Schedule, rows: AttentionRows, variant: RowsVariant, decide: Decisions, registers: int) -> None:
+    """Schedule `sch` (untouched so far); sizes come from `decide`. Raises ScheduleError of TVM where it cannot be."""
+    partial = {name: split_lanes(sch, rows.anatomy.stage(name), rows.native_lanes) for name in (LARGEST, TOTALS)}
+    for name in (*rows.changes, *(RESULT, *rows.after)[:-1]):
+        sch.compute_inline(sch.get_sblock(name))
+    sch.set_scope(sch.get_sblock(PRODUCTS), 0, "local")
+    blocks = _mix(sch, rows, variant, decide, registers)
+    _normalise(sch, rows, partial, blocks)
+    _score(sch, rows, variant, decide, registers, blocks)
+
+
+def _mix(sch: Schedule, rows: AttentionRows, variant: RowsVariant, decide: Decisions, registers: int) -> Any:
+    """Tiles of the output; answers the loop over blocks of queries."""
+    output = sch.get_sblock((RESULT, *rows.after)[-1])
+    loops = sch.get_loops(output)
+    blocks, queries = decide.tile(sch, "block", loops[rows.query], MAX_BLOCK)
+    tiles, row = decide.tile(sch, "row", queries, registers)
+    vectors, lanes = sch.split(loops[-1], [None, rows.column_lanes])
+    vectors, inner = decide.tile(sch, "vectors", vectors, registers)
+    heads = [loop for number, loop in enumerate(loops[:-1]) if number != rows.query]
+    outer = (vectors, tiles) if variant.columns_outside else (tiles, vectors)
+    sch.reorder(*heads, blocks, *outer, row, inner, lanes)
+    sch.unroll(row)
+    sch.unroll(inner)
+    sch.vectorize(lanes)
+    mixed = sch.get_sblock(MIXED)
+    sch.set_scope(mixed, 0, "local")
+    sch.compute_at(mixed, outer[-1], preserve_unit_loops=True)
+    _tile(sch, mixed, rows.query, len(loops), rows.column_lanes, "reduction1", decide)
+    return blocks
+
+
+def _tile(
+    sch: Schedule, product: Any, query: int, rank: int, lane_count: int, reduction: str, decide: Decisions
+) -> None:
+    """The register tile of a matrix product that is computed at a loop around the tile."""
+    own = sch.get_loops(product)[-rank - 1 :]
+    vectors, lanes = sch.split(own[rank - 1], [None, lane_count])
+    steps, unrolled = decide.tile(sch, reduction, own[rank], MAX_UNROLLED_DEPTH)
+    others = [loop for number, loop in enumerate(own[: rank - 1]) if number != query]
+    sch.reorder(*others, steps, unrolled, own[query], vectors, lanes)
+    for loop in (unrolled, own[query], vectors):
+        sch.unroll(loop)
+    sch.vectorize(lanes)
+    sch.decompose_reduction(product, steps)
+
+
+def _normalise(sch: Schedule, rows: AttentionRows, partial: Mapping[str, str | None], blocks: Any) -> None:
+    """The largest score of each query, then all powers, then their sums.
+
+    One after the other, so that powers may take the place of the scores: lowering sees that each is read for the last
+    time where its power is stored.
+    """
+    for name in (TOTALS, POWERS, LARGEST):
+        sch.compute_at(sch.get_sblock(name), blocks, preserve_unit_loops=True)
+        if name in partial:
+            _joined(sch, name, partial[name])
+    *_, keys = sch.get_loops(sch.get_sblock(POWERS))
+    _, lanes = sch.split(keys, [None, rows.key_lanes])
+    sch.vectorize(lanes)
+
+
+def _joined(sch: Schedule, name: str, lanes: str | None) -> None:
+    """Reduce query by query, by `lanes` in registers where there is such a block."""
+    if lanes is None:
+        return
+    block = sch.get_sblock(name)
+    lane, *own = sch.get_loops(block)[-len(sch.get(block).iter_vars) :]
+    sch.reorder(*own, lane)
+    sch.compute_at(sch.get_sblock(lanes), own[-1], preserve_unit_loops=True)
+    vectorize_lanes(sch, lanes, name, (lanes,))
+
+
+def _score(
+    sch: Schedule, rows: AttentionRows, variant: RowsVariant, decide: Decisions, registers: int, blocks: Any
+) -> None:
+    """The scores of a block of queries."""
+    scores, products = sch.get_sblock(SCORES), sch.get_sblock(PRODUCTS)
+    sch.compute_at(scores, blocks, preserve_unit_loops=True)
+    rank = len(rows.anatomy.stage(SCORES).spatial)
+    *heads, queries, keys = sch.get_loops(scores)[-rank:]
+    tiles, row = decide.tile(sch, "score_row", queries, registers)
+    vectors, lanes = sch.split(keys, [None, rows.key_lanes])
+    vectors, inner = decide.tile(sch, "score_vectors", vectors, registers)
+    outer = (vectors, tiles) if variant.keys_outside else (tiles, vectors)
+    sch.reorder(*heads, *outer, row, inner, lanes)
+    sch.unroll(row)
+    sch.unroll(inner)
+    sch.vectorize(lanes)
+    sch.compute_at(products, outer[-1], preserve_unit_loops=True)
+    _tile(sch, products, rank - 2, rank, rows.key_lanes, "reduction0", decide)
