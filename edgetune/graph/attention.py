@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
-from tvm import relax, te, tirx, topi
+import tvm_ffi
+from tvm import relax, s_tir, te, tirx, topi
 
 from edgetune.graph.folded_transposes import in_place, kept_last, matmul, transposed
 from edgetune.graph.rewrite import View, constant, rewrite
@@ -35,10 +36,12 @@ _ELEMENTWISE: dict[str, Callable[..., te.Tensor]] = {
     "relax.maximum": topi.maximum,
     "relax.minimum": topi.minimum,
     "relax.tanh": topi.tanh,
-    "relax.where": topi.where,
+    "relax.where": lambda *operands: where(*operands),
 }
 _MOST_LANES = 16
 _GOOD_TILE = range(4, 17)
+_ENOUGH = 8  # queries that are scored at a time
+_FLOAT = 4  # bytes
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,37 @@ def _applied(x: te.Tensor, steps: Sequence[_Step], others: Any) -> te.Tensor:
         operands = [x if n == step.place else next(others) for n in range(len(step.operands))]
         x = _ELEMENTWISE[step.operator](*operands)
     return x
+
+
+def where(condition: te.Tensor, chosen: Any, other: Any) -> te.Tensor:
+    """Elements of `chosen` where `condition` holds, else of `other`; each may broadcast, or be a literal."""
+    tensors = [operand for operand in (condition, chosen, other) if isinstance(operand, te.Tensor)]
+    rank = max(len(tensor.shape) for tensor in tensors)
+    padded = [[1] * (rank - len(tensor.shape)) + [int(extent) for extent in tensor.shape] for tensor in tensors]
+
+    def at(operand: Any, index: Sequence[tirx.Var]) -> Any:
+        if not isinstance(operand, te.Tensor):
+            return operand
+        own = index[rank - len(operand.shape) :]
+        return operand(*(0 if int(extent) == 1 else i for i, extent in zip(own, operand.shape, strict=True)))
+
+    def element(*index: tirx.Var) -> Any:
+        return tirx.Select(at(condition, index), at(chosen, index), at(other, index))
+
+    return te.compute([max(extents) for extents in zip(*padded, strict=True)], element, name="T_where")
+
+
+def least_scratch(function: tirx.PrimFunc) -> int:
+    """Bytes for scores and powers of enough queries for a good tile, if `function` is attention; 0 for any other."""
+    found = [0]
+
+    def visit(block: s_tir.SBlock) -> None:
+        if str(block.name_hint) == SCORES:
+            *_, queries, keys = (int(axis.dom.extent) for axis in block.iter_vars)
+            found.append(2 * _FLOAT * min(queries, _ENOUGH) * (keys + 1))
+
+    tvm_ffi.structural_walk(function.body, (s_tir.SBlock, visit))
+    return max(found)
 
 
 def _scalar(operand: relax.Expr) -> Any:

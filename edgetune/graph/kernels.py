@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tvm import te, tirx, topi
 
+from edgetune.graph.attention import least_scratch
 from edgetune.graph.macs import multiply_accumulates
 from edgetune.graph.parameter_names import parameter_names, rename_parameters
 from edgetune.graph.program import Kernel, Param, Role, Rows
@@ -49,8 +50,8 @@ def kernel_of(
         Param(str(buffer.name), tuple(int(e) for e in buffer.shape), str(buffer.dtype), role, (rows or {}).get(number))
         for number, (buffer, role) in enumerate(zip(function.params, roles, strict=True))
     ]
-    sources = tuple(operators.split("_"))
-    return Kernel(name, workload, function, tuple(params), sources, multiply_accumulates(function), calls)
+    sources, macs = tuple(operators.split("_")), multiply_accumulates(function)
+    return Kernel(name, workload, function, tuple(params), sources, macs, calls, least_scratch(function))
 
 
 def copy_function(shape: tuple[int, ...], dtype: str) -> tirx.PrimFunc:

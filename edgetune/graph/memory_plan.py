@@ -86,12 +86,16 @@ def live_bytes(program: Program, in_place: Mapping[int, int] | None = None) -> l
 
 
 def scratch_limits(program: Program, slack: float = 1.10) -> dict[int, int]:
-    """Scratch bytes that each kernel (by index) may use for an arena within `slack` times its lower bound."""
+    """Scratch bytes that each kernel (by index) may use for an arena within `slack` times its lower bound.
+
+    Or more, where that is less than the kernel is allowed in any case.
+    """
     live = live_bytes(program)
     allowed = int(max(live, default=0) * slack)
     limits: dict[int, int] = {}
     for call, used in zip(program.calls, live, strict=True):
-        limits[call.kernel] = min(limits.get(call.kernel, allowed), max(allowed - used - ARENA_ALIGNMENT, 0))
+        room = max(allowed - used - ARENA_ALIGNMENT, program.kernels[call.kernel].scratch)
+        limits[call.kernel] = min(limits.get(call.kernel, max(allowed, room)), room)
     return limits
 
 

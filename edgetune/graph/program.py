@@ -85,7 +85,8 @@ class Kernel:
     """One fused operator group, called `weight` times a run.
 
     `function` is the unscheduled PrimFunc; its parameters are tensors: inputs and constants in call order, then
-    outputs. `workload` is the SHA-256 of its structure: equal workloads are one tuning task.
+    outputs. `workload` is the SHA-256 of its structure: equal workloads are one tuning task. `scratch` is how many
+    bytes of scratch memory it is allowed in any case, instead of tensors that it spares the arena.
     """
 
     name: str
@@ -95,6 +96,7 @@ class Kernel:
     sources: tuple[str, ...]
     macs: int
     weight: int
+    scratch: int = 0
 
 
 @dataclass(frozen=True)
