@@ -70,6 +70,15 @@ def test_emitted_kernels_compute_what_numpy_says(mask: Mask, bits: int, tmp_path
     assert_near(run_kernel(source, wide_target(bits), arrays, tmp_path)[-1], attention.expected(*arrays[:-1]))
 
 
+@pytest.mark.parametrize("queries", [1, 5])
+def test_few_queries_are_one_block(queries: int, tmp_path: Path) -> None:
+    attention = Attention(queries=queries, keys=64)
+    source, note = by_guess(attention, wide_target())
+    assert note.startswith(f"blocks of {queries} queries")
+    arrays = attention.arguments(4)
+    assert_near(run_kernel(source, wide_target(), arrays, tmp_path)[-1], attention.expected(*arrays[:-1]))
+
+
 @pytest.mark.parametrize("name", ["rpi4", "generic-armv7", "generic-riscv64"])
 def test_cross_built_kernels_compute_what_numpy_says(name: str, tmp_path: Path) -> None:
     attention, target = Attention(mask="scores"), load_target(name)

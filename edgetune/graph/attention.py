@@ -1,22 +1,14 @@
-"""Attention as one kernel: the scores of a few queries at a time, their softmax, and the sum of values that they weigh.
-
-In kernels of their own, each score is written and read again three times, and all of them are alive at once. What is
-computed stays the same but for one thing: sums are divided once each, at the end, instead of every weight before.
-"""
+"""What attention computes when it is one kernel, stage by stage, and the names by which its schedules know them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import tvm
 import tvm_ffi
-from tvm import relax, s_tir, te, tirx, topi
+from tvm import s_tir, te, tirx
 
-from edgetune.graph.folded_transposes import in_place, kept_last, matmul, transposed
-from edgetune.graph.rewrite import View, constant, rewrite
-from edgetune.graph.te_call import call_fusable
+from edgetune.graph.folded_transposes import matmul, transposed
 
 PRODUCTS = "attention_products"
 SCORES = "attention_scores"
@@ -28,120 +20,32 @@ RESULT = "attention"
 """Names of the stages: q @ k (then what is done to each, under other names), the scores, the largest of each query, exp
 of what they are less that, its sum, the sum of values times it, and the quotient of the sums."""
 
-_ELEMENTWISE: dict[str, Callable[..., te.Tensor]] = {
-    "relax.add": topi.add,
-    "relax.subtract": topi.subtract,
-    "relax.multiply": topi.multiply,
-    "relax.divide": topi.divide,
-    "relax.maximum": topi.maximum,
-    "relax.minimum": topi.minimum,
-    "relax.tanh": topi.tanh,
-    "relax.where": lambda *operands: where(*operands),
-}
-_MOST_LANES = 16
-_GOOD_TILE = range(4, 17)
 _ENOUGH = 8  # queries that are scored at a time
 _FLOAT = 4  # bytes
 
 
-@dataclass(frozen=True)
-class _Step:
-    """An elementwise operator on the scores, which are its operand number `place`; all operands in their order."""
+def attend(
+    q: te.Tensor,
+    k: te.Tensor,
+    v: te.Tensor,
+    orders: Sequence[Sequence[int]],
+    change: Callable[[te.Tensor], te.Tensor],
+    axes: Sequence[int],
+) -> te.Tensor:
+    """transpose(softmax(change(q @ k)) @ v, axes), q, k, v each transposed first by its axes in `orders`.
 
-    operator: str
-    operands: tuple[relax.Expr, ...]
-    place: int
-
-
-def fuse_attention(module: tvm.IRModule) -> tvm.IRModule:
-    """Rewrites matmul(softmax(f(matmul(q, k))), v), transposed or not, to one kernel.
-
-    Where f is elementwise (scale, mask, bias; or nothing), the softmax runs over the keys, nothing else reads what is
-    between, all are float32 of one rank, and the axes make whole vectors and good tiles: without that, kernels of their
-    own are faster, which have forms that overlap.
+    Then q is (.., queries, depth), k (.., depth, keys) and v (.., keys, width); batch axes of extent 1 broadcast.
     """
-    return rewrite(rewrite(module, _transposed_attention), _attention)
-
-
-def _transposed_attention(call: relax.Call, view: View, builder: relax.BlockBuilder) -> relax.Expr | None:
-    if call.op.name != "relax.permute_dims" or not view.used_once(call.args[0]):
-        return None
-    product = view.call(call.args[0], "relax.matmul")
-    axes = kept_last(call)
-    return None if product is None or axes is None else _fused(product, axes, view, builder)
-
-
-def _attention(call: relax.Call, view: View, builder: relax.BlockBuilder) -> relax.Expr | None:
-    return _fused(call, list(range(len(call.ty.shape))), view, builder) if call.op.name == "relax.matmul" else None
-
-
-def _fused(product: relax.Call, axes: list[int], view: View, builder: relax.BlockBuilder) -> relax.Expr | None:
-    """The attention whose last product is `product`, its result transposed by `axes`; None where it is none."""
-    weights = view.call(product.args[0], "relax.nn.softmax")
-    if weights is None or not view.used_once(product.args[0]):
-        return None
-    rank = len(product.ty.shape)
-    if int(weights.attrs.axis) not in {-1, rank - 1} or not _at_run_time(product, rank):
-        return None
-    found = _steps(weights.args[0], _shape(weights), view)
-    if found is None:
-        return None
-    scores, steps = found
-    if not _at_run_time(scores, rank) or _shape(product)[:-2] != _shape(scores)[:-2] or not _worth(scores, product):
-        return None
-    operands = [in_place(operand, view) for operand in (*scores.args, product.args[1])]
-    orders = [order or list(range(rank)) for _, order in operands]
-    others = [operand for step in steps for n, operand in enumerate(step.operands) if n != step.place]
-    tensors = [operand for operand in others if _scalar(operand) is None]
-
-    def attention(q: te.Tensor, k: te.Tensor, v: te.Tensor, *given: te.Tensor) -> te.Tensor:
-        rest = iter(given)
-        values = [_scalar(operand) for operand in others]
-        filled = iter([next(rest) if value is None else value for value in values])
-        return attend(q, k, v, orders, lambda x: _applied(x, steps, filled), axes)
-
-    return call_fusable(builder, attention, *(operand for operand, _ in operands), *tensors)
-
-
-def _at_run_time(product: relax.Call, rank: int) -> bool:
-    """Whether a product is one of float32 matrices of `rank` that are known only at run time."""
-    return all(
-        constant(operand) is None and len(operand.ty.shape) == rank and str(operand.ty.dtype) == "float32"
-        for operand in product.args
-    )
-
-
-def _worth(scores: relax.Call, product: relax.Call) -> bool:
-    """Whether keys and width are whole vectors of any target, or parts of one, and queries have a divisor for tiles."""
-    queries, keys = _shape(scores)[-2:]
-    whole = all(extent % _MOST_LANES == 0 or _MOST_LANES % extent == 0 for extent in (keys, _shape(product)[-1]))
-    return whole and (queries < _GOOD_TILE.stop or any(queries % rows == 0 for rows in _GOOD_TILE))
-
-
-def _steps(value: relax.Expr, shape: list[int], view: View) -> tuple[relax.Call, list[_Step]] | None:
-    """The product that `value` comes from, and the elementwise operators on the way, each on tensors of `shape`."""
-    if not view.used_once(value):
-        return None
-    product = view.call(value, "relax.matmul")
-    if product is not None:
-        return product, []
-    call = view.call(value, *_ELEMENTWISE)
-    if call is None:
-        return None
-    for place, operand in enumerate(call.args):
-        if constant(operand) is not None or _shape(operand) != shape or str(operand.ty.dtype) != "float32":
-            continue
-        found = _steps(operand, shape, view)
-        if found is not None:
-            return found[0], [*found[1], _Step(call.op.name, tuple(call.args), place)]
-    return None
-
-
-def _applied(x: te.Tensor, steps: Sequence[_Step], others: Any) -> te.Tensor:
-    for step in steps:
-        operands = [x if n == step.place else next(others) for n in range(len(step.operands))]
-        x = _ELEMENTWISE[step.operator](*operands)
-    return x
+    rank = len(axes)
+    changed = change(matmul(q, k, orders[0], orders[1], list(range(rank)), PRODUCTS))
+    x = te.compute(changed.shape, changed, name=SCORES)
+    *rows, keys = (int(extent) for extent in x.shape)
+    n, m = (te.reduce_axis((0, keys), name="key") for _ in range(2))
+    largest = te.compute(rows, lambda *i: te.max(x(*i, n), axis=n), name=LARGEST)
+    powers = te.compute(x.shape, lambda *i: te.exp(x(*i) - largest(*i[:-1])), name=POWERS)
+    totals = te.compute(rows, lambda *i: te.sum(powers(*i, m), axis=m), name=TOTALS)
+    mixed = matmul(powers, v, list(range(rank)), orders[2], axes, MIXED)
+    return te.compute(mixed.shape, lambda *i: mixed(*i) / totals(*transposed(i, axes)[:-1]), name=RESULT)
 
 
 def where(condition: te.Tensor, chosen: Any, other: Any) -> te.Tensor:
@@ -173,37 +77,3 @@ def least_scratch(function: tirx.PrimFunc) -> int:
 
     tvm_ffi.structural_walk(function.body, (s_tir.SBlock, visit))
     return max(found)
-
-
-def _scalar(operand: relax.Expr) -> Any:
-    """A constant of one element as a literal; None for anything else."""
-    value = constant(operand)
-    return None if value is None or value.size != 1 else tirx.const(value.item(), str(value.dtype))
-
-
-def _shape(expr: relax.Expr) -> list[int]:
-    return [int(extent) for extent in expr.ty.shape]
-
-
-def attend(
-    q: te.Tensor,
-    k: te.Tensor,
-    v: te.Tensor,
-    orders: Sequence[Sequence[int]],
-    change: Callable[[te.Tensor], te.Tensor],
-    axes: Sequence[int],
-) -> te.Tensor:
-    """transpose(softmax(change(q @ k)) @ v, axes), q, k, v each transposed first by its axes in `orders`.
-
-    Then q is (.., queries, depth), k (.., depth, keys) and v (.., keys, width); batch axes of extent 1 broadcast.
-    """
-    rank = len(axes)
-    changed = change(matmul(q, k, orders[0], orders[1], list(range(rank)), PRODUCTS))
-    x = te.compute(changed.shape, changed, name=SCORES)
-    *rows, keys = (int(extent) for extent in x.shape)
-    n, m = (te.reduce_axis((0, keys), name="key") for _ in range(2))
-    largest = te.compute(rows, lambda *i: te.max(x(*i, n), axis=n), name=LARGEST)
-    powers = te.compute(x.shape, lambda *i: te.exp(x(*i) - largest(*i[:-1])), name=POWERS)
-    totals = te.compute(rows, lambda *i: te.sum(powers(*i, m), axis=m), name=TOTALS)
-    mixed = matmul(powers, v, list(range(rank)), orders[2], axes, MIXED)
-    return te.compute(mixed.shape, lambda *i: mixed(*i) / totals(*transposed(i, axes)[:-1]), name=RESULT)

@@ -8,13 +8,13 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from edgetune.graph.attention import fuse_attention
 from edgetune.graph.before_concatenation import activations_first
 from edgetune.graph.border import read_inputs_in_place
 from edgetune.graph.bounded_index import bounded_index
 from edgetune.graph.fold_constant import fold_constants
 from edgetune.graph.fold_scale import fold_scale
 from edgetune.graph.folded_transposes import fold_transposes
+from edgetune.graph.fuse_attention import fuse_attention
 from edgetune.graph.layer_names import nodes_of_calls, pass_marks_on
 from edgetune.graph.layout import channels_last
 from edgetune.graph.quantised import integer_operators

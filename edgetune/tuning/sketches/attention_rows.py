@@ -14,7 +14,7 @@ from typing import Any
 from tvm.s_tir import Schedule
 
 from edgetune.graph.attention import LARGEST, MIXED, POWERS, PRODUCTS, RESULT, SCORES, TOTALS
-from edgetune.tuning.sketches.anatomy import Anatomy, mentions
+from edgetune.tuning.sketches.anatomy import Anatomy
 from edgetune.tuning.sketches.decisions import Decisions
 from edgetune.tuning.sketches.register_tile import MAX_UNROLLED_DEPTH, lanes_for
 from edgetune.tuning.sketches.row_reduction import split_lanes, vectorize_lanes
@@ -48,18 +48,22 @@ def find_rows(anatomy: Anatomy, native_lanes: int) -> AttentionRows | None:
     names = [stage.name for stage in anatomy.stages]
     if names[:1] != [PRODUCTS] or RESULT not in names:
         return None
-    products, mixed = anatomy.stage(PRODUCTS), anatomy.stage(MIXED)
-    *_, queries, keys = products.spatial_extents
-    powers = next(region for region in mixed.reads() if region.source.same_as(_written(anatomy, POWERS)))
-    row = powers.region[-2].min
-    query = next((n for n, axis in enumerate(mixed.spatial) if mentions(row, axis.var)), None)
-    if query is None:
+    products, mixed, result = (anatomy.stage(name) for name in (PRODUCTS, MIXED, RESULT))
+    after = anatomy.stages[names.index(RESULT) + 1 :]
+    aligned = all(
+        not stage.reduction and stage.spatial_extents == mixed.spatial_extents and stage.writes_along_its_axes()
+        for stage in after
+    )
+    if anatomy.outputs != (names[-1],) or not aligned:
         return None
+    *_, queries, keys = products.spatial_extents
+    totals = next(region for region in result.reads() if region.source.same_as(_written(anatomy, TOTALS)))
+    query = next(n for n, axis in enumerate(result.spatial) if totals.region[-1].min.same_as(axis.var))
     columns = mixed.spatial_extents[-1]
     return AttentionRows(
         anatomy,
         tuple(names[1 : names.index(SCORES)]),
-        tuple(names[names.index(RESULT) + 1 :]),
+        tuple(stage.name for stage in after),
         query,
         queries,
         keys,
