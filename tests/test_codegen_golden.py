@@ -10,8 +10,18 @@ import pytest
 
 from edgetune.codegen import emit_kernel, kernel_unit, shim, split_packing
 from edgetune.config.target import Target, load_target
+from edgetune.tuning.fixed import fixed_trace
+from edgetune.tuning.replay import replay
 from tests import codegen_samples as samples
+from tests.attention_sample import Attention
 from tests.codegen_run import compile_strictly, wide_target
+
+
+def attention() -> Any:
+    """Two heads of four queries, in a schedule of few enough registers for every target."""
+    function = Attention(queries=4, keys=16, depth=8, width=8).function()
+    return replay(function, fixed_trace(function, load_target("generic-armv7"), 1 << 20)[0])
+
 
 KERNELS: dict[str, Callable[[], Any]] = {
     "register_tile": lambda: split_packing(samples.register_tile(samples.convolution()))[0],
@@ -19,6 +29,7 @@ KERNELS: dict[str, Callable[[], Any]] = {
     "padded_copy": samples.padded_copy,
     "requantised": samples.requantised,
     "gather": samples.gather,
+    "attention": attention,
 }
 TARGETS: dict[str, Callable[[], Target]] = {
     "wide": wide_target,

@@ -25,6 +25,7 @@ from edgetune.tuning.forms.catalogue import form_named
 from edgetune.tuning.forms.realise import realise
 from edgetune.tuning.forms.schedule_text import schedule_text
 from tests import codegen_samples as samples
+from tests.attention_sample import Attention
 from tests.codegen_run import compile_strictly, run_kernel, wide_target
 from tests.sketch_samples import conv2d
 from tests.test_codegen_prefetching import CASES, asked_for, by_tiles
@@ -57,7 +58,16 @@ def overlapping() -> Any:
     return realise(function, schedule_text("vectors_256", found[0])).module
 
 
+def attention() -> Any:
+    """Heads and blocks of queries are shared; each thread has the scores of its own block."""
+    function = Attention(heads=3, queries=32, mask="scores").function()
+    found = best_guess(function, wide_target(256), 1 << 20)
+    assert found is not None
+    return realise(function, found[0]).module
+
+
 KERNELS: dict[str, Callable[[], Any]] = {
+    "attention": attention,
     "overlapping": overlapping,
     "register_tile": tile,
     "softmax": softmax,
@@ -106,7 +116,7 @@ def test_each_thread_asks_for_all_of_the_next_block(name: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang-19"])
-@pytest.mark.parametrize("kernel", ["register_tile", "softmax"])
+@pytest.mark.parametrize("kernel", ["attention", "register_tile", "softmax"])
 def test_compilers_have_nothing_to_say(kernel: str, compiler: str, tmp_path: Path) -> None:
     source = backwards(emit_shared_kernel(KERNELS[kernel](), wide_target(), "sample", ALL))
     compile_strictly(source, wide_target(), tmp_path, compiler)
