@@ -19,7 +19,7 @@ from edgetune.tuning.sketches.decisions import Decisions
 from edgetune.tuning.sketches.register_tile import MAX_UNROLLED_DEPTH, lanes_for
 from edgetune.tuning.sketches.row_reduction import split_lanes, vectorize_lanes
 
-MAX_BLOCK = 512  # queries of a block
+MAX_BLOCK = 128  # queries of a block
 
 
 @dataclass(frozen=True)
