@@ -25,7 +25,7 @@ class Script:
 
     `recoveries` likewise: "" (it works), "lost" or "hang". Beyond their ends everything works. `results` gives status
     by candidate id, `speed` multiplies times, `readings` replaces health, `refuses` is raised by every reserve, and
-    `odd` instead of BoardLost, once each.
+    `odd` instead of BoardLost, once each. It is not reserved before somebody tried to reserve `behind`.
     """
 
     faults: Iterable[str] = ()
@@ -35,6 +35,7 @@ class Script:
     speed: float = 1.0
     readings: deque[dict[str, Reading]] = field(default_factory=deque)
     refuses: BoardUnavailable | None = None
+    behind: ScriptedBoard | None = None
     odd: deque[Exception] = field(default_factory=deque)
     facts: Mapping[str, Reading] = field(default_factory=lambda: {"emulated": 0, "clock": "time"})
 
@@ -49,6 +50,7 @@ class ScriptedBoard:
         self.ran: list[str] = []
         self.threads: set[str] = set()
         self.closed = 0
+        self.tried = threading.Event()
         self._faults = deque(self.script.faults)
         self._recoveries = deque(self.script.recoveries)
         self._fault = ""
@@ -57,6 +59,9 @@ class ScriptedBoard:
         self._bell: Mailbox[str] = Mailbox()
 
     def reserve(self) -> None:
+        if self.script.behind is not None:
+            assert self.script.behind.tried.wait(60.0)
+        self.tried.set()
         if self.script.refuses is not None:
             raise self.script.refuses
         self._fault = self._faults.popleft() if self._faults else ""

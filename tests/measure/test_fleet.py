@@ -146,7 +146,8 @@ def test_a_board_that_was_never_there_raises_its_own_error(tmp_path: Path) -> No
 
 def test_remote_boards_are_taken_before_there_is_a_candidate(tmp_path: Path) -> None:
     gone = ScriptedBoard("gone", Script(refuses=HostUnknown("no such host")))
-    run = Run([gone, ScriptedBoard("here", Script(faults=["reserve"]))], [work("0", tmp_path)], remote=True)
+    here = ScriptedBoard("here", Script(faults=["reserve"], behind=gone))  # or it may be done before anybody asks
+    run = Run([gone, here], [work("0", tmp_path)], remote=True)
     assert ids(run) == ["0"]
     assert run.accounting.boards["here"].lost == 1
     assert run.accounting.boards["gone"].quarantined == "no such host"
