@@ -24,8 +24,8 @@ from edgetune.tuning.forms.schedule_text import DIRECT, form_of
 from edgetune.tuning.genome import trace_text
 from edgetune.tuning.records import Record, RecordStore
 from edgetune.tuning.sketches.decisions import Chosen
-from edgetune.tuning.sketches.register_tile import Variant
 from edgetune.tuning.sketches.spaces import postprocs, tile_of, tiled
+from edgetune.tuning.sketches.variants import Variant
 from edgetune.tuning.te_task import kernel_from_te
 from tests.test_tuning_loop import timed
 

@@ -23,8 +23,8 @@ from edgetune.tuning.forms.schedule_text import schedule_text
 from edgetune.tuning.genome import trace_text
 from edgetune.tuning.sketches import design_spaces, postprocs
 from edgetune.tuning.sketches.decisions import Chosen
-from edgetune.tuning.sketches.register_tile import Variant
 from edgetune.tuning.sketches.spaces import tile_of, tiled
+from edgetune.tuning.sketches.variants import Variant
 from tests.codegen_run import compile_strictly, run_kernel, wide_target
 from tests.sketch_samples import conv2d, prim_func, random_arguments, run_plain
 from tests.threads_sample import backwards

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from edgetune.codegen import emit_kernel
-from edgetune.tuning.sketches.register_tile import Variant
+from edgetune.tuning.sketches.variants import Variant
 from tests.codegen_run import SANITIZERS, run_kernel
 from tests.sketch_samples import conv2d, dense, random_arguments, run_plain
 from tests.test_codegen_prefetching import PIXELS, POINTWISE, ROWS, TARGET, by_variant, counted

@@ -13,7 +13,8 @@ import pytest
 from edgetune.codegen import emit_kernel
 from edgetune.tuning.fixed import fixed_trace
 from edgetune.tuning.sketches.anatomy import anatomy_of
-from edgetune.tuning.sketches.register_tile import Outer, Variant, find_tile, variants_of
+from edgetune.tuning.sketches.tile import find_tile
+from edgetune.tuning.sketches.variants import Outer, Variant, variants_of
 from tests.codegen_run import SANITIZERS, run_kernel
 from tests.sketch_samples import board, conv2d, dense, random_arguments, run_plain
 from tests.test_codegen_prefetching import PIXELS, POINTWISE, ROWS, TARGET, by_variant, counted

@@ -20,8 +20,8 @@ from edgetune.tuning.forms.schedule_text import schedule_text
 from edgetune.tuning.genome import trace_text
 from edgetune.tuning.sketches import design_spaces
 from edgetune.tuning.sketches.decisions import Chosen
-from edgetune.tuning.sketches.register_tile import Outer, Variant
 from edgetune.tuning.sketches.spaces import in_blocks, postprocs, tile_of, tiled, tiles_of
+from edgetune.tuning.sketches.variants import Outer, Variant
 from edgetune.tuning.sketches.winograd_tile import BlockVariant
 from tests.codegen_run import compile_strictly, run_kernel, wide_target
 from tests.sketch_samples import conv2d, dense, random_arguments, run_plain

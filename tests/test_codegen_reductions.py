@@ -16,8 +16,8 @@ from edgetune.codegen.reduction_blocks import ANNOTATION
 from edgetune.tuning.fixed import fixed_trace
 from edgetune.tuning.replay import replay
 from edgetune.tuning.sketches import module_of
-from edgetune.tuning.sketches.register_tile import parts_for
 from edgetune.tuning.sketches.spaces import tile_of
+from edgetune.tuning.sketches.variants import parts_for
 from tests.codegen_run import compile_strictly, run_kernel, wide_target
 from tests.sketch_samples import prim_func
 

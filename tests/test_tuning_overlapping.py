@@ -25,8 +25,8 @@ from edgetune.tuning.forms.realise import realise
 from edgetune.tuning.forms.schedule_text import DIRECT, FORMS, VECTORS, form_of, schedule_text
 from edgetune.tuning.genome import trace_text
 from edgetune.tuning.sketches import design_spaces, postprocs
-from edgetune.tuning.sketches.register_tile import parts_for
 from edgetune.tuning.sketches.spaces import tile_of
+from edgetune.tuning.sketches.variants import parts_for
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
 from tests.sketch_samples import conv2d, dense, prim_func, random_arguments, run_plain
 

@@ -19,8 +19,9 @@ from edgetune.tuning.sketches import design_spaces, module_of, postprocs
 from edgetune.tuning.sketches.anatomy import anatomy_of
 from edgetune.tuning.sketches.decisions import Chosen
 from edgetune.tuning.sketches.limits import footprint
-from edgetune.tuning.sketches.register_tile import Outer, Variant, find_tile
 from edgetune.tuning.sketches.spaces import limits, tile_of, tiled
+from edgetune.tuning.sketches.tile import find_tile
+from edgetune.tuning.sketches.variants import Outer, Variant
 from tests.sketch_samples import board, conv2d, conv2d_reference, dense, prim_func, random_arguments, run, run_plain
 
 

@@ -12,8 +12,8 @@ from edgetune.codegen import emit_kernel, split_packing
 from edgetune.tuning.fixed import fixed_trace
 from edgetune.tuning.replay import replay
 from edgetune.tuning.sketches.anatomy import anatomy_of
-from edgetune.tuning.sketches.register_tile import find_tile
 from edgetune.tuning.sketches.spaces import native_lanes
+from edgetune.tuning.sketches.tile import find_tile
 from tests.integer_samples import Quantised, close
 from tests.sketch_samples import board, prim_func, run
 from tests.test_tuning_sketches import sampled

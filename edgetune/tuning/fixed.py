@@ -21,7 +21,7 @@ from edgetune.tuning.sketches import elementwise, rowwise
 from edgetune.tuning.sketches.anatomy import Anatomy, anatomy_of
 from edgetune.tuning.sketches.decisions import Chosen
 from edgetune.tuning.sketches.limits import footprint
-from edgetune.tuning.sketches.register_tile import MAX_ROWS, Tile, Variant, reads_each_once, variants_of
+from edgetune.tuning.sketches.register_tile import MAX_ROWS
 from edgetune.tuning.sketches.spaces import (
     cache_for_blocks,
     in_blocks,
@@ -36,6 +36,8 @@ from edgetune.tuning.sketches.spaces import (
     tiles_of,
     untouched,
 )
+from edgetune.tuning.sketches.tile import Tile, reads_each_once
+from edgetune.tuning.sketches.variants import Variant, variants_of
 from edgetune.tuning.task import UNLIMITED_SCRATCH
 from edgetune.tuning.tile_costs import cheapest, divisors
 

@@ -16,8 +16,8 @@ from edgetune.tuning.forms.catalogue import form_named, forms_among
 from edgetune.tuning.forms.form import Form
 from edgetune.tuning.forms.overlapping.tiles import pixel_axes
 from edgetune.tuning.forms.schedule_text import DIRECT, TILES, VECTORS, WINOGRAD, schedule_text, size_of
-from edgetune.tuning.sketches.register_tile import Variant
 from edgetune.tuning.sketches.spaces import tile_of
+from edgetune.tuning.sketches.variants import Variant
 from edgetune.tuning.tile_costs import cheapest
 
 _GAIN = 0.92

@@ -12,7 +12,8 @@ from math import lcm
 from edgetune.config.target import Target
 from edgetune.graph.attention import MIXED, PRODUCTS, RESULT
 from edgetune.tuning.sketches.attention_rows import AttentionRows, RowsVariant
-from edgetune.tuning.sketches.register_tile import Tile, Variant
+from edgetune.tuning.sketches.tile import Tile
+from edgetune.tuning.sketches.variants import Variant
 from edgetune.tuning.tile_costs import cheapest, divisors
 
 _FLOAT = 4  # bytes

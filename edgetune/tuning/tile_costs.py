@@ -12,7 +12,9 @@ from math import inf, prod
 from edgetune.config.target import Target
 from edgetune.tuning.sketches.anatomy import Anatomy
 from edgetune.tuning.sketches.liveness import Body, Reads, epilogue_operands, reads_of
-from edgetune.tuning.sketches.register_tile import MAX_UNROLLED_WINDOW, Tile, Variant
+from edgetune.tuning.sketches.register_tile import MAX_UNROLLED_WINDOW
+from edgetune.tuning.sketches.tile import Tile
+from edgetune.tuning.sketches.variants import Variant
 
 _LATENCY = 8  # multiply-adds in flight that keep a core's units busy
 _DEPTH = 4  # steps of a long reduction that are unrolled

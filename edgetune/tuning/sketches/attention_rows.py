@@ -16,8 +16,9 @@ from tvm.s_tir import Schedule
 from edgetune.graph.attention import LARGEST, MIXED, POWERS, PRODUCTS, RESULT, SCORES, TOTALS
 from edgetune.tuning.sketches.anatomy import Anatomy
 from edgetune.tuning.sketches.decisions import Decisions
-from edgetune.tuning.sketches.register_tile import MAX_UNROLLED_DEPTH, lanes_for
+from edgetune.tuning.sketches.register_tile import MAX_UNROLLED_DEPTH
 from edgetune.tuning.sketches.row_reduction import split_lanes, vectorize_lanes
+from edgetune.tuning.sketches.tile import lanes_for
 
 MAX_BLOCK = 128  # queries of a block
 

@@ -10,7 +10,7 @@ from tvm.s_tir import Schedule
 from edgetune.tuning.sketches.anatomy import Anatomy, Stage, expressions, extent_of, mentions, stores
 from edgetune.tuning.sketches.decisions import Decisions
 from edgetune.tuning.sketches.inlining import inline_all
-from edgetune.tuning.sketches.register_tile import lanes_for
+from edgetune.tuning.sketches.tile import lanes_for
 
 MAX_VECTORS = 8
 

@@ -12,7 +12,7 @@ from collections.abc import Container
 from tvm.s_tir import Schedule
 
 from edgetune.tuning.sketches.anatomy import Stage, extent_of, mentions
-from edgetune.tuning.sketches.register_tile import lanes_for
+from edgetune.tuning.sketches.tile import lanes_for
 
 _FEWEST_LANES = 4
 

@@ -18,7 +18,9 @@ from edgetune.tuning.sketches.attention_rows import VARIANTS as ROWS_VARIANTS
 from edgetune.tuning.sketches.attention_rows import AttentionRows, RowsVariant, apply_rows, find_rows
 from edgetune.tuning.sketches.decisions import Decisions
 from edgetune.tuning.sketches.limits import FitsLimits, Limits
-from edgetune.tuning.sketches.register_tile import Tile, Variant, apply_tile, find_tile, variants_of
+from edgetune.tuning.sketches.register_tile import apply_tile
+from edgetune.tuning.sketches.tile import Tile, find_tile
+from edgetune.tuning.sketches.variants import Variant, variants_of
 from edgetune.tuning.sketches.winograd_tile import (
     VARIANTS,
     BlockVariant,

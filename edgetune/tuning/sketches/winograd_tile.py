@@ -15,7 +15,7 @@ from tvm.s_tir import Schedule
 from edgetune.codegen.prefetching import ANNOTATION as PREFETCHED
 from edgetune.tuning.sketches.anatomy import Anatomy
 from edgetune.tuning.sketches.decisions import Decisions
-from edgetune.tuning.sketches.register_tile import lanes_for
+from edgetune.tuning.sketches.tile import lanes_for
 
 _FLOAT = 4  # bytes
 MAX_UNROLLED_DEPTH = 8  # largest part of the sum over channels that is unrolled

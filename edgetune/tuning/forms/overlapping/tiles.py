@@ -10,7 +10,7 @@ from edgetune.tuning.forms.overlapping.function import Stretching, reads_in_step
 from edgetune.tuning.forms.overlapping.overlap import Overlap
 from edgetune.tuning.forms.schedule_text import size_of
 from edgetune.tuning.sketches.anatomy import TILE_PIXELS, anatomy_of
-from edgetune.tuning.sketches.register_tile import Tile, find_tile
+from edgetune.tuning.sketches.tile import Tile, find_tile
 
 _ANY_LANES = 64
 

@@ -12,7 +12,7 @@ from edgetune.tuning.forms.overlapping.function import Stretching, reads_in_step
 from edgetune.tuning.forms.overlapping.overlap import Overlap
 from edgetune.tuning.forms.schedule_text import size_of
 from edgetune.tuning.sketches.anatomy import MOST_LANES, Anatomy, anatomy_of, mentions, widest_element_bits
-from edgetune.tuning.sketches.register_tile import Tile, find_tile
+from edgetune.tuning.sketches.tile import Tile, find_tile
 
 
 def whole_vectors_form(function: Any, name: str) -> Form | None:

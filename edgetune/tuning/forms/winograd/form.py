@@ -12,7 +12,7 @@ from edgetune.tuning.forms.form import Form
 from edgetune.tuning.forms.winograd.algorithm import ALGORITHMS, KERNEL, Algorithm
 from edgetune.tuning.forms.winograd.convolution import find_convolution
 from edgetune.tuning.forms.winograd.function import transformed_function
-from edgetune.tuning.sketches.register_tile import lanes_for
+from edgetune.tuning.sketches.tile import lanes_for
 
 _LEAST_LANES = 4
 
