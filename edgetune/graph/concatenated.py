@@ -54,11 +54,13 @@ class _Layout:
         }
         self.places: dict[int, Place] = {}
         self.dropped: set[int] = set()
-        self._alike = {
+        alike = {
             number: [n for n, param in enumerate(kernel.params[:-1]) if _alike(kernel, n) and param.role == "input"]
             for number, kernel in enumerate(program.kernels)
         }
-        self._needed = self._bounds() if self.concatenations else ()
+        # What is written over an operand is known when loops are. With the copies no package needs less than this.
+        able = {number: found for number, found in alike.items() if found}
+        self._room = max(live_bytes(program, taken_over(program, able)), default=0)
 
     def consider(self, number: int) -> None:
         """Make the operands of a concatenation, a call by its number, parts of its result, where that is possible."""
@@ -77,12 +79,9 @@ class _Layout:
             self.places[tensor] = Place(whole, operand.start, one.outer, one.pitch)
             if not self._possible():
                 del self.places[tensor]
-        needed = self._bounds()
-        if self.places == before or any(now > then for now, then in zip(needed, self._needed, strict=True)):
+        if self.places == before or self._needed() > self._room:
             self.dropped.remove(number)
             self.places = before
-        else:
-            self._needed = needed
 
     def place_of(self, tensor: int) -> Place | None:
         """Where a tensor lies in the largest buffer that it is a part of; None where it is a buffer of its own."""
@@ -114,29 +113,43 @@ class _Layout:
             above = self.places.get(place.whole)
             if above is not None and above.outer not in {1, place.outer}:
                 return False
-        for number, call in enumerate(self.program.calls):
-            if number in self.dropped:
-                continue
-            for tensor, param in zip(call.arguments, self.program.kernels[call.kernel].params, strict=True):
-                at = self.place_of(tensor)
-                if at is not None and at.outer > 1 and shape_with_gaps(param.shape, at.outer, at.pitch) is None:
-                    return False
-        return True
+        return all(
+            at is None or at.outer == 1 or shape_with_gaps(shape, at.outer, at.pitch) is not None
+            for number, call in enumerate(self.program.calls)
+            for shape, at in self._placed(number, call)
+        )
 
-    def _bounds(self) -> tuple[int, int]:
-        """The least that a memory plan needs: nothing written in place, and all that might be."""
+    def _placed(self, number: int, call: Call) -> Iterator[tuple[tuple[int, ...], Place | None]]:
+        """Shapes of what a call, or the copies that are left of it, reads and writes, and where that lies."""
+        params = self.program.kernels[call.kernel].params
+        if number not in self.dropped:
+            yield from ((param.shape, self.place_of(t)) for t, param in zip(call.arguments, params, strict=True))
+            return
+        for parameter, place in self.left(number):
+            yield params[parameter].shape, self.place_of(call.arguments[parameter])
+            yield params[parameter].shape, place
+
+    def _needed(self) -> int:
+        """Bytes of tensors that live while there is one with parts, if nothing is written over an operand.
+
+        At all other times the same tensors live as with the copies.
+        """
         calls = []
         for number, call in enumerate(self.program.calls):
             if number in self.dropped:
-                copied = [(parameter, place.whole) for parameter, place in self.left(number)]
-                calls += [replace(call, arguments=(call.arguments[n], whole)) for n, whole in copied]
+                for parameter, belongs in self.left(number):
+                    source = call.arguments[parameter]
+                    within = self.place_of(source)
+                    read = source if within is None else within.whole
+                    calls.append(replace(call, arguments=(read, belongs.whole)))
                 continue
             places = {n: place for n, tensor in enumerate(call.arguments) if (place := self.place_of(tensor))}
             arguments = tuple(places[n].whole if n in places else tensor for n, tensor in enumerate(call.arguments))
             calls.append(replace(call, arguments=arguments, parts={n: Part(p.offset, ()) for n, p in places.items()}))
-        found = replace(self.program, calls=tuple(calls))
-        able = {kernel: alike for kernel, alike in self._alike.items() if alike}
-        return max(live_bytes(found), default=0), max(live_bytes(found, taken_over(found, able)), default=0)
+        live = live_bytes(replace(self.program, calls=tuple(calls)))
+        wholes = {place.whole for tensor in self.places if (place := self.place_of(tensor))}
+        found = [[number for number, call in enumerate(calls) if whole in call.arguments] for whole in wholes]
+        return max((bytes_ for at in found for bytes_ in live[at[0] : at[-1] + 1]), default=0)
 
 
 def _alike(kernel: Kernel, number: int) -> bool:
@@ -202,8 +215,9 @@ class _Rebuilding:
         rows: dict[int, Rows] = {}
         for number, place in places.items():
             shape = kernel.params[number].shape
-            wide = shape_with_gaps(shape, place.outer, place.pitch) if place.outer > 1 else None
-            if wide is not None:
+            if place.outer > 1:
+                wide = shape_with_gaps(shape, place.outer, place.pitch)
+                assert wide is not None, "the layout has only places that are possible"  # noqa: S101
                 shapes[number], rows[number] = wide, rows_of(shape, place.outer, place.pitch)
         function = with_gaps(kernel.function, shapes) if shapes else kernel.function
         key = workload_hash(function) if shapes or not kernel.workload else kernel.workload

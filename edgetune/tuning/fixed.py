@@ -41,7 +41,7 @@ from edgetune.tuning.sketches.variants import Variant, variants_of
 from edgetune.tuning.task import UNLIMITED_SCRATCH
 from edgetune.tuning.tile_costs import cheapest, divisors
 
-_WIDE = 256  # bits of vectors that use up a line of the cache in a step or two: weights are asked for before each
+_WIDE = 256  # bits of vectors that use up a line of the cache in a step or two: lines are asked for before each
 
 
 def fixed_trace(function: Any, target: Target, scratch_limit: int = 0, *, streamed: bool = False) -> tuple[str, str]:
@@ -142,13 +142,12 @@ def preferred(tile: Tile, target: Target, *, streamed: bool) -> list[Variant]:
     Where each channel has its own input, the inputs lie side by side as the channels do, and are read in that order.
     """
     many = tile.weight_bytes > target.l1_bytes // 2 and tile.lanes > 1 and not tile.per_channel
-    cache = cache_for_blocks(target)
-    passing = reads_each_once(tile) and 0 < cache < tile.passing_bytes
+    wide, cache = target.vector_bits >= _WIDE, cache_for_blocks(target)
+    passing = wide and reads_each_once(tile) and 0 < cache < tile.passing_bytes
     by_rows = passing and tile.weight_bytes <= cache // 2  # each line that passes is touched once, for all channels
     first = "channel" if many and not by_rows else None
 
-    first_bytes = target.l1_bytes if target.vector_bits >= _WIDE else 0
-    variants = variants_of(tile, cache, kept_bytes(target, streamed=streamed), first_bytes)
+    variants = variants_of(tile, cache, kept_bytes(target, streamed=streamed), target.l1_bytes if wide else 0)
     far = any(variant.prefetch for variant in variants) and not by_rows
 
     def rank(variant: Variant) -> tuple[bool, int, bool, bool, bool, bool, bool, bool]:
@@ -156,7 +155,7 @@ def preferred(tile: Tile, target: Target, *, streamed: bool) -> list[Variant]:
         again = far and variant.order[0] != "channel"  # weights that no cache keeps would come for each row
         asks = variant.ahead != (by_rows and tile.added > 0)
         whole = (not variant.fuse, variant.pad_rows)
-        return (not variant.onward, -variant.parts, *whole, again, inside, not variant.near, asks)
+        return (variant.onward != wide, -variant.parts, *whole, again, inside, not variant.near, asks)
 
     return sorted(variants, key=rank)
 
