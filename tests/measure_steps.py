@@ -80,8 +80,10 @@ def make_case(spec: KernelSpec, folder: Path, job: ReferenceJob) -> Case:
     paths = tuple(folder / f"array_{index}.npy" for index in range(3))
     out = 2 * a + w
     roles: tuple[str, ...] = tuple(p.role for p in spec.params)
-    if spec.key == "gaps":  # every second element is somebody else's
-        out.view(np.uint32)[1::2] = 0xFFFFFFFF
+    if spec.key.startswith("gaps"):  # every second element is somebody else's
+        integers = spec.key == "gaps of integers"
+        out.view(np.uint32)[1::2] = 0x5A5A5A5A if integers else 0xFFFFFFFF
+        out = out.view(np.int8) if integers else out
         roles = (*roles[:2], PART)
     for path, array in zip(paths, (a, w, out), strict=True):
         np.save(path, array)

@@ -41,7 +41,7 @@ def session(steps: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Iter
         compile_timeout_s=5.0,
         lock_file=tmp_path_factory.mktemp("lock") / "timing.lock",
     ) as session:
-        assert session.prepare([steps.spec(), steps.spec("gaps")]) == {}
+        assert session.prepare([steps.spec(), steps.spec("gaps"), steps.spec("gaps of integers")]) == {}
         yield session
 
 
@@ -50,11 +50,12 @@ def one(session: MeasureSession, trace: str) -> Measurement:
     return measured
 
 
-def test_who_writes_into_the_gaps_of_an_output_is_wrong(session: MeasureSession, steps: ModuleType) -> None:
+@pytest.mark.parametrize("key", ["gaps", "gaps of integers"])
+def test_who_writes_into_the_gaps_of_an_output_is_wrong(session: MeasureSession, steps: ModuleType, key: str) -> None:
     alone = steps.trace(steps.GOOD.replace("++i", "i += 2"))
-    (measured,) = session.measure([BuildJob("job", "gaps", alone)])
+    (measured,) = session.measure([BuildJob("job", key, alone)])
     assert measured.status in FINE, measured.reason
-    (measured,) = session.measure([BuildJob("job", "gaps", steps.trace(steps.GOOD + "/* and gaps */"))])
+    (measured,) = session.measure([BuildJob("job", key, steps.trace(steps.GOOD + "/* and gaps */"))])
     assert (measured.status, "output 2 differs" in measured.reason) == ("wrong_result", True)
 
 

@@ -69,6 +69,39 @@ def test_gaps_of_an_output_hold_what_candidates_find_there(tmp_path: Path) -> No
     assert case.roles == ("input", "constant", "part")
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_steps_are_counted_among_own_elements_and_none_hides_in_a_gap(dtype: str, tmp_path: Path) -> None:
+    data = te.placeholder((20, 10), "float32", "data")
+    out = te.compute((20, 10), lambda i, j: tvm.tirx.abs(tvm.tirx.round(data[i, j] * 9.0)).astype(dtype), "out")
+    function = with_gaps(te.create_prim_func([data, out]), {1: (20, 40)})
+    wide = Param("out", (20, 40), dtype, "output", Rows(10, 40))
+    case = make_case(
+        describe(function, Param("data", (20, 10), "float32", "input"), wide), tmp_path, ReferenceJob("k", 0, {})
+    )
+    reference, tolerance = np.load(case.arrays[1]), case.tolerances[1]
+    assert tolerance is not None
+    for off, allowed in ((4, True), (5, False)):
+        changed = reference.copy()
+        changed.reshape(-1)[wide.elements[:off]] += 1
+        assert compare(changed, reference, tolerance).allowed == allowed
+    limits = np.iinfo(reference.dtype)
+    for written in (limits.min, limits.min + 1, 0, 1, limits.max - 1, limits.max, *([-1] if limits.min else [])):
+        changed = reference.copy()
+        changed[3, 17] = written
+        assert not compare(changed, reference, tolerance).allowed
+
+
+def test_gaps_do_not_hide_special_values(tmp_path: Path) -> None:
+    data = te.placeholder((20, 10), "float32", "data")
+    out = te.compute((20, 10), lambda i, j: tvm.tirx.sqrt(data[i, j]), "out")
+    function = with_gaps(te.create_prim_func([data, out]), {1: (20, 100)})
+    wide = Param("out", (20, 100), "float32", "output", Rows(10, 100))
+    case = make_case(
+        describe(function, Param("data", (20, 10), "float32", "input"), wide), tmp_path, ReferenceJob("k", 0, {})
+    )
+    assert np.all(np.isfinite(np.load(case.arrays[1])[:, :10]))
+
+
 def test_the_seed_decides_and_given_weights_are_used(tmp_path: Path) -> None:
     np.save(tmp_path / "given.npy", np.ones((8, 64), np.float32))
     first = make_case(dense(), tmp_path / "a", ReferenceJob("k", 1, {}))

@@ -30,10 +30,19 @@ Status = Literal[
 
 
 PART = "part"
-"""Role of an output with gaps: the reference has bytes of 255 there, and a candidate has to leave them as they are."""
+"""Role of an output with gaps: the reference has bytes of `gap_fill` there, and a candidate has to leave them alone."""
 
 OUTPUTS = ("output", PART)
 """Roles of what a candidate writes and what is compared with the reference."""
+
+
+def gap_fill(dtype: str) -> int:
+    """The byte that the gaps of an output hold, so that whatever is written there is not within its tolerance.
+
+    For integers, no neighbour of 0 or of either end of the range: those are what quantised kernels write most. 255 for
+    all else, which makes a NaN of a float.
+    """
+    return 0x5A if dtype.startswith(("int", "uint")) else 0xFF
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from edgetune.graph.accuracy import FLOAT_TOLERANCE
 from edgetune.graph.program import Param
 from edgetune.measure.child_process import die_with_parent
 from edgetune.measure.inputs import random_input
-from edgetune.measure.jobs import PART, Case, KernelSpec, ReferenceJob, Tolerance
+from edgetune.measure.jobs import PART, Case, KernelSpec, ReferenceJob, Tolerance, gap_fill
 
 _SMALL_INTEGERS = frozenset({"int8", "uint8", "int16", "uint16"})
 _MOST_SPECIAL = 0.1
@@ -47,10 +48,10 @@ def make_case(spec: KernelSpec, folder: Path, job: ReferenceJob) -> Case:
     folder.mkdir(parents=True, exist_ok=True)
     arrays = _draw(spec, job, positive=False)
     outputs = _compute_guarded(tvm, build, spec, arrays)
-    if outputs is None or _mostly_special(outputs):
+    if outputs is None or _mostly_special(spec.params, outputs):
         again = _draw(spec, job, positive=True)
         second = _compute_guarded(tvm, build, spec, again)
-        if second is not None and (outputs is None or not _mostly_special(second)):
+        if second is not None and (outputs is None or not _mostly_special(spec.params, second)):
             arrays, outputs = again, second
     if outputs is None:
         raise KernelFailed(f"the reference of kernel {spec.symbol} traps on random inputs, even positive ones")
@@ -63,7 +64,7 @@ def make_case(spec: KernelSpec, folder: Path, job: ReferenceJob) -> Case:
         arrays=tuple(paths),
         roles=tuple(PART if param.role == "output" and param.rows else param.role for param in spec.params),
         tolerances=tuple(
-            tolerance_of(param, text, outputs[index].reshape(-1)[param.elements]) if param.role == "output" else None
+            _of_whole(param, tolerance_of(param, text, _own(param, outputs[index]))) if param.role == "output" else None
             for index, param in enumerate(spec.params)
         ),
     )
@@ -143,15 +144,28 @@ def _compute_guarded(
     return {index: view.copy() for index, view in shared.items()} if code == 0 else None
 
 
+def _own(param: Param, array: np.ndarray) -> np.ndarray:
+    """The elements of `array` that the kernel may touch."""
+    return array.reshape(-1) if param.rows is None else array.reshape(-1)[param.elements]
+
+
+def _of_whole(param: Param, tolerance: Tolerance) -> Tolerance:
+    """`tolerance` of the own elements as one of all, gaps included, of which as many may be off."""
+    if param.rows is None or tolerance.share >= 1:
+        return tolerance
+    return replace(tolerance, share=tolerance.share * param.rows.length / param.rows.pitch)
+
+
 def _with_gaps(param: Param, output: np.ndarray) -> np.ndarray:
-    """`output` with what the kernel must not touch as every candidate finds it: bytes of 255."""
+    """`output` with what the kernel must not touch as every candidate finds it."""
     if param.rows is None:
         return output
-    filled = np.frombuffer(b"\xff" * output.nbytes, output.dtype).copy()
-    filled[param.elements] = output.reshape(-1)[param.elements]
+    filled = np.frombuffer(bytes([gap_fill(param.dtype)]) * output.nbytes, output.dtype).copy()
+    filled[param.elements] = _own(param, output)
     return filled.reshape(output.shape)
 
 
-def _mostly_special(outputs: dict[int, np.ndarray]) -> bool:
-    floats = [array for array in outputs.values() if array.dtype.kind == "f" and array.size]
+def _mostly_special(params: tuple[Param, ...], outputs: dict[int, np.ndarray]) -> bool:
+    own = [_own(params[index], array) for index, array in outputs.items()]
+    floats = [array for array in own if array.dtype.kind == "f" and array.size]
     return any(float(np.mean(~np.isfinite(array))) > _MOST_SPECIAL for array in floats)

@@ -12,14 +12,14 @@ from collections.abc import Callable
 import numpy as np
 
 from edgetune.measure.comparison import Difference, compare
-from edgetune.measure.jobs import OUTPUTS, PART, RunRequest, RunResult, Tolerance
+from edgetune.measure.jobs import OUTPUTS, PART, RunRequest, RunResult, Tolerance, gap_fill
 from edgetune.measure.memory import Arena, Fenced
 from edgetune.measure.neighbours import Undisturbed
 from edgetune.measure.sampling import sample
 
 ENTRY = "edgetune_call"
 _FILLS = (0xFF, 0x5A)  # what outputs hold before the first call (NaN as a float) and before the timed calls, but for
-# those with gaps: there the first is what the reference has, so that whatever is written to them differs
+# those with gaps: these hold what the reference has there, so that whatever is written to them differs
 
 
 def confine(memory_bytes: int, cpu_seconds: int) -> None:
@@ -72,7 +72,7 @@ def try_candidate(
     note("time")
     arena = Arena([_bytes(array).size for array in arrays] + [request.scratch_bytes])
     for part, array, role in zip(arena.parts, arrays, request.roles, strict=False):
-        part[:] = _bytes(array) if role not in OUTPUTS else _FILLS[role != PART]
+        part[:] = _bytes(array) if role not in OUTPUTS else _fill(role, array, _FILLS[1])
     pointers = _pointers(arena.addresses if request.scratch_bytes else arena.addresses[:-1])
     entry = ctypes.cast(function, ctypes.c_void_p)
 
@@ -106,7 +106,7 @@ def _check(request: RunRequest, arrays: list[np.ndarray], function: Callable[...
     fences: list[Fenced] = []
     for array, role in zip(arrays, request.roles, strict=True):
         data = _bytes(array)
-        fence = Fenced(data.size, _FILLS[0])
+        fence = Fenced(data.size, _fill(role, array, _FILLS[0]))
         if role not in OUTPUTS:
             fence.bytes[:] = data
             fence.read_only()
@@ -120,6 +120,10 @@ def _check(request: RunRequest, arrays: list[np.ndarray], function: Callable[...
             name = "scratch" if index == len(arrays) else f"parameter {index}"
             return f"writes to {name} {harm}", worst
     return problem, worst
+
+
+def _fill(role: str, array: np.ndarray, otherwise: int) -> int:
+    return gap_fill(array.dtype.name) if role == PART else otherwise
 
 
 def _judge(request: RunRequest, arrays: list[np.ndarray], parts: list[np.ndarray]) -> tuple[str, Difference]:

@@ -13,7 +13,8 @@
 #define MOST_CORES 64u
 #define MOST_SAMPLES 4096u
 
-/* ROLE_PART: an output with gaps, in which the reference has bytes of FILL_CHECK; they must not be written. */
+/* ROLE_PART: an output with gaps, in which the reference has bytes of FILL_TIME where it is of integers, else of
+   FILL_CHECK; they must not be written. */
 enum role { ROLE_INPUT = 0, ROLE_CONSTANT = 1, ROLE_OUTPUT = 2, ROLE_PART = 3 };
 
 enum dtype {

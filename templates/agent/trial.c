@@ -234,6 +234,14 @@ static bool is_written(uint8_t role)
     return role == ROLE_OUTPUT || role == ROLE_PART;
 }
 
+/* What an array holds before a call: one with gaps, what the reference has in them. */
+static uint8_t fill_of(const struct array_use *use, uint8_t otherwise)
+{
+    if (use->role != ROLE_PART)
+        return otherwise;
+    return use->dtype >= DTYPE_I8 && use->dtype <= DTYPE_U64 ? FILL_TIME : FILL_CHECK;
+}
+
 /* Compare all outputs with their references; note the first that differs, and the worst error of all when asked. */
 static void judge(uint8_t *const *parts, bool first_call)
 {
@@ -268,7 +276,8 @@ static void check(call_fn entry)
     const unsigned arrays = request->array_count, all = arrays + (request->scratch_bytes > 0);
     for (unsigned i = 0; i < all; ++i) {
         const size_t size = i < arrays ? now->arrays[i].size : (size_t)request->scratch_bytes;
-        if (!fence_make(&fences[i], size, FILL_CHECK))
+        const uint8_t fill = i < arrays ? fill_of(&request->arrays[i], FILL_CHECK) : FILL_CHECK;
+        if (!fence_make(&fences[i], size, fill))
             fail("no memory for the buffers of a call");
         parts[i] = fences[i].bytes;
         if (i < arrays && !is_written(request->arrays[i].role)) {
@@ -369,7 +378,7 @@ static void measure(call_fn entry)
         fail("no memory for the buffers of the timing");
     for (unsigned i = 0; i < arrays; ++i) {
         if (is_written(request->arrays[i].role))
-            memset(parts[i], request->arrays[i].role == ROLE_PART ? FILL_CHECK : FILL_TIME, sizes[i]);
+            memset(parts[i], fill_of(&request->arrays[i], FILL_TIME), sizes[i]);
         else
             memcpy(parts[i], now->arrays[i].bytes, sizes[i]);
     }

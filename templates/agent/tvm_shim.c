@@ -128,7 +128,10 @@ static void *map_shared(size_t count)
     return map == MAP_FAILED ? NULL : map;
 }
 
-static int make_fence(fence *f, size_t count)
+/* o: an output; p: one with gaps, in which the reference has bytes of FIRST_FILL; q: of LATER_FILL. */
+static int is_output(char role) { return role == 'o' || role == 'p' || role == 'q'; }
+
+static int make_fence(fence *f, size_t count, uint8_t fill)
 {
     const size_t page = page_size(), room = round_up(count > 0 ? count : 1, ALIGN);
     f->count = count;
@@ -138,7 +141,7 @@ static int make_fence(fence *f, size_t count)
         return -1;
     memset(f->map + page, CANARY, f->pages);
     f->bytes = f->map + page + f->pages - room;
-    memset(f->bytes, FIRST_FILL, count);
+    memset(f->bytes, fill, count);
     return 0;
 }
 
@@ -222,12 +225,6 @@ static const char *confine(const char *cores, int64_t memory_bytes, int64_t cpu_
         if (descriptor != now.socket)
             close(descriptor);
     return NULL;
-}
-
-/* o: an output; p: one with gaps, in which the reference has bytes of FIRST_FILL. */
-static int is_output(char role)
-{
-    return role == 'o' || role == 'p';
 }
 
 static void first_call(call_fn call)
@@ -408,7 +405,7 @@ static int prepare(const any *tensors, int count, const char *roles, int64_t scr
     for (int i = 0; i < now.buffers; ++i) {
         const dl_tensor *given = i < count ? tensors[i].v.pointer : NULL;
         const size_t bytes = given != NULL ? bytes_of(given) : (size_t)scratch_bytes;
-        if (make_fence(&now.fences[i], bytes) != 0)
+        if (make_fence(&now.fences[i], bytes, given != NULL && roles[i] == 'q' ? LATER_FILL : FIRST_FILL) != 0)
             return -1;
         if (given != NULL && !is_output(roles[i]))
             memcpy(now.fences[i].bytes, data_of(given), bytes);
@@ -445,7 +442,7 @@ static int are(const any *args, int32_t n, const char *kinds)
 
 /* (path, cores, memory_bytes, cpu_s, scratch_bytes, timeout_ms, roles, text, tensors...): load a candidate in a child
    and call it once on fenced buffers; outputs are copied into their tensors. `roles` has one letter each, o for an
-   output, p for one with gaps. Whatever ran before is ended. */
+   output, p or q for one with gaps. Whatever ran before is ended. */
 int __tvm_ffi_edgetune_open(void *self, const any *args, int32_t n, any *ret);
 int __tvm_ffi_edgetune_open(void *self, const any *args, int32_t n, any *ret)
 {

@@ -104,10 +104,11 @@ def test_a_candidate_that_closes_every_descriptor_harms_only_itself(bench: Agent
     assert bench.told("rung") == climbed, "the agent and its pipes stay as they are"
 
 
-def test_who_writes_into_the_gaps_of_an_output_is_wrong(bench: AgentBench) -> None:
+@pytest.mark.parametrize(("dtype", "fill"), [("float32", 0xFF), ("int8", 0x5A), ("uint8", 0x5A)])
+def test_who_writes_into_the_gaps_of_an_output_is_wrong(bench: AgentBench, dtype: str, fill: int) -> None:
     expected = 2 * bench.a + bench.w
-    expected.view(np.uint32)[1::2] = 0xFFFFFFFF
-    gaps = bench.board.put(bench.save("gaps", expected))
+    expected.view(np.uint8).reshape(-1, 8)[:, 4:] = fill
+    gaps = bench.board.put(bench.save("gaps", expected.view(dtype)))
 
     def try_it(what: int) -> RunResult:
         arrays = (*bench.request(what).arrays[:3], gaps)

@@ -65,12 +65,13 @@ def board(server: Launched, folder: Path, events: list[Event]) -> Iterator[TvmRp
     board.close()
 
 
+@pytest.mark.parametrize(("dtype", "fill"), [("float32", 0xFF), ("int8", 0x5A), ("uint8", 0x5A)])
 def test_who_writes_into_the_gaps_of_an_output_is_wrong(
-    board: TvmRpcBoard, candidates: Candidates, folder: Path
+    board: TvmRpcBoard, candidates: Candidates, folder: Path, dtype: str, fill: int
 ) -> None:
     expected = np.load(candidates.arrays[2])
-    expected.view(np.uint32)[1::2] = 0xFFFFFFFF
-    np.save(folder / "gaps.npy", expected)
+    expected.view(np.uint8).reshape(-1, 8)[:, 4:] = fill
+    np.save(folder / "gaps.npy", expected.view(dtype))
     arrays, roles = (*candidates.arrays[:2], str(folder / "gaps.npy")), ("input", "constant", "part")
     result = run(
         board, dataclasses.replace(candidates.request(GOOD.replace("++i", "i += 2")), arrays=arrays, roles=roles)

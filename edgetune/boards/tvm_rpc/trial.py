@@ -11,7 +11,7 @@ import numpy as np
 
 from edgetune.boards.tvm_rpc.remote import MOST_TENSORS, RemoteError, RemoteSession, StopSampling
 from edgetune.measure.comparison import Difference, compare
-from edgetune.measure.jobs import OUTPUTS, RunRequest, RunResult, RunStatus, Tolerance
+from edgetune.measure.jobs import OUTPUTS, PART, RunRequest, RunResult, RunStatus, Tolerance, gap_fill
 from edgetune.measure.sampling import sample
 
 _STATUS: dict[int, RunStatus] = {
@@ -30,6 +30,11 @@ def load_array(path: str | Path) -> np.ndarray:
     """Return an array of this machine (.npy), not yet read."""
     array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
     return array
+
+
+def _letter(role: str, array: np.ndarray) -> str:
+    """What the shim calls a role; that of an output with gaps says what is in them."""
+    return role[0] if role != PART else "pq"[gap_fill(array.dtype.name) != gap_fill("float32")]
 
 
 def bytes_of(array: np.ndarray) -> np.ndarray:
@@ -61,7 +66,7 @@ def try_candidate(
         code, reason = session.open(
             path,
             tensors,
-            "".join(role[0] for role in request.roles),
+            "".join(map(_letter, request.roles, arrays)),
             cores=cores,
             memory_bytes=request.memory_bytes,
             scratch_bytes=request.scratch_bytes,
