@@ -22,6 +22,7 @@ from edgetune.errors import SelfTestFailed
 _CHAINS = 12
 _ALONE = 0.97  # of the additions at once of a core alone; two threads have about 0.6 each
 _STEADY = 0.02  # by which the peak may differ between before and behind
+_PATIENCE_S = 600.0  # for the first runs and the last one
 _TIMER = Path(__file__).resolve().parent.parent / "edgetune" / "measure" / "timer.c"
 
 _DRIVER = """
@@ -109,12 +110,15 @@ def layer_times(package: Path, target: Target, core: int, seconds: float) -> tup
     """The layers of `package`, run on `core` for about `seconds`, and the core's operations a second at its best clock.
 
     Times are those of that clock: a layer is slower by as much as the probes are, unless it waits for memory. Raises
-    what building the package raises, and SelfTestFailed where it does not run.
+    what building the package raises, and SelfTestFailed where it does not run, or not in time.
     """
     with tempfile.TemporaryDirectory() as folder:
         program = build_program(package, Path(folder), lambda manifest: source(manifest, target), [str(_TIMER)])
         pinned = ["taskset", "--cpu-list", str(core), str(program), f"{seconds:g}"]
-        done = subprocess.run(pinned, capture_output=True, text=True, check=False)
+        try:
+            done = subprocess.run(pinned, capture_output=True, text=True, check=False, timeout=seconds + _PATIENCE_S)
+        except subprocess.TimeoutExpired as expired:
+            raise SelfTestFailed(f"{package} did not end on core {core} within {expired.timeout:g} s") from None
     if done.returncode:
         raise SelfTestFailed(f"{package} did not run on core {core}: {done.stderr.strip() or done.returncode}")
     return judged(samples_of(done.stdout))
@@ -146,8 +150,13 @@ def samples_of(text: str) -> list[list[LayerSample]]:
 
 
 def judged(layers: Sequence[Sequence[LayerSample]]) -> tuple[list[LayerTime], float]:
-    """Times of layers from their samples, and operations per second at the best clock (95th percentile of probes)."""
+    """Times of layers from their samples, and operations per second at the best clock (95th percentile of probes).
+
+    Raises SelfTestFailed where a layer has no samples, or there are no layers.
+    """
     probes = [sample for samples in layers for sample in samples]
+    if not all(layers) or not layers:
+        raise SelfTestFailed("a package wrote no sample of a layer: run it for longer, or see whether it has layers")
     widths = sorted(width for sample in probes for width in sample.widths)
     rates = sorted(rate for sample in probes for rate in sample.flops)
     alone, peak = widths[len(widths) * 95 // 100], rates[len(rates) * 95 // 100]

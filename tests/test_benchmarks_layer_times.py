@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
+from benchmarks import layer_times
 from benchmarks.layer_times import LayerSample, judged, samples_of
+from edgetune.config.target import load_target
+from edgetune.errors import SelfTestFailed
 
 CALM, BESIDE, SLOW, TURNED = (
     LayerSample(1e-5, (1e11, 1e11), (3.3, 3.3)),
@@ -35,3 +41,19 @@ def test_a_layer_that_was_never_alone_is_told_by_all_its_samples() -> None:
 def test_what_the_program_writes_is_read_back() -> None:
     found = samples_of("0 1e-05 1e+11 1e+11 3.3 3.3\n1 2e-05 1e+11 1e+11 3.3 2\n0 1e-05 1e+11 1e+11 3.3 3.3\n")
     assert found == [[CALM, CALM], [BESIDE]]
+
+
+@pytest.mark.parametrize("layers", [[], [[]], [[CALM], []]])
+def test_no_samples_are_no_times(layers: list[list[LayerSample]]) -> None:
+    with pytest.raises(SelfTestFailed, match="no sample of a layer"):
+        judged(layers)
+
+
+def test_a_program_that_does_not_end_is_a_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def run(command: list[str], *, timeout: float, **_: object) -> None:
+        raise subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.setattr(layer_times, "build_program", lambda *_: tmp_path / "program")
+    monkeypatch.setattr(subprocess, "run", run)
+    with pytest.raises(SelfTestFailed, match="did not end on core 0 within 603 s"):
+        layer_times.layer_times(tmp_path, load_target("host"), 0, 3.0)
