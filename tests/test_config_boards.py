@@ -233,6 +233,18 @@ def test_removing_takes_the_lines_of_the_board_alone(name: str, lines: list[int]
         remove_board(name)
 
 
+def test_line_ends_stay_what_they_are(boards: Path) -> None:
+    text = SHELF.replace("\n", "\r\n").encode()
+    boards.write_bytes(text)
+    add_board({"name": "new", "target": "rpi4", "ssh": "h"})
+    assert boards.read_bytes() == text + b"  new: {target: rpi4, ssh: h}\r\n"
+    remove_board("new")
+    assert boards.read_bytes() == text
+    boards.write_bytes(b"# mine\r\n")
+    add_board({"name": "new", "target": "rpi4", "ssh": "h"})
+    assert boards.read_bytes() == b"# mine\r\nboards:\r\n  new: {target: rpi4, ssh: h}\r\n"
+
+
 def test_comments_before_the_next_board_stay(boards: Path) -> None:
     rest = "  # the fast one\n\n  b: {target: rpi5, ssh: h}\n# end\n"
     boards.write_text(f"boards:\n  # the slow one\n  a:\n    target: rpi4\n    ssh: h\n\n{rest}", encoding="utf-8")
@@ -252,7 +264,7 @@ def test_comments_before_the_next_board_stay(boards: Path) -> None:
         (SHELF, "rpi4", UnknownBoard, "there is no board 'rpi4' to remove: valid are old, shelf-1, shelf-2"),
         ("boards:\n", "a", UnknownBoard, "no board has an address yet"),
         ("boards: {a: {target: rpi4, ssh: h}}\n", "a", ConfigError, "line 1: board 'a' shares its lines with others"),
-        ("boards:\n  a: &x {target: rpi4, ssh: h}\n  b: *x\n", "a", ConfigError, "line 2: board 'a' shares its lines"),
+        ("boards:\n  a: &x {target: rpi4, ssh: h}\n  b: *x\n", "a", ConfigError, "or another board refers to it"),
     ],
 )
 def test_refused_removals(text: str, name: str, error: type[Exception], sentence: str, boards: Path) -> None:

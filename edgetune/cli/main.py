@@ -21,7 +21,7 @@ VERBS = {
     "bench": "Measure a package, layer by layer.",
     "explain": "Tell why a kernel of a package is what it is.",
     "records": "List, show, export, import and prune what was measured.",
-    "boards": "List, add, check, trust, enter and set up boards.",
+    "boards": "List, add, remove, check, trust, enter and set up boards.",
     "doctor": "Check this installation; each fault comes with the command that fixes it.",
     "completion": "Print the completion script of a shell.",
 }

@@ -40,7 +40,7 @@ def add_board(values: Mapping[str, object]) -> Path:
         if document is not None and address.name in before:
             raise document.error(("boards", address.name), f"there is a board '{address.name}' already: edit it here")
         line = _line(address)
-        text = _with_line(path.read_text(encoding="utf-8"), line, path) if document else f"{_HEADER}  {line}\n"
+        text = _with_line(path.read_bytes().decode("utf-8"), line, path) if document else f"{_HEADER}  {line}\n"
         _check_result(text, path, {*before, address.name}, line)
         write_whole(text, path)
     return path
@@ -63,10 +63,11 @@ def _line(address: BoardAddress) -> str:
 
 def _with_line(text: str, line: str, path: Path) -> str:
     root = yaml.compose(text, Loader=yaml.SafeLoader)
+    end = "\r\n" if "\r\n" in text else "\n"
     if text and not text.endswith("\n"):
-        text += "\n"
+        text += end
     if root is None:
-        return f"{text}boards:\n  {line}\n"
+        return f"{text}boards:{end}  {line}{end}"
     if not isinstance(root, yaml.MappingNode) or root.flow_style:
         raise _by_hand(path, line)
     indent = _ENTRY_INDENT
@@ -75,7 +76,7 @@ def _with_line(text: str, line: str, path: Path) -> str:
         if boards.flow_style:
             raise _by_hand(path, line)
         indent = boards.value[0][0].start_mark.column
-    return f"{text}{' ' * indent}{line}\n"
+    return f"{text}{' ' * indent}{line}{end}"
 
 
 def _check_result(text: str, path: Path, names: set[str], line: str) -> None:

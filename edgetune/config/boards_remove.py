@@ -28,10 +28,11 @@ def remove_board(name: str) -> Path:
         before = check_document(BoardsFile, document).boards
         if name not in before:
             raise _unknown(name, tuple(before))
-        text = _without(path.read_text(encoding="utf-8"), name)
+        text = _without(path.read_bytes().decode("utf-8"), name)
         wanted = {key: value for key, value in (_boards(document) or {}).items() if key != name}
         if _boards(_parsed(text, path)) != wanted:
-            raise document.error(("boards", name), f"board '{name}' shares its lines with others: remove it by hand")
+            problem = f"board '{name}' shares its lines with others, or another board refers to it: remove it by hand"
+            raise document.error(("boards", name), problem)
         write_whole(text, path)
     return path
 

@@ -23,11 +23,11 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def write_whole(text: str, path: Path) -> None:
-    """Put ``text`` in the place of ``path``, as a whole or not at all; its mode stays."""
+    """Put ``text`` in the place of ``path``, as a whole or not at all; its mode stays, and so do line ends."""
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     beside = Path(name)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
