@@ -190,6 +190,7 @@ def test_what_cannot_be_written_into_place_is_copied_there_alone(tmp_path: Path)
     last = net.conv(net.concat(net.conv(first, 3), net.conv(second, 3)), 3)
     program = assert_same(net.model(last))
     assert [program.kernels[c.kernel].sources for c in program.calls if "copy of operand" in c.label] == [("copy",)]
+    assert program.copies_into_parts() == 1
     assert all("concatenate" not in kernel.sources for kernel in program.kernels)
     assert_same_in_c(net.model(last), tmp_path)
 

@@ -20,6 +20,7 @@ import pytest
 from edgetune.errors import DiskFull, KernelFailed, MemoryLimitExceeded, OutputRefused, WrongResult
 from edgetune.events import Event
 from edgetune.graph.memory_plan import plan
+from edgetune.graph.program import Part
 from edgetune.package.constants import place_weights
 from edgetune.package.emit import emit_package
 from edgetune.package.explain import explain
@@ -255,6 +256,29 @@ def test_ram_of_a_package_without_an_arena_is_that_of_its_header(tmp_path: Path)
     emit_package(model, made, {}, plan(model, {}), sample.generic_x86(), tmp_path / "p", **options)
     report = (tmp_path / "p/REPORT.md").read_text(encoding="utf-8")
     assert "| workspace (arena, kernel scratch included) | 64 |" in report
+
+
+@pytest.mark.parametrize(
+    ("operators", "told"),
+    [
+        (("Identity", "Identity"), "compute them: their concatenation takes"),
+        (("copy", "Identity"), "compute them: but for 1 copy, their concatenation takes neither a layer nor time"),
+        (("copy", "copy"), "compute them: but for 2 copies, their concatenation takes"),
+    ],
+)
+def test_copies_that_remain_of_concatenations_are_told(operators: tuple[str, ...], told: str, tmp_path: Path) -> None:
+    model, made, cases = sample.copies([("float32", (2, 3)), ("int8", (4,))])
+    model = dataclasses.replace(
+        model,
+        kernels=tuple(
+            dataclasses.replace(k, sources=(name,)) for k, name in zip(model.kernels, operators, strict=True)
+        ),
+        calls=tuple(dataclasses.replace(call, parts={1: Part(0, ())}) for call in model.calls),
+    )
+    origins = [KernelProvenance("33" * 32, "fixed")] * 2
+    options: dict[str, Any] = {"goldens": cases, "provenance": origins, "measure": False}
+    emit_package(model, made, {}, plan(model, {}), sample.generic_x86(), tmp_path / "p", **options)
+    assert told in (tmp_path / "p/REPORT.md").read_text(encoding="utf-8")
 
 
 def test_code_counts_against_flash_and_a_refusal_leaves_nothing(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ This is what flows from the graph room to everything behind it. Only `Kernel.fun
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Literal
@@ -156,13 +156,17 @@ class Program:
 
     def written_in_parts(self) -> frozenset[int]:
         """Buffers that no call writes whole: each of several writes its part."""
-        outputs = (
-            call.arguments[number]
-            for call in self.calls
-            for number in call.parts
-            if self.kernels[call.kernel].params[number].role == "output"
-        )
-        return frozenset(outputs)
+        return frozenset(call.arguments[number] for call, number in self._parts_written())
+
+    def copies_into_parts(self) -> int:
+        """Calls that do nothing but copy a tensor into its part of a buffer."""
+        return sum(self.kernels[call.kernel].sources == ("copy",) for call, _ in self._parts_written())
+
+    def _parts_written(self) -> Iterator[tuple[Call, int]]:
+        for call in self.calls:
+            for number in call.parts:
+                if self.kernels[call.kernel].params[number].role == "output":
+                    yield call, number
 
     def input_buffers(self) -> tuple[Buffer, ...]:
         """Buffers of kind "input", in the order of `inputs`."""
