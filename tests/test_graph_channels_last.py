@@ -92,6 +92,25 @@ def test_no_transpose_is_left_behind_the_last_convolution(
     assert _kernels(_exchanged_program(model)) == kernels
 
 
+@pytest.mark.parametrize(
+    ("node", "kernels"),
+    [
+        (helper.make_node("Pad", ["x", "pads"], ["z"]), ["transpose_pad_transpose"]),
+        (helper.make_node("Where", ["mask", "x", "zero"], ["z"]), ["transpose_where_transpose"]),
+        (helper.make_node("LogSoftmax", ["x"], ["z"], axis=1), ["transpose", "log_softmax", "transpose_2"]),
+    ],
+)
+def test_what_the_documentation_names_stays_between_transposes(node: onnx.NodeProto, kernels: list[str]) -> None:
+    constants = {
+        "w": random(np.random.default_rng(4), 4, 3, 3, 3),
+        "pads": np.array([0, 0, 1, 1, 0, 0, 1, 1]),
+        "mask": np.arange(64).reshape(1, 1, 8, 8) % 2 == 0,
+        "zero": np.zeros(1, np.float32),
+    }
+    program = _exchanged_program(model_of([node, _conv("z", "y")], {"x": [1, 3, 8, 8]}, ["y"], constants))
+    assert _kernels(program) == [*kernels, "conv2d"]
+
+
 @pytest.mark.parametrize("axes", [1, 2, 3])
 def test_signals_images_and_volumes(axes: int) -> None:
     weights = random(np.random.default_rng(5), 4, 3, *[3] * axes)

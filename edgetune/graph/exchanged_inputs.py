@@ -1,7 +1,8 @@
-"""Lets everything behind an input that is exchanged channels last work channels last, not convolutions alone.
+"""Lets what is behind an input that is exchanged channels last work channels last, not convolutions alone.
 
-TVM's layout pass starts at convolutions, and what stands before the first one keeps the model's order: a padding, a
-pooling or a resizing between two transposes. A convolution that changes nothing stands for the input while it runs.
+TVM's layout pass starts at convolutions, and what stands before the first one keeps the model's order: a pooling, a
+slice or a resizing between two transposes. A convolution that changes nothing stands for the input while it runs. What
+the pass does not know (a padding of its own, a choice by a mask, a logarithm of a softmax) stays between transposes.
 """
 
 from __future__ import annotations
