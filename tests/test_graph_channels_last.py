@@ -73,6 +73,17 @@ def test_no_transpose_is_left_before_the_first_convolution(name: str) -> None:
     )
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int64", "float64", "float16", "bool"])
+def test_images_of_any_type(dtype: str) -> None:
+    nodes = [helper.make_node("Cast", ["x"], ["z"], to=onnx.TensorProto.FLOAT), _conv("z", "y")]
+    element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    model = model_of(nodes, {"x": [1, 3, 8, 8]}, ["y"], {"w": random(np.random.default_rng(9), 4, 3, 3, 3)})
+    model.proto.graph.input[0].type.tensor_type.elem_type = element
+    program = _exchanged_program(model)
+    assert program.inputs[0].shape == (1, 8, 8, 3)
+    assert program.inputs[0].dtype == dtype
+
+
 @pytest.mark.parametrize(
     ("operator", "attributes", "kernels"),
     [

@@ -27,7 +27,11 @@ def _moves_data(call: relax.Call, _view: View, _builder: relax.BlockBuilder) -> 
     if value is None:
         return None
     if call.op.name == "relax.permute_dims":
-        return relax.const(np.ascontiguousarray(value.transpose(permutation(call))))
+        return _constant_of(np.ascontiguousarray(value.transpose(permutation(call))))
     if call.op.name in _RESHAPES and call.ty.shape is not None:
-        return relax.const(value.reshape([int(e) for e in call.ty.shape]))
+        return _constant_of(value.reshape([int(e) for e in call.ty.shape]))
     return None
+
+
+def _constant_of(value: np.ndarray) -> relax.Expr:
+    return relax.const(value, str(value.dtype))  # unless it is told, TVM makes 32 bits of 64
