@@ -11,6 +11,8 @@ from onnx import helper
 
 from edgetune.graph.memory_plan import scratch_limits
 from edgetune.graph.program import Program
+from edgetune.tuning.sketches.spaces import rows_of
+from tests.codegen_run import wide_target
 from tests.test_graph_program import assert_same, model_of, random
 
 _HEADS = [0, 2, 1, 3]
@@ -128,6 +130,38 @@ def test_what_follows_elementwise_is_in_the_kernel() -> None:
     ]
     inputs = {"q": [2, 8, 4], "k": [2, 4, 16], "v": [2, 16, 8], "other": [2, 8, 8]}
     assert names_of(assert_same(model_of(nodes, inputs, ["y"], {}))) == ["attention_add"]
+
+
+@pytest.mark.parametrize("between", [[], ["Relu"], ["Sigmoid", "Neg"]])
+@pytest.mark.parametrize(("other", "fused"), [([4, 3, 8, 16], False), ([2, 1, 3, 8, 16], False), ([3, 8, 16], True)])
+def test_attention_has_schedules_whatever_is_added_to_its_result(
+    other: list[int], between: list[str], *, fused: bool
+) -> None:
+    nodes = [
+        helper.make_node("MatMul", ["q", "k"], ["x"]),
+        helper.make_node("Softmax", ["x"], ["weights"]),
+        helper.make_node("MatMul", ["weights", "v"], ["z0"]),
+        *(helper.make_node(operator, [f"z{n}"], [f"z{n + 1}"]) for n, operator in enumerate(between)),
+        helper.make_node("Add", [f"z{len(between)}", "other"], ["y"]),
+    ]
+    inputs = {"q": [1, 3, 8, 4], "k": [1, 3, 4, 16], "v": [1, 3, 16, 16], "other": other}
+    program = assert_same(model_of(nodes, inputs, ["y"], {}))
+    assert rows_of(program.kernels[0].function, wide_target()) is not None
+    assert len(program.kernels) == (1 if fused else 2)
+
+
+def test_a_transposed_result_that_broadcasts_is_attention_s_all_the_same() -> None:
+    nodes = [
+        helper.make_node("MatMul", ["q", "k"], ["x"]),
+        helper.make_node("Softmax", ["x"], ["weights"]),
+        helper.make_node("MatMul", ["weights", "v"], ["mixed"]),
+        helper.make_node("Transpose", ["mixed"], ["z"], perm=_HEADS),
+        helper.make_node("Add", ["z", "other"], ["y"]),
+    ]
+    inputs = {"q": [1, 3, 8, 4], "k": [1, 3, 4, 16], "v": [1, 3, 16, 16], "other": [4, 8, 3, 16]}
+    program = assert_same(model_of(nodes, inputs, ["y"], {}))
+    assert names_of(program) == ["attention", "add"]
+    assert rows_of(program.kernels[0].function, wide_target()) is not None
 
 
 def test_the_memory_plan_leaves_room_for_a_few_queries() -> None:

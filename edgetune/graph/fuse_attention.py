@@ -28,6 +28,13 @@ _ELEMENTWISE: dict[str, Callable[..., te.Tensor]] = {
     "relax.tanh": topi.tanh,
     "relax.where": where,
 }
+_SAME_SHAPE = frozenset(
+    f"relax.{name}"
+    for name in (
+        *("abs", "astype", "ceil", "clip", "cos", "erf", "exp", "floor", "log", "negative", "power", "round", "rsqrt"),
+        *("sigmoid", "sin", "sqrt", "square", "nn.gelu", "nn.gelu_tanh", "nn.leakyrelu", "nn.relu", "nn.silu"),
+    )
+)  # elementwise too: what fusion may find between attention and an operator that broadcasts
 _MOST_LANES = 16
 _GOOD_TILE = range(4, 17)
 
@@ -46,7 +53,8 @@ def fuse_attention(module: tvm.IRModule) -> tvm.IRModule:
 
     Where f is elementwise (scale, mask, bias; or nothing), the softmax runs over the keys, nothing else reads what is
     between, all are float32 of one rank, and the axes make whole vectors and good tiles: without that, kernels of their
-    own are faster, which have forms that overlap.
+    own are faster, which have forms that overlap. What is elementwise behind it becomes a part of the kernel, unless
+    it broadcasts the result, which would be computed for each copy, and fits no schedule.
     """
     return rewrite(rewrite(module, _transposed_attention), _attention)
 
@@ -56,15 +64,19 @@ def _transposed_attention(call: relax.Call, view: View, builder: relax.BlockBuil
         return None
     product = view.call(call.args[0], "relax.matmul")
     axes = kept_last(call)
-    return None if product is None or axes is None else _fused(product, axes, view, builder)
+    return None if product is None or axes is None else _fused(product, axes, call, view, builder)
 
 
 def _attention(call: relax.Call, view: View, builder: relax.BlockBuilder) -> relax.Expr | None:
-    return _fused(call, list(range(len(call.ty.shape))), view, builder) if call.op.name == "relax.matmul" else None
+    if call.op.name != "relax.matmul":
+        return None
+    return _fused(call, list(range(len(call.ty.shape))), call, view, builder)
 
 
-def _fused(product: relax.Call, axes: list[int], view: View, builder: relax.BlockBuilder) -> relax.Expr | None:
-    """The attention whose last product is `product`, its result transposed by `axes`; None where it is none."""
+def _fused(
+    product: relax.Call, axes: list[int], result: relax.Call, view: View, builder: relax.BlockBuilder
+) -> relax.Expr | None:
+    """The attention whose last product is `product`, transposed by `axes` the `result`; None where it is none."""
     weights = view.call(product.args[0], "relax.nn.softmax")
     if weights is None or not view.used_once(product.args[0]):
         return None
@@ -88,7 +100,19 @@ def _fused(product: relax.Call, axes: list[int], view: View, builder: relax.Bloc
         filled = iter([next(rest) if value is None else value for value in values])
         return attend(q, k, v, orders, lambda x: _applied(x, steps, filled), axes)
 
-    return call_fusable(builder, attention, *(operand for operand, _ in operands), *tensors)
+    variable = view.variable(result)
+    alone = variable is not None and _broadcasts(variable, view)
+    return call_fusable(builder, attention, *(operand for operand, _ in operands), *tensors, alone=alone)
+
+
+def _broadcasts(value: relax.Var, view: View) -> bool:
+    """Whether any of the elementwise operators behind `value`, one after the other, makes more elements of it."""
+    for reader in view.readers(value):
+        if view.call(reader, *_ELEMENTWISE, *_SAME_SHAPE) is None:
+            continue
+        if _shape(reader) != _shape(value) or _broadcasts(reader, view):
+            return True
+    return False
 
 
 def _at_run_time(product: relax.Call, rank: int) -> bool:

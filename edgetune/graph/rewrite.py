@@ -13,26 +13,30 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 
 
 class View:
-    """What a rule may ask about the function before the rewrite: producers, and how often a value is used."""
+    """What a rule may ask about the function before the rewrite: producers, readers, and how often a value is used."""
 
     def __init__(self, function: relax.Function) -> None:
         self._values = relax.analysis.get_var2val(function)
         self._uses: Counter[relax.Var] = Counter()
+        self._readers: dict[relax.Var, list[relax.Var]] = {}
 
-        def count(expr: relax.Expr) -> None:
+        def count(expr: relax.Expr, reader: relax.Var) -> None:
             operands = (
                 expr.args if isinstance(expr, relax.Call) else expr.fields if isinstance(expr, relax.Tuple) else []
             )
-            self._uses.update(o for o in operands if isinstance(o, relax.Var))
+            read = [o for o in operands if isinstance(o, relax.Var)]
+            self._uses.update(read)
+            for operand in read:
+                self._readers.setdefault(operand, []).append(reader)
             if isinstance(expr, relax.TupleGetItem) and isinstance(expr.tuple_value, relax.Var):
                 self._uses[expr.tuple_value] += 1
 
-        for value in self._values.values():
-            count(value)
+        for variable, value in self._values.items():
+            count(value, variable)
             if isinstance(value, relax.Call):
                 for argument in value.args:
                     if isinstance(argument, relax.Tuple):
-                        count(argument)
+                        count(argument, variable)
         body = function.body.body
         if isinstance(body, relax.Var):
             self._uses[body] += 1
@@ -47,6 +51,14 @@ class View:
     def computed(self, expr: relax.Expr) -> bool:
         """Whether the function computes `expr`, which is then neither a parameter nor a constant."""
         return isinstance(expr, relax.Var) and expr in self._values
+
+    def variable(self, call: relax.Call) -> relax.Var | None:
+        """What the function calls the result of `call`, which it computes; None where it has no name."""
+        return next((variable for variable, value in self._values.items() if value.same_as(call)), None)
+
+    def readers(self, value: relax.Var) -> list[relax.Var]:
+        """What the function computes from `value` directly; a tuple that is written in a call is no step between."""
+        return self._readers.get(value, [])
 
     def used_once(self, expr: relax.Expr) -> bool:
         """Whether nothing else reads `expr`."""

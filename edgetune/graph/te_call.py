@@ -1,4 +1,4 @@
-"""Puts a tensor expression of our own into a Relax function as a kernel that fusion may extend."""
+"""Puts a tensor expression of our own into a Relax function as a kernel, which fusion may extend or not."""
 
 from __future__ import annotations
 
@@ -9,11 +9,18 @@ from tvm import relax, te
 
 # TVM's operator pattern "out elementwise fusable": whatever is elementwise behind it may be fused.
 _OUT_ELEMENTWISE_FUSABLE = 4
+_OPAQUE = 8  # nothing may be fused
 
 
-def call_fusable(builder: relax.BlockBuilder, compute: Callable[..., te.Tensor], *arguments: Any) -> relax.Expr:
-    """A variable bound to `compute(*arguments)`; Relax expressions among the arguments arrive there as TE tensors."""
+def call_fusable(
+    builder: relax.BlockBuilder, compute: Callable[..., te.Tensor], *arguments: Any, alone: bool = False
+) -> relax.Expr:
+    """A variable bound to `compute(*arguments)`; Relax expressions among the arguments arrive there as TE tensors.
+
+    `alone`: fusion leaves this one as it is.
+    """
     call = builder.call_te(compute, *arguments)
     name = call.args[0]
-    builder.update_func(name, builder.get()[name].with_attr("op_pattern", _OUT_ELEMENTWISE_FUSABLE))
+    pattern = _OPAQUE if alone else _OUT_ELEMENTWISE_FUSABLE
+    builder.update_func(name, builder.get()[name].with_attr("op_pattern", pattern))
     return builder.emit(call)
