@@ -192,10 +192,11 @@ def check_limits(
         live = [program.buffers[i] for i in memory.offsets]
         largest = sorted(live, key=lambda b: (-b.nbytes, b.id))[:_LARGEST_SHOWN]
         shown = ", ".join(f"{b.name} {'x'.join(map(str, b.shape))} of {b.nbytes} bytes" for b in largest)
+        why = f"the largest tensors are {shown}" if live else "all of it is scratch memory of its kernels"
         room = f"an arena of {needed} bytes" if threads == 1 else f"{needed} bytes for its arena and {threads} threads"
         raise MemoryLimitExceeded(
             f"{program.name} needs {room}, and the limit is {limits.ram}; "
-            f"the largest tensors are {shown}: raise memory.ram or use a smaller model"
+            f"{why}: raise memory.ram or use a smaller model"
         )
     weights = {
         (c, p): program.constants[a]

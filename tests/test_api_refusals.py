@@ -55,3 +55,19 @@ def test_the_memory_limit_counts_what_threads_need(tmp_path: Path) -> None:
         MemoryLimitExceeded, match=r"needs \d+ bytes for its arena and 2 threads, and the limit is 1024"
     ):
         api.build(resolve_settings(flags, {"EDGETUNE_RAM": "1024B"}, tmp_path), events=lambda _: None)
+
+
+def test_a_model_over_its_memory_limit_by_scratch_alone_is_refused_without_tensors(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("MatMul", ["q", "k"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["weights"]),
+        helper.make_node("MatMul", ["weights", "v"], ["y"]),
+    ]
+    shapes = {"q": [2, 64, 16], "k": [2, 16, 256], "v": [2, 256, 16], "y": [2, 64, 16]}
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+    graph = helper.make_graph(nodes, "attention", ends[:3], ends[3:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), tmp_path / "m.onnx")
+    flags = Flags(model=tmp_path / "m.onnx", board="host", out=tmp_path / "out", db=tmp_path / "records.db")
+    told = "the limit is 512; all of it is scratch memory of its kernels: raise memory.ram or use a smaller model"
+    with pytest.raises(MemoryLimitExceeded, match=told):
+        api.build(resolve_settings(flags, {"EDGETUNE_RAM": "512B"}, tmp_path), events=lambda _: None)
