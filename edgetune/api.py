@@ -115,7 +115,8 @@ def tune_subject(subject: Subject, settings: Settings, events: Events) -> TuneRe
     program = subject.program
     _check_limits_early(program, settings)
     # Kernels are timed on one thread; in the package each thread has its own scratch.
-    limits = {program.kernels[i].workload: limit // settings.threads for i, limit in scratch_limits(program).items()}
+    room = scratch_limits(program, settings.threads)
+    limits = {program.kernels[i].workload: limit // settings.threads for i, limit in room.items()}
     options = TuneOptions(
         trials=settings.budget_trials,
         seconds=settings.budget_seconds,

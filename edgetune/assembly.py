@@ -73,7 +73,7 @@ def print_kernels(
     A kernel whose threads together need more scratch than the memory plan has stays on one thread, which is announced.
     """
     sharing = Sharing(prefix, threads, least_steps(target, threads))
-    limits = scratch_limits(program) if threads > 1 else {}
+    limits = scratch_limits(program, threads) if threads > 1 else {}
     printed = []
     schedules = [
         realise(kernel.function, choice.trace) for kernel, choice in zip(program.kernels, choices, strict=True)

@@ -85,7 +85,7 @@ def _rules(program: Program, target: Target, min_trust: Grade, forms: Collection
 
 def _limits(program: Program, threads: int) -> dict[int, int]:
     """Bytes of scratch for each kernel (by index): each thread has its own."""
-    return {kernel: limit // threads for kernel, limit in scratch_limits(program).items()}
+    return {kernel: limit // threads for kernel, limit in scratch_limits(program, threads).items()}
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,9 @@ import onnx
 import pytest
 from onnx import helper
 
+from edgetune.assembly import print_kernels
+from edgetune.choosing import choose
+from edgetune.events import Event
 from edgetune.graph.memory_plan import scratch_limits
 from edgetune.graph.program import Program
 from edgetune.tuning.sketches.spaces import rows_of
@@ -170,6 +173,26 @@ def test_the_memory_plan_leaves_room_for_a_few_queries() -> None:
     number = names_of(program).index("attention")
     assert scratch_limits(program)[number] >= program.kernels[number].scratch >= 2 * 8 * 64 * 4
     assert [kernel.scratch for kernel in program.kernels if kernel.name != "attention"] == [0]
+
+
+@pytest.mark.parametrize("threads", [2, 8])
+def test_each_thread_has_room_for_a_few_queries(threads: int) -> None:
+    program = Model(queries=64, keys=64).program()
+    number = names_of(program).index("attention")
+    alone = program.kernels[number].scratch
+    assert scratch_limits(program)[number] < threads * alone, "the arena has no room for so many"
+    assert scratch_limits(program, threads)[number] >= threads * alone
+
+
+def test_eight_threads_score_as_many_queries_at_a_time_as_one() -> None:
+    program, board = Model(queries=64, keys=256).program(), wide_target().model_copy(update={"handover_cycles": 0})
+    number = names_of(program).index("attention")
+    events: list[Event] = []
+    alone, shared = (choose(program, board, None, events.append, threads=threads) for threads in (1, 8))
+    assert "blocks of 8 queries" in alone[number].provenance.why
+    assert shared[number] == alone[number]
+    assert print_kernels(program, shared, board, "p", events.append, 8).kernels[number].source.workers == 8
+    assert events == []
 
 
 def test_a_batch_that_broadcasts_is_read_once() -> None:

@@ -85,16 +85,16 @@ def live_bytes(program: Program, in_place: Mapping[int, int] | None = None) -> l
     return totals
 
 
-def scratch_limits(program: Program, slack: float = 1.10) -> dict[int, int]:
-    """Scratch bytes that each kernel (by index) may use for an arena within `slack` times its lower bound.
+def scratch_limits(program: Program, threads: int = 1, slack: float = 1.10) -> dict[int, int]:
+    """Scratch bytes that each kernel (by index), all `threads` together, may use.
 
-    Or more, where that is less than the kernel is allowed in any case.
+    They keep the arena within `slack` times its lower bound, but where each thread is allowed more in any case.
     """
     live = live_bytes(program)
     allowed = int(max(live, default=0) * slack)
     limits: dict[int, int] = {}
     for call, used in zip(program.calls, live, strict=True):
-        room = max(allowed - used - ARENA_ALIGNMENT, program.kernels[call.kernel].scratch)
+        room = max(allowed - used - ARENA_ALIGNMENT, program.kernels[call.kernel].scratch * threads)
         limits[call.kernel] = min(limits.get(call.kernel, max(allowed, room)), room)
     return limits
 

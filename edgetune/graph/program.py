@@ -86,7 +86,7 @@ class Kernel:
 
     `function` is the unscheduled PrimFunc; its parameters are tensors: inputs and constants in call order, then
     outputs. `workload` is the SHA-256 of its structure: equal workloads are one tuning task. `scratch` is how many
-    bytes of scratch memory it is allowed in any case, instead of tensors that it spares the arena.
+    bytes of scratch memory each of its threads is allowed in any case, instead of tensors that it spares the arena.
     """
 
     name: str
