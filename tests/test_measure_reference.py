@@ -221,3 +221,15 @@ def test_a_bool_is_nought_or_one() -> None:
 def test_empty_outputs_agree() -> None:
     nothing = np.zeros((0, 3), np.float32)
     assert compare(nothing, nothing, Tolerance()).allowed
+
+
+def test_gaps_of_an_input_are_nan(tmp_path: Path) -> None:
+    data = te.placeholder((4, 3), name="data")
+    out = te.compute((4, 3), lambda i, j: data[i, j] + 1.0, name="out")
+    function = with_gaps(te.create_prim_func([data, out]), {0: (4, 8)})
+    wide = Param("data", (4, 8), "float32", "input", Rows(3, 8))
+    spec = describe(function, wide, Param("out", (4, 3), "float32", "output"))
+    case = make_case(spec, tmp_path, ReferenceJob("k", 1, {}))
+    given, expected = (np.load(path) for path in case.arrays)
+    assert np.isnan(given[:, 3:]).all()
+    np.testing.assert_allclose(expected, given[:, :3] + 1.0)

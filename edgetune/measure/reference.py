@@ -101,7 +101,8 @@ def _draw(spec: KernelSpec, job: ReferenceJob, *, positive: bool) -> dict[int, n
     for index, param in enumerate(spec.params):
         if param.role == "output":
             continue
-        drawn = random_input(param, spec.params, generator, positive=positive)
+        # What another tensor has in the gaps of this one may be nan: a candidate must not compute with it.
+        drawn = _with_gaps(param, random_input(param, spec.params, generator, positive=positive))
         given = job.constants.get(index)
         arrays[index] = drawn if given is None else np.load(given).astype(param.dtype).reshape(param.shape)
     return arrays
