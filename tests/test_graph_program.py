@@ -48,6 +48,23 @@ def assert_same(model: OnnxModel, tolerance: float = 1e-5) -> Program:
     return program
 
 
+def test_doubles_stay_doubles_where_scales_are_folded() -> None:
+    generator = np.random.default_rng(2)
+    shapes = {"w": [8, 4], "scale": [4], "shift": [4]}
+    constants = {name: random(generator, *shape).astype("float64") for name, shape in shapes.items()}
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"]),
+        helper.make_node("Mul", ["a", "scale"], ["b"]),
+        helper.make_node("Add", ["b", "shift"], ["c"]),
+        helper.make_node("Mul", ["c", "scale"], ["y"]),
+    ]
+    model = model_of(nodes, {"x": [3, 8]}, ["y"], constants)
+    for end in (*model.proto.graph.input, *model.proto.graph.output):
+        end.type.tensor_type.elem_type = TensorProto.DOUBLE
+    del model.proto.graph.value_info[:]  # inferred from floats
+    assert [spec.dtype for spec in assert_same(model).outputs] == ["float64"]
+
+
 @pytest.mark.parametrize("name", ["ds_cnn", "ad_ae"])
 def test_example_models_keep_their_meaning(name: str) -> None:
     assert_same(read_onnx(MODELS / f"{name}.onnx"))

@@ -13,7 +13,7 @@ import tvm
 from tvm import relax
 
 from edgetune.graph.layout import CHANNELS_LAST
-from edgetune.graph.rewrite import View, constant, rewrite
+from edgetune.graph.rewrite import View, constant, constant_of, rewrite
 
 _MOVED = frozenset(
     f"relax.{name}"
@@ -50,7 +50,7 @@ def _rule(call: relax.Call, view: View, _: relax.BlockBuilder) -> relax.Expr | N
     for argument in call.args:
         value = constant(argument)
         if value is not None:
-            parts.append([relax.const(part) for part in _split(value, axis - len(shape), extents)])
+            parts.append([constant_of(part) for part in _split(value, axis - len(shape), extents)])
         else:
             parts.append(operands if argument.same_as(read[0]) else [argument] * len(operands))
     calls = [relax.Call(call.op, list(arguments), call.attrs) for arguments in zip(*parts, strict=True)]

@@ -6,7 +6,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from edgetune.graph.rewrite import View, constant, rewrite
+from edgetune.graph.rewrite import View, constant, constant_of, rewrite
 
 _RESHAPES = frozenset({"relax.reshape", "relax.expand_dims", "relax.squeeze", "relax.flatten"})
 
@@ -27,11 +27,7 @@ def _moves_data(call: relax.Call, _view: View, _builder: relax.BlockBuilder) -> 
     if value is None:
         return None
     if call.op.name == "relax.permute_dims":
-        return _constant_of(np.ascontiguousarray(value.transpose(permutation(call))))
+        return constant_of(np.ascontiguousarray(value.transpose(permutation(call))))
     if call.op.name in _RESHAPES and call.ty.shape is not None:
-        return _constant_of(value.reshape([int(e) for e in call.ty.shape]))
+        return constant_of(value.reshape([int(e) for e in call.ty.shape]))
     return None
-
-
-def _constant_of(value: np.ndarray) -> relax.Expr:
-    return relax.const(value, str(value.dtype))  # unless it is told, TVM makes 32 bits of 64

@@ -7,7 +7,7 @@ import tvm
 from tvm import relax
 
 from edgetune.graph.fold_constant import fold_constants
-from edgetune.graph.rewrite import View, constant, rewrite
+from edgetune.graph.rewrite import View, constant, constant_of, rewrite
 
 _CONVOLUTIONS = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
 _LINEAR = (*_CONVOLUTIONS, "relax.matmul")
@@ -57,9 +57,9 @@ def _rule(call: relax.Call, view: View, _: relax.BlockBuilder) -> relax.Expr | N
     if not _keeps_shape(call, inner):
         return None
     if call.op.name == "relax.subtract":
-        return relax.op.add(inner, relax.const((-value).astype(dtype)))
+        return relax.op.add(inner, constant_of((-value).astype(dtype)))
     if call.op.name == "relax.divide":
-        return None if not value.all() else relax.op.multiply(inner, relax.const((1.0 / value).astype(dtype)))
+        return None if not value.all() else relax.op.multiply(inner, constant_of((1.0 / value).astype(dtype)))
     previous = view.call(inner, "relax.add")
     if call.op.name == "relax.add":
         return _merge_shifts(previous, value, dtype)
@@ -76,15 +76,15 @@ def _merge_shifts(previous: relax.Call | None, value: np.ndarray, dtype: str) ->
     parts = _split(previous) if previous is not None else None
     if parts is None:
         return None
-    return relax.op.add(parts[0], relax.const((parts[1] + value).astype(dtype)))
+    return relax.op.add(parts[0], constant_of((parts[1] + value).astype(dtype)))
 
 
 def _scale_shift(previous: relax.Call, value: np.ndarray, dtype: str) -> relax.Expr | None:
     parts = _split(previous)
     if parts is None:
         return None
-    scaled = relax.op.multiply(parts[0], relax.const(value.astype(dtype)))
-    return relax.op.add(scaled, relax.const((parts[1] * value).astype(dtype)))
+    scaled = relax.op.multiply(parts[0], constant_of(value.astype(dtype)))
+    return relax.op.add(scaled, constant_of((parts[1] * value).astype(dtype)))
 
 
 def _scale_weights(linear: relax.Call | None, value: np.ndarray, dtype: str) -> relax.Expr | None:
@@ -104,5 +104,5 @@ def _scale_weights(linear: relax.Call | None, value: np.ndarray, dtype: str) -> 
         return None
     scale = np.broadcast_to(aligned.reshape(-1), (channels,)).reshape(packed)
     return relax.Call(
-        linear.op, [linear.args[0], relax.const((weights.astype("float64") * scale).astype(dtype))], linear.attrs
+        linear.op, [linear.args[0], constant_of((weights.astype("float64") * scale).astype(dtype))], linear.attrs
     )

@@ -13,7 +13,7 @@ from edgetune.graph.exchanged_inputs import remove_stand_ins, stand_for_inputs
 from edgetune.graph.fold_constant import fold_constants, permutation
 from edgetune.graph.layer_names import pass_marks_on
 from edgetune.graph.reshaped_transposes import in_front_of_reshape
-from edgetune.graph.rewrite import View, constant, rewrite
+from edgetune.graph.rewrite import View, constant, constant_of, rewrite
 
 CHANNELS_LAST = {
     "relax.nn.conv1d": ["NWC", "OWI"],
@@ -122,4 +122,4 @@ def _transposed(argument: relax.Expr, axes: list[int], builder: relax.BlockBuild
     if value.ndim > len(axes):
         return None
     aligned = value.reshape((1,) * (len(axes) - value.ndim) + value.shape)
-    return relax.const(np.ascontiguousarray(aligned.transpose(axes)))
+    return constant_of(np.ascontiguousarray(aligned.transpose(axes)))

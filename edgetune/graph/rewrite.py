@@ -100,3 +100,8 @@ def rewrite(module: tvm.IRModule, rule: Rule, limit: int = 200) -> tvm.IRModule:
 def constant(expr: relax.Expr) -> np.ndarray | None:
     """The value of a constant expression, else None."""
     return expr.value.numpy() if isinstance(expr, GenericConst) and hasattr(expr.value, "numpy") else None
+
+
+def constant_of(value: np.ndarray) -> relax.Expr:
+    """A constant of the very type of `value`; unless it is told, TVM makes 32 bits of 64."""
+    return relax.const(value, str(value.dtype))

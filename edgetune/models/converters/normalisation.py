@@ -9,6 +9,8 @@ from tvm import relax
 from tvm.ir import GenericConst
 from tvm.relax.frontend.onnx import onnx_frontend as tvm_onnx
 
+from edgetune.graph.rewrite import constant_of
+
 
 class BatchNormalization(tvm_onnx.BatchNormalization):
     """y = x * s + t with s = scale / sqrt(var + epsilon), t = bias - mean * s (ONNX, inference)."""
@@ -32,5 +34,5 @@ class BatchNormalization(tvm_onnx.BatchNormalization):
         shift = bias - mean * factor
         rank = len(inputs[0].ty.shape)
         shape = [1, -1] + [1] * (rank - 2) if rank > 1 else [-1]
-        scaled = relax.op.multiply(inputs[0], relax.const(factor.reshape(shape).astype(dtype)))
-        return relax.op.add(scaled, relax.const(shift.reshape(shape).astype(dtype)))
+        scaled = relax.op.multiply(inputs[0], constant_of(factor.reshape(shape).astype(dtype)))
+        return relax.op.add(scaled, constant_of(shift.reshape(shape).astype(dtype)))

@@ -8,6 +8,7 @@ import numpy as np
 from tvm import relax, te, tirx, topi
 from tvm.relax.frontend.onnx import onnx_frontend as tvm_onnx
 
+from edgetune.graph.rewrite import constant_of
 from edgetune.models.converters.scans import constant_value
 
 
@@ -54,7 +55,7 @@ class ReduceMax(tvm_onnx.OnnxOpConverter):
             start = np.iinfo(dtype).min if cls.largest else np.iinfo(dtype).max
         else:
             start = -np.inf if cls.largest else np.inf
-        return relax.const(np.full(shape, start, dtype))
+        return constant_of(np.full(shape, start, dtype))
 
 
 class ReduceMin(ReduceMax):
