@@ -53,7 +53,7 @@ _BEFORE: Mapping[str, tuple[list[onnx.NodeProto], list[str]]] = {
     "pooled": ([helper.make_node("MaxPool", ["x"], ["z"], kernel_shape=[2, 2])], ["max_pool2d", "conv2d"]),
     "resized": ([helper.make_node("Resize", ["x", "", "twice"], ["z"])], ["resize2d", "conv2d"]),
     "scaled": ([helper.make_node("Sub", ["x", "mean"], ["z"])], ["subtract", "conv2d"]),
-    "sliced": ([helper.make_node("Slice", ["x", "first", "last", "axes"], ["z"])], ["strided_slice", "conv2d"]),
+    "sliced": ([helper.make_node("Slice", ["x", "first", "last", "axes"], ["z"])], ["conv2d"]),
     "as it is": ([helper.make_node("Identity", ["x"], ["z"])], ["conv2d"]),
 }
 

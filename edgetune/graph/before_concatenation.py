@@ -1,7 +1,7 @@
 """Activations in front of concatenations: what is elementwise behind one is computed for each operand.
 
 There it becomes a part of the kernel that computes the operand, and the concatenation does nothing but put tensors side
-by side, which costs nothing where they are written into place (see `edgetune.graph.concatenated`).
+by side, which costs nothing where they are written into place (see `edgetune.graph.in_parts`).
 """
 
 from __future__ import annotations

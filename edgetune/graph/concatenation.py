@@ -31,7 +31,7 @@ class Concatenation:
 
 def concatenation_of(kernel: Kernel) -> Concatenation | None:
     """What `kernel` puts side by side, if it writes one tensor, each element a copy, and does nothing else."""
-    store = _only_store(kernel.function)
+    store = only_store(kernel.function)
     result = kernel.params[-1]
     if store is None or not len(kernel.params) > 1 or prod(result.shape) == 0:
         return None
@@ -51,24 +51,7 @@ def concatenation_of(kernel: Kernel) -> Concatenation | None:
     return _of_reads(kernel, axis, found[::-1])
 
 
-def _of_reads(kernel: Kernel, axis: int, found: list[tuple[Any, int]]) -> Concatenation | None:
-    result = kernel.params[-1]
-    inner, outer = prod(result.shape[axis + 1 :]), prod(result.shape[:axis])
-    end, operands = 0, []
-    for load, start in found:
-        number = next(n for n, param in enumerate(kernel.function.params) if param.same_as(load.source))
-        shape = kernel.params[number].shape
-        along = (*result.shape[:axis], shape[axis], *result.shape[axis + 1 :])
-        if start != end or shape != along or not shape[axis] or kernel.params[number].dtype != result.dtype:
-            return None
-        operands.append(Operand(number, start * inner, shape[axis] * inner))
-        end += shape[axis]
-    if end != result.shape[axis] or sorted(o.parameter for o in operands) != list(range(len(kernel.params) - 1)):
-        return None
-    return Concatenation(outer, end * inner, tuple(operands))
-
-
-def _only_store(function: Any) -> Any:
+def only_store(function: Any) -> Any:
     """The store of a function that has no other, at the place of its block's axes; None for any other function."""
     statement = function.body
     while not isinstance(statement, tirx.BufferStore):
@@ -84,6 +67,23 @@ def _only_store(function: Any) -> Any:
     at = [axis.var for axis in axes]
     same = len(at) == len(statement.indices) and all(i.same_as(v) for i, v in zip(statement.indices, at, strict=True))
     return statement if same and statement.buffer.same_as(function.params[-1]) else None
+
+
+def _of_reads(kernel: Kernel, axis: int, found: list[tuple[Any, int]]) -> Concatenation | None:
+    result = kernel.params[-1]
+    inner, outer = prod(result.shape[axis + 1 :]), prod(result.shape[:axis])
+    end, operands = 0, []
+    for load, start in found:
+        number = next(n for n, param in enumerate(kernel.function.params) if param.same_as(load.source))
+        shape = kernel.params[number].shape
+        along = (*result.shape[:axis], shape[axis], *result.shape[axis + 1 :])
+        if start != end or shape != along or not shape[axis] or kernel.params[number].dtype != result.dtype:
+            return None
+        operands.append(Operand(number, start * inner, shape[axis] * inner))
+        end += shape[axis]
+    if end != result.shape[axis] or sorted(o.parameter for o in operands) != list(range(len(kernel.params) - 1)):
+        return None
+    return Concatenation(outer, end * inner, tuple(operands))
 
 
 def _axis_of(condition: Any, places: Any) -> int | None:

@@ -14,6 +14,7 @@ from edgetune.graph.fold_constant import fold_constants, permutation
 from edgetune.graph.layer_names import pass_marks_on
 from edgetune.graph.reshaped_transposes import in_front_of_reshape
 from edgetune.graph.rewrite import View, constant, constant_of, rewrite
+from edgetune.graph.transposed_pieces import through_pieces
 
 CHANNELS_LAST = {
     "relax.nn.conv1d": ["NWC", "OWI"],
@@ -46,7 +47,7 @@ def channels_last(module: tvm.IRModule, exchanged: Collection[int] = ()) -> tvm.
     module = fold_constants(module)
     if exchanged:
         module = remove_stand_ins(module)
-    return rewrite(module, _raise_transpose)
+    return through_pieces(rewrite(module, _raise_transpose), _raise_transpose, _ELEMENTWISE)
 
 
 def _channels_first(call: relax.Call, _view: View, _builder: relax.BlockBuilder) -> relax.Expr | None:

@@ -14,8 +14,8 @@ from tvm import relax, tirx
 from tvm.ir import GenericConst
 
 from edgetune.errors import UnsupportedOperator
-from edgetune.graph.concatenated import without_copies
 from edgetune.graph.evaluate import evaluate
+from edgetune.graph.in_parts import without_copies
 from edgetune.graph.kernels import copy_function, kernel_of, plain_function
 from edgetune.graph.layer_names import layer_label
 from edgetune.graph.passes import fuse

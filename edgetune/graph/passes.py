@@ -15,10 +15,12 @@ from edgetune.graph.fold_constant import fold_constants
 from edgetune.graph.fold_scale import fold_scale
 from edgetune.graph.folded_transposes import fold_transposes
 from edgetune.graph.fuse_attention import fuse_attention
+from edgetune.graph.fusion_patterns import settle_patterns
 from edgetune.graph.layer_names import nodes_of_calls, pass_marks_on
 from edgetune.graph.layout import channels_last
 from edgetune.graph.quantised import integer_operators
 from edgetune.graph.rewrite import View, constant, rewrite
+from edgetune.graph.slices import slice_of_pick, slices_of_splits
 
 _SHAPE_ONLY = frozenset({"relax.flatten", "relax.squeeze", "relax.expand_dims"})
 
@@ -28,7 +30,7 @@ def fuse(module: tvm.IRModule, exchanged: Collection[int] = ()) -> tuple[tvm.IRM
 
     Returns the module, and for each call of a PrimFunc the nodes of the model that are in it, as far as they are known.
     """
-    module = relax.transform.DecomposeOpsForInference()(module)
+    module = slices_of_splits(relax.transform.DecomposeOpsForInference()(module))
     module = pass_marks_on(activations_first(module))
     module = fold_scale(module)
     module = channels_last(module, exchanged)
@@ -36,6 +38,7 @@ def fuse(module: tvm.IRModule, exchanged: Collection[int] = ()) -> tuple[tvm.IRM
     module = pass_marks_on(read_inputs_in_place(module))
     module = rewrite(module, _shape_only)
     module = rewrite(module, bounded_index)
+    module = rewrite(module, slice_of_pick)
     module = pass_marks_on(fuse_attention(module))
     module = pass_marks_on(fold_transposes(module))
     module = fold_constants(module)
@@ -47,6 +50,7 @@ def fuse(module: tvm.IRModule, exchanged: Collection[int] = ()) -> tuple[tvm.IRM
             relax.transform.FoldConstant(),
         ]
     )(module)
+    before = settle_patterns(before)
     fused = relax.transform.FuseOps()(before)
     final = tvm.transform.Sequential([relax.transform.FuseTIR(), relax.transform.DeadCodeElimination()])(fused)
     return final, nodes_of_calls(before, fused)

@@ -64,8 +64,8 @@ def _of_untransposed(
 ) -> relax.Expr | None:
     """The transpose by `axes` of the axes of `source`, split to `shape`, as one of what `source` is a transpose of."""
     inner = view.call(source, _TRANSPOSE)
-    if inner is None:
-        return None
+    if inner is None or view.call(inner.args[0], _TRANSPOSE) is not None:
+        return None  # two transposes become one first, or this one would be moved to and fro
     first = permutation(inner)
     parts = [part for axis in range(len(first)) for part in split[first.index(axis)]]
     whole = relax.op.reshape(inner.args[0], [shape[part] for part in parts])

@@ -60,6 +60,10 @@ class View:
         """What the function computes from `value` directly; a tuple that is written in a call is no step between."""
         return self._readers.get(value, [])
 
+    def read_only(self, value: relax.Var) -> bool:
+        """Whether nothing but its readers uses `value`: the function does not answer with it, as it stands."""
+        return self._uses[value] == len(self.readers(value))
+
     def used_once(self, expr: relax.Expr) -> bool:
         """Whether nothing else reads `expr`."""
         return not isinstance(expr, relax.Var) or self._uses[expr] == 1

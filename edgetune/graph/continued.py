@@ -1,0 +1,68 @@
+"""Concatenations of what is left of a tensor with what is new: the new is written over the rest of that tensor.
+
+Where channels are split, one half goes through layers, and both are put side by side again, the result lies where the
+tensor was that was split, and nothing is copied. It takes that all who read the rest of it are done before the first
+that is new is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import prod
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from edgetune.graph.placement import PartsLayout, Place
+
+
+def continued(layout: PartsLayout, number: int) -> dict[int, Place] | None:
+    """Where the operands that stay lie in the tensor that a concatenation, a call by its number, continues.
+
+    By tensor; all places are in the same one. None where there is no such tensor, or somebody would read it too late.
+    """
+    call, one = layout.program.calls[number], layout.concatenations[number]
+    tensors = [call.arguments[operand.parameter] for operand in one.operands]
+    kept = {}
+    for tensor, operand in zip(tensors, one.operands, strict=True):
+        place = layout.places.get(tensor, layout.cut.get(tensor))
+        if place is None or (place.offset, place.outer) != (operand.start, one.outer):
+            continue
+        if one.outer == 1 or place.pitch == one.pitch:
+            kept[tensor] = place
+    sources = {place.whole for place in kept.values()}
+    if len(sources) != 1 or len(set(tensors)) < len(tensors) or len(kept) == len(tensors):
+        return None
+    source, result = (layout.program.buffers[n] for n in (*sources, call.arguments[-1]))
+    alike = (source.kind, source.dtype) == (result.kind, result.dtype) == ("intermediate", result.dtype)
+    if not alike or prod(source.shape) != one.outer * one.pitch or {source.id, result.id} & layout.places.keys():
+        return None
+    new = [tensor for tensor in tensors if tensor not in kept]
+    last = max((n for n in _readings(layout, source.id, kept) if n != number), default=-1)
+    return kept if last < min(_written(layout, tensor, number) for tensor in new) else None
+
+
+def _readings(layout: PartsLayout, source: int, kept: Mapping[int, Place]) -> Iterator[int]:
+    """Calls that read `source`, or a part of it that does not stay."""
+    for number, call in enumerate(layout.program.calls):
+        if number in layout.dropped:
+            read = [call.arguments[parameter] for parameter, _ in layout.left(number)]
+        else:
+            params = layout.program.kernels[call.kernel].params
+            read = [t for t, param in zip(call.arguments, params, strict=True) if param.role == "input"]
+        if number in layout.slices and call.arguments[-1] in kept:
+            continue
+        for tensor in read:
+            place = layout.place_of(tensor)
+            if tensor not in kept and (tensor == source or (place is not None and place.whole == source)):
+                yield number
+
+
+def _written(layout: PartsLayout, tensor: int, concatenation: int) -> int:
+    """The call that would write an operand into the result: who computes it, or a copy where the concatenation was."""
+    if tensor in layout.places:
+        return concatenation
+    for number, call in enumerate(layout.program.calls):
+        if number not in layout.dropped and tensor in call.arguments:
+            params = layout.program.kernels[call.kernel].params
+            return number if params[call.arguments.index(tensor)].role == "output" else concatenation
+    return concatenation

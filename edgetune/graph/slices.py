@@ -1,0 +1,109 @@
+"""Splits and picks as slices, each an operator of its own: readers then find most of them in place (see `in_parts`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+from edgetune.graph.rewrite import View, constant, rewrite
+
+
+class Range(NamedTuple):
+    """Places from `begin` up to `end`, exclusive, along an axis."""
+
+    axis: int
+    begin: int
+    end: int
+
+
+def sliced(value: relax.Expr, ranges: Sequence[Range]) -> relax.Expr:
+    """The slice of `value` of these ranges, with step 1."""
+    axes, begins, ends = zip(*ranges, strict=True)
+    return relax.op.strided_slice(value, axes, begins, ends, [1] * len(ranges), assume_inbound=True)
+
+
+def ranges_of(call: relax.Call) -> list[Range] | None:
+    """The ranges of a slice with step 1, within its operand; None of one with other steps."""
+    shape = [int(extent) for extent in call.args[0].ty.shape]
+    axes, begins, ends = ([int(field) for field in argument.fields] for argument in call.args[1:4])
+    steps = [int(field) for field in call.args[4].fields] if len(call.args) > 4 else []
+    if any(step != 1 for step in steps):
+        return None
+    found = []
+    for axis, begin, end in zip((axis % len(shape) for axis in axes), begins, ends, strict=True):
+        first, last = (place + shape[axis] if place < 0 else place for place in (begin, end))
+        found.append(Range(axis, min(max(first, 0), shape[axis]), min(max(last, 0), shape[axis])))
+    return found
+
+
+def slices_of_splits(module: tvm.IRModule) -> tvm.IRModule:
+    """Rewrites each result of a split to a slice; a concatenation of all results in their order to what was split."""
+    slicing = _Slicing(module)
+    function = slicing.visit_expr(module["main"])
+    updated = slicing.builder_.get()
+    updated["main"] = relax.analysis.remove_all_unused(function)
+    return rewrite(relax.transform.Normalize()(updated), _rejoined)
+
+
+def slice_of_pick(call: relax.Call, _view: View, _: relax.BlockBuilder) -> relax.Expr | None:
+    """take(x, constant) of one place as a slice, and a reshape where the axis is gone."""
+    if call.op.name != "relax.take":
+        return None
+    places = constant(call.args[1])
+    axis = call.attrs.axis
+    if places is None or places.size != 1 or (axis is None and len(call.args[0].ty.shape) != 1):
+        return None
+    shape = [int(extent) for extent in call.args[0].ty.shape]
+    number = 0 if axis is None else int(axis) % len(shape)
+    place = int(np.ravel(places)[0])
+    if not 0 <= place < shape[number]:
+        return None
+    one = sliced(call.args[0], [Range(number, place, place + 1)])
+    return relax.op.reshape(one, [int(extent) for extent in call.ty.shape])
+
+
+@mutator
+class _Slicing(PyExprMutator):
+    def visit_tuple_getitem_(self, item: relax.TupleGetItem) -> relax.Expr:
+        split = self.lookup_binding(item.tuple_value) if isinstance(item.tuple_value, relax.Var) else None
+        if not isinstance(split, relax.Call) or getattr(split.op, "name", "") != "relax.split":
+            return super().visit_tuple_getitem_(item)
+        axis = int(split.attrs.axis) % len(item.ty.shape)
+        extents = [int(part.shape[axis]) for part in split.ty.fields]
+        begin = sum(extents[: item.index])
+        return sliced(split.args[0], [Range(axis, begin, begin + extents[item.index])])
+
+
+def _rejoined(call: relax.Call, view: View, _: relax.BlockBuilder) -> relax.Expr | None:
+    """concat(.., slice(x), slice(x), ..) of all of x, in order, as concat(.., x, ..), or x."""
+    if call.op.name != "relax.concat" or not isinstance(call.args[0], relax.Tuple):
+        return None
+    axis = int(call.attrs.axis) % len(call.ty.shape)
+    operands = list(call.args[0].fields)
+    for first in range(len(operands)):
+        for end in range(len(operands), first + 1, -1):
+            whole = _whole(operands[first:end], axis, view)
+            if whole is not None:
+                joined = [*operands[:first], whole, *operands[end:]]
+                return whole if len(joined) == 1 else relax.op.concat(joined, axis)
+    return None
+
+
+def _whole(operands: Sequence[relax.Expr], axis: int, view: View) -> relax.Expr | None:
+    """What the slices `operands`, side by side, are all of; None where they are no such slices."""
+    place, source = 0, None
+    for operand in operands:
+        call = view.call(operand, "relax.strided_slice")
+        ranges = None if call is None else ranges_of(call)
+        if call is None or ranges is None or len(ranges) != 1 or (source is not None and call.args[0] != source):
+            return None
+        source = call.args[0]
+        if (ranges[0].axis, ranges[0].begin) != (axis, place):
+            return None
+        place = ranges[0].end
+    return source if source is not None and place == int(source.ty.shape[axis]) else None

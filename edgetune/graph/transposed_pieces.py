@@ -1,0 +1,130 @@
+"""Transposes around slices and concatenations: networks that split channels and join them again keep channels last.
+
+TVM's layout pass gives up where a reshape stands between, as in shuffles of channels; behind it halves are channels
+first, and transposed each time a convolution reads or writes them. Here a transpose of every slice of a tensor becomes
+one of the tensor, and a transpose of one operand of a concatenation becomes one of the result, until they meet those
+that undo them. Where this does not move fewer elements in the end, the module stays as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from math import prod
+
+import tvm
+import tvm_ffi
+from tvm import relax
+
+from edgetune.graph.axis_order import from_model, to_model
+from edgetune.graph.fold_constant import permutation
+from edgetune.graph.rewrite import Rule, View, rewrite
+from edgetune.graph.slices import Range, ranges_of, sliced
+
+_TRANSPOSE, _SLICE = "relax.permute_dims", "relax.strided_slice"
+_ROUNDS = 20
+
+
+def through_pieces(module: tvm.IRModule, rule: Rule, elementwise: Collection[str]) -> tvm.IRModule:
+    """`module` with transposes moved through slices and concatenations, and `rule` applied to what they meet there.
+
+    `elementwise` are the operators that `rule` moves them through.
+    """
+    if not _has_pieces(module):
+        return module
+    merge = relax.transform.EliminateCommonSubexpr()
+    before, moved = _moved_elements(merge(module)), module
+    for _ in range(_ROUNDS):
+        last = moved
+        moved = rewrite(moved, _either(rule, _before_slice, partial(_behind_concatenation, elementwise)))
+        moved = merge(moved)
+        if tvm_ffi.structural_equal(last, moved):
+            break
+    return moved if _moved_elements(moved) < before else module
+
+
+def _either(*rules: Rule) -> Rule:
+    def rule(call: relax.Call, view: View, builder: relax.BlockBuilder) -> relax.Expr | None:
+        return next((found for one in rules if (found := one(call, view, builder)) is not None), None)
+
+    return rule
+
+
+def _before_slice(call: relax.Call, view: View, _: relax.BlockBuilder) -> relax.Expr | None:
+    """transpose(slice(x)) as slice(transpose(x)), where x is read by such slices alone."""
+    cut = view.call(call.args[0], _SLICE) if call.op.name == _TRANSPOSE else None
+    if cut is None or not isinstance(cut.args[0], relax.Var) or not view.computed(cut.args[0]):
+        return None
+    axes, ranges, source = permutation(call), ranges_of(cut), cut.args[0]
+    if ranges is None or not all(_is_transposed_slice(reader, axes, view) for reader in view.readers(source)):
+        return None
+    if not view.read_only(source):
+        return None
+    there = [Range(axes.index(axis), begin, end) for axis, begin, end in ranges]
+    return sliced(relax.op.permute_dims(source, axes), there)
+
+
+def _is_transposed_slice(value: relax.Var, axes: list[int], view: View) -> bool:
+    if view.call(value, _SLICE) is None or not view.read_only(value):
+        return False
+    readers = [view.call(reader, _TRANSPOSE) for reader in view.readers(value)]
+    return all(reader is not None and permutation(reader) == axes for reader in readers)
+
+
+def _behind_concatenation(
+    elementwise: Collection[str], call: relax.Call, view: View, builder: relax.BlockBuilder
+) -> relax.Expr | None:
+    """concat(f(transpose(x)), y) along channels that were last before as a transpose of one with channels last."""
+    if call.op.name != "relax.concat" or not isinstance(call.args[0], relax.Tuple):
+        return None
+    rank, operands = len(call.ty.shape), list(call.args[0].fields)
+    axes = to_model(rank, "channels_last")
+    # Along the first axis but one alone, as the rewritten one is along the last: so this comes to an end.
+    if (
+        rank < 3
+        or int(call.attrs.axis) % rank != 1
+        or not any(_transposed_by(o, axes, view, elementwise) for o in operands)
+    ):
+        return None
+    back = from_model(rank, "channels_last")
+    joined = relax.op.concat([builder.emit(relax.op.permute_dims(operand, back)) for operand in operands], rank - 1)
+    return relax.op.permute_dims(joined, axes)
+
+
+def _transposed_by(value: relax.Expr, axes: Sequence[int], view: View, elementwise: Collection[str]) -> bool:
+    """Whether `value`, but for what is elementwise with constants, is a transpose by `axes`."""
+    while (call := view.call(value)) is not None and view.used_once(value):
+        if call.op.name == _TRANSPOSE:
+            return permutation(call) == list(axes)
+        operands = [argument for argument in call.args if view.computed(argument)]
+        if call.op.name not in elementwise or len(operands) != 1:
+            return False
+        value = operands[0]
+    return False
+
+
+def _calls(module: tvm.IRModule, visit: Callable[[relax.Call], None]) -> None:
+    view = View(module["main"])
+    for block in module["main"].body.blocks:
+        for binding in block.bindings:
+            call = view.call(binding.value)
+            if call is not None:
+                visit(call)
+
+
+def _has_pieces(module: tvm.IRModule) -> bool:
+    names: set[str] = set()
+    _calls(module, lambda call: names.add(call.op.name))
+    return "relax.concat" in names or _SLICE in names
+
+
+def _moved_elements(module: tvm.IRModule) -> int:
+    """Elements that the transposes of a module move."""
+    sizes = [0]
+
+    def visit(call: relax.Call) -> None:
+        if call.op.name == _TRANSPOSE:
+            sizes.append(prod(int(extent) for extent in call.ty.shape))
+
+    _calls(module, visit)
+    return sum(sizes)
