@@ -18,6 +18,7 @@ from tvm import relax
 
 from edgetune.graph.axis_order import from_model, to_model
 from edgetune.graph.fold_constant import permutation
+from edgetune.graph.layer_names import pass_marks_on
 from edgetune.graph.rewrite import Rule, View, rewrite
 from edgetune.graph.slices import Range, ranges_of, sliced
 
@@ -32,15 +33,20 @@ def through_pieces(module: tvm.IRModule, rule: Rule, elementwise: Collection[str
     """
     if not _has_pieces(module):
         return module
-    merge = relax.transform.EliminateCommonSubexpr()
-    before, moved = _moved_elements(merge(module)), module
+    before, moved = _moved_elements(_merged(module)), module
     for _ in range(_ROUNDS):
         last = moved
         moved = rewrite(moved, _either(rule, _before_slice, partial(_behind_concatenation, elementwise)))
-        moved = merge(moved)
+        moved = _merged(moved)
         if tvm_ffi.structural_equal(last, moved):
             break
     return moved if _moved_elements(moved) < before else module
+
+
+def _merged(module: tvm.IRModule) -> tvm.IRModule:
+    """`module` with what is computed several times computed once."""
+    merged = pass_marks_on(relax.transform.EliminateCommonSubexpr()(module))
+    return relax.transform.CanonicalizeBindings()(merged)
 
 
 def _either(*rules: Rule) -> Rule:
