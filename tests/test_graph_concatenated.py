@@ -95,6 +95,28 @@ def test_what_cannot_be_written_into_place_is_copied_there_alone(tmp_path: Path)
     assert_same_in_c(net.model(last), tmp_path)
 
 
+def test_concatenations_within_concatenations_copy_nothing(tmp_path: Path) -> None:
+    net = network()
+    stem = peak_first(net)
+    made = [net.relu(net.conv(stem, channels)) for channels in (4, 6, 9)]
+    model = net.model(net.conv(net.concat(net.concat(made[0], made[1]), made[2]), 3))
+    program = assert_same(model)
+    assert all("concatenate" not in kernel.sources for kernel in program.kernels)
+    assert_same_in_c(model, tmp_path)
+
+
+def test_an_operand_that_only_moves_data_does_it_into_place(tmp_path: Path) -> None:
+    net = network()
+    stem = peak_first(net)
+    made, flipped = (net.relu(net.conv(stem, 4)) for _ in range(2))
+    flipped = net.add("Transpose", [f"t{flipped}"], 4, perm=[0, 1, 3, 2])
+    flipped = net.add("Reshape", [f"t{flipped}", net.integers(1, 4, HEIGHT, WIDTH)], 4)
+    model = net.model(net.conv(net.concat(made, net.relu(flipped)), 3))
+    program = assert_same(model)
+    assert all("concatenate" not in kernel.sources for kernel in program.kernels)
+    assert_same_in_c(model, tmp_path)
+
+
 def test_an_operand_that_is_there_twice_stays_copied() -> None:
     net = network()
     made = net.relu(net.conv(0, 4))

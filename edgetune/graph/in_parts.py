@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from edgetune.graph.kernels import copy_function, kernel_of, plain_function
 from edgetune.graph.memory_plan import plan
@@ -103,7 +104,12 @@ class _Rebuilding:
         if key not in self.made:
             mask = [param.role == "constant" for param in kernel.params if param.role != "output"]
             self.made[key] = operators, kernel_of(operators, 1, key, function, mask, 0, rows)
-        parts = {n: Part(place.offset, kernel.params[n].shape) for n, place in places.items()}
+        sizes = {n: prod(self.old.buffers[place.whole].shape) for n, place in places.items()}
+        parts = {
+            n: Part(place.offset, kernel.params[n].shape)
+            for n, place in places.items()
+            if place.outer > 1 or prod(kernel.params[n].shape) < sizes[n]
+        }
         arguments = tuple(places[n].whole if n in places else a for n, a in enumerate(call.arguments))
         self.calls.append((key, replace(call, arguments=arguments, parts=parts)))
 

@@ -156,7 +156,17 @@ class Program:
 
     def written_in_parts(self) -> frozenset[int]:
         """Buffers that no call writes whole: each of several writes its part."""
-        return frozenset(call.arguments[number] for call, number in self._parts_written())
+        return frozenset(call.arguments[number] for call, number in self._parts_written()) - self._written_whole()
+
+    def renewed_in_parts(self) -> frozenset[int]:
+        """Buffers that one call writes whole, and others a part of later, which nobody needs by then."""
+        return frozenset(call.arguments[number] for call, number in self._parts_written()) & self._written_whole()
+
+    def parts_read(self) -> int:
+        """Tensors that calls read where they lie within others, counted once a call."""
+        return sum(
+            self.kernels[call.kernel].params[number].role != "output" for call in self.calls for number in call.parts
+        )
 
     def copies_into_parts(self) -> int:
         """Calls that do nothing but copy a tensor into its part of a buffer."""
@@ -167,6 +177,16 @@ class Program:
             for number in call.parts:
                 if self.kernels[call.kernel].params[number].role == "output":
                     yield call, number
+
+    def _written_whole(self) -> frozenset[int]:
+        return frozenset(
+            argument
+            for call in self.calls
+            for number, (argument, param) in enumerate(
+                zip(call.arguments, self.kernels[call.kernel].params, strict=True)
+            )
+            if param.role == "output" and number not in call.parts
+        )
 
     def input_buffers(self) -> tuple[Buffer, ...]:
         """Buffers of kind "input", in the order of `inputs`."""

@@ -142,6 +142,8 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "io_bytes": facts.size.io_bytes,
         "in_place": len(plan.in_place),
         "in_parts": len(facts.program.written_in_parts()),
+        "renewed_in_parts": len(facts.program.renewed_in_parts()),
+        "parts_read": facts.program.parts_read(),
         "copies_into_parts": facts.program.copies_into_parts(),
         "largest": sorted(facts.slots, key=lambda slot: (-slot.nbytes, slot.first, slot.macro))[:8],
         "total_macs": sum(call.macs for call in facts.calls),
