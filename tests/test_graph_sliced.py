@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgetune.graph.evaluate import evaluate_program
+from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program, Rows
+from edgetune.models.importer import import_onnx
+from edgetune.models.reference import evaluate_model
+from edgetune.models.sample_inputs import sample_inputs
 from tests.network_sample import (
     HEIGHT,
     WIDTH,
@@ -97,6 +103,80 @@ def test_nothing_is_written_over_what_is_still_read(late: str, tmp_path: Path) -
     model = net.model(joined, later)
     assert_same(model)
     assert_same_in_c(model, tmp_path)
+
+
+def test_nothing_is_written_over_what_the_layers_of_an_inner_concatenation_read(tmp_path: Path) -> None:
+    net = network()
+    first, second = split(net, net.relu(net.conv(peak_first(net), 8)), 4, 4)
+    inner = net.concat(net.relu(net.conv(first, 2)), net.relu(net.conv(second, 2)))
+    model = net.model(net.conv(net.concat(first, inner), 3))
+    assert_same(model)
+    assert_same_in_c(model, tmp_path)
+
+
+@pytest.mark.parametrize("order", ["exchanged", "all exchanged"])
+def test_nothing_is_written_over_a_piece_that_goes_to_another_place(order: str, tmp_path: Path) -> None:
+    net = network()
+    pieces = split(net, net.relu(net.conv(peak_first(net), 16)), 4, 4, 4, 4)
+    back = net.relu(net.conv(net.relu(net.conv(net.concat(*pieces[1:]), 4)), 4))
+    for piece in pieces:
+        net.conv(piece, 1)
+    joined = (
+        net.concat(pieces[0], back, pieces[1], pieces[2])
+        if order == "exchanged"
+        else net.concat(pieces[0], pieces[2], pieces[1], back)
+    )
+    readers = range(joined - len(pieces), joined)
+    model = net.model(net.conv(joined, 3), *readers)
+    assert_same(model)
+    assert_same_in_c(model, tmp_path)
+
+
+def matrices(rows: int, columns: int) -> Network:
+    return Network((1, rows, columns))
+
+
+def product(net: Network, source: int, columns: int, result: int) -> int:
+    """relu(source @ weights); `Network.channels` has the columns of a matrix."""
+    return net.relu(net.add("MatMul", [f"t{source}", net.constant(columns, result)], result))
+
+
+def test_a_piece_that_the_model_answers_with_is_written(tmp_path: Path) -> None:
+    net = matrices(6, 8)
+    stem = product(net, product(net, 0, 8, 60), 60, 8)
+    kept, rest = split(net, stem, 4, 4)
+    net.nodes[-1].attribute[0].i = 2
+    joined = net.add("Concat", [f"t{kept}", f"t{product(net, product(net, rest, 4, 4), 4, 4)}"], 8, axis=2)
+    model = net.model(kept, product(net, joined, 8, 3))
+    assert_same(model)
+    assert_same_in_c(model, tmp_path)
+
+
+def test_the_same_loops_over_other_gaps_are_another_kernel(tmp_path: Path) -> None:
+    net = matrices(6, 8)
+    stem = product(net, product(net, 0, 8, 60), 60, 8)
+    pieces = split(net, stem, 2, 2, 4)
+    net.nodes[-1].attribute[0].i = 2
+    one = [net.integers(0), net.integers(1), net.integers(2)]
+    thin = [net.add("Slice", [f"t{whole}", *one], 1) for whole in (stem, pieces[1])]
+    weights = net.constant(1, 3)
+    made = [net.add("MatMul", [f"t{piece}", weights], 3) for piece in thin]
+    model = net.model(*made, *(product(net, piece, net.channels[piece], 3) for piece in pieces))
+    program = to_program(import_onnx(model))
+    feed = sample_inputs(model, program.inputs, 1, seed=5)[0]
+    expected = evaluate_model(model, [feed])[0]
+    for name, value in evaluate_program(program, [feed])[0].items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-4, atol=1e-4, err_msg=name)
+    assert_same_in_c(model, tmp_path)
+
+
+@pytest.mark.parametrize("behind", ["shuffled", "cut"])
+def test_what_a_concatenation_takes_in_stays_there_where_more_follows_in_the_same_pass(behind: str) -> None:
+    net = network()
+    made = net.conv(0, 32)
+    moved = net.relu(shuffle(net, made) if behind == "shuffled" else cut(net, 0, 4, c=(0, 4)))
+    program = assert_same(net.model(net.concat(made, moved)))
+    assert any({"concatenate", "transpose"} <= set(kernel.sources) for kernel in program.kernels)
 
 
 def test_all_pieces_side_by_side_again_are_what_they_are_pieces_of(tmp_path: Path) -> None:
@@ -195,8 +275,9 @@ def test_shuffled_halves_stay_channels_last_with_one_transpose_a_unit(tmp_path: 
 @given(st.data())
 def test_any_network_of_pieces_means_the_same(data: st.DataObject) -> None:
     net = network(data.draw(st.sampled_from([2, 4, 8])))
-    steps = ["conv", "relu", "split", "split", "concat", "concat", "shuffle", "cut", "add"]
-    whole = [0]  # tensors of the full height and width
+    stem = peak_first(net) if data.draw(st.booleans()) else 0  # behind it there is memory enough for what lives longer
+    steps = ["conv", "relu", "split", "split", "concat", "concat", "join", "join", "shuffle", "cut", "add"]
+    whole = [stem]  # tensors of the full height and width
     for _ in range(data.draw(st.integers(3, 9))):
         source = data.draw(st.sampled_from(whole))
         channels = net.channels[source]
@@ -208,7 +289,17 @@ def test_any_network_of_pieces_means_the_same(data: st.DataObject) -> None:
                 whole.append(net.relu(source))
             case "split" if channels > 1:
                 first = data.draw(st.integers(1, channels - 1))
-                whole.extend(split(net, source, first, channels - first))
+                rest = channels - first
+                second = data.draw(st.integers(1, rest))
+                whole.extend(split(net, source, *(n for n in (first, second, rest - second) if n)))
+            case "join" if channels > 1:
+                first = data.draw(st.integers(1, channels - 1))
+                pieces = list(split(net, source, first, channels - first))
+                number = data.draw(st.integers(0, 1))
+                pieces[number] = net.relu(
+                    net.conv(net.relu(net.conv(pieces[1 - number], 4)), net.channels[pieces[number]])
+                )
+                whole.extend([*pieces, net.concat(*pieces)])
             case "shuffle" if channels % 2 == 0:
                 whole.append(shuffle(net, source))
             case "cut":

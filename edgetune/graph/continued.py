@@ -2,7 +2,7 @@
 
 Where channels are split, one half goes through layers, and both are put side by side again, the result lies where the
 tensor was that was split, and nothing is copied. It takes that all who read the rest of it are done before the first
-that is new is written.
+that is new is written, and that the concatenation itself reads nothing of that tensor but what stays where it is.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def continued(layout: PartsLayout, number: int) -> dict[int, Place] | None:
     kept = {}
     for tensor, operand in zip(tensors, one.operands, strict=True):
         place = layout.places.get(tensor, layout.cut.get(tensor))
-        if place is None or (place.offset, place.outer) != (operand.start, one.outer):
+        if place is None or layout.program.buffers[tensor].kind != "intermediate":
             continue
-        if one.outer == 1 or place.pitch == one.pitch:
+        if (place.offset, place.outer) == (operand.start, one.outer) and (one.outer == 1 or place.pitch == one.pitch):
             kept[tensor] = place
     sources = {place.whole for place in kept.values()}
     if len(sources) != 1 or len(set(tensors)) < len(tensors) or len(kept) == len(tensors):
@@ -37,32 +37,48 @@ def continued(layout: PartsLayout, number: int) -> dict[int, Place] | None:
     if not alike or prod(source.shape) != one.outer * one.pitch or {source.id, result.id} & layout.places.keys():
         return None
     new = [tensor for tensor in tensors if tensor not in kept]
+    if any(source.id in _around(layout, tensor) for tensor in new):
+        return None
     last = max((n for n in _readings(layout, source.id, kept) if n != number), default=-1)
-    return kept if last < min(_written(layout, tensor, number) for tensor in new) else None
+    return kept if last < min(_first_write(layout, tensor, number) for tensor in new) else None
+
+
+def _around(layout: PartsLayout, tensor: int) -> Iterator[int]:
+    """`tensor`, and the tensors that it is a part of, one within the other."""
+    yield tensor
+    while (place := layout.places.get(tensor)) is not None:
+        tensor = place.whole
+        yield tensor
 
 
 def _readings(layout: PartsLayout, source: int, kept: Mapping[int, Place]) -> Iterator[int]:
     """Calls that read `source`, or a part of it that does not stay."""
     for number, call in enumerate(layout.program.calls):
+        if number in layout.slices and call.arguments[-1] in kept:
+            continue
         if number in layout.dropped:
             read = [call.arguments[parameter] for parameter, _ in layout.left(number)]
         else:
             params = layout.program.kernels[call.kernel].params
             read = [t for t, param in zip(call.arguments, params, strict=True) if param.role == "input"]
-        if number in layout.slices and call.arguments[-1] in kept:
-            continue
-        for tensor in read:
-            place = layout.place_of(tensor)
-            if tensor not in kept and (tensor == source or (place is not None and place.whole == source)):
-                yield number
+        if any(tensor not in kept and source in _around(layout, tensor) for tensor in read):
+            yield number
 
 
-def _written(layout: PartsLayout, tensor: int, concatenation: int) -> int:
-    """The call that would write an operand into the result: who computes it, or a copy where the concatenation was."""
+def _first_write(layout: PartsLayout, tensor: int, concatenation: int) -> int:
+    """The first call that writes into the place of an operand, if that is in the result.
+
+    Of an operand that is a concatenation itself, who computes the first of its parts; of one that is copied there, the
+    `concatenation`.
+    """
     if tensor in layout.places:
         return concatenation
     for number, call in enumerate(layout.program.calls):
-        if number not in layout.dropped and tensor in call.arguments:
+        if number in layout.dropped:
+            written = [call.arguments[-1]] if any(True for _ in layout.left(number)) else []
+        else:
             params = layout.program.kernels[call.kernel].params
-            return number if params[call.arguments.index(tensor)].role == "output" else concatenation
+            written = [t for t, param in zip(call.arguments, params, strict=True) if param.role == "output"]
+        if any(tensor in _around(layout, one) for one in written):
+            return min(number, concatenation)
     return concatenation

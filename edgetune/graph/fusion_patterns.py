@@ -2,7 +2,8 @@
 
 A slice that begins at 0 looks elementwise, so that the whole of what it is sliced from would be computed in its kernel.
 And a concatenation takes in what only moves data; then it copies its other operands too, which kernels could write into
-place (see `edgetune.graph.in_parts`).
+place (see `edgetune.graph.in_parts`). Where something is computed from it in the same pass it still may: apart, that
+would need the result in memory.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tvm import relax, tirx
 from edgetune.graph.rewrite import View
 
 _ELEMENTWISE, _BROADCAST, _INJECTIVE, _OPAQUE = 0, 1, 2, 8  # tvm::relay::OpPatternKind, as FuseOps reads it
-_CONCATENATION = "concatenate"
+_KERNEL, _CONCATENATION = "relax.call_tir", "concatenate"
 
 
 def settle_patterns(module: tvm.IRModule) -> tvm.IRModule:
@@ -26,26 +27,32 @@ def settle_patterns(module: tvm.IRModule) -> tvm.IRModule:
     for name, function in module.functions.items():
         if isinstance(function, tirx.PrimFunc) and _pattern(function) == _ELEMENTWISE and _is_slice(function):
             changed[name] = _INJECTIVE
-    producers = _Producers(module, changed)
-    for call in producers.calls("relax.call_tir"):
-        if call.args[0].name_hint.rstrip("0123456789") == _CONCATENATION and producers.would_copy(call):
-            changed[call.args[0]] = _OPAQUE
+    calls = _Calls(module, changed)
+    joining = [call for call in calls if call.args[0].name_hint.rstrip("0123456789") == _CONCATENATION]
+    fusable = {call.args[0] for call in joining if calls.is_taken_in_behind(call)}
+    changed |= {call.args[0]: _OPAQUE for call in joining if call.args[0] not in fusable and calls.would_copy(call)}
     settled = tvm.IRModule(dict(module.functions), attrs=module.attrs, global_infos=module.global_infos)
     for name, pattern in changed.items():
         settled[name] = module[name].with_attr("op_pattern", pattern)
     return settled
 
 
-class _Producers:
+class _Calls:
     def __init__(self, module: tvm.IRModule, changed: dict[Any, int]) -> None:
         self.module, self.changed, self.view = module, changed, View(module["main"])
 
-    def calls(self, operator: str) -> Iterator[relax.Call]:
+    def __iter__(self) -> Iterator[relax.Call]:
         for block in self.module["main"].body.blocks:
             for binding in block.bindings:
-                call = self.view.call(binding.var, operator)
+                call = self.view.call(binding.value, _KERNEL)
                 if call is not None:
                     yield call
+
+    def is_taken_in_behind(self, call: relax.Call) -> bool:
+        """Whether what a call computes is read by one kernel alone, which would be computed in the same pass."""
+        result = self.view.variable(call)
+        readers = [] if result is None else [self.view.call(reader, _KERNEL) for reader in self.view.readers(result)]
+        return len(readers) == 1 and readers[0] is not None and self._pattern(readers[0]) <= _INJECTIVE
 
     def would_copy(self, concatenation: relax.Call) -> bool:
         """Whether a concatenation would take in one operand, and another one is computed by a kernel of its own."""
@@ -53,14 +60,14 @@ class _Producers:
         return any(map(self._taken_in, operands)) and any(map(self._of_kernel, operands))
 
     def _taken_in(self, operand: relax.Expr) -> bool:
-        call = self.view.call(operand, "relax.call_tir")
+        call = self.view.call(operand, _KERNEL)
         if call is None or not self.view.used_once(operand):
             return False
         return self._pattern(call) == _INJECTIVE or not self._of_kernel(operand)
 
     def _of_kernel(self, operand: relax.Expr) -> bool:
         """Whether the last that is not elementwise on the way to `operand` is a kernel that nothing can take in."""
-        call = self.view.call(operand, "relax.call_tir")
+        call = self.view.call(operand, _KERNEL)
         if call is None:
             return False
         pattern = self._pattern(call)

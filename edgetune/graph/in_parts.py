@@ -101,6 +101,12 @@ class _Rebuilding:
                 shapes[number], rows[number] = wide, rows_of(shape, place.outer, place.pitch)
         function = with_gaps(kernel.function, shapes) if shapes else kernel.function
         key = workload_hash(function) if shapes or not kernel.workload else kernel.workload
+        if key in self.made and [param.rows for param in self.made[key][1].params] != [
+            rows.get(number) for number in range(len(kernel.params))
+        ]:
+            # A slice of a dense tensor, and all of one that has gaps just there: the same loops, but not the same gaps.
+            function = function.with_attr("edgetune.rows", [f"{n}: {r.length}/{r.pitch}" for n, r in rows.items()])
+            key = workload_hash(function)
         if key not in self.made:
             mask = [param.role == "constant" for param in kernel.params if param.role != "output"]
             self.made[key] = operators, kernel_of(operators, 1, key, function, mask, 0, rows)
@@ -125,6 +131,6 @@ class _Rebuilding:
 
 
 def _renamed(buffer: Buffer, number: int, labels: dict[int, str]) -> Buffer:
-    """A buffer under its new number; one that is written in parts is called after its concatenation."""
+    """A buffer under its new number; one that no call writes whole is called after its concatenation."""
     name = buffer.name if buffer.kind != "intermediate" else labels.get(buffer.id, buffer.name)
     return replace(buffer, id=number, name=name)

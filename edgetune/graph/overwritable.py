@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 import tvm_ffi
-from tvm import s_tir
+from tvm import s_tir, tirx
 
 from edgetune.graph.program import Kernel
 
@@ -34,7 +34,8 @@ def _elementwise(function: Any, operand: Any) -> bool:
     def visit(block: s_tir.SBlock) -> None:
         if any(read.source.same_as(operand) for read in block.reads):
             sizes = [prod(int(extent) for extent in write.source.shape) for write in block.writes]
-            if block.init is not None or sizes != [prod(int(extent) for extent in operand.shape)]:
+            summed = prod(int(axis.dom.extent) for axis in block.iter_vars if axis.iter_type == tirx.IterVar.CommReduce)
+            if summed > 1 or sizes != [prod(int(extent) for extent in operand.shape)]:
                 spread.append(block)
 
     tvm_ffi.structural_walk(function.body, (s_tir.SBlock, visit))

@@ -27,6 +27,10 @@ class Place:
     outer: int
     pitch: int
 
+    def one_row(self) -> Place:
+        """The place itself; where it is a single row, with the pitch left out, which means nothing then."""
+        return self if self.outer > 1 else replace(self, pitch=0)
+
 
 class PartsLayout:
     """Which tensors are parts of which, and which calls (by number) are `dropped` for that."""
@@ -135,11 +139,7 @@ class PartsLayout:
         for operand in one.operands:
             belongs = self._within(Place(call.arguments[-1], operand.start, one.outer, one.pitch))
             place = self.place_of(call.arguments[operand.parameter])
-            if place is None or (place.whole, place.offset, place.outer) != (
-                belongs.whole,
-                belongs.offset,
-                belongs.outer,
-            ):
+            if place is None or place.one_row() != belongs.one_row():
                 yield operand.parameter, belongs
 
     def _possible(self) -> bool:

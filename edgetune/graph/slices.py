@@ -37,7 +37,8 @@ def ranges_of(call: relax.Call) -> list[Range] | None:
     found = []
     for axis, begin, end in zip((axis % len(shape) for axis in axes), begins, ends, strict=True):
         first, last = (place + shape[axis] if place < 0 else place for place in (begin, end))
-        found.append(Range(axis, min(max(first, 0), shape[axis]), min(max(last, 0), shape[axis])))
+        first, last = (min(max(place, 0), shape[axis]) for place in (first, last))
+        found.append(Range(axis, first, max(first, last)))
     return found
 
 
