@@ -1,8 +1,9 @@
 """Concatenations of what is left of a tensor with what is new: the new is written over the rest of that tensor.
 
 Where channels are split, one half goes through layers, and both are put side by side again, the result lies where the
-tensor was that was split, and nothing is copied. It takes that all who read the rest of it are done before the first
-that is new is written, and that the concatenation itself reads nothing of that tensor but what stays where it is.
+tensor was that was split, and nothing is copied. It takes that the tensor is written, and all who read the rest of it
+are done, before the first that is new is written, and that the concatenation itself reads nothing of that tensor but
+what stays where it is.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ def continued(layout: PartsLayout, number: int) -> dict[int, Place] | None:
     new = [tensor for tensor in tensors if tensor not in kept]
     if any(source.id in _around(layout, tensor) for tensor in new):
         return None
-    last = max((n for n in _readings(layout, source.id, kept) if n != number), default=-1)
-    return kept if last < min(_first_write(layout, tensor, number) for tensor in new) else None
+    before = [*_writings(layout, source.id), *(n for n in _readings(layout, source.id, kept) if n != number)]
+    behind = [next(_writings(layout, tensor), number) if tensor not in layout.places else number for tensor in new]
+    return kept if max(before) < min(*behind, number) else None
 
 
 def _around(layout: PartsLayout, tensor: int) -> Iterator[int]:
@@ -65,14 +67,8 @@ def _readings(layout: PartsLayout, source: int, kept: Mapping[int, Place]) -> It
             yield number
 
 
-def _first_write(layout: PartsLayout, tensor: int, concatenation: int) -> int:
-    """The first call that writes into the place of an operand, if that is in the result.
-
-    Of an operand that is a concatenation itself, who computes the first of its parts; of one that is copied there, the
-    `concatenation`.
-    """
-    if tensor in layout.places:
-        return concatenation
+def _writings(layout: PartsLayout, tensor: int) -> Iterator[int]:
+    """Calls that write `tensor`, or a part of it: of a concatenation that is no call any more, all its operands."""
     for number, call in enumerate(layout.program.calls):
         if number in layout.dropped:
             written = [call.arguments[-1]] if any(True for _ in layout.left(number)) else []
@@ -80,5 +76,4 @@ def _first_write(layout: PartsLayout, tensor: int, concatenation: int) -> int:
             params = layout.program.kernels[call.kernel].params
             written = [t for t, param in zip(call.arguments, params, strict=True) if param.role == "output"]
         if any(tensor in _around(layout, one) for one in written):
-            return min(number, concatenation)
-    return concatenation
+            yield number
