@@ -99,15 +99,15 @@ def difference(old: Program, new: Program) -> str | None:
             param.elements + (call.parts[n].offset if n in call.parts else 0) for n, param in enumerate(kernel.params)
         ]
         *operands, result = (memory[argument] for argument in call.arguments)
-        for operand, place in zip(call.arguments[:-1], places, strict=False):
-            if operand == call.arguments[-1] and set(place) & set(places[-1]):
+        for argument, place in zip(call.arguments[:-1], places, strict=False):
+            if argument == call.arguments[-1] and set(place) & set(places[-1]):
                 return f"{call.label} reads what it writes"
         if kernel.sources == ("copy",):
             result[places[-1]] = operands[0][places[0]]
             continue
         number = int(call.label)
-        for n, (operand, place) in enumerate(zip(operands, places, strict=False)):
-            if not np.array_equal(operand[place], reads[number][n]):
+        for found, place, expected in zip(operands, places, reads[number], strict=False):
+            if not np.array_equal(found[place], expected):
                 return f"{call.label} reads something else"
         result[places[-1]] = writes[number]
     for buffer, answer in zip(new.output_buffers(), answers, strict=True):
