@@ -4,11 +4,14 @@ python benchmarks/threads.py PACKAGE... [--pairs 101] [--layers 10]
 python benchmarks/threads.py --handover
 
 PACKAGE is a folder that `edgetune build --threads N` wrote for this machine. One process has two instances of it, for
-one thread and for N, and runs them by turns, so that both runs of a pair meet whatever else the machine does; the order
-changes from pair to pair, and before each timed run its instance runs once untimed. Told are the medians of both, and
-of the pairs' ratios the median and the quartiles. `--layers` lists the layers that lose most against N times the speed,
-by the lowest decile of their times. Before and behind each timed run all cores of the process are probed for strangers
-on another thread of the same core: the median over pairs without any is told too. `--handover` measures loops that do
+one thread and for N, and uses N cores. By turns it runs the one thread on each of these cores and the N threads on all
+of them, so that the runs of a pair meet whatever else the machine does, to any of its cores; the order changes from
+pair to pair, and before each timed run its instance runs once untimed. The time on one thread is the harmonic mean over
+the cores, which N threads that lose nothing divide by N. Told are the medians of both, and of the pairs' ratios the
+median and the quartiles. `--layers` lists the layers that lose most against N times the speed, by the lowest decile of
+their times. Before and behind each timed run the cores are probed for strangers on another thread of the same core: the
+median over pairs without any is told too. A stranger on any core holds up all N threads, but one thread only on its
+own: the ratio of the lowest deciles, of each core and of all, is told beside. `--handover` measures loops that do
 nothing: `handover_cycles` of a target file is the median times the clock. The machine must be idle for the ratio to
 mean something: the load is told beside it. The last line is one JSON object.
 """
@@ -22,6 +25,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -86,7 +90,8 @@ class Layer:
 class Comparison:
     """Median microseconds of a run on one thread and on `threads`; median and quartiles of the pairs' ratios.
 
-    `calm_ratio` is the median over the `calm` of all `pairs` during which nobody else was on a core, if there are any.
+    `calm_ratio` is the median over the `calm` of all `pairs` during which nobody else was on a core, if there are any;
+    `least_ratio` that of the lowest deciles of all pairs.
     """
 
     package: str
@@ -99,6 +104,7 @@ class Comparison:
     pairs: int
     calm: int
     calm_ratio: float | None
+    least_ratio: float
     layers: tuple[Layer, ...]
 
 
@@ -118,30 +124,38 @@ def compare(package: Path, pairs: int, layers: int) -> Comparison:
     if done.status:
         raise SystemExit(f"the paired runs of {package} ended with status {done.status}: {done.stderr.strip()}")
     runs, profiled = json.loads(done.stdout)
-    ratios = [one / several for one, several, *_ in runs]
+    ones = [statistics.harmonic_mean(cores) for cores, *_ in runs]
+    all_ = [several for _, several, *_ in runs]
+    ratios = [one / several for one, several in zip(ones, all_, strict=True)]
     widest = sorted(wide for *_, wide in runs)
     alone = _ALONE * widest[len(widest) * 95 // 100]
     calm = [ratio for ratio, (*_, narrow, _) in zip(ratios, runs, strict=True) if narrow >= alone]
     lower, middle, upper = statistics.quantiles(ratios, n=4, method="inclusive")
+    by_core = zip(*(cores for cores, *_ in runs), strict=True)
+    least = statistics.harmonic_mean([_lowest_decile(times) for times in by_core])
     found = []
     for index, (layer, times) in enumerate(zip(manifest["layers"], profiled, strict=False)):
-        one, several = (statistics.quantiles(side, n=10, method="inclusive")[0] / 1e3 for side in times)
+        one, several = (_lowest_decile(side) / 1e3 for side in times)
         found.append(Layer(f"{index} {layer['kernel']}", one, several))
     found.sort(key=lambda layer: layer.one_us / threads - layer.all_us)
-    one, all_ = (statistics.median(run[side] for run in runs) / 1e3 for side in (0, 1))
     return Comparison(
         manifest["name"],
         threads,
-        one,
-        all_,
+        statistics.median(ones) / 1e3,
+        statistics.median(all_) / 1e3,
         middle,
         lower,
         upper,
         len(runs),
         len(calm),
         statistics.median(calm) if calm else None,
+        least / _lowest_decile(all_),
         tuple(found[:layers]),
     )
+
+
+def _lowest_decile(times: Sequence[float]) -> float:
+    return statistics.quantiles(times, n=10, method="inclusive")[0]
 
 
 def handover() -> dict[str, float]:
@@ -181,7 +195,8 @@ def main() -> None:
         print(
             f"{found.package}: {found.one_us:.0f} us on 1 thread, {found.all_us:.0f} us on {found.threads}: "
             f"{found.ratio:.2f} (quartiles {found.lower:.2f} and {found.upper:.2f}), load {result['load'][0]}; "
-            f"{calm}{found.calm} of {found.pairs} pairs with nobody else on the cores"
+            f"{calm}{found.calm} of {found.pairs} pairs with nobody else on the cores; "
+            f"{found.least_ratio:.2f} at the lowest deciles"
         )
         for layer in found.layers:
             print(f"  {layer.name}: {layer.one_us:.1f} us, {layer.all_us:.1f} us, {layer.one_us / layer.all_us:.2f}")

@@ -1,4 +1,4 @@
-"""The program that runs a package on one thread and on several by turns, and probes all cores around each run."""
+"""The program that runs a package on one thread, of each core, and on several by turns, and probes the cores around."""
 
 from __future__ import annotations
 
@@ -30,32 +30,47 @@ static void *width_of_core(void *width)
     return NULL;
 }
 
+static cpu_set_t together, alone[@P@_THREADS]; /* the cores that are used: as many as threads, or all there are */
+static int count;
 static double narrowest, widest; /* since they were set, of all probes of all cores */
 
-/* What each core of this process does at once just now: of a thread on each, all at the same time. */
+static void find_cores(void)
+{
+    cpu_set_t ours;
+
+    if (sched_getaffinity(0, sizeof ours, &ours) != 0)
+        exit(3);
+    CPU_ZERO(&together);
+    for (int core = 0; core < CPU_SETSIZE && count < @P@_THREADS; core++) {
+        if (!CPU_ISSET(core, &ours))
+            continue;
+        CPU_SET(core, &together);
+        CPU_ZERO(&alone[count]);
+        CPU_SET(core, &alone[count]);
+        count++;
+    }
+}
+
+static void stay_on(const cpu_set_t *cores)
+{
+    if (sched_setaffinity(0, sizeof *cores, cores) != 0)
+        exit(3);
+}
+
+/* What each core does at once just now: of a thread on each, all at the same time. */
 static void probe(void)
 {
-    pthread_t threads[CPU_SETSIZE];
-    double widths[CPU_SETSIZE];
-    cpu_set_t cores;
-    int count = 0;
+    pthread_t threads[@P@_THREADS];
+    double widths[@P@_THREADS];
 
-    if (sched_getaffinity(0, sizeof cores, &cores) != 0)
-        exit(3);
-    for (int core = 0; core < CPU_SETSIZE; core++) {
-        cpu_set_t one;
+    for (int i = 0; i < count; i++) {
         pthread_attr_t attributes;
 
-        if (!CPU_ISSET(core, &cores))
-            continue;
-        CPU_ZERO(&one);
-        CPU_SET(core, &one);
         if (pthread_attr_init(&attributes) != 0
-            || pthread_attr_setaffinity_np(&attributes, sizeof one, &one) != 0
-            || pthread_create(&threads[count], &attributes, width_of_core, &widths[count]) != 0)
+            || pthread_attr_setaffinity_np(&attributes, sizeof alone[i], &alone[i]) != 0
+            || pthread_create(&threads[i], &attributes, width_of_core, &widths[i]) != 0)
             exit(3);
         (void)pthread_attr_destroy(&attributes);
-        count++;
     }
     for (int i = 0; i < count; i++)
         if (pthread_join(threads[i], NULL) != 0)
@@ -76,8 +91,10 @@ static void on_layer(void *user, unsigned layer, const char *name, int end)
     begun = (double)now_ns();
 }
 
-static double timed(int which)
+/* Nanoseconds of a run of an instance on `cores`. */
+static double timed(int which, const cpu_set_t *cores)
 {
+    stay_on(cores);
     if (@p@_run(&two[which], &inputs, &outputs) != @P@_OK)
         exit(2);
     const double start = (double)now_ns();
@@ -96,27 +113,35 @@ int main(int argc, char **argv)
 @tensors@
     (void)@p@_vector_inputs;
     (void)@p@_vector_outputs;
+    find_cores();
+    stay_on(&together); /* as the threads do that are started here */
     for (int i = 0; i < 2; i++)
         if (times == NULL || @p@_init(&two[i], workspaces[i], sizeof workspaces[i]) @bind@
             || @p@_set_threads(&two[i], i == 0 ? 1 : @P@_THREADS))
             return 1;
     printf("[[");
     for (now_at = 0; now_at < pairs; now_at++) {
-        double took[2];
+        double took[@P@_THREADS + 1];
         narrowest = 1e9, widest = 0;
         probe();
-        for (int i = 0; i < 2; i++) {
-            took[(i + now_at) & 1] = timed((i + (int)now_at) & 1);
+        for (int i = 0; i <= count; i++) {
+            const int next = (i + (int)now_at) % (count + 1);
+            took[next] = next < count ? timed(0, &alone[next]) : timed(1, &together);
             probe();
         }
-        printf("%s[%.0f,%.0f,%.6g,%.6g]", now_at ? "," : "", took[0], took[1], narrowest, widest);
+        printf("%s[[", now_at ? "," : "");
+        for (int i = 0; i < count; i++)
+            printf("%s%.0f", i ? "," : "", took[i]);
+        printf("],%.0f,%.6g,%.6g]", took[count], narrowest, widest);
     }
     printf("],[");
     for (int i = 0; layers && i < 2; i++)
         @p@_set_profiler(&two[i], on_layer, &two[i]);
     for (now_at = 0; layers && now_at < pairs; now_at++)
-        for (int i = 0; i < 2; i++)
-            timed((i + (int)now_at) & 1);
+        for (int i = 0; i < 2; i++) {
+            const int which = (i + (int)now_at) & 1;
+            timed(which, which ? &together : &alone[now_at % count]);
+        }
     for (size_t l = 0; layers && l < 2u * @P@_LAYERS; l++)
         for (long i = 0; i < pairs; i++) {
             const char *const before = i ? "," : l == 0 ? "[[" : l % 2 == 0 ? "]],[[" : "],[";
