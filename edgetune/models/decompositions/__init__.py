@@ -15,7 +15,7 @@ from edgetune.models.decompositions.quantised import conv_integer, matmul_intege
 from edgetune.models.decompositions.recurrent import gru, lstm, rnn
 from edgetune.models.decompositions.resize import resize
 from edgetune.models.decompositions.signal import dft, stft
-from edgetune.models.decompositions.tensors import col2im, det, lp_normalization, space_to_depth, split
+from edgetune.models.decompositions.tensors import col2im, det, lp_normalization, slice_, space_to_depth, split
 from edgetune.models.decompositions.training import batch_normalization, conv_transpose
 
 DECOMPOSITIONS: dict[str, Callable[[Builder, onnx.NodeProto], bool | None]] = {
@@ -44,6 +44,7 @@ DECOMPOSITIONS: dict[str, Callable[[Builder, onnx.NodeProto], bool | None]] = {
     "RNN": rnn,
     "Resize": resize,
     "STFT": stft,
+    "Slice": slice_,
     "SpaceToDepth": space_to_depth,
     "Split": split,
     "Upsample": resize,

@@ -40,6 +40,32 @@ def split(b: Builder, node: onnx.NodeProto) -> bool:
     return True
 
 
+def slice_(b: Builder, _: onnx.NodeProto) -> bool:
+    """Without any element, be it because it ends before it begins."""
+    x = b.input(0)
+    given = [b.input(number) for number in range(1, 5)]
+    bounds = [b.value(name) if name else None for name in given]
+    if any(name and bound is None for name, bound in zip(given, bounds, strict=True)):
+        return False  # found out at run time
+    if b.opset < 10:
+        bounds = [b.attributes.get(name) for name in ("starts", "ends", "axes", "steps")]
+    starts, ends, axes, steps = bounds
+    shape = list(b.shape(x))
+    if starts is None or ends is None or not shape or (steps is not None and not all(steps)):
+        return False
+    axes = np.arange(len(starts)) if axes is None else axes
+    steps = np.ones(len(starts), int) if steps is None else steps
+    if len({len(given) for given in (starts, ends, axes, steps)}) > 1:
+        return False
+    for axis, *bound in zip(axes, starts, ends, steps, strict=True):
+        within = slice(*map(int, bound)).indices(shape[int(axis) % len(shape)])
+        shape[int(axis) % len(shape)] = len(range(*within))
+    if all(shape):
+        return False
+    b.output(0, b.constant(np.zeros(shape), b.dtype(x)))
+    return True
+
+
 def space_to_depth(b: Builder, _: onnx.NodeProto) -> bool:
     """With the place in the block as the inner part of the new channels."""
     if b.text("mode", "DCR") != "CRD":
