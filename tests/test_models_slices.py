@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
+from edgetune.errors import UnsupportedOperator
 from edgetune.graph.partition import to_program
+from edgetune.models.decompositions import DECOMPOSITIONS
 from edgetune.models.importer import import_onnx
 from edgetune.models.onnx_file import model_from_proto
 from tests.interpreter import run_program
@@ -55,3 +57,9 @@ def test_a_slice_is_that_of_numpy(start: int, end: int, step: int | None) -> Non
 @pytest.mark.parametrize(("start", "end"), [(4, 2), (2, 2), (1, 3)])
 def test_a_slice_by_attributes_too(start: int, end: int) -> None:
     np.testing.assert_array_equal(sliced(9, start, end, None), np.concatenate([x()[:, start:end], x()], axis=1))
+
+
+def test_what_tvm_refuses_behind_its_importer_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(DECOMPOSITIONS, "Slice")
+    with pytest.raises(UnsupportedOperator, match=r"^an operator of the model .*Begin=4, End=2.*; find it by [^\n]*$"):
+        sliced(17, 4, 2, None)
