@@ -4,16 +4,17 @@ python benchmarks/threads.py PACKAGE... [--pairs 101] [--layers 10]
 python benchmarks/threads.py --handover
 
 PACKAGE is a folder that `edgetune build --threads N` wrote for this machine. One process has two instances of it, for
-one thread and for N, and uses N cores. By turns it runs the one thread on each of these cores and the N threads on all
-of them, so that the runs of a pair meet whatever else the machine does, to any of its cores; the order changes from
-pair to pair, and before each timed run its instance runs once untimed. The time on one thread is the harmonic mean over
-the cores, which N threads that lose nothing divide by N. Told are the medians of both, and of the pairs' ratios the
-median and the quartiles. `--layers` lists the layers that lose most against N times the speed, by the lowest decile of
-their times. Before and behind each timed run the cores are probed for strangers on another thread of the same core: the
-median over pairs without any is told too. A stranger on any core holds up all N threads, but one thread only on its
-own: the ratio of the lowest deciles, of each core and of all, is told beside. `--handover` measures loops that do
-nothing: `handover_cycles` of a target file is the median times the clock. The machine must be idle for the ratio to
-mean something: the load is told beside it. The last line is one JSON object.
+one thread and for N, and uses N cores (of their own, where there are so many), or as many as there are. By turns it
+runs the one thread on each of these cores and the N threads on all of them, so that the runs of a pair meet whatever
+else the machine does, to any of its cores; the order changes from pair to pair, and before each timed run its instance
+runs once untimed. The time on one thread is the harmonic mean over the cores, which N threads that lose nothing divide
+by N. Told are the medians of both, and of the pairs' ratios the median and the quartiles. `--layers` lists the layers
+that lose most against that, by the lowest decile of their times. Before and behind each timed run all cores are probed
+at once for strangers on another thread of the same core, who make it do less: the median over pairs in which no probe
+saw any is told too. A stranger on any core holds up all N threads, but one thread only on its own: the ratio of the
+lowest deciles, of each core and of all, is told beside. `--handover` measures loops that do nothing: `handover_cycles`
+of a target file is the median times the clock. The machine must be idle for the ratio to mean something: the load is
+told beside it. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ from edgetune.package.work_copy import make, run, work_copy  # noqa: E402
 
 TIMEOUT_S = 900.0
 _TIMER = ROOT / "edgetune" / "measure" / "timer.c"
-_ALONE = 0.97  # of the additions at once of cores alone; two threads of a core have about 0.6 each
+_ALONE = 0.9  # of what a core alone does at once; two threads of a core have about 0.6 of it each
+_SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 LOOPS = 20000
 _HANDOVER = """
 #include "idle_parallel.h"
@@ -90,12 +92,13 @@ class Layer:
 class Comparison:
     """Median microseconds of a run on one thread and on `threads`; median and quartiles of the pairs' ratios.
 
-    `calm_ratio` is the median over the `calm` of all `pairs` during which nobody else was on a core, if there are any;
-    `least_ratio` that of the lowest deciles of all pairs.
+    `cores` are the numbers of the cores that were used. `calm_ratio` is the median over the `calm` of all `pairs` in
+    which no probe saw a stranger on any of them, if there are such; `least_ratio` is that of the lowest deciles.
     """
 
     package: str
     threads: int
+    cores: tuple[int, ...]
     one_us: float
     all_us: float
     ratio: float
@@ -120,27 +123,30 @@ def compare(package: Path, pairs: int, layers: int) -> Comparison:
         (copy / f"test/{prefix}_bench.c").write_text(driver(manifest), encoding="utf-8")
         (copy / "test/edgetune_timer.c").write_bytes(_TIMER.read_bytes())
         make(copy, f"build/{prefix}_bench", tools, TIMEOUT_S)
-        done = run([str(copy / f"build/{prefix}_bench"), str(pairs), str(int(layers > 0))], copy, TIMEOUT_S)
+        cores = cores_for(threads)
+        words = [str(pairs), str(int(layers > 0)), *map(str, cores)]
+        done = run([str(copy / f"build/{prefix}_bench"), *words], copy, TIMEOUT_S)
     if done.status:
         raise SystemExit(f"the paired runs of {package} ended with status {done.status}: {done.stderr.strip()}")
     runs, profiled = json.loads(done.stdout)
-    ones = [statistics.harmonic_mean(cores) for cores, *_ in runs]
+    ones = [statistics.harmonic_mean(alone) for alone, *_ in runs]
     all_ = [several for _, several, *_ in runs]
     ratios = [one / several for one, several in zip(ones, all_, strict=True)]
-    widest = sorted(wide for *_, wide in runs)
-    alone = _ALONE * widest[len(widest) * 95 // 100]
-    calm = [ratio for ratio, (*_, narrow, _) in zip(ratios, runs, strict=True) if narrow >= alone]
+    calm = [
+        ratio for ratio, undisturbed in zip(ratios, _undisturbed([run[2] for run in runs]), strict=True) if undisturbed
+    ]
     lower, middle, upper = statistics.quantiles(ratios, n=4, method="inclusive")
-    by_core = zip(*(cores for cores, *_ in runs), strict=True)
+    by_core = zip(*(alone for alone, *_ in runs), strict=True)
     least = statistics.harmonic_mean([_lowest_decile(times) for times in by_core])
     found = []
     for index, (layer, times) in enumerate(zip(manifest["layers"], profiled, strict=False)):
         one, several = (_lowest_decile(side) / 1e3 for side in times)
         found.append(Layer(f"{index} {layer['kernel']}", one, several))
-    found.sort(key=lambda layer: layer.one_us / threads - layer.all_us)
+    found.sort(key=lambda layer: layer.one_us / len(cores) - layer.all_us)
     return Comparison(
         manifest["name"],
         threads,
+        cores,
         statistics.median(ones) / 1e3,
         statistics.median(all_) / 1e3,
         middle,
@@ -152,6 +158,23 @@ def compare(package: Path, pairs: int, layers: int) -> Comparison:
         least / _lowest_decile(all_),
         tuple(found[:layers]),
     )
+
+
+def cores_for(threads: int) -> tuple[int, ...]:
+    """As many of the CPUs of this process as there are threads, if it has them, of cores of their own first."""
+    allowed = sorted(os.sched_getaffinity(0))
+    cores: dict[str, list[int]] = {}
+    for number in allowed:
+        siblings = Path(_SIBLINGS.format(number))
+        cores.setdefault(siblings.read_text() if siblings.exists() else str(number), []).append(number)
+    rank = {number: core.index(number) for core in cores.values() for number in core}
+    return tuple(sorted(sorted(allowed, key=lambda number: (rank[number], number))[:threads]))
+
+
+def _undisturbed(widths: Sequence[Sequence[float]]) -> list[bool]:
+    """Whether in a pair no core did clearly less at once than it does alone; `widths` are the least of each core."""
+    alone = [sorted(core)[len(core) * 95 // 100] for core in zip(*widths, strict=True)]
+    return [all(width >= _ALONE * best for width, best in zip(pair, alone, strict=True)) for pair in widths]
 
 
 def _lowest_decile(times: Sequence[float]) -> float:
@@ -193,9 +216,10 @@ def main() -> None:
         result.setdefault("packages", []).append(asdict(found))
         calm = f"{found.calm_ratio:.2f} in " if found.calm_ratio is not None else ""
         print(
-            f"{found.package}: {found.one_us:.0f} us on 1 thread, {found.all_us:.0f} us on {found.threads}: "
+            f"{found.package}: {found.one_us:.0f} us on 1 thread, {found.all_us:.0f} us on {found.threads} "
+            f"(cores {', '.join(map(str, found.cores))}): "
             f"{found.ratio:.2f} (quartiles {found.lower:.2f} and {found.upper:.2f}), load {result['load'][0]}; "
-            f"{calm}{found.calm} of {found.pairs} pairs with nobody else on the cores; "
+            f"{calm}{found.calm} of {found.pairs} pairs without a stranger seen; "
             f"{found.least_ratio:.2f} at the lowest deciles"
         )
         for layer in found.layers:

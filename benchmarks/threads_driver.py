@@ -10,6 +10,7 @@ _PAIRED = """
 #include "@p@.h"
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,60 +25,66 @@ static @p@_outputs outputs;
 static double *times, begun; /* of the layers: [layer][instance][pair] */
 static long pairs, now_at;
 
+static cpu_set_t together, alone[@P@_THREADS];
+static int count; /* of the cores that are used */
+static atomic_int ready;
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "%s\\n", what);
+    exit(1);
+}
+
 static void *width_of_core(void *width)
 {
+    atomic_fetch_add(&ready, 1);
+    while (atomic_load(&ready) < count)
+        ;
     *(double *)width = edgetune_width();
     return NULL;
 }
 
-static cpu_set_t together, alone[@P@_THREADS]; /* the cores that are used: as many as threads, or all there are */
-static int count;
-static double narrowest, widest; /* since they were set, of all probes of all cores */
+static double widths[@P@_THREADS]; /* the least of all probes of a core since they were set */
 
-static void find_cores(void)
+/* The cores that the command line names from its third word on. */
+static void find_cores(char **names)
 {
-    cpu_set_t ours;
-
-    if (sched_getaffinity(0, sizeof ours, &ours) != 0)
-        exit(3);
     CPU_ZERO(&together);
-    for (int core = 0; core < CPU_SETSIZE && count < @P@_THREADS; core++) {
-        if (!CPU_ISSET(core, &ours))
-            continue;
+    for (; *names != NULL && count < @P@_THREADS; names++, count++) {
+        const unsigned core = (unsigned)strtoul(*names, NULL, 10);
+
         CPU_SET(core, &together);
         CPU_ZERO(&alone[count]);
         CPU_SET(core, &alone[count]);
-        count++;
     }
 }
 
 static void stay_on(const cpu_set_t *cores)
 {
     if (sched_setaffinity(0, sizeof *cores, cores) != 0)
-        exit(3);
+        fail("cannot stay on a core");
 }
 
 /* What each core does at once just now: of a thread on each, all at the same time. */
 static void probe(void)
 {
     pthread_t threads[@P@_THREADS];
-    double widths[@P@_THREADS];
+    double now[@P@_THREADS];
 
+    atomic_store(&ready, 0);
     for (int i = 0; i < count; i++) {
         pthread_attr_t attributes;
 
         if (pthread_attr_init(&attributes) != 0
             || pthread_attr_setaffinity_np(&attributes, sizeof alone[i], &alone[i]) != 0
-            || pthread_create(&threads[i], &attributes, width_of_core, &widths[i]) != 0)
-            exit(3);
+            || pthread_create(&threads[i], &attributes, width_of_core, &now[i]) != 0)
+            fail("cannot probe a core");
         (void)pthread_attr_destroy(&attributes);
     }
-    for (int i = 0; i < count; i++)
-        if (pthread_join(threads[i], NULL) != 0)
-            exit(3);
     for (int i = 0; i < count; i++) {
-        narrowest = widths[i] < narrowest ? widths[i] : narrowest;
-        widest = widths[i] > widest ? widths[i] : widest;
+        if (pthread_join(threads[i], NULL) != 0)
+            fail("cannot probe a core");
+        widths[i] = now[i] < widths[i] ? now[i] : widths[i];
     }
 }
 
@@ -96,33 +103,36 @@ static double timed(int which, const cpu_set_t *cores)
 {
     stay_on(cores);
     if (@p@_run(&two[which], &inputs, &outputs) != @P@_OK)
-        exit(2);
+        fail("a run failed");
     const double start = (double)now_ns();
     if (@p@_run(&two[which], &inputs, &outputs) != @P@_OK)
-        exit(2);
+        fail("a run failed");
     return (double)now_ns() - start;
 }
 
 int main(int argc, char **argv)
 {
-    pairs = strtol(argv[argc - 2], NULL, 10);
-    const int layers = argv[argc - 1][0] == '1';
+    if (argc < 4)
+        fail("usage: PAIRS LAYERS CORE...");
+    pairs = strtol(argv[1], NULL, 10);
+    const int layers = argv[2][0] == '1';
     times = calloc(2u * @P@_LAYERS * (size_t)pairs, sizeof *times);
     memset(&inputs, 0, sizeof inputs);
     memset(&outputs, 0, sizeof outputs);
 @tensors@
     (void)@p@_vector_inputs;
     (void)@p@_vector_outputs;
-    find_cores();
+    find_cores(argv + 3);
     stay_on(&together); /* as the threads do that are started here */
     for (int i = 0; i < 2; i++)
         if (times == NULL || @p@_init(&two[i], workspaces[i], sizeof workspaces[i]) @bind@
             || @p@_set_threads(&two[i], i == 0 ? 1 : @P@_THREADS))
-            return 1;
+            fail("an instance cannot be made");
     printf("[[");
     for (now_at = 0; now_at < pairs; now_at++) {
         double took[@P@_THREADS + 1];
-        narrowest = 1e9, widest = 0;
+        for (int i = 0; i < count; i++)
+            widths[i] = 1e9;
         probe();
         for (int i = 0; i <= count; i++) {
             const int next = (i + (int)now_at) % (count + 1);
@@ -132,7 +142,10 @@ int main(int argc, char **argv)
         printf("%s[[", now_at ? "," : "");
         for (int i = 0; i < count; i++)
             printf("%s%.0f", i ? "," : "", took[i]);
-        printf("],%.0f,%.6g,%.6g]", took[count], narrowest, widest);
+        printf("],%.0f,[", took[count]);
+        for (int i = 0; i < count; i++)
+            printf("%s%.6g", i ? "," : "", widths[i]);
+        printf("]]");
     }
     printf("],[");
     for (int i = 0; layers && i < 2; i++)

@@ -6,14 +6,20 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from edgetune.graph.refusals import tvm_refusals
 from edgetune.graph.rewrite import View, constant, constant_of, rewrite
 
 _RESHAPES = frozenset({"relax.reshape", "relax.expand_dims", "relax.squeeze", "relax.flatten"})
 
 
 def fold_constants(module: tvm.IRModule) -> tvm.IRModule:
-    """Evaluates every operator of `main` whose operands are all constant."""
-    return relax.transform.FoldConstant()(rewrite(module, _moves_data))
+    """Evaluates every operator of `main` whose operands are all constant.
+
+    Raises UnsupportedOperator for a form of an operator that TVM imports but does not legalise.
+    """
+    moved = rewrite(module, _moves_data)
+    with tvm_refusals():
+        return relax.transform.FoldConstant()(moved)
 
 
 def permutation(call: relax.Call) -> list[int]:

@@ -37,19 +37,9 @@ _LONGEST_NAME = 60
 
 
 def to_program(imported: Imported) -> Program:
-    """Runs the graph passes and cuts the result into a `Program`.
-
-    Raises UnsupportedOperator for what has no kernel, and for a form of an operator that TVM imports but then refuses.
-    """
+    """Runs the graph passes and cuts the result into a `Program`; raises UnsupportedOperator for what has no kernel."""
     exchanged = [i for i, tensor in enumerate(imported.inputs) if tensor.name in imported.images]
-    try:
-        module, nodes = fuse(imported.module, exchanged)
-    except tvm.error.InternalError as error:
-        lines = str(error).strip().splitlines()
-        raise UnsupportedOperator(
-            f"an operator of the model has a form that TVM refuses ({lines[-1] if lines else 'without a reason'}); "
-            "find it by cutting the model in two, and simplify it before export"
-        ) from error
+    module, nodes = fuse(imported.module, exchanged)
     return partition(module, imported, nodes)
 
 

@@ -19,6 +19,7 @@ from edgetune.graph.fusion_patterns import settle_patterns
 from edgetune.graph.layer_names import nodes_of_calls, pass_marks_on
 from edgetune.graph.layout import channels_last
 from edgetune.graph.quantised import integer_operators
+from edgetune.graph.refusals import tvm_refusals
 from edgetune.graph.rewrite import View, constant, rewrite
 from edgetune.graph.slices import slice_of_pick, slices_of_splits
 
@@ -29,6 +30,7 @@ def fuse(module: tvm.IRModule, exchanged: Collection[int] = ()) -> tuple[tvm.IRM
     """Folds, lays out, recognises integer operators, legalises, fuses; `main` then calls PrimFuncs or reshapes.
 
     Returns the module, and for each call of a PrimFunc the nodes of the model that are in it, as far as they are known.
+    Raises UnsupportedOperator for a form of an operator that TVM imports but does not legalise.
     """
     module = slices_of_splits(relax.transform.DecomposeOpsForInference()(module))
     module = pass_marks_on(activations_first(module))
@@ -42,18 +44,21 @@ def fuse(module: tvm.IRModule, exchanged: Collection[int] = ()) -> tuple[tvm.IRM
     module = pass_marks_on(fuse_attention(module))
     module = pass_marks_on(fold_transposes(module))
     module = fold_constants(module)
-    before = tvm.transform.Sequential(
-        [
-            relax.transform.CanonicalizeBindings(),
-            relax.transform.LegalizeOps(skip_ops=["relax.reshape"]),
-            relax.transform.AnnotateTIROpPattern(),
-            relax.transform.FoldConstant(),
-        ]
-    )(module)
-    before = settle_patterns(before)
+    before = settle_patterns(_legalised(module))
     fused = relax.transform.FuseOps()(before)
     final = tvm.transform.Sequential([relax.transform.FuseTIR(), relax.transform.DeadCodeElimination()])(fused)
     return final, nodes_of_calls(before, fused)
+
+
+def _legalised(module: tvm.IRModule) -> tvm.IRModule:
+    passes = [
+        relax.transform.CanonicalizeBindings(),
+        relax.transform.LegalizeOps(skip_ops=["relax.reshape"]),
+        relax.transform.AnnotateTIROpPattern(),
+        relax.transform.FoldConstant(),
+    ]
+    with tvm_refusals():
+        return tvm.transform.Sequential(passes)(module)
 
 
 def _shape_only(call: relax.Call, view: View, _: relax.BlockBuilder) -> relax.Expr | None:

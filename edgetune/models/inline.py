@@ -54,7 +54,7 @@ class Evaluator:
         store_interface(self, self.proto.graph)
         self.has_converter = has_converter
         self.kept = kept
-        self.opsets = {o.domain: o.version for o in proto.opset_import}
+        self.opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
         self.nodes: list[onnx.NodeProto] = []
         self.types: dict[str, onnx.TypeProto] = {i.name: i.type for i in self.proto.graph.input}
         self.constants: dict[str, np.ndarray] = {}

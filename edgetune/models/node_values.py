@@ -49,7 +49,7 @@ def constant_value(
     try:
         with np.errstate(all="ignore"):
             results = iter(ReferenceEvaluator(single).run(None, inputs))
-    except (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError):
+    except (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError, ArithmeticError):
         # The evaluator raises any of these for operators, versions of them and attributes that it lacks. The node stays
         # as it is then, for TVM, which may have it and otherwise refuses it by name: nothing is lost but a constant.
         return None

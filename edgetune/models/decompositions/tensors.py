@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 
@@ -41,29 +43,54 @@ def split(b: Builder, node: onnx.NodeProto) -> bool:
 
 
 def slice_(b: Builder, _: onnx.NodeProto) -> bool:
-    """Without any element, be it because it ends before it begins."""
+    """Without any element, or backwards from before the first one: what TVM refuses, or takes for something else.
+
+    Bounds as ONNX has them: counted from the end where they are negative, then a start is clamped to 0 and the extent
+    (for negative steps: less 1), an end to 0 (-1) and the extent (less 1).
+    """
+    bounds = _bounds_of_slice(b)
+    if bounds is None:
+        return False  # found out at run time, or refused by name where it is imported
     x = b.input(0)
-    given = [b.input(number) for number in range(1, 5)]
-    bounds = [b.value(name) if name else None for name in given]
-    if any(name and bound is None for name, bound in zip(given, bounds, strict=True)):
-        return False  # found out at run time
-    if b.opset < 10:
-        bounds = [b.attributes.get(name) for name in ("starts", "ends", "axes", "steps")]
-    starts, ends, axes, steps = bounds
     shape = list(b.shape(x))
-    if starts is None or ends is None or not shape or (steps is not None and not all(steps)):
+    starts = []
+    for axis, start, end, step in bounds:
+        extent, last = shape[axis], shape[axis] - (step < 0)
+        first = max(min(start + extent * (start < 0), last), 0)
+        stop = max(min(end + extent * (end < 0), last), -(step < 0))
+        shape[axis] = len(range(first, stop, step)) if extent else 0
+        starts.append(first if start < -extent else start)
+    if not all(shape):
+        b.output(0, b.constant(np.zeros(shape), b.dtype(x)))
+        return True
+    if starts == [start for _, start, _, _ in bounds] or b.opset < 10:
         return False
-    axes = np.arange(len(starts)) if axes is None else axes
-    steps = np.ones(len(starts), int) if steps is None else steps
-    if len({len(given) for given in (starts, ends, axes, steps)}) > 1:
-        return False
-    for axis, *bound in zip(axes, starts, ends, steps, strict=True):
-        within = slice(*map(int, bound)).indices(shape[int(axis) % len(shape)])
-        shape[int(axis) % len(shape)] = len(range(*within))
-    if all(shape):
-        return False
-    b.output(0, b.constant(np.zeros(shape), b.dtype(x)))
+    axes, _, ends, steps = zip(*bounds, strict=True)
+    b.output(0, b.op("Slice", x, *(b.constant(given, "int64") for given in (starts, ends, axes, steps))))
     return True
+
+
+def _bounds_of_slice(b: Builder) -> list[tuple[int, int, int, int]] | None:
+    """(axis, start, end, step) of each axis that is sliced; None where they are not known or not valid."""
+    names = [b.input(number) for number in range(1, 5)]
+    given: list[Any] = [b.value(name) if name else None for name in names]
+    if any(name and bound is None for name, bound in zip(names, given, strict=True)):
+        return None
+    if b.opset < 10:
+        given = [b.attributes.get(name) for name in ("starts", "ends", "axes", "steps")]
+    known = [np.asarray(bound) for bound in given if bound is not None]
+    if given[0] is None or given[1] is None:
+        return None
+    if any(bound.ndim != 1 or bound.dtype.kind != "i" or len(bound) != len(known[0]) for bound in known):
+        return None
+    starts, ends = (list(map(int, bound)) for bound in given[:2])
+    rank = len(b.shape(b.input(0)))
+    axes = [int(axis) for axis in given[2]] if given[2] is not None else list(range(len(starts)))
+    steps = [int(step) for step in given[3]] if given[3] is not None else [1] * len(starts)
+    distinct = {axis % rank for axis in axes if -rank <= axis < rank}
+    if len(distinct) != len(axes) or not all(steps):
+        return None
+    return [(a % rank, start, end, step) for a, start, end, step in zip(axes, starts, ends, steps, strict=True)]
 
 
 def space_to_depth(b: Builder, _: onnx.NodeProto) -> bool:
