@@ -11,10 +11,10 @@ runs once untimed. The time on one thread is the harmonic mean over the cores, w
 by N. Told are the medians of both, and of the pairs' ratios the median and the quartiles. `--layers` lists the layers
 that lose most against that, by the lowest decile of their times. Before and behind each timed run all cores are probed
 at once for strangers on another thread of the same core, who make it do less: the median over pairs in which no probe
-saw any is told too. A stranger on any core holds up all N threads, but one thread only on its own: the ratio of the
-lowest deciles, of each core and of all, is told beside. `--handover` measures loops that do nothing: `handover_cycles`
-of a target file is the median times the clock. The machine must be idle for the ratio to mean something: the load is
-told beside it. The last line is one JSON object.
+saw any is told too (who stays all the time is not seen). A stranger on any core holds up all N threads, but one thread
+only on its own: the ratio of the lowest deciles, of each core and of all, is told beside. `--handover` measures loops
+that do nothing: `handover_cycles` of a target file is the median times the clock. The machine must be idle for the
+ratio to mean something: the load is told beside it. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -132,9 +132,8 @@ def compare(package: Path, pairs: int, layers: int) -> Comparison:
     ones = [statistics.harmonic_mean(alone) for alone, *_ in runs]
     all_ = [several for _, several, *_ in runs]
     ratios = [one / several for one, several in zip(ones, all_, strict=True)]
-    calm = [
-        ratio for ratio, undisturbed in zip(ratios, _undisturbed([run[2] for run in runs]), strict=True) if undisturbed
-    ]
+    undisturbed = _undisturbed([widths for *_, widths in runs])
+    calm = [ratio for ratio, alone in zip(ratios, undisturbed, strict=True) if alone]
     lower, middle, upper = statistics.quantiles(ratios, n=4, method="inclusive")
     by_core = zip(*(alone for alone, *_ in runs), strict=True)
     least = statistics.harmonic_mean([_lowest_decile(times) for times in by_core])

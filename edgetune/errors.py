@@ -6,7 +6,10 @@ sentence: what is wrong, where, and what to do about it. Code 2 is click's own, 
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
+
+TVM_REFUSALS: Final = (RuntimeError, ValueError, TypeError, IndexError)
+"""What TVM raises where a pass refuses a program: its InternalError is a RuntimeError, others come bare from C++."""
 
 
 class EdgetuneError(Exception):

@@ -15,6 +15,7 @@ from edgetune.errors import UnsupportedOperator
 from edgetune.graph.partition import to_program
 from edgetune.models.decompositions import DECOMPOSITIONS
 from edgetune.models.importer import import_onnx
+from edgetune.models.node_values import constant_value
 from edgetune.models.onnx_file import model_from_proto
 from tests.interpreter import run_program
 
@@ -101,3 +102,10 @@ def test_what_tvm_refuses_behind_its_importer_is_one_sentence(monkeypatch: pytes
     monkeypatch.delitem(DECOMPOSITIONS, "Slice")
     with pytest.raises(UnsupportedOperator, match=r"^an operator of the model .*Begin=4, End=2.*; find it by [^\n]*$"):
         built(model_of(17, starts=[4], ends=[2], axes=[1]))
+
+
+def test_an_average_of_nothing_is_no_constant() -> None:
+    node = helper.make_node("GlobalAveragePool", ["part"], ["mean"])
+    nothing = np.zeros((1, 0, 5, 5), "float32")
+    types = {"part": helper.make_tensor_type_proto(TensorProto.FLOAT, nothing.shape)}
+    assert constant_value(node, {"part": nothing}, types, model_of(17, starts=[1], ends=[1])) is None

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from edgetune.package.rendering import render
 from edgetune.package.verify import verify
 from tests import package_sample as sample
 from tests import threads_sample
@@ -77,6 +78,86 @@ def _undefined(folder: Path) -> str:
 def test_cross_built_packages_pass_under_the_emulator(tmp_path: Path, board: str) -> None:
     threads_sample.emit(tmp_path / "package", target=sample.arm(board))
     assert last(make(tmp_path / "package", f"WARNINGS={WARNINGS}", "selftest")) == "PASS"
+
+
+_ONCE = r"""#include "idle_parallel.h"
+#include <stdatomic.h>
+static _Atomic int seen[4096];
+static int order;
+static void visit(const void *work, int32_t begin, int32_t end, int32_t worker)
+{
+    for (int32_t i = begin; i < end; i++)
+        for (int k = worker == 1 ? 20000 : 0; k >= 0; k--) /* thread 1 is slow: others have to help it */
+            if (k == 0)
+                atomic_fetch_add(&seen[i], 1);
+    (void)work;
+}
+static void call(void *user, idle_task_fn task, void *argument, int threads)
+{
+    (void)user;
+    for (int n = order > 0 ? threads - 1 : 0; n >= 0; n--)
+        task(argument, order == 2 ? threads - 1 - n : n);
+}
+static int wrong(struct idle__pool *pool)
+{
+    for (int loop = 0; loop < 300; loop++) {
+        const int32_t count = 1 + loop * 7 % 200, ranges = loop % 3 == 0 ? 1 : 8;
+        idle__parallel_for(pool, visit, 0, count, ranges);
+        for (int32_t i = 0; i < 4096; i++)
+            if (atomic_exchange(&seen[i], 0) != (i < count))
+                return 1;
+    }
+    return 0;
+}
+int main(void)
+{
+    static _Alignas(64) unsigned char memory[IDLE_POOL_BYTES];
+    for (unsigned i = 0; i < sizeof memory; i++)
+        memory[i] = 0xab;
+    struct idle__pool *pool = idle__pool_init(memory);
+    int faults = wrong(pool);
+    for (order = 0; order < 3; order++) {
+        idle__pool_hand_over(pool, call, 0, IDLE_THREADS);
+        faults += wrong(pool);
+    }
+    for (int threads = 2; threads <= IDLE_THREADS; threads++) {
+        faults += idle__pool_start(pool, threads) != 0 || wrong(pool);
+    }
+    idle__pool_stop(pool);
+    return faults;
+}
+"""
+_IDLE = """#include <stddef.h>
+#include <stdint.h>
+#define IDLE_THREADS 3
+#define IDLE_POOL_BYTES 1024
+typedef enum { IDLE_OK = 0, IDLE_ERR_THREADS = -9 } idle_status;
+typedef void (*idle_task_fn)(void *argument, int n);
+typedef void (*idle_executor_fn)(void *user, idle_task_fn task, void *argument, int threads);
+"""
+
+
+def test_every_iteration_runs_once_whoever_comes_to_help(tmp_path: Path) -> None:
+    """On one thread, by executors that call task 0 alone, all backwards and all forwards, and on two and three."""
+    for name in ("parallel.h", "parallel.c"):
+        api = {"upper": "IDLE", "threads": 3}
+        (tmp_path / f"idle_{name}").write_text(render(f"{name}.j2", p="idle", api=api, generator=""))
+    (tmp_path / "idle.h").write_text(_IDLE)
+    (tmp_path / "main.c").write_text(_ONCE)
+    command = [
+        "gcc",
+        "-std=gnu11",
+        "-O1",
+        "-g",
+        "-fsanitize=thread",
+        "main.c",
+        "idle_parallel.c",
+        "-pthread",
+        "-o",
+        "once",
+    ]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    subprocess.run(["./once"], cwd=tmp_path, check=True, timeout=300)
 
 
 _GO = """#include "name.h"

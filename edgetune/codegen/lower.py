@@ -22,7 +22,7 @@ from edgetune.codegen.next_tile import ask_for_next_tiles
 from edgetune.codegen.prefetching import prefetch_blocks
 from edgetune.codegen.reduction_blocks import block_reductions
 from edgetune.codegen.unrolling import limit_unrolling, unroll_register_tiles
-from edgetune.errors import KernelFailed
+from edgetune.errors import TVM_REFUSALS, KernelFailed
 
 # Operators that the printer writes as vectors and that TVM, unless told, would take apart into lanes.
 for _name in ("tirx.nearbyint", "tirx.erf", "tirx.rsqrt", "tirx.isnan"):
@@ -122,7 +122,6 @@ def lower_flat(function: tirx.PrimFunc, shared: Shared | None = None) -> tirx.Pr
 def _refusals() -> Iterator[None]:
     try:
         yield
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        # TVM raises its own InternalError (a RuntimeError) and bare Python errors from C++ alike.
+    except TVM_REFUSALS as error:
         lines = str(error).strip().splitlines()
         raise KernelFailed(f"lowering failed: {lines[-1] if lines else type(error).__name__}") from error

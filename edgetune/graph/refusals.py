@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from edgetune.errors import UnsupportedOperator
+from edgetune.errors import TVM_REFUSALS, UnsupportedOperator
 
 
 @contextmanager
@@ -13,8 +13,7 @@ def tvm_refusals() -> Iterator[None]:
     """Raise UnsupportedOperator where TVM refuses, in a pass of its own, a form of an operator that it has imported."""
     try:
         yield
-    # TVM raises its own InternalError (a RuntimeError) and bare Python errors from C++ alike.
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+    except TVM_REFUSALS as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UnsupportedOperator(
             f"an operator of the model has a form that TVM refuses ({reason}); find it by cutting the model in two, "

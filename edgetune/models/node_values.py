@@ -49,9 +49,10 @@ def constant_value(
     try:
         with np.errstate(all="ignore"):
             results = iter(ReferenceEvaluator(single).run(None, inputs))
-    except (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError, ArithmeticError):
-        # The evaluator raises any of these for operators, versions of them and attributes that it lacks. The node stays
-        # as it is then, for TVM, which may have it and otherwise refuses it by name: nothing is lost but a constant.
+    except (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError, ZeroDivisionError):
+        # The evaluator raises any of these for operators, versions of them and attributes that it lacks, the last one
+        # for averages of nothing. The node stays as it is then, for TVM, which may have it and otherwise refuses it by
+        # name: nothing is lost but a constant.
         return None
     values = [next(results) if o else np.zeros(0) for o in node.output]
     usable = all(isinstance(v, np.ndarray | np.generic) and np.asarray(v).dtype.kind not in "OUS" for v in values)
