@@ -76,6 +76,7 @@ POINTWISE = conv2d((5, 6, 32), 64, kernel=(1, 1), pad=(0, 0, 0, 0))
 CASES: dict[str, tuple[Any, Any, int]] = {  # function, its schedule, weights of a block
     "pointwise": (f := POINTWISE, (f, ROWS, {"pixel": 3, "vectors": 2}), 512),
     "parts": (f := POINTWISE, (f, ROWS, {"pixel": 3, "vectors": 2}, 2), 512),
+    "odd_rows": (f := POINTWISE, (f, ROWS, {"pixel": 6, "vectors": 2}), 512),
     "windows": (f := conv2d((4, 4, 16), 32), (f, ROWS, {"pixel": 4, "vectors": 2, "reduction2": 2}), 9 * 16 * 16),
     "product": (f := dense(12, 40, 32), (f, PIXELS, {"pixel": 4, "vectors": 1, "reduction0": 4}), 40 * 8),
     "tiles": (f := conv2d((6, 6, 16), 32), (f, {"tile_rows": 3, "tile_columns": 3, "filters": 2, "vectors": 1}), 128),

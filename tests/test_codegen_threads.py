@@ -13,10 +13,13 @@ from tvm import te, tirx
 
 from edgetune.assembly import Choice, print_kernels
 from edgetune.codegen import emit_kernel, split_packing
+from edgetune.codegen.emit import print_function
 from edgetune.codegen.expected_time import expected_share
-from edgetune.codegen.lower import flat
+from edgetune.codegen.fusing import Across, shared_loops
+from edgetune.codegen.lower import flat, lower_flat
 from edgetune.codegen.stages import cut, idle
 from edgetune.codegen.threaded import Sharing, emit_shared_kernel, least_steps
+from edgetune.errors import KernelFailed
 from edgetune.events import Event
 from edgetune.graph.program import Buffer, Call, Kernel, Param, Program
 from edgetune.package.provenance import KernelProvenance
@@ -76,6 +79,7 @@ KERNELS: dict[str, Callable[[], Any]] = {
     "gather": samples.gather,
     "tiles": tiles_that_end_outside,
     "prefetched": lambda: by_tiles(*CASES["windows"][1]).module,
+    "odd_rows": lambda: by_tiles(*CASES["odd_rows"][1]).module,
 }
 
 
@@ -101,7 +105,7 @@ def test_iterations_in_another_order_and_with_other_scratch_give_the_same_bits(k
         assert a.tobytes() == b.tobytes()
 
 
-@pytest.mark.parametrize("name", ["pointwise", "parts"])
+@pytest.mark.parametrize("name", ["pointwise", "parts", "odd_rows"])
 def test_each_thread_asks_for_all_of_the_next_block(name: str, tmp_path: Path) -> None:
     """Another core's cache is of no use to it."""
     function, how, block = CASES[name]
@@ -116,7 +120,7 @@ def test_each_thread_asks_for_all_of_the_next_block(name: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang-19"])
-@pytest.mark.parametrize("kernel", ["attention", "register_tile", "softmax"])
+@pytest.mark.parametrize("kernel", ["attention", "odd_rows", "register_tile", "softmax"])
 def test_compilers_have_nothing_to_say(kernel: str, compiler: str, tmp_path: Path) -> None:
     source = backwards(emit_shared_kernel(KERNELS[kernel](), wide_target(), "sample", ALL))
     compile_strictly(source, wide_target(), tmp_path, compiler)
@@ -173,7 +177,7 @@ def guarded(loops: str, condition: str) -> Any:
         (lambda: written("i, j in T.grid(31, 4)", "y[i * 2 + j] = x[i * 2 + j]"), []),
         (lambda: written("i in range(64)", "y[i % 8] = x[i]"), []),
         (lambda: written("i, j in T.grid(32, 2)", "y[i * 2 + j] = x[i * 2 + j]"), [32]),
-        (lambda: written("i, j in T.grid(8, 4)", "y[i + j * 16] = x[i]"), [8]),
+        (lambda: written("i, j in T.grid(8, 4)", "y[i + j * 16] = x[i]"), [4]),
         (lambda: written("i, j, b in T.grid(4, 4, 4)", "y[i * 16 + T.min(j * 4, 9) + b] = x[i]"), [4]),
         (lambda: written("j, i, b in T.grid(4, 4, 4)", "y[i * 16 + T.min(j * 4, 9) + b] = x[i]"), [4]),
         (lambda: written("i, j, b in T.grid(4, 4, 4)", "y[i * 12 + T.min(j * 4, 9) + b] = x[i]"), []),
@@ -197,6 +201,41 @@ def test_loops_are_fused_until_the_threads_are_busy() -> None:
         assert pieces is not None
         assert [stage.iterations for stage in pieces.stages] == [iterations]
     assert idle(7, 2) == pytest.approx(1 / 8)
+
+
+@pytest.mark.parametrize(
+    ("rows", "workers", "across"), [(7, 2, 10), (8, 2, None), (7, 7, None), (7, 5, 10), (2, 3, None)]
+)
+def test_blocks_are_counted_with_rows_that_do_not_keep_the_threads_busy(
+    rows: int, workers: int, across: int | None
+) -> None:
+    """Rows lie together in memory, so they are what threads share, and blocks are the loop around them."""
+    pieces = cut(flat(samples.module(products(rows, 10))), workers, 1)
+    assert pieces is not None
+    (stage,) = pieces.stages
+    assert stage.inner == (rows >= workers)  # fewer rows than threads: these share the blocks, or both as one loop
+    assert (stage.across.blocks if stage.across else None) == across
+    assert stage.iterations in ({rows * (across or 1)} if stage.inner else {10, 10 * rows})
+
+
+def products(rows: int, blocks: int) -> Any:
+    """Every row of what is written is another one of what is read; blocks of it read all rows."""
+    script = f"""# from tvm.script import tirx as T
+@T.prim_func(private=True, s_tir=True)
+def main(x: T.Buffer(({rows},), "float32"), w: T.Buffer(({blocks},), "float32"),
+         y: T.Buffer(({rows * blocks},), "float32")):
+    for b, r in T.grid({blocks}, {rows}):
+        y[r * {blocks} + b] = x[r] * w[b]
+"""
+    return tvm.script.from_source(script)
+
+
+def test_a_block_that_lowering_lost_is_no_loop_to_count_with() -> None:
+    (stage,) = cut(flat(KERNELS["odd_rows"]()), 2, 1).stages  # type: ignore[union-attr]
+    elsewhere = Across(tirx.Var("elsewhere", "int32"), 4)
+    shared = shared_loops(stage.loops, stage.iterations, 2, elsewhere)
+    with pytest.raises(KernelFailed, match="the loop over elsewhere was lost in lowering"):
+        print_function(lower_flat(stage.function, shared), wide_target(256), (), shared)
 
 
 def test_the_least_work_worth_sharing_grows_with_the_hand_over() -> None:

@@ -1,6 +1,10 @@
 """Loops that threads share, fused to one whose range a caller cuts: `for i, for j` becomes `for n` with i = n / J.
 
 What stood between the loops (conditions that passes moved there) then runs once for each n.
+
+Seven rows are no work for two threads. With the loop around them, over blocks of channels, they are: pairs of a row and
+a block are counted row by row, and a range of them is done block by block, each with its own rows. So a thread stays
+with its rows, all but one, and every block is read as a whole.
 """
 
 from __future__ import annotations
@@ -20,11 +24,22 @@ _SERIAL = int(tirx.ForKind.SERIAL)
 
 
 @dataclass(frozen=True)
+class Across:
+    """The loop over `variable`, of `blocks` iterations, around shared ones: a range has its own part of each block."""
+
+    variable: Any
+    blocks: int
+
+
+@dataclass(frozen=True)
 class Shared:
     """Loops over the variables `loops`, outermost first, that threads share as the one over `variable`.
 
     A thread is given ranges of its iterations, each of at least `least`; the first of a range is `begin`. One thread
     alone is given all of the `iterations` as one range.
+
+    With a loop `across`, `begin` and `end` count pairs: iteration i of block b is number i * blocks + b, and `least`
+    and `iterations` are those of one block.
     """
 
     loops: tuple[Any, ...]
@@ -32,13 +47,26 @@ class Shared:
     begin: Any
     least: int
     iterations: int
+    across: Across | None = None
+
+    @property
+    def first(self) -> Any:
+        """The first iteration of a range, or of its part of a block."""
+        if self.across is None:
+            return self.begin
+        return tirx.truncdiv(self.begin - self.across.variable + (self.across.blocks - 1), self.across.blocks)
 
 
-def shared_loops(loops: Sequence[Any], iterations: int, ranges: int) -> Shared:
-    """The loops over the variables `loops`, in all `iterations`, as one that is given out in `ranges` ranges."""
+def shared_loops(loops: Sequence[Any], iterations: int, ranges: int, across: Across | None = None) -> Shared:
+    """The loops over the variables `loops`, in all `iterations`, as one that is given out in `ranges` ranges.
+
+    With a loop `across`, `iterations` are those of all its blocks.
+    """
     index = str(loops[0].ty.dtype)
     one = loops[0] if len(loops) == 1 else tirx.Var("_".join(str(variable.name) for variable in loops), index)
-    return Shared(tuple(loops), one, tirx.Var("begin", index), max(1, iterations // ranges), iterations)
+    blocks = 1 if across is None else across.blocks
+    least = max(1, iterations // ranges // blocks)
+    return Shared(tuple(loops), one, tirx.Var("begin", index), least, iterations // blocks, across)
 
 
 def fused(body: Any, shared: Shared) -> Any:

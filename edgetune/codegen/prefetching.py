@@ -89,7 +89,7 @@ def _number(loops: list[Any], shared: Shared | None, index: Any) -> tuple[Any, i
         for first in range(len(places) - len(shared.loops) + 1):
             found = places[first : first + len(shared.loops)]
             if all(v.same_as(w) for (v, _, _), w in zip(found, shared.loops, strict=True)):
-                own = (_digits(found, index)[0] - shared.begin, shared.least, shared.iterations)
+                own = (_digits(found, index)[0] - shared.first, shared.least, shared.iterations)
                 return _digits([*places[:first], own, *places[first + len(found) :]], index)
     return _digits(places, index)
 

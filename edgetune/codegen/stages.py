@@ -13,11 +13,13 @@ from typing import Any
 from tvm import tirx
 
 from edgetune.codegen.disjoint import Accesses, accesses_of, writes_apart
+from edgetune.codegen.fusing import Across
 from edgetune.codegen.memory import aliased_buffer, size_of
 from edgetune.codegen.traverse import children
 from edgetune.codegen.unrolling import extent_of
 
 ENOUGH_WASTE = 1 / 16  # of a worker's time: with less idling than that no further loop is fused
+FROM_ANOTHER_CORE = 4  # times what a line costs that was asked for in time: nothing brings one from there any faster
 _MANY = 1 << 20  # iterations beyond which a loop is not fused with the next
 
 
@@ -27,6 +29,7 @@ class Stage:
 
     `steps` counts the stores that run, each of one element: one for each multiply-add and each element moved.
     `inner`: other loops run around the shared one, so that short ranges would read much again and again.
+    `across`: the loop around the shared one whose iterations are counted with it, if any (see fusing.Shared).
     """
 
     function: Any
@@ -34,6 +37,7 @@ class Stage:
     iterations: int
     steps: int
     inner: bool = False
+    across: Across | None = None
 
 
 @dataclass(frozen=True)
@@ -44,10 +48,22 @@ class Cut:
     between: tuple[Any, ...]
 
 
+@dataclass(frozen=True)
+class _Run:
+    """Loops that are shared as one, and the loop around them that is counted with them, if any."""
+
+    loops: tuple[Any, ...] = ()
+    across: Any = None
+
+    @property
+    def count(self) -> int:
+        return prod(map(_extent, self.loops)) * (1 if self.across is None else _extent(self.across))
+
+
 @dataclass
 class _Group:
     nests: list[Any]
-    loops: tuple[Any, ...]
+    run: _Run
     steps: int
 
 
@@ -65,13 +81,13 @@ def cut(function: Any, workers: int, least_steps: int) -> Cut | None:
             continue
         if steps == 0:
             return None  # it does what nothing here understands
-        loops = _shared(nest, alias, workers) if steps >= least_steps else ()
-        if not loops and groups and not groups[-1].loops:
+        run = _shared(nest, alias, workers) if steps >= least_steps else _Run()
+        if not run.loops and groups and not groups[-1].run.loops:
             groups[-1].nests.append(nest)
             groups[-1].steps += steps
         else:
-            groups.append(_Group([nest], loops, steps))
-    if not any(group.loops for group in groups):
+            groups.append(_Group([nest], run, steps))
+    if not any(group.run.loops for group in groups):
         return None
     used = [set().union(*(accesses_of(nest, alias).indices for nest in group.nests)) for group in groups]
     # What one group of one thread alone uses is its own; threads of a shared nest would each have another.
@@ -80,7 +96,7 @@ def cut(function: Any, workers: int, least_steps: int) -> Cut | None:
         for node in allocated
         if sum(node.buffer in buffers for buffers in used) == 1
     }
-    own = {buffer: i for buffer, i in own.items() if not groups[i].loops}
+    own = {buffer: i for buffer, i in own.items() if not groups[i].run.loops}
     between = [n.buffer for n in allocated if n.buffer not in own and any(n.buffer in buffers for buffers in used)]
     stages = []
     for i, group in enumerate(groups):
@@ -89,9 +105,11 @@ def cut(function: Any, workers: int, least_steps: int) -> Cut | None:
         inside = [node for node in allocated if own.get(node.buffer) == i]
         parts = [*needed, *inside, *group.nests]
         made = tirx.PrimFunc(params, tirx.SeqStmt(parts) if len(parts) > 1 else parts[0])
-        variables = tuple(loop.loop_var for loop in group.loops)
+        variables = tuple(loop.loop_var for loop in group.run.loops)
         inner = bool(variables) and not variables[0].same_as(_first(group.nests[0]))
-        stages.append(Stage(made, variables, prod(map(_extent, group.loops)), group.steps, inner))
+        around = group.run.across
+        across = None if around is None else Across(around.loop_var, _extent(around))
+        stages.append(Stage(made, variables, group.run.count, group.steps, inner, across))
     return Cut(tuple(stages), tuple(between))
 
 
@@ -138,10 +156,11 @@ def _first(nest: Any) -> Any:
     return nest.loop_var
 
 
-def _shared(nest: Any, alias: dict[Any, Any], workers: int) -> tuple[Any, ...]:
+def _shared(nest: Any, alias: dict[Any, Any], workers: int) -> _Run:
     """The loops of `nest` that are to be shared as one: neighbours, as few as keep `workers` busy.
 
-    Of several such runs the one that moves the fewest bytes between caches; loops around it run whole in every range.
+    Of several such runs the one that moves the fewest bytes between caches; loops around it run whole in every range,
+    but for the next one where the run has no number of iterations that keeps all busy: it is counted with the run.
     """
     loops = []
     node = nest
@@ -150,24 +169,24 @@ def _shared(nest: Any, alias: dict[Any, Any], workers: int) -> tuple[Any, ...]:
         node = node.body
     found = accesses_of(nest, alias)
     apart = [loop for loop in writes_apart(found, loops) if _extent(loop) > 1]
-    busy: list[tuple[Any, ...]] = []
+    busy: list[_Run] = []
     for first in range(len(apart)):
-        runs = [tuple(apart[first:last]) for last in range(first + 1, len(apart) + 1)]
-        busy += [run for run in runs if _waste(run, workers) <= ENOUGH_WASTE][:1]
+        runs = [_Run(tuple(apart[first:last])) for last in range(first + 1, len(apart) + 1)]
+        across = [_Run(run.loops, apart[first - 1]) for run in runs if first and run.count >= workers]
+        busy += [run for run in (*runs, *across) if _waste(run, workers) <= ENOUGH_WASTE][:1]
     if busy:
         top = found.outermost(apart)
-        return min(busy, key=lambda run: _moved(found, run[0].loop_var, top.loop_var, workers))
-    return min((tuple(apart[:depth]) for depth in range(len(apart) + 1)), key=lambda run: _waste(run, workers))
+        return min(busy, key=lambda run: _moved(found, run.loops[0].loop_var, top.loop_var, workers))
+    return min((_Run(tuple(apart[:depth])) for depth in range(len(apart) + 1)), key=lambda run: _waste(run, workers))
 
 
-def _waste(loops: tuple[Any, ...], workers: int) -> float:
-    """Idle share of `workers` that share `loops` as one; 1, as if one did nothing, for none and for far too many."""
-    count = prod(map(_extent, loops))
-    return idle(count, workers) if 1 < count <= _MANY else 1.0
+def _waste(run: _Run, workers: int) -> float:
+    """Idle share of `workers` that share `run`; 1, as if one did nothing, for none and for far too many iterations."""
+    return idle(run.count, workers) if run.loops and 1 < run.count <= _MANY else 1.0
 
 
 def _moved(found: Accesses, v: Any, top: Any, workers: int) -> float:
-    """Bytes that come to one worker's core if the loop over `v` is shared, those from another core counted twice.
+    """Bytes that come to one worker's core if the loop over `v` is shared, with those from another core at their cost.
 
     Layers agree best on the outermost axis of a tensor, that of the loop over `top`: what is shared along another one
     lies, all but a part in `workers`, in the caches of other cores, and so does what the next layer reads.
@@ -176,7 +195,7 @@ def _moved(found: Accesses, v: Any, top: Any, workers: int) -> float:
     for buffer in found.outside():
         size = size_of(buffer) / (workers if found.uses(buffer, v) else 1)
         elsewhere = not v.same_as(top) and found.uses(buffer, top)
-        total += size * (2 - 1 / workers if elsewhere else 1)
+        total += size * (1 + FROM_ANOTHER_CORE * (1 - 1 / workers) if elsewhere else 1)
     return total
 
 

@@ -36,12 +36,13 @@ class Layout:
 class StatementPrinter(VectorPrinter):
     """Prints statements into its context's lines.
 
-    A loop that is `shared` runs from the C variable `begin` to `end` instead of over its whole range.
+    A loop that is `shared` runs from the C variable `begin` to `end` instead of over its whole range, or over its part
+    of a block where another loop is counted with it.
     """
 
     def __init__(self, context: Context, survey: Survey, layout: Layout, shared: Shared | None = None) -> None:
         super().__init__(context)
-        self.shared = None if shared is None else shared.variable
+        self.shared = shared
         if shared is not None:
             context.variables[shared.begin] = Text("begin", ATOM, True)
         self.survey = survey
@@ -81,8 +82,8 @@ class StatementPrinter(VectorPrinter):
     def _for(self, s: Any) -> None:
         of, _ = element_and_lanes(s.loop_var.ty)
         low, extent = self.scalar(s.min), self.scalar(s.extent)
-        if self.shared is not None and s.loop_var.same_as(self.shared):
-            low, high = Text("begin"), Text("end")
+        if self.shared is not None and s.loop_var.same_as(self.shared.variable):
+            low, high = self._bounds(self.shared)
         elif low.code == "0":
             high = extent
         elif isinstance(s.min, tirx.IntImm) and isinstance(s.extent, tirx.IntImm):
@@ -96,6 +97,17 @@ class StatementPrinter(VectorPrinter):
         self.context.emit(f"for ({of.value} {name} = {low.code}; {name} < {high.code}; {step}) {{")
         self.block(s.body)
         self.context.emit("}")
+
+    def _bounds(self, shared: Shared) -> tuple[Text, Text]:
+        """From where to where a shared loop runs."""
+        if shared.across is None:
+            return Text("begin"), Text("end")
+        block = self.context.variables.get(shared.across.variable)
+        if block is None:
+            raise KernelFailed(f"the loop over {shared.across.variable.name} was lost in lowering: use one thread")
+        blocks = shared.across.blocks
+        low, high = (f"({bound} - {block.code} + {blocks - 1}) / {blocks}" for bound in ("begin", "end"))
+        return Text(low, ATOM), Text(high, ATOM)
 
     def _while(self, s: Any) -> None:
         self.context.emit("for (;;) {")

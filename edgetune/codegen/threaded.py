@@ -99,7 +99,7 @@ def _part(
 ) -> _Part:
     name = f"{symbol}__part{number if len(pieces.stages) > 1 else ''}"
     if stage.loops:
-        shared = shared_loops(stage.loops, stage.iterations, workers * _ranges(stage))
+        shared = shared_loops(stage.loops, stage.iterations, workers * _ranges(stage), stage.across)
         lowered = lower_flat(stage.function, shared)
         check_range(lowered.body, shared.variable)
         printed = print_function(lowered, target, (symbol, name, *_TAKEN), shared)
@@ -186,6 +186,9 @@ def _definition(part: _Part) -> str:
     if part.stage.loops:
         heads += ["int32_t begin", "int32_t end"]
         whole = f"Iterations begin to end - 1 of {part.stage.iterations}"
+        across = part.stage.across
+        if across is not None:
+            whole += f", numbered with {across.variable.name}, of {across.blocks}, as the last digit"
         comment = f"/* {whole}. Each writes elements that no other one touches. */\n"
     # Inlined, its parameters would no longer be known to point apart.
     head = prototype(f"static void {part.symbol}(", heads)
