@@ -3,8 +3,8 @@
 What stood between the loops (conditions that passes moved there) then runs once for each n.
 
 Seven rows are no work for two threads. With the loop around them, over blocks of channels, they are: pairs of a row and
-a block are counted row by row, and a range of them is done block by block, each with its own rows. So a thread stays
-with its rows, all but one, and every block is read as a whole.
+a block are counted row by row, and a range of them is done block by block, each with its own rows. So threads share no
+row but those at the ends of their ranges, of which each does some blocks, and read a block once for all their rows.
 """
 
 from __future__ import annotations

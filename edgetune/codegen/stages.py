@@ -19,7 +19,7 @@ from edgetune.codegen.traverse import children
 from edgetune.codegen.unrolling import extent_of
 
 ENOUGH_WASTE = 1 / 16  # of a worker's time: with less idling than that no further loop is fused
-FROM_ANOTHER_CORE = 4  # times what a line costs that was asked for in time: nothing brings one from there any faster
+FROM_ANOTHER_CORE = 5  # times what a line costs that was asked for in time: nothing brings one from there any faster
 _MANY = 1 << 20  # iterations beyond which a loop is not fused with the next
 
 
@@ -195,7 +195,7 @@ def _moved(found: Accesses, v: Any, top: Any, workers: int) -> float:
     for buffer in found.outside():
         size = size_of(buffer) / (workers if found.uses(buffer, v) else 1)
         elsewhere = not v.same_as(top) and found.uses(buffer, top)
-        total += size * (1 + FROM_ANOTHER_CORE * (1 - 1 / workers) if elsewhere else 1)
+        total += size * (1 + (FROM_ANOTHER_CORE - 1) * (1 - 1 / workers) if elsewhere else 1)
     return total
 
 

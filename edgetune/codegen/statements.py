@@ -16,7 +16,7 @@ from edgetune.codegen.fusing import Shared
 from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.lane_joins import printed_join
 from edgetune.codegen.memory import Survey, pieces
-from edgetune.codegen.text import ATOM, Text
+from edgetune.codegen.text import ATOM, MUL, Text
 from edgetune.codegen.traverse import loads_in, variables_in
 from edgetune.codegen.vector_calls import calls_functions, has_vector_form
 from edgetune.codegen.vectors import VectorPrinter
@@ -107,7 +107,7 @@ class StatementPrinter(VectorPrinter):
             raise KernelFailed(f"the loop over {shared.across.variable.name} was lost in lowering: use one thread")
         blocks = shared.across.blocks
         low, high = (f"({bound} - {block.code} + {blocks - 1}) / {blocks}" for bound in ("begin", "end"))
-        return Text(low, ATOM), Text(high, ATOM)
+        return Text(low, MUL), Text(high, MUL)
 
     def _while(self, s: Any) -> None:
         self.context.emit("for (;;) {")

@@ -188,7 +188,7 @@ def _definition(part: _Part) -> str:
         whole = f"Iterations begin to end - 1 of {part.stage.iterations}"
         across = part.stage.across
         if across is not None:
-            whole += f", numbered with {across.variable.name}, of {across.blocks}, as the last digit"
+            whole += f", numbered with the loop of {across.blocks} around them as the last digit"
         comment = f"/* {whole}. Each writes elements that no other one touches. */\n"
     # Inlined, its parameters would no longer be known to point apart.
     head = prototype(f"static void {part.symbol}(", heads)
