@@ -35,8 +35,8 @@ class Across:
 class Shared:
     """Loops over the variables `loops`, outermost first, that threads share as the one over `variable`.
 
-    A thread is given ranges of its iterations, each of at least `least`; the first of a range is `begin`. One thread
-    alone is given all of the `iterations` as one range.
+    A thread is given ranges of its iterations, each of at least `least`, from `begin` to before `end`. One thread alone
+    is given all of the `iterations` as one range.
 
     With a loop `across`, `begin` and `end` count pairs: iteration i of block b is number i * blocks + b, and `least`
     and `iterations` are those of one block.
@@ -45,6 +45,7 @@ class Shared:
     loops: tuple[Any, ...]
     variable: Any
     begin: Any
+    end: Any
     least: int
     iterations: int
     across: Across | None = None
@@ -52,9 +53,18 @@ class Shared:
     @property
     def first(self) -> Any:
         """The first iteration of a range, or of its part of a block."""
+        return self._of_block(self.begin)
+
+    @property
+    def behind(self) -> Any:
+        """The one behind the last iteration of a range, or of its part of a block."""
+        return self._of_block(self.end)
+
+    def _of_block(self, bound: Any) -> Any:
+        """Of the block at hand, the first iteration whose number is not below `bound`."""
         if self.across is None:
-            return self.begin
-        return tirx.truncdiv(self.begin - self.across.variable + (self.across.blocks - 1), self.across.blocks)
+            return bound
+        return tirx.truncdiv(bound - self.across.variable + (self.across.blocks - 1), self.across.blocks)
 
 
 def shared_loops(loops: Sequence[Any], iterations: int, ranges: int, across: Across | None = None) -> Shared:
@@ -66,7 +76,8 @@ def shared_loops(loops: Sequence[Any], iterations: int, ranges: int, across: Acr
     one = loops[0] if len(loops) == 1 else tirx.Var("_".join(str(variable.name) for variable in loops), index)
     blocks = 1 if across is None else across.blocks
     least = max(1, iterations // ranges // blocks)
-    return Shared(tuple(loops), one, tirx.Var("begin", index), least, iterations // blocks, across)
+    bounds = (tirx.Var("begin", index), tirx.Var("end", index))
+    return Shared(tuple(loops), one, *bounds, least, iterations // blocks, across)
 
 
 def fused(body: Any, shared: Shared) -> Any:

@@ -16,7 +16,7 @@ from edgetune.codegen.fusing import Shared
 from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.lane_joins import printed_join
 from edgetune.codegen.memory import Survey, pieces
-from edgetune.codegen.text import ATOM, MUL, Text
+from edgetune.codegen.text import ATOM, Text
 from edgetune.codegen.traverse import loads_in, variables_in
 from edgetune.codegen.vector_calls import calls_functions, has_vector_form
 from edgetune.codegen.vectors import VectorPrinter
@@ -44,7 +44,7 @@ class StatementPrinter(VectorPrinter):
         super().__init__(context)
         self.shared = shared
         if shared is not None:
-            context.variables[shared.begin] = Text("begin", ATOM, True)
+            context.variables |= {shared.begin: Text("begin", ATOM, True), shared.end: Text("end", ATOM, True)}
         self.survey = survey
         self.layout = layout
         self._statement_by_type: dict[type, Callable[[Any], None]] = {
@@ -83,7 +83,7 @@ class StatementPrinter(VectorPrinter):
         of, _ = element_and_lanes(s.loop_var.ty)
         low, extent = self.scalar(s.min), self.scalar(s.extent)
         if self.shared is not None and s.loop_var.same_as(self.shared.variable):
-            low, high = self._bounds(self.shared)
+            low, high = self.scalar(self.shared.first), self.scalar(self.shared.behind)
         elif low.code == "0":
             high = extent
         elif isinstance(s.min, tirx.IntImm) and isinstance(s.extent, tirx.IntImm):
@@ -97,17 +97,6 @@ class StatementPrinter(VectorPrinter):
         self.context.emit(f"for ({of.value} {name} = {low.code}; {name} < {high.code}; {step}) {{")
         self.block(s.body)
         self.context.emit("}")
-
-    def _bounds(self, shared: Shared) -> tuple[Text, Text]:
-        """From where to where a shared loop runs."""
-        if shared.across is None:
-            return Text("begin"), Text("end")
-        block = self.context.variables.get(shared.across.variable)
-        if block is None:
-            raise KernelFailed(f"the loop over {shared.across.variable.name} was lost in lowering: use one thread")
-        blocks = shared.across.blocks
-        low, high = (f"({bound} - {block.code} + {blocks - 1}) / {blocks}" for bound in ("begin", "end"))
-        return Text(low, MUL), Text(high, MUL)
 
     def _while(self, s: Any) -> None:
         self.context.emit("for (;;) {")
