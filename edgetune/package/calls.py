@@ -42,7 +42,8 @@ class Slot:
 class CallView:
     """One call: C symbol and argument expressions; `shape` is that of its first output, times are microseconds.
 
-    `nbytes`: of all tensors that it reads or writes, weights and scratch among them.
+    `nbytes`: of all tensors that it reads or writes, weights and scratch among them. `ahead`: pointer and bytes of the
+    weights that threads ask for while they wait at its end; empty for none.
     """
 
     symbol: str
@@ -54,6 +55,7 @@ class CallView:
     nbytes: int
     provenance: KernelProvenance
     workers: int
+    ahead: str = ""
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from edgetune.package.provenance import KernelProvenance
 from edgetune.package.rendering import render
 from edgetune.package.size import STACK_LIMIT_BYTES, CodeSize, StaticSize, measure_code, static_size
 from edgetune.package.vectors import place_vectors
+from edgetune.package.waiting import ask_while_waiting
 
 VERSION = (1, 0, 0)
 OnEvent = Callable[[Event], None]
@@ -96,6 +97,7 @@ def emit_package(
         weights_bytes=placed.nbytes,
         threads=threads,
     )
+    calls = call_views(program, sources, plan, placed, api, provenance)
     facts = PackageFacts(
         api=api,
         program=program,
@@ -104,7 +106,7 @@ def emit_package(
         flags=split_flags(target),
         cpu=cpu_checks(target.isa, target.cpu_checks),
         slots=arena_slots(program, plan, sources),
-        calls=call_views(program, sources, plan, placed, api, provenance),
+        calls=ask_while_waiting(calls, placed, target.l2_bytes),
         kernels=kernel_views(program, sources, provenance, Counter(call.kernel for call in program.calls)),
         weights=placed,
         vectors=place_vectors(api, goldens),
