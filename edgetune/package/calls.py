@@ -43,7 +43,7 @@ class CallView:
     """One call: C symbol and argument expressions; `shape` is that of its first output, times are microseconds.
 
     `nbytes`: of all tensors that it reads or writes, weights and scratch among them. `ahead`: pointer and bytes of the
-    weights that threads ask for while they wait at its end; empty for none.
+    weights that threads ask for while they wait at the ends of its loops; empty where they never ask for any.
     """
 
     symbol: str

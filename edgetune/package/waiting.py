@@ -9,9 +9,11 @@ from dataclasses import replace
 from edgetune.package.calls import CallView
 from edgetune.package.constants import Weights
 
+NOTHING = "NULL, 0u"
+
 
 def ask_while_waiting(calls: Sequence[CallView], weights: Weights, cached_bytes: int) -> tuple[CallView, ...]:
-    """Return `calls` with the weights that threads ask for at the end of each shared one.
+    """Return `calls` with the weights that threads ask for at the ends of the loops of each shared one.
 
     These are the largest constant of the next shared call, as far as half the second cache of a core (`cached_bytes`)
     goes: the rest belongs to the tensors at hand. Each core reads all weights of a layer whose rows are shared, out of
@@ -22,14 +24,17 @@ def ask_while_waiting(calls: Sequence[CallView], weights: Weights, cached_bytes:
         return tuple(calls)
     shared = [number for number, call in enumerate(calls) if call.workers > 1]
     found = list(calls)
+    for number in shared[-1:]:
+        found[number] = replace(calls[number], ahead=NOTHING)
     for number, following in itertools.pairwise(shared):
         sizes = {
             position: weights.items[index].array.nbytes
             for (call, position), index in weights.uses.items()
             if call == following
         }
+        ahead = NOTHING
         if sizes:
             largest = max(sizes, key=lambda position: sizes[position])
-            nbytes = min(sizes[largest], cached_bytes // 2)
-            found[number] = replace(calls[number], ahead=f"{calls[following].arguments[largest]}, {nbytes}u")
+            ahead = f"{calls[following].arguments[largest]}, {min(sizes[largest], cached_bytes // 2)}u"
+        found[number] = replace(calls[number], ahead=ahead)
     return tuple(found)
