@@ -1,4 +1,4 @@
-"""A package as a shared library with four functions that need no knowledge of its types."""
+"""A package as a shared library with functions that need no knowledge of its types."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ int bench_start(void)
 {bind}
     return status;
 }}
-"""
+{threads}"""
+_THREADS = "int bench_threads(int threads) {{ return (int){p}_set_threads(&ctx, threads); }}\n"
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,7 @@ def shim(manifest: Mapping[str, Any]) -> str:
         output_places="".join(f"outputs_{t['field']}, " for t in outputs),
         assignments="\n".join(assignments),
         bind=binding if external else "",
+        threads=_THREADS.format(p=prefix) if manifest.get("threads", 1) > 1 else "",
     )
 
 
