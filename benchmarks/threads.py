@@ -9,7 +9,9 @@ runs the one thread on each of these cores and the N threads on all of them, so 
 else the machine does, to any of its cores; the order changes from pair to pair, and before each timed run its instance
 runs once untimed. The time on one thread is the harmonic mean over the cores, which N threads that lose nothing divide
 by N. Told are the medians of both, and of the pairs' ratios the median and the quartiles. `--layers` lists the layers
-that lose most against that, by the lowest decile of their times. Before and behind each timed run all cores are probed
+that lose most against that, by the lowest decile of their times. What each of the cores does with runs of its own, all
+at the same time, is told as a ratio as well: threads that lose nothing to each other, but for what all cores share
+(memory, and neighbours on any of them), would come as far. Before and behind each timed run all cores are probed
 at once for strangers on another thread of the same core, who make it do less: the median over pairs in which no probe
 saw any is told too (who stays all the time is not seen). A stranger on any core holds up all N threads, but one thread
 only on its own: the ratio of the lowest deciles, of each core and of all, is told beside. `--handover` measures loops
@@ -94,6 +96,7 @@ class Comparison:
 
     `cores` are the numbers of the cores that were used. `calm_ratio` is the median over the `calm` of all `pairs` in
     which no probe saw a stranger on any of them, if there are such; `least_ratio` is that of the lowest deciles.
+    `apart_ratio` is the median of how many times the runs of one core all cores do, each with runs of its own.
     """
 
     package: str
@@ -108,6 +111,7 @@ class Comparison:
     calm: int
     calm_ratio: float | None
     least_ratio: float
+    apart_ratio: float
     layers: tuple[Layer, ...]
 
 
@@ -131,8 +135,9 @@ def compare(package: Path, pairs: int, layers: int) -> Comparison:
     runs, profiled = json.loads(done.stdout)
     ones = [statistics.harmonic_mean(alone) for alone, *_ in runs]
     all_ = [several for _, several, *_ in runs]
+    aparts = [one * sum(1 / took for took in apart) for one, (*_, apart) in zip(ones, runs, strict=True)]
     ratios = [one / several for one, several in zip(ones, all_, strict=True)]
-    undisturbed = _undisturbed([widths for *_, widths in runs])
+    undisturbed = _undisturbed([widths for *_, widths, _ in runs])
     calm = [ratio for ratio, alone in zip(ratios, undisturbed, strict=True) if alone]
     lower, middle, upper = statistics.quantiles(ratios, n=4, method="inclusive")
     by_core = zip(*(alone for alone, *_ in runs), strict=True)
@@ -155,6 +160,7 @@ def compare(package: Path, pairs: int, layers: int) -> Comparison:
         len(calm),
         statistics.median(calm) if calm else None,
         least / _lowest_decile(all_),
+        statistics.median(aparts),
         tuple(found[:layers]),
     )
 
@@ -219,7 +225,7 @@ def main() -> None:
             f"(cores {', '.join(map(str, found.cores))}): "
             f"{found.ratio:.2f} (quartiles {found.lower:.2f} and {found.upper:.2f}), load {result['load'][0]}; "
             f"{calm}{found.calm} of {found.pairs} pairs without a stranger seen; "
-            f"{found.least_ratio:.2f} at the lowest deciles"
+            f"{found.least_ratio:.2f} at the lowest deciles; {found.apart_ratio:.2f} with a run of its own on each core"
         )
         for layer in found.layers:
             print(f"  {layer.name}: {layer.one_us:.1f} us, {layer.all_us:.1f} us, {layer.one_us / layer.all_us:.2f}")

@@ -1,4 +1,7 @@
-"""The program that runs a package on one thread, of each core, and on several by turns, and probes the cores around."""
+"""The program that runs a package on one thread, of each core, on several, and on each core apart, by turns.
+
+It probes the cores around.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,16 @@ _PAIRED = """
 #include <time.h>
 #include "@p@_vectors.h"
 
-static _Alignas(64) unsigned char workspaces[2][(@P@_WORKSPACE_BYTES + 63) / 64 * 64];
+#define ALL @P@_THREADS       /* the instance for all threads; those before it are for one, each on its core */
+#define INSTANCES (ALL + 1)
+#define RUNS 3                  /* of each core, when all have runs of their own */
+
+static _Alignas(64) unsigned char workspaces[INSTANCES][(@P@_WORKSPACE_BYTES + 63) / 64 * 64];
 @buffers@
-static @p@_ctx two[2];
+static @p@_ctx instances[INSTANCES];
 static @p@_inputs inputs;
-static @p@_outputs outputs;
-static double *times, begun; /* of the layers: [layer][instance][pair] */
+static @p@_outputs outputs[INSTANCES];
+static double *times, begun; /* of the layers: [layer][one or all][pair] */
 static long pairs, now_at;
 
 static cpu_set_t together, alone[@P@_THREADS];
@@ -35,12 +42,42 @@ static void fail(const char *what)
     exit(1);
 }
 
-static void *width_of_core(void *width)
+/* Returns when a thread on each core has come here. */
+static void meet(void)
 {
     atomic_fetch_add(&ready, 1);
     while (atomic_load(&ready) < count)
         ;
-    *(double *)width = edgetune_width();
+}
+
+static void run(int which)
+{
+    if (@p@_run(&instances[which], &inputs, &outputs[which]) != @P@_OK)
+        fail("a run failed");
+}
+
+typedef struct {
+    int core; /* its place among those that are used */
+    double found;
+} job;
+
+static void *width_of_core(void *asked)
+{
+    meet();
+    ((job *)asked)->found = edgetune_width();
+    return NULL;
+}
+
+static void *time_apart(void *asked)
+{
+    job *const own = (job *)asked;
+
+    run(own->core);
+    meet();
+    const double start = (double)now_ns();
+    for (int i = 0; i < RUNS; i++)
+        run(own->core);
+    own->found = ((double)now_ns() - start) / RUNS;
     return NULL;
 }
 
@@ -65,32 +102,43 @@ static void stay_on(const cpu_set_t *cores)
         fail("cannot stay on a core");
 }
 
-/* What each core does at once just now: of a thread on each, all at the same time. */
-static void probe(void)
+/* What `task` finds by a thread on each core, all at the same time. */
+static void on_each_core(void *(*task)(void *), double *found)
 {
     pthread_t threads[@P@_THREADS];
-    double now[@P@_THREADS];
+    job jobs[@P@_THREADS];
 
     atomic_store(&ready, 0);
     for (int i = 0; i < count; i++) {
         pthread_attr_t attributes;
 
+        jobs[i] = (job){i, 0.0};
         if (pthread_attr_init(&attributes) != 0
             || pthread_attr_setaffinity_np(&attributes, sizeof alone[i], &alone[i]) != 0
-            || pthread_create(&threads[i], &attributes, width_of_core, &now[i]) != 0)
-            fail("cannot probe a core");
+            || pthread_create(&threads[i], &attributes, task, &jobs[i]) != 0)
+            fail("cannot start a thread on a core");
         (void)pthread_attr_destroy(&attributes);
     }
     for (int i = 0; i < count; i++) {
         if (pthread_join(threads[i], NULL) != 0)
-            fail("cannot probe a core");
-        widths[i] = now[i] < widths[i] ? now[i] : widths[i];
+            fail("cannot wait for a core");
+        found[i] = jobs[i].found;
     }
+}
+
+/* What each core does at once just now. */
+static void probe(void)
+{
+    double now[@P@_THREADS];
+
+    on_each_core(width_of_core, now);
+    for (int i = 0; i < count; i++)
+        widths[i] = now[i] < widths[i] ? now[i] : widths[i];
 }
 
 static void on_layer(void *user, unsigned layer, const char *name, int end)
 {
-    const size_t row = 2 * layer + (size_t)((@p@_ctx *)user - two);
+    const size_t row = 2 * layer + ((@p@_ctx *)user == &instances[ALL]);
 
     (void)name;
     if (end)
@@ -102,11 +150,9 @@ static void on_layer(void *user, unsigned layer, const char *name, int end)
 static double timed(int which, const cpu_set_t *cores)
 {
     stay_on(cores);
-    if (@p@_run(&two[which], &inputs, &outputs) != @P@_OK)
-        fail("a run failed");
+    run(which);
     const double start = (double)now_ns();
-    if (@p@_run(&two[which], &inputs, &outputs) != @P@_OK)
-        fail("a run failed");
+    run(which);
     return (double)now_ns() - start;
 }
 
@@ -118,25 +164,28 @@ int main(int argc, char **argv)
     const int layers = argv[2][0] == '1';
     times = calloc(2u * @P@_LAYERS * (size_t)pairs, sizeof *times);
     memset(&inputs, 0, sizeof inputs);
-    memset(&outputs, 0, sizeof outputs);
+    memset(outputs, 0, sizeof outputs);
 @tensors@
     (void)@p@_vector_inputs;
     (void)@p@_vector_outputs;
     find_cores(argv + 3);
     stay_on(&together); /* as the threads do that are started here */
-    for (int i = 0; i < 2; i++)
-        if (times == NULL || @p@_init(&two[i], workspaces[i], sizeof workspaces[i]) @bind@
-            || @p@_set_threads(&two[i], i == 0 ? 1 : @P@_THREADS))
+    for (int i = 0; i < INSTANCES; i++)
+        if (times == NULL || @p@_init(&instances[i], workspaces[i], sizeof workspaces[i]) @bind@
+            || @p@_set_threads(&instances[i], i == ALL ? @P@_THREADS : 1))
             fail("an instance cannot be made");
     printf("[[");
     for (now_at = 0; now_at < pairs; now_at++) {
-        double took[@P@_THREADS + 1];
+        double took[@P@_THREADS + 1], apart[@P@_THREADS];
         for (int i = 0; i < count; i++)
             widths[i] = 1e9;
         probe();
-        for (int i = 0; i <= count; i++) {
-            const int next = (i + (int)now_at) % (count + 1);
-            took[next] = next < count ? timed(0, &alone[next]) : timed(1, &together);
+        for (int i = 0; i < count + 2; i++) {
+            const int next = (i + (int)now_at) % (count + 2);
+            if (next > count)
+                on_each_core(time_apart, apart);
+            else
+                took[next] = next < count ? timed(next, &alone[next]) : timed(ALL, &together);
             probe();
         }
         printf("%s[[", now_at ? "," : "");
@@ -145,15 +194,21 @@ int main(int argc, char **argv)
         printf("],%.0f,[", took[count]);
         for (int i = 0; i < count; i++)
             printf("%s%.6g", i ? "," : "", widths[i]);
+        printf("],[");
+        for (int i = 0; i < count; i++)
+            printf("%s%.0f", i ? "," : "", apart[i]);
         printf("]]");
     }
     printf("],[");
-    for (int i = 0; layers && i < 2; i++)
-        @p@_set_profiler(&two[i], on_layer, &two[i]);
+    for (int i = 0; layers && i < INSTANCES; i++)
+        @p@_set_profiler(&instances[i], on_layer, &instances[i]);
     for (now_at = 0; layers && now_at < pairs; now_at++)
         for (int i = 0; i < 2; i++) {
-            const int which = (i + (int)now_at) & 1;
-            timed(which, which ? &together : &alone[now_at % count]);
+            const int core = (int)(now_at % count);
+            if ((i + now_at) & 1)
+                timed(ALL, &together);
+            else
+                timed(core, &alone[core]);
         }
     for (size_t l = 0; layers && l < 2u * @P@_LAYERS; l++)
         for (long i = 0; i < pairs; i++) {
@@ -161,8 +216,8 @@ int main(int argc, char **argv)
             printf("%s%.0f", before, times[l * (size_t)pairs + (size_t)i]);
         }
     printf(layers ? "]]]]" : "]]");
-    for (int i = 0; i < 2; i++)
-        @p@_deinit(&two[i]);
+    for (int i = 0; i < INSTANCES; i++)
+        @p@_deinit(&instances[i]);
     free(times);
     return 0;
 }
@@ -178,16 +233,20 @@ def driver(manifest: Mapping[str, Any]) -> str:
         f"    inputs.{t['field']} = (const void *){prefix}_vector_inputs[0][{i}];"
         for i, t in enumerate(manifest["inputs"])
     ]
-    tensors += [f"    outputs.{t['field']} = (void *)output_{t['field']};" for t in manifest["outputs"]]
+    outputs = [f"        outputs[i].{t['field']} = (void *)output_{t['field']}[i];" for t in manifest["outputs"]]
+    tensors += ["    for (int i = 0; i < INSTANCES; i++) {", *outputs, "    }"]
     return (
         _PAIRED.replace(
             "@bind@",
-            f"|| {prefix}_bind_weights(&two[i], {prefix}__test_weights, {upper}_WEIGHTS_BYTES)" if external else "",
+            f"|| {prefix}_bind_weights(&instances[i], {prefix}__test_weights, {upper}_WEIGHTS_BYTES)"
+            if external
+            else "",
         )
         .replace(
             "@buffers@",
             "\n".join(
-                f"static _Alignas(64) unsigned char output_{t['field']}[{t['bytes']} + 1];" for t in manifest["outputs"]
+                f"static _Alignas(64) unsigned char output_{t['field']}[INSTANCES][({t['bytes']} + 63) / 64 * 64 + 64];"
+                for t in manifest["outputs"]
             ),
         )
         .replace("@tensors@", "\n".join(tensors))

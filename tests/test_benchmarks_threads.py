@@ -22,7 +22,7 @@ def test_a_package_for_threads_is_compared_with_itself_on_one(layers: int, tmp_p
     assert min(found.one_us, found.all_us) > 0
     assert 0 <= found.calm <= found.pairs == 5
     assert (found.calm_ratio is None) == (found.calm == 0)
-    assert found.least_ratio > 0
+    assert min(found.least_ratio, found.apart_ratio) > 0
     assert len(found.layers) == layers
     assert all(min(layer.one_us, layer.all_us) > 0 for layer in found.layers)
 
