@@ -73,11 +73,11 @@ class Instance:
         self._library = ctypes.CDLL(str(build_library(package, folder).path))
         self._check(self._library.bench_start())
 
-    def run(self, cores: Sequence[int]) -> float:
-        """Nanoseconds of a run with a thread on each of `cores`, behind one that is not timed."""
+    def run(self, threads: int, cores: Sequence[int]) -> float:
+        """Nanoseconds of a run by `threads` threads on `cores`, behind one that is not timed."""
         os.sched_setaffinity(0, cores)
         if self.threads > 1:
-            self._check(self._library.bench_threads(len(cores) if len(cores) == 1 else self.threads))
+            self._check(self._library.bench_threads(threads))
         self._check(self._library.bench_run())
         start = time.perf_counter_ns()
         self._check(self._library.bench_run())
@@ -95,15 +95,16 @@ def compare(packages: Sequence[Path], rounds: int, seed: int) -> list[Version]:
     allowed = os.sched_getaffinity(0)
     with tempfile.TemporaryDirectory() as place:
         versions = [Instance(package, Path(place) / str(number)) for number, package in enumerate(packages)]
-        cores = cores_for(versions[0].threads)
-        ways = [(core,) for core in cores] + ([cores] if versions[0].threads > 1 else [])
+        threads = versions[0].threads
+        cores = cores_for(threads)
+        ways = [(1, (core,)) for core in cores] + ([(threads, cores)] if threads > 1 else [])
         jobs = [(version, way) for version in range(len(versions)) for way in range(len(ways))]
         drawn = random.Random(seed)  # noqa: S311  an order, no secret
         times = np.empty((len(versions), len(ways), rounds))
         try:
             for index in range(rounds):
                 for version, way in drawn.sample(jobs, len(jobs)):
-                    times[version, way, index] = versions[version].run(ways[way])
+                    times[version, way, index] = versions[version].run(*ways[way])
         finally:
             os.sched_setaffinity(0, allowed)
     ones = [over_cores(each[: len(cores)]) for each in times]
