@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import paramiko
 import pytest
 
 from edgetune.boards.ssh import connection, remote_process, sessions
@@ -68,6 +69,20 @@ def test_a_link_that_drops_anywhere_on_the_way(bench: Bench, echo: Path, after: 
     reach.close()
     assert quiet(board)
     assert board.files() == []
+
+
+def test_a_link_that_drops_as_the_input_of_a_command_ends(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def drop(channel: paramiko.Channel) -> None:
+        channel.get_transport().close()
+        raise EOFError  # as paramiko does where the socket is gone when it says so
+
+    reach = bench.reach(bench.board())
+    with monkeypatch.context() as patch:
+        patch.setattr(paramiko.Channel, "shutdown_write", drop)
+        with pytest.raises(BoardLost, match="the link went down while a command ran"):
+            reach.facts()
+    reach.facts()  # connects again
+    reach.close()
 
 
 def test_a_link_that_hangs_is_left_at_the_deadline(bench: Bench, echo: Path) -> None:

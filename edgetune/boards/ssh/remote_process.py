@@ -125,8 +125,7 @@ class RemoteProcess:
                     self.write(stdin, deadline)
             if not self.linked:
                 raise self._late(deadline)
-            with guarded(deadline.left, self._link.close):
-                self.channel.shutdown_write()
+            self._end_input(deadline)
             while self._collect(out, err, deadline):
                 if deadline.over:
                     raise self._late(deadline)
@@ -138,6 +137,15 @@ class RemoteProcess:
             return status if status >= 0 else _KILLED, bytes(out), bytes(err)
         finally:
             self.end()
+
+    def _end_input(self, deadline: Deadline) -> None:
+        try:
+            with guarded(deadline.left, self._link.close):
+                self.channel.shutdown_write()
+        except (paramiko.SSHException, OSError, EOFError) as error:  # the link may go down at this very moment
+            if deadline.over:
+                raise self._late(deadline) from error
+            raise BoardLost(f"board '{self.board}': the link went down while a command ran") from error
 
     def _late(self, deadline: Deadline) -> BoardLost:
         return BoardLost(f"board '{self.board}': a command did not end within {deadline.seconds:.0f} s")
