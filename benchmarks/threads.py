@@ -3,20 +3,20 @@
 python benchmarks/threads.py PACKAGE... [--pairs 101] [--layers 10]
 python benchmarks/threads.py --handover
 
-PACKAGE is a folder that `edgetune build --threads N` wrote for this machine. One process has two instances of it, for
-one thread and for N, and uses N cores (of their own, where there are so many), or as many as there are. By turns it
-runs the one thread on each of these cores and the N threads on all of them, so that the runs of a pair meet whatever
-else the machine does, to any of its cores; the order changes from pair to pair, and before each timed run its instance
-runs once untimed. The time on one thread is the harmonic mean over the cores, which N threads that lose nothing divide
-by N. Told are the medians of both, and of the pairs' ratios the median and the quartiles. `--layers` lists the layers
-that lose most against that, by the lowest decile of their times. What each of the cores does with runs of its own, all
-at the same time, is told as a ratio as well: threads that lose nothing to each other, but for what all cores share
-(memory, and neighbours on any of them), would come as far. Before and behind each timed run all cores are probed
-at once for strangers on another thread of the same core, who make it do less: the median over pairs in which no probe
-saw any is told too (who stays all the time is not seen). A stranger on any core holds up all N threads, but one thread
-only on its own: the ratio of the lowest deciles, of each core and of all, is told beside. `--handover` measures loops
-that do nothing: `handover_cycles` of a target file is the median times the clock. The machine must be idle for the
-ratio to mean something: the load is told beside it. The last line is one JSON object.
+PACKAGE is a folder that `edgetune build --threads N` wrote for this machine. One process has an instance of it for one
+thread on each core and one for N, and uses N cores (of their own, where there are so many), or as many as there are.
+By turns it runs the one thread on each of these cores and the N threads on all of them, so that the runs of a pair
+meet whatever else the machine does, to any of its cores; the order changes from pair to pair, and before each timed
+run its instance runs once untimed. The time on one thread is the harmonic mean over the cores, which N threads that
+lose nothing divide by N. Told are the medians of both, and of the pairs' ratios the median and the quartiles.
+`--layers` lists the layers that lose most against that, by the lowest decile of their times. What each of the cores
+does with runs of its own, all at the same time, is told as a ratio as well: threads that lose nothing to each other,
+but for what all cores share (memory, and neighbours on any of them), would come as far. Before and behind each timed
+run all cores are probed at once for strangers on another thread of the same core, who make it do less: the median over
+pairs in which no probe saw any is told too (who stays all the time is not seen). A stranger on any core holds up all N
+threads, but one thread only on its own: the ratio of the lowest deciles, of each core and of all, is told beside.
+`--handover` measures loops that do nothing: `handover_cycles` of a target file is the median times the clock. The
+machine must be idle for the ratio to mean something: the load is told beside it. The last line is one JSON object.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ python benchmarks/versions.py BEFORE AFTER... [--rounds 201] [--seed 1]
 
 Each PACKAGE is a folder that `edgetune build` wrote for this machine; those for several threads are run on one thread,
 of each of their cores, and on all. In a round each version runs once in each of these ways, all in an order drawn
-anew, and before each timed run once untimed. So whatever else the machine does meets all versions alike, and of two
-that differ by a percent the faster one is known in a minute, where separate runs of `threads.py` differ by ten. Told
-are medians, the ratio of one thread to all, and for each version behind the first the median over rounds of its time
+anew, and before each timed run once untimed; inputs are zeroes. So whatever else the machine does meets all versions
+alike: where neighbours move the results of separate runs by ten percent, some hundred rounds tell one. Told are
+medians, the ratio of one thread to all, and for each version behind the first the median over rounds of its time
 divided by the first one's of the same round, less 1, with its standard error by the bootstrap (Efron and Tibshirani,
 An Introduction to the Bootstrap, chapter 6). The last line is one JSON object.
 """

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import itemgetter
 
 from edgetune.package.calls import CallView
 from edgetune.package.constants import Weights
-
-NOTHING = "NULL, 0u"
 
 
 def ask_while_waiting(calls: Sequence[CallView], weights: Weights, cached_bytes: int) -> tuple[CallView, ...]:
@@ -24,17 +22,12 @@ def ask_while_waiting(calls: Sequence[CallView], weights: Weights, cached_bytes:
         return tuple(calls)
     shared = [number for number, call in enumerate(calls) if call.workers > 1]
     found = list(calls)
-    for number in shared[-1:]:
-        found[number] = replace(calls[number], ahead=NOTHING)
-    for number, following in itertools.pairwise(shared):
-        sizes = {
-            position: weights.items[index].array.nbytes
+    for number, following in zip(shared, [*shared[1:], None], strict=True):
+        constants = {
+            calls[call].arguments[position]: weights.items[index].array.nbytes
             for (call, position), index in weights.uses.items()
             if call == following
         }
-        ahead = NOTHING
-        if sizes:
-            largest = max(sizes, key=lambda position: sizes[position])
-            ahead = f"{calls[following].arguments[largest]}, {min(sizes[largest], cached_bytes // 2)}u"
-        found[number] = replace(calls[number], ahead=ahead)
+        largest, nbytes = max(constants.items(), key=itemgetter(1), default=("NULL", 0))
+        found[number] = replace(calls[number], ahead=f"{largest}, {min(nbytes, cached_bytes // 2)}u")
     return tuple(found)

@@ -124,15 +124,15 @@ class RemoteProcess:
                 with suppress(BoardLost):  # a command may end without reading it all; its status tells
                     self.write(stdin, deadline)
             if not self.linked:
-                raise self._late(deadline)
+                raise self._lost(deadline)
             self._end_input(deadline)
             while self._collect(out, err, deadline):
                 if deadline.over:
-                    raise self._late(deadline)
+                    raise self._lost(deadline)
                 if len(out) + len(err) > _MAX_OUTPUT:
                     raise BoardUnavailable(f"board '{self.board}': a command printed more than {_MAX_OUTPUT} bytes")
             if not self.linked:
-                raise BoardLost(f"board '{self.board}': the link went down while a command ran")
+                raise self._lost(deadline)
             status = self.channel.exit_status
             return status if status >= 0 else _KILLED, bytes(out), bytes(err)
         finally:
@@ -143,12 +143,12 @@ class RemoteProcess:
             with guarded(deadline.left, self._link.close):
                 self.channel.shutdown_write()
         except (paramiko.SSHException, OSError, EOFError) as error:  # the link may go down at this very moment
-            if deadline.over:
-                raise self._late(deadline) from error
-            raise BoardLost(f"board '{self.board}': the link went down while a command ran") from error
+            raise self._lost(deadline) from error
 
-    def _late(self, deadline: Deadline) -> BoardLost:
-        return BoardLost(f"board '{self.board}': a command did not end within {deadline.seconds:.0f} s")
+    def _lost(self, deadline: Deadline) -> BoardLost:
+        if deadline.over:
+            return BoardLost(f"board '{self.board}': a command did not end within {deadline.seconds:.0f} s")
+        return BoardLost(f"board '{self.board}': the link went down while a command ran")
 
     def _collect(self, out: bytearray, err: bytearray, deadline: Deadline) -> bool:
         """Take what is there; tell whether more may come."""
