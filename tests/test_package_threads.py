@@ -49,7 +49,10 @@ def test_sanitizers_find_nothing(tiny: Path, tmp_path: Path, compiler: str, chec
 
 
 def test_threads_that_wait_ask_for_weights_that_no_cache_keeps(tmp_path: Path) -> None:
-    """The second call's, half of the second cache at most; at the end of the last none, and none where all stay."""
+    """The second call's, half of the second cache at most; at the last's end none.
+
+    None either where all weights stay in the cache, or where no call is shared.
+    """
     small = sample.generic_x86().model_copy(update={"l2_bytes": 48})
     threads_sample.emit(tmp_path / "package", target=small)
     run = (tmp_path / "package/src/tiny.c").read_text()
@@ -64,6 +67,8 @@ def test_threads_that_wait_ask_for_weights_that_no_cache_keeps(tmp_path: Path) -
     roomy = small.model_copy(update={"l2_bytes": 128})
     threads_sample.emit(tmp_path / "package", target=roomy)
     assert "pool_ahead" not in (tmp_path / "package/src/tiny.c").read_text()
+    sample.emit(tmp_path / "alone", target=small)
+    assert "pool" not in (tmp_path / "alone/src/tiny.c").read_text()
 
 
 def test_threads_that_sleep_at_once_are_woken_for_every_loop(tiny: Path, tmp_path: Path) -> None:

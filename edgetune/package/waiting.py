@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from operator import itemgetter
@@ -22,7 +23,7 @@ def ask_while_waiting(calls: Sequence[CallView], weights: Weights, cached_bytes:
         return tuple(calls)
     shared = [number for number, call in enumerate(calls) if call.workers > 1]
     found = list(calls)
-    for number, following in zip(shared, [*shared[1:], None], strict=True):
+    for number, following in itertools.zip_longest(shared, shared[1:]):
         constants = {
             calls[call].arguments[position]: weights.items[index].array.nbytes
             for (call, position), index in weights.uses.items()
