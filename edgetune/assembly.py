@@ -18,7 +18,9 @@ from edgetune.codegen.threaded import Sharing, emit_shared_kernel, least_steps
 from edgetune.config.target import Target
 from edgetune.errors import MemoryLimitExceeded
 from edgetune.events import Event
+from edgetune.graph.cached_lines import Caches
 from edgetune.graph.memory_plan import MemoryPlan, plan, scratch_limits, taken_over
+from edgetune.graph.own_lines import on_own_lines
 from edgetune.graph.program import Program
 from edgetune.package.emit import OnEvent, PackageSummary, emit_package
 from edgetune.package.golden import Golden, Tolerance
@@ -149,6 +151,8 @@ def assemble(
     memory = min(plans, key=lambda one: one.arena_bytes)
     packed = pack_constants(program, printed)
     check_limits(program, memory, packed, limits, threads)
+    if threads > 1:
+        memory = on_own_lines(memory, program, scratch, Caches(threads, target.l2_bytes))
     preamble = frozenset().union(*(p.source.preamble for p in printed))
     return emit_package(
         program,

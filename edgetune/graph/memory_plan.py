@@ -7,9 +7,9 @@ from bisect import insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from edgetune.graph.memory_blocks import ARENA_ALIGNMENT, Block, blocks_of, lifetimes_of, owner_of, together
 from edgetune.graph.program import Program
 
-ARENA_ALIGNMENT = 64
 _LOCAL_SEARCH_STEPS = 2000
 
 
@@ -30,19 +30,6 @@ class MemoryPlan:
     in_place: Mapping[int, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class _Block:
-    """Something that needs `size` bytes (a multiple of the alignment) from call `first` to call `last`, inclusive."""
-
-    key: tuple[str, int]
-    size: int
-    first: int
-    last: int
-
-    def meets(self, other: _Block) -> bool:
-        return self.first <= other.last and other.first <= self.last
-
-
 def taken_over(program: Program, replaceable: Mapping[int, Sequence[int]]) -> dict[int, int]:
     """Tensors that are written over an operand of the call that writes them: their ids, and whose memory each takes.
 
@@ -50,7 +37,7 @@ def taken_over(program: Program, replaceable: Mapping[int, Sequence[int]]) -> di
     operand is an intermediate tensor that nothing reads afterwards, and no other argument of the call, and neither of
     them is a part of a larger one.
     """
-    lifetimes = _lifetimes(program)
+    lifetimes = lifetimes_of(program)
     found: dict[int, int] = {}
     for index, call in enumerate(program.calls):
         able = replaceable.get(call.kernel, ())
@@ -79,7 +66,7 @@ def live_bytes(program: Program, in_place: Mapping[int, int] | None = None) -> l
     `in_place` as in `MemoryPlan`.
     """
     totals = [0] * len(program.calls)
-    for buffer_id, (first, last) in _together(_lifetimes(program), in_place or {}).items():
+    for buffer_id, (first, last) in together(lifetimes_of(program), in_place or {}).items():
         for call in range(first, last + 1):
             totals[call] += program.buffers[buffer_id].nbytes
     return totals
@@ -111,8 +98,8 @@ def plan(program: Program, scratch: dict[int, int], in_place: Mapping[int, int] 
     shared = in_place or {}
     live = live_bytes(program, shared)
     bound = max(live, default=0)
-    lifetimes = _lifetimes(program)
-    blocks = _blocks(program, _together(lifetimes, shared), scratch)
+    lifetimes = lifetimes_of(program)
+    blocks = blocks_of(program, scratch, shared)
     offsets, size = _best_placement(blocks, len(program.calls))
     return MemoryPlan(
         offsets={buffer: offsets["buffer", owner_of(buffer, shared)] for buffer in lifetimes},
@@ -124,48 +111,7 @@ def plan(program: Program, scratch: dict[int, int], in_place: Mapping[int, int] 
     )
 
 
-def owner_of(buffer: int, in_place: Mapping[int, int]) -> int:
-    """The first of the tensors that one after the other are written over each other."""
-    while buffer in in_place:
-        buffer = in_place[buffer]
-    return buffer
-
-
-def _together(lifetimes: Mapping[int, tuple[int, int]], in_place: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """First and last call of each piece of memory, under the first of the tensors that lie in it."""
-    spans: dict[int, tuple[int, int]] = {}
-    for buffer, (first, last) in lifetimes.items():
-        owner = owner_of(buffer, in_place)
-        before, behind = spans.get(owner, (first, last))
-        spans[owner] = (min(first, before), max(last, behind))
-    return spans
-
-
-def _lifetimes(program: Program) -> dict[int, tuple[int, int]]:
-    spans: dict[int, tuple[int, int]] = {}
-    for index, call in enumerate(program.calls):
-        for argument in call.arguments:
-            if program.buffers[argument].kind == "intermediate":
-                spans[argument] = (spans.get(argument, (index, index))[0], index)
-    return spans
-
-
-def _blocks(program: Program, spans: Mapping[int, tuple[int, int]], scratch: Mapping[int, int]) -> list[_Block]:
-    blocks = [
-        _Block(("buffer", buffer), _aligned(program.buffers[buffer].nbytes), first, last)
-        for buffer, (first, last) in spans.items()
-    ]
-    for index, call in enumerate(program.calls):
-        if scratch.get(call.kernel, 0) > 0:
-            blocks.append(_Block(("scratch", index), _aligned(scratch[call.kernel]), index, index))
-    return blocks
-
-
-def _aligned(size: int) -> int:
-    return max(-(-size // ARENA_ALIGNMENT), 1) * ARENA_ALIGNMENT
-
-
-def _best_placement(blocks: list[_Block], calls: int) -> tuple[dict[tuple[str, int], int], int]:
+def _best_placement(blocks: list[Block], calls: int) -> tuple[dict[tuple[str, int], int], int]:
     unavoidable = max((sum(b.size for b in blocks if b.first <= i <= b.last) for i in range(calls)), default=0)
     pressure = {
         b.key: max(sum(o.size for o in blocks if o.meets(b) and o.first <= i <= o.last) for i in (b.first, b.last))
@@ -191,8 +137,8 @@ def _best_placement(blocks: list[_Block], calls: int) -> tuple[dict[tuple[str, i
     return best[0], best[1]
 
 
-def _first_fit(order: list[_Block]) -> tuple[dict[tuple[str, int], int], int]:
-    placed: list[tuple[int, _Block]] = []
+def _first_fit(order: list[Block]) -> tuple[dict[tuple[str, int], int], int]:
+    placed: list[tuple[int, Block]] = []
     total = 0
     for block in order:
         offset = 0

@@ -14,7 +14,8 @@ from edgetune.codegen.kernel_source import KernelSource
 from edgetune.config.target import Target
 from edgetune.errors import KernelFailed, MemoryLimitExceeded
 from edgetune.events import Event
-from edgetune.graph.memory_plan import ARENA_ALIGNMENT, MemoryPlan
+from edgetune.graph.memory_blocks import ARENA_ALIGNMENT
+from edgetune.graph.memory_plan import MemoryPlan
 from edgetune.graph.program import Program
 from edgetune.package.calls import arena_slots, call_views, kernel_views
 from edgetune.package.constants import Placement, place_weights

@@ -11,7 +11,7 @@ from math import prod
 from edgetune.codegen.kernel_source import KernelSource
 from edgetune.config.preferences import Layout
 from edgetune.graph.axis_order import axis_names, from_model, reordered, to_model
-from edgetune.graph.memory_plan import ARENA_ALIGNMENT
+from edgetune.graph.memory_blocks import ARENA_ALIGNMENT
 from edgetune.graph.program import Buffer, Program, TensorSpec
 from edgetune.package.ctext import c_type, element_type, real
 from edgetune.package.golden import Tolerance

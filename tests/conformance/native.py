@@ -17,7 +17,7 @@ from edgetune.choosing import choose
 from edgetune.codegen import render_preamble
 from edgetune.codegen.compile_unit import INCLUDES
 from edgetune.config.target import Target
-from edgetune.graph.memory_plan import owner_of
+from edgetune.graph.memory_blocks import owner_of
 from edgetune.graph.program import Program
 from edgetune.models.narrow_types import to_stored
 

@@ -1,0 +1,72 @@
+"""Blocks of the arena: tensors and scratch, how large they are, and from which call to which they live."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from edgetune.graph.program import Program
+
+ARENA_ALIGNMENT = 64
+
+Key = tuple[str, int]  # "buffer" and the id of a tensor, or "scratch" and the number of a call
+
+
+@dataclass(frozen=True)
+class Block:
+    """Something that needs `size` bytes (a multiple of the alignment) from call `first` to call `last`, inclusive."""
+
+    key: Key
+    size: int
+    first: int
+    last: int
+
+    def meets(self, other: Block) -> bool:
+        """Whether both are alive during some call."""
+        return self.first <= other.last and other.first <= self.last
+
+
+def blocks_of(program: Program, scratch: Mapping[int, int], in_place: Mapping[int, int]) -> list[Block]:
+    """A block for each piece of memory that intermediate tensors lie in, and for the scratch of each call.
+
+    `scratch` has bytes by kernel; `in_place` tensors lie where the operand lies that they are written over.
+    """
+    blocks = [
+        Block(("buffer", buffer), _aligned(program.buffers[buffer].nbytes), first, last)
+        for buffer, (first, last) in together(lifetimes_of(program), in_place).items()
+    ]
+    for index, call in enumerate(program.calls):
+        if scratch.get(call.kernel, 0) > 0:
+            blocks.append(Block(("scratch", index), _aligned(scratch[call.kernel]), index, index))
+    return blocks
+
+
+def lifetimes_of(program: Program) -> dict[int, tuple[int, int]]:
+    """First and last call that touches each intermediate tensor, by its id."""
+    spans: dict[int, tuple[int, int]] = {}
+    for index, call in enumerate(program.calls):
+        for argument in call.arguments:
+            if program.buffers[argument].kind == "intermediate":
+                spans[argument] = (spans.get(argument, (index, index))[0], index)
+    return spans
+
+
+def together(lifetimes: Mapping[int, tuple[int, int]], in_place: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+    """First and last call of each piece of memory, under the first of the tensors that lie in it."""
+    spans: dict[int, tuple[int, int]] = {}
+    for buffer, (first, last) in lifetimes.items():
+        owner = owner_of(buffer, in_place)
+        before, behind = spans.get(owner, (first, last))
+        spans[owner] = (min(first, before), max(last, behind))
+    return spans
+
+
+def owner_of(buffer: int, in_place: Mapping[int, int]) -> int:
+    """The first of the tensors that one after the other are written over each other."""
+    while buffer in in_place:
+        buffer = in_place[buffer]
+    return buffer
+
+
+def _aligned(size: int) -> int:
+    return max(-(-size // ARENA_ALIGNMENT), 1) * ARENA_ALIGNMENT
