@@ -152,7 +152,8 @@ def assemble(
     packed = pack_constants(program, printed)
     check_limits(program, memory, packed, limits, threads)
     if threads > 1:
-        memory = on_own_lines(memory, program, scratch, Caches(threads, target.l2_bytes))
+        workers = [p.source.workers for p in printed]
+        memory = on_own_lines(memory, program, scratch, workers, Caches(threads, target.l2_bytes))
     preamble = frozenset().union(*(p.source.preamble for p in printed))
     return emit_package(
         program,

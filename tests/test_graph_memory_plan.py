@@ -55,6 +55,7 @@ def check_places(program: Program, scratch: dict[int, int], memory: MemoryPlan) 
         spans = [(memory.offsets[written], program.buffers[written].nbytes)]
         if call.kernel in scratch:
             spans.append((memory.scratch_offsets[index], scratch[call.kernel]))
+        assert all(at + size <= spans[0][0] or sum(spans[0]) <= at for at, size in spans[1:])
         for offset, size in spans:
             assert offset % ARENA_ALIGNMENT == 0
             assert offset + size <= memory.arena_bytes

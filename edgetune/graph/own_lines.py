@@ -1,41 +1,45 @@
 """Places in the arena where each thread writes over lines that the cache of its own core holds (see `cached_lines`).
 
-A tensor best lies where an earlier one of about its size lay, with the same middle. What fits where, and what a place
-for one costs those behind it, only trying tells.
+A tensor best lies where an earlier one of about its size lay, with a border between cores at the same address: on two
+cores, with the same middle. What fits where, and what a place for one costs those behind it, only trying tells.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from edgetune.graph.cached_lines import CachedLines, Caches, Step
 from edgetune.graph.memory_blocks import ARENA_ALIGNMENT, Block, Key, blocks_of, owner_of
 from edgetune.graph.memory_plan import MemoryPlan
 from edgetune.graph.program import Program
 
-_OTHERS = 4  # places that are tried for a block beside the first choice
-_PLACED = 1 << 13  # blocks that all trials together may place: some seconds
+_PLANS = 16  # that keep the places of large blocks
+_OTHERS = 4  # further places that are tried for a block
+_TRIES = 1 << 21  # parts of blocks that are looked at in all plans together: some seconds
 
 
-def on_own_lines(memory: MemoryPlan, program: Program, scratch: Mapping[int, int], caches: Caches) -> MemoryPlan:
-    """Return `memory`, a plan with this `scratch` by kernel, with all that has a better place moved.
+def on_own_lines(
+    memory: MemoryPlan, program: Program, scratch: Mapping[int, int], workers: Sequence[int], caches: Caches
+) -> MemoryPlan:
+    """Return `memory`, a plan with this `scratch` (bytes by kernel), with all that has a better place moved.
 
-    The arena stays as large as it is, and the plan where no better one is found. The first plans place tensors and
-    scratch in the order of the calls, each where its cores lack the fewest bytes; those at least so large keep their
-    places, a plan for each size. Then the best one is changed: one block, of those that lack most first, goes to a
-    place that was less good for it, and all behind it are placed again. The same program gives the same plan.
+    `workers` tells how many threads share each kernel. The arena stays as large as it is, and the plan where no better
+    one is found. The first plans place tensors and scratch in the order of the calls, each where its cores lack the
+    fewest bytes; those of some size on keep their places, another size in each plan. Then the best one is changed: one
+    block, of those that lack most first, goes to a place that was less good for it, and all behind it are placed again.
+    The same program gives the same plan.
     """
     blocks = blocks_of(program, scratch, memory.in_place)
-    places = _best(
+    places = _Search(
         Arena(
             blocks=tuple(sorted(blocks, key=lambda block: (block.first, -block.size, block.key))),
             nbytes=memory.arena_bytes,
-            steps=tuple(steps_of(program, scratch, memory.in_place)),
+            steps=tuple(steps_of(program, scratch, workers, memory.in_place)),
             caches=caches,
         ),
-        {block.key: _offset(memory, block.key) for block in blocks},
-    )
+    ).best({block.key: _offset(memory, block.key) for block in blocks})
     return replace(
         memory,
         offsets={buffer: places["buffer", owner_of(buffer, memory.in_place)] for buffer in memory.offsets},
@@ -43,16 +47,21 @@ def on_own_lines(memory: MemoryPlan, program: Program, scratch: Mapping[int, int
     )
 
 
-def steps_of(program: Program, scratch: Mapping[int, int], in_place: Mapping[int, int]) -> Iterator[Step]:
+def steps_of(
+    program: Program, scratch: Mapping[int, int], workers: Sequence[int], in_place: Mapping[int, int]
+) -> Iterator[Step]:
     """What each call touches; an argument that is a part of a tensor counts as all of it."""
     for index, call in enumerate(program.calls):
         touched = [program.buffers[argument] for argument in call.arguments]
-        keys: dict[Key, None] = {
-            ("buffer", owner_of(b.id, in_place)): None for b in touched if b.kind == "intermediate"
-        }
+        keys = [("buffer", owner_of(b.id, in_place)) for b in touched if b.kind == "intermediate"]
         if scratch.get(call.kernel, 0) > 0:
-            keys["scratch", index] = None
-        yield Step(tuple(keys), sum(b.nbytes for b in touched if b.kind == "constant"))
+            keys.append(("scratch", index))
+        yield Step(
+            blocks=tuple(dict.fromkeys(keys)),
+            cores=workers[call.kernel],
+            constant_bytes=sum(b.nbytes for b in touched if b.kind == "constant"),
+            outside_bytes=sum(b.nbytes for b in touched if b.kind in ("input", "output")),
+        )
 
 
 def _offset(memory: MemoryPlan, key: Key) -> int:
@@ -70,79 +79,96 @@ class Arena:
     caches: Caches
 
 
-def _best(arena: Arena, offsets: Mapping[Key, int]) -> Mapping[Key, int]:
-    best = Placement(arena, offsets)
-    left = _PLACED
-    sizes = sorted({block.size for block in arena.blocks})
-    for least in [*sizes[1:], float("inf")]:
-        left -= len(arena.blocks)
-        if left > 0:
-            kept = {block.key: offsets[block.key] for block in arena.blocks if block.size >= least}
-            best = min(best, Placement(arena, kept), key=lambda found: found.lacked_bytes)
-    for block in sorted(arena.blocks, key=lambda block: -best.lacked[block.key]):
-        index = arena.blocks.index(block)
-        for offset in best.others[block.key]:
-            left -= len(arena.blocks) - index
-            if left > 0:
-                best = min(best, best.changed(index, offset), key=lambda found: found.lacked_bytes)
-    return best.offsets
+class _Search:
+    """Plans for an arena, one after the other, as long as tries are left; a plan too many may still be finished."""
+
+    def __init__(self, arena: Arena) -> None:
+        self._arena = arena
+        self._left = _TRIES
+
+    def best(self, offsets: Mapping[Key, int]) -> Mapping[Key, int]:
+        """The best places found, `offsets` if these are."""
+        blocks = self._arena.blocks
+        best = self._placed(offsets, {}, inf)
+        sizes = sorted({block.size for block in blocks})
+        leasts = [inf, *sizes[1 :: -(-len(sizes) // _PLANS)]] if sizes else []
+        for least in leasts:
+            if self._left > _TRIES // 2:
+                kept = {block.key: offsets[block.key] for block in blocks if block.size >= least}
+                best = min(best, self._placed(kept, {}, best.lacked_bytes), key=lambda found: found.lacked_bytes)
+        for block in sorted(blocks, key=lambda block: -best.lacked[block.key]):
+            index = blocks.index(block)
+            for offset in best.others[block.key]:
+                if self._left > 0:
+                    before = [other.key for other in blocks[:index]]
+                    kept = {key: best.offsets[key] for key in before} | {block.key: offset}
+                    known = {key: best.others[key] for key in before}
+                    best = min(best, self._placed(kept, known, best.lacked_bytes), key=lambda found: found.lacked_bytes)
+        return best.offsets
+
+    def _placed(self, kept: Mapping[Key, int], known: Mapping[Key, Sequence[int]], limit: float) -> Placement:
+        placement = Placement(self._arena, kept, known, limit)
+        self._left -= placement.tries
+        return placement
 
 
 class Placement:
     """Where the blocks of an arena are: `kept` from the start, all others where their cores lack the fewest bytes.
 
-    `lacked` has the bytes that are lacked when a block is first written, and `lacked_bytes` all of them, infinite where
-    there is no room for a block. `others` are the next best places for each, those `known` not sought again.
+    `lacked` has the bytes that are lacked when a block is first written, and `lacked_bytes` all of them; infinite where
+    there is no room for a block, or they come to `limit`. `others` are the next best places of each block, those
+    `known` not sought again. `tries` is the work that it was: parts of blocks that were looked at.
     """
 
-    def __init__(self, arena: Arena, kept: Mapping[Key, int], known: Mapping[Key, Sequence[int]] | None = None) -> None:
+    def __init__(
+        self, arena: Arena, kept: Mapping[Key, int], known: Mapping[Key, Sequence[int]], limit: float = inf
+    ) -> None:
         self.offsets = dict(kept)
-        self.others = dict(known or {})
+        self.others = dict(known)
         self.lacked: dict[Key, int] = {}
+        self.tries = 0
         self._arena = arena
         self._lines = CachedLines(arena.nbytes, arena.caches)
-        self.lacked_bytes = float(sum(self.lacked.values())) if self._place_all() else float("inf")
+        complete = self._place_all(limit)
+        self.lacked_bytes = sum(self.lacked.values()) if complete else inf
 
-    def changed(self, index: int, offset: int) -> Placement:
-        """Return another one where block `index` is at `offset`, all before it where they are, and all behind anew."""
-        before = [block.key for block in self._arena.blocks[:index]]
-        kept = {key: self.offsets[key] for key in before}
-        kept[self._arena.blocks[index].key] = offset
-        return Placement(self._arena, kept, {key: self.others[key] for key in before})
-
-    def _place_all(self) -> bool:
+    def _place_all(self, limit: float) -> bool:
         sizes = {block.key: block.size for block in self._arena.blocks}
         blocks = iter([*self._arena.blocks, None])
         block = next(blocks)
         for number, step in enumerate(self._arena.steps):
             while block is not None and block.first == number:
-                if block.key not in self.others and not self._place(block):
+                if block.key not in self.others and not self._place(block, step.cores):
                     return False
-                self.lacked[block.key] = self._lines.lacked(self.offsets[block.key], block.size)
+                self.lacked[block.key] = self._lines.lacked(self.offsets[block.key], block.size, step.cores)
+                limit -= self.lacked[block.key]
                 block = next(blocks)
-            self._lines.touch([(self.offsets[key], sizes[key]) for key in step.blocks], step.constant_bytes)
+            if limit <= 0:
+                return False
+            self._lines.touch(step, [(self.offsets[key], sizes[key]) for key in step.blocks])
         return True
 
-    def _place(self, block: Block) -> bool:
+    def _place(self, block: Block, cores: int) -> bool:
         """Ranks the places that are left for a block and takes the best, where it has none yet; says if it has one."""
         placed = [(other, self.offsets[other.key]) for other in self._arena.blocks if other.key in self.offsets]
-        taken = [
-            (at - block.size, at + other.size) for other, at in placed if other is not block and other.meets(block)
-        ]
+        beside = [(other, at) for other, at in placed if other is not block and other.meets(block)]
+        taken = [(at - block.size, at + other.size) for other, at in beside]
+        edges = self._edges(block.size, {(at, other.size) for other, at in placed}, cores)
         ranked = sorted(
-            (self._lines.lacked(at, block.size), at)
-            for at in self._edges(block.size, {(at, other.size) for other, at in placed})
+            (self._lines.lacked(at, block.size, cores), at)
+            for at in edges
             if all(at <= before or at >= behind for before, behind in taken)
         )
+        self.tries += (len(edges) + 1) * cores
         places = [at for _, at in ranked[: _OTHERS + 1]]
         if places:
             self.offsets.setdefault(block.key, places[0])
-        self.others[block.key] = [at for at in places if at != self.offsets.get(block.key)]
+        self.others[block.key] = [at for at in places if at != self.offsets.get(block.key)][:_OTHERS]
         return block.key in self.offsets
 
-    def _edges(self, size: int, placed: set[tuple[int, int]]) -> set[int]:
+    def _edges(self, size: int, placed: set[tuple[int, int]], cores: int) -> set[int]:
         """Places beside others, and those where a border between cores is one of another block's too."""
-        last, cores = self._arena.nbytes - size, self._arena.caches.count
+        last = self._arena.nbytes - size
         found = {0, last}
         for at, other in placed:
             found |= {at - size, at + other}

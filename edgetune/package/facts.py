@@ -169,10 +169,10 @@ def build_info(facts: PackageFacts) -> str:
 
 def manifest_facts(facts: PackageFacts, code: CodeSize | None) -> dict[str, object]:
     """Return the content of MANIFEST.json but for the table of files: JSON values only."""
-    # What a package depends on; cores and caches do not decide its bytes, nor the hand-over where nobody hands over.
-    unused = {"defaults", "reach", "description", "cores", "l1_bytes", "l2_bytes", "memory_gb_per_s"}
+    # What decides more than which tiles a kernel has, which its trace tells. On one thread nobody hands over.
+    unused = {"defaults", "reach", "description", "cores", "l1_bytes", "memory_gb_per_s"}
     if facts.api.threads == 1:
-        unused.add("handover_cycles")
+        unused |= {"handover_cycles", "l2_bytes"}
     target = facts.target.model_dump(mode="json", exclude=unused)
     for key, usual in (("clock", "time"), ("cpu_part", "")):
         if target.get(key) == usual:
