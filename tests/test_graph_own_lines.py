@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,7 +17,7 @@ from edgetune.config.settings import Flags, resolve_settings
 from edgetune.graph.cached_lines import CachedLines, Caches, Step
 from edgetune.graph.memory_blocks import ARENA_ALIGNMENT
 from edgetune.graph.memory_plan import MemoryPlan, plan
-from edgetune.graph.own_lines import on_own_lines, steps_of
+from edgetune.graph.own_lines import Placement, on_own_lines, steps_of
 from edgetune.graph.program import Buffer, BufferKind, Call, Program
 from edgetune.package.manifest import read_manifest
 from tests.test_graph_memory_plan import check_places, over_operands, program_of, programs
@@ -122,6 +123,28 @@ def test_a_package_for_two_threads_has_such_places_and_needs_no_more_memory(tmp_
     assert manifests[0]["memory"]["arena_bytes"] == manifests[1]["memory"]["arena_bytes"]
     assert ["l2_bytes" in manifest["target"] for manifest in manifests] == [False, True], "it decides the places"
     assert api.verify(tmp_path / "2", None).passed
+
+
+@pytest.mark.parametrize("tries", [0, 1 << 14, 1 << 18])
+def test_work_has_a_bound_and_the_plan_then_found_is_no_worse(tries: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No plan is begun when no tries are left, and none goes on for more than a block and a call without any."""
+    sizes = [LINE * (1 + number * 37 % 101) for number in range(120)]
+    program, caches = program_of(sizes, [[number - 1] if number else [] for number in range(120)]), Caches(4, 1 << 14)
+    spent: list[int] = []
+
+    class Counted(Placement):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            spent.append(self.tries)
+
+    before = plan(program, {})
+    monkeypatch.setattr("edgetune.graph.own_lines._TRIES", tries)
+    monkeypatch.setattr("edgetune.graph.own_lines.Placement", Counted)
+    memory = moved(before, program, caches)
+    one = 4 * (7 * len(sizes) + 35)  # edges beside each other block, and a call
+    assert sum(spent[1:]) <= tries + one
+    assert lacked(memory, program, caches) <= lacked(before, program, caches)
+    assert (memory == before) == (tries < 1 << 18)
 
 
 def test_scratch_lies_where_its_thread_wrote() -> None:

@@ -74,6 +74,7 @@ KERNELS = {
     "pointwise": lambda: conv2d((14, 14, 48), 48, kernel=(1, 1), pad=(0, 0, 0, 0)),
     "pointwise with residual": lambda: conv2d((7, 7, 24), 96, kernel=(1, 1), pad=(0, 0, 0, 0), tail="residual"),
     "window": lambda: conv2d((12, 12, 16), 48),
+    "window 13 wide": lambda: conv2d((28, 13, 64), 64),
     "strided window": lambda: conv2d((56, 56, 128), 128, stride=2),
     "depthwise": lambda: conv2d((12, 12, 48), 48, groups=48),
     "strided depthwise": lambda: conv2d((24, 24, 48), 48, groups=48, stride=2),

@@ -1,10 +1,11 @@
 """Which lines of the arena the cores hold in their caches, call by call, as far as a memory plan can tell.
 
 The threads that share a call do so in equal parts, one behind the other, so that of each block that it touches a core
-has the part of its number; a call that nobody shares is the first core's. (Loops shared over channels have their parts
-elsewhere, as do threads that help others.) A cache holds what its core touched last, tensors of a call side by side
-from begin to end. A line that another core wrote last has to come over from there before it is written, one that left
-the caches from memory or a cache that all share: here both are a line that the core lacks.
+has the part of its number, and a line at a border the core behind it; a call that nobody shares is the first core's.
+(Loops shared over channels have their parts elsewhere, as do threads that help others.) A cache holds what its core
+touched last, tensors of a call side by side from begin to end. A line that another core wrote last has to come over
+from there before it is written, one that left the caches from memory or a cache that all share: here both are a line
+that the core lacks.
 """
 
 from __future__ import annotations

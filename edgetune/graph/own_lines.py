@@ -15,9 +15,10 @@ from edgetune.graph.memory_blocks import ARENA_ALIGNMENT, Block, Key, blocks_of,
 from edgetune.graph.memory_plan import MemoryPlan
 from edgetune.graph.program import Program
 
-_PLANS = 16  # that keep the places of large blocks
+_PLANS = 16  # that keep the places of large blocks, at most
 _OTHERS = 4  # further places that are tried for a block
-_TRIES = 1 << 21  # parts of blocks that are looked at in all plans together: some seconds
+_TRIES = 1 << 20  # parts of blocks that are looked at in all plans together: some seconds
+_STEP = 32  # as many such tries take as long as a call
 
 
 def on_own_lines(
@@ -80,7 +81,7 @@ class Arena:
 
 
 class _Search:
-    """Plans for an arena, one after the other, as long as tries are left; a plan too many may still be finished."""
+    """Plans for an arena, one after the other, as long as tries are left; the one that needs more is given up."""
 
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
@@ -89,7 +90,7 @@ class _Search:
     def best(self, offsets: Mapping[Key, int]) -> Mapping[Key, int]:
         """The best places found, `offsets` if these are."""
         blocks = self._arena.blocks
-        best = self._placed(offsets, {}, inf)
+        best = Placement(self._arena, offsets, dict.fromkeys(offsets, ()))
         sizes = sorted({block.size for block in blocks})
         leasts = [inf, *sizes[1 :: -(-len(sizes) // _PLANS)]] if sizes else []
         for least in leasts:
@@ -107,7 +108,7 @@ class _Search:
         return best.offsets
 
     def _placed(self, kept: Mapping[Key, int], known: Mapping[Key, Sequence[int]], limit: float) -> Placement:
-        placement = Placement(self._arena, kept, known, limit)
+        placement = Placement(self._arena, kept, known, limit, self._left)
         self._left -= placement.tries
         return placement
 
@@ -116,23 +117,28 @@ class Placement:
     """Where the blocks of an arena are: `kept` from the start, all others where their cores lack the fewest bytes.
 
     `lacked` has the bytes that are lacked when a block is first written, and `lacked_bytes` all of them; infinite where
-    there is no room for a block, or they come to `limit`. `others` are the next best places of each block, those
-    `known` not sought again. `tries` is the work that it was: parts of blocks that were looked at.
+    there is no room for a block, they come to `limit`, or it was more than `most` tries. `others` are the next best
+    places of each block, those `known` not sought again. `tries` is the work that it was: parts of blocks looked at.
     """
 
     def __init__(
-        self, arena: Arena, kept: Mapping[Key, int], known: Mapping[Key, Sequence[int]], limit: float = inf
+        self,
+        arena: Arena,
+        kept: Mapping[Key, int],
+        known: Mapping[Key, Sequence[int]],
+        limit: float = inf,
+        most: float = inf,
     ) -> None:
         self.offsets = dict(kept)
-        self.others = dict(known)
+        self.others: dict[Key, Sequence[int]] = dict(known)
         self.lacked: dict[Key, int] = {}
         self.tries = 0
         self._arena = arena
         self._lines = CachedLines(arena.nbytes, arena.caches)
-        complete = self._place_all(limit)
+        complete = self._place_all(limit, most)
         self.lacked_bytes = sum(self.lacked.values()) if complete else inf
 
-    def _place_all(self, limit: float) -> bool:
+    def _place_all(self, limit: float, most: float) -> bool:
         sizes = {block.key: block.size for block in self._arena.blocks}
         blocks = iter([*self._arena.blocks, None])
         block = next(blocks)
@@ -143,7 +149,8 @@ class Placement:
                 self.lacked[block.key] = self._lines.lacked(self.offsets[block.key], block.size, step.cores)
                 limit -= self.lacked[block.key]
                 block = next(blocks)
-            if limit <= 0:
+            self.tries += _STEP * self._arena.caches.count
+            if limit <= 0 or self.tries > most:
                 return False
             self._lines.touch(step, [(self.offsets[key], sizes[key]) for key in step.blocks])
         return True

@@ -169,7 +169,8 @@ def build_info(facts: PackageFacts) -> str:
 
 def manifest_facts(facts: PackageFacts, code: CodeSize | None) -> dict[str, object]:
     """Return the content of MANIFEST.json but for the table of files: JSON values only."""
-    # What decides more than which tiles a kernel has, which its trace tells. On one thread nobody hands over.
+    # Left out is what decides nothing, or only the schedules, which traces tell. On one thread nobody hands over, and
+    # the second cache decides neither where tensors lie nor what threads that wait ask for.
     unused = {"defaults", "reach", "description", "cores", "l1_bytes", "memory_gb_per_s"}
     if facts.api.threads == 1:
         unused |= {"handover_cycles", "l2_bytes"}

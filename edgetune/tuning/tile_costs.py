@@ -19,7 +19,7 @@ from edgetune.tuning.sketches.variants import Variant
 _LATENCY = 8  # multiply-adds in flight that keep a core's units busy
 _DEPTH = 4  # steps of a long reduction that are unrolled
 _UNROLLED = 256  # stores in a body that is unrolled without being asked
-_MOST_ROWS = {"armv7": 2}  # whose vector loads take no offset: each row has an address, in one of 13 registers
+_ARMV7_ROWS = 2  # of several pixels: vector loads take no offset there, and 13 registers hold few addresses
 _AHEAD = 2  # operands of the next multiply-add, which are loaded while this one runs; vectors of a block go together
 
 
@@ -37,7 +37,7 @@ def cheapest(
     best: tuple[tuple[float, int], dict[str, int]] | None = None
     for (row, pixel), vectors in product(pixels, divisors(tile.vectors, registers)):
         size = row * pixel * vectors
-        if size > registers or row > _MOST_ROWS.get(target.isa, registers):
+        if size > registers or (target.isa == "armv7" and row > _ARMV7_ROWS and pixel > 1):
             continue
         unrolled = _unrolled(tile, max(1, _UNROLLED // size))
         body = Body(row, pixel, vectors, tuple(unrolled.values()), columns)
