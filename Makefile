@@ -5,6 +5,7 @@
 # make acceptance    check packages of whole models: warnings, memory, sanitizers, results, emulators, repeatability
 # make soak          200 faults at random times befall boards while they are tuned on; nothing may be lost (SOAK=--help)
 # make kills         a search is killed ten times at random moments; what was measured must all have counted (KILLS=--help)
+# make hostile       a library of kernels that misbehave is tried every way, 20 times with other seeds (HOSTILE=--help)
 # make scaling       candidates a second on 1 to 16 boards; fails where 16 are not worth 90 % of that (SCALING=--help)
 # make benchmark     packages beside ONNX Runtime, OpenVINO, ncnn, MNN and LiteRT (BENCHMARK_ARGS=--help)
 PYTHON ?= python3
@@ -17,17 +18,22 @@ DEMO_TIME ?= 5m
 JOBS ?= 3
 DEMO_OUT := build/demo/ds_cnn
 
-SYSTEM_PACKAGES := gcc g++ make cmake clang-19 libclang-rt-19-dev qemu-user qemu-system-arm openssh-client openssh-server locales \
+# The version of GCC that this Debian has.
+GCC_MAJOR = $(or $(shell apt-cache depends gcc 2>/dev/null | sed -n 's/.*Depends: gcc-\([0-9]*\)$$/\1/p'),12)
+# For -m32 without gcc-multilib, which conflicts with the cross compilers: lib32gcc-12-dev (or so) libc6-dev-i386.
+SYSTEM_PACKAGES = gcc g++ make cmake pkgconf clang-19 libclang-rt-19-dev qemu-user qemu-system-arm openssh-client openssh-server locales \
+	lib32gcc-$(GCC_MAJOR)-dev libc6-dev-i386 musl-tools gcc-arm-none-eabi libnewlib-arm-none-eabi \
+	gcc-powerpc-linux-gnu libc6-dev-powerpc-cross \
 	gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
 	gcc-arm-linux-gnueabihf libc6-dev-armhf-cross \
 	gcc-riscv64-linux-gnu libc6-dev-riscv64-cross
-SYSTEM_PROGRAMS := gcc g++ make cmake clang-19 qemu-aarch64 qemu-arm qemu-system-aarch64 \
-	aarch64-linux-gnu-gcc localedef \
+SYSTEM_PROGRAMS := gcc g++ make cmake pkg-config clang-19 qemu-aarch64 qemu-arm qemu-system-aarch64 \
+	aarch64-linux-gnu-gcc localedef qemu-ppc musl-gcc powerpc-linux-gnu-gcc arm-none-eabi-gcc \
 	arm-linux-gnueabihf-gcc riscv64-linux-gnu-gcc ssh-keygen ssh-agent ssh-add /usr/sbin/sshd
-SYSTEM_LINE := apt-get update && sh .ci/no-new-sshd.sh apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES)
+SYSTEM_LINE = apt-get update && sh .ci/no-new-sshd.sh apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES)
 
 .DELETE_ON_ERROR:
-.PHONY: all demo test lint types pytest format schemas system conformance acceptance soak kills benchmark scaling clean
+.PHONY: all demo test lint types pytest format schemas system conformance acceptance soak kills hostile benchmark scaling clean
 
 all: test
 
@@ -80,6 +86,7 @@ schemas: $(VENV)/.stamp-run
 system:
 	@missing=""; for program in $(SYSTEM_PROGRAMS); do command -v $$program >/dev/null || missing="$$missing $$program"; done; \
 	for folder in /usr/lib/llvm-19/lib/clang/19/lib/linux /usr/aarch64-linux-gnu/include /usr/arm-linux-gnueabihf/include /usr/riscv64-linux-gnu/include \
+		/usr/powerpc-linux-gnu/include /usr/lib/gcc/x86_64-linux-gnu/$(GCC_MAJOR)/32 /usr/lib32 /usr/lib/arm-none-eabi/include \
 		/usr/share/i18n/locales; do \
 		test -d $$folder || missing="$$missing $$folder"; done; \
 	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || missing="$$missing python3-venv"; \
@@ -105,6 +112,9 @@ soak: $(VENV)/.stamp-test
 
 kills: $(VENV)/.stamp-test
 	$(BIN)/python tests/acceptance/kill9.py $(KILLS)
+
+hostile: $(VENV)/.stamp-test
+	$(BIN)/python -m tests.hostile.run $(HOSTILE)
 
 benchmark: $(VENV)/.stamp-bench
 	$(BIN)/python benchmarks/run.py $(BENCHMARK_ARGS)

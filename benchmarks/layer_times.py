@@ -23,7 +23,8 @@ _CHAINS = 12
 _ALONE = 0.97  # of the additions at once of a core alone; two threads have about 0.6 each
 _STEADY = 0.02  # by which the peak may differ between before and behind
 _PATIENCE_S = 600.0  # for the first runs and the last one
-_TIMER = Path(__file__).resolve().parent.parent / "edgetune" / "measure" / "timer.c"
+_ROOT = Path(__file__).resolve().parent.parent
+_TIMER = (f"-I{_ROOT / 'templates' / 'agent'}", str(_ROOT / "edgetune" / "measure" / "timer.c"))
 
 _DRIVER = """
 #include <stdio.h>
@@ -113,7 +114,7 @@ def layer_times(package: Path, target: Target, core: int, seconds: float) -> tup
     what building the package raises, and SelfTestFailed where it does not run, or not in time.
     """
     with tempfile.TemporaryDirectory() as folder:
-        program = build_program(package, Path(folder), lambda manifest: source(manifest, target), [str(_TIMER)])
+        program = build_program(package, Path(folder), lambda manifest: source(manifest, target), _TIMER)
         pinned = ["taskset", "--cpu-list", str(core), str(program), f"{seconds:g}"]
         try:
             done = subprocess.run(pinned, capture_output=True, text=True, check=False, timeout=seconds + _PATIENCE_S)

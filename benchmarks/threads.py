@@ -45,6 +45,7 @@ from edgetune.package.work_copy import make, run, work_copy  # noqa: E402
 
 TIMEOUT_S = 900.0
 _TIMER = ROOT / "edgetune" / "measure" / "timer.c"
+_TIMER_HEADERS = ROOT / "templates" / "agent"
 _ALONE = 0.9  # of what a core alone does at once; two threads of a core have about 0.6 of it each
 _SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 LOOPS = 20000
@@ -126,6 +127,8 @@ def compare(package: Path, pairs: int, layers: int) -> Comparison:
         prefix = manifest["prefix"]
         (copy / f"test/{prefix}_bench.c").write_text(driver(manifest), encoding="utf-8")
         (copy / "test/edgetune_timer.c").write_bytes(_TIMER.read_bytes())
+        for header in _TIMER_HEADERS.glob("*.h"):
+            (copy / "test" / header.name).write_bytes(header.read_bytes())
         make(copy, f"build/{prefix}_bench", tools, TIMEOUT_S)
         cores = cores_for(threads)
         words = [str(pairs), str(int(layers > 0)), *map(str, cores)]

@@ -1,77 +1,44 @@
-"""What the command line can do, as library calls: tune, build, verify, bench and explain."""
+"""What the command line can do, as library calls: tune, build, verify, bench and explain.
+
+What becomes a package imports TVM, what is done with one does not: `tune` and `build` import their part when called.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from edgetune import assembly
-from edgetune.answers import answers
-from edgetune.choosing import choose
 from edgetune.config.boards_file import ResolvedBoard, load_board
+from edgetune.config.model_file import require_model_file
 from edgetune.config.settings import Settings
-from edgetune.errors import BoardUnavailable, MemoryLimitExceeded, PackageInvalid, UnsupportedOperator
+from edgetune.errors import BoardUnavailable, ModelError, PackageInvalid, UnsupportedOperator, WrongResult
 from edgetune.events import Event
-from edgetune.graph.evaluate import EVALUATOR
-from edgetune.graph.memory_plan import plan, scratch_limits
-from edgetune.graph.partition import to_program
-from edgetune.graph.program import Program
-from edgetune.in_package import streams
-from edgetune.measure.options import MeasuringOptions
-from edgetune.models.importer import import_onnx
-from edgetune.models.onnx_file import read_onnx
-from edgetune.models.sample_inputs import sample_inputs
-from edgetune.on_board import at_board, elsewhere, tell_here
+from edgetune.measure.lock import timing_lock
+from edgetune.on_board import Events, at_board, elsewhere, tell_here
 from edgetune.package import bench as bench_package
 from edgetune.package import explain as explain_package
 from edgetune.package import verify as verify_package
 from edgetune.package.bench import BenchReport
-from edgetune.package.emit import PackageSummary
 from edgetune.package.explain import Explanation
-from edgetune.package.golden import Golden
-from edgetune.package.manifest import interface_of, read_manifest, sha256_file
+from edgetune.package.golden import Golden, Tolerance
+from edgetune.package.manifest import check_files, interface_of, read_manifest
 from edgetune.package.output_folder import check_output_folder
+from edgetune.package.place import Place
 from edgetune.package.toolchain import Toolchain
 from edgetune.package.verify import VerifyReport
-from edgetune.rehearsal import rehearse_subject
-from edgetune.subject import Events, Subject, assembled, limits_of, load
-from edgetune.tuning.carrying import carry_over, known_to_older
-from edgetune.tuning.forms.schedule_text import DIRECT, allowed_forms
-from edgetune.tuning.options import TuneOptions
-from edgetune.tuning.outcome import TuneOutcome
-from edgetune.tuning.records import RecordStore
-from edgetune.tuning.tune import tune as search
 
-FRESH_CASES = 2
-_FRESH_SEED = 1_000_003
+if TYPE_CHECKING:
+    from edgetune.building import BuildResult
+    from edgetune.models.onnx_file import OnnxModel, StoredModel
+    from edgetune.subject import Subject
+    from edgetune.tuning.outcome import TuneOutcome
 
-
-@dataclass(frozen=True)
-class BuildResult:
-    """A package: where it is, how large (bytes), and how many of its kernels have a measured schedule."""
-
-    package: PackageSummary
-    kernels: int
-    measured_kernels: int
-    reference: str
-
-    def to_json(self) -> dict[str, object]:
-        """Plain JSON values."""
-        size, code = self.package.size, self.package.code
-        return {
-            "package": str(self.package.folder),
-            "arena_bytes": size.arena_bytes,
-            "arena_bound_bytes": size.bound_bytes,
-            "weights_bytes": size.weights_bytes,
-            "code_bytes": code.code_bytes if code else None,
-            "kernels": self.kernels,
-            "measured_kernels": self.measured_kernels,
-            "reference": self.reference,
-            "warnings": list(self.package.warnings),
-        }
+_Verified = tuple["VerifyReport | None", str]
 
 
 @dataclass(frozen=True)
@@ -99,62 +66,53 @@ class TuneResult:
         return {**self.build.to_json(), "search": search, "verified": verified, "unverified": self.unverified}
 
 
-def tune(settings: Settings, *, events: Events) -> TuneResult:
+def tune(settings: Settings, *, events: Events, model: OnnxModel | None = None) -> TuneResult:
     """Searches for the fastest kernels on the board of `settings`, then writes the package.
 
-    On a board that is not this machine the package is verified at the end. Raises the errors of `build` and `verify`,
-    and BoardUnavailable when the board cannot be measured from here.
+    A package for a board that is not this machine is verified there, one for this machine here, before it is written.
+    `model` is what `settings.model` holds, where that was read before. Raises the errors of `build` and `verify`, and
+    BoardUnavailable when the board cannot be measured from here.
     """
     _mind_threads(settings, events)
     check_output_folder(settings.out)
-    return tune_subject(load(settings, events), settings, events)
+    from edgetune.subject import load
+
+    return tune_subject(load(settings, events, model), settings, events)
 
 
 def tune_subject(subject: Subject, settings: Settings, events: Events) -> TuneResult:
     """`tune` for anything that has become a program; `settings.model` is not read."""
-    program = subject.program
-    _check_limits_early(program, settings)
-    # Kernels are timed on one thread; in the package each thread has its own scratch.
-    room = scratch_limits(program, settings.threads)
-    limits = {program.kernels[i].workload: limit // settings.threads for i, limit in room.items()}
-    options = TuneOptions(
-        trials=settings.budget_trials,
-        seconds=settings.budget_seconds,
-        seed=settings.seed,
-        scratch_limits=limits,
-        forms=allowed_forms(settings.winograd),
-        streamed=streams(program, settings.target),
-    )
-    if options.streamed:
-        size = f"{program.constant_bytes / 1e6:.1f} MB"
-        told = f"timing kernels with their weights in a cache; in a run of the package {size} of them come from memory"
-        events(Event("phase", {"name": told}))
-    with RecordStore.open(settings.db) as store:
-        _carry_over(program, settings, store, events)
-        measuring = MeasuringOptions(settings.addresses, settings.rpc, settings.min_trust)
-        outcome = search(program, settings.target, store, options, events, measuring)
-        apart = options.streamed or settings.threads > 1  # what kernels take alone is not what they take in a package
-        here = not elsewhere(ResolvedBoard(settings.target, settings.addresses)) and not settings.target.emulated
-        if apart and here and not outcome.interrupted and not rehearse_subject(subject, settings, store, events):
-            outcome = replace(outcome, interrupted=True)
-        built = _build(subject, settings, store, events)
-    verified, why = _verified(settings, events, interrupted=outcome.interrupted)
-    return TuneResult(outcome, built, verified, why)
+    from edgetune import building
+
+    verified: _Verified = (None, "")
+
+    def verified_there(package: Path, *, interrupted: bool) -> bool:
+        nonlocal verified
+        verified = _verified(package, settings, events, interrupted=interrupted)
+        return verified[0] is not None
+
+    outcome, built = building.tune_subject(subject, settings, events, verified_there)
+    return TuneResult(outcome, built, *verified)
 
 
-def _carry_over(program: Program, settings: Settings, store: RecordStore, events: Events) -> None:
-    outdated = known_to_older(program.kernels, settings.target, store)
-    if not outdated:
-        return
-    start = time.monotonic()
-    events(Event("phase", {"name": f"looking at older records of {len(outdated)} kernels"}))
-    carried = carry_over(outdated, settings.target, store)
-    name = f"taking over {carried} records that were timed with the same C"
-    events(Event("phase", {"name": name, "seconds": round(time.monotonic() - start, 3)}))
+def build(settings: Settings, *, events: Events, model: OnnxModel | None = None) -> BuildResult:
+    """Writes the package from the records there are; a kernel without one gets the fixed schedule.
+
+    Nothing is written that fails its self-test on this machine or under its emulator. `model` is what `settings.model`
+    holds, where that was read before. Raises ModelError, UnsupportedOperator, DynamicShape, KernelFailed,
+    MemoryLimitExceeded, OutputRefused, DiskFull, DatabaseError, CompileFailed, SelfTestFailed, WrongResult, and
+    BoardBusy where another run that times here keeps this machine's lock.
+    """
+    _mind_threads(settings, events)
+    check_output_folder(settings.out)
+    from edgetune import building
+    from edgetune.subject import load
+
+    return building.build_subject(load(settings, events, model), settings, events)
 
 
-def _verified(settings: Settings, events: Events, *, interrupted: bool = False) -> tuple[VerifyReport | None, str]:
-    """Verify the package where it was tuned for; where that cannot be, tell and return why."""
+def _verified(package: Path, settings: Settings, events: Events, *, interrupted: bool = False) -> _Verified:
+    """Verify `package` where it was tuned for; where that cannot be, tell and return why."""
     resolved = ResolvedBoard(settings.target, settings.addresses)
     if not elsewhere(resolved) and not resolved.target.emulated:
         return None, ""
@@ -166,7 +124,7 @@ def _verified(settings: Settings, events: Events, *, interrupted: bool = False) 
         return None, why
     start = time.monotonic()
     try:
-        report = _verify(settings.out, resolved, events)
+        report = _verify(package, resolved, events)
     except BoardUnavailable as error:
         again = f"`edgetune verify {settings.out} --board {settings.board}` does it"
         events(
@@ -178,58 +136,60 @@ def _verified(settings: Settings, events: Events, *, interrupted: bool = False) 
     return report, ""
 
 
-def build(settings: Settings, *, events: Events) -> BuildResult:
-    """Writes the package from the records there are; a kernel without one gets the fixed schedule.
-
-    Raises ModelError, UnsupportedOperator, DynamicShape, KernelFailed, MemoryLimitExceeded, OutputRefused, DiskFull,
-    DatabaseError, CompileFailed.
-    """
-    _mind_threads(settings, events)
-    check_output_folder(settings.out)
-    subject = load(settings, events)
-    _check_limits_early(subject.program, settings)
-    if not settings.db.exists():
-        events(Event("warning", {"message": f"there are no records at {settings.db}: all schedules are fixed ones"}))
-        return _build(subject, settings, None, events)
-    with RecordStore.open(settings.db, create=False) as store:
-        return _build(subject, settings, store, events)
-
-
 def verify(
     package: Path, board: str | None, model: Path | None = None, events: Events = lambda _: None
 ) -> VerifyReport:
     """Compiles `package`, runs its self-test on `board`, compares with the reference.
 
     A board with an address, or an emulated machine, runs the self-test itself. Without `board` this machine does, under
-    the emulator of the package's target if need be, which is told. The goldens in the package always count. Where the
-    model file is at hand (`model`, or a file of the recorded name and hash in the working folder or beside the
-    package), fresh inputs are compared as well. Raises PackageInvalid, ToolchainMissing, CompileFailed, SelfTestFailed,
-    WrongResult, and BoardUnavailable and its kin.
+    the emulator of the package's target if need be; an event says so. The goldens in the package always count.
+    Where the model file is at hand (`model`, or a file of the recorded name and hash in the working folder or
+    beside the package), fresh inputs are compared as well. Programs run under the lock that a search takes, of the
+    board or of this machine. Raises PackageInvalid, ToolchainMissing, CompileFailed, SelfTestFailed, WrongResult,
+    BoardBusy (where another run keeps the lock), and BoardUnavailable and its kin.
     """
     manifest = read_manifest(package)
     resolved = _resolve(board, manifest, events)
-    source = model or _find_model(package)
-    if source is None:
-        message = f"{manifest['model']['file']} was not found here: only the golden vectors were compared; give --model"
-        events(Event("warning", {"message": message}))
-        return _verify(package, resolved, events)
-    if sha256_file(source) != manifest["model"]["sha256"]:
-        raise PackageInvalid(f"{package} was not made from {source} (their hashes differ); give the right model")
+    if model is not None:
+        require_model_file(model, "--model")
+    # What needs no model is asked before one is imported, which takes seconds.
+    check_files(package, manifest)
+    there = resolved is not None and elsewhere(resolved)
+    Toolchain.of(manifest, resolved.target if resolved else None).require(emulator=not there)
+    stored = _stored(model) if model else _find_model(package)
+    if stored is None:
+        name = manifest["model"]["file"] or "the model file"
+        why = f"{name}, as the package was made from it, was not found here: only the golden vectors were compared"
+        return _golden_only(package, resolved, events, f"{why}; give --model")
+    if stored.sha256 != manifest["model"]["sha256"]:
+        raise PackageInvalid(f"{package} was not made from {stored.path} (their hashes differ); give the right model")
+    from edgetune.fresh import fresh_goldens, model_of
+    from edgetune.graph.evaluate import EVALUATOR
+    from edgetune.judging import judge
+
     tensors = interface_of(manifest)
-    read = read_onnx(source, {t.name: t.of_model().shape for t in tensors[: len(manifest["inputs"])]})
+    read = model_of(stored, tensors[: len(manifest["inputs"])])
     try:
-        imported = import_onnx(read)
+        fresh, reference = fresh_goldens(read, tensors, events)
     except UnsupportedOperator as error:
         # Whoever made the package had registered the operator; here it is unknown, which the goldens do not mind.
         if model is not None or manifest["goldens"]["reference"] != EVALUATOR:
             raise
-        events(Event("warning", {"message": f"only the golden vectors are compared: {error.message}"}))
-        return _verify(package, resolved, events)
-    feeds = sample_inputs(read, imported.inputs, FRESH_CASES, _FRESH_SEED)
-    outputs, reference = answers(read, lambda: to_program(imported), feeds, events)
-    layouts = {tensor.name: tensor.layout for tensor in tensors}
-    fresh = [Golden(i, o).exchanged(layouts) for i, o in zip(feeds, outputs, strict=True)]
-    return _verify(package, resolved, events, fresh, reference)
+        return _golden_only(package, resolved, events, f"only the golden vectors are compared: {error.message}")
+    try:
+        return _verify(package, resolved, events, fresh, reference)
+    except WrongResult:
+        tolerances = {t["name"]: Tolerance(**t["tolerance"]) for t in manifest["outputs"]}
+        judged = judge(read, tensors, fresh, tolerances, events)
+        if not judged.errors:
+            raise
+    return _verify(package, resolved, events, judged.cases, reference, judged.tolerances)
+
+
+def _golden_only(package: Path, resolved: ResolvedBoard | None, events: Events, why: str) -> VerifyReport:
+    """Verify without fresh inputs; an event says so first, and the report does."""
+    events(Event("warning", {"message": why}))
+    return replace(_verify(package, resolved, events), not_compared=why)
 
 
 def _verify(
@@ -238,16 +198,25 @@ def _verify(
     events: Events,
     fresh: Sequence[Golden] = (),
     reference: str = "",
+    tolerances: Mapping[str, Tolerance] | None = None,
 ) -> VerifyReport:
     target = resolved.target if resolved else None
+
+    def verified(place: Place | None) -> VerifyReport:
+        return verify_package.verify(
+            package,
+            target=target,
+            place=place,
+            fresh=fresh,
+            reference=reference,
+            tolerances=tolerances,
+            alone=partial(timing_lock, events),
+        )
+
     if resolved is None or not elsewhere(resolved):
-        return verify_package.verify(package, target=target, fresh=fresh, reference=reference)
+        return verified(None)
     Toolchain.of(read_manifest(package), target)  # refuses another ISA before a board is bothered
-    return at_board(
-        resolved,
-        events,
-        lambda place, _: verify_package.verify(package, target=target, place=place, fresh=fresh, reference=reference),
-    )
+    return at_board(resolved, events, lambda place, _: verified(place))
 
 
 def _resolve(board: str | None, manifest: dict[str, Any], events: Events) -> ResolvedBoard | None:
@@ -258,10 +227,14 @@ def _resolve(board: str | None, manifest: dict[str, Any], events: Events) -> Res
 
 
 def bench(package: Path, board: str | None, events: Events = lambda _: None) -> BenchReport:
-    """Times `package` as a whole and layer by layer, where `verify` would run it; raises what `verify` raises."""
+    """Times `package` as a whole and layer by layer, where `verify` would run it; raises what `verify` raises.
+
+    The board is ours meanwhile, this machine for as long as the benchmark runs: a search waits, and is waited for.
+    """
     resolved = _resolve(board, read_manifest(package), events)
     if resolved is None or not elsewhere(resolved):
-        return bench_package.bench(package, target=resolved.target if resolved else None)
+        alone = partial(timing_lock, events)
+        return bench_package.bench(package, target=resolved.target if resolved else None, alone=alone)
     Toolchain.of(read_manifest(package), resolved.target)
     return at_board(
         resolved,
@@ -275,28 +248,6 @@ def explain(package: Path, kernel: str) -> Explanation:
     return explain_package.explain(package, kernel)
 
 
-def _build(subject: Subject, settings: Settings, store: RecordStore | None, events: Events) -> BuildResult:
-    forms = allowed_forms(settings.winograd)
-    try:
-        return _build_with(subject, settings, store, events, forms)
-    except MemoryLimitExceeded as error:
-        if settings.flash_limit is None or forms == {DIRECT}:
-            raise
-        built = _build_with(subject, settings, store, events, frozenset({DIRECT}))  # else that error is the one to tell
-        message = f"{error.message}; kernels are computed in their direct form, whose weights are the smallest"
-        events(Event("warning", {"message": message}))
-        return built
-
-
-def _build_with(
-    subject: Subject, settings: Settings, store: RecordStore | None, events: Events, forms: frozenset[str]
-) -> BuildResult:
-    choices = choose(subject.program, settings.target, store, events, settings.min_trust, forms, settings.threads)
-    summary = assembled(subject, settings, choices, settings.out, events)
-    measured = sum(choice.provenance.origin == "record" for choice in choices)
-    return BuildResult(summary, len(choices), measured, subject.reference)
-
-
 def _mind_threads(settings: Settings, events: Events) -> None:
     if settings.threads > settings.target.cores:
         origin = settings.origins.get("threads", "a setting")
@@ -307,22 +258,20 @@ def _mind_threads(settings: Settings, events: Events) -> None:
         events(Event("warning", {"message": message}))
 
 
-def _check_limits_early(program: Program, settings: Settings) -> None:
-    """Refuses before the search what no schedule can make fit: scratch only adds to the arena planned here."""
-    limits = limits_of(settings)
-    try:
-        assembly.check_limits(program, plan(program, {}), {}, limits, settings.threads)
-    except MemoryLimitExceeded:
-        if limits.ram is None:
-            raise
-        least = plan(program, {}, assembly.written_over_at_best(program, settings.target))
-        assembly.check_limits(program, least, {}, limits, settings.threads)
+def _stored(path: Path) -> StoredModel:
+    from edgetune.models.onnx_file import read_stored
+
+    return read_stored(path)
 
 
-def _find_model(package: Path) -> Path | None:
+def _find_model(package: Path) -> StoredModel | None:
+    """The model of `package`, by its name and hash, in the working folder or beside the package."""
     facts = read_manifest(package)["model"]
     for folder in (Path.cwd(), package.parent):
         candidate = folder / Path(str(facts["file"])).name
-        if candidate.is_file() and sha256_file(candidate) == facts["sha256"]:
-            return candidate
+        if candidate.is_file():
+            with contextlib.suppress(ModelError):  # a file of that name which is no model is not the one
+                stored = _stored(candidate)
+                if stored.sha256 == facts["sha256"]:
+                    return stored
     return None

@@ -22,7 +22,7 @@ from edgetune.graph.cached_lines import Caches
 from edgetune.graph.memory_plan import MemoryPlan, plan, scratch_limits, taken_over
 from edgetune.graph.own_lines import on_own_lines
 from edgetune.graph.program import Program
-from edgetune.package.emit import OnEvent, PackageSummary, emit_package
+from edgetune.package.emit import Check, OnEvent, PackageSummary, emit_package
 from edgetune.package.golden import Golden, Tolerance
 from edgetune.package.ident import kernel_symbol, package_prefix
 from edgetune.package.interface import workspace_bytes
@@ -136,11 +136,13 @@ def assemble(
     limits: Limits,
     events: OnEvent,
     threads: int = 1,
+    check: Check | None = None,
 ) -> PackageSummary:
     """Writes the package of `program` for at most `threads` threads to `out`; `reference` answered the goldens.
 
-    Raises what `emit_package` raises, KernelFailed, and MemoryLimitExceeded when the arena, the weights, or the weights
-    and the code together (known once it is compiled) do not fit `limits`; nothing is left behind then.
+    `check` looks at it before it replaces another. Raises what `emit_package` raises, KernelFailed, and
+    MemoryLimitExceeded when the arena, the weights, or the weights and the code together (known once it is compiled) do
+    not fit `limits`; then nothing is written.
     """
     prefix = package_prefix(name)
     all_printed = print_kernels(program, choices, target, prefix, events, threads)
@@ -172,6 +174,7 @@ def assemble(
         threads=threads,
         flash_limit=limits.flash,
         on_event=events,
+        check=check,
     )
 
 

@@ -126,7 +126,10 @@ class CompileFailed(EdgetuneError):
 
 
 class WrongResult(EdgetuneError):
-    """Outputs differ from the reference by more than the tolerance: names the output and the difference."""
+    """Outputs differ from the reference by more than the tolerance: names the output and the difference.
+
+    Where `build` or `tune` end so, no package is written.
+    """
 
     exit_code = 11
 
@@ -174,7 +177,10 @@ class KernelFailed(EdgetuneError):
 
 
 class SelfTestFailed(EdgetuneError):
-    """The self-test of a package did not end with ``PASS``: gives its last line."""
+    """The self-test of a package did not end with ``PASS``: gives its last line.
+
+    Where `build` or `tune` end so, no package is written.
+    """
 
     exit_code = 19
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-EventKind = Literal["round", "candidate", "task", "phase", "warning", "board", "summary"]
+EventKind = Literal["round", "candidate", "task", "phase", "warning", "board", "stderr", "summary"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,8 @@ class Event:
     * ``warning``: ``message`` (str)
     * ``board``: ``board`` (its name), ``what`` (lost, recovered, quarantined, rung, locked, fallback, drift, noisy or
       agent), ``detail`` (a sentence)
+    * ``stderr``: ``message`` (a line that a library or a child process wrote there), ``process`` (which one; absent
+      for this process)
     * ``summary``: anything; printed as it is
     """
 

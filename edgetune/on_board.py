@@ -1,17 +1,29 @@
-"""A package on a board that is not this machine: which board, the way there, and leaving nothing behind."""
+"""A package on a board that is not this machine: a free board, its lock, bringing it back, leaving nothing behind."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from edgetune.boards.opening import open_reach
-from edgetune.boards.reach import Reach
+from edgetune.boards.agent.board import AgentBoard
+from edgetune.boards.opening import open_agent_board
 from edgetune.config.boards_file import BoardAddress, ResolvedBoard, load_board
-from edgetune.errors import BoardLost, BoardUnavailable, ConfigError, HostUnknown, UnknownBoard
+from edgetune.errors import (
+    BoardBusy,
+    BoardLost,
+    BoardUnavailable,
+    ConfigError,
+    HostUnknown,
+    ProtocolViolation,
+    UnknownBoard,
+)
 from edgetune.events import Event
+from edgetune.measure.lock import LOCK_TIMEOUT_S
+from edgetune.measure.lost_board import bring_back
+from edgetune.measure.options import MeasuringOptions
 from edgetune.package.place import Here, OnBoard
 from edgetune.package.toolchain import Toolchain
 
@@ -19,6 +31,8 @@ Events = Callable[[Event], None]
 Answer = TypeVar("Answer")
 
 _AGAIN_WITHIN_S = 300.0  # a loss after longer is more likely a program that hangs, and would hang again
+_RETRY_S = 5.0  # every look for the lock starts a program beside somebody's measurement
+_LOST = (BoardLost, HostUnknown, ProtocolViolation)
 
 
 def elsewhere(resolved: ResolvedBoard) -> bool:
@@ -43,48 +57,60 @@ def tell_here(manifest: dict[str, Any], events: Events) -> None:
     events(Event("warning", {"message": f"made for {tools.board}, the package runs on {where}: {advice}"}))
 
 
+@dataclass(frozen=True)
+class _Choice:
+    """A board that may serve, and the cores that its address names."""
+
+    board: AgentBoard
+    cores: Sequence[int]
+
+
 def at_board(
     resolved: ResolvedBoard, events: Events, use: Callable[[OnBoard, Sequence[int]], Answer], again: bool = True
 ) -> Answer:
-    """Return what `use` makes of the board and its cores; a board that is lost soon is tried once more, announced.
+    """Return what `use` makes of a free board and of the cores that its address names; the board is ours meanwhile.
 
-    Nothing of ours is left there. Raises BoardUnavailable and its kin, as `on_board`, and what `use` raises.
+    A board that is lost is brought back as in a search, announced. If it was lost soon, `use` is called once more, on
+    another board of the kind where this one stays away. Nothing of ours is left there. Raises BoardBusy when others
+    have all boards for `LOCK_TIMEOUT_S`, BoardUnavailable and its kin when no board answers or no package can be
+    brought to any of them (those of farms are reached by a server of TVM alone), and what `use` raises.
     """
-    begun = time.monotonic()
-    try:
-        with on_board(resolved, events) as (place, cores):
-            return use(place, cores)
-    except (BoardLost, HostUnknown) as error:
-        if not again or time.monotonic() - begun > _AGAIN_WITHIN_S:
-            raise
-        name = resolved.addresses[0].name if len(resolved.addresses) == 1 else resolved.target.name
-        _tell(events, name, f"{error.message}; it is tried once more", "lost")
-    return at_board(resolved, events, use, again=False)
+    with _open(resolved, events) as choices:
+        while True:
+            choice = _take(choices, events)
+            place, begun = OnBoard(choice.board), time.monotonic()
+            try:
+                return _used(place, choice, use, events)
+            except _LOST as error:
+                again = again and time.monotonic() - begun <= _AGAIN_WITHIN_S
+                following = "it is tried once more" if again else "it is brought back for others"
+                _tell(events, choice.board.name, f"{error.message}; {following}", "lost")
+                lost = error
+            choices.remove(choice)
+            try:
+                _recovered(choice.board, events)
+                place.end_programs()
+                choices.insert(0, choice)
+            except BoardUnavailable as error:
+                choice.board.close()
+                if not again or not choices:
+                    raise
+                _tell(events, choice.board.name, f"{error.message}; another board of its kind is tried", "lost")
+            if not again:
+                raise lost
+            again = False
+
+
+def _used(place: OnBoard, choice: _Choice, use: Callable[[OnBoard, Sequence[int]], Answer], events: Events) -> Answer:
+    answer = use(place, choice.cores)
+    if place.unpinned:
+        _tell(events, choice.board.name, "the board has no taskset: its scheduler chose the core")
+    return answer
 
 
 @contextmanager
-def on_board(resolved: ResolvedBoard, events: Events) -> Iterator[tuple[OnBoard, Sequence[int]]]:
-    """Give the board, or the first of several that answers, and its cores; afterwards nothing of ours is left there.
-
-    There are no cores where its address names none. Raises BoardUnavailable and its kin when no board answers, or when
-    no package can be brought to any of them: those of farms are reached by a server of TVM alone.
-    """
-    reach, cores = _first(resolved, events)
-    try:
-        place = OnBoard(reach, reach.facts(), emulated=resolved.target.emulated)
-        yield place, cores
-        if place.unpinned:
-            _tell(events, reach.name, "the board has no taskset: its scheduler chose the core")
-    finally:
-        try:
-            reach.clean()
-        except BoardUnavailable as error:
-            _tell(events, reach.name, f"what was put there may still be there: {error.message}")
-        finally:
-            reach.close()
-
-
-def _first(resolved: ResolvedBoard, events: Events) -> tuple[Reach, Sequence[int]]:
+def _open(resolved: ResolvedBoard, events: Events) -> Iterator[list[_Choice]]:
+    """Give the boards that come into question, not yet connected; afterwards nothing of ours is left there."""
     if resolved.farm:
         names = ", ".join(f"'{address.name}'" for address in resolved.addresses)
         raise BoardUnavailable(
@@ -92,19 +118,72 @@ def _first(resolved: ResolvedBoard, events: Events) -> tuple[Reach, Sequence[int
             "to it: leave out --board to run it here"
         )
     own = tuple(address for address in resolved.addresses if not address.farm)
-    choices: tuple[BoardAddress | None, ...] = own or (None,)
-    for left, address in zip(range(len(choices) - 1, -1, -1), choices, strict=True):
-        reach = open_reach(resolved.target, address, events)
-        try:
-            reach.connect()
-        except BoardUnavailable as error:
-            reach.close()
-            if not left:
-                raise
-            _tell(events, reach.name, f"{error.message}; another board of its kind is tried", "lost")
-        else:
-            return reach, address.cores if address is not None else ()
-    raise BoardUnavailable(f"no board of target '{resolved.target.name}' is known: `edgetune boards add` tells one")
+    addresses: tuple[BoardAddress | None, ...] = own or (None,)
+    choices: list[_Choice] = []
+    try:
+        for address in addresses:
+            board = open_agent_board(resolved.target, address, lock_timeout_s=LOCK_TIMEOUT_S, on_event=events)
+            choices.append(_Choice(board, address.cores if address is not None else ()))
+        yield choices
+    finally:
+        for choice in choices:
+            choice.board.close()
+
+
+def _take(choices: list[_Choice], events: Events) -> _Choice:
+    """Reserve one of the boards, the first that is free; those that do not answer are taken off the list.
+
+    One board alone is waited for as in a search; of several, all are asked again and again.
+    """
+    until, told = time.monotonic() + LOCK_TIMEOUT_S, False
+    while True:
+        wait_s = max(0.0, until - time.monotonic()) if len(choices) == 1 else 0.0
+        busy: BoardBusy | None = None
+        for choice in list(choices):
+            try:
+                _reserve(choice.board, wait_s, events, alone=len(choices) == 1)
+            except BoardBusy as error:
+                busy = error
+            except BoardUnavailable as error:
+                choices.remove(choice)
+                choice.board.close()
+                if not choices:
+                    raise
+                _tell(events, choice.board.name, f"{error.message}; another board of its kind is tried", "lost")
+            else:
+                return choice
+        if busy is None:
+            continue
+        if time.monotonic() >= until:
+            raise busy
+        if not told:
+            told = True
+            names = ", ".join(choice.board.name for choice in choices)
+            events(Event("board", {"board": names, "what": "locked", "detail": f"waiting: {busy.message}"}))
+        time.sleep(min(_RETRY_S, max(0.0, until - time.monotonic())))
+
+
+def _reserve(board: AgentBoard, wait_s: float, events: Events, *, alone: bool) -> None:
+    """Take the board's lock; one that has no other to stand in for it is brought back when it is lost at that."""
+    try:
+        board.reserve(wait_s)
+    except HostUnknown as error:
+        if not alone:
+            raise
+        _tell(events, board.name, f"{error.message}; it is tried once more", "lost")
+        board.reserve(wait_s)
+    except (BoardLost, ProtocolViolation) as error:
+        if not alone:
+            raise
+        _tell(events, board.name, f"{error.message}; it is brought back", "lost")
+        _recovered(board, events)
+
+
+def _recovered(board: AgentBoard, events: Events) -> None:
+    def tell(what: str, detail: str) -> None:
+        _tell(events, board.name, detail, what)
+
+    bring_back(board, MeasuringOptions().recovery_s, tell)
 
 
 def _tell(events: Events, board: str, detail: str, what: str = "fallback") -> None:

@@ -20,7 +20,7 @@ from edgetune.models.interface_layout import channels_last_tensors, import_chann
 from edgetune.models.onnx_file import OnnxModel, read_onnx
 from edgetune.models.reference import is_quantised, output_steps
 from edgetune.models.sample_inputs import sample_inputs
-from edgetune.package.emit import PackageSummary
+from edgetune.package.emit import Check, PackageSummary
 from edgetune.package.golden import Golden, Tolerance
 
 Events = Callable[[Event], None]
@@ -35,21 +35,26 @@ _NO_IMAGE = (
 
 @dataclass(frozen=True)
 class Subject:
-    """What a package is made of: the program, golden cases answered by `reference`, and how near it must come."""
+    """What a package is made of: the program, golden cases answered by `reference`, and how near it must come.
+
+    `model` is what answers them in double, should the reference be off; None where nothing does.
+    """
 
     program: Program
     goldens: tuple[Golden, ...]
     reference: str
     tolerances: Mapping[str, Tolerance]
     file: str
+    model: OnnxModel | None = None
 
 
-def load(settings: Settings, events: Events = lambda _: None) -> Subject:
+def load(settings: Settings, events: Events = lambda _: None, model: OnnxModel | None = None) -> Subject:
     """The model of `settings` as a program, with the answers of the reference to sample inputs.
 
-    The reference answers the model as it is: goldens are exchanged as the interface has them afterwards.
+    `model` is what `settings.model` holds, where that was read before. The reference answers the model as it is:
+    goldens are exchanged as the interface has them afterwards.
     """
-    model = read_onnx(settings.model, settings.shapes)
+    model = model or read_onnx(settings.model, settings.shapes)
     exchanged = channels_last_tensors(model, settings.layout, settings.layouts)
     if settings.layout == "channels_last" and not exchanged:
         events(Event("warning", {"message": _NO_IMAGE}))
@@ -64,6 +69,7 @@ def load(settings: Settings, events: Events = lambda _: None) -> Subject:
         reference,
         _tolerances(model, goldens, events),
         settings.model.name,
+        model,
     )
 
 
@@ -89,7 +95,12 @@ def _tolerances(model: OnnxModel, goldens: Sequence[Golden], events: Events) -> 
 
 
 def assembled(
-    subject: Subject, settings: Settings, choices: Sequence[Choice], out: Path, events: Events
+    subject: Subject,
+    settings: Settings,
+    choices: Sequence[Choice],
+    out: Path,
+    events: Events,
+    check: Check | None = None,
 ) -> PackageSummary:
     """Writes the package of `subject` with these choices to `out`; raises what `assembly.assemble` raises."""
     return assembly.assemble(
@@ -105,6 +116,7 @@ def assembled(
         limits=limits_of(settings),
         events=events,
         threads=settings.threads,
+        check=check,
     )
 
 

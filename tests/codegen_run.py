@@ -46,7 +46,7 @@ def wide_target(bits: int = 512) -> Target:
 
 def flags_for(target: Target, cc: str) -> list[str]:
     """The target's flags for the kernel file; clang does without those that only GCC has."""
-    flags = [*target.compiler.cflags, *target.compiler.kernel_cflags]
+    flags = list(target.compiler.kernel_line)
     return [f for f in flags if "clang" not in cc or not f.startswith(("-mprefer", "-mtune"))]
 
 

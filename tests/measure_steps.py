@@ -1,7 +1,8 @@
 """Steps that measuring tests name by `measure_steps:...`: C by hand instead of lowering, numpy instead of TVM.
 
 A trace is JSON: `body` (C statements), optional `globals` (C text before the function), `scratch` (bytes), `pack`
-(index of a constant to reverse), and `lowering`: "raise", "die" or "hang". The kernel is out[i] = 2 * a[i] + w[i].
+(index of a constant to reverse), `least_cycles`, and `lowering`: "raise", "die" or "hang". The kernel is
+out[i] = 2 * a[i] + w[i].
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ def make_source(spec: KernelSpec, trace: str, target: Target) -> CandidateSource
         f"void edgetune_call(void *const *buffers) {{ {spec.symbol}(buffers[0], buffers[1], buffers[2], {last}); }}\n"
     )
     packing = {int(plan["pack"]): Reversed()} if "pack" in plan else {}
-    return CandidateSource(unit, shim, scratch, packing, {"lower": 0.0, "emit": 0.0})
+    least_cycles = float(plan.get("least_cycles", 0.0))
+    return CandidateSource(unit, shim, scratch, packing, {"lower": 0.0, "emit": 0.0}, least_cycles)
 
 
 def make_case(spec: KernelSpec, folder: Path, job: ReferenceJob) -> Case:

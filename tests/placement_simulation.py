@@ -85,7 +85,7 @@ def _joined(shapes: tuple[Shape, ...], axis: int) -> Kernel:
 def _kernel(name: str, read: Sequence[Any], result: Any) -> Kernel:
     mask = [False] * len(read)
     function = plain_function(te.create_prim_func([*read, result]), mask)
-    return kernel_of(name, 1, workload_hash(function), function, mask, 1)
+    return kernel_of((name,), workload_hash(function), function, mask, 1)
 
 
 def difference(old: Program, new: Program) -> str | None:
@@ -127,7 +127,7 @@ def _of_old(program: Program) -> tuple[list[list[np.ndarray]], list[np.ndarray],
         joined, cut = concatenation_of(kernel), slice_of(kernel)
         if joined is not None:
             written = np.concatenate([operand.reshape(joined.outer, -1) for operand in operands], 1).reshape(-1)
-        elif "slice" in kernel.sources:
+        elif "strided_slice" in kernel.sources:
             written = memory[call.arguments[0]][_cut_places(kernel)]
             assert cut is None or np.array_equal(
                 written,

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.versions import change, compare
+from edgetune.package.manifest import read_manifest
 from tests import package_sample, threads_sample
 
 
@@ -40,3 +41,11 @@ def test_packages_with_other_interfaces_are_refused(tmp_path: Path) -> None:
     threads_sample.emit(tmp_path / "several")
     with pytest.raises(SystemExit, match="different interfaces"):
         compare([tmp_path / "one", tmp_path / "several"], 5, 1)
+
+
+def test_packages_of_the_same_tensors_are_compared_whatever_their_fingerprints(tmp_path: Path) -> None:
+    folders = [tmp_path / "then", tmp_path / "now"]
+    for folder, scratch in zip(folders, (0, 64), strict=True):
+        package_sample.emit(folder, scratch=scratch, measure=False)
+    assert len({read_manifest(folder)["abi"] for folder in folders}) == 2
+    assert [version.package for version in compare(folders, 3, 1)] == [str(folder) for folder in folders]

@@ -29,7 +29,7 @@ def test_always():
     ("flaky", "right", "passes", "words"),
     [
         (0, True, True, "1 passed"),
-        (3, True, True, "3 of the tests failed beside others and passed alone"),
+        (3, True, True, "=== 3 of the tests failed beside others and passed alone, to be mended:"),
         (4, True, False, "4 tests failed: they are not run once more"),
         (1, False, False, "1 failed, 1 passed"),
     ],
@@ -45,6 +45,8 @@ def test_few_failures_are_run_alone_and_named(
     assert (done.returncode == 0) is passes, done.stdout
     assert words in done.stdout
     assert ("test_some.py::test_fails_once[0]" in done.stdout.partition("=== run once more")[2]) is (0 < flaky <= 3)
+    if flaky and passes:
+        assert done.stdout.splitlines()[-flaky:] == [f"test_some.py::test_fails_once[{i}]" for i in range(flaky)]
 
 
 def test_a_run_that_broke_is_no_matter_of_tests(tmp_path: Path) -> None:

@@ -174,3 +174,23 @@ def test_lines_keep_board_trust_clock_and_history(boards: Path) -> None:
             (twin,) = [item for item in other.list() if item["candidate"] == row["candidate"]]
             assert twin | {"id": 0} == row | {"id": 0}
         assert len(other.list()) == 4
+
+
+@pytest.mark.parametrize("address", ["postgresql://u@h/records", "sqlite:///records.db", "s3://bucket/r.db"])
+@pytest.mark.parametrize("words", [["records", "list"], ["records", "prune"], ["tune", "m.onnx"], ["build", "m.onnx"]])
+def test_the_address_of_a_server_is_no_file(
+    words: list[str], address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run([*words, "--db", address]) == 2
+    assert f"must be the path of a file, not an address: no database server can be used ('{address}')" in (
+        capsys.readouterr().err
+    )
+    monkeypatch.setenv("EDGETUNE_DB", address)
+    assert run(["records", "list"]) == 3
+    assert "environment variable EDGETUNE_DB must be the path of a file" in capsys.readouterr().err
+    monkeypatch.delenv("EDGETUNE_DB")
+    (tmp_path / "edgetune.yaml").write_text(f"model: m.onnx\ndb: {address}\n", encoding="utf-8")
+    assert run(["records", "list"]) == 3
+    assert "edgetune.yaml, line 2: 'db' must be the path of a file" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["edgetune.yaml"]

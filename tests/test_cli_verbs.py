@@ -141,8 +141,34 @@ def test_doctor(monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: pytest.Ca
     assert run(["doctor"]) == errors.ToolchainMissing.exit_code
     out = capsys.readouterr().out
     assert "FAIL  make: not on PATH\n      fix: sudo apt-get install make" in out
-    assert "warn  compiler of rpi4" in out
+    assert out.count("aarch64-linux-gnu-gcc is not on PATH") == 1
+    assert "warn  compiler of generic-aarch64, qemu-aarch64, qemu-rpi4, rpi3, rpi4, rpi5: aarch64-linux-gnu-gcc" in out
+    states = [line[:4] for line in out.splitlines() if not line.startswith(" ")]
+    assert states == sorted(states, key=["FAIL", "warn", "ok  "].index)
     assert "FAIL  project" in out
+
+
+def test_doctor_for_one_board(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["doctor", "--board", "rpi4", "--json"]) == 0
+    found = [finding["check"] for finding in json.loads(capsys.readouterr().out)]
+    assert [check for check in found if " rpi4" in check] == [
+        "compiler of rpi4",
+        "compiles for rpi4",
+        "runs for rpi4",
+    ]
+    assert not any("riscv64" in check or "host" in check for check in found)
+    programs = {"make", "gcc", "qemu-aarch64"}
+    for name in programs:
+        (folder / name).symlink_to(f"/usr/bin/{name}")
+    monkeypatch.setenv("PATH", str(folder))
+    assert run(["doctor", "--board", "rpi4", "-q"]) == errors.ToolchainMissing.exit_code
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        "FAIL  compiler of rpi4: aarch64-linux-gnu-gcc is not on PATH",
+        "      fix: sudo apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
+    ]
+    assert run(["doctor", "--board", "rpi44"]) == errors.UnknownBoard.exit_code
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -37,11 +37,19 @@ def project(text: str) -> ProjectFile:
         ("model: m.onnx\nseed: abc\n", "edgetune.yaml, line 2: 'seed' must be a whole number, not 'abc' (text)"),
         ("model: m.onnx\nseed: 1.5\n", "edgetune.yaml, line 2: 'seed' must be a whole number, not 1.5 (a number)"),
         ("model: m.onnx\nseed: yes\n", "edgetune.yaml, line 2: 'seed' must be a whole number, not true (yes/no)"),
-        ("model: m.onnx\nseed: -1\n", "edgetune.yaml, line 2: 'seed' must be greater than or equal to 0"),
+        ("model: m.onnx\nseed: -1\n", "edgetune.yaml, line 2: 'seed' must be at least 0, not -1 (a whole number)"),
         ("model: 12\n", "edgetune.yaml, line 1: 'model' must be text (quote it), not 12 (a whole number)"),
         ("model: [a]\n", "edgetune.yaml, line 1: 'model' must be text (quote it), not a list"),
         ("model: m.onnx\nboards: host\n", "edgetune.yaml, line 2: 'boards' must be a list, not 'host' (text)"),
-        ("model: m.onnx\nboards: []\n", "edgetune.yaml, line 2: 'boards'"),
+        ("model: m.onnx\nboards: []\n", "edgetune.yaml, line 2: 'boards' must have at least 1 entry, not a list"),
+        ("model: m.onnx\nseed: 010\n", "edgetune.yaml, line 2: '010' is an octal number: write it without the leading"),
+        ("model: m.onnx\nseed: 0o17\n", "edgetune.yaml, line 2: '0o17' is an octal number"),
+        ("model: m.onnx\nseed: 08\n", "edgetune.yaml, line 2: '08' is an octal number"),
+        ("model: m.onnx\nseed: -0_7\n", "edgetune.yaml, line 2: '-0_7' is an octal number"),
+        ("model: m.onnx\nshapes:\n  x:\n  - 1\n  - 0224\n", "edgetune.yaml, line 5: '0224' is an octal number"),
+        ("model: m.onnx\nshapes: {x: [1, 03]}\n", "edgetune.yaml, line 2: '03' is an octal number"),
+        ("model: m.onnx\nshapes: {007: [1]}\n", "edgetune.yaml, line 2: '007' is an octal number"),
+        ("model: m.onnx\nbudget:\n  time: 1:30\n", "line 3: '1:30' is a number to the base of 60: write it as one"),
         ("model: m.onnx\nbudget: 30m\n", "edgetune.yaml, line 2: 'budget' must be a group of keys"),
         ("model: m.onnx\nbudget:\n  time: soon\n", "line 3: 'budget.time' must be a time such as 30m"),
         ("model: m.onnx\nbudget:\n  time: 3m\n  trials: 4\n", "line 2: 'budget' needs one of 'trials' and 'time'"),
@@ -140,3 +148,8 @@ def test_sizes_mean_what_they_say(number: int, unit: str) -> None:
     memory = project(document).memory
     assert memory is not None
     assert memory.ram == number * factor
+
+
+@pytest.mark.parametrize("text", ["seed: 0", "seed: 10", "name: '010'", 'shapes: {"007": [1]}', "seed: 0x1F"])
+def test_numbers_that_mean_what_they_look_like_are_taken(tmp_path: Path, text: str) -> None:
+    parse_yaml(f"model: m.onnx\n{text}\n", tmp_path / "edgetune.yaml")

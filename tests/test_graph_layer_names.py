@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
+from edgetune.graph.kernel_names import LONGEST, kernel_names, operators, summary
 from edgetune.graph.layer_names import layer_label
 from edgetune.graph.partition import to_program
 from edgetune.models.importer import import_onnx
@@ -78,3 +82,83 @@ def test_what_only_scales_integers_does_not_name_a_layer() -> None:
     assert layer_label(named, [0, 2], "quantize") == "b_scaled (quantize)"
     assert layer_label(named, [2], "relu") == "relu"
     assert layer_label(named, [], "relu") == "relu"
+
+
+OPERATORS = ("add", "multiply", "cast", "tanh", "conv2d", "integer_conv2d", "avg_pool2d", "strided_slice", "scale_add")
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.sampled_from(OPERATORS), min_size=1, max_size=60),
+            st.lists(st.integers(1, 4096), max_size=5),
+        ),
+        max_size=12,
+    )
+)
+def test_names_of_kernels_differ_and_are_made_of_whole_operators(
+    kernels: list[tuple[list[str], list[int]]],
+) -> None:
+    names = kernel_names(kernels)
+    assert len(set(names)) == len(names)
+    assert names == kernel_names(kernels)
+    for name, (sources, _) in zip(names, kernels, strict=True):
+        assert re.fullmatch(r"[a-z][a-z0-9_]*", name)
+        stem = summary(sources)
+        assert name.startswith(stem)
+        assert len(stem) <= LONGEST
+        words = re.sub(r"_and_\d+_more$", "", stem)
+        words = re.sub(r"_x\d+(?=_|$)", "", words)
+        assert set(_split(words)) <= set(sources)
+        assert not re.search(r"(add|multiply|cast|tanh|conv2d|slice|pool2d)(_\1){2}", name)
+
+
+def _split(words: str) -> list[str]:
+    found = re.findall("|".join(sorted(OPERATORS, key=len, reverse=True)), words)
+    assert "_".join(found) == words
+    return found
+
+
+def test_long_names_keep_what_tells_most_and_count_the_rest() -> None:
+    assert summary(["conv2d", "add", "add", "relu"]) == "conv2d_add_add_relu"
+    assert summary(["add"] * 40) == "add_x40"
+    assert summary(["multiply", "add"] * 20 + ["tanh"]) == "multiply_add_tanh_and_38_more"
+    many = [f"operator_number_{letter}" for letter in "abcdefgh"]
+    assert summary(many) == "operator_number_a_operator_number_b_and_6_more"
+
+
+def test_the_same_operators_are_told_apart_by_shape_and_then_by_number() -> None:
+    kernels = [(["conv2d"], [1, 8, 8, 4]), (["conv2d"], [1, 4, 4, 8]), (["conv2d"], [1, 8, 8, 4]), (["add"], [1, 1])]
+    assert kernel_names(kernels) == ["conv2d_8x8x4", "conv2d_4x4x8", "conv2d_8x8x4_2", "add"]
+    assert kernel_names([(["add"], []), (["add"], [1])]) == ["add_scalar", "add_1"]
+
+
+def test_operators_are_named_as_the_field_names_them() -> None:
+    assert operators(["conv2d12", "add3", "tir_round1", "tir_clip"]) == ("conv2d", "add", "round", "clip")
+    steps = ["divide", "tir_round", "add1", "maximum2", "minimum2", "cast4"]
+    assert operators(["transpose1", *steps]) == ("transpose", "quantize")
+
+
+def test_a_chain_of_forty_sums_and_one_of_rounding_have_names_for_people(tmp_path: Path) -> None:
+    shape = [2, 12]
+    nodes = [helper.make_node("Add", [f"t{i}", "b"], [f"t{i + 1}"], name=f"sum{i}") for i in range(40)]
+    nodes += [helper.make_node("Floor", ["t40"], ["f"], name="down"), helper.make_node("Round", ["f"], ["y"])]
+    long = "/encoder" * 40 + "/Exp"
+    nodes += [helper.make_node("Softmax", ["t0"], ["s"], name=long), helper.make_node("Round", ["s"], ["z"])]
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "chain",
+        [value("t0", TensorProto.FLOAT, shape), value("b", TensorProto.FLOAT, shape)],
+        [value("y", TensorProto.FLOAT, shape), value("z", TensorProto.FLOAT, shape)],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
+    program = to_program(import_onnx(read_onnx(tmp_path / "m.onnx", {})))
+    names = [kernel.name for kernel in program.kernels]
+    assert sorted(names) == ["add_x40_floor_round", "softmax_round"]
+    assert [call.label for call in program.calls if call.label.endswith("Exp (softmax_round)")] == [
+        f"{long} (softmax_round)"
+    ]
+    assert not [text for text in (*names, *(c.label for c in program.calls)) if "tir" in text]
+    assert any(kernel.sources == (*["add"] * 40, "floor", "round") for kernel in program.kernels)

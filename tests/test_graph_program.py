@@ -73,7 +73,7 @@ def test_example_models_keep_their_meaning(name: str) -> None:
 def test_ds_cnn_is_six_kernels_with_batchnorm_and_transposes_gone() -> None:
     program = to_program(import_onnx(read_onnx(MODELS / "ds_cnn.onnx")))
     assert [k.name for k in program.kernels] == [
-        *("conv2d_add_relu", "conv2d_add_relu_2", "conv2d_add_relu_3"),
+        *("conv2d_add_relu_25x5x64", "conv2d_add_relu_25x5x64_2", "conv2d_add_relu_25x5x64_3"),
         *("avg_pool2d", "matmul_add", "softmax"),
     ]
     assert [k.weight for k in program.kernels] == [1, 4, 4, 1, 1, 1]

@@ -25,7 +25,7 @@ from tests.network_sample import (
     peak_first,
 )
 
-_COPYING = {"strided", "copy", "concatenate"}
+_COPYING = {"strided_slice", "copy", "concatenate"}
 
 
 def split(net: Network, source: int, *channels: int) -> tuple[int, ...]:
@@ -210,7 +210,7 @@ def test_part_of_a_picture_is_read_where_it_lies(tmp_path: Path) -> None:
     model = net.model(net.conv(window, 3, 3), net.conv(rows, 3))
     program = assert_same(model)
     assert [call.parts[0].offset for call in program.calls if 0 in call.parts] == [(WIDTH + 2) * 8, WIDTH * 8]
-    assert "strided" not in {source for kernel in program.kernels for source in kernel.sources}
+    assert "strided_slice" not in {source for kernel in program.kernels for source in kernel.sources}
     assert_same_in_c(model, tmp_path)
 
 
@@ -219,7 +219,7 @@ def test_rows_that_are_not_evenly_apart_are_copied(tmp_path: Path) -> None:
     some = cut(net, net.relu(net.conv(0, 8)), 4, c=(1, 5), w=(2, 6))
     model = net.model(net.conv(some, 3))
     program = assert_same(model)
-    assert any("strided" in kernel.sources for kernel in program.kernels)
+    assert any("strided_slice" in kernel.sources for kernel in program.kernels)
     assert_same_in_c(model, tmp_path)
 
 
@@ -228,13 +228,13 @@ def test_every_other_channel_is_copied() -> None:
     made = net.relu(net.conv(0, 8))
     operands = [f"t{made}", net.integers(0), net.integers(8), net.integers(1), net.integers(2)]
     program = assert_same(net.model(net.conv(net.add("Slice", operands, 4), 3)))
-    assert any("strided" in kernel.sources for kernel in program.kernels)
+    assert any("strided_slice" in kernel.sources for kernel in program.kernels)
 
 
 def test_a_slice_that_begins_at_the_start_does_not_make_its_kernel_compute_the_whole() -> None:
     net = network()
     program = assert_same(net.model(net.conv(cut(net, net.conv(0, 8), 8, h=(0, 2)), 3)))
-    assert all("strided" not in kernel.sources for kernel in program.kernels if kernel.macs)
+    assert all("strided_slice" not in kernel.sources for kernel in program.kernels if kernel.macs)
 
 
 def test_an_input_is_read_in_parts(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.errors import BoardUnavailable
+from edgetune.errors import BoardBusy, BoardUnavailable
 from edgetune.events import Event
 from edgetune.measure.lock import TimingLock, lock_path
 
@@ -52,7 +52,7 @@ def test_a_second_run_waits_and_is_told_for_whom(tmp_path: Path) -> None:
 def test_waiting_has_an_end(tmp_path: Path) -> None:
     with hold(tmp_path / "lock", 1.0) as other:
         lock = TimingLock(tmp_path / "lock", timeout_s=0.2)
-        with pytest.raises(BoardUnavailable, match=str(other.pid)):
+        with pytest.raises(BoardBusy, match=str(other.pid)):
             lock.acquire()
         lock.close()
 

@@ -11,6 +11,7 @@ from onnx import helper
 
 from edgetune.config.preferences import Layout
 from edgetune.errors import ModelError
+from edgetune.graph.partition import to_program
 from edgetune.models.image_tensors import image_tensors
 from edgetune.models.interface_layout import channels_last_tensors, import_channels_last
 from edgetune.models.onnx_file import OnnxModel
@@ -102,3 +103,22 @@ def test_the_import_has_the_model_s_names_and_the_interface_s_shapes() -> None:
     assert imported.inputs[0].of_model().shape == (1, 3, 8, 8)
     assert imported.outputs == ("mask", "flat", "turned", "positive")
     assert [name for name, _ in imported.nodes] == [""] * 6  # none of them stands for an order of axes
+
+
+@pytest.mark.parametrize(
+    ("names", "inputs", "outputs"),
+    [
+        ((), {"image": True, "vector": False}, {"mask": True, "flat": False, "turned": False, "positive": False}),
+        (
+            ("vector", "mask"),
+            {"image": True, "vector": True},
+            {"mask": True, "flat": False, "turned": False, "positive": False},
+        ),
+    ],
+)
+def test_a_program_knows_whose_axes_are_batch_channels_and_pixels(
+    names: tuple[str, ...], inputs: dict[str, bool], outputs: dict[str, bool]
+) -> None:
+    program = to_program(import_channels_last(_segmentation(), frozenset(names)))
+    assert {spec.name: spec.image for spec in program.inputs} == inputs
+    assert {spec.name: spec.image for spec in program.outputs} == outputs

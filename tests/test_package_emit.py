@@ -316,6 +316,15 @@ def test_counted_instructions_are_never_called_microseconds(tmp_path: Path) -> N
     assert "median_us" not in told
 
 
+def test_a_kernel_is_found_by_its_name_its_symbol_and_its_layers(tmp_path: Path) -> None:
+    sample.emit(tmp_path / "p", measure=False)
+    manifest = read_manifest(tmp_path / "p")
+    symbols = {kernel["name"]: kernel["symbol"] for kernel in manifest["kernels"]}
+    for number, layer in enumerate(manifest["layers"]):
+        for word in (layer["kernel"], symbols[layer["kernel"]], layer["label"], str(number)):
+            assert layer["label"] in " ".join(explain(tmp_path / "p", word).layers)
+
+
 def test_times_of_an_emulated_machine_are_marked(tmp_path: Path) -> None:
     sample.emit(tmp_path / "p", target=sample.arm("qemu-rpi4"), measure=False)
     assert "**Emulated:** these times" in (tmp_path / "p/REPORT.md").read_text(encoding="utf-8")

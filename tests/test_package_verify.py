@@ -175,6 +175,62 @@ def test_missing_tools_name_the_command_that_installs_them(emitted: Path) -> Non
         verify(emitted, target=target.model_copy(update={"compiler": nothing}))
 
 
+def test_a_package_of_an_earlier_version_is_timed_without_a_grade(package: Path) -> None:
+    reseal(package, "test/tiny_bench.c", "if (argc > 4) {", "if (argc > 999) {")
+    report = bench(package, runs=20, seconds=0.05)
+    assert 0 < report.min_us <= report.median_us
+    assert (report.samples_us, report.interval_us, report.trust) == ((), (), "")
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("case 0 output 99 max_abs 0 max_rel 0 ulp 0 differing 0 bound 0 ok (0 of 1)", "makes no sense"),
+        ("case 0 output 0 max_abs much max_rel 0 ulp 0 differing 0 bound 0 ok (0 of 1)", "makes no sense"),
+        ("PASS", "compared 0 of 1 outputs"),
+    ],
+)
+def test_a_self_test_that_says_what_it_cannot_have_seen_does_not_pass(package: Path, line: str, complaint: str) -> None:
+    body = f'{{\n    puts("{line}");\n    puts("PASS");\n    return 0;\n}}\nint unused(void)\n{{'
+    text = (package / "test/tiny_selftest.c").read_text(encoding="utf-8")
+    start = text.index("int main(")
+    brace = text.index("{", start)
+    reseal(package, "test/tiny_selftest.c", text[start : brace + 1], f"{text[start:brace]}{body}")
+    with pytest.raises(SelfTestFailed, match=complaint):
+        verify(package)
+
+
+def says(package: Path, line: str) -> None:
+    """Have the benchmark say `line`, then what else it says."""
+    reseal(
+        package,
+        "test/tiny_bench.c",
+        "if (argc > 4) {",
+        f'if (argc > 4)\n        puts("{line}");\n    if (argc > 999) {{',
+    )
+
+
+def test_runs_shorter_than_a_tick_are_said_to_be(package: Path) -> None:
+    says(package, "samples_ns: 0 1000 0")
+    report = bench(package, runs=3, seconds=0.01)
+    assert (report.samples_us, report.interval_us, report.trust) == ((), (), "")
+    assert report.note.startswith("a run takes less than a tick of the clock there")
+
+
+@pytest.mark.parametrize("word", ["-5", "9" * 400, "nan"])
+def test_samples_that_are_no_times_are_refused(package: Path, word: str) -> None:
+    says(package, f"samples_ns: 1000 {word}")
+    with pytest.raises(PackageInvalid, match="wrote samples that are no numbers"):
+        bench(package, runs=3, seconds=0.01)
+
+
+@pytest.mark.parametrize("word", ["-5", r"\"fast\"", "NaN", "1e999"])
+def test_medians_that_are_no_times_are_refused(package: Path, word: str) -> None:
+    reseal(package, "test/tiny_bench.c", r'"{\"median_us\": %.3f', rf'"{{\"median_us\": {word}, \"real\": %.3f')
+    with pytest.raises(PackageInvalid, match=r"wrote no usable JSON \(.* is no (number|time)"):
+        bench(package, runs=3, seconds=0.01)
+
+
 def test_another_board_is_refused(emitted: Path) -> None:
     with pytest.raises(UsageError, match="the package is for x86_64"):
         verify(emitted, target=sample.arm("rpi4"))

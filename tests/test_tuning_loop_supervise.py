@@ -189,6 +189,9 @@ class Killed:
     def last_words(self) -> str:
         return "killed by SIGKILL"
 
+    def said(self) -> list[str]:
+        return []
+
     def close(self) -> None:
         pass
 

@@ -185,12 +185,12 @@ GOOD = json.loads(record_line(sample()))
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("null", "object"),
-        ("[]", "object"),
-        ('"x"', "object"),
+        ("null", "it must be a group of keys, not nothing"),
+        ("[]", "it must be a group of keys, not a list"),
+        ('"x"', "it must be a group of keys, not 'x' (text)"),
         ("{}", "workload"),
-        ("[" * 100_000, "recursion"),
-        (json.dumps(GOOD)[:-1], "EOF"),
+        ("[" * 100_000, "it is not JSON"),
+        (json.dumps(GOOD)[:-1], "it is not JSON: it is cut short"),
         (json.dumps(GOOD | {"extra": 1}), "extra"),
         (json.dumps(GOOD | {"status": "OK"}), "status"),
         (json.dumps(GOOD | {"status": "ok"}), "samples_ns"),
@@ -205,7 +205,7 @@ GOOD = json.loads(record_line(sample()))
         (json.dumps(GOOD | {"trace": "[" * 5000}), "recursion"),
         (json.dumps(GOOD | {"created_utc": "now"}), "isoformat"),
         (json.dumps(GOOD | {"environment": {"a": {"b": 1}}}), "environment.a"),
-        (json.dumps(GOOD | {"reason": "x"}).replace('"x"', '"\\ud800"'), "escape"),
+        (json.dumps(GOOD | {"reason": "x"}).replace('"x"', '"\\ud800"'), "it is not JSON"),
         (json.dumps(GOOD | {"trace": "x" * MAX_LINE_BYTES}), "longer than"),
     ],
 )

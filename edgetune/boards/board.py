@@ -29,6 +29,10 @@ class Board(Protocol):
         (`machine`, `kernel`, `libc`, ...).
         """
 
+    @property
+    def round_trip_s(self) -> float:
+        """Seconds that a question and its answer took lately; 0 where nothing is between. From any thread."""
+
     def reserve(self) -> None:
         """Wait until the board is ours alone, before each candidate; raises BoardUnavailable after a time."""
 

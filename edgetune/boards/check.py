@@ -17,6 +17,14 @@ from edgetune.boards.reach import BoardFacts, Reach
 from edgetune.config.board_check import check_board
 from edgetune.config.boards_file import BoardAddress, ResolvedBoard
 from edgetune.config.findings import Finding
+from edgetune.config.programs import (
+    compiler_of,
+    emulator_of,
+    install_line,
+    machine_of,
+    missing,
+    missing_words,
+)
 from edgetune.config.quantities import format_bytes
 from edgetune.config.target import Target
 from edgetune.errors import (
@@ -159,15 +167,21 @@ def _facts(facts: BoardFacts, cores: Sequence[int]) -> Iterator[Finding]:
 
 
 def check_here(target: Target, *, alone: bool) -> Iterator[Finding]:
-    """Yield what was found on this machine; the emulator matters only where no board stands in (`alone`)."""
-    for finding in check_board(target):
+    """Yield what was found on this machine; all programs that are missing are named at once.
+
+    A user-mode emulator is asked for only where it runs the programs: where nothing else stands in (`alone`) and the
+    target is no machine of its own.
+    """
+    emulated = alone and target.reach != "machine"
+    emulators = emulator_of(target) if emulated else ()
+    if absent := missing((compiler_of(target), *emulators, *machine_of(target))):
+        yield Finding("tools", False, missing_words(absent), install_line(absent), True, ToolchainMissing.exit_code)
+        return
+    for finding in check_board(target, emulated=emulated):
         compiles = not finding.check.startswith("runs ")
         yield replace(finding, required=compiles or alone)
     if target.reach == "machine":
-        path = shutil.which("qemu-system-aarch64")
-        fix = "" if path else "sudo apt-get install qemu-system-arm"
-        detail = path or "qemu-system-aarch64 is not on PATH"
-        yield Finding("machine emulator", path is not None, detail, fix, True, ToolchainMissing.exit_code)
+        yield Finding("machine emulator", True, shutil.which("qemu-system-aarch64") or "")
 
 
 def _open_reach(target: Target, address: BoardAddress | None, on_event: Callable[[Event], None]) -> Reach:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from edgetune.boards.reach import Reach
+from edgetune.boards.round_trip import ANSWER, allowed_s
 from edgetune.config.boards_file import BoardAddress
 from edgetune.config.findings import Finding
 from edgetune.config.target import Target
@@ -19,14 +20,17 @@ def inspect_farm(reach: Reach, target: Target, address: BoardAddress) -> Iterato
     """
     from edgetune.boards.tvm_rpc.deploy import Tunnel
     from edgetune.boards.tvm_rpc.opening import through
-    from edgetune.boards.tvm_rpc.tracker_client import TrackerClient
+    from edgetune.boards.tvm_rpc.tracker_client import STEP_S, TrackerClient
 
     assert address.tracker is not None  # noqa: S101 (a farm's)
     host, _, port = address.tracker.rpartition(":")
     key = address.key or target.name
     tunnels: dict[int, Tunnel] = {}
+    limit_s = allowed_s(STEP_S, reach.round_trip_s, ANSWER)
     try:
-        with closing(TrackerClient(*through(reach, tunnels)(host, int(port)), where=address.tracker)) as client:
+        with closing(
+            TrackerClient(*through(reach, tunnels)(host, int(port)), where=address.tracker, timeout_s=limit_s)
+        ) as client:
             told = client.summary()
     except BoardUnavailable as error:
         fix = "correct `tracker:` in boards.yaml, or ask the farm's operator"

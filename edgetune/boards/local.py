@@ -12,7 +12,7 @@ from edgetune.events import Event
 from edgetune.measure.cores import CoreSplit
 from edgetune.measure.environment import Reading, read_environment
 from edgetune.measure.jobs import RunRequest, RunResult
-from edgetune.measure.lock import TimingLock
+from edgetune.measure.lock import LOCK_TIMEOUT_S, TimingLock
 from edgetune.measure.runner import RunnerProcess
 
 
@@ -26,7 +26,7 @@ class LocalBoard:
         split: CoreSplit,
         *,
         lock_file: Path | None = None,
-        lock_timeout_s: float = 600.0,
+        lock_timeout_s: float = LOCK_TIMEOUT_S,
         on_event: Callable[[Event], None] = lambda _: None,
     ) -> None:
         if target.reach != "local":
@@ -55,6 +55,11 @@ class LocalBoard:
     def facts(self) -> Mapping[str, Reading]:
         """This machine's kernel and libc."""
         return self._facts
+
+    @property
+    def round_trip_s(self) -> float:
+        """None: it is this machine."""
+        return 0.0
 
     def reserve(self) -> None:
         """Take the timing lock of this machine."""

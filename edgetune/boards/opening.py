@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgetune.boards.board import Board
 from edgetune.boards.reach import Reach
@@ -13,7 +14,11 @@ from edgetune.config.toolchain import require_measurable, require_trust
 from edgetune.errors import BoardUnavailable, UsageError
 from edgetune.events import Event
 from edgetune.measure.cores import CoreSplit
+from edgetune.measure.lock import LOCK_TIMEOUT_S
 from edgetune.measure.options import MeasuringOptions
+
+if TYPE_CHECKING:
+    from edgetune.boards.agent.board import AgentBoard
 
 OnEvent = Callable[[Event], None]
 
@@ -25,7 +30,7 @@ def open_boards(
     split: CoreSplit,
     *,
     lock_file: Path | None = None,
-    lock_timeout_s: float = 600.0,
+    lock_timeout_s: float = LOCK_TIMEOUT_S,
     on_event: OnEvent = lambda _: None,
 ) -> list[Board]:
     """Return the boards to measure on; none is connected to yet.
@@ -106,8 +111,25 @@ def _board(
         own = folder / "rpc" / reach.name
         own.mkdir(parents=True, exist_ok=True)
         return open_tvm_board(address, target, own, reach, on_event, lock_timeout_s=lock_timeout_s)
+    return open_agent_board(target, address, lock_timeout_s=lock_timeout_s, on_event=on_event, reach=reach)
+
+
+def open_agent_board(
+    target: Target,
+    address: BoardAddress | None,
+    *,
+    lock_timeout_s: float = LOCK_TIMEOUT_S,
+    on_event: OnEvent = lambda _: None,
+    reach: Reach | None = None,
+) -> AgentBoard:
+    """Return a board that our agent serves, not yet connected, by `reach` or else by the way of its address.
+
+    Its lock is the one that TVM's server takes as well where we bring that. Raises BoardUnavailable when there is no
+    way from here.
+    """
     from edgetune.boards.agent.board import AgentBoard
 
+    reach = reach or open_reach(target, address, on_event)
     cores = address.cores if address is not None else ()
     return AgentBoard(
         reach.name,

@@ -155,6 +155,11 @@ class ProcessReach:
         return self._name
 
     @property
+    def round_trip_s(self) -> float:
+        """None: it runs here."""
+        return 0.0
+
+    @property
     def prefix(self) -> tuple[str, ...]:
         """Words in front of every program of the board."""
         words = self._target.emulator if self._target.reach != "local" else ()

@@ -7,6 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+ENDING = """\
+for f in $(grep -l -F -e "$d" /proc/[0-9]*/cmdline 2>/dev/null); do
+p=${f#/proc/}
+p=${p%/cmdline}
+if [ "$p" != $$ ]; then kill -9 "$p" 2>/dev/null; fi; done"""
+"""Lines of a shell that kill every other process whose command line names what `$d` holds."""
+
 
 @dataclass(frozen=True)
 class BoardFacts:
@@ -57,11 +64,18 @@ class Transport(Protocol):
 
 
 class Reach(Protocol):
-    """A way to a board. Every call ends by its deadline; failures are the classes of `edgetune.errors`."""
+    """A way to a board. Every call ends by its deadline; failures are the classes of `edgetune.errors`.
+
+    Deadlines are what a call is given and what the round trips of the link add (`boards.round_trip`).
+    """
 
     @property
     def name(self) -> str:
         """Name of the board."""
+
+    @property
+    def round_trip_s(self) -> float:
+        """Seconds that a question to the board and its answer took lately; 0 where nothing is between."""
 
     def connect(self, timeout_s: float = 20.0) -> None:
         """Connect; does nothing when the link is up, connects again when it is down."""

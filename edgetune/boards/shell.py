@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from edgetune.boards.ssh.client_config import SYSTEM_KNOWN_HOSTS
 from edgetune.boards.ssh.known_hosts import own_file
 from edgetune.config.boards_file import BoardAddress, ResolvedBoard, only_address
-from edgetune.config.toolchain import require_program
+from edgetune.config.programs import Program, require_program
 
 _BOOT_S = 120.0
 _PARTS = re.compile(r"(?:(?P<user>[^@]+)@)?(?:\[(?P<bracketed>[^\]]+)\]|(?P<host>[^:]+))(?::(?P<port>\d+))?")
@@ -40,7 +40,7 @@ def enter(resolved: ResolvedBoard, name: str, words: Sequence[str], note: Callab
     An emulated machine is started for the shell, which ``note`` tells, and ended with it. Raises UsageError (no board,
     or several), ToolchainMissing (there is no ssh) and BoardUnavailable (the machine has no image).
     """
-    require_program("ssh", "openssh-client", "which opens shells on boards")
+    require_program(Program("ssh", "openssh-client", "which opens shells on boards"))
     if resolved.target.reach != "machine":
         return subprocess.run(shell_command(only_address(resolved, name), words), check=False).returncode
     from edgetune.boards.machine.reach import MachineReach

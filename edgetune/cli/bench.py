@@ -18,11 +18,17 @@ def command(output: Output, package: Path, board: str | None) -> None:
     """Measure the package in DIR, as a whole and layer by layer.
 
     With --board, a board with an address or an emulated machine runs it itself. Otherwise it runs here; times under an
-    emulator are marked as such, for they say nothing about a real core.
+    emulator are marked as such, for they say nothing about a real core. A search that times on the same board or on
+    this machine is waited for. The median comes with the interval that encloses it and with its trust, as in records.
     """
     from edgetune import api
     from edgetune.cli.progress import show_progress
 
     with show_progress(output, f"bench {package}") as events:
         report = api.bench(package, board, events)
-    output.result(report.to_json(), title=f"bench {package}")
+    facts = report.to_json()
+    if not output.as_json:  # a thousand numbers are for programs
+        facts["samples"] = f"{len(report.samples_us)}, of which {report.outliers} are outliers"
+        for name in ("samples_us", "outliers"):
+            del facts[name]
+    output.result(facts, title=f"bench {package}")

@@ -6,6 +6,7 @@ import click
 
 from edgetune.cli.options import BOARD
 from edgetune.cli.output import Output, output_options
+from edgetune.cli.stderr import given_back
 
 
 @click.command("shell")
@@ -30,4 +31,6 @@ def command(output: Output, /, board: str, words: tuple[str, ...]) -> None:
             )
         output.result({"command": shell_command(only_address(resolved, board), words)})
         return
-    raise click.exceptions.Exit(enter(resolved, board, words, output.note))
+    with given_back():
+        code = enter(resolved, board, words, output.note)
+    raise click.exceptions.Exit(code)

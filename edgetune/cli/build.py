@@ -15,7 +15,7 @@ from edgetune.cli.output import Output, output_options
 @output_options
 def command(output: Output, /, **flags: Any) -> None:
     """Write the package of MODEL from records, without search; kernels without a record get a fixed schedule."""
-    settings = settings_of(**flags)
+    settings, model = settings_of(**flags)
     show_origins(output, settings)
     from edgetune.config.stack import check_stack
 
@@ -24,5 +24,5 @@ def command(output: Output, /, **flags: Any) -> None:
     from edgetune.cli.progress import show_progress
 
     with show_progress(output, f"{settings.name} for {settings.board}") as events:
-        result = api.build(settings, events=events)
+        result = api.build(settings, events=events, model=model)
     output.result(result.to_json(), title=f"{settings.name} for {settings.board}")

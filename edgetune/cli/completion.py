@@ -8,7 +8,7 @@ from edgetune.cli.output import Output, output_options
 
 
 @click.command("completion")
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", metavar="SHELL", type=click.Choice(["bash", "zsh", "fish"]))
 @output_options
 def command(output: Output, shell: str) -> None:
     """Print the completion script of SHELL.

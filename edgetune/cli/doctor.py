@@ -7,14 +7,19 @@ from pathlib import Path
 
 import click
 
+from edgetune.cli.options import BOARD
 from edgetune.cli.output import Output, output_options
 
 
 @click.command("doctor")
+@click.option("--board", type=BOARD, help="Look at the tools of this board alone, which are then required.")
 @output_options
-def command(output: Output, /) -> None:
-    """Check pins, toolchains, clocks, disk and permissions; each fault comes with the command that fixes it."""
+def command(output: Output, /, board: str | None) -> None:
+    """Check pins, toolchains, clocks, disk and permissions; each fault comes with the command that fixes it.
+
+    Faults come first, then warnings. `edgetune boards check NAME` looks at a board itself.
+    """
     from edgetune.cli.findings import show_findings
     from edgetune.config.doctor import diagnose
 
-    show_findings(output, diagnose(os.environ, Path.cwd()))
+    show_findings(output, diagnose(os.environ, Path.cwd(), board))

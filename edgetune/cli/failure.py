@@ -5,10 +5,14 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import sys
+from difflib import get_close_matches
 
 import click
 
+from edgetune.cli import stderr
+from edgetune.config.nearest import nearest
 from edgetune.errors import DiskFull, EdgetuneError, Interrupted, OutputRefused, UsageError
 
 _BROKEN_PIPE_EXIT = 141  # what a shell shows for a program that SIGPIPE ended
@@ -44,13 +48,16 @@ def report(error: BaseException, *, as_json: bool) -> int:
     known = as_edgetune_error(error)
     if known is None:
         raise error
-    sentence = one_line(known.message)
-    if as_json:
-        body = {"class": type(known).__name__, "exit_code": known.exit_code, "message": sentence}
-        sys.stderr.write(json.dumps({"error": body}) + "\n")
-    else:
-        sys.stderr.write(f"edgetune: error: {sentence}\n")
+    stderr.settle()
+    stderr.say(as_fault(type(known).__name__, known.exit_code, one_line(known.message), as_json=as_json))
     return known.exit_code
+
+
+def as_fault(kind: str, exit_code: int, sentence: str, *, as_json: bool, **more: str) -> str:
+    """Return the line that reports a fault, for people or as a JSON object."""
+    if as_json:
+        return json.dumps({"error": {"class": kind, "exit_code": exit_code, "message": sentence, **more}})
+    return f"edgetune: error: {sentence}"
 
 
 def one_line(text: str) -> str:
@@ -77,10 +84,31 @@ def _of_os(error: OSError) -> EdgetuneError | None:
 def _usage_sentence(error: click.ClickException) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     command = context.command_path if context else "edgetune"
-    said = error.format_message().rstrip(".")
-    for technical, plain in _PLAIN.items():
-        said = said.replace(technical, plain)
+    said = _nearest(error, context) or error.format_message().rstrip(".")
+    for technical, plain in _PLAIN:
+        said = re.sub(technical, plain, said)
     return f"{said} (see `{command} --help`)"
 
 
-_PLAIN = {"is not a valid integer range": "is not a whole number", "is not a valid integer": "is not a whole number"}
+def _nearest(error: click.ClickException, context: click.Context | None) -> str | None:
+    """Name what is nearest to an unknown option or verb, None for other errors: versions of click differ in it."""
+    if context is None:
+        return None
+    command = context.command
+    if isinstance(error, click.NoSuchOption):
+        word = error.option_name.lstrip("-")
+        known = [name[2:] for param in command.get_params(context) for name in param.opts if name.startswith("--")]
+        close = get_close_matches(word, known, n=1)
+        return f"No such option '{error.option_name}'" + (f": did you mean '--{close[0]}'?" if close else "")
+    verb = re.match(r"No such command '([^']*)'", error.format_message())
+    if verb is not None and isinstance(command, click.Group):
+        return f"No such command '{verb[1]}': {nearest(verb[1], command.list_commands(context))}"
+    return None
+
+
+# What click says, and what a person would; the last are limits of numbers.
+_PLAIN = (
+    (r"is not a valid integer( range)?", "is not a whole number"),
+    (r"'?(-?\d+)'? is not in the range (\d+)<=x<=(\d+)", r"must be from \2 to \3, not \1"),
+    (r"'?(-?\d+)'? is not in the range x>=(\d+)", r"must be at least \2, not \1"),
+)

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 import click
 
 from edgetune import __version__
+from edgetune.cli import stderr
 from edgetune.cli.failure import as_edgetune_error, exit_code_of, report
+from edgetune.cli.stderr_reader import install_hooks, stderr_is_read
 from edgetune.cli.termination import termination
 from edgetune.cli.verbs import VerbGroup
 
@@ -42,20 +44,24 @@ def cli() -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line ``argv`` (that of the process by default) and leave with its exit code."""
-    sys.exit(run(sys.argv[1:] if argv is None else argv))
+    words = sys.argv[1:] if argv is None else argv
+    as_json = _wants_json(words)
+    stderr.hold_open()
+    with stderr_is_read(as_json=as_json):
+        install_hooks(as_json=as_json)
+        code = run(words)
+    sys.exit(code)
 
 
 def run(argv: Sequence[str]) -> int:
     """Run the command line ``argv`` and return its exit code; faults become one sentence on stderr."""
-    # What comes after a lone -- belongs to another command: `boards shell NAME -- tool --json`.
-    own = argv[: argv.index("--")] if "--" in argv else argv
-    as_json = "--json" in own
+    as_json = _wants_json(argv)
     with termination() as told:
         try:
             code = cli.main(args=list(argv), prog_name="edgetune", standalone_mode=False)
             sys.stdout.flush()
         except click.exceptions.NoArgsIsHelpError as error:
-            sys.stderr.write(error.format_message() + "\n")
+            stderr.say(error.format_message())
             return error.exit_code
         except SystemExit:
             # Only click leaves so, with 1 whatever the verb: whoever read stdout has gone.
@@ -65,3 +71,8 @@ def run(argv: Sequence[str]) -> int:
                 raise  # a fault of edgetune's own: its traceback is what a report needs
             return report(told.name(as_edgetune_error(error) or error), as_json=as_json)
     return code if isinstance(code, int) else 0
+
+
+def _wants_json(argv: Sequence[str]) -> bool:
+    # What comes after a lone -- belongs to another command: `boards shell NAME -- tool --json`.
+    return "--json" in (argv[: argv.index("--")] if "--" in argv else argv)

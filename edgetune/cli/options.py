@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from edgetune.cli.output import Output
+from edgetune.config.database_path import database_path
 from edgetune.config.quantities import MOST_THREADS, parse_seconds
 from edgetune.config.resources import targets_dir, user_dir
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from edgetune.config.preferences import Layout
     from edgetune.config.settings import Settings
+    from edgetune.models.onnx_file import OnnxModel
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -67,6 +69,20 @@ class TensorLayout(click.ParamType[tuple[str, str]]):
         if layout not in self.layouts or (equals and not name):
             self.fail(f"must be {' or '.join(self.layouts)}, or NAME= and one of them, not {value!r}", param, ctx)
         return name, layout
+
+
+class DatabaseFile(click.Path):
+    """The path of a records database; an address of a server is refused."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read ``value``, before a path swallows one of two slashes."""
+        try:
+            return super().convert(database_path(value) if isinstance(value, str) else value, param, ctx)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class CoreList(click.ParamType[tuple[int, ...]]):
@@ -119,7 +135,7 @@ def model_and_board(function: F) -> F:
         (
             click.argument("model", required=False, type=click.Path(path_type=Path)),
             click.option("--board", type=BOARD, help="Board or target, as `edgetune boards list` names it."),
-            click.option("--db", type=click.Path(path_type=Path), help="Records database (.edgetune/records.db)."),
+            click.option("--db", type=DatabaseFile(), help="Records database (.edgetune/records.db)."),
             click.option(
                 "-o", "--out", type=click.Path(path_type=Path), help="Folder of the package (build/NAME-TARGET)."
             ),
@@ -149,8 +165,11 @@ def settings_of(
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
     layouts: tuple[tuple[str, Layout], ...],
     **flags: Any,
-) -> Settings:
-    """Resolve the settings of a run from its flags, the environment and the files of the working folder."""
+) -> tuple[Settings, OnnxModel]:
+    """Resolve the settings of a run from its flags, the environment and the files of the working folder.
+
+    The model is read before the board is asked for, and returned with the settings.
+    """
     import os
 
     from edgetune.config.settings import Flags, resolve_settings
@@ -163,7 +182,15 @@ def settings_of(
         raise click.UsageError("--layout names the same tensor twice, or the order of all images")
     layout = ordered.pop("", None)
     stated = Flags(model=model, shapes=named, layout=layout, layouts=ordered, **flags)
-    return resolve_settings(stated, os.environ, Path.cwd())
+    found: list[OnnxModel] = []
+
+    def read(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        from edgetune.models.onnx_file import read_onnx
+
+        found.append(read_onnx(path, shapes))
+
+    settings = resolve_settings(stated, os.environ, Path.cwd(), read)
+    return settings, found[0]
 
 
 def show_origins(output: Output, settings: Settings) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 import click
 
+from edgetune.cli import stderr
 from edgetune.cli.failure import one_line, printable
 
 if TYPE_CHECKING:
@@ -30,6 +31,13 @@ class Output:
     as_json: bool
     verbosity: int
 
+    @property
+    def foreign(self) -> stderr.Mode:
+        """What becomes of what libraries and child processes write to stderr."""
+        if self.verbosity < 0:
+            return "silent"
+        return "json" if self.as_json else "lines" if self.verbosity else "silent"
+
     def result(self, value: object, *, title: str | None = None) -> None:
         """Write the result of the verb on stdout."""
         plain = to_plain(value)
@@ -46,7 +54,7 @@ class Output:
     def note(self, text: str) -> None:
         """Write a remark on stderr, unless it was asked to be quiet."""
         if not self.as_json and self.verbosity >= 0:
-            sys.stderr.write(f"edgetune: {one_line(text)}\n")
+            stderr.say(f"edgetune: {one_line(text)}")
 
 
 def output_options(function: Callable[Concatenate[Output, P], R]) -> Callable[P, R]:
@@ -61,7 +69,9 @@ def output_options(function: Callable[Concatenate[Output, P], R]) -> Callable[P,
         if quiet and verbose:
             raise click.UsageError("-v and -q exclude each other")
         loudness = verbose if isinstance(verbose, int) else 0
-        return function(Output(bool(as_json), -1 if quiet else loudness), *args, **kwargs)
+        output = Output(bool(as_json), -1 if quiet else loudness)
+        stderr.show_foreign(output.foreign)
+        return function(output, *args, **kwargs)
 
     return verb
 

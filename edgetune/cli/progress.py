@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
+from edgetune.cli import stderr
 from edgetune.cli.failure import one_line
 from edgetune.cli.output import Output, to_plain
 from edgetune.config.quantities import format_seconds
@@ -23,11 +22,11 @@ _SHOWN_TASKS = 12
 @contextmanager
 def show_progress(output: Output, title: str, *, unit: str = "us") -> Iterator[Listener]:
     """Yield the function that shows events as ``output`` asks for; ``unit`` is what microseconds stand for."""
-    if output.as_json:
-        yield _write_json
-    elif output.verbosity < 0:
+    if output.verbosity < 0:
         yield _ignore
-    elif sys.stderr.isatty():
+    elif output.as_json:
+        yield _write_json
+    elif stderr.stream().isatty():
         with _LiveDisplay(title, output.verbosity, unit) as display:
             yield display.show
     else:
@@ -66,6 +65,8 @@ def plain_line(event: Event, unit: str = "us") -> str:
         return f"warning: {data.get('message', '')}"
     if event.kind == "round":
         return _round_line(data, unit)
+    if event.kind == "stderr":
+        return f"{data.get('process', 'stderr')}: {data.get('message', '')}"
     if event.kind == "board":
         name = data.get("board", "")
         detail = str(data.get("detail", "")).removeprefix(f"board '{name}': ")
@@ -96,8 +97,7 @@ def _round_line(data: dict[str, object], unit: str) -> str:
 
 
 def _write_json(event: Event) -> None:
-    sys.stderr.write(json.dumps(to_plain(event.to_json()), allow_nan=False) + "\n")
-    sys.stderr.flush()
+    stderr.say_json({key: to_plain(value) for key, value in event.to_json().items()})
 
 
 def _ignore(event: Event) -> None:
@@ -109,9 +109,12 @@ def _number(value: object) -> float | None:
 
 
 def _is_wanted(event: Event, verbosity: int) -> bool:
-    """Candidates, tasks and what boards do every day are for ``-v``, the summary is part of the result on stdout."""
+    """Candidates, tasks, what boards do every day and what libraries write are for ``-v``.
+
+    The summary is part of the result on stdout.
+    """
     daily = event.kind == "board" and event.data.get("what") in {"noisy", "agent"}
-    minor = event.kind in {"candidate", "task"} or daily
+    minor = event.kind in {"candidate", "task", "stderr"} or daily
     return event.kind != "summary" and (not minor or verbosity > 0)
 
 
@@ -124,8 +127,7 @@ class _PlainLines:
 
     def show(self, event: Event) -> None:
         if _is_wanted(event, self.verbosity):
-            sys.stderr.write(f"edgetune: {one_line(plain_line(event, self.unit))}\n")
-            sys.stderr.flush()
+            stderr.say(f"edgetune: {one_line(plain_line(event, self.unit))}")
 
 
 class _LiveDisplay:
@@ -141,17 +143,34 @@ class _LiveDisplay:
         self.phase = "starting"
         self.latest: dict[str, object] = {}
         self.tasks: dict[str, dict[str, object]] = {}
-        self.console = Console(stderr=True, markup=False, highlight=False, emoji=False)
-        self.live = Live(console=self.console, refresh_per_second=4, get_renderable=self._render, transient=True)
+        self.console = Console(file=stderr.stream(), markup=False, highlight=False, emoji=False)
+        self.live = Live(
+            console=self.console,
+            refresh_per_second=4,
+            get_renderable=self._render,
+            transient=True,
+            redirect_stderr=False,  # what comes there is not ours
+        )
+        self.foreign: stderr.Mode = "silent"
 
     def __enter__(self) -> Self:
         self.live.start()
+        # Nobody else may write between lines of a display that is drawn over and over.
+        self.foreign = stderr.show_foreign("forward" if self.verbosity > 0 else "silent")
         return self
 
     def __exit__(self, *_: object) -> None:
+        stderr.settle()
+        self._show_foreign()
+        stderr.show_foreign(self.foreign)
         self.live.stop()
 
+    def _show_foreign(self) -> None:
+        for line in stderr.forwarded():
+            self.console.print(f"stderr: {one_line(line)}")
+
     def show(self, event: Event) -> None:
+        self._show_foreign()
         task = event.data.get("task")
         if event.kind == "task" and task is not None:
             self.tasks.setdefault(str(task), {}).update(event.data)
@@ -159,7 +178,7 @@ class _LiveDisplay:
             self.latest = event.data
         elif event.kind == "phase" and "seconds" not in event.data:  # with seconds it has ended
             self.phase = one_line(str(event.data.get("name", "")))
-        elif event.kind in {"warning", "board", "candidate"} and _is_wanted(event, self.verbosity):
+        elif event.kind in {"warning", "board", "candidate", "stderr"} and _is_wanted(event, self.verbosity):
             self.console.print(one_line(plain_line(event, self.unit)))
 
     def _render(self) -> Table:

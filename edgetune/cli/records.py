@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from edgetune.cli.options import DatabaseFile
 from edgetune.cli.output import Output, output_options
 
 if TYPE_CHECKING:
@@ -41,11 +42,11 @@ def command() -> None:
     """List, show, export, import and prune what was measured."""
 
 
-_DB = click.option("--db", type=click.Path(path_type=Path), help="Records database (.edgetune/records.db).")
+_DB = click.option("--db", type=DatabaseFile(), help="Records database (.edgetune/records.db).")
 
 
 def _known_status(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    from edgetune.config.checked import nearest
+    from edgetune.config.nearest import nearest
     from edgetune.tuning.records import STATUSES
 
     if value is not None and value not in STATUSES:
@@ -88,17 +89,17 @@ def list_(output: Output, /, db: Path | None, **filters: Any) -> None:
     if path.exists():
         with _open(db) as store:
             rows = store.list(**filters)
-    else:
-        output.note(f"{path} does not exist: nothing was recorded yet")
     if not rows:
         _refuse_unknown(filters.get("target"))
+    if not path.exists():
+        output.note(f"{path} does not exist: nothing was recorded yet")
     output.result(rows if output.as_json else [_row(row) for row in rows])
     output.note(f"{len(rows)} records")
 
 
 def _refuse_unknown(target: str | None) -> None:
     """Refuse the name of a target that neither has a record nor a file: a typo."""
-    from edgetune.config.checked import nearest
+    from edgetune.config.nearest import nearest
     from edgetune.config.target import target_names
 
     if target is not None and target not in (names := target_names()):
@@ -139,16 +140,12 @@ def export(output: Output, /, file: Path, db: Path | None, **filters: Any) -> No
 def import_(output: Output, /, file: Path, db: Path | None) -> None:
     """Add the records of FILE, an export of this or another database; those known already are left out."""
     from edgetune.errors import DatabaseError
+    from edgetune.tuning.records.exchange import check_export
 
+    check_export(file)  # a database is not made for what brings nothing
     with _open(db, create=True) as store:
         counts = store.import_jsonl(file)
     taken = counts.to_dict()
-    if counts.refused and not any(taken[key] for key in ("imported", "duplicates", "replaced")):
-        line, reason = counts.reasons[0]
-        raise DatabaseError(
-            f"{file} is not an export of edgetune (line {line}: {reason}): "
-            "give a file written by `edgetune records export`"
-        )
     output.result(taken, title=f"import of {file}")
     if counts.refused:
         line, reason = counts.reasons[0]

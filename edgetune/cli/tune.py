@@ -32,14 +32,15 @@ def command(output: Output, /, **flags: Any) -> None:
     MODEL may be left out in a folder with an edgetune.yaml. Ctrl-C ends the search and writes the best
     package so far; the same command goes on where it ended and measures nothing again.
     """
-    settings = settings_of(**flags)
+    settings, model = settings_of(**flags)
     show_origins(output, settings)
+    from edgetune.config.programs import measuring_programs, require_programs
     from edgetune.config.stack import check_stack
-    from edgetune.config.toolchain import require_compiler, require_measurable, require_trust
+    from edgetune.config.toolchain import require_measurable, require_trust
 
     require_measurable(settings.target, settings.addresses)
     require_trust(settings.target, settings.min_trust)
-    require_compiler(settings.target)
+    require_programs(measuring_programs(settings.target))
     check_stack()
     from edgetune import api
     from edgetune.cli.progress import show_progress
@@ -51,7 +52,7 @@ def command(output: Output, /, **flags: Any) -> None:
     unit = "k instructions" if target.clock == "instructions" else "us"
     with show_progress(output, title, unit=unit) as events:
         try:
-            result = api.tune(settings, events=events)
+            result = api.tune(settings, events=events, model=model)
         except HostUnknown as error:
             raise HostUnknown(f"{error.message} (`edgetune boards check {settings.board}` tells more)") from error
     measured = {"clock": target.clock, "caveat": target.caveat} if target.caveat else {}

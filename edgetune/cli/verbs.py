@@ -36,7 +36,7 @@ class VerbGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the verb, or name the nearest one."""
         if args and args[0] not in self._verbs and not args[0].startswith("-"):
-            from edgetune.config.checked import nearest
+            from edgetune.config.nearest import nearest
 
             raise click.UsageError(f"No such command '{args[0]}': {nearest(args[0], self._verbs)}", ctx)
         return super().resolve_command(ctx, args)

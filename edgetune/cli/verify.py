@@ -37,11 +37,12 @@ def command(output: Output, package: Path, board: str | None, model: Path | None
     if output.as_json:
         output.result(report.to_json())
         return
-    facts = {name: value for name, value in report.to_json().items() if name != "passed"}
+    facts = {name: value for name, value in report.to_json().items() if name != "passed" and value != ""}
     facts["outputs"] = [asdict(each) | {"differing": f"{each.differing:.2%}"} for each in report.outputs]
     output.result(facts, title=f"verify {package}")
     nearest = max(report.outputs, key=_share_of_bound, default=None)
-    output.line("PASS" if nearest is None else f"PASS: largest error {nearest.max_abs:g}, allowed {nearest.bound:g}")
+    passed = "PASS" if nearest is None else f"PASS: largest error {nearest.max_abs:g}, allowed {nearest.bound:g}"
+    output.line(passed if report.fresh_cases else f"{passed}; no fresh inputs were compared")
 
 
 def _share_of_bound(report: OutputReport) -> tuple[float, float]:

@@ -2,12 +2,12 @@
 
 Largest errors in units in the last place, over all results that are normal numbers, against double precision:
 see `ULP_BOUND`, which the tests measure. NaN gives NaN, infinities their limits. Where somebody lets a compiler
-reassociate and divide by reciprocals (-funsafe-math-optimizations alone), twice the bound.
+reassociate and divide by reciprocals (-ffast-math -fno-finite-math-only, or parts of it), twice the bound.
 
 The text is a template: F and I stand for the types, SEL chooses lanes by a comparison, BITS and VAL reinterpret, FTOI
 and ITOF convert (truncating), SCALE(p, t) adds the low bits of t to the exponent of p, K makes a vector of a constant,
-CALL(f, v) replaces v by f(v). KEEP hides a value from ARMv7's compilers, which under that flag reassociate sums and
-would undo the two-part subtractions.
+CALL(f, v) replaces v by f(v). KEEP hides a value from compilers that reassociate sums, which would undo the addition
+of a large constant and the two-part subtractions: see `barriers`.
 """
 
 from __future__ import annotations
@@ -164,21 +164,10 @@ def macros(short: str) -> str:
     )
 
 
-KEEP = """#if defined(__arm__)
-#define ET_KEEP_SCALAR(x) __asm__("" : "+t"(x))
-#define ET_KEEP_VECTOR(x) __asm__("" : "+w"(x))
-#else
-#define ET_KEEP_SCALAR(x) ((void)0)
-#define ET_KEEP_VECTOR(x) ((void)0)
-#endif
-"""
-
-
 def instantiated(body: str, short: str) -> str:
     """A template's text for one type."""
     vector = short != "f32"
-    body = re.sub(r"\b(SEL|K|BITS|VAL|FTOI|ITOF|SCALE)\(", rf"ET_\1_{short}(", body)
-    body = re.sub(r"\bKEEP\(", "ET_KEEP_VECTOR(" if vector else "ET_KEEP_SCALAR(", body)
+    body = re.sub(r"\b(SEL|K|BITS|VAL|FTOI|ITOF|SCALE|KEEP)\(", rf"ET_\1_{short}(", body)
     call = rf"et_\1_{short}(&\2)" if vector else rf"\2 = et_\1_{short}(\2)"
     body = re.sub(r"CALL\((\w+), (\w+)\)", call, body)
     body = re.sub(r"\bF\b", short if vector else "float", body)
@@ -191,11 +180,12 @@ def function(name: str, short: str) -> str:
     Vectors pass by pointer, inlined always: passed by value, their ABI would depend on compiler flags (-Wpsabi).
     """
     body = instantiated(BODIES[name], short).lstrip("\n")
+    order = "  ET_IN_ORDER\n" if "KEEP(" in BODIES[name] else ""
     if short == "f32":
-        return f"static inline float et_{name}_f32(float x) {{\n  float y;\n{body}  return y;\n}}\n"
+        return f"static inline float et_{name}_f32(float x) {{\n{order}  float y;\n{body}  return y;\n}}\n"
     return (
         f"static inline __attribute__((always_inline)) void et_{name}_{short}({short} *v) {{\n"
-        f"  const {short} x = *v;\n  {short} y;\n{body}  *v = y;\n}}\n"
+        f"{order}  const {short} x = *v;\n  {short} y;\n{body}  *v = y;\n}}\n"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from edgetune.codegen import lane_joins, polynomials, widths
+from edgetune.codegen import barriers, lane_joins, polynomials, widths
 from edgetune.codegen.dtypes import by_short, storage_type
 from edgetune.codegen.extremes import vector_extreme
 from edgetune.codegen.products import multiply_add
@@ -35,6 +35,10 @@ def _extreme_types(rest: str) -> list[str]:
     return [f"type:{rest}", f"type:i{by_short(element).bits}x{lanes}"]
 
 
+def _kept_type(rest: str) -> list[str]:
+    return ["order:all"] if rest == "f32" else [f"type:{rest}", "order:all"]
+
+
 def _macro_types(rest: str) -> list[str]:
     return [] if rest == "f32" else [f"type:{rest}", f"type:i{rest[1:]}"]
 
@@ -45,7 +49,8 @@ _ASKING = "#ifndef __has_builtin\n#define __has_builtin(name) 0\n#endif\n"
 # By kind of snippet: what must stand before one, and its text, both from what follows the colon in its name.
 _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
     "macros": (_macro_types, polynomials.macros),
-    "keep": (lambda _: [], lambda _: polynomials.KEEP),
+    "order": (lambda _: [], lambda _: barriers.ORDER),
+    "keep": (_kept_type, barriers.keep),
     "chars": (lambda _: [], lambda _: widths.CHARS),
     "widen": (widths.needed_types, widths.widen),
     "narrow": (widths.needed_types, widths.narrow),
@@ -66,7 +71,7 @@ def _requirements(snippet: str) -> list[str]:
     if kind in polynomials.BODIES and rest != "f64":
         inner = [f"{polynomials.NEEDS[kind]}:{rest}"] if kind in polynomials.NEEDS else []
         bits = polynomials.reinterpretations(kind) if rest == "f32" else []
-        return [*bits, f"macros:{rest}", "keep:all", *inner]
+        return [*bits, f"macros:{rest}", f"keep:{rest}", *inner]
     if kind in _CONVERTERS:
         return [f"macros:{rest}"]
     return _VECTOR[kind][0](rest) if kind in _VECTOR else []
@@ -85,7 +90,7 @@ def _text(snippet: str, has_float16: bool) -> str:
 
 def _rank(snippet: str) -> tuple[int, str]:
     kind = snippet.partition(":")[0]
-    return (0 if kind == "type" else 1 if kind in ("keep", "chars", "macros", "reinterpret") else 2, snippet)
+    return (0 if kind == "type" else 1 if kind in ("order", "keep", "chars", "macros", "reinterpret") else 2, snippet)
 
 
 def render_preamble(names: Iterable[str], target: Target, prefix: str) -> str:

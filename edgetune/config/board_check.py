@@ -8,7 +8,9 @@ import tempfile
 from pathlib import Path
 
 from edgetune.config.findings import Finding
+from edgetune.config.libc import lacks_libc, libc_package
 from edgetune.config.target import Target
+from edgetune.config.tool_process import run_tool
 from edgetune.config.toolchain import install_command
 from edgetune.errors import BoardUnavailable, CompileFailed, ToolchainMissing
 
@@ -30,10 +32,11 @@ _EXPECTED = "1636"  # s = 3 s + i, eight times
 _HALF = "sum[0] += (float)((_Float16)two - (_Float16)2.0f);"
 
 
-def check_board(target: Target) -> list[Finding]:
+def check_board(target: Target, *, emulated: bool = True) -> list[Finding]:
     """Return what was found: compiler there, program compiled, program run with the right result.
 
-    Only for ``host`` is any of it required; the fix of a missing tool is the command that installs it.
+    Only for ``host`` is any of it required; the fix of a missing tool is the command that installs it. Without
+    `emulated`, a target's emulator is of no use: boards run its programs.
     """
     compiler, required = target.compiler, target.reach == "local"
     path = shutil.which(compiler.cc)
@@ -43,22 +46,26 @@ def check_board(target: Target) -> list[Finding]:
         return [Finding(name, False, f"{compiler.cc} is not on PATH", fix, required, ToolchainMissing.exit_code)]
     findings = [Finding(name, True, f"{compiler.cc}: {_first_line([path, '--version'])}")]
     with tempfile.TemporaryDirectory(prefix="edgetune-check-") as folder:
-        findings += _compile_and_run(target, path, Path(folder), required=required)
+        findings += _compile_and_run(target, path, Path(folder), required=required, emulated=emulated)
     return findings
 
 
-def _compile_and_run(target: Target, cc: str, folder: Path, *, required: bool) -> list[Finding]:
+def _compile_and_run(target: Target, cc: str, folder: Path, *, required: bool, emulated: bool) -> list[Finding]:
     compiler, source, program = target.compiler, folder / "check.c", folder / "check"
     half = _HALF if target.has_float16 else ""
     source.write_text(_PROGRAM.format(bytes=max(4, target.vector_bits // 8), half=half), encoding="ascii")
-    flags = ["-std=gnu11", *compiler.cflags, *compiler.kernel_cflags]
+    flags = ["-std=gnu11", *compiler.kernel_line]
     done = _run([cc, *flags, str(source), "-o", str(program), *compiler.ldflags])
     name = f"compiles for {target.name}"
     if done.returncode != 0:
-        first = (done.stderr.strip().splitlines() or ["no message"])[0]
-        fix = install_command(compiler.package)
+        lines = done.stderr.strip().splitlines() or ["no message"]
+        first = next((line for line in lines if "error" in line or "cannot find" in line), lines[0])
+        bare = lacks_libc(done.stderr)
+        fix = install_command(libc_package(compiler.cc, flags) if bare else compiler.package)
         return [Finding(name, False, first, fix, required, CompileFailed.exit_code)]
     findings = [Finding(name, True, " ".join(flags))]
+    if target.emulator and not emulated:
+        return findings
     name = f"runs for {target.name}"
     if target.emulator and shutil.which(target.emulator[0]) is None:
         fix = install_command(target.emulator_package)
@@ -75,7 +82,7 @@ def _compile_and_run(target: Target, cc: str, folder: Path, *, required: bool) -
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S)
+        return run_tool(command, timeout_s=_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(command, 124, "", f"no answer within {_TIMEOUT_S} s")
     except PermissionError as error:

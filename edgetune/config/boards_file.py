@@ -9,7 +9,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, StrictStr, WithJsonSchema
 
-from edgetune.config.checked import Checked, check_document, nearest
+from edgetune.config.checked import Checked, check_document
+from edgetune.config.nearest import nearest
 from edgetune.config.preferences import Rpc
 from edgetune.config.resources import user_dir
 from edgetune.config.target import Target, load_target, target_names

@@ -8,7 +8,8 @@ import yaml
 
 from edgetune.config.boards_file import BoardsFile, boards_path
 from edgetune.config.boards_writing import alone, write_whole
-from edgetune.config.checked import check_document, nearest
+from edgetune.config.checked import check_document
+from edgetune.config.nearest import nearest
 from edgetune.config.yaml_source import YamlDocument, load_yaml, parse_yaml
 from edgetune.errors import ConfigError, UnknownBoard
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
-import re
 import types
 import typing
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from edgetune.config.yaml_source import describe
+from edgetune.config.nearest import nearest
+from edgetune.config.plain_words import complaint
 from edgetune.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from pydantic_core import ErrorDetails
 
@@ -57,15 +56,6 @@ def check_values(model: type[ModelT], values: Mapping[str, object]) -> ModelT:
         raise UsageError(f"NAME{said.removeprefix('name')}" if first["loc"] == ("name",) else f"--{said}") from None
 
 
-def nearest(word: str, choices: Iterable[str]) -> str:
-    """Return ``": did you mean 'x'?"`` for the choice nearest to ``word``, else the list of all choices."""
-    known = sorted(choices)
-    close = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.5)
-    if close:
-        return f"did you mean '{close[0]}'?"
-    return f"valid are {', '.join(known)}"
-
-
 def _location(item: ErrorDetails) -> Location:
     return item["loc"]
 
@@ -79,32 +69,8 @@ def _sentence(model: type[BaseModel], item: ErrorDetails) -> str:
         keys = list(group.model_fields) if group is not None else []
         return f"unknown key '{name}': {nearest(str(location[-1]), keys)}"
     if kind == "missing":
-        return f"key '{name}' is missing: add it"
-    if kind == "value_error":
-        cause = item.get("ctx", {}).get("error")
-        return f"'{name}' {cause}" if name else str(cause)
-    if kind == "literal_error":
-        expected = str(item.get("ctx", {}).get("expected", ""))
-        return f"'{name}' must be {expected}, not {describe(item['input'])}"
-    wanted = (
-        re.sub(r" or instance of \w+", "", item["msg"])
-        .replace("Input should be ", "must be ")
-        .replace("String should", "must")
-    )
-    for technical, plain in _PLAIN.items():
-        wanted = wanted.replace(technical, plain)
-    return f"'{name}' {wanted}, not {describe(item['input'])}"
-
-
-_PLAIN = {
-    "a valid integer": "a whole number",
-    "a valid number": "a number",
-    "a valid string": "text (quote it)",
-    "a valid boolean": "true or false",
-    "a valid tuple": "a list",
-    "a valid list": "a list",
-    "a valid dictionary": "a group of keys",
-}
+        return f"key '{name}' {complaint(item)}"
+    return f"'{name}' {complaint(item)}" if name else complaint(item)
 
 
 def _model_at(model: type[BaseModel], location: Location) -> type[BaseModel] | None:

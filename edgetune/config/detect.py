@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shlex
 import shutil
-import subprocess
 from functools import lru_cache
 from pathlib import Path
 
 from edgetune.config.target import Compiler, Isa, Target
+from edgetune.config.tool_process import run_tool
 from edgetune.errors import EdgetuneError
 
 # Feature for __builtin_cpu_supports -> name in /proc/cpuinfo. The compiler flag is -m<feature>.
@@ -39,6 +40,7 @@ _V2 = {"sse3", "ssse3", "sse4.1", "sse4.2", "popcnt"}
 _V3 = _V2 | {"avx", "avx2", "fma", "f16c", "bmi", "bmi2"}
 _V4 = _V3 | {"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"}
 _LEVELS = (("x86-64-v4", _V4, 512, 32), ("x86-64-v3", _V3, 256, 16), ("x86-64-v2", _V2, 128, 16))
+_TUNE = "-mtune="
 _COMMON = ("-O3", "-ffp-contract=fast")
 # As in the files of ARM targets, which tell why. Clang warns of flags of GCC's scheduler.
 _GCC_AARCH64_KERNELS = ("-fno-schedule-insns",)
@@ -222,14 +224,22 @@ def _field(cpuinfo: str, name: str) -> str:
 def _tuned_for(cc: str) -> str | None:
     """Ask the compiler which ``-mtune`` it means by native; None where it cannot say or is not there."""
     path = shutil.which(cc)
-    if path is None or "clang" in cc:
+    if path is None:
         return None
-    done = subprocess.run(
-        [path, "-march=native", "-Q", "--help=target"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=30,
-    )
-    match = re.search(r"^\s*-mtune=\s+(\S+)$", done.stdout, re.MULTILINE)
-    return match[1] if match else None
+    return native_tuning(run_tool([path, "-march=native", "-###", "-E", "-x", "c", os.devnull], timeout_s=30).stderr)
+
+
+def native_tuning(commands: str) -> str | None:
+    """Return the CPU after ``-mtune=`` in what GCC's ``-###`` prints: the commands that its driver would run.
+
+    Their words are whole, where the table of ``--help=target`` cuts names at the width of a terminal. None where no
+    such word is there: clang, which is given instruction sets alone, names a CPU in another way.
+    """
+    for line in commands.splitlines():
+        try:
+            words = shlex.split(line)
+        except ValueError:  # a message, in which a quotation mark may stand alone
+            continue
+        if line.startswith(" ") and words and Path(words[0]).name == "cc1":
+            return next((word.removeprefix(_TUNE) for word in words if word.startswith(_TUNE)), None)
+    return None

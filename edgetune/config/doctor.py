@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from edgetune.config.board_check import check_board
-from edgetune.config.boards_file import boards_path, list_addresses
+from edgetune.config.boards_file import boards_path, list_addresses, load_board
 from edgetune.config.checked import check_document
 from edgetune.config.findings import Finding
 from edgetune.config.project import PROJECT_FILE, ProjectFile
@@ -28,16 +29,45 @@ _PACKAGES = (
 )
 
 
-def diagnose(environment: Mapping[str, str], folder: Path) -> Iterator[Finding]:
-    """Yield the findings for this machine and the project in ``folder``, one check after the other."""
+def diagnose(environment: Mapping[str, str], folder: Path, board: str | None = None) -> list[Finding]:
+    """Return the findings for this machine and the project in ``folder``: faults first, then warnings, then the rest.
+
+    With ``board``, of the targets only that one's is looked at, and its tools are required. Raises UnknownBoard.
+    """
+    if board is None:
+        found = [finding for target in list_targets() for finding in check_board(target)]
+    else:
+        found = [replace(finding, required=True) for finding in check_board(load_board(board).target)]
+    findings = [*_of_machine(), *_once(found), *_of_project(environment, folder)]
+    return sorted(findings, key=lambda finding: (finding.ok, not finding.required))
+
+
+def _once(findings: Sequence[Finding]) -> list[Finding]:
+    """Make one finding of those that several targets have in common: a compiler that is missing is missing once."""
+    groups: dict[tuple[str, str, str], list[Finding]] = {}
+    for finding in findings:
+        kind, _, _ = finding.check.rpartition(" ")
+        own = finding.check if finding.ok else ""
+        groups.setdefault((kind + own, finding.detail, finding.fix), []).append(finding)
+    merged = []
+    for group in groups.values():
+        kind, _, _ = group[0].check.rpartition(" ")
+        names = ", ".join(finding.check.rpartition(" ")[2] for finding in group)
+        required = next((finding for finding in group if finding.required), group[0])
+        merged.append(replace(required, check=f"{kind} {names}"))
+    return merged
+
+
+def _of_machine() -> Iterator[Finding]:
     yield _python()
     yield _stack()
     yield from _packages()
     yield from _tools()
-    for target in list_targets():
-        yield from check_board(target)
     yield _governor()
     yield _load()
+
+
+def _of_project(environment: Mapping[str, str], folder: Path) -> Iterator[Finding]:
     yield from _project(folder)
     yield from _boards()
     try:

@@ -8,6 +8,7 @@ import subprocess
 from functools import lru_cache
 
 from edgetune.config.target import Target
+from edgetune.config.tool_process import run_tool
 from edgetune.config.toolchain import require_compiler
 from edgetune.errors import ToolchainMissing
 
@@ -48,13 +49,7 @@ def toolchain_id(target: Target) -> str:
 @lru_cache(maxsize=8)
 def _version(program: str) -> str:
     try:
-        answer = subprocess.run(
-            [program, "-dumpfullversion", "-dumpversion"],
-            capture_output=True,
-            text=True,
-            timeout=_PATIENCE_S,
-            check=True,
-        )
+        answer = run_tool([program, "-dumpfullversion", "-dumpversion"], timeout_s=_PATIENCE_S, check=True)
     except (OSError, subprocess.SubprocessError) as error:
         raise ToolchainMissing(f"{program} does not say its version ({error}); reinstall the compiler") from None
     return answer.stdout.strip().splitlines()[0]

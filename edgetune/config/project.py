@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, StrictInt, StrictStr, WithJsonSchema
 
+from edgetune.config.database_path import database_path
 from edgetune.config.naming import is_package_name
 from edgetune.config.preferences import Layout, Preferences
 
@@ -34,6 +35,7 @@ Dimension = Annotated[
     StrictInt | StrictStr, AfterValidator(_checked_dimension), WithJsonSchema({"type": "integer", "minimum": 1})
 ]
 Text = Annotated[StrictStr, Field(min_length=1)]
+Database = Annotated[StrictStr, Field(min_length=1), AfterValidator(database_path)]
 
 
 class ProjectFile(Preferences):
@@ -53,11 +55,11 @@ class ProjectFile(Preferences):
         default={},
         description="Axes of single inputs and outputs, by name: model or channels_last, whatever 'layout' says.",
     )
-    db: Text | None = Field(default=None, description="Records database, relative to this file.")
+    db: Database | None = Field(default=None, description="Records database, relative to this file.")
 
 
 class UserFile(Preferences):
     """``~/.config/edgetune/config.yaml``: what one person wants in every project."""
 
     board: Text | None = Field(default=None, description="Board when neither flag nor project names one.")
-    db: Text | None = Field(default=None, description="Records database; ~ is the home folder.")
+    db: Database | None = Field(default=None, description="Records database; ~ is the home folder.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from edgetune.config.model_file import require_model_file
 from edgetune.config.naming import package_name
 from edgetune.config.project import PROJECT_FILE
 from edgetune.errors import ModelError, OutputRefused
@@ -95,17 +96,11 @@ def read_signature(model: Path) -> dict[str, Shape]:
 
 
 def _read_model(path: Path) -> onnx.ModelProto:
+    require_model_file(path)
     import onnx
     from google.protobuf.message import DecodeError
 
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise ModelError(f"{path} does not exist: give the path of an ONNX file") from None
-    except IsADirectoryError:
-        raise ModelError(f"{path} is a folder: give the path of an ONNX file") from None
-    if not data:
-        raise ModelError(f"{path} is empty (0 bytes): export or copy the model again")
+    data = path.read_bytes()
     model = onnx.ModelProto()
     try:
         model.ParseFromString(data)

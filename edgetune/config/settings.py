@@ -10,13 +10,16 @@ from typing import Any, get_args
 from edgetune.config.boards_file import BoardAddress, ResolvedBoard, load_board
 from edgetune.config.checked import check_document
 from edgetune.config.environment import VARIABLE_NAMES, read_environment
+from edgetune.config.model_file import require_model_file
 from edgetune.config.naming import package_name
 from edgetune.config.preferences import Grade, Layout, Preferences, Rpc, Winograd
 from edgetune.config.project import PROJECT_FILE, USER_FILE, ProjectFile, UserFile
 from edgetune.config.resources import user_dir
 from edgetune.config.target import Target
 from edgetune.config.yaml_source import YamlDocument, load_yaml
-from edgetune.errors import ModelError, UsageError
+from edgetune.errors import UsageError
+
+Shapes = Mapping[str, tuple[int, ...]]
 
 DEFAULT_SECONDS = 1800.0
 DEFAULT_DB = Path(".edgetune") / "records.db"
@@ -105,11 +108,17 @@ _DEFAULTS: dict[str, object] = {
 }
 
 
-def resolve_settings(flags: Flags, environment: Mapping[str, str], folder: Path) -> Settings:
+def resolve_settings(
+    flags: Flags,
+    environment: Mapping[str, str],
+    folder: Path,
+    look_at: Callable[[Path, Shapes], None] = lambda _, __: None,
+) -> Settings:
     """Resolve the settings of one run in ``folder``, the one place where precedence is decided.
 
-    Raises ConfigError (a file or variable is wrong), UsageError (no model or board is named anywhere),
-    UnknownBoard and ModelError (the model file is not there).
+    The model comes before the board: a file that is none is refused at once, and ``look_at`` gets its path and the
+    shapes that are stated, to look closer. Raises ConfigError (a file or variable is wrong), UsageError (no model or
+    board is named anywhere), ModelError (no ONNX file is there), UnknownBoard, and what ``look_at`` raises.
     """
     folder = folder.resolve()
     project_document = _optional(folder / PROJECT_FILE)
@@ -123,6 +132,7 @@ def resolve_settings(flags: Flags, environment: Mapping[str, str], folder: Path)
     user_document = _optional(user_dir() / USER_FILE)
     if user_document is not None:
         layers.append(_of_user(check_document(UserFile, user_document), user_document, folder))
+    look_at(_model(layers), _by_name(layers, "shapes"))
     board = next((str(layer.values["board"]) for layer in layers if "board" in layer.values), None)
     if board is None:
         raise UsageError(_no_board(project))
@@ -138,11 +148,26 @@ def resolve_db(flag: Path | None, environment: Mapping[str, str], folder: Path) 
     if flag is not None:
         return folder / flag
     if value := environment.get("EDGETUNE_DB"):
+        read_environment({"EDGETUNE_DB": value})
         return folder / Path(value).expanduser()
     project, user = _optional(folder / PROJECT_FILE), _optional(user_dir() / USER_FILE)
     stated = check_document(ProjectFile, project).db if project else None
     stated = stated or (check_document(UserFile, user).db if user else None)
     return folder / (Path(stated).expanduser() if stated else DEFAULT_DB)
+
+
+def _model(layers: list[_Layer]) -> Path:
+    """Return the path of the model, where a file stands that may be one."""
+    stated = next((layer for layer in layers if "model" in layer.values), None)
+    if stated is None:
+        raise UsageError(
+            "no model is named: give one (`edgetune tune model.onnx --board host`) or write an edgetune.yaml "
+            "with `edgetune init model.onnx`",
+        )
+    path = stated.values["model"]
+    assert isinstance(path, Path)  # noqa: S101 (each layer makes one of it)
+    require_model_file(path, stated.origin("model"))
+    return path
 
 
 def _settle(layers: list[_Layer], board: ResolvedBoard, folder: Path) -> Settings:
@@ -154,14 +179,7 @@ def _settle(layers: list[_Layer], board: ResolvedBoard, folder: Path) -> Setting
             values[key] = value
             origins[key] = layer.origin(key)
     model = values.get("model")
-    if not isinstance(model, Path):
-        raise UsageError(
-            "no model is named: give one (`edgetune tune model.onnx --board host`) or write an edgetune.yaml "
-            "with `edgetune init model.onnx`",
-        )
-    if not model.is_file():
-        reason = "is a folder" if model.is_dir() else "does not exist"
-        raise ModelError(f"{model} {reason}: give the path of an ONNX file ({origins['model']})")
+    assert isinstance(model, Path)  # noqa: S101 (it was looked at)
     name = str(values.get("name") or package_name(model.stem))
     origins.setdefault("name", "the model's file name")
     trials, seconds = _pair(values["budget"])

@@ -7,9 +7,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, model_validator
 
-from edgetune.config.checked import Checked, check_document, nearest
+from edgetune.config.checked import Checked, check_document
+from edgetune.config.nearest import nearest
 from edgetune.config.preferences import Preferences
 from edgetune.config.resources import targets_dir, user_dir
+from edgetune.config.strict_math import strict_math
 from edgetune.config.yaml_source import YamlDocument, load_yaml
 from edgetune.errors import UnknownBoard
 
@@ -29,9 +31,24 @@ class Compiler(Checked):
     cxx: StrictStr | None = Field(default=None, description="C++ compiler, for tests of the header only.")
     cross_prefix: StrictStr = Field(default="", description="Prefix of the binutils, such as aarch64-linux-gnu-.")
     cflags: Words = Field(description="Flags for every C file.")
-    kernel_cflags: Words = Field(default=(), description="Flags added for the kernel file alone.")
+    kernel_cflags: Words = Field(
+        default=(),
+        description="Flags added for the kernel file alone. "
+        "What they allow of float arithmetic (-funsafe-math-optimizations) is kept; what other flags allow is taken "
+        "back.",
+    )
     ldflags: Words = Field(default=("-lm",), description="Flags after the objects when linking a program.")
     package: StrictStr | None = Field(default=None, description="Debian packages that bring the compiler.")
+
+    @property
+    def strict_math(self) -> Words:
+        """Flags at the end of the kernel file's line: what the flags before them allow of float sums is taken back."""
+        return strict_math(self.kernel_cflags)
+
+    @property
+    def kernel_line(self) -> Words:
+        """All flags of the kernel file, in the order in which they ship and are timed."""
+        return (*self.cflags, *self.kernel_cflags, *self.strict_math)
 
 
 class Target(Checked):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgetune.config.programs import compiler_of, emulator_of, require_program
 from edgetune.config.target import Target
-from edgetune.errors import BoardUnavailable, ToolchainMissing, UsageError
+from edgetune.errors import BoardUnavailable, UsageError
 
 if TYPE_CHECKING:
     from edgetune.config.boards_file import BoardAddress
@@ -16,27 +16,17 @@ if TYPE_CHECKING:
 
 def require_compiler(target: Target) -> Path:
     """Return the path of the target's C compiler; raise ToolchainMissing naming the command that installs it."""
-    return require_program(target.compiler.cc, target.compiler.package, f"the C compiler of board '{target.name}'")
+    return require_program(compiler_of(target))
 
 
 def require_emulator(target: Target) -> Path | None:
     """Return the path of the target's emulator, None where binaries run natively; raise ToolchainMissing."""
-    if not target.emulator:
-        return None
-    return require_program(target.emulator[0], target.emulator_package, f"which runs binaries of board '{target.name}'")
+    return next((require_program(emulator) for emulator in emulator_of(target)), None)
 
 
 def install_command(package: str | None) -> str:
     """Return the command that installs Debian packages, or a hint where none are known."""
     return f"sudo apt-get install {package}" if package else "install it and put it on PATH"
-
-
-def require_program(program: str, package: str | None, role: str) -> Path:
-    """Return the path of a program of this machine; raise ToolchainMissing naming the command that installs it."""
-    found = shutil.which(program)
-    if found is None:
-        raise ToolchainMissing(f"{program} ({role}) is not on PATH: {install_command(package)}")
-    return Path(found)
 
 
 def require_measurable(target: Target, addresses: Sequence[BoardAddress] = ()) -> None:

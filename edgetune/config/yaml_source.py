@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,9 @@ _MAX_DEPTH = 20
 
 # What YAML makes of yes, no, on, off, null and ~
 _NO_NAMES = {"tag:yaml.org,2002:bool", "tag:yaml.org,2002:null"}
+
+_NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
+_OCTAL = re.compile(r"[-+]?0(?:[0-9_]*[0-9]|o[0-7_]+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,8 @@ def _key_lines(root: yaml.Node | None, path: Path) -> dict[Location, int]:
             for key, value in node.value:
                 inner = (*location, str(key.value))
                 key_line = key.start_mark.line + 1
+                if isinstance(key, yaml.ScalarNode):
+                    _refuse_other_bases(key, path)
                 if key.tag in _NO_NAMES:
                     msg = f"{path}, line {key_line}: key '{key.value}' is no name to YAML: put it in quotes"
                     raise ConfigError(msg)
@@ -140,7 +146,22 @@ def _key_lines(root: yaml.Node | None, path: Path) -> dict[Location, int]:
             for index, value in enumerate(node.value):
                 lines[(*location, index)] = value.start_mark.line + 1
                 todo.append(((*location, index), value))
+        elif isinstance(node, yaml.ScalarNode):
+            _refuse_other_bases(node, path)
     return lines
+
+
+def _refuse_other_bases(node: yaml.ScalarNode, path: Path) -> None:
+    """Numbers that mean something else to YAML than to a reader, or to YAML 1.1 than to 1.2."""
+    if node.style is not None:  # in quotes
+        return
+    where, text = f"{path}, line {node.start_mark.line + 1}: '{node.value}'", str(node.value)
+    if _OCTAL.fullmatch(text):
+        msg = f"{where} is an octal number: write it without the leading zero, or in quotes if it is text"
+        raise ConfigError(msg)
+    if node.tag in _NUMBERS and ":" in text:
+        msg = f"{where} is a number to the base of 60: write it as one number, or in quotes if it is text"
+        raise ConfigError(msg)
 
 
 def _syntax_error(error: yaml.MarkedYAMLError, text: str, path: Path) -> ConfigError:

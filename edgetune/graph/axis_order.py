@@ -42,8 +42,15 @@ def axis_names(rank: int) -> tuple[str, ...]:
 
 def exchanged(arrays: Mapping[str, np.ndarray], layouts: Mapping[str, Layout]) -> dict[str, np.ndarray]:
     """The arrays of a model by name as its interface exchanges them; `layouts` may leave out what stays as it is."""
-    return {name: _exchanged(array, layouts.get(name, "model")) for name, array in arrays.items()}
+    return {
+        name: _in_order(array, from_model(array.ndim, layouts.get(name, "model"))) for name, array in arrays.items()
+    }
 
 
-def _exchanged(array: np.ndarray, layout: Layout) -> np.ndarray:
-    return array if layout == "model" else np.ascontiguousarray(array.transpose(from_model(array.ndim, layout)))
+def given_back(arrays: Mapping[str, np.ndarray], layouts: Mapping[str, Layout]) -> dict[str, np.ndarray]:
+    """What `exchanged` made of arrays, as the model has them."""
+    return {name: _in_order(array, to_model(array.ndim, layouts.get(name, "model"))) for name, array in arrays.items()}
+
+
+def _in_order(array: np.ndarray, axes: Sequence[int]) -> np.ndarray:
+    return array if axes == list(range(array.ndim)) else np.ascontiguousarray(array.transpose(axes))

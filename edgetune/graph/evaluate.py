@@ -1,18 +1,18 @@
 """Runs kernels on this machine, at build time, by TVM's LLVM back end.
 
 On constants, for what depends on no input need not ship as code, and as whole programs, for models that no other
-evaluator knows.
+evaluator knows. Float sums are accumulated in double.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 import tvm
 
+from edgetune.graph.double_sums import in_double
 from edgetune.graph.program import Program
 
 EVALUATOR = "tvm.llvm"
@@ -23,16 +23,16 @@ def evaluate(
     function: tvm.tirx.PrimFunc, arguments: Sequence[np.ndarray], outputs: Sequence[tuple[tuple[int, ...], str]]
 ) -> list[np.ndarray]:
     """Outputs (shape, numpy dtype name) of `function` for `arguments`, computed by TVM's LLVM back end."""
-    return _run(_compiled(function), arguments, outputs)
+    return Compiled(function).run(arguments, outputs)
 
 
 def evaluate_program(program: Program, feeds: Sequence[Mapping[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
     """Outputs by name for each of `feeds` (inputs by name), kernel by kernel: what the program means, without our C."""
-    compiled = [_compiled(kernel.function) for kernel in program.kernels]
+    compiled = [Compiled(kernel.function) for kernel in program.kernels]
     return [_answer(program, compiled, feed) for feed in feeds]
 
 
-def _answer(program: Program, compiled: Sequence[Any], feed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _answer(program: Program, compiled: Sequence[Compiled], feed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     values = {number: array.reshape(-1) for number, array in program.constants.items()}
     for buffer, spec in zip(program.input_buffers(), program.inputs, strict=True):
         values[buffer.id] = feed[spec.name].reshape(-1)
@@ -48,7 +48,7 @@ def _answer(program: Program, compiled: Sequence[Any], feed: Mapping[str, np.nda
                 array[param.elements] = values[buffer_id][first + param.elements]
                 reads.append(array.reshape(param.shape))
         outputs = [(p.shape, p.dtype) for p in params if p.role == "output"]
-        results = _run(compiled[call.kernel], reads, outputs)
+        results = compiled[call.kernel].run(reads, outputs)
         for (buffer_id, places), param, result in zip(written, params[len(reads) :], results, strict=True):
             whole = values.setdefault(buffer_id, np.zeros(prod(program.buffers[buffer_id].shape), param.dtype))
             whole[places] = result.reshape(-1)[param.elements]
@@ -58,13 +58,19 @@ def _answer(program: Program, compiled: Sequence[Any], feed: Mapping[str, np.nda
     }
 
 
-def _compiled(function: tvm.tirx.PrimFunc) -> Any:
-    return tvm.compile(tvm.IRModule({"main": function.with_attr("global_symbol", "main")}), target="llvm")
+class Compiled:
+    """A function built by TVM's LLVM back end, unscheduled, its float sums accumulated in double and rounded once."""
 
+    def __init__(self, function: tvm.tirx.PrimFunc) -> None:
+        wide = in_double(function)
+        self._types = [str(parameter.dtype) for parameter in wide.params]
+        module = tvm.IRModule({"main": wide.with_attr("global_symbol", "main")})
+        self._built = tvm.compile(module, target=tvm.target.Target({"kind": "llvm"}))["main"]
 
-def _run(
-    compiled: Any, arguments: Sequence[np.ndarray], outputs: Sequence[tuple[tuple[int, ...], str]]
-) -> list[np.ndarray]:
-    results = [tvm.runtime.tensor(np.zeros(shape, dtype)) for shape, dtype in outputs]
-    compiled["main"](*[tvm.runtime.tensor(np.ascontiguousarray(a)) for a in arguments], *results)
-    return [r.numpy() for r in results]
+    def run(self, arguments: Sequence[np.ndarray], outputs: Sequence[tuple[tuple[int, ...], str]]) -> list[np.ndarray]:
+        """Outputs (shape, numpy dtype name) for `arguments`, which come first among the parameters."""
+        kept = self._types[len(arguments) :]
+        results = [tvm.runtime.tensor(np.zeros(shape, dtype)) for (shape, _), dtype in zip(outputs, kept, strict=True)]
+        self._built(*[tvm.runtime.tensor(np.ascontiguousarray(a)) for a in arguments], *results)
+        with np.errstate(over="ignore"):  # what is too large for the type of the output is infinite in it
+            return [r.numpy().astype(dtype, copy=False) for r, (_, dtype) in zip(results, outputs, strict=True)]

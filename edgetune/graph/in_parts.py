@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from edgetune.graph.kernels import copy_function, kernel_of, plain_function
+from edgetune.graph.kernels import copy_function, kernel_of, named, plain_function
 from edgetune.graph.memory_plan import plan
 from edgetune.graph.placement import PartsLayout, Place
 from edgetune.graph.program import Buffer, Call, Kernel, Part, Program, Rows
@@ -46,7 +46,7 @@ class _Rebuilding:
 
     old: Program
     layout: PartsLayout
-    made: dict[str, tuple[str, Kernel]] = field(default_factory=dict)  # by workload: operators, and any such kernel
+    made: dict[str, Kernel] = field(default_factory=dict)  # by workload: any such kernel
     calls: list[tuple[str, Call]] = field(default_factory=list)
 
     def program(self) -> Program:
@@ -76,21 +76,21 @@ class _Rebuilding:
     def _call(self, call: Call) -> None:
         kernel = self.old.kernels[call.kernel]
         places = {n: place for n, tensor in enumerate(call.arguments) if (place := self.layout.place_of(tensor))}
-        self._add("_".join(kernel.sources), kernel, call, places)
+        self._add(kernel, call, places)
 
     def _copy(self, call: Call, parameter: int, place: Place) -> None:
         source = call.arguments[parameter]
         param = self.old.kernels[call.kernel].params[parameter]
         mask = (source in self.old.constants,)
         function = plain_function(copy_function(param.shape, param.dtype), mask)
-        kernel = kernel_of("copy", 1, "", function, mask, 0)
+        kernel = kernel_of(("copy",), "", function, mask, 0)
         places = {1: place}
         if within := self.layout.place_of(source):
             places[0] = within
         copied = Call(0, (source, place.whole), f"{call.label} (copy of operand {parameter})")
-        self._add("copy", kernel, copied, places)
+        self._add(kernel, copied, places)
 
-    def _add(self, operators: str, kernel: Kernel, call: Call, places: dict[int, Place]) -> None:
+    def _add(self, kernel: Kernel, call: Call, places: dict[int, Place]) -> None:
         shapes: dict[int, tuple[int, ...]] = {}
         rows: dict[int, Rows] = {}
         for number, place in places.items():
@@ -101,7 +101,7 @@ class _Rebuilding:
                 shapes[number], rows[number] = wide, rows_of(shape, place.outer, place.pitch)
         function = with_gaps(kernel.function, shapes) if shapes else kernel.function
         key = workload_hash(function) if shapes or not kernel.workload else kernel.workload
-        if key in self.made and [param.rows for param in self.made[key][1].params] != [
+        if key in self.made and [param.rows for param in self.made[key].params] != [
             rows.get(number) for number in range(len(kernel.params))
         ]:
             # A slice of a dense tensor, and all of one that has gaps just there: the same loops, but not the same gaps.
@@ -109,7 +109,7 @@ class _Rebuilding:
             key = workload_hash(function)
         if key not in self.made:
             mask = [param.role == "constant" for param in kernel.params if param.role != "output"]
-            self.made[key] = operators, kernel_of(operators, 1, key, function, mask, 0, rows)
+            self.made[key] = kernel_of(kernel.sources, key, function, mask, 0, rows)
         sizes = {n: prod(self.old.buffers[place.whole].shape) for n, place in places.items()}
         parts = {
             n: Part(place.offset, kernel.params[n].shape)
@@ -120,14 +120,9 @@ class _Rebuilding:
         self.calls.append((key, replace(call, arguments=arguments, parts=parts)))
 
     def _kernels(self) -> tuple[tuple[Kernel, ...], dict[str, int]]:
-        taken: Counter[str] = Counter()
         calls = Counter(key for key, _ in self.calls)
-        kernels = []
-        for key, (operators, kernel) in self.made.items():
-            taken[operators] += 1
-            name = operators if taken[operators] == 1 else f"{operators}_{taken[operators]}"
-            kernels.append(replace(kernel, name=name, weight=calls[key]))
-        return tuple(kernels), {key: number for number, key in enumerate(self.made)}
+        kernels = named([replace(kernel, weight=calls[key]) for key, kernel in self.made.items()])
+        return kernels, {key: number for number, key in enumerate(self.made)}
 
 
 def _renamed(buffer: Buffer, number: int, labels: dict[int, str]) -> Buffer:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tvm import te, tirx, topi
 
 from edgetune.graph.attention import least_scratch
+from edgetune.graph.kernel_names import kernel_names, summary
+from edgetune.graph.long_sums import in_parts
 from edgetune.graph.macs import multiply_accumulates
 from edgetune.graph.parameter_names import parameter_names, rename_parameters
 from edgetune.graph.program import Kernel, Param, Role, Rows
@@ -15,7 +18,7 @@ from edgetune.graph.program import Kernel, Param, Role, Rows
 def plain_function(function: tirx.PrimFunc, mask: Sequence[bool]) -> tirx.PrimFunc:
     """`function` as schedules and records know it; `mask` has, for each tensor that it reads, whether it is constant.
 
-    Its parameters are called by what they are, and weights have a free layout.
+    Its parameters are called by what they are, weights have a free layout, and very long sums are taken in parts.
     """
     free = [i for i, fixed in enumerate(mask) if fixed and sum(int(e) > 1 for e in function.params[i].shape) > 1]
     plain = (
@@ -28,30 +31,37 @@ def plain_function(function: tirx.PrimFunc, mask: Sequence[bool]) -> tirx.PrimFu
             plain = plain.without_attr(attribute)
     shapes = [tuple(int(e) for e in p.shape) for p in plain.params]
     names = parameter_names(shapes, _roles(mask, len(shapes)), multiply_accumulates(plain) > 0)
-    return rename_parameters(plain, names)
+    return in_parts(rename_parameters(plain, names))
 
 
 def kernel_of(
-    operators: str,
-    number: int,
+    sources: Sequence[str],
     workload: str,
     function: tirx.PrimFunc,
     mask: Sequence[bool],
     calls: int,
     rows: Mapping[int, Rows] | None = None,
 ) -> Kernel:
-    """The kernel of a plain function with that workload hash; `mask` as above, `rows` by parameter index.
+    """The kernel of a plain function with that workload hash, made of the operators `sources`.
 
-    It is called after its `operators`, joined by underscores; `number` counts the kernels of a program that are so.
+    `mask` as above, `rows` by parameter index. Its name may be that of another: `named` sees to all of a program.
     """
     roles = _roles(mask, len(function.params))
-    name = operators if number == 1 else f"{operators}_{number}"
     params = [
         Param(str(buffer.name), tuple(int(e) for e in buffer.shape), str(buffer.dtype), role, (rows or {}).get(number))
         for number, (buffer, role) in enumerate(zip(function.params, roles, strict=True))
     ]
-    sources, macs = tuple(operators.split("_")), multiply_accumulates(function)
-    return Kernel(name, workload, function, tuple(params), sources, macs, calls, least_scratch(function))
+    macs = multiply_accumulates(function)
+    return Kernel(
+        summary(sources), workload, function, tuple(params), tuple(sources), macs, calls, least_scratch(function)
+    )
+
+
+def named(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
+    """The kernels of a program, each with a name of its own."""
+    results = [next(param.shape for param in kernel.params if param.role == "output") for kernel in kernels]
+    names = kernel_names([(kernel.sources, shape) for kernel, shape in zip(kernels, results, strict=True)])
+    return tuple(replace(kernel, name=name) for kernel, name in zip(kernels, names, strict=True))
 
 
 def copy_function(shape: tuple[int, ...], dtype: str) -> tirx.PrimFunc:

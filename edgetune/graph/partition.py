@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import re
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,39 +14,27 @@ from tvm.ir import GenericConst
 from edgetune.errors import UnsupportedOperator
 from edgetune.graph.evaluate import evaluate
 from edgetune.graph.in_parts import without_copies
-from edgetune.graph.kernels import copy_function, kernel_of, plain_function
+from edgetune.graph.kernel_names import operators, summary
+from edgetune.graph.kernels import copy_function, kernel_of, named, plain_function
 from edgetune.graph.layer_names import layer_label
-from edgetune.graph.passes import fuse
+from edgetune.graph.passes import Fused, fuse
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Program, TensorSpec
 from edgetune.graph.workload import workload_hash
 from edgetune.models.importer import Imported
-
-# What quantisation looks like once it is elementwise (see edgetune.models.converters.quantisation).
-_CHAINS = (
-    ("divide_tir_round_add_maximum_minimum_cast", "quantize"),
-    ("divide_tir_round_maximum_minimum_cast", "quantize"),
-    ("tir_round_add_maximum_minimum_cast", "quantize"),
-    ("tir_round_maximum_minimum_cast", "quantize"),
-    ("cast_subtract_cast_multiply", "dequantize"),
-    ("cast_cast_multiply", "dequantize"),
-    ("cast_multiply_multiply_add", "scale_add"),
-)
-_LONGEST_NAME = 60
 
 
 def to_program(imported: Imported) -> Program:
     """Runs the graph passes and cuts the result into a `Program`; raises UnsupportedOperator for what has no kernel."""
     exchanged = [i for i, tensor in enumerate(imported.inputs) if tensor.name in imported.images]
-    module, nodes = fuse(imported.module, exchanged)
-    return partition(module, imported, nodes)
+    return partition(fuse(imported.module, exchanged), imported)
 
 
-def partition(module: tvm.IRModule, imported: Imported, nodes: Sequence[Sequence[int]] = ()) -> Program:
-    """`module` as `fuse` leaves it: `main` binds call_tir of PrimFuncs, reshapes and tuples.
+def partition(fused: Fused, imported: Imported) -> Program:
+    """Cuts what `fuse` made: `main` binds call_tir of PrimFuncs, reshapes and tuples.
 
-    `nodes` are those of each call_tir, by number; calls get no names of nodes when their number does not agree.
+    Calls get no names of nodes when the number of calls does not agree with that of `fused.nodes`.
     """
-    cutter = _Cutter(module, imported, nodes)
+    cutter = _Cutter(fused.module, imported, fused.nodes, fused.functions)
     cutter.run()
     return without_copies(cutter.program())
 
@@ -56,7 +42,7 @@ def partition(module: tvm.IRModule, imported: Imported, nodes: Sequence[Sequence
 @dataclass
 class _Work:
     function: tirx.PrimFunc
-    name: str
+    operators: tuple[str, ...]
     mask: tuple[bool, ...]
     calls: int = 0
 
@@ -66,6 +52,7 @@ class _Cutter:
     module: tvm.IRModule
     imported: Imported
     nodes: Sequence[Sequence[int]]
+    functions: Mapping[str, tuple[str, ...]]
     buffers: list[Buffer] = field(default_factory=list)
     constants: dict[int, np.ndarray] = field(default_factory=dict)
     work: dict[str, _Work] = field(default_factory=dict)
@@ -132,14 +119,14 @@ class _Cutter:
             )
         arguments = self._read(call.args[1])
         types = list(call.ty.fields) if isinstance(call.ty, relax.TupleType) else [call.ty]
-        name = _plain_name(global_var.name_hint)
-        label = layer_label(self.imported.nodes, self.waiting.pop(0), name)
-        return self._emit(self.module[global_var], name, label, arguments, [_tensor(t) for t in types])
+        sources = operators(self.functions.get(global_var.name_hint, (global_var.name_hint,)))
+        label = layer_label(self.imported.nodes, self.waiting.pop(0), summary(sources))
+        return self._emit(self.module[global_var], sources, label, arguments, [_tensor(t) for t in types])
 
     def _emit(
         self,
         function: tirx.PrimFunc,
-        name: str,
+        sources: tuple[str, ...],
         label: str,
         arguments: list[int],
         outputs: Sequence[tuple[tuple[int, ...], str]],
@@ -147,16 +134,16 @@ class _Cutter:
         if all(a in self.constants for a in arguments):
             return [self._constant(r) for r in evaluate(function, [self.constants[a] for a in arguments], outputs)]
         mask = tuple(a in self.constants for a in arguments)
-        key = self._workload(function, name, mask)
+        key = self._workload(function, sources, mask)
         self.work[key].calls += 1
-        written = [self._buffer(name, shape, dtype, "intermediate") for shape, dtype in outputs]
+        written = [self._buffer(summary(sources), shape, dtype, "intermediate") for shape, dtype in outputs]
         self.calls.append((key, (*arguments, *written), label))
         return written
 
-    def _workload(self, function: tirx.PrimFunc, name: str, mask: tuple[bool, ...]) -> str:
+    def _workload(self, function: tirx.PrimFunc, sources: tuple[str, ...], mask: tuple[bool, ...]) -> str:
         plain = plain_function(function, mask)
         key = workload_hash(plain)
-        self.work.setdefault(key, _Work(plain, name, mask))
+        self.work.setdefault(key, _Work(plain, sources, mask))
         return key
 
     def _buffer(self, name: str, shape: tuple[int, ...], dtype: str, kind: BufferKind) -> int:
@@ -183,7 +170,7 @@ class _Cutter:
             index = source
             if self.buffers[source].kind != "intermediate":
                 function = copy_function(shape, dtype)
-                key = self._workload(function, "copy", (source in self.constants,))
+                key = self._workload(function, ("copy",), (source in self.constants,))
                 self.work[key].calls += 1
                 index = self._buffer(name, shape, dtype, "output")
                 self.calls.append((key, (source, index), f"{name} (copy)"))
@@ -193,7 +180,13 @@ class _Cutter:
 
     def program(self) -> Program:
         outputs = tuple(
-            TensorSpec(name, shape, dtype, "channels_last" if name in self.imported.channels_last else "model")
+            TensorSpec(
+                name,
+                shape,
+                dtype,
+                "channels_last" if name in self.imported.channels_last else "model",
+                name in self.imported.channels_known,
+            )
             for name, (shape, dtype) in zip(self.imported.outputs, self.output_types, strict=True)
         )
         # Buffers in the order of ids, but model outputs in the order of the interface.
@@ -207,7 +200,7 @@ class _Cutter:
         kernels, index = self._kernels()
         return Program(
             name=self.imported.name,
-            inputs=self.imported.inputs,
+            inputs=tuple(replace(s, image=s.name in self.imported.channels_known) for s in self.imported.inputs),
             outputs=outputs,
             buffers=tuple(ordered),
             kernels=kernels,
@@ -219,16 +212,9 @@ class _Cutter:
         )
 
     def _kernels(self) -> tuple[tuple[Kernel, ...], dict[str, int]]:
-        taken: Counter[str] = Counter()
-        kernels: list[Kernel] = []
-        index: dict[str, int] = {}
-        for key, work in self.work.items():
-            if not work.calls:
-                continue
-            taken[work.name] += 1
-            index[key] = len(kernels)
-            kernels.append(kernel_of(work.name, taken[work.name], key, work.function, work.mask, work.calls))
-        return tuple(kernels), index
+        called = {key: work for key, work in self.work.items() if work.calls}
+        kernels = [kernel_of(w.operators, key, w.function, w.mask, w.calls) for key, w in called.items()]
+        return named(kernels), {key: number for number, key in enumerate(called)}
 
 
 def _tensor(ty: relax.TensorType) -> tuple[tuple[int, ...], str]:
@@ -245,11 +231,3 @@ def _callee(value: relax.Expr) -> str:
 
 def _dtype(dtype: object) -> str:
     return str(dtype)
-
-
-def _plain_name(name: str) -> str:
-    """conv2d_add_relu for fused_conv2d3_add1_relu: without the numbers that tell functions of one module apart."""
-    plain = re.sub(r"(?<=[a-z])\d+(?=_|$)", "", name.removeprefix("fused_"))
-    for chain, operator in _CHAINS:
-        plain = plain.replace(chain, operator)
-    return plain[:_LONGEST_NAME].strip("_") or "kernel"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import NamedTuple
 
 import numpy as np
 import tvm
@@ -16,6 +17,7 @@ from edgetune.graph.fold_scale import fold_scale
 from edgetune.graph.folded_transposes import fold_transposes
 from edgetune.graph.fuse_attention import fuse_attention
 from edgetune.graph.fusion_patterns import settle_patterns
+from edgetune.graph.kernel_names import operators_of_functions
 from edgetune.graph.layer_names import nodes_of_calls, pass_marks_on
 from edgetune.graph.layout import channels_last
 from edgetune.graph.quantised import integer_operators
@@ -26,10 +28,21 @@ from edgetune.graph.slices import slice_of_pick, slices_of_splits
 _SHAPE_ONLY = frozenset({"relax.flatten", "relax.squeeze", "relax.expand_dims"})
 
 
-def fuse(module: tvm.IRModule, exchanged: Collection[int] = ()) -> tuple[tvm.IRModule, list[list[int]]]:
-    """Folds, lays out, recognises integer operators, legalises, fuses; `main` then calls PrimFuncs or reshapes.
+class Fused(NamedTuple):
+    """A module whose `main` calls PrimFuncs or reshapes, and what its names do not tell.
 
-    Returns the module, and for each call of a PrimFunc the nodes of the model that are in it, as far as they are known.
+    `nodes` has, for each call of a PrimFunc, the nodes of the model that are in it, as far as they are known;
+    `functions`, by the name of each fused PrimFunc, the functions it was fused from, in the order of their work.
+    """
+
+    module: tvm.IRModule
+    nodes: list[list[int]]
+    functions: dict[str, tuple[str, ...]]
+
+
+def fuse(module: tvm.IRModule, exchanged: Collection[int] = ()) -> Fused:
+    """Folds, lays out, recognises integer operators, legalises, fuses.
+
     Raises UnsupportedOperator for a form of an operator that TVM imports but does not legalise.
     """
     module = slices_of_splits(relax.transform.DecomposeOpsForInference()(module))
@@ -47,7 +60,7 @@ def fuse(module: tvm.IRModule, exchanged: Collection[int] = ()) -> tuple[tvm.IRM
     before = settle_patterns(_legalised(module))
     fused = relax.transform.FuseOps()(before)
     final = tvm.transform.Sequential([relax.transform.FuseTIR(), relax.transform.DeadCodeElimination()])(fused)
-    return final, nodes_of_calls(before, fused)
+    return Fused(final, nodes_of_calls(before, fused), operators_of_functions(fused))
 
 
 def _legalised(module: tvm.IRModule) -> tvm.IRModule:

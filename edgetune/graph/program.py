@@ -32,12 +32,14 @@ class TensorSpec:
     """An input or output of the model as its author named it; `dtype` is a numpy dtype name.
 
     `shape` has the axes in the order in which the interface exchanges them: `layout` tells how the model has them.
+    `image`: the model has them as (N, C, spatial...).
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     layout: Layout = "model"
+    image: bool = field(default=False, compare=False)
 
     def of_model(self) -> TensorSpec:
         """The tensor with its axes in the order of the model."""

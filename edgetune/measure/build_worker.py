@@ -134,6 +134,7 @@ class BuildWorker:
             candidate_id=candidate,
             scratch_bytes=source.scratch_bytes,
             seconds=dict(source.seconds),
+            least_cycles=source.least_cycles,
         )
         known = self._known.setdefault(job.kernel_key, set())
         if candidate in known and not job.again:

@@ -106,6 +106,8 @@ class BuildPool:
         for worker in [w for w in self._workers if w in readable]:
             for message in worker.process.read_available():
                 results += self._take(worker, message)
+        for worker in self._workers:
+            self._pass_on(worker)
         now = time.monotonic()
         for index, worker in enumerate(self._workers):
             limit = self._job_timeout if worker.ready else self._start_timeout
@@ -122,6 +124,10 @@ class BuildPool:
             self._stop(worker)
         self._workers.clear()
         self._queue.clear()
+
+    def _pass_on(self, worker: _Worker) -> None:
+        for line in worker.process.said():
+            self._on_event(Event("stderr", {"process": "build worker", "message": line}))
 
     def _start(self) -> _Worker:
         self._starts += 1
@@ -193,6 +199,7 @@ class BuildPool:
         if reason:
             self._stop(worker)
         words = reason or worker.process.last_words()
+        self._pass_on(worker)
         self._stop(worker)
         if not worker.ready:
             self._start_failures += 1

@@ -31,7 +31,8 @@ class WeightLayout(Protocol):
 class CandidateSource:
     """C text of a candidate: `unit` is the kernel file as it ships, `shim` defines `edgetune_call(void *const *)`.
 
-    `packing` is keyed by parameter index; `seconds` tells the phases "lower" and "emit".
+    `packing` is keyed by parameter index; `seconds` tells the phases "lower" and "emit". `least_cycles` of a core are
+    needed for a call, whatever the schedule (see `codegen.least_work`).
     """
 
     unit: str
@@ -39,6 +40,7 @@ class CandidateSource:
     scratch_bytes: int
     packing: Mapping[int, WeightLayout]
     seconds: dict[str, float]
+    least_cycles: float = 0.0
 
 
 def make_source(spec: KernelSpec, trace: str, target: Target) -> CandidateSource:
@@ -53,13 +55,23 @@ def make_source(spec: KernelSpec, trace: str, target: Target) -> CandidateSource
     source = emit_kernel(scheduled.module, target, spec.symbol)
     unit = kernel_unit(source, target, PREFIX)
     seconds = {"lower": lowered - started, "emit": time.perf_counter() - lowered}
-    return CandidateSource(unit, shim(source, PREFIX), source.scratch_bytes, scheduled.constants, seconds)
+    least_cycles = _least_cycles(spec, scheduled.form, target)
+    return CandidateSource(unit, shim(source, PREFIX), source.scratch_bytes, scheduled.constants, seconds, least_cycles)
 
 
 def warm_up() -> None:
     """Import all that `make_source` needs, so that the first candidate does not pay for it."""
     for module in ("codegen.compile_unit", "codegen.emit", "tuning.forms.realise"):
         importlib.import_module(f"edgetune.{module}")
+
+
+@lru_cache(maxsize=256)
+def _least_cycles(spec: KernelSpec, form: str, target: Target) -> float:
+    from edgetune.codegen.least_work import least_work
+    from edgetune.tuning.forms.catalogue import form_named
+
+    outputs = [index for index, param in enumerate(spec.params) if param.role == "output"]
+    return least_work(form_named(_function(spec), form).function, outputs).cycles(target)
 
 
 @lru_cache(maxsize=256)

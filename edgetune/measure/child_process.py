@@ -18,6 +18,7 @@ from edgetune.measure.outbox import Outbox
 _PR_SET_PDEATHSIG = 1
 _READ_SIZE = 1 << 20
 _LAST_WORDS = 600
+_LONGEST_LINE = 4000
 
 
 def pipes_of(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
@@ -52,6 +53,8 @@ class ChildProcess:
                 bufsize=0,
             )
         self._stdin, self._stdout = pipes_of(self._process)
+        self._reading = os.open(log, os.O_RDONLY)
+        self._unsaid = b""
         self._outbox = Outbox(self._stdin.fileno())
 
     @property
@@ -79,6 +82,14 @@ class ChildProcess:
             self.ended = True
             return []
         return self._frames.feed(data)
+
+    def said(self) -> list[str]:
+        """Lines that the child wrote to its stderr since the last call; one that is not whole yet waits for its end."""
+        data = os.read(self._reading, _READ_SIZE) if self._reading >= 0 else b""
+        *lines, self._unsaid = (self._unsaid + data).split(b"\n")
+        if len(self._unsaid) > _LONGEST_LINE:
+            lines, self._unsaid = [*lines, self._unsaid], b""
+        return [line.decode(errors="replace")[:_LONGEST_LINE] for line in lines if line.strip()]
 
     def last_words(self) -> str:
         """How the child ended, with the end of what it wrote to stderr; waits for it to end, and kills it after 2 s."""
@@ -114,6 +125,9 @@ class ChildProcess:
         for pipe in (self._stdin, self._stdout):
             with contextlib.suppress(OSError):
                 pipe.close()
+        if self._reading >= 0:
+            os.close(self._reading)
+            self._reading = -1
 
 
 def describe_exit(code: int) -> str:

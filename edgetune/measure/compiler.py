@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgetune.config.target import Target
+from edgetune.config.tool_process import run_tool, tool_environment
 from edgetune.errors import DiskFull, ToolchainMissing
 
 STANDARD = "-std=gnu11"
@@ -65,7 +66,7 @@ def toolchain_of(target: Target, timeout_s: float = 30.0) -> Toolchain:
     plain = Toolchain(
         cc=compiler.cc,
         size=f"{compiler.cross_prefix}size",
-        kernel_flags=(STANDARD, *compiler.cflags, *compiler.kernel_cflags),
+        kernel_flags=(STANDARD, *compiler.kernel_line),
         position_flags=(),
         link_flags=compiler.ldflags,
         timeout_s=timeout_s,
@@ -136,7 +137,7 @@ def _run_limited(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         start_new_session=True,
-        env={**os.environ, "LC_ALL": "C"},
+        env=tool_environment(),
     )
     if on_start is not None:
         on_start(process.pid)
@@ -170,7 +171,7 @@ def _code_bytes(toolchain: Toolchain, kernel: Path, deadline: float) -> int:
     try:
         timeout = max(1.0, deadline - time.monotonic())
         command = [toolchain.size, str(kernel)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=timeout)
+        done = run_tool(command, timeout_s=timeout, check=True)
         return int(done.stdout.splitlines()[1].split()[0])
     except (OSError, subprocess.SubprocessError, IndexError, ValueError):
         return 0

@@ -80,6 +80,7 @@ class BuildResult:
     "lower", "emit", "pack", "compile" of the phases that ran. `packed` maps parameter index to the .npy of a weight
     whose layout the schedule changes. `library` is the shared object, None unless `status` is "built". `code_bytes` is
     code with its constants. A candidate of status "duplicate" was built before, under the same `candidate_id`.
+    `least_cycles` of a core are needed for a call, whatever the schedule.
     """
 
     job_id: str
@@ -92,6 +93,7 @@ class BuildResult:
     scratch_bytes: int = 0
     code_bytes: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
+    least_cycles: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,9 @@ class RunRequest:
     """One candidate to check and time: `arrays`, `roles` and `tolerances` as in `Case`, weights already packed.
 
     `best_ns` is the best time of this kernel so far (0: none). `deadline_s` is wall time for the whole of it, after
-    which it is killed; `memory_bytes` is the address space that it may take beyond what the runner has.
+    which it is killed; `memory_bytes` is the address space that it may take beyond what the runner has. `seed` draws
+    the calls that are watched (`sampling`): one that the candidate cannot know. A time of less than half of
+    `least_cycles` is refused (0: no time is).
     """
 
     candidate_id: str
@@ -158,6 +162,8 @@ class RunRequest:
     best_ns: float = 0.0
     deadline_s: float = 10.0
     memory_bytes: int = 2 << 30
+    seed: int = 0
+    least_cycles: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -167,7 +173,8 @@ class RunResult:
     `error_absolute` and `error_relative` (of the largest reference value) are those of the worst output.
     `stopped` says why sampling ended: "narrow", "budget", "slow" or "count". `seconds` has "load", "check", "time", and
     "process", what starting and ending its process took, where that is known. `disturbed` is the number of samples
-    during which another thread of the core was busy, as far as that was looked at.
+    during which another thread of the core was busy, as far as that was looked at. `cycle_ns` is how long a cycle of
+    the core took right after the timing, in nanoseconds (0: not measured).
     """
 
     candidate_id: str
@@ -180,6 +187,7 @@ class RunResult:
     error_relative: float = 0.0
     seconds: dict[str, float] = field(default_factory=dict)
     disturbed: int = 0
+    cycle_ns: float = 0.0
 
 
 def kernel_spec(kernel: Kernel, scratch_limit: int, key: str | None = None) -> KernelSpec:

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edgetune.boards.board import Board
-from edgetune.errors import BoardFull, BoardLost, BoardUnavailable, HostUnknown, ProtocolViolation
+from edgetune.boards.round_trip import STEPS, allowed_s
+from edgetune.errors import BoardUnavailable
 from edgetune.events import Event
 from edgetune.measure.canary import Canary
+from edgetune.measure.lost_board import LOSSES, bring_back, loss_of
 from edgetune.measure.mailbox import Mailbox
 from edgetune.measure.options import MeasuringOptions
 from edgetune.measure.turn import ClosedError, Taken, Terms, Turn, Work
@@ -21,10 +23,7 @@ from edgetune.measure.watch import BoardWatch
 LaneState = Literal["idle", "busy", "recovering", "quarantined"]
 _RELEASE_S = 30.0
 _LEAVE_S = 3.0
-_WAITS_S = (5.0, 15.0, 45.0)
 _CLOSE_S = 10.0
-_SENSELESS = (ValueError, ArithmeticError, LookupError)
-_LOSSES = (BoardUnavailable, OSError, EOFError, *_SENSELESS)
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,8 @@ class Lane:
 
     def overdue(self, now: float) -> str:
         """The step that has taken longer than it may, if any; then its thread no longer counts."""
-        if self.state not in {"busy", "recovering"} or now < self._deadline:
+        late = self._deadline + allowed_s(0.0, self.board.round_trip_s, 2 * STEPS)
+        if self.state not in {"busy", "recovering"} or now < late:
             return ""
         self._age += 1
         self._tasks.put(self._leave)
@@ -184,51 +184,37 @@ class Lane:
             self.watch.worked(time.monotonic() - begun)
             mark("release", _RELEASE_S)
             self.board.release()
-        except _LOSSES as error:
+        except LOSSES as error:
             return Done(self, age, time.monotonic(), taken, self._loss(error))
         return Done(self, age, time.monotonic(), taken)
 
     def _reserve(self, age: int) -> Done:
         try:
             self.board.reserve()
-        except _LOSSES as error:
+        except LOSSES as error:
             return Done(self, age, time.monotonic(), lost=self._loss(error))
         self.proved = True
         return Done(self, age, time.monotonic())
 
     def _recover(self, age: int) -> Done:
-        """Bring the board back, once more after each of some waits: what keeps it away may pass."""
-        until = time.monotonic() + self._recovery_s
-        for wait in (*_WAITS_S, None):
-            try:
-                self.board.recover()
-            except _LOSSES as error:
-                loss = self._loss(error)
-                passing = isinstance(loss, (BoardLost, ProtocolViolation, HostUnknown, BoardFull))
-                if wait is None or not passing or time.monotonic() + wait >= until:
-                    return Done(self, age, time.monotonic(), lost=loss)
-                self.tell("rung", f"it is tried again in {wait:g} s ({loss.message})")
-                if self._closing.wait(wait) or age != self._age:
-                    raise ClosedError from error
-            else:
-                break
+        def pause(seconds: float) -> None:
+            if self._closing.wait(seconds) or age != self._age:
+                raise ClosedError
+
+        try:
+            bring_back(self.board, self._recovery_s, self.tell, pause)
+        except BoardUnavailable as error:
+            return Done(self, age, time.monotonic(), lost=error)
         return Done(self, age, time.monotonic(), recovered=True)
 
     def _loss(self, error: Exception) -> BoardUnavailable:
-        if isinstance(error, BoardUnavailable):
-            return error
-        words = f"{type(error).__name__}: {error}"
-        if isinstance(error, _SENSELESS):
-            return ProtocolViolation(
-                f"board '{self.name}': its answer in step '{self._step}' makes no sense ({words}): look after it"
-            )
-        return BoardLost(f"board '{self.name}' was lost in step '{self._step}' ({words})")
+        return loss_of(self.name, self._step, error)
 
     def _leave(self) -> Done:
         raise ClosedError
 
     def _close_board(self) -> None:
-        with self._cleaning, contextlib.suppress(*_LOSSES):  # whoever comes second waits for the first
+        with self._cleaning, contextlib.suppress(*LOSSES):  # the second waits for the first
             self.board.close()
 
     def _serve(self, age: int, tasks: Mailbox[Callable[[], Done]]) -> None:

@@ -7,11 +7,15 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from edgetune.errors import BoardUnavailable
+from edgetune.errors import BoardBusy, BoardUnavailable
 from edgetune.events import Event
+
+LOCK_TIMEOUT_S = 600.0
+"""How long a search, `bench` and `verify` wait for a board that another run has, this machine included."""
 
 _POLL_S = 0.005
 _TELL_AFTER_S = 2.0
@@ -31,7 +35,7 @@ class TimingLock:
     def __init__(
         self,
         path: Path | None = None,
-        timeout_s: float = 600.0,
+        timeout_s: float = LOCK_TIMEOUT_S,
         on_event: Callable[[Event], None] = lambda _: None,
     ) -> None:
         self._path = path or lock_path()
@@ -42,7 +46,7 @@ class TimingLock:
         self.held = False
 
     def acquire(self) -> None:
-        """Wait for the lock; after 2 s an event says who holds it, after `timeout_s` BoardUnavailable is raised."""
+        """Wait for the lock; after 2 s an event says who holds it, after `timeout_s` BoardBusy is raised."""
         if self.held:
             return
         started, told = time.monotonic(), False
@@ -54,7 +58,7 @@ class TimingLock:
                     break
                 waited = time.monotonic() - started
                 if waited >= self._timeout:
-                    raise BoardUnavailable(
+                    raise BoardBusy(
                         f"this machine is timing for another run (process {self.holder() or 'unknown'}) "
                         f"since more than {self._timeout:g} s: wait for it, or end it"
                     )
@@ -89,6 +93,17 @@ class TimingLock:
         for descriptor in (self._lock, self._turn):
             with contextlib.suppress(OSError):
                 os.close(descriptor)
+
+
+@contextmanager
+def timing_lock(on_event: Callable[[Event], None] = lambda _: None) -> Iterator[None]:
+    """Hold the lock of this machine for a block; raises BoardBusy after `LOCK_TIMEOUT_S`."""
+    lock = TimingLock(timeout_s=LOCK_TIMEOUT_S, on_event=on_event)
+    try:
+        lock.acquire()
+        yield
+    finally:
+        lock.close()
 
 
 def _open(path: Path) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 ALIGNMENT = 64
 PAGE = mmap.PAGESIZE
 _PROT_NONE = 0
+_LIBC = ctypes.CDLL(None, use_errno=True)
 _GAP = 2 * ALIGNMENT
 _CANARY = 0xA5
 
@@ -55,17 +56,36 @@ class Fenced:
 
 
 class Arena:
-    """Buffers of `counts` bytes one after the other, each 64-byte aligned, as in the workspace of a package."""
+    """Buffers of `counts` bytes one after the other, each 64-byte aligned, as in the workspace of a package.
+
+    There are guard bytes before each and after the last.
+    """
 
     def __init__(self, counts: Sequence[int]) -> None:
-        offsets, end = [], 0
+        offsets, end = [], _GAP
         for count in counts:
             offsets.append(end)
             end += _round_up(count, ALIGNMENT) + _GAP
         self._map = mmap.mmap(-1, _round_up(max(end, 1), PAGE))
         everything = np.frombuffer(self._map, np.uint8)
+        everything[:end] = _CANARY
         self.parts = [everything[offset : offset + count] for offset, count in zip(offsets, counts, strict=True)]
+        ends = [0, *(offset + count for offset, count in zip(offsets, counts, strict=True))]
+        self._guards = [everything[first:last] for first, last in zip(ends, [*offsets, end], strict=True)]
+        self._whole = b"".join(bytes(guard) for guard in self._guards)
         self.addresses = [everything.ctypes.data + offset for offset in offsets]
+
+    def harm(self) -> tuple[int, str]:
+        """Say of which buffer bytes around it were overwritten, and where; empty if of none."""
+        if b"".join(map(bytes, self._guards)) == self._whole:
+            return 0, ""
+        for index, guard in enumerate(self._guards):  # the one in front of buffer `index`
+            changed = np.flatnonzero(guard != _CANARY)
+            if changed.size and index and (index == len(self.parts) or changed[0] < guard.size // 2):
+                return index - 1, "behind its end"
+            if changed.size:
+                return index, "before its start"
+        return 0, ""
 
 
 def _round_up(value: int, unit: int) -> int:
@@ -73,6 +93,5 @@ def _round_up(value: int, unit: int) -> int:
 
 
 def _protect(address: int, count: int, protection: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(count), protection) != 0:
+    if _LIBC.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(count), protection) != 0:
         raise OSError(ctypes.get_errno(), "mprotect failed")

@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 TakeBoth = Callable[[int, int], list[tuple[float, float]]]
 """(repeat, count) to `count` pairs: nanoseconds per call over `repeat` calls, and additions done at once meanwhile."""
 
+WatchBoth = Callable[[], tuple[float, float]]
+"""Makes one watched call; returns such a pair."""
+
 _ALONE = 0.85
 """Share of the additions of a core alone above which nobody else is there: two threads have about 0.6 each."""
 
@@ -51,24 +54,34 @@ class Neighbourhood:
 class Undisturbed:
     """Takes samples through `take_both`, and disturbed ones again, which takes `room_ns` at most in all.
 
-    `alone` as in `Neighbourhood`. `disturbed` tells of each sample returned, in their order, whether it is.
+    `alone` as in `Neighbourhood`. A call of `watch_both` is a sample like others while samples are of one call.
+    `disturbed` tells of each sample returned, in their order, whether it is.
     """
 
     take_both: TakeBoth
+    watch_both: WatchBoth
     alone: float
     room_ns: float
     disturbed: list[bool] = field(default_factory=list, init=False)
+    _repeat: int = field(default=1, init=False)
 
     def take(self, repeat: int, count: int) -> list[float]:
         """`count` samples of `repeat` calls each, in nanoseconds per call."""
-        found = []
-        for nanoseconds, width in self.take_both(repeat, count):
-            sample, alone = nanoseconds, width >= _ALONE * self.alone
-            while not alone and repeat * sample <= min(self.room_ns, _LONG_NS):
-                ((again, width_again),) = self.take_both(repeat, 1)
-                self.room_ns -= repeat * again
-                alone = width_again >= _ALONE * self.alone
-                sample = again if alone else sample
-            found.append(sample)
-            self.disturbed.append(not alone)
-        return found
+        self._repeat = repeat
+        return [self._kept(pair) for pair in self.take_both(repeat, count)]
+
+    def watch(self) -> float:
+        """Make a watched call; return its nanoseconds, or those of a call after it where that was disturbed."""
+        pair = self.watch_both()
+        return self._kept(pair) if self._repeat == 1 else pair[0]
+
+    def _kept(self, pair: tuple[float, float]) -> float:
+        sample, width = pair
+        alone = width >= _ALONE * self.alone
+        while not alone and self._repeat * sample <= min(self.room_ns, _LONG_NS):
+            ((again, width_again),) = self.take_both(self._repeat, 1)
+            self.room_ns -= self._repeat * again
+            alone = width_again >= _ALONE * self.alone
+            sample = again if alone else sample
+        self.disturbed.append(not alone)
+        return sample

@@ -1,7 +1,7 @@
 """Test vectors of a kernel: random inputs, and outputs that TVM's LLVM build of the unscheduled function computes.
 
-That build shares nothing with the C printer, nor with the schedule of any candidate. Runs in a build worker, because
-a kernel that divides by zero takes its process down.
+That build shares nothing with the C printer, nor with the schedule of any candidate, and accumulates float sums in
+double. Runs in a build worker, because a kernel that divides by zero takes its process down.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,6 +25,9 @@ from edgetune.graph.program import Param
 from edgetune.measure.child_process import die_with_parent
 from edgetune.measure.inputs import random_input
 from edgetune.measure.jobs import PART, Case, KernelSpec, ReferenceJob, Tolerance, gap_fill
+
+if TYPE_CHECKING:
+    from edgetune.graph.evaluate import Compiled
 
 _SMALL_INTEGERS = frozenset({"int8", "uint8", "int16", "uint16"})
 _MOST_SPECIAL = 0.1
@@ -42,15 +44,17 @@ def make_case(spec: KernelSpec, folder: Path, job: ReferenceJob) -> Case:
     """
     import tvm
 
+    from edgetune.graph.evaluate import Compiled
+
     function = tvm.ir.load_json(spec.function_json)
     text = str(function.script())
-    build = _build(tvm, function)
+    build = Compiled(function)
     folder.mkdir(parents=True, exist_ok=True)
     arrays = _draw(spec, job, positive=False)
-    outputs = _compute_guarded(tvm, build, spec, arrays)
+    outputs = _compute_guarded(build, spec, arrays)
     if outputs is None or _mostly_special(spec.params, outputs):
         again = _draw(spec, job, positive=True)
-        second = _compute_guarded(tvm, build, spec, again)
+        second = _compute_guarded(build, spec, again)
         if second is not None and (outputs is None or not _mostly_special(spec.params, second)):
             arrays, outputs = again, second
     if outputs is None:
@@ -89,12 +93,6 @@ def tolerance_of(param: Param, script: str, expected: np.ndarray) -> Tolerance:
     return Tolerance()
 
 
-def _build(tvm: Any, function: Any) -> Callable[..., None]:
-    module = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
-    built: Callable[..., None] = tvm.compile(module, target=tvm.target.Target({"kind": "llvm"}))["main"]
-    return built
-
-
 def _draw(spec: KernelSpec, job: ReferenceJob, *, positive: bool) -> dict[int, np.ndarray]:
     generator = np.random.default_rng(job.seed)
     arrays: dict[int, np.ndarray] = {}
@@ -108,9 +106,7 @@ def _draw(spec: KernelSpec, job: ReferenceJob, *, positive: bool) -> dict[int, n
     return arrays
 
 
-def _compute_guarded(
-    tvm: Any, build: Callable[..., None], spec: KernelSpec, arrays: dict[int, np.ndarray]
-) -> dict[int, np.ndarray] | None:
+def _compute_guarded(build: Compiled, spec: KernelSpec, arrays: dict[int, np.ndarray]) -> dict[int, np.ndarray] | None:
     """Run the build in a fork; return the outputs by parameter index, None if it ends by a signal."""
     shared: dict[int, np.ndarray] = {}
     for index, param in enumerate(spec.params):
@@ -125,13 +121,10 @@ def _compute_guarded(
         try:
             die_with_parent(parent)
             faulthandler.disable()  # a trap is an answer here, not news
-            tensors = [
-                tvm.runtime.tensor(arrays[index] if index in arrays else np.zeros(param.shape, param.dtype))
-                for index, param in enumerate(spec.params)
-            ]
-            build(*tensors)
-            for index, view in shared.items():
-                view[...] = tensors[index].numpy()
+            given = [arrays[index] for index in sorted(arrays)]
+            results = build.run(given, [(view.shape, str(view.dtype)) for view in shared.values()])
+            for view, result in zip(shared.values(), results, strict=True):
+                view[...] = result
             code = 0
         finally:
             if code:

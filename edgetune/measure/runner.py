@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from edgetune.config.resources import templates_dir
+from edgetune.config.tool_process import run_tool
 from edgetune.errors import EdgetuneError, ToolchainMissing
 from edgetune.events import Event
 from edgetune.measure.child_process import ChildProcess
@@ -103,9 +105,10 @@ class RunnerProcess:
 def build_timer(folder: Path, cc: str) -> Path:
     """Compile the timing loop into `folder`; raises ToolchainMissing if that fails."""
     library = folder / "timer.so"
-    command = [cc, "-std=gnu11", "-O2", "-fPIC", "-shared", "-o", str(library), str(_TIMER_SOURCE)]
+    headers = f"-I{templates_dir() / 'agent'}"
+    command = [cc, "-std=gnu11", "-O2", "-fPIC", "-shared", headers, "-o", str(library), str(_TIMER_SOURCE)]
     try:
-        subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        run_tool(command, timeout_s=60, check=True)
     except FileNotFoundError as error:
         raise ToolchainMissing(f"{cc} is not on PATH: install it (sudo apt-get install gcc libc6-dev)") from error
     except subprocess.SubprocessError as error:

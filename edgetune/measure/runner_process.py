@@ -1,7 +1,7 @@
 """The runner: a small process (numpy, ctypes, no TVM) that forks a child per candidate and outlives all of them.
 
-A child may crash, hang, exit, fork or eat memory: it is killed at
-its deadline together with all it started (orphans come back to the runner, which is their subreaper).
+A child may crash, hang, exit or eat memory: it is killed at its deadline. Where the system filters calls, it cannot
+start a process; elsewhere all that it started is ended with it (orphans come back to the runner, their subreaper).
 """
 
 from __future__ import annotations
@@ -18,15 +18,20 @@ from math import ceil
 from pathlib import Path
 from typing import NoReturn
 
+import numpy as np
+
 from edgetune.measure import cores, trial, wire
+from edgetune.measure.calls import has_children
 from edgetune.measure.child_process import claim_pipes, describe_exit, die_with_parent
-from edgetune.measure.jobs import RunRequest, RunResult
+from edgetune.measure.jobs import RunRequest, RunResult, Tolerance
+from edgetune.measure.misconduct import STARTED_PROCESS
 from edgetune.measure.neighbours import Neighbourhood
+from edgetune.measure.sampling import TimingPolicy
 
 _PR_SET_CHILD_SUBREAPER = 36
 _MOST_ANSWER_BYTES = 1 << 20
 _TOKEN_BYTES = 16
-_MOST_ORPHANS = 1000
+_TICK_S = 0.02
 _PROBES = 8  # of who else uses the core, before each candidate
 
 
@@ -42,12 +47,12 @@ class Runner:
     """Tries candidates one at a time."""
 
     def __init__(self, setup: RunnerSetup, private: tuple[int, ...]) -> None:
-        self._timer = ctypes.CDLL(str(setup.timer))
-        self._timer.edgetune_sample.restype = None
+        self._timer = load_timer(setup.timer)
         self._private = private
-        self._timer.edgetune_width.restype = ctypes.c_double
         self._neighbourhood = Neighbourhood()
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self._filters = self._system_filters()
+        self._rehearse(setup.timer)
 
     def run(self, request: RunRequest) -> RunResult:
         """Fork, wait for the answer, the end or the deadline; leave no process behind."""
@@ -61,11 +66,13 @@ class Runner:
         os.close(writing)
         process = os.pidfd_open(child)
         try:
-            answer, late = self._await(reading, process, time.monotonic() + request.deadline_s, token)
+            answer, late = self._await(reading, child, process, time.monotonic() + request.deadline_s, token)
         finally:
-            code = self._clear_away(child)
+            code, any_started = self._clear_away(child)
             os.close(process)
             os.close(reading)
+        if any_started or (code == -signal.SIGSYS and not late):
+            return RunResult(request.candidate_id, "crashed", STARTED_PROCESS)
         messages = _messages(answer, token)
         if messages and isinstance(messages[-1], RunResult):
             if messages[-1].samples_ns:
@@ -89,6 +96,7 @@ class Runner:
                 os.write(writing, token + wire.encode(message))
 
             trial.confine(request.memory_bytes, ceil(request.deadline_s) + 1)
+            self._timer.edgetune_forbid_processes()
             try:
                 result = trial.try_candidate(
                     request, self._timer, note, self._neighbourhood.alone, self._neighbourhood.patience
@@ -100,16 +108,23 @@ class Runner:
         finally:
             os._exit(code)  # no clean-up: this memory is whatever the candidate made of it
 
-    @staticmethod
-    def _await(reading: int, process: int, deadline: float, token: bytes) -> tuple[bytes, bool]:
-        """Collect what the child writes until its last message, its end, or the deadline (then True)."""
+    def _await(self, reading: int, child: int, process: int, deadline: float, token: bytes) -> tuple[bytes, bool]:
+        """Collect what the child writes until its last message, its end, or the deadline (then True).
+
+        Where it is not kept from starting processes, until it is seen to have started one.
+        """
         answer = b""
         poller = select.poll()
         poller.register(reading, select.POLLIN)
         poller.register(process, select.POLLIN)
         while len(answer) < _MOST_ANSWER_BYTES:
             left = deadline - time.monotonic()
-            events = dict(poller.poll(max(0.0, left) * 1000)) if left > 0 else {}
+            wait = left if self._filters else min(left, _TICK_S)
+            events = dict(poller.poll(max(0.0, wait) * 1000)) if left > 0 else {}
+            if not events and left > wait:
+                if self._timer.edgetune_any_process(child):
+                    break
+                continue
             if not events:
                 return answer, True
             if events.get(reading, 0) & select.POLLIN:
@@ -121,22 +136,44 @@ class Runner:
                 break
         return answer, False
 
-    @staticmethod
-    def _clear_away(child: int) -> int:
-        """Kill the child and everything it started; return the child's exit status."""
+    def _clear_away(self, child: int) -> tuple[int, bool]:
+        """Kill the child and everything it started; return the child's exit status, and whether it started any."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
-        for _ in range(_MOST_ORPHANS):
-            if not trial.has_children():
-                break
-            for orphan in _children():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(orphan, signal.SIGKILL)
-            os.waitpid(-1, 0)
-        return os.waitstatus_to_exitcode(status)
+        if any_started := has_children():
+            self._timer.edgetune_end_processes()
+        return os.waitstatus_to_exitcode(status), any_started
+
+    def _rehearse(self, timer: Path) -> None:
+        """Go through a trial once, of a kernel that copies a number: children find ready what that takes."""
+        array = timer.with_name("rehearsal.npy")
+        np.save(array, np.ones(1, np.float32))
+        policy = TimingPolicy(budget_ns=1e6, sample_ns=1e4, warm_up_ns=1e4, min_sampling_ns=1e5)
+        arrays, tolerances = (str(array), str(array)), (None, Tolerance())
+        request = RunRequest("rehearsal", str(timer), arrays, ("input", "output"), tolerances, 0, policy)
+        trial.try_candidate(request, self._timer, lambda _: None)
+
+    def _system_filters(self) -> bool:
+        """Whether the system keeps processes from starting others, tried in one that ends at once."""
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if self._timer.edgetune_forbid_processes() else 1)
+        return os.waitpid(child, 0)[1] == 0
+
+
+def load_timer(path: Path) -> ctypes.CDLL:
+    """Load the library of `timer.c`."""
+    timer = ctypes.CDLL(str(path))
+    for name in ("sample", "call_once", "forbid_processes", "any_process", "threads_left"):
+        getattr(timer, f"edgetune_{name}").restype = ctypes.c_bool
+    for name in ("width", "cycle"):
+        getattr(timer, f"edgetune_{name}").restype = ctypes.c_double
+    timer.edgetune_mode.restype = ctypes.c_uint64
+    timer.edgetune_restore_mode.argtypes = [ctypes.c_uint64]
+    return timer
 
 
 def _messages(answer: bytes, token: bytes) -> list[object]:
@@ -155,19 +192,6 @@ def _silence(private: tuple[int, ...]) -> None:
     for standard in (0, 1, 2):
         os.dup2(null, standard)
     os.close(null)
-
-
-def _children() -> list[int]:
-    me = os.getpid()
-    found = []
-    for entry in os.scandir("/proc"):
-        if not entry.name.isdigit():
-            continue
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            stat = Path(entry.path, "stat").read_text(errors="replace")
-            if int(stat.rpartition(")")[2].split()[1]) == me:
-                found.append(int(entry.name))
-    return found
 
 
 def main() -> None:

@@ -1,4 +1,9 @@
-"""Decides how often to call a kernel: enough to trust the median, no longer than the budget, briefly when hopeless."""
+"""Decides how often to call a kernel: enough to trust the median, no longer than the budget, briefly when hopeless.
+
+It also says which of the calls are watched: made over outputs that hold a pattern, and compared after it. Those are the
+first, a pair in a row that nobody can foresee, and the last. Where one sample is one call, watched calls are samples.
+`templates/agent/sampling.c` has the same rules, draws included.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,12 @@ from edgetune.measure.statistics import summarise
 
 Stop = Literal["narrow", "budget", "slow", "count"]
 _LEAST_NS = 0.1
+_MASK = (1 << 64) - 1
 Take = Callable[[int, int], list[float]]
+"""(repeat, count) to `count` samples, each the nanoseconds per call over `repeat` calls."""
+
+Watch = Callable[[], float]
+"""Makes one watched call; returns its nanoseconds. Raises, whatever it likes, when the call went wrong."""
 
 
 @dataclass(frozen=True)
@@ -45,37 +55,100 @@ class Sampling:
     stopped: Stop
 
 
-def sample(take: Take, policy: TimingPolicy, best_ns: float = 0.0) -> Sampling:
-    """Time a kernel through `take(repeat, count)`, which returns `count` samples of `repeat` calls each."""
-    spent = 0.0
+class Draws:
+    """Numbers that a candidate cannot foresee: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014) from a seed."""
 
-    def timed(repeat: int, count: int) -> list[float]:
-        nonlocal spent
-        values = take(repeat, count)
-        spent += repeat * sum(values)
+    def __init__(self, seed: int) -> None:
+        self._state = seed & _MASK
+
+    def below(self, count: int) -> int:
+        """Return a number from 0 to `count` - 1."""
+        self._state = (self._state + 0x9E3779B97F4A7C15) & _MASK
+        mixed = self._state
+        mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK
+        return (mixed ^ (mixed >> 31)) % count
+
+
+class _Run:
+    """Takes samples in chunks, with watched calls among them."""
+
+    def __init__(self, take: Take, watch: Watch, seed: int) -> None:
+        self._take, self._watch, self._draws = take, watch, Draws(seed)
+        self._chunks = 0
+        self.spent = 0.0
+
+    def watched(self) -> float:
+        value = self._watch()
+        self.spent += value
+        return value
+
+    def timed(self, repeat: int, count: int) -> list[float]:
+        values = self._take(repeat, count) if count else []
+        self.spent += repeat * sum(values)
         return values
 
-    repeat, estimate = 1, timed(1, 1)[0]
-    while estimate * repeat < policy.sample_ns or (spent < policy.warm_up_ns and estimate * repeat < policy.warm_up_ns):
+    def chunk(self, repeat: int, count: int) -> list[float]:
+        """Take `count` samples, the n-th time with a watched pair among them with a chance of 1 in n.
+
+        So there is one pair at least, and the last one of all is as likely in one chunk as in another.
+        """
+        self._chunks += 1
+        drawn = self._draws.below(self._chunks) == 0
+        if repeat > 1:
+            before = self._draws.below(count) if drawn else count
+            values = self.timed(repeat, before)
+            if drawn:
+                self.watched()
+                self.watched()
+            return values + self.timed(repeat, count - before)
+        first = self._draws.below(max(1, count - 1)) if drawn else count
+        values = self.timed(1, min(first, count - 1))
+        while len(values) < count:
+            if len(values) in {first, first + 1, count - 1}:
+                values.append(self.watched())
+            else:
+                values += self.timed(1, count - 1 - len(values))
+        if drawn and count == 1:
+            self.watched()
+        return values
+
+
+def sample(take: Take, watch: Watch, policy: TimingPolicy, best_ns: float = 0.0, seed: int = 0) -> Sampling:
+    """Time a kernel; `seed` says where the watched pair lies."""
+    run = _Run(take, watch, seed)
+    repeat, estimate = 1, run.watched()
+    while estimate * repeat < policy.sample_ns or (
+        run.spent < policy.warm_up_ns and estimate * repeat < policy.warm_up_ns
+    ):
         if estimate * repeat < policy.sample_ns:
             wanted = ceil(1.1 * policy.sample_ns / max(estimate, _LEAST_NS))
             repeat = max(ceil(1.5 * repeat), min(wanted, repeat * 32))
-        estimate = timed(repeat, 1)[0]
+        estimate = run.timed(repeat, 1)[0]
     one = max(estimate * repeat, 1.0)
     if best_ns > 0 and estimate > policy.hopeless * best_ns:
-        fits = int((policy.budget_ns - spent) / one)
-        return Sampling(tuple(timed(repeat, max(1, min(policy.few_samples, fits)))), repeat, spent, "slow")
+        fits = int((policy.budget_ns - run.spent) / one)
+        samples = run.chunk(repeat, max(1, min(policy.few_samples, fits)))
+        stopped: Stop = "slow"
+    else:
+        samples, stopped = _until_trusted(run, repeat, one, policy)
+    if repeat > 1:
+        run.watched()
+    return Sampling(tuple(samples), repeat, run.spent, stopped)
+
+
+def _until_trusted(run: _Run, repeat: int, one: float, policy: TimingPolicy) -> tuple[list[float], Stop]:
+    """Take samples, of about `one` nanosecond each, until they are enough or the budget is spent."""
     samples: list[float] = []
-    first = spent
+    first = run.spent
     while True:
-        fits = int((policy.budget_ns - spent) / one)
+        fits = int((policy.budget_ns - run.spent) / one)
         chunk = min(policy.min_samples, fits, policy.max_samples - len(samples))
         if chunk <= 0:
             if len(samples) >= policy.few_samples:
-                stopped: Stop = "count" if len(samples) >= policy.max_samples else "budget"
-                return Sampling(tuple(samples), repeat, spent, stopped)
+                return samples, "count" if len(samples) >= policy.max_samples else "budget"
             chunk = policy.few_samples - len(samples)
-        samples += timed(repeat, chunk)
-        enough = len(samples) >= policy.min_samples and spent - first >= policy.min_sampling_ns
+        samples += run.chunk(repeat, chunk)
+        enough = len(samples) >= policy.min_samples and run.spent - first >= policy.min_sampling_ns
         if enough and summarise(samples).relative_width <= policy.narrow:
-            return Sampling(tuple(samples), repeat, spent, "narrow")
+            return samples, "narrow"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import select
 import shutil
 import time
@@ -33,6 +34,7 @@ from edgetune.measure.jobs import (
     ReferenceResult,
     RunRequest,
 )
+from edgetune.measure.lock import LOCK_TIMEOUT_S
 from edgetune.measure.mailbox import Mailbox
 from edgetune.measure.measurement import Measurement, MeasureStart, measured, unmeasured
 from edgetune.measure.options import MeasuringOptions
@@ -72,7 +74,7 @@ class MeasureSession:
         memory_bytes: int = 2 << 30,
         compile_timeout_s: float = 30.0,
         lock_file: Path | None = None,
-        lock_timeout_s: float = 600.0,
+        lock_timeout_s: float = LOCK_TIMEOUT_S,
     ) -> None:
         self._on_start, self._on_event = on_start, on_event
         self._timing = timing or TimingPolicy()
@@ -337,6 +339,8 @@ class MeasureSession:
             timing=self._timing,
             deadline_s=self._deadline_s,
             memory_bytes=self._memory_bytes,
+            seed=secrets.randbits(64),
+            least_cycles=built.least_cycles,
         )
         submitted, again = self._submitted[built.job_id]
         return Work(built, request, submitted, time.monotonic(), again)

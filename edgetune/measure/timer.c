@@ -1,8 +1,14 @@
-/* The timing loop: nothing but the call and the clock. Not shipped; compiled once a run into a library of its own. */
+/* What the local runner does around the calls of a candidate, and the timing loop: nothing but the call and the clock.
+   Not shipped; compiled once a run into a library of its own. The agent has the same by the same headers. */
 #define _GNU_SOURCE
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "cycles.h"
+#include "floating.h"
+#include "processes.h"
 
 typedef void (*call_fn)(void *const *buffers);
 
@@ -49,10 +55,13 @@ double edgetune_width(void)
 
 /* Writes `count` samples to `out`, each the nanoseconds per call over `repeat` calls in a row, and to `widths` how many
    additions at once the core did around each of them, the fewer of before and behind. `owner` is the process that
-   began: a copy of it, made by a kernel that forks, ends here without a word. */
-void edgetune_sample(call_fn call, void *const *buffers, int64_t repeat, int64_t count, int64_t owner, double *out,
+   began: a copy of it, made by a kernel that forks, ends here without a word. True: a call left the mode of floating
+   point changed; it is as before again. */
+bool edgetune_sample(call_fn call, void *const *buffers, int64_t repeat, int64_t count, int64_t owner, double *out,
                      double *widths)
 {
+    const uint64_t mode = floating_mode();
+    bool changed = false;
     double before = edgetune_width();
 
     for (int64_t s = 0; s < count; ++s) {
@@ -60,6 +69,8 @@ void edgetune_sample(call_fn call, void *const *buffers, int64_t repeat, int64_t
         for (int64_t r = 0; r < repeat; ++r)
             call(buffers);
         const int64_t end = now_ns();
+        changed |= floating_mode() != mode;
+        floating_restore(mode);
         if ((int64_t)getpid() != owner)
             _exit(99);
         out[s] = (double)(end - start) / (double)repeat;
@@ -67,4 +78,40 @@ void edgetune_sample(call_fn call, void *const *buffers, int64_t repeat, int64_t
         widths[s] = before < behind ? before : behind;
         before = behind;
     }
+    return changed;
 }
+
+/* One call. True: it left the mode of floating point changed; it is as before again. */
+bool edgetune_call_once(call_fn call, void *const *buffers, int64_t owner)
+{
+    const uint64_t mode = floating_mode();
+    call(buffers);
+    const bool changed = floating_mode() != mode;
+    floating_restore(mode);
+    if ((int64_t)getpid() != owner)
+        _exit(99);
+    return changed;
+}
+
+/* The kernel of the runner's rehearsal: it copies a number. */
+void edgetune_call(void *const *buffers);
+void edgetune_call(void *const *buffers)
+{
+    *(float *)buffers[1] = *(const float *)buffers[0];
+}
+
+uint64_t edgetune_mode(void) { return floating_mode(); }
+
+void edgetune_restore_mode(uint64_t mode) { floating_restore(mode); }
+
+double edgetune_cycle(void) { return cycle_ns(); }
+
+bool edgetune_forbid_processes(void) { return processes_forbid(); }
+
+bool edgetune_any_process(int32_t spared) { return processes_any(spared); }
+
+void edgetune_end_processes(void) { processes_end(); }
+
+int32_t edgetune_threads(void) { return (int32_t)threads_count(); }
+
+bool edgetune_threads_left(int32_t before) { return threads_left((unsigned)before); }

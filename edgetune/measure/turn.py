@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Literal
 
 from edgetune.boards.board import Board
+from edgetune.boards.round_trip import STEPS, allowed_s
 from edgetune.errors import BoardLost, ProtocolViolation
 from edgetune.measure.environment import Reading, throttled
 from edgetune.measure.jobs import BuildResult, RunRequest, RunResult, Status
+from edgetune.measure.misconduct import too_fast
 from edgetune.measure.options import Grade
 from edgetune.measure.sampling import TimingPolicy
 from edgetune.measure.statistics import Summary, retry_wanted, summarise
@@ -20,7 +22,7 @@ from edgetune.measure.trend import State
 from edgetune.measure.trust import Conditions, Trust, trust_of
 
 PATIENCE_S = 10.0
-"""Seconds beyond a request's own deadline, after which its board counts as lost."""
+"""Seconds beyond a request's own deadline, and the round trips of its link, after which a board counts as lost."""
 
 _FIRST_SHARE = 0.6  # of the timing budget; the rest is for a second attempt, should the first be noisy
 _MOST_ATTEMPTS = 2
@@ -28,6 +30,7 @@ _NARROW = 0.02  # a second attempt cannot better the grade of samples narrower t
 _PUT_S, _PUT_BYTES_PER_S = 60.0, 100e3
 _STEP_S = 30.0
 _TICK_S = 0.5
+_IMPOSSIBLE = 0.5  # of the time that is needed at least: no core computes faster, so not every call did
 _MOST_NS = 1e15  # per call: more than a week
 
 Refusal = Literal["", "throttled", "noisy", "trust"]
@@ -107,6 +110,10 @@ class Turn:
                 seconds[phase] = seconds.get(phase, 0.0) + value
             spans.append(Conditions(self._board.facts, before, after, canary, self._terms.ceiling_c))
             taken = self._judged(ran, samples, attempt, spans, disturbed)
+            least_ns = _IMPOSSIBLE * request.least_cycles * ran.cycle_ns
+            if taken.summary is not None and taken.summary.median < least_ns and _is_time(self._board.facts):
+                reason = too_fast(taken.summary.median, least_ns)
+                return replace(taken, status="wrong_result", reason=reason, summary=None, refusal="", seconds=seconds)
             if not _worth_repeating(taken, request.best_ns):
                 break
             before = after
@@ -134,7 +141,7 @@ class Turn:
 
         Raises BoardLost, and ProtocolViolation when its times cannot be times.
         """
-        limit = request.deadline_s + PATIENCE_S
+        limit = request.deadline_s + allowed_s(PATIENCE_S, self._board.round_trip_s, STEPS)
         self._mark("begin", _STEP_S)
         self._board.begin(request)
         self._mark("measure", limit + PATIENCE_S)
@@ -149,7 +156,7 @@ class Turn:
                 if odd:
                     raise ProtocolViolation(f"board '{self._board.name}' says that a call took {odd[0]:g} ns")
                 return ran
-        raise BoardLost(f"board '{self._board.name}' did not answer within {limit:g} s of measuring: look after it")
+        raise BoardLost(f"board '{self._board.name}' did not answer within {limit:.0f} s of measuring: look after it")
 
     def _judged(
         self,
@@ -189,6 +196,11 @@ def _refused(spans: Sequence[Conditions], summary: Summary, *, brief: bool) -> t
 def _emulated_time(facts: Mapping[str, Reading]) -> bool:
     """Whether times are an emulator's, which always vary and are never graded better than D: nothing is refused."""
     return facts.get("emulated") == 1 and facts.get("clock") == "time"
+
+
+def _is_time(facts: Mapping[str, Reading]) -> bool:
+    """Whether what is measured is the time of a real core."""
+    return facts.get("emulated") != 1 and facts.get("clock") == "time"
 
 
 def _worth_repeating(taken: Taken, best_ns: float) -> bool:

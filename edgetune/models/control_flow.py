@@ -50,6 +50,9 @@ def unrolled_loop(evaluator: Evaluator, node: onnx.NodeProto, scope: dict[str, s
     going = _scalar(evaluator, condition, 1)
     if limit is None or going is None:
         return False
+    if not condition:  # left out it is true, for the body as well
+        condition = evaluator.prefix() + "condition"
+        evaluator.set_constant(condition, np.array(1, "bool"))
     carried = list(node.input[2:])
     scanned: list[list[str]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
     before = len(evaluator.nodes)

@@ -17,7 +17,7 @@ from onnx.reference.op_run import OpRun
 from onnx.reference.ops.op_conv import _conv_implementation
 
 from edgetune.models.onnx_file import OnnxModel
-from edgetune.models.reference import Arrays, modern
+from edgetune.models.reference import Arrays, evaluable
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,13 @@ def disagreement(model: OnnxModel, feeds: Sequence[Arrays], answers: Sequence[Ar
     Once the sums of convolutions and matrix products are taken in double precision and rounded once, once they are
     taken backwards. Integers sum exactly in both.
     """
-    proto = modern(model.proto)
+    proto = evaluable(model)
     found: dict[str, Disagreement] = {}
     for operators in (_IN_DOUBLE, _BACKWARDS):
         session = ReferenceEvaluator(proto, new_ops=operators)
         names = [o.name for o in proto.graph.output]
         for feed, answer in zip(feeds, answers, strict=True):
-            for name, other in zip(names, session.run(names, dict(feed)), strict=True):
+            for name, other in zip(names, session.run(names, {**model.weights, **feed}), strict=True):
                 error = np.abs(np.asarray(other, np.float64) - np.asarray(answer[name], np.float64))
                 before = found.get(name, Disagreement(0.0, 0.0))
                 largest, share = float(error.max(initial=0.0)), float(np.mean(error > 0.0)) if error.size else 0.0

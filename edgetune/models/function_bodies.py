@@ -1,8 +1,8 @@
-"""The function bodies by which ONNX itself defines many operators."""
+"""The bodies of functions: those by which ONNX itself defines many operators, and those of a model."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import onnx
 from onnx import helper
@@ -67,3 +67,26 @@ def _resolved(node: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto]) ->
         else:
             result.attribute.append(attribute)
     return result
+
+
+def with_defaults(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """`proto` with the attributes that calls of its functions leave to their default; ONNX's inliner forgets them."""
+    defaults = {(f.domain, f.name): f.attribute_proto for f in proto.functions if f.attribute_proto}
+    if not defaults:
+        return proto
+    result = onnx.ModelProto()
+    result.CopyFrom(proto)
+    for nodes in (result.graph.node, *(function.node for function in result.functions)):
+        _give_defaults(nodes, defaults)
+    return result
+
+
+def _give_defaults(
+    nodes: Iterable[onnx.NodeProto], defaults: Mapping[tuple[str, str], Iterable[onnx.AttributeProto]]
+) -> None:
+    for node in nodes:
+        given = {attribute.name for attribute in node.attribute}
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                _give_defaults(graph.node, defaults)
+        node.attribute.extend(a for a in defaults.get((node.domain, node.op_type), ()) if a.name not in given)

@@ -14,7 +14,6 @@ import numpy as np
 import onnx
 import onnx.version_converter
 import tvm
-from onnx import numpy_helper
 from tvm import relax, tirx
 from tvm.relax.frontend.onnx import onnx_frontend
 
@@ -24,7 +23,9 @@ from edgetune.graph.program import TensorSpec
 from edgetune.models.converters import FEWER_OUTPUTS, OWN_CONVERTERS
 from edgetune.models.custom import is_registered
 from edgetune.models.domains import is_onnx, means_what_it_says, shown_operator
+from edgetune.models.external_data import element_bits
 from edgetune.models.inline import simplify
+from edgetune.models.large_tensors import Weights, is_stand_in
 from edgetune.models.onnx_file import OnnxModel, real_inputs
 from edgetune.models.quantised import kept_weights
 
@@ -42,7 +43,8 @@ class Imported:
     `weights` are the constants that must not be folded away: the integers of a quantised model. `nodes` are name and
     operator of the model's nodes; variables of the module carry the number of theirs (`edgetune.graph.layer_names`).
     `channels_last` names the inputs and outputs that have another order of axes than in the model, `images` those of
-    them whose axis 1 operators of the model take for channels.
+    them whose axis 1 operators of the model take for channels. `channels_known` names all inputs and outputs that are
+    (N, C, spatial...) in the model, be it for its operators or because its user says so.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Imported:
     nodes: tuple[tuple[str, str], ...] = ()
     channels_last: frozenset[str] = frozenset()
     images: frozenset[str] = frozenset()
+    channels_known: frozenset[str] = frozenset()
 
 
 def import_onnx(model: OnnxModel) -> Imported:
@@ -88,26 +91,31 @@ def _upgraded(model: OnnxModel) -> OnnxModel | None:
 
 
 def _import(model: OnnxModel) -> Imported:
-    weights = kept_weights(model.proto)
-    proto = simplify(model.proto, _has_converter, weights)
+    weights = kept_weights(model.proto, model.weights)
+    proto, large = simplify(model.proto, _has_converter, weights, model.weights)
     _check_operators(proto, model)
-    inputs = tuple(_spec(i) for i in real_inputs(proto.graph) if i.name not in weights)
+    left = {initializer.name for initializer in proto.graph.initializer}
+    weights = {name: array for name, array in weights.items() if name in left}  # without those that nothing needs
+    # An initializer that is listed as an input and read by nothing is gone by now, its entry among the inputs is not.
+    real = {value.name for value in real_inputs(model.proto.graph)}
+    inputs = tuple(_spec(value) for value in proto.graph.input if value.name in real)
     _put_inputs_first(proto.graph, [i.name for i in inputs] + list(weights))
     shapes = {i.name: list(i.shape) for i in inputs}
-    module, nodes = _convert(proto, model, shapes)
+    module, nodes = _convert(proto, model, shapes, large)
     _check_static(module, model)
     outputs = tuple(o.name for o in proto.graph.output)
     return Imported(model.name, model.sha256, module, inputs, outputs, weights, nodes)
 
 
 def _convert(
-    proto: onnx.ModelProto, model: OnnxModel, shapes: dict[str, list[int]]
+    proto: onnx.ModelProto, model: OnnxModel, shapes: dict[str, list[int]], large: Weights
 ) -> tuple[tvm.IRModule, tuple[tuple[str, str], ...]]:
     """The module, its variables marked, and name and operator of each node."""
     said = io.StringIO()
     try:
         with (
             own_converters(),
+            _arrays_for_stand_ins(large),
             _watched() as (names, results),
             warnings.catch_warnings(),
             contextlib.redirect_stdout(said),
@@ -154,6 +162,17 @@ def own_converters() -> Iterator[None]:
         yield
     finally:
         onnx_frontend._get_convert_map = original
+
+
+@contextlib.contextmanager
+def _arrays_for_stand_ins(large: Weights) -> Iterator[None]:
+    """Lets TVM's importer take the arrays of `large` where it meets their stand-ins."""
+    original = onnx_frontend.get_numpy
+    onnx_frontend.get_numpy = lambda tensor: large[tensor.name] if is_stand_in(tensor, large) else original(tensor)
+    try:
+        yield
+    finally:
+        onnx_frontend.get_numpy = original
 
 
 @contextlib.contextmanager
@@ -206,9 +225,11 @@ def _check_operators(proto: onnx.ModelProto, model: OnnxModel) -> None:
 
 def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
     tensor = value.type.tensor_type
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
-    if dtype in {"object", "str"}:
+    if tensor.elem_type == onnx.TensorProto.STRING:
         raise ModelError(f"input {value.name!r} holds strings; only numbers and bool can be built")
+    if element_bits(tensor.elem_type) is None:
+        raise ModelError(f"input {value.name!r} has element type {tensor.elem_type}, which ONNX lacks; export it again")
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
     return TensorSpec(value.name, tuple(d.dim_value for d in tensor.shape.dim), dtype)
 
 
@@ -217,10 +238,8 @@ def _put_inputs_first(graph: onnx.GraphProto, order: list[str]) -> None:
     by_name = {i.name: i for i in graph.input}
     for name in order:
         if name not in by_name:
-            array = next(numpy_helper.to_array(i) for i in graph.initializer if i.name == name)
-            by_name[name] = onnx.helper.make_tensor_value_info(
-                name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
-            )
+            initializer = next(i for i in graph.initializer if i.name == name)
+            by_name[name] = onnx.helper.make_tensor_value_info(name, initializer.data_type, initializer.dims)
     kept = [by_name[name] for name in order]
     del graph.input[:]
     graph.input.extend(kept)

@@ -7,37 +7,42 @@ is constant.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
 
 import numpy as np
 import onnx
-from onnx import helper, inliner, numpy_helper, shape_inference
+from onnx import helper, inliner, numpy_helper
 
 from edgetune.models.control_flow import unrolled_if, unrolled_loop, unrolled_scan
 from edgetune.models.decompositions import DECOMPOSITIONS
 from edgetune.models.decompositions.builder import Builder
 from edgetune.models.domains import is_onnx
 from edgetune.models.freeze import captured
-from edgetune.models.function_bodies import function_body, with_attributes
+from edgetune.models.function_bodies import function_body, with_attributes, with_defaults
+from edgetune.models.inferred_types import inferred_types
+from edgetune.models.large_tensors import LARGE, Weights, is_stand_in, stand_in, value_of
 from edgetune.models.narrow_types import storage, store_interface, written_out
 from edgetune.models.node_values import constant_value
 
 Scope = dict[str, str]
-# Constants up to this many elements are shown to ONNX's shape inference, which reads shapes, axes and the like.
-_SHAPE_LIKE = 4096
 _CONTROL = {"If": unrolled_if, "Loop": unrolled_loop, "Scan": unrolled_scan}
 
 
 def simplify(
-    proto: onnx.ModelProto, has_converter: Callable[[onnx.NodeProto], bool], kept: Iterable[str] = ()
-) -> onnx.ModelProto:
+    proto: onnx.ModelProto,
+    has_converter: Callable[[onnx.NodeProto], bool],
+    kept: Iterable[str] = (),
+    weights: Weights | None = None,
+) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     """A model of the same inputs and outputs in which every operator that could be removed is gone.
 
-    `has_converter` tells which operators may stay; `kept` are initializers that must not be folded into anything.
+    `has_converter` tells which operators may stay; `kept` are initializers that must not be folded into anything;
+    `weights` are the arrays of the stand-ins among the initializers. Those of the new model's are returned with it.
     """
     if proto.functions:
-        proto = inliner.inline_local_functions(proto)
-    evaluator = Evaluator(proto, has_converter, frozenset(kept))
+        proto = inliner.inline_local_functions(with_defaults(proto))
+    evaluator = Evaluator(proto, has_converter, frozenset(kept), weights or {})
     evaluator.run(proto.graph.node, {}, "")
     return evaluator.model()
 
@@ -46,7 +51,11 @@ class Evaluator:
     """Walks a graph in order; `constants` and `types` say what is known of every value so far."""
 
     def __init__(
-        self, proto: onnx.ModelProto, has_converter: Callable[[onnx.NodeProto], bool], kept: frozenset[str]
+        self,
+        proto: onnx.ModelProto,
+        has_converter: Callable[[onnx.NodeProto], bool],
+        kept: frozenset[str],
+        weights: Weights,
     ) -> None:
         self.proto = onnx.ModelProto()
         self.proto.CopyFrom(proto)
@@ -54,6 +63,7 @@ class Evaluator:
         store_interface(self, self.proto.graph)
         self.has_converter = has_converter
         self.kept = kept
+        self.weights = weights
         self.opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
         self.nodes: list[onnx.NodeProto] = []
         self.types: dict[str, onnx.TypeProto] = {i.name: i.type for i in self.proto.graph.input}
@@ -62,7 +72,7 @@ class Evaluator:
         self._fresh = 0
         for initializer in proto.graph.initializer:
             if initializer.name not in self.kept:
-                self.set_constant(initializer.name, numpy_helper.to_array(initializer))
+                self.set_constant(initializer.name, value_of(initializer, weights))
             else:
                 self.types[initializer.name] = helper.make_tensor_type_proto(initializer.data_type, initializer.dims)
 
@@ -102,12 +112,16 @@ class Evaluator:
         self._node(helper.make_node(op_type, inputs, outputs, **attributes), {})
 
     def schema(self, node: onnx.NodeProto) -> onnx.defs.OpSchema | None:
-        """The definition of the operator in the model's opset, None for one that ONNX does not define."""
+        """The definition of the operator in the model's opset, None for one that ONNX does not define.
+
+        A decomposition may write an operator that is newer than the model: it has its newest definition.
+        """
         domain = "" if node.domain == "ai.onnx" else node.domain
-        try:
+        with contextlib.suppress(onnx.defs.SchemaError):
             return onnx.defs.get_schema(node.op_type, self.opsets.get(domain, 1), domain)
-        except onnx.defs.SchemaError:
-            return None
+        with contextlib.suppress(onnx.defs.SchemaError):
+            return onnx.defs.get_schema(node.op_type, domain)
+        return None
 
     def _node(self, node: onnx.NodeProto, scope: Scope) -> None:
         if not is_onnx(node):
@@ -129,17 +143,27 @@ class Evaluator:
             return
         if node.op_type in _CONTROL and _CONTROL[node.op_type](self, node, scope):
             return
+        schema = self.schema(node)
+        types = self._inferred(node, schema)
+        if self._replaced(node, schema):
+            # What the node is by its definition, where the operators in its place did not tell.
+            for name, found in types.items():
+                self.types.setdefault(name, found)
+            return
+        self.nodes.append(node)
+        self.types.update(types)
+
+    def _replaced(self, node: onnx.NodeProto, schema: onnx.defs.OpSchema | None) -> bool:
+        """Evaluates simpler operators in place of `node`; False where it stays."""
         if node.op_type in DECOMPOSITIONS:
             builder = Builder(self, node)
             if builder.typed() and DECOMPOSITIONS[node.op_type](builder, node) is not False:
-                return
-        schema = self.schema(node)
+                return True
         body = None if self._stays(node) else function_body(node, schema, self.opsets, self.types)
-        if body is not None and schema is not None:
-            self._inline(node, schema, body)
-            return
-        self.nodes.append(node)
-        self._infer(node, schema)
+        if body is None or schema is None:
+            return False
+        self._inline(node, schema, body)
+        return True
 
     def _stays(self, node: onnx.NodeProto) -> bool:
         return node.domain in {"", "ai.onnx"} and self.has_converter(node)
@@ -158,26 +182,12 @@ class Evaluator:
             self.emit("Identity", [scope[formal]], [actual])
         self.run(with_attributes(body, node, schema), scope, self.prefix())
 
-    def _infer(self, node: onnx.NodeProto, schema: onnx.defs.OpSchema | None) -> None:
-        if schema is None or any(i and i not in self.types for i in node.input):
-            return
-        nested = any(a.type == onnx.AttributeProto.GRAPH for a in node.attribute)
-        types = self.types if nested else {i: self.types[i] for i in node.input if i}
-        data = {
-            i: numpy_helper.from_array(self.constants[i])
-            for i in node.input
-            if i in self.constants and self.constants[i].size <= _SHAPE_LIKE
-        }
-        try:
-            found = shape_inference.infer_node_outputs(
-                schema, node, types, data, opset_imports=list(self.proto.opset_import), ir_version=self.proto.ir_version
-            )
-        except (shape_inference.InferenceError, onnx.checker.ValidationError):
-            return  # what depends on these types stays as it is
-        self.types.update(found)
+    def _inferred(self, node: onnx.NodeProto, schema: onnx.defs.OpSchema | None) -> dict[str, onnx.TypeProto]:
+        opsets, version = list(self.proto.opset_import), self.proto.ir_version
+        return inferred_types(node, schema, self.types, self.constants, opsets, version)
 
-    def model(self) -> onnx.ModelProto:
-        """What is left, as a model."""
+    def model(self) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+        """What is left, as a model, and the arrays of its large initializers, which are stand-ins."""
         result = onnx.ModelProto()
         result.CopyFrom(self.proto)
         graph = result.graph
@@ -185,14 +195,20 @@ class Evaluator:
         outputs = [o.name for o in graph.output]
         graph.node.extend(_needed(self.nodes, outputs))
         used = {i for n in graph.node for i in n.input} | set(outputs)
+        large: dict[str, np.ndarray] = {}
         for name in sorted(used & (set(self.constants) | self.kept)):
             if name in self.from_file:
                 graph.initializer.append(self.from_file[name])
+                if is_stand_in(self.from_file[name], self.weights):
+                    large[name] = self.weights[name]
+            elif self.constants[name].nbytes >= LARGE:
+                large[name] = self.constants[name]
+                graph.initializer.append(stand_in(name, large[name]))
             else:
                 graph.initializer.append(numpy_helper.from_array(self.constants[name], name))
         for name in sorted(used & set(self.types) - {i.name for i in graph.input} - set(outputs)):
             graph.value_info.append(helper.make_value_info(name, self.types[name]))
-        return result
+        return result, large
 
 
 def _needed(nodes: list[onnx.NodeProto], outputs: list[str]) -> list[onnx.NodeProto]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 import onnx
 from onnx import helper
 
-from edgetune.config.checked import nearest
+from edgetune.config.nearest import nearest
 from edgetune.config.preferences import Layout
 from edgetune.errors import ModelError
 from edgetune.graph.axis_order import LEAST_RANK, from_model, reordered, to_model
@@ -48,8 +48,9 @@ def channels_last_tensors(model: OnnxModel, layout: Layout, layouts: Mapping[str
 
 def import_channels_last(model: OnnxModel, names: Collection[str]) -> Imported:
     """Imports `model` with the inputs and outputs `names` (N, C, ...) as (N, ..., C); raises as `import_onnx` does."""
+    known = image_tensors(model)
     if not names:
-        return import_onnx(model)
+        return replace(import_onnx(model), channels_known=known)
     proto = onnx.ModelProto()
     proto.CopyFrom(model.proto)
     graph = proto.graph
@@ -68,7 +69,8 @@ def import_channels_last(model: OnnxModel, names: Collection[str]) -> Imported:
         inputs=tuple(_known_as(spec, own) for spec in imported.inputs),
         outputs=tuple(own.get(name, name) for name in imported.outputs),
         channels_last=frozenset(names),
-        images=image_tensors(model) & frozenset(names),
+        images=known & frozenset(names),
+        channels_known=known | frozenset(names),
     )
 
 

@@ -85,6 +85,7 @@ def written_out(evaluator: Evaluator, node: onnx.NodeProto) -> bool:
     b = Builder(evaluator, node)
     if node.op_type == "Cast" and (reads or is_narrow(attributes["to"])):
         _give(b, _decoded(b, evaluator, node.input[0]), attributes["to"], attributes)
+        _remember(evaluator, node, attributes["to"])
     elif node.op_type == "DequantizeLinear" and (reads or attributes.get("block_size", 0)):
         _dequantize(b, evaluator, node, attributes)
     elif node.op_type == "QuantizeLinear":
@@ -94,6 +95,7 @@ def written_out(evaluator: Evaluator, node: onnx.NodeProto) -> bool:
         if not is_narrow(element) and not attributes.get("block_size", 0):
             return False
         _quantize(b, evaluator, node, element, attributes)
+        _remember(evaluator, node, element)
     elif node.op_type in _MOVING and reads and node.input[0] not in evaluator.constants:
         for output in node.output:
             evaluator.narrow[output] = evaluator.narrow[node.input[0]]
@@ -101,6 +103,12 @@ def written_out(evaluator: Evaluator, node: onnx.NodeProto) -> bool:
     else:
         return False
     return True
+
+
+def _remember(evaluator: Evaluator, node: onnx.NodeProto, element: int) -> None:
+    """What the output of `node` is, for the nodes that read it: its storage type alone does not tell."""
+    if is_narrow(element):
+        evaluator.narrow[node.output[0]] = element
 
 
 def _element(evaluator: Evaluator, name: str) -> int | None:

@@ -13,6 +13,7 @@ import onnx.version_converter
 from onnx.reference import ReferenceEvaluator
 
 from edgetune.errors import ModelError
+from edgetune.models.large_tensors import as_external, as_inputs, value_of
 from edgetune.models.onnx_file import OnnxModel
 
 Arrays = Mapping[str, np.ndarray]
@@ -52,15 +53,17 @@ def evaluate_model(
     """
     chosen = evaluator or choose_evaluator(model)
     try:
-        run = _onnxruntime(model.proto) if chosen == "onnxruntime" else _reference(model.proto)
+        run = _onnxruntime(model) if chosen == "onnxruntime" else _reference(model)
         return [run(dict(feed)) for feed in feeds]
     # Both evaluators raise whatever their operators raise; every one of them means the model cannot be run.
     except Exception as error:
         raise ModelError(f"{chosen} cannot run {model.name} ({str(error).splitlines()[0]}); check the model") from error
 
 
-def _onnxruntime(proto: onnx.ModelProto) -> _Run:
+def _onnxruntime(model: OnnxModel) -> _Run:
     import onnxruntime
+
+    proto, given = as_external(model.proto, model.weights) if model.weights else (model.proto, {})
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
@@ -69,6 +72,9 @@ def _onnxruntime(proto: onnx.ModelProto) -> _Run:
     if _quantises(proto):
         # Its fused int8 kernels differ from the definition by up to a step; node by node it follows the definition.
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    # From bytes: given a path, it would look for external data by itself.
+    values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in given.values()]
+    options.add_external_initializers(list(given), values)
     session = onnxruntime.InferenceSession(
         _without_equal_names(proto).SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
@@ -88,14 +94,22 @@ def _without_equal_names(proto: onnx.ModelProto) -> onnx.ModelProto:
     return copy
 
 
-def _reference(proto: onnx.ModelProto) -> _Run:
-    session = ReferenceEvaluator(modern(proto))
-    names = [o.name for o in proto.graph.output]
-    return lambda feed: dict(zip(names, map(np.asarray, session.run(names, feed)), strict=True))
+def _reference(model: OnnxModel) -> _Run:
+    session = ReferenceEvaluator(evaluable(model))
+    names = [o.name for o in model.proto.graph.output]
+    return lambda feed: dict(zip(names, map(np.asarray, session.run(names, {**model.weights, **feed})), strict=True))
 
 
-def modern(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """`proto` at an opset whose quantisation operators the reference evaluator has (it knows them from 19 on)."""
+def evaluable(model: OnnxModel) -> onnx.ModelProto:
+    """`model` for ONNX's reference evaluator: its `weights` are inputs, which must be fed as well.
+
+    It is at an opset whose quantisation operators that evaluator has (it knows them from 19 on).
+    """
+    proto = _modern(model.proto)
+    return as_inputs(proto, model.weights) if model.weights else proto
+
+
+def _modern(proto: onnx.ModelProto) -> onnx.ModelProto:
     versions = [o.version for o in proto.opset_import if o.domain in {"", "ai.onnx"}]
     if not _quantises(proto) or not versions or versions[0] >= _QUANTISED_SINCE:
         return proto
@@ -110,15 +124,15 @@ def _quantises(proto: onnx.ModelProto) -> bool:
 
 def output_steps(model: OnnxModel) -> dict[str, float]:
     """For each output that comes straight out of quantisation: one step, in the output's own unit."""
-    scales = {i.name: onnx.numpy_helper.to_array(i) for i in model.proto.graph.initializer}
+    initializers = {i.name: i for i in model.proto.graph.initializer}
     producers = {o: node for node in model.proto.graph.node for o in node.output}
     steps: dict[str, float] = {}
     for output in model.proto.graph.output:
         node = producers.get(output.name)
         if node is None:
             continue
-        if node.op_type == "DequantizeLinear" and node.input[1] in scales:
-            steps[output.name] = float(np.max(scales[node.input[1]]))
+        if node.op_type == "DequantizeLinear" and node.input[1] in initializers:
+            steps[output.name] = float(np.max(value_of(initializers[node.input[1]], model.weights)))
         elif node.op_type in _QUANTISED:
             steps[output.name] = 1.0
     return steps

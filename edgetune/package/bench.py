@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from edgetune.config.target import Target
 from edgetune.errors import PackageInvalid, SelfTestFailed
+from edgetune.measure.environment import throttled
+from edgetune.measure.statistics import Summary, summarise
+from edgetune.measure.trust import Conditions, trust_of
 from edgetune.package.driver import last_words
 from edgetune.package.place import Here, Place
 from edgetune.package.toolchain import Toolchain
 from edgetune.package.work_copy import Finished, work_copy
 
 TIMEOUT_S = 1800.0
+_SAMPLES = "samples_ns:"
 _EMULATED = "times under an emulator, which say nothing about a real core"
+_TOO_SHORT = "a run takes less than a tick of the clock there: nothing tells how sure the median is"
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,13 @@ class LayerTime:
 
 @dataclass(frozen=True)
 class BenchReport:
-    """Times in microseconds, taken where `ran_on` says; where `emulated`, they say nothing about a real core."""
+    """Times in microseconds, taken where `ran_on` says; where `emulated`, they say nothing about a real core.
+
+    `samples_us` are all runs of the package as a whole, in their order, of which `outliers` are left out; with
+    probability `coverage`, `interval_us` encloses the median. `trust` is a grade from A to D, `trust_reason` says why
+    it is not better. Packages of earlier versions give no samples, nor do runs shorter than a tick of the clock (`note`
+    says so); then there is neither interval nor grade: () and "".
+    """
 
     package: str
     board: str
@@ -48,6 +59,12 @@ class BenchReport:
     threads: int
     layers: tuple[LayerTime, ...]
     note: str = ""
+    samples_us: tuple[float, ...] = ()
+    outliers: int = 0
+    interval_us: tuple[float, ...] = ()
+    coverage: float = 0.0
+    trust: str = ""
+    trust_reason: str = ""
 
     def to_json(self) -> dict[str, object]:
         """Return plain JSON values."""
@@ -63,19 +80,22 @@ def bench(
     runs: int = 1000,
     seconds: float = 3.0,
     timeout_s: float = TIMEOUT_S,
+    alone: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> BenchReport:
     """Build a copy of `package` and run its benchmark: at most `runs` runs, not much longer than `seconds`.
 
-    It runs at `place`, by default here as `verify` does, and on `cores` of a board. Raises what the place raises,
-    PackageInvalid, ToolchainMissing, CompileFailed and SelfTestFailed (it crashed or refused).
+    It runs at `place`, by default here as `verify` does while what `alone` gives is held, and on `cores` of a board.
+    Raises what the place raises, PackageInvalid, ToolchainMissing, CompileFailed and SelfTestFailed (it crashed or
+    refused).
     """
     with work_copy(package) as (copy, manifest):
         tools = Toolchain.of(manifest, target)
-        place = place or Here(tools)
+        place = place or Here(tools, alone)
         binary = _linked(copy, manifest, tools, place, timeout_s)
-        done = place.execute(binary, (str(runs), f"{seconds:g}"), timeout_s, cores)
+        words = (str(runs), f"{seconds:g}", str(manifest.get("threads", 1)), "samples")
+        done, conditions = place.timed(binary, words, timeout_s, cores)
     result, layers = _answer(package, manifest, done)
-    return BenchReport(
+    report = BenchReport(
         package=manifest["prefix"],
         board=tools.board,
         compiler=tools.cc,
@@ -88,6 +108,30 @@ def bench(
         threads=result["threads"],
         layers=layers,
         note=_EMULATED if place.emulated else "",
+    )
+    samples = _samples(package, done)
+    if not all(samples):
+        return replace(report, note="; ".join(filter(None, (report.note, _TOO_SHORT))))
+    return _judged(report, samples, summarise(samples), conditions) if samples else report
+
+
+def _judged(report: BenchReport, samples: tuple[float, ...], summary: Summary, conditions: Conditions) -> BenchReport:
+    """Say how sure the median is, and how far it can be trusted, as of any measurement."""
+    refused = ""
+    if throttled(conditions.before, conditions.after):
+        refused = "the core was throttled while timing"
+    elif summary.noisy:
+        refused = f"the confidence interval of the median is {100 * summary.relative_width:.0f} % of it"
+    trust = trust_of(conditions, summary.relative_width, refused=refused)
+    return replace(
+        report,
+        median_us=summary.median,
+        samples_us=samples,
+        outliers=summary.dropped,
+        interval_us=(summary.low, summary.high),
+        coverage=summary.coverage,
+        trust=trust.grade,
+        trust_reason=trust.reason,
     )
 
 
@@ -128,14 +172,40 @@ def _answer(package: Path, manifest: Mapping[str, Any], done: Finished) -> tuple
                 entry["name"],
                 layer["kernel"],
                 layer["macs"],
-                float(entry["median_us"]),
-                float(entry.get("min_us", entry["median_us"])),  # packages of earlier versions tell the median alone
+                _number(entry["median_us"]),
+                _number(entry.get("min_us", entry["median_us"])),  # earlier versions tell the median alone
             )
             for entry, layer in zip(result["layers"], manifest["layers"], strict=True)
         )
-        told = {name: result[name] for name in ("median_us", "min_us", "runs", "threads")}
-    except (ValueError, KeyError, IndexError, TypeError) as error:
+        told: dict[str, Any] = {name: _number(result[name]) for name in ("median_us", "min_us")}
+        told |= {name: int(_number(result[name])) for name in ("runs", "threads")}
+    except (ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
         raise PackageInvalid(
             f"the benchmark of {package} wrote no usable JSON ({error}): write it again with `edgetune build`"
         ) from error
     return told, layers
+
+
+def _number(value: object) -> float:
+    """A time or a count that a program said; raises TypeError and ValueError when it cannot be one."""
+    if not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is no number")
+    if not 0 <= value < float("inf"):
+        raise ValueError(f"{value} is no time and no count")
+    return float(value)
+
+
+def _samples(package: Path, done: Finished) -> tuple[float, ...]:
+    """The runs that the benchmark wrote, in microseconds; none of a package of an earlier version.
+
+    Raises PackageInvalid.
+    """
+    lines = [line for line in done.stdout.splitlines() if line.startswith(_SAMPLES)]
+    try:
+        words = (lines[-1] if lines else _SAMPLES).removeprefix(_SAMPLES).split()
+        return tuple(_number(int(word)) / 1e3 for word in words)
+    except (ValueError, OverflowError) as error:
+        raise PackageInvalid(
+            f"the benchmark of {package} wrote samples that are no numbers ({error}): write it again with "
+            "`edgetune build`"
+        ) from error

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from math import prod
 
 import numpy as np
@@ -11,13 +13,11 @@ import numpy as np
 from edgetune.codegen.kernel_source import CParam, KernelSource
 from edgetune.errors import KernelFailed
 from edgetune.graph.memory_plan import MemoryPlan
-from edgetune.graph.program import Call, Param, Part, Program
+from edgetune.graph.program import Param, Part, Program
 from edgetune.package import ctext
 from edgetune.package.constants import Weights
 from edgetune.package.interface import Interface
 from edgetune.package.provenance import KernelProvenance
-
-LABEL_LIMIT = 120
 
 
 @dataclass(frozen=True)
@@ -74,15 +74,34 @@ class KernelView:
     calls: int
     workers: int
 
+    @property
+    def operators(self) -> list[str]:
+        """The operators as lines for a comment; equal ones in a row are named once, with their number."""
+        runs = [(name, len(list(run))) for name, run in groupby(self.sources)]
+        text = ", ".join(f"{name} ({count} times)" if count > 1 else name for name, count in runs)
+        return textwrap.wrap(ctext.comment(text, None), 100, break_long_words=False, break_on_hyphens=False)
 
-def label_of(call: Call) -> str:
-    """Return the label of a call as one harmless line that is never empty."""
-    return ctext.comment(call.label, LABEL_LIMIT) or "layer"
+
+def layer_labels(program: Program) -> tuple[str, ...]:
+    """Return the labels of the calls: harmless lines, whole, none empty, and no two the same."""
+    wanted = [ctext.comment(call.label, None) or "layer" for call in program.calls]
+    taken = set(wanted)
+    seen: set[str] = set()
+    labels = []
+    for want in wanted:
+        label, number = want, 1
+        while label in seen or (number > 1 and label in taken):
+            number += 1
+            label = f"{want} #{number}"
+        seen.add(label)
+        labels.append(label)
+    return tuple(labels)
 
 
 def arena_slots(program: Program, plan: MemoryPlan, sources: Sequence[KernelSource]) -> tuple[Slot, ...]:
     """Return the arena's slots in the order in which a run first touches them."""
     buffers = {buffer.id: buffer for buffer in program.buffers}
+    labels = layer_labels(program)
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for number, call in enumerate(program.calls):
@@ -96,7 +115,7 @@ def arena_slots(program: Program, plan: MemoryPlan, sources: Sequence[KernelSour
             nbytes=buffers[buffer].nbytes,
             first=first.get(buffer, 0),
             last=last.get(buffer, 0),
-            label=_slot_label(program, buffer, first.get(buffer, 0)),
+            label=_slot_label(program, labels, buffer, first.get(buffer, 0)),
             shape=buffers[buffer].shape,
             dtype=buffers[buffer].dtype,
             over=f"AT_{plan.in_place[buffer]}" if buffer in plan.in_place else "",
@@ -105,20 +124,20 @@ def arena_slots(program: Program, plan: MemoryPlan, sources: Sequence[KernelSour
     ]
     for number, offset in plan.scratch_offsets.items():
         nbytes = sources[program.calls[number].kernel].scratch_bytes
-        label = f"scratch of {label_of(program.calls[number])}"
+        label = f"scratch of {labels[number]}"
         slots.append(Slot(f"SCRATCH_{number}", offset, nbytes, number, number, label, (nbytes,), "bytes"))
     return tuple(sorted(slots, key=lambda slot: (slot.first, slot.offset, slot.macro)))
 
 
-def _slot_label(program: Program, buffer: int, writer: int) -> str:
+def _slot_label(program: Program, labels: Sequence[str], buffer: int, writer: int) -> str:
     call = program.calls[writer]
     if buffer in program.written_in_parts():
-        return f"{ctext.comment(program.buffers[buffer].name, LABEL_LIMIT) or 'concatenation'}, in parts"
+        return f"{ctext.comment(program.buffers[buffer].name, None) or 'concatenation'}, in parts"
     outputs = [
         a for a, p in zip(call.arguments, program.kernels[call.kernel].params, strict=True) if p.role == "output"
     ]
     part = f" output {outputs.index(buffer)}" if len(outputs) > 1 and buffer in outputs else ""
-    return f"{label_of(call)}{part}"
+    return f"{labels[writer]}{part}"
 
 
 def call_views(
@@ -131,6 +150,7 @@ def call_views(
 ) -> tuple[CallView, ...]:
     """Return the calls of a run; raises KernelFailed where kernel, call and plan do not fit together."""
     shapes = {buffer.id: buffer.shape for buffer in program.buffers}
+    labels = layer_labels(program)
     views = []
     for number, call in enumerate(program.calls):
         source = sources[call.kernel]
@@ -163,7 +183,7 @@ def call_views(
             CallView(
                 symbol=source.symbol,
                 arguments=tuple(arguments),
-                label=label_of(call),
+                label=labels[number],
                 kernel=kernel.name,
                 shape=outputs[0] if outputs else (),
                 macs=kernel.macs,

@@ -51,25 +51,31 @@ def _element(dtype: str) -> tuple[str, str]:
     return _ELEMENTS[dtype]
 
 
-def comment(text: str, limit: int = 96) -> str:
-    """Return `text` as it may stand in a C block comment: one line of printable ASCII, no escape, no end of comment."""
+def comment(text: str, limit: int | None = 96) -> str:
+    """Return `text` as it may stand in a C block comment: one line of printable ASCII, no escape, no end of comment.
+
+    More than `limit` characters are cut off, with None none.
+    """
     flat = "".join(char if " " <= char <= "~" and char != "\\" else "?" for char in " ".join(text.split()))
     flat = re.sub(r"(?<=\*)(?=/)|(?<=/)(?=\*)|(?<=\?)(?=\?)", " ", flat)
-    return flat if len(flat) <= limit else f"{flat[: limit - 4]} ..."
+    return flat if limit is None or len(flat) <= limit else f"{flat[: limit - 4]} ..."
 
 
-def string(text: str, limit: int = 200) -> str:
-    """Return `text` as a C string literal with its quotes: UTF-8, everything that is not plain in octal escapes."""
+def string(text: str, limit: int | None = 200) -> str:
+    """Return `text` as a C string literal with its quotes: UTF-8, everything that is not plain in octal escapes.
+
+    More than `limit` bytes are cut off, with None none.
+    """
     data = text.encode("utf-8", "replace")[:limit]
     plain = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\?%' else f"\\{byte:03o}" for byte in data)
     return f'"{"".join(plain)}"'
 
 
-def markdown(text: str, limit: int = 96) -> str:
-    """Return `text` as one line that Markdown shows as it is, inside a table too."""
+def markdown(text: str, limit: int | None = 96) -> str:
+    """Return `text` as one line that Markdown shows as it is, inside a table too; `limit` as for `comment`."""
     flat = " ".join(text.split())
     flat = "".join(char if char.isprintable() else "?" for char in flat)
-    flat = flat if len(flat) <= limit else f"{flat[: limit - 4]} ..."
+    flat = flat if limit is None or len(flat) <= limit else f"{flat[: limit - 4]} ..."
     return re.sub(r"([\\`*_{}\[\]<>#|!~&])", r"\\\1", flat)
 
 

@@ -2,7 +2,35 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from edgetune.config.libc import lacks_libc, libc_package
+from edgetune.config.toolchain import install_command
+from edgetune.errors import CompileFailed, DiskFull, EdgetuneError, ToolchainMissing
+
+_NO_SPACE = os.strerror(errno.ENOSPC)
+_NO_ROOM_TO_MAP = "[Bus error]"  # how a linker ends that writes through a map of a file on a full disk
+_NOTHING_FREE = 1 << 20
+
+
+def compile_failure(cc: str, what: str, output: str, folder: Path, flags: Sequence[str] = ()) -> EdgetuneError:
+    """Return the error for a compiler that failed at `what` in `folder`, saying `output`.
+
+    DiskFull where there was no room, ToolchainMissing where its C library is not installed, else CompileFailed with
+    the first diagnostic.
+    """
+    full = _NO_ROOM_TO_MAP in output and shutil.disk_usage(folder).free < _NOTHING_FREE
+    if full or _NO_SPACE in output:
+        return DiskFull(f"no space is left in {folder} for {what}: free some, or set TMPDIR to a folder that has more")
+    if lacks_libc(output):
+        install = install_command(libc_package(cc, flags))
+        return ToolchainMissing(f"{cc} has no C library ({first_diagnostic(output)}): {install}")
+    return CompileFailed(f"{cc} could not build {what}: {first_diagnostic(output)}")
 
 
 def first_diagnostic(output: str) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.errors import CompileFailed, SelfTestFailed, WrongResult
-from edgetune.package.diagnostics import first_diagnostic
+from edgetune.errors import SelfTestFailed, WrongResult
+from edgetune.package.diagnostics import compile_failure
 from edgetune.package.golden import Golden
 from edgetune.package.place import Place
 from edgetune.package.rendering import render
@@ -24,7 +24,8 @@ def run_cases(
 ) -> list[dict[str, np.ndarray]]:
     """Return what the package built in `copy` computes at `place` for the inputs of `cases`, by output name.
 
-    Raises CompileFailed, SelfTestFailed (it crashed or refused) and WrongResult (inputs do not fit the package).
+    Raises what `compile_failure` makes of a compiler that fails, SelfTestFailed (it crashed or refused) and WrongResult
+    (inputs do not fit the package).
     """
     p = manifest["prefix"]
     inputs, outputs = manifest["inputs"], manifest["outputs"]
@@ -58,7 +59,7 @@ def run_cases(
     ]
     built = run([*command, "-o", "build/driver"], copy, timeout_s)
     if built.status:
-        raise CompileFailed(f"{tools.cc} could not build the test driver: {first_diagnostic(built.stderr)}")
+        raise compile_failure(tools.cc, "the test driver", built.stderr, copy, tools.cflags)
     done = place.execute(copy / "build/driver", [copy / "driver.in"], timeout_s)
     if done.status:
         raise SelfTestFailed(f"{p}_run failed on fresh inputs: {last_words(done.status, done.stderr)}")
@@ -81,7 +82,7 @@ def _input(tensor: dict[str, Any], case: Golden) -> bytes:
 
 
 def _outputs(p: str, text: str, tensors: list[dict[str, Any]], cases: int) -> list[dict[str, np.ndarray]]:
-    printed = re.search(r"^outputs: ([0-9a-f]*) end$", text, re.MULTILINE)
+    printed = re.search(r"^outputs: ((?:[0-9a-f]{2})*) end$", text, re.MULTILINE)
     data = bytes.fromhex(printed[1]) if printed else b""
     if len(data) != cases * sum(tensor["bytes"] for tensor in tensors):
         raise SelfTestFailed(

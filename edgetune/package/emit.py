@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ from edgetune.package.waiting import ask_while_waiting
 
 VERSION = (1, 0, 0)
 OnEvent = Callable[[Event], None]
+Check = Callable[[Path, Path], None]
+"""Looks at a package that is not yet in its place, given its folder and one with objects compiled from it."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,7 @@ def emit_package(
     measure: bool = True,
     flash_limit: int | None = None,
     on_event: OnEvent | None = None,
+    check: Check | None = None,
 ) -> PackageSummary:
     """Write the package of `program` for `target` to `out_dir`, replacing an earlier package there.
 
@@ -77,11 +81,11 @@ def emit_package(
     the goldens. `preamble` is C text for the top of the kernels file. `tolerances` go by output name,
     `Tolerance.default` for the rest. `model_file` is a name without a folder. `weights` None chooses text or binary by
     size. `threads` is the most that a run may use. `measure` compiles once for code size and stack; weights and code
-    together may take `flash_limit` bytes.
+    together may take `flash_limit` bytes. `check` may refuse the package by raising, before it replaces another.
 
     The bytes depend on the arguments alone (and, with `measure`, on the compiler): not on time, folder or locale.
     Raises OutputRefused, DiskFull, KernelFailed, WrongResult (golden does not fit), CompileFailed and
-    MemoryLimitExceeded; whatever it raises, nothing is left behind.
+    MemoryLimitExceeded, and what `check` raises; whatever it raises, nothing is left behind.
     """
     prefix = package_prefix(name or program.name)
     _check(program, sources, provenance, plan, prefix)
@@ -120,9 +124,11 @@ def emit_package(
         generator=edgetune.__version__,
         size=static_size(program, plan, placed),
     )
-    with staged(out_dir) as stage:
-        code = _write(stage, facts, measure=measure)
+    with staged(out_dir) as stage, tempfile.TemporaryDirectory(prefix="edgetune-size-") as objects:
+        code = _write(stage, facts, Path(objects) if measure else None)
         _check_flash(facts, code, flash_limit)
+        if check is not None:
+            check(stage, Path(objects))
     warnings = _stack_warnings(code)
     for message in warnings:
         if on_event is not None:
@@ -150,7 +156,8 @@ def _check(
         raise KernelFailed(f"the memory plan has an offset that is no multiple of {ARENA_ALIGNMENT}")
 
 
-def _write(stage: Path, facts: PackageFacts, *, measure: bool) -> CodeSize | None:
+def _write(stage: Path, facts: PackageFacts, objects: Path | None) -> CodeSize | None:
+    """Write all files; compile into `objects` to know what the code takes, where there is such a folder."""
     p = facts.api.prefix
     context = template_context(facts)
     for folder in ("include", "src", "test", "examples"):
@@ -186,9 +193,10 @@ def _write(stage: Path, facts: PackageFacts, *, measure: bool) -> CodeSize | Non
     write("examples/main.c", "example.c.j2")
     write("Makefile", "Makefile.j2")
     write("CMakeLists.txt", "CMakeLists.txt.j2")
+    write(f"{p}.pc.in", "package.pc.in.j2")
     write("README.md", "README.md.j2")
     write("LICENSE", "LICENSE")
-    code = measure_code(stage, p, facts.target, threads=facts.api.threads) if measure else None
+    code = None if objects is None else measure_code(stage, p, facts.target, objects, threads=facts.api.threads)
     write("REPORT.md", "REPORT.md.j2", code=code)
     write_manifest(stage, manifest_facts(facts, code))
     return code

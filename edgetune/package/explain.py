@@ -31,7 +31,7 @@ class Explanation:
 
 
 def explain(package: Path, kernel: str) -> Explanation:
-    """Return what the manifest of `package` says of `kernel`: its name, its C symbol, or the number of a layer.
+    """Return what the manifest of `package` says of `kernel`: its name, its C symbol, or the name or number of a layer.
 
     Raises PackageInvalid, and UsageError with the nearest names where there is no such kernel.
     """
@@ -59,14 +59,14 @@ def explain(package: Path, kernel: str) -> Explanation:
 
 def _find(manifest: dict[str, Any], kernel: str) -> dict[str, Any]:
     kernels: list[dict[str, Any]] = manifest["kernels"]
-    wanted = kernel
-    if kernel.isdecimal() and int(kernel) < len(manifest["layers"]):
-        wanted = manifest["layers"][int(kernel)]["kernel"]
+    layers = manifest["layers"]
+    by_layer = {str(number): layer["kernel"] for number, layer in enumerate(layers)}
+    wanted = by_layer.get(kernel) or next((one["kernel"] for one in layers if one["label"] == kernel), kernel)
     for entry in kernels:
         if wanted in {entry["name"], entry["symbol"]}:
             return entry
     names = [entry["name"] for entry in kernels]
     near = difflib.get_close_matches(kernel, names, n=3, cutoff=0.0)
     raise UsageError(
-        f"the package has no kernel '{kernel}': the nearest are {', '.join(near)}; a layer number works too"
+        f"the package has no kernel '{kernel}': the nearest are {', '.join(near)}; names and numbers of layers work too"
     )

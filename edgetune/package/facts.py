@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from edgetune.config.target import Target
@@ -16,6 +17,8 @@ from edgetune.package.native import make_words
 from edgetune.package.provenance import amount
 from edgetune.package.size import CodeSize, StaticSize
 from edgetune.package.vectors import Vectors
+
+_FLOATS = re.compile(r"\b(float|double|_Float16)\b")
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,11 @@ class PackageFacts:
             path, f"{p}__vectors", f"{p}_vectors.bin", what, self.vectors.nbytes, f"{self.api.upper}_VECTORS_SECTION"
         )
 
+    def computes_floats(self) -> bool:
+        """Whether any kernel has a float in it."""
+        texts = (self.preamble, *(kernel.definition for kernel in self.kernels))
+        return any(_FLOATS.search(text) for text in texts)
+
     def sources(self) -> tuple[str, ...]:
         """Names of the files in src/ that make up the library."""
         p = self.api.prefix
@@ -110,6 +118,7 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "target": target,
         "flags": facts.flags,
         "cpu": facts.cpu,
+        "computes_floats": facts.computes_floats(),
         "slots": facts.slots,
         "calls": facts.calls,
         "kernels": facts.kernels,
@@ -129,6 +138,7 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "compile_flags": " ".join(facts.flags.measured),
         "uses_arena": any(argument.startswith("ARENA(") for call in facts.calls for argument in call.arguments),
         "uses_weights": any(argument.startswith("WEIGHT(") for call in facts.calls for argument in call.arguments),
+        "unused_by_layers": _unused_by_layers(facts),
         "inputs_initializer": _initializer("input", api.inputs),
         "outputs_initializer": _initializer("output", api.outputs),
         "native_machines": make_words(target.isa) if compiler.cross_prefix or target.emulator else (),
@@ -152,6 +162,19 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "measured_layers": len(measured),
         "measured_all": bool(measured) and len(measured) == len(facts.calls),
     }
+
+
+def _unused_by_layers(facts: PackageFacts) -> tuple[str, ...]:
+    """Parameters of the function that calls the layers which no layer of this package needs."""
+    named = " ".join(argument for call in facts.calls for argument in call.arguments)
+    by_instance = r"\b(s->|ARENA\(|WEIGHT\()" if facts.api.external_weights else r"\b(s->|ARENA\()"
+    uses = {
+        "s": re.search(by_instance, named) is not None or any(call.ahead for call in facts.calls),
+        "inputs": "inputs->" in named,
+        "outputs": "outputs->" in named,
+        "alone": len(facts.calls) > 1,
+    }
+    return tuple(name for name, used in uses.items() if not used)
 
 
 def _initializer(side: str, tensors: tuple[PublicTensor, ...]) -> str:

@@ -24,12 +24,14 @@ _UNRESTRAINED_NOTE = ("Sums may be reassociated, x / c may become x * (1 / c), a
 class Flags:
     """`all` is for every file and free to override, `arch` for every file and part of the ABI, `kernel` for kernels.
 
-    Together on the kernels file they are the flags that candidates are timed with, `measured`.
+    `strict` ends the line of the kernels file, and of the self-test, whatever flags precede it. Together on the kernels
+    file they are the flags that candidates are timed with, `measured`.
     """
 
     all: tuple[str, ...]
     arch: tuple[str, ...]
     kernel: tuple[str, ...]
+    strict: tuple[str, ...]
     measured: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -49,6 +51,7 @@ def split_flags(target: Target) -> Flags:
         all=tuple(flag for flag in compiler.cflags if not flag.startswith("-m")),
         arch=arch,
         kernel=(*special, *compiler.kernel_cflags),
-        measured=(*compiler.cflags, *compiler.kernel_cflags),
+        strict=compiler.strict_math,
+        measured=compiler.kernel_line,
         notes=notes,
     )

@@ -35,7 +35,8 @@ class Tolerance:
 
     `absolute` is in the unit of the output: 1.0 on an integer output allows one quantisation step. For quantised
     outputs the numbers behind it are kept, in the same unit: `step`, and by how much evaluators of the reference differ
-    among themselves (`disagreement`, in a share `disagreeing` of the elements).
+    among themselves (`disagreement`, in a share `disagreeing` of the elements). `reference_error` is there where an
+    output is judged by double: what the reference in float32 is off, as a share of the largest magnitude.
     """
 
     relative: float = 0.0
@@ -43,6 +44,7 @@ class Tolerance:
     step: float = 0.0
     disagreement: float = 0.0
     disagreeing: float = 0.0
+    reference_error: float = 0.0
 
     @classmethod
     def quantised(cls, step: float, disagreement: float = 0.0, disagreeing: float = 0.0) -> Tolerance:
@@ -51,6 +53,12 @@ class Tolerance:
         if disagreement <= one:
             return cls(0.0, one, step, disagreement, disagreeing)
         return cls(0.0, one + _MARGIN * disagreement, step, disagreement, disagreeing)
+
+    @classmethod
+    def by_double(cls, dtype: str, reference_error: float) -> Tolerance:
+        """Return what is usual for floats, or where the reference is further off double than that: 1.5 times it."""
+        usual = cls.default(dtype).relative
+        return cls(max(usual, _MARGIN * reference_error), reference_error=reference_error)
 
     @property
     def widened(self) -> bool:
@@ -62,6 +70,8 @@ class Tolerance:
         numbers = {"relative": self.relative, "absolute": self.absolute}
         if self.step:
             numbers |= {"step": self.step, "disagreement": self.disagreement, "disagreeing": self.disagreeing}
+        if self.reference_error:
+            numbers["reference_error"] = self.reference_error
         return numbers
 
     @classmethod

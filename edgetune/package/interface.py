@@ -17,7 +17,7 @@ from edgetune.package.ctext import c_type, element_type, real
 from edgetune.package.golden import Tolerance
 from edgetune.package.ident import unique_identifiers
 
-LAYOUT_VERSION = 1
+LAYOUT_VERSION = 2
 CONTEXT_WORDS = 8
 WORKSPACE_ALIGNMENT = 64
 
@@ -26,7 +26,7 @@ WORKSPACE_ALIGNMENT = 64
 class PublicTensor:
     """An input or output: `field` of the C struct, `name` as in the model (hostile), shape in elements, `nbytes`.
 
-    `layout` tells how the order of its axes differs from the model's.
+    `layout` tells how the order of its axes differs from the model's, `image` whether the model has (N, C, spatial...).
     """
 
     field: str
@@ -40,6 +40,15 @@ class PublicTensor:
     buffer: int
     tolerance: Tolerance
     layout: Layout = "model"
+    image: bool = False
+
+    @property
+    def extents(self) -> tuple[tuple[str, int], ...]:
+        """What each axis is called in macros and its extent, in order: N, C, H, W of an image, else DIM0, DIM1..."""
+        names: Sequence[str] = [f"DIM{axis}" for axis in range(len(self.shape))]
+        if self.image:
+            names = reordered(axis_names(len(self.shape)), from_model(len(self.shape), self.layout))
+        return tuple(zip(names, self.shape, strict=True))
 
     @property
     def axes(self) -> str:
@@ -118,7 +127,7 @@ class Interface:
             "layout": LAYOUT_VERSION,
             "prefix": self.prefix,
             "tensors": [
-                [(t.field, t.dtype, t.shape, t.alignment) for t in side] for side in (self.inputs, self.outputs)
+                [(t.field, t.dtype, t.extents, t.alignment) for t in side] for side in (self.inputs, self.outputs)
             ],
             "workspace": [self.workspace_bytes, WORKSPACE_ALIGNMENT],
             "context": CONTEXT_WORDS,
@@ -178,6 +187,7 @@ def public_tensors(
             buffer=buffer.id,
             tolerance=tolerances.get(spec.name, Tolerance.default(spec.dtype)),
             layout=spec.layout,
+            image=spec.image or spec.layout != "model",
         )
         for field, spec, buffer in zip(fields, specs, buffers, strict=True)
     )

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from edgetune.config.plain_words import complaint as in_words
 from edgetune.config.preferences import Layout
 from edgetune.config.target import Isa
 
@@ -57,6 +58,7 @@ class _Tolerance(_Part):
     step: float = 0.0
     disagreement: float = 0.0
     disagreeing: float = 0.0
+    reference_error: float = 0.0
 
 
 class _Output(_Tensor):
@@ -114,5 +116,5 @@ def complaint(content: dict[str, Any]) -> str | None:
         key = ".".join(str(part) for part in first["loc"])
         if first["type"] == "missing":
             return f"it lacks the key '{key}'"
-        return f"its key '{key}' is wrong ({first['msg'][0].lower()}{first['msg'][1:]})"
+        return f"its key '{key}' is wrong (it {in_words(first)})"
     return None

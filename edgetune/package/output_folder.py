@@ -34,7 +34,7 @@ def check_output_folder(out_dir: Path) -> None:
         if any(out_dir.iterdir()) and not is_package(out_dir):
             raise OutputRefused(
                 f"{out_dir} exists and is not a package of edgetune (no {MANIFEST} of ours): "
-                "empty it or choose another folder with -o"
+                "choose another folder with -o"
             )
         _require_nothing_foreign(out_dir)
     parent = out_dir.parent

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgetune.config.target import Target
-from edgetune.errors import CompileFailed
+from edgetune.config.tool_process import run_tool
 from edgetune.graph.memory_plan import MemoryPlan
 from edgetune.graph.program import Program
 from edgetune.package.constants import Weights
-from edgetune.package.diagnostics import first_diagnostic
+from edgetune.package.diagnostics import compile_failure
 from edgetune.package.flags import split_flags
 
 STACK_LIMIT_BYTES = 4096
@@ -78,8 +76,8 @@ def static_size(program: Program, plan: MemoryPlan, weights: Weights) -> StaticS
     )
 
 
-def measure_code(folder: Path, prefix: str, target: Target, *, threads: int = 1) -> CodeSize | None:
-    """Compile the package in `folder` but for its weights; None where the compiler is missing.
+def measure_code(folder: Path, prefix: str, target: Target, objects: Path, *, threads: int = 1) -> CodeSize | None:
+    """Compile the package in `folder`, without its weights, into the folder `objects`; None without a compiler.
 
     Raises CompileFailed with the first diagnostic.
     """
@@ -88,19 +86,18 @@ def measure_code(folder: Path, prefix: str, target: Target, *, threads: int = 1)
     if cc is None or size is None:
         return None
     flags = split_flags(target)
-    with tempfile.TemporaryDirectory(prefix="edgetune-size-") as scratch:
-        objects: list[Path] = []
-        frames: dict[str, list[FunctionStack]] = {}
-        shared = [f"{prefix}_parallel"] if threads > 1 else []
-        for stem in (prefix, f"{prefix}_rt", f"{prefix}_kernels", *shared):
-            out = Path(scratch).resolve() / f"{stem}.o"
-            extra = flags.kernel if stem.endswith("_kernels") and stem != prefix else ()
-            _compile([cc, "-std=gnu11", *flags.arch, *flags.all, *extra], folder, f"src/{stem}.c", out)
-            objects.append(out)
-            frames[stem.removeprefix(prefix)] = _frames(out.with_suffix(".su"))
-        code = _text_bytes([size, *map(str, objects)])
+    made: list[Path] = []
+    frames: dict[str, list[FunctionStack]] = {}
+    shared = [f"{prefix}_parallel"] if threads > 1 else []
+    for stem in (prefix, f"{prefix}_rt", f"{prefix}_kernels", *shared):
+        out = objects.resolve() / f"{stem}.o"
+        extra = (*flags.kernel, *flags.strict) if stem.endswith("_kernels") and stem != prefix else ()
+        _compile([cc, "-std=gnu11", *flags.arch, *flags.all, *extra], folder, f"src/{stem}.c", out)
+        made.append(out)
+        frames[stem.removeprefix(prefix)] = _frames(out.with_suffix(".su"))
+    code = _text_bytes([size, *map(str, made)])
     functions = sorted(
-        (function for made in frames.values() for function in made),
+        (function for found in frames.values() for function in found),
         key=lambda function: (-function.stack_bytes, function.name),
     )
     deepest = _deepest_call(prefix, frames[""], frames["_rt"], frames["_kernels"], frames.get("_parallel", ()))
@@ -108,16 +105,10 @@ def measure_code(folder: Path, prefix: str, target: Target, *, threads: int = 1)
 
 
 def _compile(command: Sequence[str], folder: Path, source: str, out: Path) -> None:
-    done = subprocess.run(
-        [*command, "-fstack-usage", "-Iinclude", "-Isrc", "-c", source, "-o", str(out)],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=_COMPILE_SECONDS,
-    )
+    words = [*command, "-fstack-usage", "-Iinclude", "-Isrc", "-c", source, "-o", str(out)]
+    done = run_tool(words, timeout_s=_COMPILE_SECONDS, folder=folder)
     if done.returncode:
-        raise CompileFailed(f"{command[0]} refused {source}: {first_diagnostic(done.stderr)}")
+        raise compile_failure(command[0], source, done.stderr, out.parent, command[1:])
 
 
 def _frames(path: Path) -> list[FunctionStack]:
@@ -142,6 +133,7 @@ def _deepest_call(
     A kernel for threads comes with its parts and tasks, `<kernel>__part...`, and with all that shares out loops.
     """
     frames = {function.name: function.stack_bytes for function in interface}
+    profiling = frames.pop("profile_layers", 0)
     # A part that GCC split off has a dot in its name, and is a helper whatever it was split from.
     ours = sum(nbytes for name, nbytes in frames.items() if "." in name or not name.startswith(f"{prefix}_"))
     symbol = re.compile(rf"({prefix}__k_\w+?)(__part\w*)?")
@@ -154,17 +146,15 @@ def _deepest_call(
         else:
             whole[of[1]] = whole.get(of[1], 0) + function.stack_bytes
     checking = frames.get(f"{prefix}_init", 0) + sum(function.stack_bytes for function in runtime)
-    running = frames.get(f"{prefix}_run", 0) + max(ours, max(whole.values(), default=0) + helpers)
+    running = frames.get(f"{prefix}_run", 0) + max(ours, profiling + max(whole.values(), default=0) + helpers)
     return max(checking, running)
 
 
 def _text_bytes(command: Sequence[str]) -> int:
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    done = run_tool(command, timeout_s=60, check=True)
     return sum(int(match[1]) for match in re.finditer(r"^\s*(\d+)\s+\d+\s+\d+\s", done.stdout, re.MULTILINE))
 
 
 def _version(cc: str, name: str) -> str:
-    done = subprocess.run(
-        [cc, "-dumpfullversion", "-dumpversion"], capture_output=True, text=True, check=False, timeout=60
-    )
+    done = run_tool([cc, "-dumpfullversion", "-dumpversion"], timeout_s=60)
     return f"{name} {done.stdout.split()[0] if done.stdout.split() else ''}".strip()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from typing import Any
 
+from edgetune.config.programs import MAKE, Program, require_programs
 from edgetune.config.target import Target
-from edgetune.config.toolchain import install_command
-from edgetune.errors import PackageInvalid, ToolchainMissing, UsageError
+from edgetune.errors import PackageInvalid, UsageError
 from edgetune.package.native import runs_here
 
 
@@ -59,16 +58,12 @@ class Toolchain:
             ) from error
 
     def require(self, *, emulator: bool = True) -> None:
-        """Raise ToolchainMissing, naming the command that installs it, unless all tools are on PATH.
+        """Raise ToolchainMissing, naming all tools that are not on PATH and the one command that installs them.
 
         Without `emulator`, the programs run elsewhere.
         """
-        _require("make", "make", "which builds packages")
-        _require(self.cc, self.package, f"the C compiler of board '{self.board}'")
+        needed = [MAKE, Program(self.cc, self.package, f"the C compiler of board '{self.board}'")]
         if self.emulator and emulator:
-            _require(self.emulator[0], self.emulator_package, f"which runs binaries of board '{self.board}'")
-
-
-def _require(program: str, package: str | None, role: str) -> None:
-    if shutil.which(program) is None:
-        raise ToolchainMissing(f"{program} ({role}) is not on PATH: {install_command(package)}")
+            role = f"which runs binaries of board '{self.board}'"
+            needed.append(Program(self.emulator[0], self.emulator_package, role))
+        require_programs(needed)

@@ -13,19 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgetune.errors import CompileFailed, SelfTestFailed
-from edgetune.package.diagnostics import first_diagnostic
+from edgetune.config.tool_process import tool_environment
+from edgetune.errors import SelfTestFailed
+from edgetune.package.diagnostics import compile_failure
 from edgetune.package.manifest import check_files, read_manifest
 from edgetune.package.toolchain import Toolchain
 
-# What the caller's shell may hold for builds of its own, and what would change this one.
-_FOREIGN = frozenset(
-    {
-        *("CC", "AR", "SIZE", "CFLAGS", "CPPFLAGS", "KERNEL_CFLAGS", "ARCH_CFLAGS", "WARNINGS", "LDFLAGS", "LDLIBS"),
-        *("OBJDIR", "RUN", "BENCH_ARGS", "CROSS_COMPILE"),
-        *("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEFILES", "GNUMAKEFLAGS"),
-    }
-)
+_BUILT = "build"
 
 
 @dataclass(frozen=True)
@@ -55,20 +49,28 @@ def work_copy(package: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def make(copy: Path, goal: str, tools: Toolchain, timeout_s: float, variables: Sequence[str] = ()) -> None:
-    """Build `goal` with the package's own Makefile; raises CompileFailed with the first diagnostic."""
+    """Build `goal` with the package's own Makefile; raises what `compile_failure` makes of it."""
     done = run(["make", "-s", goal, f"CC={tools.cc}", *variables], copy, timeout_s)
     if done.status:
-        raise CompileFailed(f"{tools.cc} could not build {goal}: {first_diagnostic(done.stderr or done.stdout)}")
+        raise compile_failure(tools.cc, goal, done.stderr or done.stdout, copy, tools.cflags)
+
+
+def reuse(copy: Path, objects: Path, tools: Toolchain, timeout_s: float) -> None:
+    """Put `objects`, compiled from the very files of `copy` with its own flags, where `make` would write them.
+
+    It notes its command line first, and takes objects that are younger for its own.
+    """
+    make(copy, f"{_BUILT}/commands", tools, timeout_s)
+    for made in sorted(objects.glob("*.o")):
+        shutil.copyfile(made, copy / _BUILT / made.name)
 
 
 def run(command: Sequence[str], folder: Path, timeout_s: float) -> Finished:
     """Run a program to its end, killing it with its children after `timeout_s` seconds (SelfTestFailed)."""
-    environment = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
-    environment["LC_ALL"] = "C"
     with subprocess.Popen(
         list(command),
         cwd=folder,
-        env=environment,
+        env=tool_environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

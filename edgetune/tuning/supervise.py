@@ -35,6 +35,7 @@ STEP_SECONDS_PER_CANDIDATE = 2.0
 
 _KILLED = "killed by"
 _TICK_S = 0.5
+_LAST_WORDS = 300
 
 
 class SupervisedSearch:
@@ -90,9 +91,11 @@ class SupervisedSearch:
                 child.send(replace(self._setup, options=self._options()))
                 with interrupts_held_back():
                     outcome = self._listen(child)
+                last_words = "" if outcome else child.last_words()
+                self._pass_on(child)
                 if outcome is None and self._is_late():
                     return None, f"{_KILLED} us after {self._step_seconds:.0f} s without an end"
-                return outcome, "" if outcome else child.last_words()
+                return outcome, last_words
             finally:
                 child.close()
 
@@ -100,6 +103,7 @@ class SupervisedSearch:
         """Pass on what the child tells until its outcome, None when it ends without; a first Ctrl-C asks it to end."""
         while not child.ended:
             try:
+                self._pass_on(child)
                 if not select.select([child], [], [], _TICK_S)[0]:
                     if self._is_late():
                         child.kill()
@@ -123,6 +127,10 @@ class SupervisedSearch:
                     child.kill()
                     return None
         return None
+
+    def _pass_on(self, child: ChildProcess) -> None:
+        for line in child.said():
+            self._events(Event("stderr", {"process": "search", "message": line}))
 
     def _take(self, message: object) -> None:
         if self._outcome is not None:
@@ -187,4 +195,6 @@ class SupervisedSearch:
 
 
 def _how(last_words: str) -> str:
-    return last_words.split(":", maxsplit=1)[0]
+    """How the search ended, and the last that it wrote."""
+    how, _, text = last_words.partition(":")
+    return f"{how} (it wrote last: {' '.join(text.split())[-_LAST_WORDS:]})" if text.strip() else how

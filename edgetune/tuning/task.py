@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -50,7 +49,7 @@ class TuneTask:
     @property
     def facts(self) -> TaskFacts:
         """What the scheduler may know."""
-        return TaskFacts(float(self.kernel.weight), _flops(self.kernel), _tag(self.kernel.name))
+        return TaskFacts(float(self.kernel.weight), _flops(self.kernel), "_".join(self.kernel.sources))
 
 
 def tasks_of(
@@ -81,8 +80,3 @@ def _flops(kernel: Kernel) -> float:
     """Operations of one call: two per multiply-add, or one per output element where there are none."""
     outputs = sum(prod(param.shape) for param in kernel.params if param.role == "output")
     return float(max(2 * kernel.macs, outputs))
-
-
-def _tag(name: str) -> str:
-    """The sort of operator: the kernel's name without its number."""
-    return re.sub(r"_?\d+$", "", name)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from edgetune.config.programs import measuring_programs, require_programs
 from edgetune.config.target import Target
-from edgetune.config.toolchain import require_compiler, require_measurable
+from edgetune.config.toolchain import require_measurable
 from edgetune.events import Event
 from edgetune.graph.program import Program
 from edgetune.measure.jobs import first_constants
@@ -35,7 +36,7 @@ def tune(
     """
     measuring = measuring or MeasuringOptions()
     require_measurable(target, measuring.addresses)
-    require_compiler(target)
+    require_programs(measuring_programs(target))
     options = replace(options, min_trust=measuring.min_trust)
     setup = SearchSetup(
         program.kernels, target, store.path, options, constants=first_constants(program), measuring=measuring

@@ -31,7 +31,7 @@
 #include "supervise.h"
 #include "system.h"
 
-#define AGENT_VERSION 1u
+#define AGENT_VERSION 2u
 #define SEND_PATIENCE_MS 10000
 #define DEFAULT_IDLE_S 120.0
 #define MOST_ANSWER (1024u + REASON_ROOM + 2u * MOST_SAMPLES * 8u)

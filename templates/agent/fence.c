@@ -58,15 +58,35 @@ enum harm fence_harm(const struct fence *fence)
 
 bool arena_make(size_t count, const size_t *sizes, uint8_t **starts)
 {
-    size_t end = 0;
+    size_t end = GAP;
     for (size_t i = 0; i < count; ++i)
         end += round_up(sizes[i], ALIGNMENT) + GAP;
-    uint8_t *at = memory(end > 0 ? end : 1);
+    uint8_t *at = memory(end);
     if (at == NULL)
         return false;
+    memset(at, CANARY, GAP);
+    at += GAP;
     for (size_t i = 0; i < count; ++i) {
+        const size_t room = round_up(sizes[i], ALIGNMENT) + GAP;
         starts[i] = at;
-        at += round_up(sizes[i], ALIGNMENT) + GAP;
+        memset(at + sizes[i], CANARY, room - sizes[i]);
+        at += room;
     }
     return true;
+}
+
+enum harm arena_harm(size_t count, const size_t *sizes, uint8_t *const *starts, size_t *index)
+{
+    for (size_t i = 0; i <= count; ++i) { /* the guard in front of buffer i */
+        const uint8_t *const end = i > 0 ? starts[i - 1] + sizes[i - 1] : starts[0] - GAP;
+        const size_t room = i < count ? (size_t)(starts[i] - end) : round_up(sizes[i - 1], ALIGNMENT) + GAP - sizes[i - 1];
+        for (size_t at = 0; at < room; ++at) {
+            if (end[at] == CANARY)
+                continue;
+            const bool behind = i == count || (i > 0 && at < room / 2); /* nearer to the one before */
+            *index = behind ? i - 1 : i;
+            return behind ? HARM_BEHIND : HARM_BEFORE;
+        }
+    }
+    return HARM_NONE;
 }

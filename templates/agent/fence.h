@@ -25,7 +25,10 @@ bool fence_read_only(const struct fence *fence);
 enum harm { HARM_NONE = 0, HARM_BEFORE = 2, HARM_BEHIND = 3 };
 enum harm fence_harm(const struct fence *fence);
 
-/* Memory for `count` buffers one after the other, each 64-byte aligned; false if there is none. */
+/* Memory for `count` buffers one after the other, each 64-byte aligned, with guard bytes in front of each and behind;
+   false if there is none. */
 bool arena_make(size_t count, const size_t *sizes, uint8_t **starts);
+/* Whether guard bytes were overwritten, and those of which buffer. */
+enum harm arena_harm(size_t count, const size_t *sizes, uint8_t *const *starts, size_t *index);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #define FRAME_MAGIC 0x47415445u
-#define FRAME_VERSION 1u
+#define FRAME_VERSION 2u
 #define FRAME_HEADER 16u
 #define FRAME_MOST (1u << 20) /* bytes of payload */
 

@@ -38,6 +38,7 @@ const char *request_parse(struct request *request, const struct frame *frame)
     request->cold_bytes = get_u64(&in);
     request->deadline_s = get_f64(&in);
     request->best_ns = get_f64(&in);
+    request->seed = get_u64(&in);
     struct policy *policy = &request->policy;
     double *const limits[] = {&policy->budget,       &policy->sample, &policy->warm_up,
                               &policy->min_sampling, &policy->narrow, &policy->hopeless};

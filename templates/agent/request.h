@@ -57,6 +57,7 @@ struct request {
     uint8_t library[ID_BYTES];
     uint64_t scratch_bytes, memory_bytes, cold_bytes; /* cold_bytes: swept before every call; 0: caches stay warm */
     double deadline_s, best_ns;
+    uint64_t seed; /* of what a candidate cannot foresee */
     struct policy policy;
     uint16_t core_count, array_count;
     uint16_t cores[MOST_CORES];

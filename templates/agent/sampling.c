@@ -73,24 +73,69 @@ static double ceiling(double value) /* of what is neither negative nor huge */
 }
 
 struct run {
-    take_fn take;
-    void *user;
+    const struct calls *calls;
     double spent;
+    uint64_t draws;
+    uint32_t chunks;
 };
+
+/* A number below `count` that a candidate cannot foresee: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). */
+static uint32_t draw(struct run *run, uint32_t count)
+{
+    uint64_t mixed = run->draws += UINT64_C(0x9e3779b97f4a7c15);
+    mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
+    return (uint32_t)((mixed ^ mixed >> 31) % count);
+}
+
+static bool watched(struct run *run, double *nanoseconds)
+{
+    if (!run->calls->watch(run->calls->user, nanoseconds))
+        return false;
+    run->spent += *nanoseconds;
+    return true;
+}
 
 static bool timed(struct run *run, uint32_t repeat, uint32_t count, double *samples)
 {
-    if (!run->take(run->user, repeat, count, samples))
+    if (count == 0)
+        return true;
+    if (!run->calls->take(run->calls->user, repeat, count, samples))
         return false;
     for (uint32_t i = 0; i < count; ++i)
         run->spent += repeat * samples[i];
     return true;
 }
 
+/* Take `count` samples, the n-th time with a watched pair among them with a chance of 1 in n. */
+static bool chunk(struct run *run, uint32_t repeat, uint32_t count, double *samples)
+{
+    double dropped;
+    const bool drawn = draw(run, ++run->chunks) == 0;
+    if (repeat > 1) {
+        const uint32_t before = drawn ? draw(run, count) : count;
+        return timed(run, repeat, before, samples)
+               && (!drawn || (watched(run, &dropped) && watched(run, &dropped)))
+               && timed(run, repeat, count - before, samples + before);
+    }
+    const uint32_t first = drawn ? draw(run, count > 1 ? count - 1 : 1) : count;
+    uint32_t have = first < count - 1 ? first : count - 1;
+    if (!timed(run, 1, have, samples))
+        return false;
+    while (have < count) {
+        const bool watch = have == first || have == first + 1 || have == count - 1;
+        const uint32_t step = watch ? 1 : count - 1 - have;
+        if (!(watch ? watched(run, samples + have) : timed(run, 1, step, samples + have)))
+            return false;
+        have += step;
+    }
+    return !drawn || count > 1 || watched(run, &dropped);
+}
+
 static bool warm_up(struct run *run, const struct policy *policy, bool single, uint32_t *repeat, double *estimate)
 {
     *repeat = 1;
-    if (!timed(run, 1, 1, estimate))
+    if (!watched(run, estimate))
         return false;
     while (!single
            && (*estimate * *repeat < policy->sample
@@ -115,43 +160,52 @@ static double fitting(const struct run *run, const struct policy *policy, double
     return left > 0 ? left / one : 0;
 }
 
-bool sample(take_fn take, void *user, const struct policy *policy, double best_ns, bool single, double *samples,
-            struct sampling *sampling)
+/* Take samples, of about `one` nanosecond each, until they are enough or the budget is spent. */
+static bool until_trusted(struct run *run, double one, const struct policy *policy, double *samples,
+                          struct sampling *sampling)
 {
-    struct run run = {take, user, 0};
-    double estimate;
+    const double first = run->spent;
+    for (;;) {
+        const uint32_t have = sampling->count, room = have < policy->max_samples ? policy->max_samples - have : 0;
+        const double fits = fitting(run, policy, one);
+        uint32_t wanted = policy->min_samples < room ? policy->min_samples : room;
+        if (fits < wanted)
+            wanted = (uint32_t)fits;
+        if (wanted == 0) {
+            if (have >= policy->few_samples) {
+                sampling->stopped = have >= policy->max_samples ? STOP_COUNT : STOP_BUDGET;
+                return true;
+            }
+            wanted = policy->few_samples - have;
+        }
+        if (!chunk(run, sampling->repeat, wanted, samples + have))
+            return false;
+        sampling->count += wanted;
+        if (sampling->count >= policy->min_samples && run->spent - first >= policy->min_sampling
+            && relative_width(samples, sampling->count) <= policy->narrow) {
+            sampling->stopped = STOP_NARROW;
+            return true;
+        }
+    }
+}
+
+bool sample(const struct calls *calls, const struct policy *policy, double best_ns, bool single, uint64_t seed,
+            double *samples, struct sampling *sampling)
+{
+    struct run run = {calls, 0, seed, 0};
+    double estimate, dropped;
     *sampling = (struct sampling){0, 1, STOP_NONE};
     if (!warm_up(&run, policy, single, &sampling->repeat, &estimate))
         return false;
     const double one = estimate * sampling->repeat > 1 ? estimate * sampling->repeat : 1;
     if (best_ns > 0 && estimate > policy->hopeless * best_ns) {
         const double fits = fitting(&run, policy, one);
-        const uint32_t few = fits < 1 ? 1 : fits < policy->few_samples ? (uint32_t)fits : policy->few_samples;
-        sampling->count = few;
+        sampling->count = fits < 1 ? 1 : fits < policy->few_samples ? (uint32_t)fits : policy->few_samples;
         sampling->stopped = STOP_SLOW;
-        return timed(&run, sampling->repeat, few, samples);
-    }
-    const double first = run.spent;
-    for (;;) {
-        const uint32_t have = sampling->count, room = have < policy->max_samples ? policy->max_samples - have : 0;
-        const double fits = fitting(&run, policy, one);
-        uint32_t chunk = policy->min_samples < room ? policy->min_samples : room;
-        if (fits < chunk)
-            chunk = (uint32_t)fits;
-        if (chunk == 0) {
-            if (have >= policy->few_samples) {
-                sampling->stopped = have >= policy->max_samples ? STOP_COUNT : STOP_BUDGET;
-                return true;
-            }
-            chunk = policy->few_samples - have;
-        }
-        if (!timed(&run, sampling->repeat, chunk, samples + have))
+        if (!chunk(&run, sampling->repeat, sampling->count, samples))
             return false;
-        sampling->count += chunk;
-        if (sampling->count >= policy->min_samples && run.spent - first >= policy->min_sampling
-            && relative_width(samples, sampling->count) <= policy->narrow) {
-            sampling->stopped = STOP_NARROW;
-            return true;
-        }
+    } else if (!until_trusted(&run, one, policy, samples, sampling)) {
+        return false;
     }
+    return sampling->repeat == 1 || watched(&run, &dropped);
 }

@@ -15,12 +15,18 @@ struct sampling {
     enum stop stopped;
 };
 
-/* Writes `count` samples of `repeat` calls each, in nanoseconds per call; false: it cannot be told. */
-typedef bool (*take_fn)(void *user, uint32_t repeat, uint32_t count, double *samples);
+/* How calls are made: `take` writes `count` samples of `repeat` calls each, in nanoseconds per call; `watch` makes one
+   call over outputs that hold a pattern, compares after it, and writes its nanoseconds. False: it cannot be told. */
+struct calls {
+    bool (*take)(void *user, uint32_t repeat, uint32_t count, double *samples);
+    bool (*watch)(void *user, double *nanoseconds);
+    void *user;
+};
 
-/* `samples` has room for policy->max_samples + policy->few_samples. With `single`, every sample is one call. */
-bool sample(take_fn take, void *user, const struct policy *policy, double best_ns, bool single, double *samples,
-            struct sampling *sampling);
+/* `samples` has room for policy->max_samples + policy->few_samples. With `single`, every sample is one call. Watched
+   are the first call, a pair in a row drawn by `seed`, and the last call. */
+bool sample(const struct calls *calls, const struct policy *policy, double best_ns, bool single, uint64_t seed,
+            double *samples, struct sampling *sampling);
 
 /* Width of the 95 % confidence interval of the median over the median, outliers left out: see statistics.py. */
 double relative_width(const double *samples, uint32_t count);

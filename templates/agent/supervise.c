@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "supervise.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -16,13 +15,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "processes.h"
 #include "spare.h"
 #include "store.h"
 #include "system.h"
 #include "trial.h"
 
-#define MOST_ORPHANS 10000
-#define MEMORY_TICK_S 0.02
+#define TICK_S 0.02
 #define ENDING_S 1.0 /* that a process which has told its result may take to end */
 
 static struct trial *handed; /* shared: what the process of a trial reads, which was there before it was asked for */
@@ -188,30 +187,10 @@ uint8_t supervise_phase(void)
 
 double supervise_wake_at(void)
 {
-    const double tick = now_s() + MEMORY_TICK_S;
+    const double tick = now_s() + TICK_S;
     if (child == 0)
         return HUGE_VAL;
-    return !limits_memory && !told && tick < deadline ? tick : deadline;
-}
-
-static void kill_children(void)
-{
-    DIR *folder = opendir("/proc");
-    if (folder == NULL)
-        return;
-    for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
-        uint64_t process, parent;
-        char path[64], text[512];
-        if (!read_number(entry->d_name, 10, &process) || process > INT32_MAX)
-            continue;
-        snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
-        if (!read_text(path, text, sizeof text))
-            continue;
-        const char *after = strrchr(text, ')'); /* ") S 123": state and parent */
-        if (after != NULL && strlen(after) > 4 && read_number(after + 4, 10, &parent) && (pid_t)parent == agent)
-            kill((pid_t)process, SIGKILL);
-    }
-    closedir(folder);
+    return (!limits_memory || !report->filtered) && !told && tick < deadline ? tick : deadline;
 }
 
 /* Kill the child and everything it started; orphans have come back to us, and there is no spare while there is a child.
@@ -225,11 +204,8 @@ static int clear_away(int status, bool reaped)
             ;
     }
     child = 0;
-    for (int i = 0; i < MOST_ORPHANS && has_children(); ++i) {
-        kill_children();
-        while (waitpid(-1, NULL, 0) < 0 && errno == EINTR)
-            ;
-    }
+    if (has_children())
+        processes_end();
     return status;
 }
 
@@ -268,14 +244,15 @@ static void tell(struct writer *out, enum ending ending, int status)
     put_number(out, said.phase, 1);
     put_number(out, said.verdict, 1);
     put_number(out, said.problem, 1);
-    put_number(out, said.after_many, 1);
+    put_number(out, said.moment, 1);
     put_number(out, said.index, 2);
+    put_number(out, said.call, 4);
     put_number(out, said.stopped, 1);
     put_number(out, said.repeat, 4);
-    /* The last one: since the trial was asked for. */
+    /* The last but one: since the trial was asked for. */
     const double values[] = {said.worst_absolute,   said.worst_relative, said.problem_absolute,
                              said.problem_relative, said.load_s,         said.check_s,
-                             said.time_s,           now_s() - started};
+                             said.time_s,           now_s() - started, said.cycle_ns};
     for (size_t i = 0; i < sizeof values / sizeof *values; ++i)
         put_f64(out, values[i]);
     put_number(out, said.minor_faults, 8);
@@ -298,16 +275,20 @@ bool supervise_look(struct writer *result)
     const bool over = __atomic_load_n(&report->done, __ATOMIC_ACQUIRE) != 0;
     const bool late = !gone && (told || !over) && now_s() >= deadline;
     const bool greedy = !gone && !over && !late && !limits_memory && resident_bytes(child) > memory_most;
-    const bool tells = !told && (gone || over || late || greedy);
-    if (gone || late || greedy)
+    /* Where the system does not keep it from that, it is seen when the candidate has started a process. */
+    const bool started_any = !told && report->phase != PHASE_START && !report->filtered && processes_any(gone ? 0 : child);
+    const bool tells = !told && (gone || over || late || greedy || started_any);
+    if (gone || late || greedy || started_any)
         status = clear_away(status, gone);
     if (gone && tells && !over && report->phase == PHASE_START && !repeated) {
         repeated = true; /* nothing of the candidate has run: its process was killed while it waited */
         if (launch())
             return false;
     }
+    if (started_any)
+        report->verdict = VERDICT_FORKED;
     if (tells) {
-        tell(result, over ? END_REPORTED : late ? END_LATE : greedy ? END_MEMORY : END_DIED, status);
+        tell(result, over || started_any ? END_REPORTED : late ? END_LATE : greedy ? END_MEMORY : END_DIED, status);
         told = true;
         deadline = now_s() + ENDING_S;
     }

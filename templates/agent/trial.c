@@ -5,22 +5,19 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "calls.h"
 #include "compare.h"
-#include "count.h"
 #include "fence.h"
-#include "floating.h"
+#include "processes.h"
 #include "sampling.h"
 #include "start.h"
 #include "system.h"
+#include "turns.h"
 
 #define ENTRY "edgetune_call"
 
@@ -29,70 +26,7 @@ OLD_SYMBOL(dlclose);
 OLD_SYMBOL(dlsym);
 OLD_SYMBOL(dlerror);
 
-static const struct trial *now; /* the trial of this process */
-static pid_t owner;
-static uint64_t floating;
-static double phase_began;
-
-bool has_children(void)
-{
-    siginfo_t info;
-    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
-}
-
-static void note_seconds(void)
-{
-    const double seconds = now_s() - phase_began;
-    switch (now->report->phase) {
-    case PHASE_LOAD: now->report->load_s = seconds; break;
-    case PHASE_CHECK: now->report->check_s = seconds; break;
-    case PHASE_TIME: now->report->time_s = seconds; break;
-    default: break;
-    }
-}
-
-static void enter(enum phase phase)
-{
-    note_seconds();
-    now->report->phase = (uint8_t)phase;
-    phase_began = now_s();
-}
-
-static void finish(enum verdict verdict) __attribute__((noreturn));
-static void finish(enum verdict verdict)
-{
-    note_seconds();
-    now->report->verdict = (uint8_t)verdict;
-    __atomic_store_n(&now->report->done, 1, __ATOMIC_RELEASE); /* the agent may read it at once */
-    kill(now->agent, SIGCHLD); /* it need not wait for our end */
-    sched_yield();             /* nor, on a board of one core, for the system to clear us away */
-    kill(owner, SIGKILL);      /* emulators take milliseconds over an orderly exit */
-    _exit(0); /* no clean-up: this memory is whatever the candidate made of it */
-}
-
-static void fail(const char *what) __attribute__((noreturn));
-static void fail(const char *what)
-{
-    snprintf(now->report->reason, REASON_BYTES, "%s: %s", what, strerror(errno));
-    finish(VERDICT_FAILED);
-}
-
-/* The candidate's turn: the report is out of its reach. */
-static void their_turn(void)
-{
-    if (mprotect(now->report, sizeof *now->report, PROT_NONE) != 0)
-        _exit(98);
-}
-
-static void our_turn(void)
-{
-    floating_restore(floating);
-    if (getpid() != owner) /* a kernel that forks: the copy ends here */
-        _exit(99);
-    if (mprotect(now->report, sizeof *now->report, PROT_READ | PROT_WRITE) != 0)
-        _exit(98);
-}
-
+static bool filtered; /* starting a process ends this one */
 static const char *trouble; /* met while there was no trial to tell it of */
 static int trouble_errno;
 static uint64_t own_bytes; /* address space of this process before its trial */
@@ -134,6 +68,13 @@ static bool keep_on_cores(const uint16_t *numbers, unsigned count)
     return true;
 }
 
+static bool watch_nothing(void *user, double *nanoseconds)
+{
+    (void)user;
+    *nanoseconds = 1000;
+    return true;
+}
+
 static bool take_nothing(void *user, uint32_t repeat, uint32_t count, double *samples)
 {
     (void)user, (void)repeat;
@@ -166,7 +107,9 @@ static void rehearse_the_rest(bool counting)
     compare(values, values, sizeof values, DTYPE_F32, (struct tolerance){0.1, 0, 1});
     if (counting)
         count_prepare();
-    sample(take_nothing, NULL, &policy, 0, false, samples, &sampling);
+    const struct calls nothing = {take_nothing, watch_nothing, NULL};
+    threads_left(threads_count());
+    sample(&nothing, &policy, 0, false, 0, samples, &sampling);
 }
 
 void trial_prepare(bool counting)
@@ -196,6 +139,7 @@ void trial_await(const uint16_t *cores, unsigned core_count)
     if (sched_getaffinity(0, sizeof all_cores, &all_cores) != 0)
         trouble_is("the cores of the board are not told");
     keep_on_cores(cores, core_count); /* a guess: the trial says which */
+    filtered = processes_forbid();
 }
 
 /* Limit this process to what the trial may take: address space beyond its own, CPU time, its cores. */
@@ -225,200 +169,22 @@ static call_fn load(void)
         finish(VERDICT_NOT_LOADED);
     }
     close(now->library);
+    mode_changed = false; /* what a library does when it is loaded is its toolchain's choice */
     memcpy(&entry, &symbol, sizeof entry);
     return entry;
 }
 
-static bool is_written(uint8_t role)
-{
-    return role == ROLE_OUTPUT || role == ROLE_PART;
-}
-
-/* What an array holds before a call: one with gaps, what the reference has in them. */
-static uint8_t fill_of(const struct array_use *use, uint8_t otherwise)
-{
-    if (use->role != ROLE_PART)
-        return otherwise;
-    return use->dtype >= DTYPE_I8 && use->dtype <= DTYPE_U64 ? FILL_TIME : FILL_CHECK;
-}
-
-/* Compare all outputs with their references; note the first that differs, and the worst error of all when asked. */
-static void judge(uint8_t *const *parts, bool first_call)
-{
-    struct report *report = now->report;
-    for (unsigned i = 0; i < now->request.array_count; ++i) {
-        const struct array_use *use = &now->request.arrays[i];
-        if (!is_written(use->role))
-            continue;
-        const struct content *wanted = &now->arrays[i];
-        const struct difference found =
-            compare(parts[i], wanted->bytes, wanted->size, (enum dtype)use->dtype, use->tolerance);
-        if (!found.allowed && report->problem == PROBLEM_NONE) {
-            report->problem = PROBLEM_DIFFERS;
-            report->after_many = !first_call;
-            report->index = (uint16_t)i;
-            report->problem_absolute = found.absolute;
-            report->problem_relative = found.relative;
-        }
-        if (first_call && found.absolute > report->worst_absolute) {
-            report->worst_absolute = found.absolute;
-            report->worst_relative = found.relative;
-        }
-    }
-}
-
-/* Call once on fenced buffers, inputs write-protected. */
-static void check(call_fn entry)
-{
-    static struct fence fences[MOST_ARRAYS + 1];
-    static uint8_t *parts[MOST_ARRAYS + 1];
-    const struct request *request = &now->request;
-    const unsigned arrays = request->array_count, all = arrays + (request->scratch_bytes > 0);
-    for (unsigned i = 0; i < all; ++i) {
-        const size_t size = i < arrays ? now->arrays[i].size : (size_t)request->scratch_bytes;
-        const uint8_t fill = i < arrays ? fill_of(&request->arrays[i], FILL_CHECK) : FILL_CHECK;
-        if (!fence_make(&fences[i], size, fill))
-            fail("no memory for the buffers of a call");
-        parts[i] = fences[i].bytes;
-        if (i < arrays && !is_written(request->arrays[i].role)) {
-            memcpy(parts[i], now->arrays[i].bytes, size);
-            if (!fence_read_only(&fences[i]))
-                fail("a buffer cannot be protected");
-        }
-    }
-    their_turn();
-    entry((void *const *)parts);
-    our_turn();
-    judge(parts, true);
-    for (unsigned i = 0; i < all; ++i) {
-        const enum harm harm = fence_harm(&fences[i]);
-        if (harm == HARM_NONE)
-            continue;
-        now->report->problem = harm == HARM_BEFORE ? PROBLEM_BEFORE : PROBLEM_BEHIND;
-        now->report->index = (uint16_t)i;
-        break;
-    }
-    if (now->report->problem != PROBLEM_NONE)
-        finish(VERDICT_WRONG);
-    if (has_children())
-        finish(VERDICT_FORKED);
-}
-
-struct timing {
-    call_fn entry;
-    void *const *buffers;
-    uint8_t *sweep; /* memory larger than the caches, or NULL */
-};
-
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-static bool take_time(void *user, uint32_t repeat, uint32_t count, double *samples)
-{
-    static double taken[2 * MOST_SAMPLES];
-    const struct timing *timing = user;
-    const call_fn entry = timing->entry;
-    void *const *const buffers = timing->buffers;
-    const size_t sweep = timing->sweep != NULL ? (size_t)now->request.cold_bytes : 0;
-    their_turn();
-    for (uint32_t s = 0; s < count; ++s) {
-        for (size_t i = 0; i < sweep; i += ALIGNMENT)
-            ((volatile uint8_t *)timing->sweep)[i]++;
-        const int64_t start = now_ns();
-        for (uint32_t r = 0; r < repeat; ++r)
-            entry(buffers);
-        const int64_t end = now_ns();
-        if (getpid() != owner)
-            _exit(99);
-        taken[s] = (end > start ? (double)(end - start) : 1.0) / (double)repeat; /* less than a tick is not nothing */
-    }
-    our_turn();
-    memcpy(samples, taken, count * sizeof *samples);
-    return true;
-}
-
-/* One instruction is one nanosecond. The first call is dropped; counts are equal from then on, unless the kernel is not
-   the same every time. */
-static bool take_counts(const struct timing *timing, struct sampling *sampling)
-{
-    const struct request *request = &now->request;
-    uint32_t wanted = request->policy.few_samples;
-    *sampling = (struct sampling){0, 1, STOP_NARROW};
-    for (bool first = true; sampling->count < wanted; first = false) {
-        double count;
-        their_turn();
-        const bool counted = count_call(timing->entry, timing->buffers, &count);
-        our_turn();
-        if (!counted)
-            return false;
-        if (!first) {
-            now->report->samples[sampling->count++] = count;
-        } else if (request->best_ns > 0 && count > request->policy.hopeless * request->best_ns) {
-            wanted = 1;
-            sampling->stopped = STOP_SLOW;
-        }
-    }
-    return true;
-}
-
-static void measure(call_fn entry)
-{
-    static uint8_t *parts[MOST_ARRAYS + 1];
-    static size_t sizes[MOST_ARRAYS + 1];
-    const struct request *request = &now->request;
-    const unsigned arrays = request->array_count;
-    for (unsigned i = 0; i < arrays; ++i)
-        sizes[i] = now->arrays[i].size;
-    sizes[arrays] = (size_t)request->scratch_bytes;
-    if (!arena_make(arrays + 1, sizes, parts))
-        fail("no memory for the buffers of the timing");
-    for (unsigned i = 0; i < arrays; ++i) {
-        if (is_written(request->arrays[i].role))
-            memset(parts[i], fill_of(&request->arrays[i], FILL_TIME), sizes[i]);
-        else
-            memcpy(parts[i], now->arrays[i].bytes, sizes[i]);
-    }
-    struct timing timing = {entry, (void *const *)parts, NULL};
-    if (request->cold_bytes > 0) {
-        const size_t bytes = (size_t)request->cold_bytes;
-        if (!arena_make(1, &bytes, &timing.sweep))
-            fail("no memory to sweep the caches with");
-    }
-    struct rusage before, after;
-    struct sampling sampling;
-    getrusage(RUSAGE_SELF, &before);
-    const bool told = now->counting ? take_counts(&timing, &sampling)
-                                    : sample(take_time, &timing, &request->policy, request->best_ns,
-                                             timing.sweep != NULL, now->report->samples, &sampling);
-    getrusage(RUSAGE_SELF, &after);
-    if (!told) {
-        snprintf(now->report->reason, REASON_BYTES, "%s",
-                 now->counting ? "nobody counts its instructions" : "the clock of the board does not tick");
-        finish(VERDICT_FAILED);
-    }
-    now->report->minor_faults = (uint64_t)(after.ru_minflt - before.ru_minflt);
-    now->report->major_faults = (uint64_t)(after.ru_majflt - before.ru_majflt);
-    now->report->repeat = sampling.repeat;
-    now->report->count = sampling.count;
-    now->report->stopped = (uint8_t)sampling.stopped;
-    judge(parts, false);
-}
-
 void trial_run(const struct trial *trial)
 {
-    now = trial;
-    owner = getpid();
-    floating = floating_save();
+    turns_begin(trial);
+    calls_begin();
+    now->report->filtered = filtered;
     confine();
     enter(PHASE_LOAD);
     const call_fn entry = load();
     enter(PHASE_CHECK);
-    check(entry);
+    calls_check(entry);
     enter(PHASE_TIME);
-    measure(entry);
-    finish(trial->report->problem != PROBLEM_NONE ? VERDICT_WRONG : VERDICT_OK);
+    calls_measure(entry);
+    finish(VERDICT_OK);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happens to one candidate in the forked child: load, call once and check, time, check again. */
+/* What happens to one candidate in the forked child: load, call once and check, time, and check calls among
+   those that are timed. */
 #ifndef EDGETUNE_AGENT_TRIAL_H
 #define EDGETUNE_AGENT_TRIAL_H
 

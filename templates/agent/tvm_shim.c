@@ -25,8 +25,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cycles.h"
+#include "floating.h"
+#include "processes.h"
+
 enum { MOST_TENSORS = 64, MOST_SAMPLES = 4096, ALIGN = 64, GAP = 128, CANARY = 0xA5, FIRST_FILL = 0xFF, LATER_FILL = 0x5A };
-enum { OK = 0, NOT_LOADED = 1, ENDED = 2, LATE = 3, HARM = 4, STARTED_PROCESS = 5, NO_MEMORY = 6, UNCONFINED = 7, MISUSE = -1 };
+enum { OK = 0, NOT_LOADED = 1, ENDED = 2, LATE = 3, HARM = 4, STARTED_PROCESS = 5, NO_MEMORY = 6, UNCONFINED = 7,
+       LEFT_MODE = 8, LEFT_THREADS = 9, DIFFERS = 10, CHANGED_INPUT = 11, MISUSE = -1 };
+enum { TAKE = 0, WATCH = 1, END = 2 };
 enum { ANY_INT = 1, ANY_DLTENSOR = 7, ANY_TEXT = 8 };
 
 typedef struct {
@@ -56,7 +62,7 @@ typedef struct {
 
 typedef struct {
     uint64_t token;
-    int64_t repeat, count;
+    int64_t what, repeat, count;
 } order;
 
 typedef struct {
@@ -67,6 +73,7 @@ typedef struct {
 typedef struct {
     double samples[MOST_SAMPLES];
     char text[512];
+    int filtered; /* the system lets the candidate start no process */
 } shared_page;
 
 static struct {
@@ -227,9 +234,11 @@ static const char *confine(const char *cores, int64_t memory_bytes, int64_t cpu_
     return NULL;
 }
 
-static void first_call(call_fn call)
+/* Returns whether it left the mode of floating point changed. */
+static int first_call(call_fn call)
 {
     const size_t page = page_size();
+    const uint64_t mode = floating_mode();
     void *buffers[MOST_TENSORS + 1];
     for (int i = 0; i < now.buffers; ++i) {
         fence *f = &now.fences[i];
@@ -240,44 +249,98 @@ static void first_call(call_fn call)
         buffers[i] = f->bytes;
     }
     call(buffers);
+    const int changed = floating_mode() != mode;
+    floating_restore(mode);
+    return changed;
 }
 
+/* The outputs of the first call are to stay as they are; inputs come close to each other for the others. */
 static void fill_arena(void)
 {
-    for (int i = 0; i < now.tensors; ++i) {
-        const size_t count = now.fences[i].count;
-        if (is_output(now.roles[i]))
-            memset(now.close_by[i], now.roles[i] == 'p' ? FIRST_FILL : LATER_FILL, count);
-        else
-            memcpy(now.close_by[i], now.fences[i].bytes, count);
+    for (int i = 0; i < now.buffers; ++i) {
+        mprotect(now.fences[i].map + page_size(), now.fences[i].pages, PROT_READ);
+        if (i < now.tensors && !is_output(now.roles[i]))
+            memcpy(now.close_by[i], now.fences[i].bytes, now.fences[i].count);
     }
 }
 
-static void take_samples(call_fn call, int64_t repeat, int64_t count, pid_t owner)
+/* Have the outputs hold a pattern, so that a call which writes nothing is found out. */
+static void refill(void)
 {
+    for (int i = 0; i < now.tensors; ++i)
+        if (is_output(now.roles[i]))
+            memset(now.close_by[i], now.roles[i] == 'p' ? FIRST_FILL : LATER_FILL, now.fences[i].count);
+}
+
+/* Returns whether the mode of floating point was left changed. */
+static int take_samples(call_fn call, int64_t repeat, int64_t count, pid_t owner)
+{
+    const uint64_t mode = floating_mode();
+    int changed = 0;
     for (int64_t s = 0; s < count; ++s) {
         const int64_t start = clock_ns();
         for (int64_t r = 0; r < repeat; ++r)
             call(now.close_by);
         const int64_t end = clock_ns();
+        changed |= floating_mode() != mode;
+        floating_restore(mode);
         if (getpid() != owner)
             _exit(99);
         now.page->samples[s] = (double)(end - start) / (double)repeat;
     }
+    return changed;
+}
+
+/* What the candidate has left so far. */
+static int64_t what_is_left(int mode_changed, unsigned threads)
+{
+    siginfo_t info;
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0)
+        return STARTED_PROCESS;
+    if (mode_changed)
+        return LEFT_MODE;
+    return threads_left(threads) ? LEFT_THREADS : OK;
+}
+
+/* Whether the outputs are those of the first call, which were looked at. */
+static int64_t compare_with_first(void)
+{
+    for (int i = 0; i < now.tensors; ++i)
+        if (is_output(now.roles[i]) && memcmp(now.close_by[i], now.fences[i].bytes, now.fences[i].count) != 0)
+            return DIFFERS;
+    return OK;
+}
+
+static int64_t obey(const order *o, call_fn call, pid_t owner, unsigned threads)
+{
+    if (o->what == END) {
+        const int64_t code = what_is_left(0, threads);
+        now.page->samples[0] = cycle_ns();
+        return code;
+    }
+    if (o->what == WATCH)
+        refill();
+    if (take_samples(call, o->repeat, o->count, owner))
+        return LEFT_MODE;
+    return o->what == WATCH ? compare_with_first() : OK;
 }
 
 static void be_child(const char *path, const char *cores, int64_t memory_bytes, int64_t cpu_s)
 {
     const pid_t owner = getpid();
+    const unsigned threads = threads_count();
+    const uint64_t mode = floating_mode();
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     const char *problem = confine(cores, memory_bytes, cpu_s);
+    now.page->filtered = processes_forbid();
     if (problem != NULL) {
         snprintf(now.page->text, sizeof now.page->text, "%s", problem);
         reply(UNCONFINED);
         _exit(0);
     }
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    floating_restore(mode); /* what a library does when it is loaded is its toolchain's choice */
     call_fn call = NULL;
     if (library != NULL)
         *(void **)&call = dlsym(library, "edgetune_call");
@@ -288,18 +351,14 @@ static void be_child(const char *path, const char *cores, int64_t memory_bytes, 
         _exit(0);
     }
     reply(OK);
-    first_call(call);
+    const int changed = first_call(call);
     if (getpid() != owner) /* a kernel that forks: the copy ends here */
         _exit(99);
-    siginfo_t info;
-    const int childless = waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0;
-    reply(childless ? OK : STARTED_PROCESS);
+    reply(what_is_left(changed, threads));
     fill_arena();
     order o;
-    while (read(now.socket, &o, sizeof o) == (ssize_t)sizeof o && o.token == now.token) {
-        take_samples(call, o.repeat, o.count, owner);
-        reply(OK);
-    }
+    while (read(now.socket, &o, sizeof o) == (ssize_t)sizeof o && o.token == now.token)
+        reply(obey(&o, call, owner, threads));
     _exit(0);
 }
 
@@ -315,21 +374,9 @@ static int clear_away(void)
     kill(now.child, SIGKILL);
     while (waitpid(now.child, &status, 0) < 0 && errno == EINTR)
         continue;
-    char path[64];
-    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
-    for (int round = 0; round < 1000; ++round) {
-        int orphan = 0;
-        FILE *children = fopen(path, "r");
-        if (children == NULL)
-            break;
-        if (fscanf(children, "%d", &orphan) != 1)
-            orphan = 0;
-        fclose(children);
-        if (orphan <= 0)
-            break;
-        kill(orphan, SIGKILL);
-        waitpid(orphan, NULL, 0);
-    }
+    siginfo_t info;
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0)
+        processes_end();
     close(now.socket);
     now.child = 0;
     return status;
@@ -363,6 +410,8 @@ static int64_t say_end(const dl_tensor *text, const char *phase, int late)
                 usleep(1000);
         }
         status = clear_away();
+        if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
+            return STARTED_PROCESS;
         if (WIFSIGNALED(status))
             snprintf(line, sizeof line, "killed by signal %d in phase '%s'", WTERMSIG(status), phase);
         else
@@ -373,15 +422,25 @@ static int64_t say_end(const dl_tensor *text, const char *phase, int late)
     return late ? LATE : ENDED;
 }
 
+/* Whether there is a process that the candidate started, where the system does not keep it from that. */
+static int any_started(void) { return !now.page->filtered && processes_any(now.child); }
+
 /* Wait for the child's answer until `deadline`: its code, or ENDED or LATE with the reason in `text`. */
 static int64_t await_answer(int64_t deadline, const dl_tensor *text, const char *phase)
 {
     for (;;) {
         const int64_t left = (deadline - clock_ns()) / 1000000;
         struct pollfd p = {now.socket, POLLIN, 0};
-        const int ready = left > 0 ? poll(&p, 1, (int)left) : 0;
+        const int wait = (int)(!now.page->filtered && left > 20 ? 20 : left);
+        const int ready = left > 0 ? poll(&p, 1, wait) : 0;
         if (ready < 0 && errno == EINTR)
             continue;
+        if (ready == 0 && left > wait) {
+            if (!any_started())
+                continue;
+            clear_away();
+            return STARTED_PROCESS;
+        }
         if (ready <= 0)
             return say_end(text, phase, 1);
         answer a = {0, 0};
@@ -394,9 +453,38 @@ static int64_t await_answer(int64_t deadline, const dl_tensor *text, const char 
     }
 }
 
+/* The guard bytes before buffer i; with i one too large, those after the last. Returns how many there are. */
+static size_t guard_of(int i, uint8_t **at)
+{
+    uint8_t *const end = i < now.buffers ? now.close_by[i] : now.arena + now.arena_bytes;
+    *at = i > 0 ? now.close_by[i - 1] + now.fences[i - 1].count : now.arena;
+    return (size_t)(end - *at);
+}
+
+/* OK, or HARM with what was overwritten in `text`. */
+static int64_t look_at_guards(const dl_tensor *text)
+{
+    for (int i = 0; i <= now.buffers; ++i) {
+        uint8_t *guard;
+        const size_t room = guard_of(i, &guard);
+        for (size_t b = 0; b < room; ++b) {
+            const int behind = i == now.buffers || (i > 0 && b < room / 2), whose = behind ? i - 1 : i;
+            char line[96], name[32] = "scratch";
+            if (guard[b] == CANARY)
+                continue;
+            if (whose < now.tensors)
+                snprintf(name, sizeof name, "parameter %d", whose);
+            snprintf(line, sizeof line, "writes to %s %s", name, behind ? "behind its end" : "before its start");
+            tell(text, line);
+            return HARM;
+        }
+    }
+    return OK;
+}
+
 static int prepare(const any *tensors, int count, const char *roles, int64_t scratch_bytes)
 {
-    size_t end = 0, offsets[MOST_TENSORS + 1];
+    size_t end = GAP, offsets[MOST_TENSORS + 1];
     now.tensors = count;
     now.buffers = count + (scratch_bytes > 0);
     now.page = map_shared(sizeof *now.page);
@@ -413,11 +501,18 @@ static int prepare(const any *tensors, int count, const char *roles, int64_t scr
         end += round_up(bytes, ALIGN) + GAP;
     }
     strcpy(now.roles, roles);
-    now.arena_bytes = round_up(end > 0 ? end : 1, page_size());
+    now.arena_bytes = round_up(end, page_size());
     now.arena = map_shared(now.arena_bytes);
     for (int i = 0; now.arena != NULL && i < now.buffers; ++i)
         now.close_by[i] = now.arena + offsets[i];
-    return now.arena != NULL ? 0 : -1;
+    if (now.arena == NULL)
+        return -1;
+    for (int i = 0; i <= now.buffers; ++i) {
+        uint8_t *guard;
+        const size_t room = guard_of(i, &guard);
+        memset(guard, CANARY, room);
+    }
+    return 0;
 }
 
 static void copy_outputs(const any *tensors, int from_fences)
@@ -483,6 +578,10 @@ int __tvm_ffi_edgetune_open(void *self, const any *args, int32_t n, any *ret)
     if (code != OK)
         return finish(ret, code);
     code = await_answer(deadline, text, "check");
+    if (code == OK && any_started()) {
+        clear_away();
+        code = STARTED_PROCESS;
+    }
     for (int i = 0; code == OK && i < now.buffers; ++i) {
         const char *harm = harm_of(&now.fences[i]);
         char line[96];
@@ -499,36 +598,80 @@ int __tvm_ffi_edgetune_open(void *self, const any *args, int32_t n, any *ret)
     return finish(ret, code);
 }
 
-/* (repeat, count, timeout_ms, text, samples): `count` samples in nanoseconds per call, each over `repeat` calls. */
+/* Send an order, wait for its answer. */
+static int64_t have_done(const order *o, int64_t timeout_ms, const dl_tensor *text)
+{
+    const int64_t deadline = clock_ns() + timeout_ms * 1000000;
+    if (send(now.socket, o, sizeof *o, MSG_NOSIGNAL) != (ssize_t)sizeof *o)
+        return say_end(text, "time", 0);
+    return await_answer(deadline, text, "time");
+}
+
+/* (watch, repeat, count, timeout_ms, text, samples): `count` samples in nanoseconds per call, each over `repeat` calls.
+   With `watch` 1, over outputs that hold a pattern, and DIFFERS when they are not those of the first call. */
 int __tvm_ffi_edgetune_sample(void *self, const any *args, int32_t n, any *ret);
 int __tvm_ffi_edgetune_sample(void *self, const any *args, int32_t n, any *ret)
 {
     (void)self;
-    if (!are(args, n, "iiitt") || n != 5 || now.child == 0)
+    if (!are(args, n, "iiiitt") || n != 6 || now.child == 0)
         return finish(ret, MISUSE);
-    const order o = {now.token, args[0].v.integer, args[1].v.integer};
-    const dl_tensor *text = args[3].v.pointer, *samples = args[4].v.pointer;
-    const int64_t deadline = clock_ns() + args[2].v.integer * 1000000;
+    const order o = {now.token, args[0].v.integer == WATCH ? WATCH : TAKE, args[1].v.integer, args[2].v.integer};
+    const dl_tensor *text = args[4].v.pointer, *samples = args[5].v.pointer;
     if (o.count < 1 || o.count > MOST_SAMPLES || (size_t)o.count * sizeof(double) > bytes_of(samples))
         return finish(ret, MISUSE);
-    if (send(now.socket, &o, sizeof o, MSG_NOSIGNAL) != (ssize_t)sizeof o)
-        return finish(ret, say_end(text, "time", 0));
-    const int64_t code = await_answer(deadline, text, "time");
-    if (code == OK)
+    int64_t code = have_done(&o, args[3].v.integer, text);
+    const int64_t harm = (code == OK || code == DIFFERS) && o.what == WATCH ? look_at_guards(text) : OK;
+    if (harm != OK)
+        code = harm;
+    if (code == OK || code == DIFFERS)
         memcpy(data_of(samples), now.page->samples, (size_t)o.count * sizeof(double));
     return finish(ret, code);
 }
 
-/* (tensors...): end the candidate; its outputs after the timed calls are copied into their tensors. */
+/* (timeout_ms, text, samples): after all calls, look at what the candidate left; the first sample is how long a cycle
+   of the core takes, in nanoseconds. */
+int __tvm_ffi_edgetune_end(void *self, const any *args, int32_t n, any *ret);
+int __tvm_ffi_edgetune_end(void *self, const any *args, int32_t n, any *ret)
+{
+    (void)self;
+    if (!are(args, n, "itt") || n != 3 || now.child == 0)
+        return finish(ret, MISUSE);
+    const order o = {now.token, END, 0, 0};
+    const dl_tensor *text = args[1].v.pointer;
+    int64_t code = have_done(&o, args[0].v.integer, text);
+    if (code == OK && any_started())
+        code = STARTED_PROCESS;
+    for (int i = 0; code == OK && i < now.tensors; ++i)
+        if (!is_output(now.roles[i]) && memcmp(now.close_by[i], now.fences[i].bytes, now.fences[i].count) != 0) {
+            char line[32];
+            snprintf(line, sizeof line, "%d", i);
+            tell(text, line);
+            code = CHANGED_INPUT;
+        }
+    if (code == OK)
+        memcpy(data_of(args[2].v.pointer), now.page->samples, sizeof(double));
+    return finish(ret, code);
+}
+
+/* (tensors...): copy the outputs of the last call into their tensors. */
+int __tvm_ffi_edgetune_outputs(void *self, const any *args, int32_t n, any *ret);
+int __tvm_ffi_edgetune_outputs(void *self, const any *args, int32_t n, any *ret)
+{
+    (void)self;
+    if (!are(args, n, "") || n != now.tensors)
+        return finish(ret, MISUSE);
+    copy_outputs(args, 0);
+    return finish(ret, OK);
+}
+
+/* End the candidate. */
 int __tvm_ffi_edgetune_close(void *self, const any *args, int32_t n, any *ret);
 int __tvm_ffi_edgetune_close(void *self, const any *args, int32_t n, any *ret)
 {
     (void)self;
-    if (!are(args, n, "") || (n != 0 && n != now.tensors))
-        return finish(ret, MISUSE);
-    clear_away();
+    (void)args;
     if (n != 0)
-        copy_outputs(args, 0);
+        return finish(ret, MISUSE);
     unmap_all();
     return finish(ret, OK);
 }

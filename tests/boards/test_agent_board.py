@@ -181,7 +181,7 @@ def test_an_agent_that_sends_without_end_takes_no_memory(
     payloads = {
         FrameType.STORED: bytes(33),
         FrameType.REFUSED: struct.pack("<HIH", FrameType.PUT, 0, 900) + b"x" * 900,
-        FrameType.RESULT: struct.pack("<IBiBBBBHBI8dQQHI", 9, 1, *[0] * 20),
+        FrameType.RESULT: struct.pack("<IBiBBBBHIBI9dQQHI", 9, 1, *[0] * 22),
         FrameType.PONG: struct.pack("<QBB", 1, 0, 0),
     }
     flood = encode(what, payloads[what]) * 50

@@ -74,14 +74,14 @@ def test_a_login_file_that_prints_is_named_at_once() -> None:
 
 
 def test_an_oversized_frame_is_refused_before_it_comes() -> None:
-    header = struct.pack("<4sHHII", frames.MAGIC, 1, FrameType.RESULT, frames.MOST_TAKEN + 1, 0)
+    header = struct.pack("<4sHHII", frames.MAGIC, frames.VERSION, FrameType.RESULT, frames.MOST_TAKEN + 1, 0)
     with pytest.raises(ProtocolViolation, match="at most 131072 are allowed"):
         whole(header)
 
 
 def test_another_version_is_refused() -> None:
-    with pytest.raises(ProtocolViolation, match="version 2 of the protocol"):
-        whole(struct.pack("<4sHHII", frames.MAGIC, 2, FrameType.RESULT, 0, 0))
+    with pytest.raises(ProtocolViolation, match="version 1 of the protocol"):
+        whole(struct.pack("<4sHHII", frames.MAGIC, 1, FrameType.RESULT, 0, 0))
 
 
 def test_frames_that_only_a_host_sends_are_refused() -> None:
@@ -90,9 +90,9 @@ def test_frames_that_only_a_host_sends_are_refused() -> None:
 
 
 def result_of(sample: float, load_s: float = 0.0) -> Message:
-    head = struct.pack("<IBiBBBBHBI", 1, 0, 0, 3, 0, 0, 0, 0, 1, 1)
-    numbers = (0.0, 0.0, 0.0, 0.0, load_s, 0.0, 0.0, 0.0)
-    return messages.decode(Frame(FrameType.RESULT, head + struct.pack("<8dQQHId", *numbers, 0, 0, 0, 1, sample)))
+    head = struct.pack("<IBiBBBBHIBI", 1, 0, 0, 3, 0, 0, 0, 0, 0, 1, 1)
+    numbers = (0.0, 0.0, 0.0, 0.0, load_s, 0.0, 0.0, 0.0, 0.25)
+    return messages.decode(Frame(FrameType.RESULT, head + struct.pack("<9dQQHId", *numbers, 0, 0, 0, 1, sample)))
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -1.0, 0.0])
@@ -146,7 +146,7 @@ def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
     [
         (b"rubbish that is no frame", "does not begin with its magic number"),
         (struct.pack("<4sHHII", b"ETAG", 9, 1, 0, 0), "another version"),
-        (struct.pack("<4sHHII", b"ETAG", 1, 1, (1 << 20) + 1, 0), "longer than allowed"),
+        (struct.pack("<4sHHII", b"ETAG", frames.VERSION, 1, (1 << 20) + 1, 0), "longer than allowed"),
         (encode(FrameType.PING, b"12345678")[:-1] + b"9", "checksum"),
     ],
 )

@@ -41,6 +41,11 @@ class Taken(ctypes.Structure):
 
 DOUBLES = ctypes.POINTER(ctypes.c_double)
 TAKE = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, DOUBLES)
+WATCH = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, DOUBLES)
+
+
+class Calls(ctypes.Structure):
+    _fields_ = [("take", TAKE), ("watch", WATCH), ("user", ctypes.c_void_p)]
 
 
 @pytest.fixture(scope="module")
@@ -117,15 +122,21 @@ def test_the_width_of_the_interval_is_the_same(rules: ctypes.CDLL, samples: list
     st.floats(0.2, 5e8),
     st.sampled_from([0.0, 0.1, 1.0, 10.0]),
     st.sampled_from([(), (3,), (8, 20)]),
+    st.integers(0, (1 << 64) - 1),
 )
 def test_sampling_stops_alike(
-    rules: ctypes.CDLL, factors: list[float], kernel_ns: float, best_share: float, few: Sequence[int]
+    rules: ctypes.CDLL, factors: list[float], kernel_ns: float, best_share: float, few: Sequence[int], seed: int
 ) -> None:
     policy = TimingPolicy() if not few else TimingPolicy(min_samples=few[0], max_samples=few[-1])
     times = Times(factors, kernel_ns)
-    wanted = sample(times.take, policy, best_share * kernel_ns)
+    wanted = sample(times.take, times.watch, policy, best_share * kernel_ns, seed)
+    wanted_calls = times.calls
 
     times = Times(factors, kernel_ns)
+
+    def watch(_: object, out: ctypes._Pointer[ctypes.c_double]) -> bool:
+        out[0] = times.watch()
+        return True
 
     def take(_: object, repeat: int, count: int, out: ctypes._Pointer[ctypes.c_double]) -> bool:
         for index, value in enumerate(times.take(repeat, count)):
@@ -137,17 +148,18 @@ def test_sampling_stops_alike(
     samples = (ctypes.c_double * 1000)()
     taken = Taken()
     done = rules.sample(
-        TAKE(take),
-        None,
+        ctypes.byref(Calls(TAKE(take), WATCH(watch), None)),
         ctypes.byref(Policy(*limits, policy.hopeless, *counts)),
         ctypes.c_double(best_share * kernel_ns),
         ctypes.c_bool(False),
+        ctypes.c_uint64(seed),
         samples,
         ctypes.byref(taken),
     )
     assert done
     assert (taken.count, taken.repeat, STOPS[taken.stopped]) == (len(wanted.samples), wanted.repeat, wanted.stopped)
     assert tuple(samples[: taken.count]) == wanted.samples
+    assert times.calls == wanted_calls
 
 
 class Times:
@@ -157,8 +169,14 @@ class Times:
         self._factors = factors
         self._kernel_ns = kernel_ns
         self._turn = 0
+        self.calls: list[tuple[int, int]] = []
+
+    def watch(self) -> float:
+        self.calls.append((0, 0))
+        self._turn += 1
+        return self._kernel_ns * self._factors[self._turn % len(self._factors)]
 
     def take(self, repeat: int, count: int) -> list[float]:
-        del repeat
+        self.calls.append((repeat, count))
         self._turn += count
         return [self._kernel_ns * self._factors[(self._turn + i) % len(self._factors)] for i in range(count)]

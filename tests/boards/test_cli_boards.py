@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import shutil
 import socket
 import subprocess
 import time
@@ -319,6 +320,21 @@ def test_setup_opens_the_board_and_leaves_nothing(
         assert not found["agent"]["ok"]
         assert found["agent"]["fix"] == "edgetune boards check shelf-1"
     assert (board.files(), board.processes()) == ([], [])
+
+
+def test_setup_of_a_real_board_asks_for_no_emulator(
+    board: SshBoard, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    which = shutil.which
+    monkeypatch.setattr(shutil, "which", lambda name, *rest: None if name.startswith("qemu-") else which(name, *rest))
+    assert run(["boards", "trust", "shelf-1", "--yes", "-q"]) == 0
+    capsys.readouterr()
+    assert run(["boards", "setup", "shelf-1", "--json"]) == 0
+    told = capsys.readouterr().out
+    assert "qemu" not in told
+    assert board.commands
+    assert run(["boards", "setup", "qemu-aarch64", "--json"]) == 9
+    assert "sudo apt-get install qemu-user" in capsys.readouterr().out
 
 
 def test_a_board_with_another_instruction_set(board: SshBoard, capsys: pytest.CaptureFixture[str]) -> None:

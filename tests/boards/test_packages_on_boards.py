@@ -139,7 +139,7 @@ def test_the_gateway_of_a_farm_is_not_taken_for_a_board(bench: Bench, emitted: P
         api.bench(emitted, "farm")
     told: list[Event] = []
     settings = resolve_settings(Flags(model=MODEL, board="farm", out=emitted), {}, tmp_path)
-    assert api._verified(settings, told.append)[0] is None
+    assert api._verified(emitted, settings, told.append)[0] is None
     (warning,) = [str(e.data["message"]) for e in told if e.kind == "warning"]
     assert warning.endswith(f"; `edgetune verify {emitted}` runs it here")
     shelve(bench, {"a": FARM}, a=gateway, b=own)
@@ -208,17 +208,17 @@ def test_after_a_search_the_package_is_verified_on_its_board_or_that_is_announce
     shelve(bench, attic=board)
     settings = resolve_settings(Flags(model=MODEL, board="attic", out=emitted), {}, tmp_path)
     told: list[Event] = []
-    report, why = api._verified(settings, told.append)
+    report, why = api._verified(emitted, settings, told.append)
     assert report is not None, why
     assert why == ""
     assert report.ran_on.startswith("board attic")
     assert [str(e.data["name"]).split(" (")[0] for e in told if e.kind == "phase"] == ["verified on board attic"]
-    assert api._verified(settings, told.append, interrupted=True) == (None, "the search was interrupted")
+    assert api._verified(emitted, settings, told.append, interrupted=True) == (None, "the search was interrupted")
     here = resolve_settings(Flags(model=MODEL, board="host", out=emitted), {}, tmp_path)
-    assert api._verified(here, told.append, interrupted=True) == (None, "")
+    assert api._verified(emitted, here, told.append, interrupted=True) == (None, "")
     board.close()
     told.clear()
-    report, why = api._verified(settings, told.append)
+    report, why = api._verified(emitted, settings, told.append)
     assert report is None
     assert [(e.data["board"], e.data["what"]) for e in told if e.kind == "board"] == [("attic", "lost")]
     (warning,) = [str(e.data["message"]) for e in told if e.kind == "warning"]

@@ -62,7 +62,7 @@ def test_a_command_that_does_not_end_is_killed_at_its_deadline(bench: Bench) -> 
     reach = bench.reach(board)
     reach.connect()
     began = time.monotonic()
-    with pytest.raises(BoardLost, match="did not end within 1 s"):
+    with pytest.raises(BoardLost, match=r"did not end within \d+ s"):
         reach.run("sleep 1000 & sleep 1000", 1.0)
     assert time.monotonic() - began < 30.0
     for _ in range(50):

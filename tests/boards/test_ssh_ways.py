@@ -118,7 +118,7 @@ def test_a_real_server_that_goes_away(bench: Bench, sshd: Serve, native_echo: Pa
 def test_real_server_kills_a_command_that_does_not_end(bench: Bench, sshd: Serve) -> None:
     reach = way(bench, sshd())
     reach.connect()
-    with pytest.raises(BoardLost, match="did not end within 1 s"):
+    with pytest.raises(BoardLost, match=r"did not end within \d+ s"):
         reach.run("echo $$; sleep 1234.5 & sleep 1234.5", 1.0)
     end = time.monotonic() + 10.0
     running = "x"

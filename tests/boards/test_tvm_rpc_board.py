@@ -33,6 +33,18 @@ from tests.boards.tvm_rpc_server import DirectDoor, start_server
 
 FORK_AWAY = "if (fork() == 0) { setsid(); for (;;) pause(); }"
 ONCE = "static int n; if (n++ < 1)"
+FORGE = """
+static int n;
+long long *up = (long long *)&up; /* the order to watch a call lies up the stack: a token, 1, 1, 1 */
+for (int i = 0; n == 1 && i < 1500; ++i)
+    if (up[i + 1] == 1 && up[i + 2] == 1 && up[i + 3] == 1)
+        for (int f = 3; f < 64; ++f) {
+            long long answer[2] = {up[i], 42};
+            if (write(f, answer, sizeof answer) < 0)
+                continue;
+        }
+++n;
+"""
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +123,7 @@ def test_scratch_is_given(board: TvmRpcBoard, candidates: Candidates) -> None:
         (GOOD + " static int n; if (n++ > 3) for (;;) pause();", "timeout", "phase 'time'"),
         (GOOD + " if (fork() == 0) for (;;);", "crashed", "started a process"),
         (GOOD + FORK_AWAY, "crashed", "started a process"),
-        (ONCE + GOOD, "wrong_result", "after many calls"),
+        (ONCE + GOOD, "wrong_result", "in call 2: output 2 differs"),
     ],
 )
 def test_a_bad_candidate_is_recorded_and_the_next_one_is_fine(
@@ -245,7 +257,9 @@ def _altered(folder: Path, told: str, lie: str) -> Iterator[TvmRpcBoard]:
     altered = folder / "tvm_shim.c"
     altered.write_text(source.replace(told, lie))
     library = folder / f"tvm_shim_{target.name}.so"
-    subprocess.run([target.compiler.cc, "-D_GNU_SOURCE", "-fPIC", "-shared", "-o", library, altered], check=True)
+    headers = f"-I{(templates_dir() / SHIM).parent}"
+    command = [target.compiler.cc, "-D_GNU_SOURCE", "-fPIC", "-shared", headers, "-o", str(library), str(altered)]
+    subprocess.run(command, check=True)
     server = start_server(folder, "altered")
     board = TvmRpcBoard("altered", target, DirectDoor(LOOPBACK, server.port, "altered"), folder)
     try:
@@ -443,3 +457,9 @@ def test_a_candidate_that_cannot_be_kept_on_its_cores_is_not_timed(tmp_path: Pat
         board._asked_cores = (1000,)
         with pytest.raises(BoardUnfit, match="a candidate cannot be kept on its cores there"):
             run(board, Candidates(load_target("host"), tmp_path).request())
+
+
+def test_an_answer_that_the_shim_does_not_have_costs_no_board(board: TvmRpcBoard, candidates: Candidates) -> None:
+    result = run(board, candidates.request(GOOD + FORGE))
+    assert (result.status, result.reason) == ("crashed", "answers in the place of the process that tries it")
+    assert run(board, candidates.request()).status == "ok"

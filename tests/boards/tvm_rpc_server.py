@@ -18,6 +18,8 @@ def start_server(folder: Path, key: str, tracker: tuple[str, int] | None = None,
 class DirectDoor:
     """A server at a known place; it serves one session at a time, and lets others wait."""
 
+    round_trip_s = 0.0
+
     def __init__(self, host: str, port: int, key: str = "", route: Route = straight) -> None:
         self._lease = Lease(host, port, key)
         self._route = route

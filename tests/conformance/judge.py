@@ -1,4 +1,4 @@
-"""Runs one node test from model to compared outputs and says in one word how it went."""
+"""Runs one node test or chain from model to compared outputs and says in one word how it went."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from edgetune.models.importer import import_onnx
 from edgetune.models.narrow_types import from_stored
 from edgetune.models.onnx_file import model_from_proto
 from tests.conformance.case import Case, UnfitError, load
+from tests.conformance.chains import BY_KEY, load_chain
 from tests.conformance.native import RunError, compile_unit, emit_unit, execute
 
 Status = Literal[
@@ -37,9 +38,9 @@ STATUSES: dict[Status, str] = {
 
 
 def judge(name: str, folder: Path) -> tuple[Status, str]:
-    """Status of the test `name`, and a one-line reason where it did not pass. Writes into `folder`."""
+    """Status of the node test or chain `name`, and a one-line reason where it did not pass. Writes into `folder`."""
     try:
-        case = load(name)
+        case = load_chain(name) if name in BY_KEY else load(name)
         program = _program(case)
         unit = emit_unit(program, _target())
         outputs = execute(compile_unit(unit, _target(), folder), program, unit, case.inputs)

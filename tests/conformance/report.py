@@ -1,13 +1,15 @@
-"""SUPPORT.md: how many node tests pass, and why the others do not."""
+"""SUPPORT.md: how many node tests pass, and why the others do not; how chains of operators fare."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx
 
+from tests.conformance.chains import BY_KEY
+from tests.conformance.chains_decomposed import ALONE
 from tests.conformance.judge import STATUSES
 
 _INTRODUCTION = """# What of ONNX works
@@ -25,8 +27,33 @@ as passed. 8-bit and 4-bit floats and 4-bit and 2-bit integers go in and out one
 """
 
 
-def support_text(results: Sequence[dict[str, Any]]) -> str:
-    """The whole file for `results`, one for each test."""
+_CHAINS = """
+## Chains of operators
+
+A test of one node does not see what a node does to the next. Every operator that is decomposed on import and can
+follow itself, and every quantised one, is run as a chain of two (`tests/conformance/chains_*.py` have the models),
+and judged as the tests above are, against ONNX's reference evaluator or, where that lacks the form, ONNX Runtime.
+{passed} of {total} chains pass.
+
+| chain | result | reason |
+|---|---|---|
+"""
+
+
+def support_text(results: Sequence[dict[str, Any]], chains: Mapping[str, dict[str, Any]] | None = None) -> str:
+    """The whole file for `results`, one for each node test, and `chains`, results of chains by key."""
+    return _node_tests(results) + (_chains(chains) if chains else "")
+
+
+def _chains(results: Mapping[str, dict[str, Any]]) -> str:
+    passed = sum(result["status"] == "passed" for result in results.values())
+    text = _CHAINS.format(passed=passed, total=len(results))
+    for key, result in results.items():
+        text += f"| {BY_KEY[key].name} | {result['status']} | {_plain(result['reason'])} |\n"
+    return text + "".join(f"| {name} | cannot follow itself | {why} |\n" for name, why in sorted(ALONE.items()))
+
+
+def _node_tests(results: Sequence[dict[str, Any]]) -> str:
     counts = Counter(r["status"] for r in results)
     text = _INTRODUCTION.format(version=onnx.__version__, passed=counts["passed"], total=len(results))
     text += "".join(f"| {status} | {counts[status]} | {meaning} |\n" for status, meaning in STATUSES.items())

@@ -1,4 +1,4 @@
-"""Runs the ONNX backend node tests through the emitted C and writes SUPPORT.md (`make conformance`)."""
+"""Runs ONNX's node tests and chains of operators through the emitted C, writes SUPPORT.md (`make conformance`)."""
 
 from __future__ import annotations
 
@@ -95,9 +95,10 @@ def main() -> int:
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT))
     from tests.conformance.case import node_tests
+    from tests.conformance.chains import BY_KEY
     from tests.conformance.report import support_text
 
-    names = list(node_tests())
+    names = [*node_tests(), *BY_KEY]
     journal = BUILD / "results.jsonl"
     known = _known(journal) if options.resume or options.again or options.only else {}
     tests = [n for n in names if not options.only or fnmatch.fnmatch(n, options.only)]
@@ -114,7 +115,9 @@ def main() -> int:
             print(f"[{count}/{len(tests)}] {result['name']}: {result['status']} {result['reason']}", flush=True)  # noqa: T201
     print(Counter(known[n]["status"] for n in tests if n in known))  # noqa: T201
     if not options.only:
-        (ROOT / "SUPPORT.md").write_text(support_text([known[n] for n in names]))
+        (ROOT / "SUPPORT.md").write_text(
+            support_text([known[n] for n in names if n not in BY_KEY], {n: known[n] for n in BY_KEY})
+        )
     return 0
 
 

@@ -58,6 +58,8 @@ class ScriptedBoard:
         self._release = threading.Event()
         self._bell: Mailbox[str] = Mailbox()
 
+    round_trip_s = 0.0
+
     def reserve(self) -> None:
         if self.script.behind is not None:
             assert self.script.behind.tried.wait(60.0)

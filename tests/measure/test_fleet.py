@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from edgetune.errors import BoardBusy, BoardLost, HostUnknown
 from edgetune.events import Event
-from edgetune.measure import lane, turn
+from edgetune.measure import lane, lost_board, turn
 from edgetune.measure.accounting import Accounting
 from edgetune.measure.fleet import MOST_IDLE_LOSSES, Fleet
 from edgetune.measure.options import MeasuringOptions
@@ -111,7 +111,7 @@ def test_a_board_that_does_not_come_back_is_quarantined(tmp_path: Path) -> None:
 
 
 def test_what_keeps_a_board_away_may_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lane, "_WAITS_S", (0.001, 0.001, 0.001))
+    monkeypatch.setattr(lost_board, "WAITS_S", (0.001, 0.001, 0.001))
     board = ScriptedBoard("a", Script(faults=["begin"], recoveries=["lost"] * 3))
     run = Run([board], [work(str(n), tmp_path) for n in range(4)], MeasuringOptions(recovery_s=30.0))
     assert sorted(ids(run)) == ["0", "1", "2", "3"]

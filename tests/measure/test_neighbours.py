@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from edgetune.measure.neighbours import Neighbourhood, Undisturbed
 from edgetune.measure.runner import build_timer
+from edgetune.measure.sampling import TimingPolicy, sample
 
 ALONE, BESIDE = 3.6, 2.3
 
@@ -31,30 +32,54 @@ class Core:
         self.spent += calls * sum(ns for ns, _ in pairs)
         return pairs
 
+    def watch(self) -> tuple[float, float]:
+        return self.take(1, 1)[0]
+
 
 def test_disturbed_samples_are_taken_again() -> None:
     core = Core(cycle([ALONE, BESIDE, BESIDE, ALONE]))
-    samples = Undisturbed(core.take, ALONE, 1e9)
+    samples = Undisturbed(core.take, core.watch, ALONE, 1e9)
     assert samples.take(7, 10) == [1e4] * 10
     assert samples.disturbed == [False] * 10
 
 
 def test_a_neighbour_who_stays_is_put_up_with() -> None:
     core = Core(repeat(BESIDE))
-    samples = Undisturbed(core.take, ALONE, 1e6)
+    samples = Undisturbed(core.take, core.watch, ALONE, 1e6)
     assert samples.take(7, 10) == [1.6e4] * 10
     assert samples.disturbed == [True] * 10
     assert core.spent <= 7 * 10 * 1.6e4 + 1e6
 
 
+def test_watched_calls_are_taken_again_where_they_are_samples() -> None:
+    core = Core(cycle([ALONE, BESIDE, BESIDE]), ns=1e6)
+    samples = Undisturbed(core.take, core.watch, ALONE, 1e9)
+    policy = TimingPolicy()
+    found = sample(samples.take, samples.watch, policy)
+    assert (found.repeat, set(found.samples)) == (1, {1e6})
+    core = Core(repeat(BESIDE), ns=1e6)
+    samples = Undisturbed(core.take, core.watch, ALONE, 0.0)
+    found = sample(samples.take, samples.watch, policy)
+    assert samples.disturbed[-len(found.samples) :] == [True] * len(found.samples)
+
+
+def test_the_flags_of_short_calls_are_those_of_their_samples() -> None:
+    core = Core(repeat(BESIDE))
+    samples = Undisturbed(core.take, core.watch, ALONE, 0.0)
+    samples.take(7, 3)
+    assert samples.watch() == 1.6e4
+    assert samples.disturbed == [True] * 3
+
+
 def test_a_long_sample_is_what_it_is() -> None:
     core = Core(repeat(BESIDE), ns=1e7)
-    assert Undisturbed(core.take, ALONE, 1e12).take(1, 3) == [1.6e7] * 3
+    assert Undisturbed(core.take, core.watch, ALONE, 1e12).take(1, 3) == [1.6e7] * 3
     assert core.spent == 3 * 1.6e7
 
 
 def test_a_core_that_nobody_looked_at_is_not_called_disturbed() -> None:
-    samples = Undisturbed(Core(repeat(BESIDE)).take, Neighbourhood().alone, 1e9)
+    core = Core(repeat(BESIDE))
+    samples = Undisturbed(core.take, core.watch, Neighbourhood().alone, 1e9)
     samples.take(7, 3)
     assert samples.disturbed == [False] * 3
 
@@ -62,7 +87,7 @@ def test_a_core_that_nobody_looked_at_is_not_called_disturbed() -> None:
 @given(st.lists(st.sampled_from([ALONE, BESIDE]), min_size=1, max_size=20), st.integers(1, 9), st.floats(0.0, 1e6))
 def test_there_are_as_many_as_were_wanted_within_the_room(widths: list[float], count: int, room_ns: float) -> None:
     core = Core(cycle(widths))
-    samples = Undisturbed(core.take, ALONE, room_ns)
+    samples = Undisturbed(core.take, core.watch, ALONE, room_ns)
     found = samples.take(7, count)
     assert [ns == 1.6e4 for ns in found] == samples.disturbed
     assert len(found) == count

@@ -18,20 +18,22 @@ from edgetune.boards.agent.link import AgentLink
 from edgetune.boards.agent.messages import Health, Hello, Message, Pong, Refused, Result, Stored
 from edgetune.boards.agent.owner import owner
 from edgetune.boards.agent.recovery import AGENT_S, CONNECT_S, PING_S, POWER_S, REBOOT_S, Rung, climb_ladder
+from edgetune.boards.agent.starting import AgentStart
 from edgetune.boards.agent.trial import Trial
 from edgetune.boards.agent.verdict import run_result
 from edgetune.boards.closing import Closing
 from edgetune.boards.reach import BoardFacts, Reach
+from edgetune.boards.round_trip import ANSWER, LOGIN, STEPS, allowed_s
 from edgetune.config.target import Target
-from edgetune.errors import BoardBusy, BoardLost, BoardUnavailable, ProtocolViolation
+from edgetune.errors import BoardLost, BoardUnavailable, ProtocolViolation
 from edgetune.events import Event
 from edgetune.measure.environment import Reading
 from edgetune.measure.jobs import RunRequest, RunResult
+from edgetune.measure.lock import LOCK_TIMEOUT_S
 
 IDLE_S = 120.0  # silence after which an agent ends by itself
 _PATIENCE_S = 5.0  # beyond the request's own deadline, which the agent enforces
 _ANSWER_S = 10.0
-_RETRY_S = 2.0  # every look for the lock starts a program beside somebody's measurement
 _RECOVER_LOCK_S = 10.0  # for the agent that was lost to let go; a board that somebody took meanwhile is his
 _SLOWEST_BYTES_S = 100e3
 _MOST_CACHE_BYTES = 1 << 30
@@ -55,7 +57,7 @@ class AgentBoard:
         cores: Sequence[int] = (),
         cold_bytes: int = 0,
         idle_s: float = IDLE_S,
-        lock_timeout_s: float = 600.0,
+        lock_timeout_s: float = LOCK_TIMEOUT_S,
         cache: Path | None = None,
         on_event: Callable[[Event], None] = lambda _: None,
     ) -> None:
@@ -66,6 +68,7 @@ class AgentBoard:
         self._lock_timeout_s = lock_timeout_s
         self._cache = cache
         self._on_event = on_event
+        self._described: BoardFacts | None = None
         self._facts: dict[str, Reading] = {"emulated": int(target.emulated), "clock": target.clock}
         self._contents = Contents()
         self._cache_bytes = self._room = _MOST_CACHE_BYTES
@@ -76,7 +79,7 @@ class AgentBoard:
         self._refusal = ""
         self._early: list[Message] = []
         self._closing = Closing(name, self._leave)
-        self._starting: AgentLink | None = None  # to an agent that has not greeted yet
+        self._starting: AgentStart | None = None
         self._leaving = threading.Lock()
         self._bell = Bell()  # rings while there is no agent to wait for
         self._bell.ring()
@@ -92,20 +95,34 @@ class AgentBoard:
         return self._facts
 
     @property
+    def round_trip_s(self) -> float:
+        """Seconds that a question to the board and its answer took lately."""
+        return self._reach.round_trip_s
+
+    @property
     def reach(self) -> Reach:
         """How it is reached, for whatever else is to be done there."""
         return self._reach
 
-    def reserve(self) -> None:
+    @property
+    def described(self) -> BoardFacts:
+        """What the board said of itself when its agent was started; raises BoardLost before that."""
+        if self._described is None:
+            raise BoardLost(f"board '{self._name}' was never reserved")
+        return self._described
+
+    def reserve(self, lock_timeout_s: float | None = None) -> None:
         """Connect, start the agent, take the lock; does nothing when that is done.
 
-        Raises BoardBusy after `lock_timeout_s` when somebody else has the board, BoardUnfit when it is not what the
-        target says, and whatever the reach raises; BoardLost when another thread closes the board.
+        Raises BoardBusy after `lock_timeout_s` (default: as the board was made) when somebody else has the board,
+        BoardUnfit when it is not what the target says, and whatever the reach raises; BoardLost when another thread
+        closes the board.
         """
         if self._link is None:
             with self._closing.watched():
                 self._reach.connect()
-                self._start_agent(_ANSWER_S, self._lock_timeout_s)
+                wait_s = self._lock_timeout_s if lock_timeout_s is None else lock_timeout_s
+                self._start_agent(_ANSWER_S, min(wait_s, self._lock_timeout_s))
 
     def put(self, path: Path) -> str:
         """Bring an array (.npy) or a library to the agent, once per content; return its name there."""
@@ -136,7 +153,8 @@ class AgentBoard:
         spared = self._contents.spare([content.key for content in trial.contents], most_bytes)
         data = b"".join((*spared, *frames, trial.ask(self._cores, self._cold_bytes)))
         self._send(data)
-        gives_up = time.monotonic() + trial.request.deadline_s + _PATIENCE_S + len(data) / _SLOWEST_BYTES_S
+        patience_s = self._allowed(_PATIENCE_S) + len(data) / _SLOWEST_BYTES_S
+        gives_up = time.monotonic() + trial.request.deadline_s + patience_s
         self._trial = replace(trial, gives_up=gives_up)
 
     def fileno(self) -> int:
@@ -183,9 +201,9 @@ class AgentBoard:
         """Climb the ladder until the board answers; what was under way is forgotten. Raises BoardLost."""
         self._trial = self._ready = None
         rungs = (
-            Rung("the same agent", PING_S, self._same_agent),
-            Rung("a new agent", AGENT_S, self._new_agent),
-            Rung("connecting again", CONNECT_S, self._connect_again),
+            Rung("the same agent", self._allowed(PING_S), self._same_agent),
+            Rung("a new agent", self._allowed(AGENT_S, STEPS), self._new_agent),
+            Rung("connecting again", self._allowed(CONNECT_S, LOGIN), self._connect_again),
             Rung("restarting the board", REBOOT_S, lambda limit: self._after(self._reach.reboot, limit)),
             Rung("cutting its power", POWER_S, lambda limit: self._after(self._reach.power_cycle, limit)),
         )
@@ -204,8 +222,8 @@ class AgentBoard:
             return
         self._closing.begun.set()
         starting = self._starting
-        if starting is not None:
-            starting.close()
+        if starting is not None and (greeting := starting.link) is not None:
+            greeting.close()
         self._end_agent()
         try:
             self._leave()
@@ -222,39 +240,25 @@ class AgentBoard:
                 self._reach.close()
 
     def _start_agent(self, timeout_s: float, lock_s: float) -> None:
-        facts = self._reach.facts()
+        facts = self._described = self._reach.facts()
         program = build_agent(self._target, self._cache)
         arguments = ["--owner", owner(), "--idle", f"{self._idle_s:g}", "--folder", facts.folder]
         if self._target.clock == "instructions":
             arguments.append("--count")
-        until, told = time.monotonic() + min(lock_s, self._lock_timeout_s), False
-        while True:
-            self._closing.check()
-            link = self._starting = AgentLink(self._name, self._reach.start(program, arguments), self._idle_s / 4)
-            try:
-                self._closing.check()
-                first = link.first_words(timeout_s)
-                if isinstance(first, Hello):
-                    check_hello(self._name, self._target, first, self._asked_cores)
-                    break
-            except BoardUnavailable:
-                link.close()
-                raise
-            finally:
-                self._starting = None
-            link.close()
-            if time.monotonic() >= until:
-                raise BoardBusy(
-                    f"board '{self._name}' belongs to {first.owner or 'somebody'}: wait for the end of that run "
-                    f"(or at most {first.expires_s} s once it is gone), or use another board"
-                )
-            if not told:
-                told = True
-                self._tell(
-                    "locked",
-                    f"waiting for {first.owner or 'somebody'}, whose lock expires in {first.expires_s} s at most",
-                )
-            self._closing.begun.wait(min(_RETRY_S, max(0.0, until - time.monotonic())))
+        starting = self._starting = AgentStart(
+            self._name,
+            self._reach,
+            program,
+            arguments,
+            self._idle_s / 4,
+            self._closing,
+            lambda hello: check_hello(self._name, self._target, hello, self._asked_cores),
+            self._tell,
+        )
+        try:
+            link, first = starting.run(timeout_s, min(lock_s, self._lock_timeout_s))
+        finally:
+            self._starting = None
         self._take_over(link, first, facts)
 
     def _take_over(self, link: AgentLink, hello: Hello, facts: BoardFacts) -> None:
@@ -278,22 +282,22 @@ class AgentBoard:
             link.close()
             self._bell.ring()
 
-    def _same_agent(self, limit_s: float) -> bool:
+    def _same_agent(self, _: float) -> bool:
         token = time.monotonic_ns() | 1
-        self._send(encode(FrameType.CANCEL) + messages.ping(token), limit_s)
-        self._await(lambda message: isinstance(message, Pong) and message.token == token, limit_s)
+        self._send(encode(FrameType.CANCEL) + messages.ping(token), PING_S)
+        self._await(lambda message: isinstance(message, Pong) and message.token == token, PING_S)
         return True
 
-    def _new_agent(self, limit_s: float) -> bool:
+    def _new_agent(self, _: float) -> bool:
         self._end_agent()
-        self._start_agent(limit_s, _RECOVER_LOCK_S)
+        self._start_agent(AGENT_S, _RECOVER_LOCK_S)
         return True
 
-    def _connect_again(self, limit_s: float) -> bool:
+    def _connect_again(self, _: float) -> bool:
         self._end_agent()
         self._reach.close()
         self._closing.check()
-        self._reach.connect(limit_s)
+        self._reach.connect(CONNECT_S)
         self._start_agent(_ANSWER_S, _RECOVER_LOCK_S)
         return True
 
@@ -328,8 +332,12 @@ class AgentBoard:
         except (BoardLost, ProtocolViolation) as error:
             raise self._lose(error.message) from error
 
-    def _await(self, wanted: Callable[[Message], bool], timeout_s: float = _ANSWER_S) -> Message:
+    def _allowed(self, least_s: float, trips: int = ANSWER) -> float:
+        return allowed_s(least_s, self._reach.round_trip_s, trips)
+
+    def _await(self, wanted: Callable[[Message], bool], least_s: float = _ANSWER_S) -> Message:
         """Receive until a message is the one; what others say of the candidate under way is kept for `collect`."""
+        timeout_s = self._allowed(least_s)
         deadline = time.monotonic() + timeout_s
         while (left := deadline - time.monotonic()) > 0:
             for message in self._receive(left):
@@ -341,7 +349,7 @@ class AgentBoard:
                     self._note(message)
                 if len(self._early) > _MOST_EARLY:
                     raise self._lose("its agent sends without end")
-        raise self._silent(f"its agent did not answer within {timeout_s:g} s")
+        raise self._silent(f"its agent did not answer within {timeout_s:.0f} s")
 
     def _result(self, trial: Trial, message: Message) -> RunResult | None:
         """Return what a message says about the trial, if it is about it."""

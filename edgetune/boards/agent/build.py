@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import subprocess
@@ -9,14 +10,20 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from edgetune.config.libc import lacks_libc, libc_package
 from edgetune.config.resources import cache_dir, templates_dir
 from edgetune.config.target import Target
-from edgetune.errors import EdgetuneError, ToolchainMissing
+from edgetune.config.tool_process import run_tool
+from edgetune.config.toolchain import install_command
+from edgetune.errors import DiskFull, EdgetuneError, ToolchainMissing
+
+_NO_SPACE = os.strerror(errno.ENOSPC)
 
 SOURCES = tuple(
     f"{name}.c"
     for name in (
         "agent",
+        "calls",
         "compare",
         "count",
         "fence",
@@ -31,6 +38,7 @@ SOURCES = tuple(
         "supervise",
         "system",
         "trial",
+        "turns",
     )
 )
 WARNINGS = ("-std=gnu11", "-Wall", "-Wextra", "-Wconversion", "-Wshadow")
@@ -100,18 +108,20 @@ def _built(
 
 def _compile(command: list[str]) -> None:
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S, env={**os.environ, "LC_ALL": "C"}
-        )
+        done = run_tool(command, timeout_s=_TIMEOUT_S)
     except subprocess.TimeoutExpired as error:
         raise ToolchainMissing(f"{command[0]} has not compiled the agent within {_TIMEOUT_S:g} s: try it") from error
     if done.returncode != 0:
-        raise ToolchainMissing(f"{command[0]} cannot compile the agent: {done.stderr.strip()[:500]}")
+        said = done.stderr.strip()
+        if _NO_SPACE in said:
+            raise DiskFull("no space is left for the agent of boards: free some, or set XDG_CACHE_HOME")
+        install = f": {install_command(libc_package(command[0], command))}" if lacks_libc(said) else ""
+        raise ToolchainMissing(f"{command[0]} cannot compile the agent ({said[:500]}){install}")
 
 
 def _version(cc: str, target: Target | None) -> str:
     try:
-        done = subprocess.run([cc, "--version"], capture_output=True, text=True, check=True, timeout=_TIMEOUT_S)
+        done = run_tool([cc, "--version"], timeout_s=_TIMEOUT_S, check=True)
     except FileNotFoundError as error:
         package = target.compiler.package if target and target.compiler.package else "gcc libc6-dev"
         board = f" (the C compiler of board '{target.name}')" if target else ""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from edgetune.errors import ProtocolViolation
 
 MAGIC = b"ETAG"
-VERSION = 1
+VERSION = 2
 MOST_SENT = 1 << 20  # bytes of payload that an agent takes
 MOST_TAKEN = 1 << 17  # and that we take from one: a result with all its samples is half of that
 _HEADER = struct.Struct("<4sHHII")

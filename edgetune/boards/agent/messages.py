@@ -25,6 +25,7 @@ DTYPES = {
     **{f"uint{8 << size}": 6 + size for size in range(4)},
     **{f"float{16 << size}": 10 + size for size in range(3)},
 }
+_ENDINGS, _VERDICTS, _PROBLEMS, _MOMENTS = 4, 4, 6, 2  # the last of each, as in report.h and supervise.h
 _PIECE = 1 << 18
 _READINGS = {
     1: ("governor", 0),
@@ -110,7 +111,9 @@ class Result:
 
     `ending`: 0 it reported, 1 it died (`code`: exit code, or minus the signal), 2 deadline, 3 too much memory,
     4 cancelled. `verdict`: 0 right, 1 wrong, 2 not loaded, 3 it forked, 4 it could not be tried. `seconds`: of loading,
-    checking and timing, and of the whole trial on the board, from the request to the answer.
+    checking and timing, and of the whole trial on the board, from the request to the answer. `moment`: 0 the first
+    call, 1 the call number `call`, 2 after all of them. `cycle_ns`: of the core, in nanoseconds; 0 where
+    it was not measured.
     """
 
     number: int
@@ -119,13 +122,15 @@ class Result:
     phase: str
     verdict: int
     problem: int
-    after_many: bool
+    moment: int
     index: int
+    call: int
     stopped: str
     repeat: int
     worst: tuple[float, float]
     difference: tuple[float, float]
     seconds: tuple[float, float, float, float]
+    cycle_ns: float
     page_faults: tuple[int, int]
     reason: str
     samples: tuple[float, ...]
@@ -236,20 +241,21 @@ def _health(payload: _Payload) -> Health:
 def _result(payload: _Payload) -> Result:
     number, ending, code = payload.take("IBi")
     phase = payload.among(PHASES)
-    verdict, problem, after_many, index = payload.take("BBBH")
+    verdict, problem, moment, index, call = payload.take("BBBHI")
     stopped = payload.among(STOPS)
     (repeat,) = payload.take("I")
     errors = payload.fractions(4)
-    seconds = payload.fractions(4)
+    *seconds, cycle_ns = payload.fractions(5)
     faults = payload.take("QQ")
     reason = payload.text()
     (count,) = payload.take("I")
     if count > 2 * MOST_SAMPLES:
         raise payload.wrong(f"has {count} samples")
     samples = payload.fractions(count)
-    if ending > 4 or verdict > 4 or problem > 3 or any(math.isnan(error) or error < 0 for error in errors):  # noqa: PLR2004  as in report.h
+    known = ending <= _ENDINGS and verdict <= _VERDICTS and problem <= _PROBLEMS and moment <= _MOMENTS
+    if not known or any(math.isnan(error) or error < 0 for error in errors):
         raise payload.wrong("makes no sense")
-    if not all(math.isfinite(value) and value >= 0 for value in seconds):
+    if not all(math.isfinite(value) and value >= 0 for value in (*seconds, cycle_ns)):
         raise payload.wrong("has times that are none")
     if not all(math.isfinite(sample) and sample > 0 for sample in samples):
         raise payload.wrong("has samples that are no times")
@@ -262,13 +268,15 @@ def _result(payload: _Payload) -> Result:
         phase=phase,
         verdict=verdict,
         problem=problem,
-        after_many=bool(after_many),
+        moment=moment,
         index=index,
+        call=call,
         stopped=stopped,
         repeat=repeat,
         worst=(errors[0], errors[1]),
         difference=(errors[2], errors[3]),
         seconds=(seconds[0], seconds[1], seconds[2], seconds[3]),
+        cycle_ns=cycle_ns,
         page_faults=(faults[0], faults[1]),
         reason=reason,
         samples=samples,
@@ -328,6 +336,7 @@ def run(
         struct.pack(
             "<3Q2d", request.scratch_bytes, request.memory_bytes, cold_bytes, request.deadline_s, request.best_ns
         ),
+        struct.pack("<Q", request.seed),
         struct.pack("<4d", policy.budget_ns, policy.sample_ns, policy.warm_up_ns, policy.min_sampling_ns),
         struct.pack("<2d", policy.narrow, policy.hopeless),
         struct.pack("<3I", least, max(least, few, min(policy.max_samples, MOST_SAMPLES)), few),

@@ -39,7 +39,7 @@ def climb_ladder(board: str, rungs: Sequence[Rung], on_event: Callable[[Event], 
     for rung in rungs:
         if ended.is_set():
             raise BoardLost(f"board '{board}' was closed while it was brought back")
-        _tell(board, f"{rung.name}: tried, for at most {rung.deadline_s:g} s", on_event)
+        _tell(board, f"{rung.name}: tried, for at most {rung.deadline_s:.0f} s", on_event)
         started = time.monotonic()
         try:
             possible = rung.climb(rung.deadline_s)

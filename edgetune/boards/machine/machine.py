@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import os
 import re
-import shutil
 import socket
 import subprocess
 import time
@@ -18,7 +17,8 @@ from edgetune.boards.machine.image import Image
 from edgetune.boards.machine.monitor import Monitor
 from edgetune.boards.machine.run_folder import RunFolder
 from edgetune.config.boards_file import BoardAddress
-from edgetune.errors import BoardLost, ToolchainMissing
+from edgetune.config.programs import Program, require_programs
+from edgetune.errors import BoardLost
 
 _PROGRAM = "qemu-system-aarch64"
 _READY = b"board: ready"
@@ -143,11 +143,10 @@ class Machine:
         return self._run.path
 
     def _command(self, control: int) -> list[str]:
-        for program, package in ((_PROGRAM, "qemu-system-arm"), ("setpriv", "util-linux")):
-            if shutil.which(program) is None:
-                raise ToolchainMissing(
-                    f"{program} (the emulator of board '{self.name}') is not on PATH: sudo apt-get install {package}"
-                )
+        role = f"the emulator of board '{self.name}'"
+        require_programs(
+            [Program(_PROGRAM, "qemu-system-arm", role), Program("setpriv", "util-linux", f"which ends {role}")]
+        )
         identity = hashlib.sha256(self.name.encode()).hexdigest()[:32]
         arguments = f"{self._image.recipe.kernel_arguments} board.name={self.name} board.identity={identity}"
         return [

@@ -51,6 +51,12 @@ class MachineReach:
         return self._name
 
     @property
+    def round_trip_s(self) -> float:
+        """Seconds that a question to the machine and its answer took lately."""
+        ssh = self._ssh
+        return ssh.round_trip_s if ssh is not None else 0.0
+
+    @property
     def machine(self) -> Machine:
         """The machine; raises BoardLost when it was not started yet."""
         if self._machine is None:

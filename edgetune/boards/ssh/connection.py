@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import paramiko
 
+from edgetune.boards.round_trip import ANSWER, LOGIN, MOST_ROUND_TRIP_S, RoundTrip, allowed_s
 from edgetune.boards.ssh.authentication import authenticate
 from edgetune.boards.ssh.bounds import bounded
 from edgetune.boards.ssh.deadline import Deadline, guarded
@@ -20,6 +21,7 @@ from edgetune.errors import BoardLost, BoardUnavailable, HostUnknown
 
 _NOTICE_S = 1.5
 _RETRY_S = 0.05
+_LOOK_S = 0.01
 
 KeyCheck = Callable[[Hop, paramiko.PKey], None]
 
@@ -33,6 +35,20 @@ class Connection:
         self._proxy: Proxy | None = None
         self._transports: list[paramiko.Transport] = []
         self._ended = threading.Event()
+        self._round_trip = RoundTrip()
+
+    @property
+    def round_trip_s(self) -> float:
+        """Seconds that a question to the board and its answer took lately, over all links so far."""
+        return self._round_trip.seconds
+
+    def noted(self, began: float) -> None:
+        """Count an answer that came just now to a question asked at `began`, of `time.monotonic`."""
+        self._round_trip.add(time.monotonic() - began)
+
+    def allowed(self, least_s: float, trips: int = ANSWER) -> float:
+        """Return the seconds that a step on the board may take; see `round_trip.allowed_s`."""
+        return allowed_s(least_s, self.round_trip_s, trips)
 
     @property
     def alive(self) -> bool:
@@ -42,6 +58,7 @@ class Connection:
     def open(self, timeout_s: float, check: KeyCheck | None = None, *, login: bool = True) -> None:
         """Connect within `timeout_s` seconds, over every hop, each verified by `check` (known_hosts files by default).
 
+        The first answer of each hop tells how long its round trips take; the rest of its login is given that time too.
         `login=False` stops at the last host once its key has been checked. Raises the classes of `edgetune.errors`:
         HostUnknown, HostKeyRefused, AuthenticationRefused, BoardLost (no answer in time, or the link went down).
         """
@@ -93,12 +110,13 @@ class Connection:
             stream.close()
             raise self._lost(f"the link to {hop} broke", error) from error
         self._transports.append(transport)
-        transport.banner_timeout = transport.handshake_timeout = max(0.1, deadline.left)
+        transport.banner_timeout = max(0.1, deadline.left)
+        transport.handshake_timeout = allowed_s(transport.banner_timeout, MOST_ROUND_TRIP_S, LOGIN)  # ours is sooner
         options = transport.get_security_options()
         kinds = KnownHosts(hop.settings.known_hosts).kinds(hop.known_as)
         options.key_types = tuple(preferred(kinds, tuple(options.key_types)))
         try:
-            transport.start_client(timeout=max(0.1, deadline.left))
+            self._negotiate(transport, deadline)
             transport.get_remote_server_key()  # raises where the handshake has not ended
         except paramiko.ssh_exception.IncompatiblePeer as error:
             raise HostUnknown(
@@ -116,6 +134,18 @@ class Connection:
             raise self._lost(f"{hop} broke off the handshake (is that an SSH server?)", error) from error
         return transport
 
+    def _negotiate(self, transport: paramiko.Transport, deadline: Deadline) -> None:
+        """Shake hands; what is left of the login is given the time that the first answer, the banner, took."""
+        began, heard, done = time.monotonic(), False, threading.Event()
+        transport.start_client(event=done)
+        while not done.wait(_LOOK_S) and transport.is_active() and not deadline.over:
+            if not heard and transport.remote_version:
+                heard = True
+                self.noted(began)
+                deadline.allow(allowed_s(0.0, time.monotonic() - began, LOGIN))
+        if not transport.is_active():
+            raise transport.get_exception() or paramiko.SSHException("the link was closed")
+
     def _lost(self, what: str, error: Exception | None) -> BoardLost:
         detail = f" ({error})" if error is not None and str(error) else ""
         return BoardLost(f"board '{self._board}': {what}{detail}")
@@ -124,7 +154,7 @@ class Connection:
         settings = self._route.board.settings
         threading.Thread(
             target=_pulse,
-            args=(self._transports[-1], self._ended, settings.alive_interval_s, settings.alive_count),
+            args=(self._transports[-1], self._ended, settings.alive_interval_s, settings.alive_count, self.noted),
             name=f"keep-alive {self._board}",
             daemon=True,
         ).start()
@@ -160,7 +190,9 @@ class Connection:
         kind = "session" if destination is None else "direct-tcpip"
         try:
             with guarded(deadline.left, self.abort) as alarm:
+                began = time.monotonic()
                 channel = link.open_channel(kind, destination, ("127.0.0.1", 0), timeout=max(0.1, deadline.left))
+                self.noted(began)
                 return bounded(channel)
         except paramiko.ChannelException as error:
             raise BoardUnavailable(f"board '{self._board}' refuses another {kind} channel: {error.text}") from error
@@ -190,8 +222,13 @@ class Connection:
             self._proxy = None
 
 
-def _pulse(link: paramiko.Transport, ended: threading.Event, interval_s: float, count: int) -> None:
+def _pulse(
+    link: paramiko.Transport, ended: threading.Event, interval_s: float, count: int, noted: Callable[[float], None]
+) -> None:
     """Ask the other side for an answer now and then; cut a link that gives none, so that whoever waits is told."""
     while not ended.wait(interval_s) and link.is_active():
         with suppress(paramiko.SSHException, OSError, EOFError), guarded(interval_s * count, link.close):
+            began = time.monotonic()
             link.global_request("keepalive@openssh.com", wait=True)
+            if link.is_active():  # else there was no answer: the call ends with the link, which tells no time
+                noted(began)

@@ -25,6 +25,11 @@ class Deadline:
         """Whether it has passed."""
         return self.left == 0.0
 
+    def allow(self, more_s: float) -> None:
+        """Put it off by `more_s` seconds."""
+        self.seconds += more_s
+        self._end += more_s
+
     def part(self, most_s: float) -> Deadline:
         """Return a deadline at most `most_s` away that does not outlast this one."""
         return Deadline(min(most_s, self.left))

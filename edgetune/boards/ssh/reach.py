@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from edgetune.boards.reach import BoardFacts, Finished
+from edgetune.boards.round_trip import COMMAND, LOGIN, STEPS
 from edgetune.boards.ssh import facts as asking
 from edgetune.boards.ssh.client_config import ClientConfig
 from edgetune.boards.ssh.connection import Connection
@@ -39,7 +40,9 @@ _BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 class SshReach:
     """A board with an address. Made without touching the network; every call connects if need be.
 
-    `folders` are tried after the folder of the address. Events of kind "board" tell of every fallback.
+    Deadlines are counted once the link is up; they are what calls are given and the round trips of the link
+    (`round_trip.allowed_s`). `folders` are tried after the folder of the address. Events of kind "board" tell of every
+    fallback.
     """
 
     def __init__(
@@ -73,6 +76,11 @@ class SshReach:
         """Name of the board."""
         return self._address.name
 
+    @property
+    def round_trip_s(self) -> float:
+        """Seconds that a question to the board and its answer took lately."""
+        return self._connection.round_trip_s
+
     def _announce(self, detail: str, what: str = "fallback") -> None:
         self._on_event(Event("board", {"board": self.name, "what": what, "detail": detail}))
 
@@ -82,7 +90,7 @@ class SshReach:
         A board that answered before and does not now may be booting: it is waited for until the deadline.
         Raises HostUnknown, HostKeyRefused, AuthenticationRefused, BoardLost.
         """
-        deadline = Deadline(timeout_s)
+        deadline = Deadline(self._connection.allowed(timeout_s, LOGIN))
         with self._lock:
             self._leaving.clear()
             while True:
@@ -96,8 +104,13 @@ class SshReach:
 
     def _link(self, timeout_s: float) -> None:
         if not self._connection.alive:
-            self._connection.open(timeout_s)
+            self._connection.open(self._connection.allowed(timeout_s))
             self._answered = True
+
+    def _linked(self, timeout_s: float, trips: int) -> Deadline:
+        """Have the link up; return the deadline of a step that begins now: `timeout_s` and so many round trips."""
+        self._link(timeout_s)
+        return Deadline(self._connection.allowed(timeout_s, trips))
 
     def facts(self) -> BoardFacts:
         """Ask the board what it is, have a folder there, remove what sessions left that died.
@@ -108,7 +121,7 @@ class SshReach:
         if (problem := asking.misfit(described, self._target)) is not None:
             raise BoardUnfit(f"board '{self.name}' {problem}")
         with self._lock:
-            deadline = Deadline(_FACTS_S)
+            deadline = self._linked(_FACTS_S, STEPS)
             self._staging.remove_stale(self._scanned, deadline)
             self._staging.prepare(deadline)
             return asking.board_facts(self._said, self._staging.folder, self._staging.free_bytes)
@@ -116,8 +129,7 @@ class SshReach:
     def describe(self) -> BoardFacts:
         """Ask the board what it is, fit or not, and write nothing there; `folder` is empty."""
         with self._lock:
-            deadline = Deadline(_FACTS_S)
-            self._link(deadline.left)
+            deadline = self._linked(_FACTS_S, STEPS)
             script = f"{asking.SCRIPT}{self._staging.scan_script()}say end here"
             finished, _ = run_command(self.name, self._connection, script, deadline)
             self._said = asking.parse(finished.stdout)
@@ -129,9 +141,9 @@ class SshReach:
 
     def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> SshTransport:
         """Put the program there (once per content) and start it. Raises BoardFull, BoardLost."""
-        deadline = Deadline(timeout_s)
         with self._lock:
             path = self.put(program, timeout_s)
+            deadline = Deadline(self._connection.allowed(timeout_s, COMMAND))
             command = f"exec {' '.join(shlex.quote(word) for word in (path, *arguments))}"
             process = RemoteProcess(self.name, self._connection, command, deadline, record=self._staging.pids_file)
             started = SshTransport(process)
@@ -140,16 +152,14 @@ class SshReach:
 
     def run(self, command: str, timeout_s: float, stdin: bytes = b"") -> Finished:
         """Run one shell command; raises BoardLost when it has not ended after `timeout_s`."""
-        deadline = Deadline(timeout_s)
         with self._lock:
-            self._link(timeout_s)
+            deadline = self._linked(timeout_s, COMMAND)
         return run_command(self.name, self._connection, f"{command}\nexit $?", deadline, stdin)[0]
 
     def put(self, local: Path, timeout_s: float) -> str:
         """Bring a file there (once per content); return its path there. Raises BoardFull, BoardLost."""
-        deadline = Deadline(timeout_s)
         with self._lock:
-            self._link(timeout_s)
+            deadline = self._linked(timeout_s, STEPS)
             sftp = self._staging.sftp
             try:
                 return self._staging.put(local, deadline)
@@ -188,8 +198,7 @@ class SshReach:
         while self._programs:
             self._programs.pop().close()
         if not self._staging.clean:
-            self._link(timeout_s)
-            self._staging.remove(Deadline(timeout_s))
+            self._staging.remove(self._linked(timeout_s, 2 * COMMAND))
 
     def close(self) -> None:
         """Clean up, as far as the board still answers, and disconnect. May be called twice.
@@ -214,7 +223,7 @@ class SshReach:
         """
         if self._address.reboot is None:
             return False
-        deadline = Deadline(timeout_s)
+        deadline = Deadline(self._connection.allowed(timeout_s, STEPS))
         with self._lock:
             self._stay()
             known = self._boot
@@ -239,7 +248,7 @@ class SshReach:
         """
         if self._address.power is None:
             return False
-        deadline = Deadline(timeout_s)
+        deadline = Deadline(self._connection.allowed(timeout_s, STEPS))
         with self._lock:
             self._stay()
             before = self._boot
@@ -280,7 +289,8 @@ class SshReach:
             raise BoardLost(f"{what} failed with status {status}: {said}")
 
     def _boot_id(self) -> str:
-        return run_command(self.name, self._connection, _BOOT_ID, Deadline(_ASK_S))[0].stdout.strip()
+        deadline = Deadline(self._connection.allowed(_ASK_S, COMMAND))
+        return run_command(self.name, self._connection, _BOOT_ID, deadline)[0].stdout.strip()
 
     def _await(self, before: str, deadline: Deadline) -> None:
         """Connect again and again until the board tells another boot than `before`."""

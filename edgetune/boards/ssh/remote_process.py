@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import secrets
 import shlex
+import time
 from contextlib import suppress
 
 import paramiko
 
 from edgetune.boards.reach import Finished
+from edgetune.boards.round_trip import COMMAND
 from edgetune.boards.ssh.connection import Connection
 from edgetune.boards.ssh.deadline import Deadline, guarded
 from edgetune.errors import BoardLost, BoardUnavailable
@@ -19,6 +21,7 @@ _MAX_NOISE = 1 << 16  # what a login shell may print before our command, in byte
 _MAX_OUTPUT = 1 << 24  # of one command, in bytes
 _POLL_S = 0.02
 _NOTICE_S = 0.5
+_END_S, _KILL_S = 2.0, 3.0
 _KILLED = 128 + 9  # paramiko does not tell which signal it was; where nobody asked for one, it is this one
 # Some servers give commands no process group of their own: then the tree of their children is what there is.
 _KILL = """
@@ -57,10 +60,12 @@ class RemoteProcess:
         token = f"edgetune-{secrets.token_hex(8)}"
         kept = f"echo $$ >> {shlex.quote(record)}; " if record else ""
         script = f"echo {token} $$; {kept}{command}"
+        began = time.monotonic()
         try:
             with guarded(deadline.left, self._link.close):
                 self.channel.exec_command(f"exec /bin/sh -c {shlex.quote(script)}")
             self._await_token(token.encode(), deadline)
+            connection.noted(began)  # of a shell that had to start: of a slow board as of a slow link
         except (paramiko.SSHException, OSError, EOFError) as error:
             self.channel.close()
             self._link.join(_NOTICE_S)  # channels are told first that a link is down
@@ -169,26 +174,33 @@ class RemoteProcess:
                     self.channel.status_event.wait(_POLL_S)
         return not ended or taken
 
+    def allowed(self, least_s: float) -> float:
+        """Return the seconds that the program may take to take or answer something; see `round_trip.allowed_s`."""
+        return self._connection.allowed(least_s)
+
     @property
     def linked(self) -> bool:
         """Whether the link to the board stands."""
         return self._link.is_active()
 
     def end(self, patience_s: float = 0.0) -> None:
-        """Close its input, wait `patience_s` for it to leave, kill it and what it started; free the channel."""
+        """Close its input, wait for it to leave, kill it and what it started; free the channel.
+
+        It has `patience_s` to leave, and the round trips that tell of it.
+        """
         if self.linked and not self.channel.closed:
             with suppress(paramiko.SSHException, OSError, EOFError):
-                with guarded(2.0, self._link.close):
+                with guarded(self.allowed(_END_S), self._link.close):
                     self.channel.shutdown_write()
-                if not self.channel.status_event.wait(patience_s):
+                if not self.channel.status_event.wait(self.allowed(patience_s) if patience_s else 0.0):
                     self._kill()
-        with suppress(paramiko.SSHException, OSError, EOFError), guarded(2.0, self._link.close):
+        with suppress(paramiko.SSHException, OSError, EOFError), guarded(self.allowed(_END_S), self._link.close):
             self.channel.close()
 
     def _kill(self) -> None:
         if self.pid == 0:
             return
-        deadline = Deadline(3.0)
+        deadline = Deadline(self._connection.allowed(_KILL_S, COMMAND))
         with suppress(BoardUnavailable), guarded(deadline.left, self._link.close):
             killer = self._connection.channel(deadline)
             try:

@@ -9,6 +9,8 @@ import socket
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from edgetune.boards.reach import ENDING
+
 PREFIX = ".edgetune-"
 _STALE_MINUTES = 60  # a folder of another machine's session, unchanged for so long and without a process, is dead
 _PARTS = 6  # of a line that `scan_script` prints
@@ -86,10 +88,7 @@ def removal_script(words: Sequence[str]) -> str:
     return f"""
 left=0
 for d in {" ".join(words)}; do
-for f in $(grep -l -F -e "$d" /proc/[0-9]*/cmdline 2>/dev/null); do
-p=${{f#/proc/}}
-p=${{p%/cmdline}}
-if [ "$p" != $$ ]; then kill -9 "$p" 2>/dev/null; fi; done
+{ENDING}
 rm -rf "$d"
 if [ -e "$d" ]; then echo "$d"; left=1; fi
 done

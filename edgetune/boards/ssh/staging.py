@@ -182,7 +182,8 @@ exit 0
 
     def _bring(self, content: bytes, digest: str, path: str, deadline: Deadline) -> None:
         beside = f"{path}.part"
-        if self._sftp and self._over_sftp(content, beside, path, deadline):
+        slow_s = len(content) / _WRITE_AT_ONCE * self._connection.round_trip_s  # each write waits for its answer
+        if self._sftp and slow_s < deadline.left / 2 and self._over_sftp(content, beside, path, deadline):
             return
         check = _check_script(content, digest, beside, path)
         command = f"cat > {shlex.quote(beside)} || {{ rm -f {shlex.quote(beside)}; exit 5; }}\n{check}"

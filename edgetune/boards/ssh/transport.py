@@ -34,10 +34,10 @@ class SshTransport:
         return self._descriptor
 
     def send(self, data: bytes, timeout_s: float) -> None:
-        """Write all of `data`; raises BoardLost when the link is down, or it is not taken within `timeout_s`."""
+        """Write all of `data`; raises BoardLost when the link is down, or it is not taken in time (`round_trip`)."""
         if self._closed:
             raise self._ended()
-        self._process.write(data, Deadline(timeout_s))
+        self._process.write(data, Deadline(self._process.allowed(timeout_s)))
 
     def receive(self) -> bytes:
         """Return what is there now, b"" when there is nothing yet; raises BoardLost at the end of the stream."""

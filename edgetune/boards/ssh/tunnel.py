@@ -52,7 +52,8 @@ class Tunnel:
             except OSError:
                 return  # closed
             try:
-                channel = self._connection.channel(Deadline(_OPEN_S), ("127.0.0.1", self._there))
+                deadline = Deadline(self._connection.allowed(_OPEN_S))
+                channel = self._connection.channel(deadline, ("127.0.0.1", self._there))
             except BoardUnavailable:
                 client.close()  # whoever connected learns it as from a port that closes at once
                 continue

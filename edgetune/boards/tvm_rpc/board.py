@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from edgetune.boards.round_trip import COMMAND, STEPS, allowed_s
 from edgetune.boards.tvm_rpc.door import Door
 from edgetune.boards.tvm_rpc.messages import Bring, Connect, Connected, Disconnect, Files, Read, Try
 from edgetune.boards.tvm_rpc.shim import build_shim
@@ -18,6 +19,7 @@ from edgetune.errors import BoardBusy, BoardLost, BoardUnavailable
 from edgetune.events import Event
 from edgetune.measure.environment import Reading, read_environment
 from edgetune.measure.jobs import RunRequest, RunResult
+from edgetune.measure.lock import LOCK_TIMEOUT_S
 
 _SESSION_S = 900  # the server ends a session after this, should we be gone without a word
 _RENEW_S = 600  # a lease older than this is renewed between candidates
@@ -62,7 +64,7 @@ class TvmRpcBoard:
         folder: Path,
         *,
         cores: Sequence[int] = (),
-        lock_timeout_s: float = 600.0,
+        lock_timeout_s: float = LOCK_TIMEOUT_S,
         connect_timeout_s: float = 60.0,
         on_event: Callable[[Event], None] = lambda _: None,
     ) -> None:
@@ -77,6 +79,7 @@ class TvmRpcBoard:
         self._request: RunRequest | None = None
         self._deadline = 0.0
         self._patience = _PATIENCE_S
+        self._limit_s = 0.0
         self._using = threading.RLock()
         self._closed = False
 
@@ -90,6 +93,14 @@ class TvmRpcBoard:
         """What the server's system told when the session began."""
         return self._facts
 
+    @property
+    def round_trip_s(self) -> float:
+        """Seconds that a question on the way to the server and its answer took lately."""
+        return self._door.round_trip_s
+
+    def _allowed(self, least_s: float, trips: int = COMMAND) -> float:
+        return allowed_s(least_s, self._door.round_trip_s, trips)
+
     def reserve(self) -> None:
         """Lease a server and open a session, unless there is one that is fresh enough."""
         with self._using:
@@ -102,7 +113,7 @@ class TvmRpcBoard:
         """Bring an array to the board, once per content; a library travels with its candidate."""
         with self._using:
             if self._since is not None and self._request is None and path.suffix == ".npy":
-                limit_s = _BRING_S + path.stat().st_size / _SLOWEST_BYTES_S
+                limit_s = self._allowed(_BRING_S) + path.stat().st_size / _SLOWEST_BYTES_S
                 self._guard(lambda: self._worker.ask(Bring(path), limit_s))
         return str(path)
 
@@ -113,7 +124,8 @@ class TvmRpcBoard:
                 raise ValueError(f"board '{self._name}' is busy")
             if self._since is None:
                 raise BoardLost(f"board '{self._name}' has no session: reserve it first")
-            self._deadline = time.monotonic() + request.deadline_s + self._patience
+            self._limit_s = request.deadline_s + self._allowed(self._patience, STEPS)
+            self._deadline = time.monotonic() + self._limit_s
             self._guard(lambda: self._worker.send(Try(request)))
             self._request = request
 
@@ -126,12 +138,11 @@ class TvmRpcBoard:
         with self._using:
             if self._request is None:
                 return None
-            request = self._request
             left = self._deadline - time.monotonic()
             answer = self._guard(lambda: self._worker.receive(max(0.0, min(timeout_s, left))))
             if answer is None and time.monotonic() >= self._deadline:
                 self._lose()
-                raise self._worker.late(request.deadline_s + self._patience)
+                raise self._worker.late(self._limit_s)
             if answer is None:
                 return None
             self._request = None
@@ -144,7 +155,7 @@ class TvmRpcBoard:
         with self._using:
             if self._since is None or self._request is not None:
                 return {}
-            files = self._guard(lambda: self._worker.ask(Read(READINGS), _READ_S))
+            files = self._guard(lambda: self._worker.ask(Read(READINGS), self._allowed(_READ_S)))
             return _readings(files, self._cores[-1])
 
     def recover(self) -> None:
@@ -189,13 +200,13 @@ class TvmRpcBoard:
             raise BoardLost(f"board '{self._name}' is closed")
         lease = self._door.lease(timeout_s)
         message = Connect(lease.host, lease.port, lease.key, _SESSION_S, self._shim, self._asked_cores)
-        wait_s = min(timeout_s, self._connect_timeout_s)
+        wait_s = self._allowed(min(timeout_s, self._connect_timeout_s), STEPS)
         connected = self._guard(lambda: self._worker.ask(message, wait_s))
         if not isinstance(connected, Connected):
             raise BoardLost(f"the RPC client of board '{self._name}' answers out of turn")
         self._since = time.monotonic()
         self._facts = {key: int(text) if text.isdecimal() else text for key, text in connected.facts.items() if text}
-        files = self._guard(lambda: self._worker.ask(Read(tuple(_IDENTITY.values())), _READ_S))
+        files = self._guard(lambda: self._worker.ask(Read(tuple(_IDENTITY.values())), self._allowed(_READ_S)))
         told = files.contents if isinstance(files, Files) else {}
         self._facts |= {key: _line(told[path]) for key, path in _IDENTITY.items() if path in told}
         if lease.origin:
@@ -222,7 +233,7 @@ class TvmRpcBoard:
 
     def _end_session(self) -> None:
         self._since = None
-        self._guard(lambda: self._worker.ask(Disconnect(), _READ_S))
+        self._guard(lambda: self._worker.ask(Disconnect(), self._allowed(_READ_S)))
         self._door.give_back()
 
     def _lose(self) -> None:

@@ -51,6 +51,11 @@ class DeployedDoor:
         self._closing = Closing(reach.name, self._leave)
         self._leaving = threading.Lock()
 
+    @property
+    def round_trip_s(self) -> float:
+        """That of the link to the board."""
+        return self._reach.round_trip_s
+
     def lease(self, timeout_s: float) -> Lease:
         """Start what does not run, and take the server, through the tracker if there is one.
 

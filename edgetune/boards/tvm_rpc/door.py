@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Protocol
 
-from edgetune.boards.tvm_rpc.tracker_client import Lease, TrackerClient
+from edgetune.boards.round_trip import ANSWER, allowed_s
+from edgetune.boards.tvm_rpc.tracker_client import STEP_S, Lease, TrackerClient
 from edgetune.errors import BoardUnavailable
 
 Route = Callable[[str, int], tuple[str, int]]
@@ -19,6 +21,10 @@ def straight(host: str, port: int) -> tuple[str, int]:
 
 class Door(Protocol):
     """What lends a server. Every call ends by its deadline; failures are classes of `edgetune.errors`."""
+
+    @property
+    def round_trip_s(self) -> float:
+        """Seconds that a question on the way to the server and its answer took lately."""
 
     def lease(self, timeout_s: float) -> Lease:
         """Wait for a server to be ours; return where it is, as seen from here."""
@@ -42,12 +48,20 @@ class TrackerDoor:
     def __init__(self, host: str, port: int, key: str, *, priority: int = 1, route: Route = straight) -> None:
         self._place, self._key, self._priority, self._route = (host, port), key, priority, route
         self._client: TrackerClient | None = None
+        self._greeting_s = 0.0
+
+    @property
+    def round_trip_s(self) -> float:
+        """Seconds that the greeting of the tracker took, when last we asked; its servers are as far away."""
+        return self._greeting_s
 
     def lease(self, timeout_s: float) -> Lease:
         """Wait for a server of the key; raises BoardBusy, which says who has it."""
         self.give_back()
-        client = TrackerClient(*self._route(*self._place), where=f"{self._place[0]}:{self._place[1]}")
-        self._client = client
+        where, began = self._route(*self._place), time.monotonic()
+        limit_s = allowed_s(STEP_S, self.round_trip_s, ANSWER)
+        client = TrackerClient(*where, where=f"{self._place[0]}:{self._place[1]}", timeout_s=limit_s)
+        self._client, self._greeting_s = client, time.monotonic() - began
         try:
             found = client.lease(self._key, self._priority, timeout_s)
             client.announce(self._key, found)

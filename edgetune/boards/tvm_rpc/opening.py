@@ -14,6 +14,7 @@ from edgetune.boards.tvm_rpc.tracker import LocalTracker
 from edgetune.config.boards_file import BoardAddress
 from edgetune.config.target import Target
 from edgetune.events import Event
+from edgetune.measure.lock import LOCK_TIMEOUT_S
 
 LOCAL = "local"
 _LOOPBACKS = ("localhost", "127.", "::1")
@@ -26,7 +27,7 @@ def open_tvm_board(
     reach: Reach,
     on_event: Callable[[Event], None] = lambda _: None,
     *,
-    lock_timeout_s: float = 600.0,
+    lock_timeout_s: float = LOCK_TIMEOUT_S,
 ) -> TvmRpcBoard:
     """Return the board, not yet connected; it owns `reach` from now on. `lock_timeout_s` is for others to leave it.
 
@@ -56,6 +57,11 @@ class FarmDoor(TrackerDoor):
         self._reach = reach
         self._tunnels: dict[int, Tunnel] = {}
         super().__init__(host, port, key, priority=priority, route=through(reach, self._tunnels))
+
+    @property
+    def round_trip_s(self) -> float:
+        """That of the link to the ssh host, or of the tracker's greeting where that takes longer."""
+        return max(self._reach.round_trip_s, super().round_trip_s)
 
     def repair(self, timeout_s: float) -> str:
         """Connect again; the next lease may be another server of the key."""

@@ -15,7 +15,6 @@ import numpy as np
 
 from edgetune.boards.tvm_rpc.arrays import RemoteArrays
 from edgetune.measure.child_process import describe_exit
-from edgetune.measure.sampling import Take
 
 _CPU = 1
 _SESSION_STRIDE = 128
@@ -23,6 +22,8 @@ _TEXT_BYTES = 1024
 _READ_BYTES = 1 << 18
 _MOST_SAMPLES = 4096
 _LONGEST_NS = 1e15  # eleven days: no call took that long
+_LEAST_NS = 1e-9
+_DIFFERS = 10
 _ENOUGH_CALLS = 1_000_000  # in one sample: the coarsest of clocks sees them pass
 MOST_TENSORS = 64  # of one candidate; the shim's limit
 SHIM_NAME = "edgetune_shim.so"
@@ -73,7 +74,8 @@ class RemoteSession:
         try:
             module = runtime.function("rpc.LoadRemoteModule")(self._session, SHIM_NAME)
             self._shim = {
-                name: module.get_function(f"edgetune_{name}") for name in ("open", "sample", "close", "read", "facts")
+                name: module.get_function(f"edgetune_{name}")
+                for name in ("open", "sample", "outputs", "end", "close", "read", "facts")
             }
         except (RuntimeError, AttributeError) as error:
             raise RemoteError(
@@ -141,32 +143,46 @@ class RemoteSession:
         code = self._call("open", path, kept, *limits, roles, self._text, *tensors)
         return code, self._words() if code else ""
 
-    def take(self, timeout_s: float, ended: list[tuple[int, str]]) -> Take:
-        """Return the function that takes samples, in nanoseconds, 0 where the board's clock is too coarse.
+    def take(self, repeat: int, count: int, timeout_s: float) -> list[float]:
+        """Take samples, in nanoseconds, 0 where the board's clock is too coarse; raises CandidateEndedError."""
+        values: list[float] = []
+        while len(values) < count:
+            some = min(count - len(values), _MOST_SAMPLES)
+            code = self._call("sample", 0, repeat, some, _milliseconds(timeout_s), self._text, self._samples)
+            if code:
+                raise CandidateEndedError(code, self._words())
+            values += self._times(some, least=0.0 if repeat < _ENOUGH_CALLS else _LEAST_NS)
+        return values
 
-        When the candidate fails, it tells `ended` and raises StopSampling.
+    def watch(self, timeout_s: float) -> tuple[float, bool]:
+        """Make one call over outputs that hold a pattern; return its nanoseconds and whether it does as the first did.
+
+        Raises CandidateEndedError.
         """
+        code = self._call("sample", 1, 1, 1, _milliseconds(timeout_s), self._text, self._samples)
+        if code not in {0, _DIFFERS}:
+            raise CandidateEndedError(code, self._words())
+        return self._times(1, least=0.0)[0], code == 0
 
-        def samples(repeat: int, count: int) -> list[float]:
-            values: list[float] = []
-            while len(values) < count:
-                some = min(count - len(values), _MOST_SAMPLES)
-                code = self._call("sample", repeat, some, _milliseconds(timeout_s), self._text, self._samples)
-                if code:
-                    ended.append((code, self._words()))
-                    raise StopSampling
-                taken = self._fetch(self._samples, 8 * some).view(np.float64)
-                told = taken > 0 if repeat >= _ENOUGH_CALLS else taken >= 0  # NaN is neither
-                if not (told & (taken < _LONGEST_NS)).all():
-                    raise RemoteError("it answers with times that are none")
-                values += taken.tolist()
-            return values
+    def outputs(self, tensors: Sequence[Any]) -> None:
+        """Copy the outputs of the last call into `tensors`."""
+        self._call("outputs", *tensors)
 
-        return samples
+    def look_after_all(self, timeout_s: float) -> float:
+        """Look at what the candidate left; return how long a cycle of the core takes, in ns. CandidateEndedError."""
+        if code := self._call("end", _milliseconds(timeout_s), self._text, self._samples):
+            raise CandidateEndedError(code, self._words())
+        return self._times(1, least=0.0)[0]
 
-    def close_candidate(self, tensors: Sequence[Any] = ()) -> int:
-        """End the candidate; with `tensors`, its outputs are copied into them."""
-        return self._call("close", *tensors)
+    def close_candidate(self) -> int:
+        """End the candidate."""
+        return self._call("close")
+
+    def _times(self, count: int, least: float) -> list[float]:
+        taken = self._fetch(self._samples, 8 * count).view(np.float64)
+        if not ((taken >= least) & (taken < _LONGEST_NS)).all():  # NaN is neither
+            raise RemoteError("it answers with times that are none")
+        return [float(value) for value in taken]
 
     def _call(self, name: str, *arguments: Any) -> int:
         code = int(self._guard(self._shim[name], *arguments))
@@ -202,8 +218,12 @@ class RemoteSession:
             raise RemoteError(_last_line(error)) from error
 
 
-class StopSampling(Exception):  # noqa: N818  it ends a loop
-    """The candidate ended while it was timed."""
+class CandidateEndedError(Exception):
+    """The candidate ended while it was timed, or went wrong: the shim's code, and its words."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code, self.reason = code, reason
 
 
 def _milliseconds(seconds: float) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from edgetune.config.resources import templates_dir
 from edgetune.config.target import Target
+from edgetune.config.tool_process import run_tool
 from edgetune.errors import ToolchainMissing
 
 SHIM = "agent/tvm_shim.c"
@@ -23,9 +24,9 @@ def build_shim(target: Target, folder: Path) -> Path:
         return library
     source = templates_dir() / SHIM
     command = [compiler.cc, *compiler.cflags, "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-shared"]
-    command += ["-nodefaultlibs", "-o", str(library), str(source), "-lgcc"]
+    command += [f"-I{source.parent}", "-nodefaultlibs", "-o", str(library), str(source), "-lgcc"]
     try:
-        subprocess.run(command, capture_output=True, text=True, check=True, timeout=_TIMEOUT_S)
+        run_tool(command, timeout_s=_TIMEOUT_S, check=True)
     except FileNotFoundError as error:
         install = f": sudo apt-get install {compiler.package}" if compiler.package else ": put it on PATH"
         raise ToolchainMissing(

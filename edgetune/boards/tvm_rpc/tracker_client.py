@@ -19,7 +19,7 @@ from edgetune.errors import BoardBusy, BoardLost, HostUnknown, ProtocolViolation
 _MAGIC = 0x2F271
 _REQUEST, _UPDATE_INFO, _SUMMARY = 4, 5, 6
 _MOST_BYTES = 1 << 20
-_STEP_S = 5.0
+STEP_S = 5.0
 _LEASED = "leased"
 
 
@@ -39,13 +39,15 @@ class Lease:
 class TrackerClient:
     """One connection to a tracker. While it is open, a lease taken by it is shown to others with our name.
 
-    `where` is what messages call the tracker, `host` and `port` how it is reached from here.
+    `where` is what messages call the tracker, `host` and `port` how it is reached from here. It has `timeout_s` for
+    each answer.
     """
 
-    def __init__(self, host: str, port: int, where: str = "", timeout_s: float = _STEP_S) -> None:
+    def __init__(self, host: str, port: int, where: str = "", timeout_s: float = STEP_S) -> None:
         self._where = where or f"{host}:{port}"
         self._address = (host, port)
         self._data = b""
+        self._timeout_s = timeout_s
         try:
             self._socket = socket.create_connection((host, port), timeout=timeout_s)
         except (OSError, ValueError) as error:
@@ -103,7 +105,7 @@ class TrackerClient:
     def _why_busy(self, key: str, timeout_s: float) -> str:
         what = f"no board with key '{key}' at the TVM tracker {self._where} came free within {timeout_s:g} s"
         with contextlib.suppress(OSError, HostUnknown, BoardLost, ProtocolViolation):
-            other = TrackerClient(*self._address, where=self._where)
+            other = TrackerClient(*self._address, where=self._where, timeout_s=self._timeout_s)
             with contextlib.closing(other):
                 servers = other.summary().get("server_info", [])
             names = [str(one["addr"][0]) for one in servers if one.get("key") == f"server:{key}-{_LEASED}"]
@@ -117,14 +119,14 @@ class TrackerClient:
     def _ask(self, message: list[object]) -> object:
         self._send(message)
         try:
-            return self._receive(_STEP_S)
+            return self._receive(self._timeout_s)
         except TimeoutError as error:
             raise self._lost("request", error) from error
 
     def _send(self, message: list[object]) -> None:
         data = json.dumps(message).encode()
         try:
-            self._socket.settimeout(_STEP_S)
+            self._socket.settimeout(self._timeout_s)
             self._socket.sendall(struct.pack("<i", len(data)) + data)
         except OSError as error:
             raise self._lost("request", error) from error

@@ -1,4 +1,4 @@
-"""What the worker does with one candidate: upload, load and call once, compare, time, compare again."""
+"""What the worker does with one candidate: upload, load and call once, compare, time, compare among that."""
 
 from __future__ import annotations
 
@@ -9,21 +9,31 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.boards.tvm_rpc.remote import MOST_TENSORS, RemoteError, RemoteSession, StopSampling
+from edgetune.boards.tvm_rpc.remote import MOST_TENSORS, CandidateEndedError, RemoteError, RemoteSession
 from edgetune.measure.comparison import Difference, compare
 from edgetune.measure.jobs import OUTPUTS, PART, RunRequest, RunResult, RunStatus, Tolerance, gap_fill
+from edgetune.measure.misconduct import (
+    LEFT_MODE,
+    LEFT_THREADS,
+    STARTED_PROCESS,
+    after_calls,
+    changed_input,
+    in_call,
+)
 from edgetune.measure.sampling import sample
 
+_HARM, _STARTED_PROCESS, _UNCONFINED, _MODE, _THREADS, _INPUT = 4, 5, 7, 8, 9, 11
 _STATUS: dict[int, RunStatus] = {
     1: "build_failed",
     2: "crashed",
     3: "timeout",
-    4: "wrong_result",
-    5: "crashed",
+    _HARM: "wrong_result",
+    _STARTED_PROCESS: "crashed",
     6: "crashed",
+    _MODE: "wrong_result",
+    _THREADS: "wrong_result",
+    _INPUT: "wrong_result",
 }
-_STARTED_PROCESS = 5
-_UNCONFINED = 7
 
 
 def load_array(path: str | Path) -> np.ndarray:
@@ -74,59 +84,103 @@ def try_candidate(
         )
         if code == _UNCONFINED:
             raise RemoteError(reason, unfit=True)
-        if code in _STATUS and code != 4:  # noqa: PLR2004  harm: how wrong the outputs are is told as well
-            reason = "the kernel started a process" if code == _STARTED_PROCESS else reason
+        if code and _STATUS.get(code) != "wrong_result":
             seconds["check"] = time.perf_counter() - started
-            return RunResult(request.candidate_id, _STATUS[code], reason, seconds=seconds)
+            return RunResult(request.candidate_id, _status(code), _words(code, reason), seconds=seconds)
         problem, worst = _judge(session, request, arrays, tensors)
         seconds["check"] = time.perf_counter() - started
         if problem or code:
-            return _wrong(request, reason or problem, worst, seconds)
-        return _time(session, request, arrays, tensors, deadline, note, seconds, worst)
+            words = problem if code in {0, _MODE, _THREADS} else reason
+            return _wrong(request, words or _words(code, reason), worst, seconds)
+        note("time")
+        started = time.perf_counter()
+        timing = _Timing(session, request, arrays, tensors, deadline)
+        try:
+            sampling = sample(timing.take, timing.watch, request.timing, request.best_ns, request.seed)
+            cycle_ns = timing.end()
+        except CandidateEndedError as error:
+            seconds["time"] = time.perf_counter() - started
+            return timing.ended(error, worst, seconds)
+        seconds["time"] = time.perf_counter() - started
+        if min(sampling.samples) <= 0:
+            raise RemoteError("it answers with times that are none")
+        return RunResult(
+            request.candidate_id,
+            "ok",
+            samples_ns=sampling.samples,
+            repeat=sampling.repeat,
+            stopped=sampling.stopped,
+            error_absolute=worst.absolute,
+            error_relative=worst.relative,
+            seconds=seconds,
+            cycle_ns=cycle_ns,
+        )
     finally:
         _clear(session, path)
 
 
-def _time(
-    session: RemoteSession,
-    request: RunRequest,
-    arrays: Sequence[np.ndarray],
-    tensors: Sequence[Any],
-    deadline: float,
-    note: Callable[[str], None],
-    seconds: dict[str, float],
-    worst: Difference,
-) -> RunResult:
-    note("time")
-    started = time.perf_counter()
-    ended: list[tuple[int, str]] = []
+class _Timing:
+    """All calls of a candidate that is open except the first."""
 
-    def take(repeat: int, count: int) -> list[float]:
-        return session.take(max(0.001, deadline - time.monotonic()), ended)(repeat, count)
+    def __init__(
+        self,
+        session: RemoteSession,
+        request: RunRequest,
+        arrays: Sequence[np.ndarray],
+        tensors: Sequence[Any],
+        deadline: float,
+    ) -> None:
+        self._session, self._request, self._deadline = session, request, deadline
+        self._arrays, self._tensors = arrays, tensors
+        self._made = 1
+        self._over = False
 
-    try:
-        sampling = sample(take, request.timing, request.best_ns)
-    except StopSampling:
-        code, reason = ended[0]
-        seconds["time"] = time.perf_counter() - started
-        return RunResult(request.candidate_id, _STATUS[code], reason, seconds=seconds)
-    if min(sampling.samples) <= 0:
-        raise RemoteError("it answers with times that are none")
-    session.close_candidate(tensors)
-    seconds["time"] = time.perf_counter() - started
-    problem, _ = _judge(session, request, arrays, tensors)
-    if problem:
-        return _wrong(request, f"after many calls: {problem}", worst, seconds)
-    return RunResult(
-        request.candidate_id,
-        "ok",
-        samples_ns=tuple(float(value) for value in sampling.samples),
-        repeat=sampling.repeat,
-        stopped=sampling.stopped,
-        error_absolute=worst.absolute,
-        error_relative=worst.relative,
-        seconds=seconds,
-    )
+    def take(self, repeat: int, count: int) -> list[float]:
+        """Take samples; raises CandidateEndedError."""
+        values = self._session.take(repeat, count, self._left())
+        self._made += repeat * count
+        return values
+
+    def watch(self) -> float:
+        """Make one call and compare its outputs, quickly where they are those of the first; CandidateEndedError."""
+        self._made += 1
+        nanoseconds, alike = self._session.watch(self._left())
+        if not alike:
+            self._session.outputs(self._tensors)
+            problem, _ = _judge(self._session, self._request, self._arrays, self._tensors)
+            if problem:
+                raise CandidateEndedError(_HARM, problem)
+        return nanoseconds
+
+    def end(self) -> float:
+        """Look at what the candidate left; return the nanoseconds of a cycle. Raises CandidateEndedError."""
+        self._over = True
+        return self._session.look_after_all(self._left())
+
+    def ended(self, error: CandidateEndedError, worst: Difference, seconds: dict[str, float]) -> RunResult:
+        """Return what became of a candidate that ended, or went wrong."""
+        words, status = _words(error.code, error.reason), _status(error.code)
+        if status != "wrong_result":
+            return RunResult(self._request.candidate_id, status, words, seconds=seconds)
+        begin = after_calls(self._made) if self._over else in_call(self._made)
+        return _wrong(self._request, begin + words, worst, seconds)
+
+    def _left(self) -> float:
+        return max(0.001, self._deadline - time.monotonic())
+
+
+def _status(code: int) -> RunStatus:
+    """What a code of the shim means; one that it does not have comes from a candidate that answered in its place."""
+    return _STATUS.get(code, "crashed")
+
+
+def _words(code: int, reason: str) -> str:
+    """What a code of the shim means, where it says no more."""
+    if code not in _STATUS:
+        return "answers in the place of the process that tries it"
+    if code == _INPUT:
+        return changed_input(int(reason) if reason.isdecimal() else 0)
+    return {_STARTED_PROCESS: STARTED_PROCESS, _MODE: LEFT_MODE, _THREADS: LEFT_THREADS}.get(code, reason)
 
 
 def _clear(session: RemoteSession, path: str) -> None:

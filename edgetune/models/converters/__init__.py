@@ -4,12 +4,15 @@ They write plain elementwise operators, so that layouts pass through and fusion 
 `OnnxOpConverter` with one `_impl_v<opset>` per version.
 """
 
+from edgetune.models.converters.conversion import Cast
 from edgetune.models.converters.elementwise import Clip, Dropout, Max, Mean, Min, Sum
 from edgetune.models.converters.normalisation import BatchNormalization
+from edgetune.models.converters.pooling import AveragePool, LpPool, MaxPool
 from edgetune.models.converters.precise import Elu, MatMul, Selu
 from edgetune.models.converters.quantisation import DequantizeLinear, QuantizeLinear
 from edgetune.models.converters.rearranging import BitCast, DeformConv, ReverseSequence, TensorScatter
 from edgetune.models.converters.reductions import ReduceMax, ReduceMin
+from edgetune.models.converters.regions import RoiAlign
 from edgetune.models.converters.remainder import Mod
 from edgetune.models.converters.scans import CumProd, CumSum, TopK
 from edgetune.models.converters.scattering import Scatter, ScatterElements, ScatterND
@@ -21,8 +24,10 @@ OWN_CONVERTERS: dict[str, type] = {
             ReduceMax,
             ReduceMin,
             Mod,
+            AveragePool,
             BatchNormalization,
             BitCast,
+            Cast,
             Clip,
             CumProd,
             CumSum,
@@ -30,7 +35,9 @@ OWN_CONVERTERS: dict[str, type] = {
             DequantizeLinear,
             Dropout,
             Elu,
+            LpPool,
             MatMul,
+            MaxPool,
         ),
         *(
             Max,
@@ -38,6 +45,7 @@ OWN_CONVERTERS: dict[str, type] = {
             Min,
             QuantizeLinear,
             ReverseSequence,
+            RoiAlign,
             Scatter,
             ScatterElements,
             ScatterND,

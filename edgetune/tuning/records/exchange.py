@@ -11,7 +11,7 @@ import errno
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -97,19 +97,43 @@ def _write(database: Database, file: BinaryIO, condition: ColumnElement[bool]) -
     return count
 
 
+def check_export(path: Path) -> None:
+    """Raises DatabaseError where `path` cannot be read, or has lines of which none is a record."""
+    first: tuple[int, str] | None = None
+    with _reading(path) as file:
+        for number, line in _lines(file):
+            try:
+                parse_line(line)
+            except ValueError as error:
+                first = first or (number, str(error))
+            else:
+                return
+    if first is not None:
+        raise DatabaseError(
+            f"{path} is not an export of edgetune (line {first[0]}: {first[1]}): "
+            "give a file written by `edgetune records export`"
+        )
+
+
 def import_jsonl(database: Database, path: Path) -> ImportCounts:
     """Adds the records of a file, some hundred per transaction; importing it again changes nothing."""
     tally = _Tally(database)
+    with _reading(path) as file:
+        for number, line in _lines(file):
+            tally.take(number, line)
+    tally.flush()
+    return tally.counts()
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[BinaryIO]:
     try:
         with path.open("rb") as file:
-            for number, line in _lines(file):
-                tally.take(number, line)
+            yield file
     except OSError as error:
         raise DatabaseError(
             f"cannot import {path} ({error.strerror}): give a file written by `edgetune records export`"
         ) from error
-    tally.flush()
-    return tally.counts()
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:

@@ -16,6 +16,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
+from edgetune.config.plain_words import complaint
 from edgetune.tuning.forms.schedule_text import form_of
 
 MAX_LINE_BYTES = 4 << 20
@@ -175,6 +176,6 @@ def parse_line(line: bytes | str) -> Record:
     try:
         return replace(_ADAPTER.validate_json(data), id=0)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])[:80]
-        raise ValueError(f"{where!r}: {first['msg']}" if where else first["msg"]) from error
+        raise ValueError(f"{where!r} {complaint(first)}" if where else f"it {complaint(first)}") from error

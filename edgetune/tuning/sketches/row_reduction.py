@@ -8,7 +8,9 @@ error bound grows with the number of terms per lane (N. J. Higham, Accuracy and 
 from __future__ import annotations
 
 from collections.abc import Container
+from typing import Any
 
+from tvm import tirx
 from tvm.s_tir import Schedule
 
 from edgetune.tuning.sketches.anatomy import Stage, extent_of, mentions
@@ -60,7 +62,16 @@ def _lanes(stage: Stage, native_lanes: int) -> int | None:
         indices = [item.min for item in region.region]
         if any(mentions(index, axis.var) for index in indices[:-1]):
             return None
-        if indices and not indices[-1].same_as(axis.var) and mentions(indices[-1], axis.var):
+        if indices and mentions(indices[-1], axis.var) and not _steps_by_one(indices[-1], axis.var):
             return None
     lanes = lanes_for(extent_of(axis), native_lanes)
     return lanes if lanes >= _FEWEST_LANES and extent_of(axis) >= 2 * lanes else None
+
+
+def _steps_by_one(index: Any, variable: Any) -> bool:
+    """Whether `index` is `variable`, or that and something that does not depend on it."""
+    if isinstance(index, tirx.Add):
+        for one, other in ((index.a, index.b), (index.b, index.a)):
+            if not mentions(one, variable):
+                return _steps_by_one(other, variable)
+    return bool(index.same_as(variable))

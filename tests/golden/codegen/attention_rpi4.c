@@ -15,23 +15,39 @@ typedef int32_t i32x4 __attribute__((vector_size(16)));
 #define ET_FTOI_f32x4(x) __builtin_convertvector((x), i32x4)
 #define ET_ITOF_f32x4(x) __builtin_convertvector((x), f32x4)
 #define ET_SCALE_f32x4(p, t) ((f32x4)((i32x4)(p) + ((i32x4)(t) << 23)))
-#if defined(__arm__)
-#define ET_KEEP_SCALAR(x) __asm__("" : "+t"(x))
-#define ET_KEEP_VECTOR(x) __asm__("" : "+w"(x))
+#if defined(__clang__) && __clang_major__ >= 13
+#define ET_IN_ORDER _Pragma("clang fp reassociate(off)")
 #else
-#define ET_KEEP_SCALAR(x) ((void)0)
-#define ET_KEEP_VECTOR(x) ((void)0)
+#define ET_IN_ORDER
+#endif
+/* Sums in order without barriers: clang by the pragma, GCC from 12 on unless it says otherwise; never on x87, nor on
+   32-bit ARM, where NEON takes -funsafe-math-optimizations. */
+#if defined(__arm__) || (__FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16)
+#elif defined(__clang__) && __clang_major__ >= 13
+#define ET_ORDERED 1
+#elif !defined(__clang__) && __GNUC__ >= 12 && !defined(__ASSOCIATIVE_MATH__)
+#define ET_ORDERED 1
+#endif
+#if defined(ET_ORDERED)
+#define ET_KEEP_f32x4(x) ((void)0)
+#elif defined(__SSE__)
+#define ET_KEEP_f32x4(x) __asm__("" : "+v"(x))
+#elif defined(__aarch64__) || (defined(__arm__) && defined(__ARM_NEON))
+#define ET_KEEP_f32x4(x) __asm__("" : "+w"(x))
+#else
+#define ET_KEEP_f32x4(x) __asm__("" : "+m"(x))
 #endif
 static inline __attribute__((always_inline)) void et_exp_f32x4(f32x4 *v) {
+  ET_IN_ORDER
   const f32x4 x = *v;
   f32x4 y;
   f32x4 c = ET_SEL_f32x4(x < 0x1.62e42ep+6f, x, ET_K_f32x4(0x1.62e42ep+6f));
   c = ET_SEL_f32x4(c > -104.0f, c, ET_K_f32x4(0.0f));
   f32x4 t = c * 0x1.715476p+0f + 0x1.8p+23f;
-  ET_KEEP_VECTOR(t);
+  ET_KEEP_f32x4(t);
   const f32x4 k = t - 0x1.8p+23f;
   f32x4 r = c - k * 0x1.63p-1f;
-  ET_KEEP_VECTOR(r);
+  ET_KEEP_f32x4(r);
   r = r + k * 0x1.bd0106p-13f;
   f32x4 p = 0x1.a0d2cep-13f * r + 0x1.6e879cp-10f;
   p = p * r + 0x1.11121p-7f;

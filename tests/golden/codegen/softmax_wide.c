@@ -18,22 +18,44 @@ static inline float et_reinterpret_i32_f32(int32_t a) {
 #define ET_ITOF_f32(x) ((float)(x))
 #define ET_SCALE_f32(p, t) \
   ET_VAL_f32((int32_t)((uint32_t)ET_BITS_f32(p) + ((uint32_t)ET_BITS_f32(t) << 23)))
-#if defined(__arm__)
-#define ET_KEEP_SCALAR(x) __asm__("" : "+t"(x))
-#define ET_KEEP_VECTOR(x) __asm__("" : "+w"(x))
+#if defined(__clang__) && __clang_major__ >= 13
+#define ET_IN_ORDER _Pragma("clang fp reassociate(off)")
 #else
-#define ET_KEEP_SCALAR(x) ((void)0)
-#define ET_KEEP_VECTOR(x) ((void)0)
+#define ET_IN_ORDER
+#endif
+/* Sums in order without barriers: clang by the pragma, GCC from 12 on unless it says otherwise; never on x87, nor on
+   32-bit ARM, where NEON takes -funsafe-math-optimizations. */
+#if defined(__arm__) || (__FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16)
+#elif defined(__clang__) && __clang_major__ >= 13
+#define ET_ORDERED 1
+#elif !defined(__clang__) && __GNUC__ >= 12 && !defined(__ASSOCIATIVE_MATH__)
+#define ET_ORDERED 1
+#endif
+#if defined(ET_ORDERED)
+#define ET_KEEP_f32(x) ((void)0)
+#elif defined(__SSE__)
+#define ET_KEEP_f32(x) __asm__("" : "+v"(x))
+#elif defined(__aarch64__)
+#define ET_KEEP_f32(x) __asm__("" : "+w"(x))
+#elif defined(__arm__) && defined(__ARM_FP)
+#define ET_KEEP_f32(x) __asm__("" : "+t"(x))
+#elif defined(__riscv_flen)
+#define ET_KEEP_f32(x) __asm__("" : "+f"(x))
+#elif defined(__arm__) || defined(__riscv)
+#define ET_KEEP_f32(x) __asm__("" : "+r"(x))
+#else
+#define ET_KEEP_f32(x) __asm__("" : "+m"(x))
 #endif
 static inline float et_exp_f32(float x) {
+  ET_IN_ORDER
   float y;
   float c = ET_SEL_f32(x < 0x1.62e42ep+6f, x, ET_K_f32(0x1.62e42ep+6f));
   c = ET_SEL_f32(c > -104.0f, c, ET_K_f32(0.0f));
   float t = c * 0x1.715476p+0f + 0x1.8p+23f;
-  ET_KEEP_SCALAR(t);
+  ET_KEEP_f32(t);
   const float k = t - 0x1.8p+23f;
   float r = c - k * 0x1.63p-1f;
-  ET_KEEP_SCALAR(r);
+  ET_KEEP_f32(r);
   r = r + k * 0x1.bd0106p-13f;
   float p = 0x1.a0d2cep-13f * r + 0x1.6e879cp-10f;
   p = p * r + 0x1.11121p-7f;

@@ -15,9 +15,17 @@
  * Memory:  the caller owns all of it. The library has no heap, no stdio and no writable globals, so any
  *          number of instances may run at once, each with its own context and its own workspace. One
  *          instance is not to be used by two threads at the same time.
+ * Errors:  tiny_run() checks its arguments first. If it returns an error nothing is computed, and the outputs hold
+ *          what they held before.
+ * Indices: indices that are data (Gather, Scatter and their kin) are clamped to their axis, after negative ones have been
+ *          counted from its end: one out of range reads or changes another element of the same tensor.
+ * Floats:  the floating-point environment is the caller's. The library changes neither rounding mode nor flushing of
+ *          denormals, and clears no exception flags; they may be raised. Results are for rounding to nearest.
  *
  * Macros that may be defined before this header is included:
  *   TINY_NO_ATTRIBUTES   leaves out warn_unused_result and nonnull
+ * Macros that may be defined for the library (-D...), and then before this header is included too:
+ *   TINY_NO_PROFILER   leaves out tiny_set_profiler() and the names of the layers: less flash
  * Macros that may be defined when the library is compiled (-D...):
  *   TINY_WEIGHTS_SECTION '".section"'   places the weights in a linker section
  */
@@ -32,7 +40,7 @@
 #define TINY_GENERATOR "edgetune 0.1.0"
 
 /* Fingerprint of everything below. The sources of the library refuse to compile against another header. */
-#define TINY_ABI 0xb18320d2u
+#define TINY_ABI 0x0f323903u
 
 /* Bytes and alignment of the workspace: all intermediate tensors and the scratch of the kernels. */
 #define TINY_WORKSPACE_BYTES 256u
@@ -44,9 +52,13 @@
 /* Layers that a profiler sees in one run. */
 #define TINY_LAYERS 3u
 
-/* Sizes of single tensors. */
+/* Extents of single tensors by axis, and their sizes. */
+#define TINY_INPUT_X_DIM0 4u
+#define TINY_INPUT_X_DIM1 8u
 #define TINY_INPUT_X_ELEMENTS 32u
 #define TINY_INPUT_X_BYTES 128u
+#define TINY_OUTPUT_Y_DIM0 4u
+#define TINY_OUTPUT_Y_DIM1 8u
 #define TINY_OUTPUT_Y_ELEMENTS 32u
 #define TINY_OUTPUT_Y_BYTES 128u
 
@@ -95,8 +107,10 @@ typedef struct tiny_outputs {
     float *y;
 } tiny_outputs;
 
+#ifndef TINY_NO_PROFILER
 /* Called before (end == 0) and after (end == 1) each layer. The hook brings its own clock. */
 typedef void (*tiny_profile_fn)(void *user, unsigned layer, const char *name, int end);
+#endif
 
 /* TINY_WORKSPACE_BYTES, for callers that cannot use the macro. */
 size_t tiny_workspace_size(void);
@@ -112,9 +126,11 @@ tiny_status tiny_init(tiny_ctx *ctx, void *workspace, size_t bytes)
 tiny_status tiny_run(tiny_ctx *ctx, const tiny_inputs *inputs, const tiny_outputs *outputs)
     TINY_CHECKED TINY_NONNULL;
 
-/* Sets the hook around every layer, after init; null removes it. */
+#ifndef TINY_NO_PROFILER
+/* Sets the hook around every layer, after init, from the next run on; null removes it. */
 void tiny_set_profiler(tiny_ctx *ctx, tiny_profile_fn hook, void *user)
     TINY_NONNULL_FIRST;
+#endif
 
 /* Ends the instance; the workspace is free for other use. A null ctx is allowed. */
 void tiny_deinit(tiny_ctx *ctx);

@@ -10,18 +10,20 @@
 #include "tiny_rt.h"
 #include "tiny_weights.h"
 
-#if TINY_ABI != 0xb18320d2u
+#if TINY_ABI != 0x0f323903u
 #error "tiny.h and tiny.c are of different packages: take both from the same folder"
 #endif
 
 typedef struct __attribute__((may_alias)) {
     unsigned char *workspace;
+#ifndef TINY_NO_PROFILER
     tiny_profile_fn hook;
     void *user;
+#endif
     uint32_t magic;
 } state;
 
-#define READY 0xb18320d2u
+#define READY 0x0f323903u
 
 _Static_assert(sizeof(state) <= sizeof(tiny_ctx), "an instance fits into its context");
 _Static_assert(_Alignof(state) <= _Alignof(tiny_ctx), "a context is aligned for an instance");
@@ -37,18 +39,6 @@ _Static_assert(TINY_WORKSPACE_BYTES == 256u, "the memory plan below is that of t
  */
 #define AT_2 0u /* 128 bytes, layers 0 to 1: Mul * / one + Add */
 #define AT_4 128u /* 128 bytes, layers 1 to 2: second scale */
-
-static const char *const layer_names[] = {
-    "Mul * / one + Add",
-    "second scale",
-    "Add",
-};
-
-static void mark(const state *s, unsigned layer, int end)
-{
-    if (s->hook != NULL)
-        s->hook(s->user, layer, layer_names[layer], end);
-}
 
 /* Kernels take the caller's tensors as restrict: no two may share a byte where one of them is written. */
 static int overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
@@ -90,12 +80,15 @@ tiny_status tiny_init(tiny_ctx *ctx, void *workspace, size_t bytes)
     if (!tiny__cpu_supported())
         return TINY_ERR_CPU;
     s->workspace = (unsigned char *)workspace;
+#ifndef TINY_NO_PROFILER
     s->hook = NULL;
     s->user = NULL;
+#endif
     s->magic = READY;
     return TINY_OK;
 }
 
+#ifndef TINY_NO_PROFILER
 void tiny_set_profiler(tiny_ctx *ctx, tiny_profile_fn hook, void *user)
 {
     state *s = (state *)ctx;
@@ -105,6 +98,7 @@ void tiny_set_profiler(tiny_ctx *ctx, tiny_profile_fn hook, void *user)
     s->hook = hook;
     s->user = user;
 }
+#endif
 
 void tiny_deinit(tiny_ctx *ctx)
 {
@@ -113,6 +107,57 @@ void tiny_deinit(tiny_ctx *ctx)
 }
 
 #define ARENA(offset) ((void *)(arena + (offset)))
+
+/*
+ * The layers in their order: each kernel, what it reads and what it writes. Begins at layer `first`, and does that one
+ * alone or all from there on. Inlined where both are known: then no layer tests anything.
+ */
+#define NEXT_LAYER \
+    if (alone) \
+        return; \
+    __attribute__((fallthrough))
+
+static inline __attribute__((always_inline)) void call_layers(const state *s, const tiny_inputs *inputs,
+                                                              const tiny_outputs *outputs, unsigned first, int alone)
+{
+    unsigned char *const arena = s->workspace;
+
+    switch (first) {
+    case 0: /* Mul * / one + Add -> 4x8 */
+        tiny__k_scale_add(inputs->x, tiny__w0, ARENA(AT_2));
+        NEXT_LAYER;
+    case 1: /* second scale -> 4x8 */
+        tiny__k_scale_add(ARENA(AT_2), tiny__w1, ARENA(AT_4));
+        NEXT_LAYER;
+    case 2: /* Add -> 4x8 */
+        tiny__k_add(ARENA(AT_4), inputs->x, outputs->y);
+        break;
+    }
+}
+
+#ifndef TINY_NO_PROFILER
+/* One after the other: an array of pointers would be written by a loader. */
+static const char layer_names[] =
+    "Mul * / one + Add" "\0"
+    "second scale" "\0"
+    "Add" "\0"
+    "";
+
+static __attribute__((noinline)) void profile_layers(const state *s, const tiny_inputs *inputs, const tiny_outputs *outputs)
+{
+    const tiny_profile_fn hook = s->hook;
+    void *const user = s->user;
+    const char *name = layer_names;
+
+    for (unsigned layer = 0; layer < TINY_LAYERS; layer++) {
+        hook(user, layer, name, 0);
+        call_layers(s, inputs, outputs, layer, 1);
+        hook(user, layer, name, 1);
+        while (*name++ != '\0')
+            ;
+    }
+}
+#endif
 
 tiny_status tiny_run(tiny_ctx *ctx, const tiny_inputs *inputs, const tiny_outputs *outputs)
 {
@@ -132,20 +177,13 @@ tiny_status tiny_run(tiny_ctx *ctx, const tiny_inputs *inputs, const tiny_output
     if (overlap(outputs->y, TINY_OUTPUT_Y_BYTES, inputs->x, TINY_INPUT_X_BYTES))
         return TINY_ERR_TENSOR_OVERLAP;
 
-    unsigned char *const arena = s->workspace;
-
-    /* 0: Mul * / one + Add -> 4x8 */
-    mark(s, 0, 0);
-    tiny__k_scale_add(inputs->x, tiny__w0, ARENA(AT_2));
-    mark(s, 0, 1);
-    /* 1: second scale -> 4x8 */
-    mark(s, 1, 0);
-    tiny__k_scale_add(ARENA(AT_2), tiny__w1, ARENA(AT_4));
-    mark(s, 1, 1);
-    /* 2: Add -> 4x8 */
-    mark(s, 2, 0);
-    tiny__k_add(ARENA(AT_4), inputs->x, outputs->y);
-    mark(s, 2, 1);
+#ifndef TINY_NO_PROFILER
+    if (s->hook != NULL) {
+        profile_layers(s, inputs, outputs);
+        return status;
+    }
+#endif
+    call_layers(s, inputs, outputs, 0, 0);
     return status;
 }
 
@@ -177,5 +215,5 @@ const char *tiny_strerror(tiny_status status)
 
 const char *tiny_build_info(void)
 {
-    return "tiny 1.0.0, model sha256 abababababababababababababababababababababababababababababababab, target plain-x86, edgetune 0.1.0, abi b18320d2";
+    return "tiny 1.0.0, model sha256 abababababababababababababababababababababababababababababababab, target plain-x86, edgetune 0.1.0, abi 0f323903";
 }

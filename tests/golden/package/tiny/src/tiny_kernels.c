@@ -4,12 +4,17 @@
  * Written by edgetune 0.1.0; edits are lost when `edgetune build` writes it again.
  */
 /*
- * Compiled with: gcc -O2 -msse2
+ * Compiled with: gcc -O2 -msse2 -fno-unsafe-math-optimizations -fno-associative-math -fno-reciprocal-math -fsigned-zeros -fno-finite-math-only
  */
 #include "tiny_kernels.h"
 
 #include <stddef.h>
 #include <stdint.h>
+
+/* Without NaN and infinity (-ffinite-math-only, so -ffast-math and -Ofast too) comparisons here would not hold. */
+#if defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
+#error "NaN and infinity must count here: add to the end of this file's flags: -fno-unsafe-math-optimizations -fno-associative-math -fno-reciprocal-math -fsigned-zeros -fno-finite-math-only"
+#endif
 
 /*
  * scale_add

@@ -33,6 +33,8 @@ static uint64_t now_ns(void)
 static _Alignas(64) unsigned char workspace[TINY_WORKSPACE_BYTES];
 static _Alignas(64) unsigned char output_y[TINY_OUTPUT_Y_BYTES + 1];
 static uint64_t run_ns[MAX_RUNS];
+
+#ifndef TINY_NO_PROFILER
 static uint64_t layer_ns[TINY_LAYERS + 1][MAX_PROFILED];
 
 static const char *const layer_names[] = {
@@ -56,6 +58,7 @@ static void on_layer(void *user, unsigned layer, const char *name, int end)
     else
         watch->start = now_ns();
 }
+#endif
 
 static int ascending(const void *a, const void *b)
 {
@@ -63,7 +66,8 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* tiny_bench [runs [seconds]]: at most `runs` runs, and not for longer than `seconds` once three are done. */
+/* tiny_bench [runs [seconds [threads [samples]]]]: at most `runs` runs, and not for longer than `seconds` once three
+ * are done (on one thread, whatever `threads` says). A fourth argument prints the nanoseconds of each run as well. */
 int main(int argc, char **argv)
 {
     const long asked = argc > 1 ? strtol(argv[1], NULL, 10) : MAX_RUNS;
@@ -73,7 +77,9 @@ int main(int argc, char **argv)
     tiny_inputs inputs;
     tiny_outputs outputs;
     tiny_status status = tiny_init(&ctx, workspace, sizeof workspace);
+#ifndef TINY_NO_PROFILER
     stopwatch watch = {0, 0};
+#endif
     size_t runs = 0;
 
     memset(&inputs, 0, sizeof inputs);
@@ -91,6 +97,7 @@ int main(int argc, char **argv)
         status = tiny_run(&ctx, &inputs, &outputs);
         run_ns[runs++] = now_ns() - start;
     }
+#ifndef TINY_NO_PROFILER
     /* Layers in runs of their own: reading the clock around each of them costs time. */
     tiny_set_profiler(&ctx, on_layer, &watch);
     const size_t wanted = runs < MAX_PROFILED ? runs : MAX_PROFILED;
@@ -100,19 +107,28 @@ int main(int argc, char **argv)
         watch.run++;
     }
     const size_t profiled = watch.run;
+#endif
     if (status != TINY_OK) {
         fprintf(stderr, "tiny_bench: %s\n", tiny_strerror(status));
         return 1;
     }
 
+    if (argc > 4) {
+        printf("samples_ns:");
+        for (size_t i = 0; i < runs; i++)
+            printf(" %llu", (unsigned long long)run_ns[i]);
+        printf("\n");
+    }
     qsort(run_ns, runs, sizeof run_ns[0], ascending);
     printf("{\"median_us\": %.3f, \"min_us\": %.3f, \"runs\": %lu, \"threads\": 1, \"layers\": [", (double)run_ns[runs / 2] / 1e3,
            (double)run_ns[0] / 1e3, (unsigned long)runs);
+#ifndef TINY_NO_PROFILER
     for (size_t i = 0; i < TINY_LAYERS; i++) {
         qsort(layer_ns[i], profiled, sizeof layer_ns[i][0], ascending);
         printf("%s{\"index\": %lu, \"name\": %s, \"median_us\": %.3f, \"min_us\": %.3f}", i == 0 ? "" : ", ", (unsigned long)i, layer_names[i],
                (double)layer_ns[i][profiled / 2] / 1e3, (double)layer_ns[i][0] / 1e3);
     }
+#endif
     printf("]}\n");
     return 0;
 }

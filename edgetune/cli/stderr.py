@@ -1,0 +1,158 @@
+"""What is ours on stderr: whole lines of this command, on the descriptor that it was started with.
+
+While `edgetune.cli.stderr_reader` reads descriptor 2, `sys.stderr` is where libraries write and not ours. Elsewhere
+(as in tests that call `run`) there is no reader, and both are the same.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Literal, TextIO
+
+Mode = Literal["silent", "lines", "json", "forward"]
+"""What the reader does with a line: nothing but remember it, write it for people or programs, or hand it to us."""
+
+_WAITS_S = 5.0
+_READ = 1 << 16
+
+
+@dataclass(frozen=True)
+class Link:
+    """The way to the reader: our stderr, its lock, and pipes for orders, answers, and lines that are handed to us."""
+
+    stream: TextIO
+    lock: int
+    orders: int
+    answers: int
+    forwarded: int
+
+    def order(self, word: str) -> None:
+        """Give the reader an order; one that is gone needs none."""
+        try:
+            os.write(self.orders, f"{word}\n".encode())
+        except OSError:
+            return
+
+
+class _State:
+    """The link, while there is a reader; threads of ours take turns."""
+
+    link: Link | None = None
+    mode: Mode = "silent"
+    turn = threading.RLock()
+
+
+def connect(link: Link | None) -> None:
+    """Speak through `link` from now on; None: there is no reader any more."""
+    _State.link = link
+
+
+def stream() -> TextIO:
+    """Return the stderr that this command was started with."""
+    if _State.link is not None:
+        return _State.link.stream
+    return sys.stderr
+
+
+def say(text: str) -> None:
+    """Write `text` as lines that nobody else writes into; where nobody reads them any more, work goes on without."""
+    link = _State.link
+    if link is None:
+        with suppress(OSError):
+            sys.stderr.write(text + "\n")
+            sys.stderr.flush()
+        return
+    with _State.turn, locked(link.lock), suppress(OSError):
+        link.stream.write(text + "\n")
+        link.stream.flush()
+
+
+def hold_open() -> None:
+    """Make descriptors 0 to 2 the null device where the process was started without: else the next file gets them."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
+    sys.stdout = sys.stdout or _text(1)
+    sys.stderr = sys.stderr or _text(2)
+
+
+def _text(descriptor: int) -> TextIO:
+    return open(descriptor, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
+
+
+def say_json(value: Mapping[str, object]) -> None:
+    """Write `value` as one line."""
+    say(json.dumps(value, allow_nan=False))
+
+
+@contextmanager
+def locked(lock: int) -> Iterator[None]:
+    """Keep other processes from writing; a process that dies lets go."""
+    fcntl.lockf(lock, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.lockf(lock, fcntl.LOCK_UN)
+
+
+def show_foreign(mode: Mode) -> Mode:
+    """Say what becomes of lines that are not ours; return what became of them before."""
+    before, _State.mode = _State.mode, mode
+    settle()
+    if _State.link is not None:
+        _State.link.order(mode)
+    return before
+
+
+def settle() -> None:
+    """Wait until all that was written to descriptor 2 up to now is shown, so that what we say comes after it."""
+    link = _State.link
+    if link is None:
+        return
+    if sys.stderr is not None:
+        sys.stderr.flush()
+    from select import select
+
+    link.order("settle")
+    if select([link.answers], [], [], _WAITS_S)[0]:
+        os.read(link.answers, _READ)
+
+
+def forwarded() -> list[str]:
+    """Return the lines that were handed to us since the last call, in mode "forward"."""
+    link = _State.link
+    if link is None:
+        return []
+    try:
+        data = os.read(link.forwarded, _READ)
+    except BlockingIOError:
+        return []
+    return data.decode(errors="replace").splitlines()
+
+
+@contextmanager
+def given_back() -> Iterator[None]:
+    """Within it descriptor 2 is the one that this command was started with: for programs that people talk to."""
+    link = _State.link
+    if link is None:
+        yield
+        return
+    read = os.dup(2)
+    os.dup2(link.stream.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(read, 2)
+        os.close(read)

@@ -1,0 +1,158 @@
+"""What no schedule of a function can do without: multiply-adds, inputs that are read, outputs that are written.
+
+All are lower bounds, and so are the cycles that a core takes for them. A block counts where all that it writes is
+needed for an output; of a load, only the elements that are certainly different count. What a condition may leave out,
+such as the padding of a window, is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, s_tir, tirx
+
+from edgetune.codegen.dtypes import element_and_lanes
+from edgetune.codegen.linear import linear
+from edgetune.codegen.requests import certain_loads
+from edgetune.codegen.traverse import operands
+from edgetune.config.target import Target
+
+_AT_ONCE = 4  # vectors that are multiplied, or go to and from the first cache, in a cycle: no core known does more
+_INTEGERS = 8  # multiply-adds of bytes in the place of one of floats: two instructions' worth of four
+_LEAST_BITS = 128
+_LIBRARY_BYTES = {"x86_64": 64}  # of a vector in the C library's memcpy, whatever the target's own are
+
+
+@dataclass(frozen=True)
+class LeastWork:
+    """Of one call: multiply-adds of numbers with a point and of whole ones, and bytes that are read or written."""
+
+    float_multiply_adds: float = 0.0
+    integer_multiply_adds: float = 0.0
+    bytes_touched: int = 0
+
+    def cycles(self, target: Target) -> float:
+        """Cycles of a core of `target` without which this cannot be done, however good the code and the core are."""
+        lanes = max(target.vector_bits, _LEAST_BITS) // 32
+        memory = max(_LIBRARY_BYTES.get(target.isa, 0), 4 * lanes)
+        return max(
+            self.float_multiply_adds / (_AT_ONCE * lanes),
+            self.integer_multiply_adds / (_AT_ONCE * lanes * _INTEGERS),
+            self.bytes_touched / (_AT_ONCE * memory),
+        )
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A block with one store: its iterators' extents, what it stores to, and whether it sums products."""
+
+    extents: dict[Any, int]
+    buffer: Any
+    indices: Any
+    value: Any
+    sums_products: bool
+
+    @property
+    def times(self) -> int:
+        return prod(self.extents.values())
+
+
+def least_work(function: tirx.PrimFunc, outputs: Collection[int]) -> LeastWork:
+    """Bounds of an unscheduled function, in whatever form; `outputs` are the numbers of the parameters it writes."""
+    buffers = list(function.params)
+    needed = [buffers[number] for number in outputs]
+    blocks = list(_blocks(function))
+    float_sums = integer_sums = 0.0
+    touched: dict[int, int] = {}
+    for position, block in reversed([*enumerate(blocks)]):
+        alone = sum(other.buffer.same_as(block.buffer) for other in blocks) == 1
+        if not alone or not any(block.buffer.same_as(one) for one in needed):
+            continue
+        if block.sums_products:
+            count = block.times * _share_that_counts(block, blocks[:position])
+            if element_and_lanes(block.buffer.ty.dtype)[0].kind == "float":
+                float_sums += count
+            else:
+                integer_sums += count
+        accesses = [(load.source, load.indices) for load in certain_loads(block.value)]
+        for source, indices in (*accesses, (block.buffer, block.indices)):
+            elements = _different(source, indices, block.extents)
+            if elements == _size(source):
+                needed.append(source)
+            for number, buffer in enumerate(buffers):
+                if buffer.same_as(source):
+                    size = elements * element_and_lanes(buffer.ty.dtype)[0].bytes
+                    touched[number] = max(touched.get(number, 0), size)
+    return LeastWork(float_sums, integer_sums, sum(touched.values()))
+
+
+def _blocks(function: tirx.PrimFunc) -> Iterator[_Block]:
+    """Blocks of the function in its order, those alone that are one store over constant extents."""
+    found: list[s_tir.SBlock] = []
+    tvm_ffi.structural_walk(function.body, (s_tir.SBlock, found.append))
+    for block in found:
+        extents = [axis.dom.extent for axis in block.iter_vars]
+        if isinstance(block.body, tirx.BufferStore) and all(isinstance(e, tirx.IntImm) for e in extents):
+            variables = {axis.var: int(e) for axis, e in zip(block.iter_vars, extents, strict=True)}
+            store = block.body
+            sums = block.init is not None and _sums_products(store)
+            yield _Block(variables, store.buffer, store.indices, store.value, sums)
+
+
+def _sums_products(store: Any) -> bool:
+    """Whether a statement adds a product to what it stores to."""
+    value = store.value
+    if not isinstance(value, tirx.Add):
+        return False
+    for before, added in ((value.a, value.b), (value.b, value.a)):
+        if isinstance(before, ir.TensorLoad) and before.source.same_as(store.buffer):
+            product = added.value if isinstance(added, tirx.Cast) else added
+            return isinstance(product, tirx.Mul) and all(certain_loads(factor) for factor in (product.a, product.b))
+    return False
+
+
+def _different(buffer: Any, indices: Any, extents: dict[Any, int]) -> int:
+    """Elements of `buffer` that are certainly met: in each dimension, as many as the longest iterator it alone has."""
+    used: set[Any] = set()
+    count = 1
+    for index in indices:
+        form = linear(index, extents)
+        if form is None:
+            continue
+        variables = set(form.factors)
+        if not variables & used:
+            count *= max((extents[variable] for variable in variables), default=1)
+        used |= variables
+    return min(count, _size(buffer))
+
+
+def _share_that_counts(block: _Block, before: list[_Block]) -> float:
+    """The share of a sum's products that no condition makes zero: as much of each operand as came without one."""
+    return min((_share_kept(load.source, before) for load in certain_loads(block.value)), default=1.0)
+
+
+def _share_kept(buffer: Any, before: list[_Block]) -> float:
+    """The share of a buffer that no condition made zero, in the blocks that write it or in those they read from."""
+    share = 1.0
+    for number, writer in enumerate(before):
+        if not writer.buffer.same_as(buffer):
+            continue
+        certain = certain_loads(writer.value)
+        behind = [one for one in _loads(writer.value) if not any(one.same_as(other) for other in certain)]
+        if behind:
+            kept = sum(_size(one.source) * _share_kept(one.source, before[:number]) for one in behind)
+            share = min(share, kept / max(1, _size(buffer)))
+    return share
+
+
+def _loads(node: Any) -> list[Any]:
+    own = [node] if isinstance(node, ir.TensorLoad) else []
+    return own + [load for operand in operands(node) for load in _loads(operand)]
+
+
+def _size(buffer: Any) -> int:
+    return prod(int(extent) for extent in buffer.shape)

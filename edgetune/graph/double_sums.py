@@ -1,0 +1,128 @@
+"""Float sums of a kernel accumulated in double: what a reference computes, whatever order a schedule adds up in.
+
+Taken one after the other in float32, a sum of a million terms is off by more than any tolerance, and every schedule
+that adds up better differs from it. Terms, products, extremes and integer sums stay as the kernel defines them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, s_tir, tirx
+
+_NARROW = frozenset({"float16", "bfloat16", "float32"})
+_DOUBLE = "float64"
+_SUMS = (tirx.Add, tirx.Sub)
+_ARITHMETIC = (*_SUMS, tirx.Mul, tirx.Div, tirx.Max, tirx.Min)
+
+
+def in_double(function: tirx.PrimFunc) -> tirx.PrimFunc:
+    """`function` with what its reductions add up in float16, bfloat16 or float32 kept as float64.
+
+    Whatever reads a sum afterwards reads it rounded once to its own type. A parameter that holds sums becomes float64,
+    and the caller rounds it.
+    """
+    found = _Sums()
+    tvm_ffi.structural_walk(function.body, (s_tir.SBlock, found.note))
+    if not found.twins:
+        return function
+    callbacks = [
+        (tirx.BufferStore, found.store),
+        (tirx.Bind, found.bind),
+        (ir.TensorLoad, found.load),
+        (ir.Var, found.variable),
+    ]
+    # What takes the place of a node is walked through in turn: there is nothing left in it that has a twin.
+    return tvm_ffi.structural_map(function, callbacks, order="pre")
+
+
+class _Sums:
+    """Buffers that hold sums, with `twins` of doubles, and the reduction (by number) that each of them is of."""
+
+    def __init__(self) -> None:
+        self.twins: dict[Any, Any] = {}
+        self._reduction: dict[Any, int] = {}
+        self._bound: dict[Any, tuple[Any, int]] = {}
+
+    def note(self, block: Any) -> None:
+        """Look at a block: where it is a reduction that adds, what it writes and binds is taken in double."""
+        written = _written(block)
+        if block.init is None or not _adds_to(block.body, written):
+            return
+        number = len(self.twins)
+        for buffer in written:
+            self.twins.setdefault(buffer, tirx.decl_buffer(list(buffer.shape), _DOUBLE, buffer.name))
+            self._reduction.setdefault(buffer, number)
+
+        def bind(node: Any) -> None:
+            if str(node.var.ty) in _NARROW and _reads(node.value, written):
+                self._bound[node.var] = (tirx.Var(node.var.name, _DOUBLE), number)
+
+        tvm_ffi.structural_walk(block.body, (tirx.Bind, bind))
+
+    def store(self, node: Any) -> Any:
+        """A store to a sum: to its twin, of a value that is rounded nowhere on the way from sum to sum."""
+        twin = self.twins.get(node.buffer)
+        if twin is None:
+            return node
+        value = self._double(node.value, self._reduction[node.buffer])
+        return tirx.BufferStore(twin, value, list(node.indices))
+
+    def bind(self, node: Any) -> Any:
+        """A name for the next value of a sum: a double as well."""
+        if node.var not in self._bound:
+            return node
+        variable, number = self._bound[node.var]
+        return tirx.Bind(variable, self._double(node.value, number))
+
+    def load(self, node: Any) -> Any:
+        """A sum as all else reads it: rounded to its own type."""
+        twin = self.twins.get(node.source)
+        return node if twin is None else tirx.Cast(str(node.ty), tirx.BufferLoad(twin, list(node.indices)))
+
+    def variable(self, node: Any) -> Any:
+        """The name of a buffer where a block lists what it reads and writes, or of a bound value."""
+        if node in self._bound:
+            return tirx.Cast(str(node.ty), self._bound[node][0])
+        return self.twins.get(node, node)
+
+    def _double(self, value: Any, reduction: int) -> Any:
+        """`value` as a double, in which the sums of `reduction` enter unrounded."""
+        if isinstance(value, ir.TensorLoad) and self._reduction.get(value.source) == reduction:
+            return tirx.BufferLoad(self.twins[value.source], list(value.indices))
+        if isinstance(value, ir.Var) and self._bound.get(value, (None, None))[1] == reduction:
+            return self._bound[value][0]
+        if self._enters(value, reduction):
+            if isinstance(value, _ARITHMETIC):
+                return type(value)(self._double(value.a, reduction), self._double(value.b, reduction))
+            if isinstance(value, tirx.Select):
+                chosen = (self._double(one, reduction) for one in (value.true_value, value.false_value))
+                return tirx.Select(value.condition, *chosen)
+            if isinstance(value, tirx.Cast) and str(value.value.ty) in _NARROW:
+                return self._double(value.value, reduction)
+        return tirx.Cast(_DOUBLE, value)
+
+    def _enters(self, value: Any, reduction: int) -> bool:
+        sums = [buffer for buffer, number in self._reduction.items() if number == reduction]
+        names = [variable for variable, (_, number) in self._bound.items() if number == reduction]
+        return _reads(value, [*sums, *names])
+
+
+def _written(block: Any) -> list[Any]:
+    found: list[Any] = []
+    tvm_ffi.structural_walk(block.body, (tirx.BufferStore, lambda store: found.append(store.buffer)))
+    return [buffer for buffer in found if str(buffer.dtype) in _NARROW]
+
+
+def _adds_to(body: Any, buffers: Sequence[Any]) -> bool:
+    found: list[bool] = []
+    tvm_ffi.structural_walk(body, (_SUMS, lambda node: found.append(_reads(node, buffers))))
+    return any(found)
+
+
+def _reads(node: Any, variables: Sequence[Any]) -> bool:
+    found: list[Any] = []
+    tvm_ffi.structural_walk(node, (ir.Var, found.append))
+    return any(one.same_as(other) for one in found for other in variables)
