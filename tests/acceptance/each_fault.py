@@ -70,7 +70,7 @@ def _tune(folder: Path, home: Home, kinds: Sequence[str], *, hostile: bool, agai
         _judge_candidates(search)
     if again:
         more = Search(words, folder / "again.json", cwd=home.path, environment=home.environment())
-        assert more.wait(END_S) == 0, "the same command does not end again"
+        assert more.wait(END_S) == 0, f"the same command does not end again:\n{more.told_last()}"
         ledger.judge_run(more, state, look(db))
     return ledger.described(search, state)
 

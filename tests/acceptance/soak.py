@@ -108,7 +108,7 @@ def _judge_package(home: Home, words: list[str | Path], before: State) -> None:
     more = ["--trials", str(len(before.records) + 16)]
     again = out.with_name("again.json")
     search = Search([*words, *more], again, cwd=home.path, environment=home.environment())
-    assert search.wait(END_S) == 0, "the search does not go on"
+    assert search.wait(END_S) == 0, f"the search does not go on:\n{search.told_last()}"
     ledger.judge_run(search, before, look(db))
 
 

@@ -20,6 +20,7 @@ from tests.boards.clock_shift import Clock
 from tests.boards.ssh_server import SshBoard
 
 MARKER = "ACCEPTANCE_SOAK"
+_TOLD = 12
 TARGET = """\
 name: soak
 description: stand-ins on this machine
@@ -164,6 +165,10 @@ class Search:
         self._reader.join(10.0)
         if self.process.stderr is not None:
             self.process.stderr.close()
+
+    def told_last(self) -> str:
+        """The last events, for the message of a check that fails."""
+        return "\n".join(json.dumps(event) for event in self.events[-_TOLD:])
 
     def result(self) -> dict[str, Any]:
         """What the command answered."""

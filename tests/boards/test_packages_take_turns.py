@@ -26,7 +26,9 @@ from edgetune.measure.cores import split_cores
 from edgetune.measure.lock import TimingLock
 from edgetune.measure.options import MeasuringOptions
 from edgetune.on_board import at_board
+from edgetune.package import work_copy
 from edgetune.package.place import OnBoard
+from edgetune.package.work_copy import Finished
 from tests import package_sample as sample
 from tests.boards.ssh_bench import Bench
 from tests.boards.ssh_server import SshBoard
@@ -277,22 +279,24 @@ def test_a_search_waits_while_a_package_is_timed_here(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("edgetune.measure.lock.lock_path", lambda: tmp_path / "lock")
-    held: list[bool] = []
-    search = TimingLock(tmp_path / "lock", timeout_s=0.0)
+    running, seen = threading.Event(), threading.Event()
 
-    def look() -> None:
-        while not held or not held[-1]:
-            held.append(search.holder() is not None)
-            time.sleep(0.001)
+    def run_until_seen(command: Sequence[str], folder: Path, timeout_s: float) -> Finished:
+        running.set()
+        assert seen.wait(60.0)
+        return work_copy.run(command, folder, timeout_s)
 
-    looking = threading.Thread(target=look, daemon=True)
-    looking.start()
+    monkeypatch.setattr("edgetune.package.place.run", run_until_seen)
     timing = threading.Thread(target=api.bench, args=(here, None))
     timing.start()
-    looking.join(60.0)
-    with pytest.raises(BoardBusy, match="is timing for another run"):
-        search.acquire()
-    timing.join()
+    search = TimingLock(tmp_path / "lock", timeout_s=0.0)
+    try:
+        assert running.wait(60.0)
+        with pytest.raises(BoardBusy, match="is timing for another run"):
+            search.acquire()
+    finally:
+        seen.set()
+        timing.join()
     search.acquire()
     search.close()
 

@@ -90,7 +90,7 @@ def test_emulated_raspberry_pi(
     try:
         search.until(lambda: search.count >= BEFORE, SEARCH_S, f"{BEFORE} candidates")
         break_it(search)
-        assert search.wait(SEARCH_S) == 0
+        assert search.wait(SEARCH_S) == 0, search.told_last()
     finally:
         search.close()
     state = look(db)
