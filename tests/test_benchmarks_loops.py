@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import astuple
 from pathlib import Path
 
+import onnx.parser
 import pytest
 
 from benchmarks.disassembly import Loop, loops_of
 from benchmarks.loops import KernelLoops, kernel_loops, main, table
 from benchmarks.natural_loops import innermost_loops
 from edgetune.errors import ToolchainMissing, UsageError
+from tests.acceptance.case import edgetune
 from tests.package_sample import arm, emit
 
 # A loop of 4 multiply-adds around which another one runs, with the frame kept outside; its end lies behind the return.
@@ -237,3 +239,14 @@ def test_unknown_instructions_and_missing_tools_are_told(
     monkeypatch.setattr("benchmarks.loops.which", lambda _: None)
     with pytest.raises(ToolchainMissing, match="objdump"):
         kernel_loops(package)
+
+
+def test_kernels_that_sum_integers_are_known(tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["": 17]>
+    integers (uint8[4, 64] left, uint8[64, 32] right) => (uint8[4, 32] sums) <float step = {0.1}, uint8 zero = {0}>
+    { sums = QLinearMatMul(left, step, zero, right, step, zero, step, zero) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "integers.onnx")
+    words = ["integers.onnx", "--board", "generic-aarch64", "-o", "package"]
+    done = edgetune("build", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [kernel.integer for kernel in kernel_loops(tmp_path / "package") if kernel.macs] == [True]

@@ -12,13 +12,15 @@ BOARDS = ("generic-aarch64", "rpi4", "generic-armv7")
 
 def cross(case: Case, boards: tuple[str, ...] = BOARDS) -> str:
     """Built for each board without a warning, small, tiles in registers, and passing `verify` under the emulator."""
+    said = []
     for board in boards:
         built = build_case(case.model, board, case.scratch / "cross", db=case.db)
         for check in (no_warning, undefined_symbols, arena, stack, loops):
             try:
-                check(built)
+                note = check(built)
             except AssertionError as error:
                 raise AssertionError(f"{board}: {error}") from error
         done = edgetune("verify", built.package, "--json", cwd=case.scratch)
         assert done.returncode == 0, f"{board}: {done.stderr.strip()[-500:]}"
-    return " ".join(boards)
+        said.append(f"{board} ({note})")
+    return ", ".join(said)
