@@ -27,6 +27,7 @@ class InstructionSet:
     jump: re.Pattern[str]
     leave: re.Pattern[str]
     multiply_add: re.Pattern[str]
+    integer: re.Pattern[str]  # those of multiply-adds that sum integers
     load: re.Pattern[str]
     stack: re.Pattern[str]
     frame: re.Pattern[str]
@@ -39,6 +40,7 @@ INSTRUCTION_SETS = {
         jump=re.compile(r"jmp[ql]?\s"),
         leave=re.compile(r"(?:repz |bnd |notrack )?(?:ret|ud2|jmp[ql]?\s+\*)"),
         multiply_add=re.compile(r"vfn?m(?:add|sub)\w*p[sdh]\s|(?:\{vex\} )?vpdp|v?pmadd"),
+        integer=re.compile(r"(?:\{vex\} )?vpdp(?!bf)|v?pmadd"),
         # AT&T order: the destination comes last, and only comparisons read it.
         load=re.compile(r"(?!lea|nop|prefetch|call)(?:\S+\s+[^(]*\([^)]*\)[^,(]*,|v?u?cmp\w*\s.*\(|test\w*\s.*\(|pop)"),
         stack=re.compile(r"^(?:(?!lea).*\(%[er]sp\b|(?:push|pop|call)[ql]?\s)"),
@@ -50,6 +52,7 @@ INSTRUCTION_SETS = {
         jump=re.compile(r"b\s"),
         leave=re.compile(r"ret\b|br\s|udf\b|brk\b"),
         multiply_add=re.compile(r"(?:fml[as]l?2?|[us]?ml[as]l?2?|[us]q?dml[as]l2?|[us]+dot|[us]+mmla)\s+[vz]\d+\."),
+        integer=re.compile(r"[us]|ml[as]"),
         load=re.compile(r"ld"),
         stack=re.compile(r"\[sp\b"),
         frame=re.compile(r"(?:mov|add)\s+(x29), sp\b"),
@@ -60,6 +63,7 @@ INSTRUCTION_SETS = {
         jump=re.compile(r"b(?:\.[nw])?\s"),
         leave=re.compile(r"bx\s|udf\b|(?:pop|ldmia)(?:\.w)?\s.*\bpc\}|ldr(?:\.w)?\s+pc,"),
         multiply_add=re.compile(r"vfn?m[as]\.f\d+\s+[qd]|vml[as]l?\.(?:[sui]\d+\s|f\d+\s+[qd])"),
+        integer=re.compile(r"vml[as]l?\.[sui]"),
         load=re.compile(r"ldr|ldm|vld|pop|vpop"),
         stack=re.compile(r"\[sp\b|\bsp!|v?(?:push|pop)\b"),
         frame=re.compile(r"(?:mov|add)s?(?:\.w)?\s+(r7|fp|r11), sp\b"),
@@ -72,7 +76,8 @@ INSTRUCTION_SETS = {
 class Loop:
     """One innermost loop: its function, where its first instruction is (bytes into the function), and the text of all.
 
-    `multiply_adds` counts instructions, `loads` those that read memory; `stack` are those that touch the stack.
+    `multiply_adds` counts instructions, `integer` those of them that sum integers, `loads` those that read memory;
+    `stack` are those that touch the stack.
     """
 
     function: str
@@ -81,6 +86,7 @@ class Loop:
     multiply_adds: int
     loads: int
     stack: tuple[str, ...]
+    integer: int = 0
 
 
 def loops_of(listing: str, isa: str) -> dict[str, tuple[Loop, ...]]:
@@ -109,6 +115,7 @@ def _loops(name: str, body: Body, known: InstructionSet) -> Iterator[Loop]:
             sum(known.multiply_add.match(text) is not None for text in texts),
             sum(known.load.match(text) is not None for text in texts),
             tuple(text for text in texts if known.stack.search(text) or (through and through.search(text))),
+            sum((known.multiply_add.match(text) and known.integer.match(text)) is not None for text in texts),
         )
 
 

@@ -27,22 +27,25 @@ from edgetune.package.toolchain import Toolchain  # noqa: E402
 from edgetune.package.work_copy import make, run, work_copy  # noqa: E402
 
 _TIMEOUT_S = 900.0
-_INTEGER = re.compile("integer_(?:conv|matmul)")  # the layers whose sums are of integers
 
 
 @dataclass(frozen=True)
 class KernelLoops:
-    """The innermost loops of one kernel that does `macs` multiply-adds a call, of integers where `integer` says so."""
+    """The innermost loops of one kernel that does `macs` multiply-adds a call."""
 
     kernel: str
     macs: int
     loops: tuple[Loop, ...]
-    integer: bool = False
 
     @property
     def tiles(self) -> tuple[Loop, ...]:
         """Loops with vector multiply-adds."""
         return tuple(loop for loop in self.loops if loop.multiply_adds)
+
+    @property
+    def integer(self) -> bool:
+        """Whether it sums integers; their scaling may be multiply-adds of floats."""
+        return any(loop.integer for loop in self.loops)
 
     @property
     def fault(self) -> str:
@@ -76,10 +79,7 @@ def kernel_loops(package: Path) -> list[KernelLoops]:
             raise CompileFailed(f"{objdump} could not read {kernels} of {package}: {done.stderr.strip()}")
     found = loops_of(done.stdout, tools.isa)
     try:
-        return [
-            KernelLoops(k["name"], k["macs"], _of_kernel(found, k["symbol"]), any(map(_INTEGER.match, k["sources"])))
-            for k in manifest["kernels"]
-        ]
+        return [KernelLoops(k["name"], k["macs"], _of_kernel(found, k["symbol"])) for k in manifest["kernels"]]
     except KeyError as error:
         raise PackageInvalid(f"{package} has no kernel {error}: write it again with `edgetune build`") from error
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import astuple
 from pathlib import Path
 
-import onnx.parser
 import pytest
 
 from benchmarks.disassembly import Loop, loops_of
 from benchmarks.loops import KernelLoops, kernel_loops, main, table
 from benchmarks.natural_loops import innermost_loops
 from edgetune.errors import ToolchainMissing, UsageError
-from tests.acceptance.case import edgetune
 from tests.package_sample import arm, emit
 
 # A loop of 4 multiply-adds around which another one runs, with the frame kept outside; its end lies behind the return.
@@ -241,12 +239,23 @@ def test_unknown_instructions_and_missing_tools_are_told(
         kernel_loops(package)
 
 
-def test_kernels_that_sum_integers_are_known(tmp_path: Path) -> None:
-    text = """<ir_version: 8, opset_import: ["": 17]>
-    integers (uint8[4, 64] left, uint8[64, 32] right) => (uint8[4, 32] sums) <float step = {0.1}, uint8 zero = {0}>
-    { sums = QLinearMatMul(left, step, zero, right, step, zero, step, zero) }"""
-    onnx.save(onnx.parser.parse_model(text), tmp_path / "integers.onnx")
-    words = ["integers.onnx", "--board", "generic-aarch64", "-o", "package"]
-    done = edgetune("build", *words, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert [kernel.integer for kernel in kernel_loops(tmp_path / "package") if kernel.macs] == [True]
+@pytest.mark.parametrize(
+    ("isa", "floats", "integers"),
+    [
+        ("x86_64", "vfmadd231ps %zmm1,%zmm3,%zmm2", "vpmaddwd %ymm1,%ymm3,%ymm2"),
+        ("x86_64", "vfmadd231ps %zmm1,%zmm3,%zmm2", "{vex} vpdpbusd %ymm1,%ymm3,%ymm2"),
+        ("aarch64", "fmla\tv0.4s, v1.4s, v2.s[0]", "smlal2\tv0.4s, v1.8h, v2.h[0]"),
+        ("aarch64", "fmla\tv0.4s, v1.4s, v2.s[0]", "mla\tv0.4s, v1.4s, v2.s[0]"),
+        ("armv7", "vfma.f32\tq0, q8, q1", "vmlal.s16\tq0, d16, d2[0]"),
+    ],
+)
+def test_multiply_adds_of_integers_are_told_from_those_of_floats(isa: str, floats: str, integers: str) -> None:
+    copy = COPYING[isa]
+    at = copy.index("\n", copy.index("mul")) + 1
+
+    def kernel(*texts: str) -> KernelLoops:
+        lines = "".join(f"   {address:x}:\t{text}\n" for address, text in enumerate(texts, 0xA))
+        return KernelLoops("kernel", 1, (sole(copy[:at] + lines + copy[at:], isa),))
+
+    assert [kernel(floats).integer, kernel(integers).integer, kernel(floats, integers).integer] == [False, True, True]
+    assert not KernelLoops("kernel", 1, (sole(copy, isa),)).integer
