@@ -7,6 +7,8 @@ import threading
 import time
 from contextlib import suppress
 
+from tests.boards.ports import listening
+
 _CHUNK = 1 << 14
 
 
@@ -32,10 +34,7 @@ class FaultyLink:
         self.port: int = self._listener.getsockname()[1]
 
     def _listen(self, port: int) -> socket.socket:
-        listener = socket.socket()
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("127.0.0.1", port))
-        listener.listen(32)
+        listener = listening(port)
         self._run(self._accept, listener)
         return listener
 

@@ -13,15 +13,10 @@ from pathlib import Path
 import paramiko
 import psutil
 
+from tests.boards.ports import free_port
+
 SSHD = "/usr/sbin/sshd"
 _PRIVILEGE_SEPARATION = Path("/run/sshd")  # root's sshd wants it; where there is systemd, it is made at boot
-
-
-def free_port() -> int:
-    """Return a port of loopback that nobody has now."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 class OpenSshServer:
@@ -68,7 +63,7 @@ class OpenSshServer:
             connection.kill()
 
     def _wait(self) -> None:
-        end = time.monotonic() + 20.0
+        end = time.monotonic() + 60.0
         while time.monotonic() < end:
             assert self._process.poll() is None, self.log.read_text()
             try:
