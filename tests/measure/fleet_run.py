@@ -17,6 +17,8 @@ from edgetune.measure.turn import Work
 from tests.measure.scripted import ScriptedBoard
 
 ENDS_S = 60.0  # nothing here takes a second; a test that is still at it after this hangs
+STEP_S = 30.0  # boards that do not hang are not lost, however late the machine lets their threads go on
+RECOVERY_S = 4.0  # less than the first wait of `lost_board.WAITS_S`: what does not come back at once does not
 
 
 class Run:
@@ -29,6 +31,7 @@ class Run:
         options: MeasuringOptions | None = None,
         *,
         remote: bool = False,
+        reserve_s: float = STEP_S,
         on_event: Callable[[Event], None] = lambda _: None,
     ) -> None:
         self._on_event = on_event
@@ -41,12 +44,12 @@ class Run:
         fleet = Fleet(
             boards,
             TimingPolicy(),
-            options or MeasuringOptions(recovery_s=0.2),
+            options or MeasuringOptions(recovery_s=RECOVERY_S),
             self.accounting,
             canary=lambda: None,
             on_start=lambda one: self.started.append(one.built.job_id),
             on_event=self._take,
-            reserve_s=0.3,
+            reserve_s=reserve_s,
             remote=remote,
         )
         try:

@@ -19,16 +19,17 @@ from edgetune.measure.accounting import Accounting
 from edgetune.measure.fleet import MOST_IDLE_LOSSES, Fleet
 from edgetune.measure.options import MeasuringOptions
 from edgetune.measure.sampling import TimingPolicy
-from tests.measure.fleet_run import ENDS_S, Run, ids
+from tests.measure.fleet_run import ENDS_S, STEP_S, Run, ids
 from tests.measure.scripted import STEPS, Script, ScriptedBoard, work
 
+HANGS_S = 2.0  # after which a board that hangs is lost; one that does not is given that long by a busy machine
+HASTY_S = 0.3  # the same where any board may be lost at any time
 
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turn, "_STEP_S", 0.3)
-    monkeypatch.setattr(turn, "_PUT_S", 0.3)
-    monkeypatch.setattr(turn, "PATIENCE_S", 0.1)
-    monkeypatch.setattr(lane, "_RELEASE_S", 0.3)
+
+def impatient(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Have every step of a board last `seconds` at most; taking it is given by `Run`."""
+    for module, name in ((turn, "_STEP_S"), (turn, "_PUT_S"), (turn, "PATIENCE_S"), (lane, "_RELEASE_S")):
+        monkeypatch.setattr(module, name, seconds)
 
 
 def test_twins_share_the_work(tmp_path: Path) -> None:
@@ -62,11 +63,14 @@ class Second(ScriptedBoard):
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("how", ["{}", "hang {}"])
-def test_a_lost_board_costs_no_candidate(tmp_path: Path, step: str, how: str) -> None:
+def test_a_lost_board_costs_no_candidate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, how: str) -> None:
     fault = how.format(step)
+    limit_s = HANGS_S if "hang" in how else STEP_S
+    impatient(monkeypatch, limit_s)
     works = [work(str(n), tmp_path) for n in range(8)]
     works[1].request = replace(works[1].request, deadline_s=ENDS_S)  # it may take as long as `a` needs to be lost
-    run = Run([ScriptedBoard("a", Script(faults=["", fault])), second := Second("b")], works, on_event=second.hear)
+    first, second = ScriptedBoard("a", Script(faults=["", fault])), Second("b")
+    run = Run([first, second], works, reserve_s=limit_s, on_event=second.hear)
     assert sorted(ids(run)) == [str(n) for n in range(8)]
     assert {one.taken.status for one in run.finished if one.taken} == {"ok"}
     assert Counter(run.started) == Counter(str(n) for n in range(8))
@@ -103,7 +107,7 @@ def test_a_board_that_does_not_come_back_is_quarantined(tmp_path: Path) -> None:
         works = [work(str(n), tmp_path) for n in range(6)]
         works[1].request = replace(works[1].request, deadline_s=ENDS_S)
         good = Second("good", "quarantined")
-        run = Run([bad, good], works, on_event=good.hear)
+        run = Run([bad, good], works, MeasuringOptions(recovery_s=HASTY_S), on_event=good.hear)
         assert sorted(ids(run)) == [str(n) for n in range(6)]
         assert run.told("lost") == run.told("quarantined") == ["bad"]
         assert run.states["bad"] == "quarantined"
@@ -284,10 +288,13 @@ SCRIPTS = st.tuples(st.lists(FAULTS, max_size=6), st.lists(st.sampled_from(["", 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(scripts=st.lists(SCRIPTS, min_size=1, max_size=4), count=st.integers(1, 10))
 def test_whatever_boards_do_nothing_is_lost_nor_doubled_and_it_ends(
-    tmp_path: Path, scripts: list[tuple[list[str], list[str]]], count: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scripts: list[tuple[list[str], list[str]]], count: int
 ) -> None:
+    impatient(monkeypatch, HASTY_S)
     boards = [ScriptedBoard(f"b{n}", Script(faults, recoveries)) for n, (faults, recoveries) in enumerate(scripts)]
-    run = Run(boards, [work(str(n), tmp_path) for n in range(count)], MeasuringOptions(recovery_s=0.1))
+    run = Run(
+        boards, [work(str(n), tmp_path) for n in range(count)], MeasuringOptions(recovery_s=0.1), reserve_s=HASTY_S
+    )
     assert len(set(ids(run))) == len(run.finished)
     assert len(set(run.started)) == len(run.started)
     assert set(ids(run)) <= set(run.started)
