@@ -16,20 +16,21 @@ from edgetune.events import Event
 from edgetune.measure.lock import TimingLock, lock_path
 
 HOLD = """
-import sys, time
+import sys
 from pathlib import Path
 from edgetune.measure.lock import TimingLock
 lock = TimingLock(Path(sys.argv[1]))
 lock.acquire()
 print("held", flush=True)
-time.sleep(float(sys.argv[2]))
+sys.stdin.read()
 lock.release()
 """
 
 
-def hold(path: Path, seconds: float) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", HOLD, str(path), str(seconds)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+def hold(path: Path) -> subprocess.Popen[str]:
+    """Have another process hold the lock until its input ends, which the end of a `with` brings about."""
+    command = [sys.executable, "-c", HOLD, str(path)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
     return process
@@ -37,8 +38,14 @@ def hold(path: Path, seconds: float) -> subprocess.Popen[str]:
 
 def test_a_second_run_waits_and_is_told_for_whom(tmp_path: Path) -> None:
     events: list[Event] = []
-    with hold(tmp_path / "lock", 3.0) as other:
-        lock = TimingLock(tmp_path / "lock", on_event=events.append)
+    with hold(tmp_path / "lock") as other:
+
+        def tell(event: Event) -> None:
+            events.append(event)
+            assert other.stdin is not None
+            other.stdin.close()  # it lets go once somebody was told to wait for it
+
+        lock = TimingLock(tmp_path / "lock", on_event=tell)
         assert lock.holder() == other.pid
         started = time.monotonic()
         lock.acquire()
@@ -50,7 +57,7 @@ def test_a_second_run_waits_and_is_told_for_whom(tmp_path: Path) -> None:
 
 
 def test_waiting_has_an_end(tmp_path: Path) -> None:
-    with hold(tmp_path / "lock", 1.0) as other:
+    with hold(tmp_path / "lock") as other:
         lock = TimingLock(tmp_path / "lock", timeout_s=0.2)
         with pytest.raises(BoardBusy, match=str(other.pid)):
             lock.acquire()
@@ -58,10 +65,10 @@ def test_waiting_has_an_end(tmp_path: Path) -> None:
 
 
 def test_a_killed_holder_frees_the_lock(tmp_path: Path) -> None:
-    with hold(tmp_path / "lock", 100.0) as other:
+    with hold(tmp_path / "lock") as other:
         other.kill()
         other.wait()
-        lock = TimingLock(tmp_path / "lock", timeout_s=1.0)
+        lock = TimingLock(tmp_path / "lock", timeout_s=60.0)
         lock.acquire()
         lock.close()
 
