@@ -15,6 +15,9 @@ from edgetune.cli.main import VERBS
 from tests.cli_mistakes import HERE, Mistake, mistakes, prepare
 
 CPU_SECONDS = 1.0
+TRIES = 5
+"""What others do on its core makes a program take more CPU time, as does compiling modules that were never imported:
+what needs too much by itself does so every time."""
 LEAST = 40
 LEAST_PER_VERB = 3
 MISTAKES = mistakes()
@@ -58,10 +61,13 @@ def answer(project: Path, command: str) -> tuple[int, str, str, float]:
 @pytest.mark.parametrize("mistake", MISTAKES, ids=[mistake.command for mistake in MISTAKES])
 def test_mistake(project: Path, mistake: Mistake) -> None:
     before = sorted(project.rglob("*"))
-    code, out, err, seconds = answer(project, mistake.command)
-    assert (code, err, out) == (mistake.code, f"edgetune: error: {mistake.sentence}\n", "")
-    assert set(project.rglob("*")) - set(before) <= {project / "stdout", project / "stderr"}
-    assert seconds <= CPU_SECONDS
+    for left in reversed(range(TRIES)):
+        code, out, err, seconds = answer(project, mistake.command)
+        assert (code, err, out) == (mistake.code, f"edgetune: error: {mistake.sentence}\n", "")
+        assert set(project.rglob("*")) - set(before) <= {project / "stdout", project / "stderr"}
+        if seconds <= CPU_SECONDS:
+            break
+        assert left, f"{seconds:.2f} s of CPU time, and never less than {CPU_SECONDS:g} s in {TRIES} tries"
 
 
 def test_there_are_enough_for_every_verb() -> None:

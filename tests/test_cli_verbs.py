@@ -19,6 +19,8 @@ from edgetune.cli.main import VERBS, cli, run
 
 ROOT = Path(__file__).parents[1]
 MODEL = ROOT / "examples" / "models" / "ds_cnn.onnx"
+HELP_TRIES = 20
+"""What is slow by itself is so every time; what a busy machine makes slow is quick now and then."""
 
 
 @pytest.fixture(autouse=True)
@@ -208,12 +210,14 @@ def test_help_imports_nothing_heavy_and_is_quick() -> None:
     assert listing.returncode == 0
     imported = {line.rpartition("|")[2].strip() for line in listing.stderr.splitlines()}
     assert not imported & {"tvm", "numpy", "onnx", "pydantic", "rich", "sqlalchemy", "yaml", "edgetune.api"}
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        edgetune("--help")
-        times.append(time.perf_counter() - start)
-    assert min(times) < 1.0  # 0.15 s on an idle machine; the list of imports above is the sharper test
+    # 0.15 s on an idle machine; the list of imports above is the sharper test.
+    assert any(seconds_of_help() < 1.0 for _ in range(HELP_TRIES))
+
+
+def seconds_of_help() -> float:
+    start = time.perf_counter()
+    edgetune("--help")
+    return time.perf_counter() - start
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
