@@ -8,7 +8,6 @@ import pty
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.errors import KernelFailed
+from tests.test_measure_session import wait_until_gone
 
 FOREIGN = ("a warning of a library", "Warning: from C", "from a child", "no line end")
 
@@ -168,12 +168,7 @@ def test_nothing_is_left_running(tmp_path: Path) -> None:
     explain(tmp_path, then=then)
     readers = (tmp_path / "children").read_text().split()
     assert len(readers) == 1
-    deadline = time.monotonic() + 10
-    while Path(f"/proc/{readers[0]}/status").exists() and time.monotonic() < deadline:
-        if "zombie" in Path(f"/proc/{readers[0]}/status").read_text():
-            break
-        time.sleep(0.02)
-    assert time.monotonic() < deadline
+    assert wait_until_gone({int(readers[0])}) == set()
 
 
 def test_a_command_without_a_stderr(tmp_path: Path) -> None:
