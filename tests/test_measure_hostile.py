@@ -36,7 +36,7 @@ def session(steps: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Iter
         load_target("host"),
         source_step="measure_steps:make_source",
         reference_step="measure_steps:make_case",
-        deadline_s=2.0,
+        deadline_s=4.0,
         memory_bytes=256 << 20,
         compile_timeout_s=5.0,
         lock_file=tmp_path_factory.mktemp("lock") / "timing.lock",
@@ -77,7 +77,7 @@ def test_a_good_candidate_is_timed(session: MeasureSession, steps: ModuleType) -
         ("*(volatile int *)8 = 1;", "crashed", "SIGSEGV in phase 'check'"),
         ("abort();", "crashed", "SIGABRT"),
         ("exit(0);", "crashed", "exit code 0 in phase 'check'"),
-        ("for (volatile int i = 1; i;) { }", "timeout", "still in phase 'check' after 2 s"),
+        ("for (volatile int i = 1; i;) { }", "timeout", "still in phase 'check' after 4 s"),
         ("for (;;) memset(malloc(1 << 20), 1, 1 << 20);", "crashed", "SIGSEGV"),
         ("for (int i = 0; i < 1000; ++i) out[i] = 2.01f * a[i] + w[i];", "wrong_result", "output 2 differs"),
         ("for (int i = 0; i < 999; ++i) out[i] = 2.0f * a[i] + w[i];", "wrong_result", "inf"),
@@ -119,14 +119,14 @@ def test_a_candidate_that_forks_leaves_nothing_behind(session: MeasureSession, s
     before = children_of(os.getpid())
     measured = one(session, steps.trace(f"int p = fork(); (void)p; {copy} {steps.GOOD}", globals=STDIO))
     assert (measured.status, measured.reason) == ("crashed", "the kernel started a process")
-    assert children_of(os.getpid()) == before
+    assert children_of(os.getpid()) <= before
 
 
 def test_a_candidate_that_forks_later_is_found_out_as_well(session: MeasureSession, steps: ModuleType) -> None:
     before = children_of(os.getpid())
     measured = one(session, steps.trace(f"static int n; if (n++ == 1) fork(); {steps.GOOD}", globals=STDIO))
     assert (measured.status, measured.reason) == ("crashed", "the kernel started a process")
-    assert children_of(os.getpid()) == before
+    assert children_of(os.getpid()) <= before
 
 
 def test_a_candidate_that_kills_the_runner_is_blamed(session: MeasureSession, steps: ModuleType) -> None:

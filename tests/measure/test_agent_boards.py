@@ -127,7 +127,7 @@ def test_a_killed_agent_costs_no_record(steps: ModuleType) -> None:
 def test_a_stopped_agent_is_replaced_while_its_twin_goes_on(steps: ModuleType) -> None:
     shelf = Shelf("host", 2)
     measured = []
-    with shelf.session(deadline_s=1.0) as session:
+    with shelf.session(deadline_s=3.0) as session:
         session.prepare([steps.spec()])
         for place, one in enumerate(session.measure(jobs(steps, 8))):
             measured.append(one)
