@@ -66,7 +66,7 @@ class AgentBench:
         """Have a board of its own behind another reach."""
         self.reach = reach
         self.board = AgentBoard(
-            reach.name, self.target, reach, cache=self.cache, on_event=self.events.append, lock_timeout_s=0.2
+            reach.name, self.target, reach, cache=self.cache, on_event=self.events.append, lock_timeout_s=60.0
         )
 
     def save(self, name: str, array: np.ndarray) -> Path:
@@ -86,7 +86,7 @@ class AgentBench:
             tolerances=TOLERANCES,
             scratch_bytes=0,
             timing=QUICK,
-            deadline_s=5.0,
+            deadline_s=20.0,
             memory_bytes=256 << 20,
         )
         return replace(request, **changes)  # type: ignore[arg-type]
@@ -95,7 +95,7 @@ class AgentBench:
         self.board.begin(self.request(what, **changes))
         return self.wait()
 
-    def wait(self, limit_s: float = 30.0) -> RunResult:
+    def wait(self, limit_s: float = 60.0) -> RunResult:
         result = self.board.collect(limit_s)
         assert result is not None, "the board said nothing"
         return result

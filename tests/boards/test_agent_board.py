@@ -28,6 +28,8 @@ from edgetune.measure.environment import read_environment
 from edgetune.measure.jobs import RunRequest
 from tests.boards.agent_bench import AgentBench, processes
 
+ENDS_S = 60.0
+
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -84,7 +86,7 @@ def test_the_second_user_is_told_who_has_the_board(opened: Callable[..., AgentBe
     first, second = opened(lock=lock), opened(lock=lock)
     first.board.reserve()
     with pytest.raises(BoardBusy, match=rf"belongs to .+@.+ process {os.getpid()}: .* at most 1[12]\d s"):
-        second.board.reserve()
+        second.board.reserve(0.2)
     assert "whose lock expires in" in second.told("locked")[0]
     first.close()
     second.board.reserve()
@@ -97,7 +99,6 @@ def test_a_board_that_somebody_took_while_it_was_lost_is_not_waited_for(
     monkeypatch.setattr("edgetune.boards.agent.board._RECOVER_LOCK_S", 0.2)
     lock = f"edgetune-test-{os.getpid()}"
     first, second = opened(lock=lock), opened(lock=lock)
-    second.board._lock_timeout_s = 600.0
     second.board.reserve()
     os.kill(agent_of(second), signal.SIGKILL)
     first.board.reserve()
@@ -115,7 +116,7 @@ def test_a_user_without_a_name_goes_by_his_number(
     first, second = opened(lock=lock), opened(lock=lock)
     first.board.reserve()
     with pytest.raises(BoardBusy, match=rf"belongs to {os.getuid()}@.+ process {os.getpid()}"):
-        second.board.reserve()
+        second.board.reserve(0.2)
 
 
 def test_the_lock_goes_with_the_agent_however_that_ends(opened: Callable[..., AgentBench]) -> None:
@@ -131,18 +132,18 @@ def test_an_agent_expires_when_its_host_is_silent(cache: Path) -> None:
     reach = ProcessReach("silent", load_target("host"), cache=cache)
     transport = reach.start(build_agent(load_target("host"), cache), ["--idle", "0.3"])
     try:
-        assert transport._process.wait(10) == 0
+        assert transport._process.wait(ENDS_S) == 0
     finally:
         reach.close()
 
 
 def test_an_agent_does_not_expire_while_its_board_is_kept(cache: Path, tmp_path: Path) -> None:
     bench = AgentBench(load_target("host"), tmp_path, cache)
-    bench.board._idle_s = 3.0  # a busy machine may be a second late
+    bench.board._idle_s = 5.0  # a busy machine may be some seconds late
     try:
         bench.board.reserve()
         agent = agent_of(bench)
-        time.sleep(4.5)
+        time.sleep(6.5)
         assert bench.run().status == "ok"
         assert agent_of(bench) == agent
     finally:
@@ -213,9 +214,12 @@ def test_an_agent_that_stops_answering_is_replaced(opened: Callable[..., AgentBe
 def test_a_candidate_ends_with_its_agent(opened: Callable[..., AgentBench], end: str) -> None:
     bench = opened()
     bench.board.begin(bench.request(21, deadline_s=60.0))
+    agent, limit = agent_of(bench), time.monotonic() + ENDS_S
+    while not (candidates := children_of(agent)):
+        assert time.monotonic() < limit, "the candidate does not start"
+        time.sleep(0.02)
     assert bench.board.collect(0.3) is None
-    agent = agent_of(bench)
-    candidates = children_of(agent)
+    assert children_of(agent) == candidates
     assert len(candidates) == 1
     if end == "end of input":
         bench.reach._transports[-1]._stdin.close()
@@ -224,7 +228,7 @@ def test_a_candidate_ends_with_its_agent(opened: Callable[..., AgentBench], end:
         os.kill(agent, number)
     with pytest.raises(BoardLost):
         bench.wait()
-    limit = time.monotonic() + 10
+    limit = time.monotonic() + ENDS_S
     while any(Path(f"/proc/{process}").exists() for process in candidates):
         assert time.monotonic() < limit, "the candidate outlives its agent"
         time.sleep(0.02)
@@ -408,7 +412,7 @@ def refused(call: Callable[[], None]) -> Callable[[], str]:
     thread.start()
 
     def wait() -> str:
-        thread.join(20.0)
+        thread.join(ENDS_S)
         assert words, "it goes on"
         return words[0]
 
@@ -423,7 +427,7 @@ def test_a_board_that_is_closed_while_it_restarts_is_left_alone(cache: Path) -> 
     reach.broken = True
     reach._transports[-1].close()
     words = refused(board.recover)
-    assert reach.restarts.wait(20.0)
+    assert reach.restarts.wait(ENDS_S)
     board.close()
     assert "was closed" in words()
     assert not reach.connected
@@ -529,7 +533,10 @@ def test_nothing_remains(name: str, cache: Path, tmp_path: Path, monkeypatch: py
     assert processes(lambda command: str(agent) in command)
     bench.close()
     bench.close()
-    assert not processes(lambda command: str(agent) in command)
+    limit = time.monotonic() + ENDS_S
+    while processes(lambda command: str(agent) in command):  # what dies with the agent may take a moment to go
+        assert time.monotonic() < limit, "a process of the agent's is left"
+        time.sleep(0.02)
     assert list((tmp_path / "tmp").iterdir()) == []
 
 

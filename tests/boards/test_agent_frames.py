@@ -116,7 +116,7 @@ class Wire:
         self.transport: ProcessTransport = self.reach.start(build_agent(target, folder), ["--idle", "60"])
         self.parser = FrameParser()
 
-    def messages(self, limit_s: float = 10.0) -> list[Message]:
+    def messages(self, limit_s: float = 60.0) -> list[Message]:
         """What comes next; nothing once the agent has ended."""
         end = time.monotonic() + limit_s
         while time.monotonic() < end:
@@ -169,7 +169,7 @@ def test_an_agent_waits_for_the_rest_of_a_frame_and_ends_with_its_input(wire: Wi
     wire.send(encode(FrameType.PUT, b"x" * 1000)[:500])
     wire.transport._stdin.close()
     assert wire.messages() == []
-    assert wire.transport._process.wait(5) == 0
+    assert wire.transport._process.wait(60) == 0
 
 
 @given(payload=st.binary(max_size=200), kind=st.sampled_from([1, 2, 3, 4, 5, 6, 8, 99]))

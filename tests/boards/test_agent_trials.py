@@ -21,6 +21,7 @@ from edgetune.measure.jobs import RunResult, Tolerance
 from tests.boards.agent_bench import COUNT, AgentBench, command_of, compile_library, parent_of, processes
 
 BOARDS = ("host", "qemu-aarch64", "qemu-armv7")
+ENDS_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +76,9 @@ def test_a_bad_candidate_is_told_apart(bench: AgentBench, what: int, status: str
 @pytest.mark.parametrize("what", [2, 20, 21])
 def test_a_candidate_that_hangs_is_stopped_at_its_deadline(bench: AgentBench, what: int) -> None:
     began = time.monotonic()
-    result = bench.run(what, deadline_s=0.5)
-    assert (result.status, result.reason) == ("timeout", "still in phase 'check' after 0.5 s")
-    assert time.monotonic() - began >= 0.5
+    result = bench.run(what, deadline_s=1.5)
+    assert (result.status, result.reason) == ("timeout", "still in phase 'check' after 1.5 s")
+    assert time.monotonic() - began >= 1.5
     assert bench.run().status == "ok"
 
 
@@ -164,7 +165,7 @@ def test_what_is_forgotten_is_not_kept_by_the_process_that_waits(bench: AgentBen
     bench.board._send(messages.forget(b"\1" * 32))
     content = bench.board._contents.named(bench.request().arrays[1])
     bench.board._send(messages.forget(content.key))
-    until = time.monotonic() + 10
+    until = time.monotonic() + ENDS_S
     while spare in spares(bench):
         assert time.monotonic() < until
         time.sleep(0.02)
@@ -181,7 +182,7 @@ def spares(bench: AgentBench) -> set[int]:
 def waiting(bench: AgentBench) -> set[int]:
     """The agents, once each has one process that waits for the next candidate and nothing else is there."""
     agent = str(build_agent(bench.target, bench.cache))
-    until = time.monotonic() + 10
+    until = time.monotonic() + ENDS_S
     while True:
         children = spares(bench)
         agents = processes(lambda command: agent in command) - children
