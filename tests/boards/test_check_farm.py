@@ -32,6 +32,8 @@ def tracker(summary: object) -> Iterator[int]:
             connection.recv(4096)
             answer = json.dumps([0, summary]).encode()
             connection.sendall(struct.pack("<i", len(answer)) + answer)
+            while connection.recv(4096):  # to the client's end: closed with bytes unread, the answer may be lost
+                pass
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=serve, args=(listener,))

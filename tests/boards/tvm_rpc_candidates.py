@@ -64,7 +64,7 @@ class Candidates:
         *,
         globals_: str = "",
         scratch: int = 0,
-        deadline_s: float = 5.0,
+        deadline_s: float = 20.0,
     ) -> RunRequest:
         self._count += 1
         folder = self._folder / f"candidate-{self._count}"
