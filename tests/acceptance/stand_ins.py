@@ -79,7 +79,7 @@ class Home:
         """Raise AssertionError for what a search left on the boards; end them."""
         try:
             for name, board in self.boards.items():
-                assert not board.processes(), f"{name} is left with processes {board.processes()}"
+                assert not (left := board.left()), f"{name} is left with processes {left}"
                 assert not board.files(), f"{name} is left with files {board.files()[:5]}"
         finally:
             self.close()

@@ -169,6 +169,13 @@ class SshBoard:
                     found += [int(entry.name)] if state != "Z" else []
         return found
 
+    def left(self, timeout_s: float = 10.0) -> list[int]:
+        """Return `processes` once those that were killed are gone: a signal returns before its process has ended."""
+        end = time.monotonic() + timeout_s
+        while (found := self.processes()) and time.monotonic() < end:
+            time.sleep(0.02)
+        return found
+
     def kill_programs(self) -> None:
         """Kill every process of the board."""
         for pid in self.processes():

@@ -310,7 +310,7 @@ def test_setup_opens_the_board_and_leaves_nothing(
     capsys.readouterr()
     assert run(["boards", "setup", "shelf-1", "--json"]) == 0
     assert str(rows(capsys)["agent"]["detail"]).startswith("runs there and left nothing")
-    assert (board.files(), board.processes()) == ([], [])
+    assert (board.files(), board.left()) == ([], [])
     with socket.socket(socket.AF_UNIX) as somebody:
         somebody.bind(f"\0edgetune-{board.mark}")
         somebody.listen(4)
@@ -319,7 +319,7 @@ def test_setup_opens_the_board_and_leaves_nothing(
         assert found["lock"]["detail"] == "somebody measures on it now"
         assert not found["agent"]["ok"]
         assert found["agent"]["fix"] == "edgetune boards check shelf-1"
-    assert (board.files(), board.processes()) == ([], [])
+    assert (board.files(), board.left()) == ([], [])
 
 
 def test_setup_of_a_real_board_asks_for_no_emulator(

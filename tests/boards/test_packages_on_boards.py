@@ -59,7 +59,7 @@ def test_a_package_is_verified_by_its_board(bench: Bench, emitted: Path, libc: s
     assert (report.emulator, report.golden_cases) == (None, 3)
     assert any("exec /" in command for command in board.commands)
     assert board.files() == []
-    assert board.processes() == []
+    assert board.left() == []
 
 
 def test_fresh_inputs_travel_to_the_board(bench: Bench, emitted: Path) -> None:

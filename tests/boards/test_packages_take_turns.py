@@ -30,11 +30,13 @@ from edgetune.package import work_copy
 from edgetune.package.place import OnBoard
 from edgetune.package.work_copy import Finished
 from tests import package_sample as sample
+from tests.boards.agent_bench import command_of
 from tests.boards.ssh_bench import Bench
 from tests.boards.ssh_server import SshBoard
 from tests.boards.test_packages_on_boards import shelve
 
 WAIT_S = 0.3
+GONE_S = 10.0
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +88,7 @@ def test_a_package_finds_its_board_taken_by_a_search(
             ASKED[verb](emitted, "attic")
         assert run([verb, str(emitted), "--board", "attic", "-q"]) == 26
         assert not any("_bench" in command or "_selftest" in command for command in board.commands)
-    assert (board.files(), board.processes()) == ([], [])
+    assert (board.files(), board.left()) == ([], [])
 
 
 @pytest.mark.parametrize("verb", list(ASKED))
@@ -141,9 +143,9 @@ def test_a_search_finds_its_board_taken_by_a_package(bench: Bench, tmp_path: Pat
         return place.where
 
     assert at_board(load_board("attic"), bench.events.append, use).startswith("board attic")
-    with searching("attic", tmp_path, WAIT_S):
+    with searching("attic", tmp_path):
         assert board.processes()
-    assert (board.files(), board.processes()) == ([], [])
+    assert (board.files(), board.left()) == ([], [])
 
 
 def test_of_several_boards_a_free_one_is_taken(bench: Bench, emitted: Path, tmp_path: Path) -> None:
@@ -204,7 +206,7 @@ def test_a_board_that_restarts_under_a_package_is_brought_back(bench: Bench) -> 
     rungs = [str(event.data["detail"]) for event in bench.events if event.data["what"] == "rung"]
     assert rungs[0].startswith("the same agent: tried")
     assert any(": helped after " in words for words in rungs)
-    assert (board.files(), board.processes()) == ([], [])
+    assert (board.files(), board.left()) == ([], [])
 
 
 def test_a_board_that_hangs_under_a_package_is_brought_back(bench: Bench) -> None:
@@ -227,7 +229,7 @@ def test_a_board_that_hangs_under_a_package_is_brought_back(bench: Bench) -> Non
     at_board(load_board("attic"), tell, use)
     assert len(calls) == 2
     assert [str(event.data["what"]) for event in bench.events][:2] == ["lost", "rung"]
-    assert (board.files(), board.processes()) == ([], [])
+    assert (board.files(), board.left()) == ([], [])
 
 
 def test_a_program_whose_link_broke_does_not_run_beside_its_second_try(bench: Bench) -> None:
@@ -240,15 +242,13 @@ def test_a_program_whose_link_broke_does_not_run_beside_its_second_try(bench: Be
             beside.append(0)
             threading.Thread(target=drop, daemon=True).start()
             place.execute(Path("/bin/sleep"), ("60",), 90.0)
+        ends = time.monotonic() + GONE_S
+        while sleeping() and time.monotonic() < ends:  # killed, it may take a moment to go
+            time.sleep(0.02)
         beside.append(len(sleeping()))
 
     def sleeping() -> list[int]:
-        found = []
-        for pid in board.processes():
-            words = Path(f"/proc/{pid}/cmdline")
-            if words.exists() and b"-sleep\x0060" in words.read_bytes():
-                found.append(pid)
-        return found
+        return [pid for pid in board.processes() if "-sleep 60" in command_of(pid)]
 
     def drop() -> None:
         while not sleeping():

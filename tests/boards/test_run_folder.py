@@ -64,7 +64,7 @@ def test_nobody_takes_a_folder_that_is_being_made_for_a_dead_one(
 
     monkeypatch.setattr(fcntl, "flock", lock_late)
     first = RunFolder(tmp_path)
-    other.join(10.0)
+    other.join(60.0)
     assert first.path.is_dir()
     assert made[0].path.is_dir()
     for folder in (first, *made):

@@ -15,10 +15,12 @@ from edgetune.boards.ssh.reach import SshReach
 from edgetune.config.target import load_target
 from edgetune.errors import BoardLost
 from edgetune.events import Event
-from tests.boards.agent_bench import AgentBench
+from tests.boards.agent_bench import AgentBench, command_of, parent_of
 from tests.boards.listening import listeners
 from tests.boards.ssh_bench import Bench
 from tests.boards.ssh_server import SshBoard
+
+SETTLED_S = 60.0
 
 
 class Shelf(AgentBench):
@@ -34,12 +36,14 @@ class Shelf(AgentBench):
 
     def processes(self) -> int:
         """How many run on the board, once they are no longer changing: the next candidate's process is forked ahead."""
-        number, same, until = 0, 0, time.monotonic() + 10
+        number, same, until = 0, 0, time.monotonic() + SETTLED_S
         while same < 10:
             assert time.monotonic() < until, "processes come and go"
             time.sleep(0.02)
-            before, number = number, len(self.server.processes())
-            same = same + 1 if number == before else 0
+            there = self.server.processes()
+            ahead = any(command_of(one) == command_of(parent_of(one)) != "" for one in there)
+            before, number = number, len(there)
+            same = same + 1 if ahead and number == before else 0
         return number
 
 
@@ -53,7 +57,7 @@ def shelf(bench: Bench, tmp_path: Path, cache: Path) -> Iterator[Shelf]:
     shelf = Shelf(bench, bench.board(), tmp_path, cache, reboot="reboot")
     yield shelf
     shelf.close()
-    assert shelf.server.processes() == []
+    assert shelf.server.left() == []
     assert shelf.server.files() == []
 
 

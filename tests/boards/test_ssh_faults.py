@@ -12,24 +12,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import paramiko
 import pytest
 
-from edgetune.boards.ssh import connection, remote_process, sessions
+from edgetune.boards.ssh import connection, dial, remote_process, sessions
 from edgetune.boards.ssh.bounds import MOST_WAITING
 from edgetune.boards.ssh.deadline import Alarm
 from edgetune.errors import BoardFull, BoardLost, BoardUnavailable, HostUnknown
 from tests.boards.ssh_bench import Bench, ended, received
-from tests.boards.ssh_server import SshBoard
-
-
-def quiet(board: SshBoard, timeout_s: float = 10.0) -> bool:
-    """Wait until no process of the board is left."""
-    end = time.monotonic() + timeout_s
-    while board.processes() and time.monotonic() < end:
-        time.sleep(0.05)
-    return not board.processes()
 
 
 @pytest.mark.parametrize("size", [1, 5_000, 70_000])
@@ -49,7 +41,7 @@ def test_a_link_that_drops_while_a_program_talks(bench: Bench, echo: Path, size:
     again.send(b"here", 10.0)
     assert received(again, 4) == b"here"
     reach.close()
-    assert quiet(board)
+    assert board.left() == []
     assert board.files() == []
 
 
@@ -68,7 +60,7 @@ def test_a_link_that_drops_anywhere_on_the_way(bench: Bench, echo: Path, after: 
     program.send(b"here", 10.0)
     assert received(program, 4) == b"here"
     reach.close()
-    assert quiet(board)
+    assert board.left() == []
     assert board.files() == []
 
 
@@ -180,7 +172,7 @@ def test_half_closed(bench: Bench, echo: Path) -> None:
     program.close()
     board.faults.half_close_after = None
     reach.close()
-    assert quiet(board)
+    assert board.left() == []
 
 
 def test_a_program_that_is_killed(bench: Bench, echo: Path) -> None:
@@ -325,7 +317,7 @@ os.kill(os.getpid(), {int(signal.SIGKILL)})
     reach.facts()
     assert [told for told in bench.told() if "files of a session that died were removed" in told]
     reach.close()
-    assert quiet(board)
+    assert board.left() == []
     owners = [name for name in board.files() if name.endswith("/owner")]
     assert len(owners) == 1  # the living session of this process keeps its own
     living.close()
@@ -430,6 +422,7 @@ def test_a_reboot_that_is_refused(bench: Bench) -> None:
 def test_a_board_that_does_not_come_back(bench: Bench) -> None:
     board = bench.board()
     reach = bench.reach(board, reboot="true")
+    reach.connect()
     with pytest.raises(BoardLost, match=r"did not come back within \d+ s: it is still the same boot"):
         reach.reboot(2.0)
 
@@ -505,7 +498,7 @@ def test_closing_ends_the_wait_for_a_restart(bench: Bench, echo: Path) -> None:
         assert said == ["board 'shelf-1' was closed"]
         with pytest.raises(BoardLost, match="was closed"):
             reach.power_cycle(100.0)  # the next rung is not climbed
-    assert quiet(board)
+    assert board.left() == []
     assert board.files() == []
 
 
@@ -558,7 +551,7 @@ def test_errors_without_end_do_not_keep_a_reader(bench: Bench, tmp_path: Path) -
     program.close()
 
 
-def test_closing_ends_a_call_that_nobody_answers(bench: Bench) -> None:
+def test_closing_ends_a_call_that_nobody_answers(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     board = bench.board()
     with contextlib.ExitStack() as open_:
         silent = open_.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
@@ -574,9 +567,16 @@ def test_closing_ends_a_call_that_nobody_answers(bench: Bench) -> None:
                 reach.connect(60.0)
             said.append(unknown.value.message)
 
+        calling, call = threading.Event(), dial._connect
+
+        def tell(*call_of: Any) -> None:
+            calling.set()
+            call(*call_of)
+
+        monkeypatch.setattr(dial, "_connect", tell)
         waiting = threading.Thread(target=connect)
         waiting.start()
-        time.sleep(0.5)
+        assert calling.wait(60.0)
         began = time.monotonic()
         reach.close()
         waiting.join(30.0)

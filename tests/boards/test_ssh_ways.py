@@ -22,6 +22,7 @@ from edgetune.boards.ssh.trusting import offered_keys
 from edgetune.config.boards_file import BoardAddress
 from edgetune.config.target import Target, load_target
 from edgetune.errors import AuthenticationRefused, BoardLost, BoardUnavailable, ConfigError, HostUnknown
+from tests.boards.agent_bench import processes
 from tests.boards.conftest import ECHO
 from tests.boards.listening import listeners
 from tests.boards.openssh import OpenSshServer
@@ -98,6 +99,9 @@ def test_a_real_server(bench: Bench, sshd: Serve, native_echo: Path, sftp: bool)
     assert Path(f"/proc/{pid}").is_dir()
     assert reach.run("cat; exit 9", 20.0, stdin=b"x" * 100_000).status == 9
     reach.close()
+    end = time.monotonic() + 10.0
+    while Path(f"/proc/{pid}").is_dir() and time.monotonic() < end:
+        time.sleep(0.02)  # it was killed, or its server has yet to look
     assert not Path(f"/proc/{pid}").is_dir()
     assert left(server) == []
 
@@ -118,13 +122,13 @@ def test_a_real_server_that_goes_away(bench: Bench, sshd: Serve, native_echo: Pa
 def test_real_server_kills_a_command_that_does_not_end(bench: Bench, sshd: Serve) -> None:
     reach = way(bench, sshd())
     reach.connect()
+    long = f"1234.{os.getpid()}"  # unlike that of anybody else's test
     with pytest.raises(BoardLost, match=r"did not end within \d+ s"):
-        reach.run("echo $$; sleep 1234.5 & sleep 1234.5", 1.0)
+        reach.run(f"echo $$; sleep {long} & sleep {long}", 1.0)
     end = time.monotonic() + 10.0
-    running = "x"
-    while running and time.monotonic() < end:
-        running = subprocess.run(["pgrep", "-f", "sleep 1234[.]5"], capture_output=True, text=True, check=False).stdout
-    assert not running
+    while running := processes(lambda command: f"sleep {long}" in command):
+        assert time.monotonic() < end, f"{running} go on"
+        time.sleep(0.02)
 
 
 def test_an_account_without_a_shell(bench: Bench, sshd: Serve) -> None:
@@ -204,7 +208,7 @@ def ssh_agent(path: Path) -> Iterator[None]:
     """OpenSSH's agent, listening at `path`."""
     agent = subprocess.Popen(["ssh-agent", "-D", "-a", str(path)], stdout=subprocess.DEVNULL)
     try:
-        end = time.monotonic() + 10.0
+        end = time.monotonic() + 60.0
         while not path.exists() and time.monotonic() < end:
             time.sleep(0.02)
         yield
