@@ -162,7 +162,7 @@ class Search:
         """End the process if it has not ended, and read what it said last."""
         self.process.kill()
         self.process.wait()
-        self._reader.join(10.0)
+        self._reader.join(60.0)
         if self.process.stderr is not None:
             self.process.stderr.close()
 

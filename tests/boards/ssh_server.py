@@ -284,6 +284,7 @@ class Session(paramiko.ServerInterface):
             return True
         if re.search(r"\breboot\b", text):
             threading.Thread(target=self.board.reboot, args=(0.5,), daemon=True).start()
+            return True  # nothing runs there any more that could fail before the link goes down
         link = channel.get_transport()
         assert isinstance(link, ServerTransport)
         link.pending.append(Program(self.board, channel, _emulated(text, self.board.root / "launcher")))

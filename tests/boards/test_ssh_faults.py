@@ -20,6 +20,7 @@ import pytest
 from edgetune.boards.ssh import connection, dial, remote_process, sessions
 from edgetune.boards.ssh.bounds import MOST_WAITING
 from edgetune.boards.ssh.deadline import Alarm
+from edgetune.boards.ssh.reach import SshReach
 from edgetune.errors import BoardFull, BoardLost, BoardUnavailable, HostUnknown
 from tests.boards.ssh_bench import Bench, ended, received
 
@@ -381,6 +382,14 @@ def test_sessions_of_this_machine_whose_owner_is_hidden_count_as_living(monkeypa
     assert sessions.stale(line("9" * 5000, start)) == []
 
 
+def notice(reach: SshReach) -> None:
+    """Wait until it is noticed that the link went down."""
+    end = time.monotonic() + 60.0
+    while reach._connection.alive:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
 def test_close_reports_what_it_cannot_remove(bench: Bench) -> None:
     board = bench.board()
     reach = bench.reach(board)
@@ -407,7 +416,7 @@ def test_a_board_that_boots_already_is_not_rebooted_again(bench: Bench) -> None:
     reach.facts()
     booting = threading.Thread(target=board.reboot, args=(2.0,))
     booting.start()
-    time.sleep(0.5)
+    notice(reach)
     assert reach.reboot(30.0)
     booting.join()
     assert bench.told() == ["rung: it has restarted by itself"]
@@ -449,9 +458,7 @@ def test_a_board_that_is_gone_for_good(bench: Bench, echo: Path) -> None:
     reach = bench.reach(board)
     reach.start(echo, [])
     board.link.refuse()
-    end = time.monotonic() + 10.0
-    while reach._connection.alive and time.monotonic() < end:
-        time.sleep(0.02)  # until it is noticed
+    notice(reach)
     with pytest.raises(HostUnknown):
         reach.start(echo, [])
     board.link.accept_again()
