@@ -69,6 +69,9 @@ test: lint types pytest
 lint: $(VENV)/.stamp-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache --no-logo
+	$(BIN)/python .ci/rooms.py --check
+	$(BIN)/python .ci/picture.py --check
 
 types: $(VENV)/.stamp-test
 	$(BIN)/mypy edgetune examples tests $(wildcard benchmarks)

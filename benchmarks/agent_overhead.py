@@ -39,13 +39,13 @@ from edgetune.boards.agent.build import build_agent  # noqa: E402
 from edgetune.boards.machine.reach import MachineReach  # noqa: E402
 from edgetune.boards.opening import open_reach  # noqa: E402
 from edgetune.boards.process import ProcessReach  # noqa: E402
+from edgetune.boards.protocol import RunRequest, RunResult  # noqa: E402
 from edgetune.boards.reach import Reach  # noqa: E402
+from edgetune.boards.sampling import TimingPolicy  # noqa: E402
 from edgetune.boards.ssh.client_config import ClientConfig  # noqa: E402
 from edgetune.boards.ssh.reach import SshReach  # noqa: E402
-from edgetune.config.target import Target, load_target  # noqa: E402
 from edgetune.errors import EdgetuneError  # noqa: E402
-from edgetune.measure.jobs import RunRequest, RunResult  # noqa: E402
-from edgetune.measure.sampling import TimingPolicy  # noqa: E402
+from edgetune.target.target import Target, load_target  # noqa: E402
 
 EMPTY = "void edgetune_call(void *const *b);\nvoid edgetune_call(void *const *b) { (void)b; }\n"
 LIMITS_MS = {"session": 1000.0, "candidate": 10.0, "call": 0.05}

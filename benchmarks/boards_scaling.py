@@ -29,18 +29,18 @@ if str(ROOT) not in sys.path:  # as a script, the folder above is not on the pat
     sys.path.insert(0, str(ROOT))
 
 from edgetune.boards.agent.board import AgentBoard  # noqa: E402  the path comes first
-from edgetune.boards.board import Board  # noqa: E402
+from edgetune.boards.options import MeasuringOptions  # noqa: E402
 from edgetune.boards.process import ProcessReach  # noqa: E402
+from edgetune.boards.protocol import Board, RunRequest  # noqa: E402
 from edgetune.boards.reach import Reach  # noqa: E402
-from edgetune.config.target import Target, load_target  # noqa: E402
+from edgetune.boards.sampling import TimingPolicy  # noqa: E402
 from edgetune.measure.accounting import Accounting  # noqa: E402
+from edgetune.measure.attempt import Job  # noqa: E402
 from edgetune.measure.compiler import build_library, toolchain_of  # noqa: E402
 from edgetune.measure.fleet import Fleet  # noqa: E402
-from edgetune.measure.jobs import BuildJob, BuildResult, RunRequest  # noqa: E402
-from edgetune.measure.options import MeasuringOptions  # noqa: E402
-from edgetune.measure.sampling import TimingPolicy  # noqa: E402
+from edgetune.measure.jobs import BuildJob, CandidateBuild  # noqa: E402
 from edgetune.measure.session import MeasureSession  # noqa: E402
-from edgetune.measure.turn import Work  # noqa: E402
+from edgetune.target.target import Target, load_target  # noqa: E402
 from tests import measure_steps  # noqa: E402
 
 SAMPLES = 8
@@ -143,9 +143,9 @@ def pace(boards: Sequence[Board], request: RunRequest, each: int) -> float:
 
 def _finish(fleet: Fleet, request: RunRequest, count: int) -> None:
     for number in range(count):
-        built = BuildResult(str(number), "k", "built", candidate_id=str(number), library=Path(request.library))
+        built = CandidateBuild(str(number), "k", "built", candidate_id=str(number), library=Path(request.library))
         now = time.monotonic()
-        fleet.offer(Work(built, replace(request, candidate_id=str(number)), now, now))
+        fleet.offer(Job(built, replace(request, candidate_id=str(number)), now, now))
     left = count
     while left:
         for one in fleet.advance():
@@ -161,7 +161,7 @@ def building(target: Target, boards: Sequence[Board], seconds: float, each: int)
     pause = int(seconds / CALLS * 1e6)
     with MeasureSession(
         target,
-        boards=lambda _folder, _on_event: boards,
+        lambda _folder, _on_event: boards,
         timing=policy(seconds),
         source_step="tests.measure_steps:make_source",
         reference_step="tests.measure_steps:make_case",

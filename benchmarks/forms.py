@@ -12,22 +12,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from edgetune.boards.opening import boards_of
+from edgetune.boards.options import MeasuringOptions
 from edgetune.config.boards_file import load_board
-from edgetune.config.target import Target
+from edgetune.frontend.importer import import_onnx
+from edgetune.frontend.onnx_file import read_onnx
 from edgetune.graph.memory_plan import scratch_limits
 from edgetune.graph.partition import to_program
 from edgetune.measure.jobs import first_constants
-from edgetune.models.importer import import_onnx
-from edgetune.models.onnx_file import read_onnx
-from edgetune.tuning.cost_model import CostModel
-from edgetune.tuning.fixed import fixed_trace
-from edgetune.tuning.forms.schedule_text import DIRECT, FORMS
-from edgetune.tuning.forms_search import FormsSearch
-from edgetune.tuning.measuring import Order
-from edgetune.tuning.records import Record
-from edgetune.tuning.rooms import other_spaces, space_of
-from edgetune.tuning.session_measurer import SessionMeasurer
-from edgetune.tuning.task import TuneTask, tasks_of
+from edgetune.records import Record
+from edgetune.schedule.algorithms.schedule_text import DIRECT, FORMS
+from edgetune.schedule.default_schedule import default_trace
+from edgetune.search.cost_model import CostModel
+from edgetune.search.measuring import MeasureRequest
+from edgetune.search.search import AlgorithmsSearch
+from edgetune.search.session_measurer import SessionMeasurer
+from edgetune.search.task import TuneTask, tasks_of
+from edgetune.search.wiring import other_spaces, space_of
+from edgetune.target.target import Target
 
 ROUNDS = 3
 SWEEPS = 3
@@ -45,26 +47,28 @@ def tasks_with_forms(model: Path, target: Target) -> list[TuneTask]:
 
 def fastest(task: TuneTask, target: Target, trials: int) -> Iterator[Record]:
     """The fastest record of each form after `trials` candidates of it, all timed in turns at the end."""
-    measurer = SessionMeasurer([task], target, lambda _key, _limit: set(), lambda _event: None)
+    measurer = SessionMeasurer(
+        [task], target, lambda _key, _limit: set(), lambda _event: None, boards_of(target, MeasuringOptions())
+    )
     best: list[Record] = []
     try:
-        fixed = fixed_trace(task.kernel.function, target, task.scratch_limit)[0]
+        fixed = default_trace(task.kernel.function, target, task.scratch_limit)[0]
         direct = replace(space_of(task, target), first=(fixed,))
         for space in (direct, *other_spaces(task, target)):
-            found = _search(task, FormsSearch(task.workload, [space], CostModel(0), 0), measurer, trials)
+            found = _search(task, AlgorithmsSearch(task.workload, [space], CostModel(0), 0), measurer, trials)
             best += sorted(found, key=lambda record: record.median_ns or 0.0)[:1]
         yield from measurer.time_again(best, SWEEPS)
     finally:
         measurer.close()
 
 
-def _search(task: TuneTask, search: FormsSearch, measurer: SessionMeasurer, trials: int) -> list[Record]:
+def _search(task: TuneTask, search: AlgorithmsSearch, measurer: SessionMeasurer, trials: int) -> list[Record]:
     known: set[str] = set()
     found: list[Record] = []
     for number in range(1, ROUNDS + 1):
         texts = search.propose(-(-trials // ROUNDS), number, known)
         known.update(texts)
-        orders = [Order(task.workload, text) for text in texts]
+        orders = [MeasureRequest(task.workload, text) for text in texts]
         results = [item.record for item in measurer.measure(orders, {}, lambda _key, _candidate: None)]
         records = [record for record in results if record is not None]
         search.learn([(record.trace, record.median_ns) for record in records])

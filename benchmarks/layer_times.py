@@ -16,15 +16,15 @@ from statistics import median
 from typing import Any
 
 from benchmarks.package_library import build_program, shim
-from edgetune.config.target import Target
 from edgetune.errors import SelfTestFailed
+from edgetune.target.target import Target
 
 _CHAINS = 12
 _ALONE = 0.97  # of the additions at once of a core alone; two threads have about 0.6 each
 _STEADY = 0.02  # by which the peak may differ between before and behind
 _PATIENCE_S = 600.0  # for the first runs and the last one
 _ROOT = Path(__file__).resolve().parent.parent
-_TIMER = (f"-I{_ROOT / 'templates' / 'agent'}", str(_ROOT / "edgetune" / "measure" / "timer.c"))
+_TIMER = (f"-I{_ROOT / 'templates' / 'agent'}", str(_ROOT / "edgetune" / "boards" / "local" / "timer.c"))
 
 _DRIVER = """
 #include <stdio.h>

@@ -21,10 +21,10 @@ if str(ROOT) not in sys.path:  # as a script, the folder above is not on the pat
     sys.path.insert(0, str(ROOT))
 
 from benchmarks.disassembly import INSTRUCTION_SETS, Loop, loops_of  # noqa: E402  the path comes first
-from edgetune.config.toolchain import install_command  # noqa: E402
 from edgetune.errors import CompileFailed, EdgetuneError, PackageInvalid, ToolchainMissing, UsageError  # noqa: E402
-from edgetune.package.toolchain import Toolchain  # noqa: E402
-from edgetune.package.work_copy import make, run, work_copy  # noqa: E402
+from edgetune.target.toolchain import install_command  # noqa: E402
+from edgetune.verify.toolchain import PackageToolchain  # noqa: E402
+from edgetune.verify.work_copy import make, run, work_copy  # noqa: E402
 
 _TIMEOUT_S = 900.0
 
@@ -65,7 +65,7 @@ def kernel_loops(package: Path) -> list[KernelLoops]:
     Raises PackageInvalid, ToolchainMissing, CompileFailed, and UsageError for an ISA without known instructions.
     """
     with work_copy(package) as (copy, manifest):
-        tools = Toolchain.of(manifest)
+        tools = PackageToolchain.of(manifest)
         if tools.isa not in INSTRUCTION_SETS:
             raise UsageError(f"{package} is for {tools.isa}: loops are known of {', '.join(INSTRUCTION_SETS)}")
         tools.require(emulator=False)

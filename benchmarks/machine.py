@@ -6,7 +6,7 @@ import platform
 import subprocess
 from pathlib import Path
 
-from edgetune.measure.environment import Reading, read_environment
+from edgetune.boards.environment import Reading, read_environment
 
 
 def machine_facts(core: int, compilers: tuple[str, ...]) -> dict[str, Reading]:

@@ -24,11 +24,11 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:  # as a script, the folder above is not on the path
     sys.path.insert(0, str(ROOT))
 
-from edgetune.config.toolchain import install_command  # noqa: E402  the path comes first
 from edgetune.errors import CompileFailed, EdgetuneError, ToolchainMissing, UsageError  # noqa: E402
 from edgetune.package.manifest import MANIFEST  # noqa: E402
-from edgetune.package.toolchain import Toolchain  # noqa: E402
-from edgetune.package.work_copy import make, run, work_copy  # noqa: E402
+from edgetune.target.toolchain import install_command  # noqa: E402  the path comes first
+from edgetune.verify.toolchain import PackageToolchain  # noqa: E402
+from edgetune.verify.work_copy import make, run, work_copy  # noqa: E402
 
 _TIMEOUT_S = 900.0
 _HEADING = re.compile(r"^[0-9a-f]+ <(\S+)>:$")
@@ -84,7 +84,7 @@ def kernel_objects(package: Path) -> list[KernelObject]:
     Raises PackageInvalid, ToolchainMissing and CompileFailed.
     """
     with work_copy(package) as (copy, manifest):
-        tools = Toolchain.of(manifest)
+        tools = PackageToolchain.of(manifest)
         tools.require(emulator=False)
         objdump = f"{manifest['target']['compiler']['cross_prefix']}objdump"
         if which(objdump) is None:

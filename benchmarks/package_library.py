@@ -9,8 +9,8 @@ from typing import Any
 
 from edgetune.errors import CompileFailed
 from edgetune.package.diagnostics import first_diagnostic
-from edgetune.package.toolchain import Toolchain
-from edgetune.package.work_copy import make, run, work_copy
+from edgetune.verify.toolchain import PackageToolchain
+from edgetune.verify.work_copy import make, run, work_copy
 
 TIMEOUT_S = 900.0
 
@@ -71,9 +71,9 @@ def build_program(
 
 def _linked(
     package: Path, path: Path, source: Callable[[Mapping[str, Any]], str], how: Sequence[str], variables: Sequence[str]
-) -> Toolchain:
+) -> PackageToolchain:
     with work_copy(package) as (copy, manifest):
-        tools = Toolchain.of(manifest)
+        tools = PackageToolchain.of(manifest)
         tools.require()
         prefix = manifest["prefix"]
         make(copy, "lib", tools, TIMEOUT_S, tuple(variables))

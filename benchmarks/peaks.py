@@ -13,8 +13,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgetune.config.target import Target
 from edgetune.errors import CompileFailed, UsageError
+from edgetune.target.target import Target
 
 CHAINS = 12  # of 16 registers on the smallest of vector units, two hold the factors
 LARGEST = 1 << 28  # bytes of the array that no cache holds

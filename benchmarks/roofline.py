@@ -26,12 +26,12 @@ if str(ROOT) not in sys.path:  # as a script, the folder above is not on the pat
 from benchmarks.layer_times import LayerTime, layer_times  # noqa: E402  the path comes first
 from benchmarks.peaks import Peaks, measure_peaks  # noqa: E402
 from benchmarks.roofline_picture import picture  # noqa: E402
-from edgetune.config.target import Target, load_target  # noqa: E402
+from edgetune.boards.cores import confined, split_cores  # noqa: E402
+from edgetune.boards.lock import TimingLock  # noqa: E402
 from edgetune.errors import EdgetuneError, PackageInvalid  # noqa: E402
-from edgetune.measure.cores import confined, split_cores  # noqa: E402
-from edgetune.measure.lock import TimingLock  # noqa: E402
 from edgetune.package.manifest import read_manifest  # noqa: E402
-from edgetune.tuning.forms.schedule_text import DIRECT, WINOGRAD  # noqa: E402
+from edgetune.schedule.algorithms.schedule_text import DIRECT, WINOGRAD  # noqa: E402
+from edgetune.target.target import Target, load_target  # noqa: E402
 
 
 @dataclass(frozen=True)

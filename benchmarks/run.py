@@ -26,15 +26,15 @@ from benchmarks.side import CannotLoad, Case, Loaded  # noqa: E402
 from benchmarks.side_process import SideProcess  # noqa: E402
 from benchmarks.sides import OURS, PEERS, TITLES  # noqa: E402
 from benchmarks.table import markdown  # noqa: E402
+from edgetune.boards.cores import pin, split_cores  # noqa: E402
+from edgetune.boards.lock import TimingLock  # noqa: E402
 from edgetune.errors import EdgetuneError  # noqa: E402
+from edgetune.frontend.onnx_file import read_onnx, real_inputs  # noqa: E402
+from edgetune.frontend.reference import evaluate_model, output_steps  # noqa: E402
+from edgetune.frontend.sample_inputs import sample_inputs  # noqa: E402
 from edgetune.graph.program import TensorSpec  # noqa: E402
-from edgetune.measure.cores import pin, split_cores  # noqa: E402
-from edgetune.measure.lock import TimingLock  # noqa: E402
-from edgetune.models.onnx_file import read_onnx, real_inputs  # noqa: E402
-from edgetune.models.reference import evaluate_model, output_steps  # noqa: E402
-from edgetune.models.sample_inputs import sample_inputs  # noqa: E402
 from edgetune.package.manifest import read_manifest  # noqa: E402
-from edgetune.package.toolchain import Toolchain  # noqa: E402
+from edgetune.verify.toolchain import PackageToolchain  # noqa: E402
 
 CHECKED_INPUTS = 2
 LEAST_ROUNDS = 5
@@ -76,7 +76,7 @@ def _run(options: argparse.Namespace) -> int:
     results, compilers = [], set()
     for model, given in zip(options.model, packages, strict=True):
         package = given or build_package(model, folder / "packages" / model.stem, options.db)
-        compilers.add(Toolchain.of(read_manifest(package)).cc)
+        compilers.add(PackageToolchain.of(read_manifest(package)).cc)
         print(f"{model.stem}: loading", file=sys.stderr)
         results.append(compare(model, package, folder.resolve() / "work" / model.stem, plan))
     facts = machine_facts(core, tuple(sorted(compilers)))

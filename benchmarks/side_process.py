@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.side import Arrays, Call, CannotLoad, Case, Loaded
-from edgetune.measure import wire
-from edgetune.measure.child_process import ChildProcess, claim_pipes, die_with_parent
-from edgetune.measure.cores import pin
+from edgetune.boards.cores import pin
+from edgetune.ipc import frames
+from edgetune.ipc.child_process import ChildProcess, claim_pipes, die_with_parent
 
 LOAD_S = 300.0
 ANSWER_S = 120.0
@@ -114,13 +114,13 @@ def main() -> None:
     from benchmarks.sides import SIDES
 
     side = SIDES[name]()
-    case = wire.receive(incoming)
+    case = frames.receive(incoming)
     assert isinstance(case, Case)  # noqa: S101  the parent sends it first
-    wire.send(outgoing, side.load(case))
+    frames.send(outgoing, side.load(case))
     call: Call | None = None
     while True:
         try:
-            message = wire.receive(incoming)
+            message = frames.receive(incoming)
         except EOFError:
             sys.stderr.flush()
             os._exit(0)  # runtimes that hang or crash while they are taken down would tell nothing new
@@ -128,7 +128,7 @@ def main() -> None:
             call = side.prepare(message)
             for _ in range(_REPEATS):  # an input that the runtime overwrites shows now
                 call()
-            wire.send(outgoing, side.answers())
+            frames.send(outgoing, side.answers())
         elif call is not None:
             assert isinstance(message, float)  # noqa: S101  seconds
-            wire.send(outgoing, time_calls(call, message))
+            frames.send(outgoing, time_calls(call, message))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from benchmarks.result import ModelResult, SideResult
-from edgetune.measure.environment import Reading
+from edgetune.boards.environment import Reading
 
 _HOW = """Single thread, one pinned core. Every side has a process of its own and is silent unless it is timed. In each
 round every side is timed once, in an order that rotates, after an untimed warm-up; a side's time is the median over

@@ -40,11 +40,11 @@ if str(ROOT) not in sys.path:  # as a script, the folder above is not on the pat
 from benchmarks.threads_driver import driver  # noqa: E402  the path comes first
 from edgetune.package.manifest import read_manifest  # noqa: E402
 from edgetune.package.rendering import render  # noqa: E402
-from edgetune.package.toolchain import Toolchain  # noqa: E402
-from edgetune.package.work_copy import make, run, work_copy  # noqa: E402
+from edgetune.verify.toolchain import PackageToolchain  # noqa: E402
+from edgetune.verify.work_copy import make, run, work_copy  # noqa: E402
 
 TIMEOUT_S = 900.0
-_TIMER = ROOT / "edgetune" / "measure" / "timer.c"
+_TIMER = ROOT / "edgetune" / "boards" / "local" / "timer.c"
 _TIMER_HEADERS = ROOT / "templates" / "agent"
 _ALONE = 0.9  # of what a core alone does at once; two threads of a core have about 0.6 of it each
 _SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
@@ -122,7 +122,7 @@ def compare(package: Path, pairs: int, layers: int) -> Comparison:
     if threads == 1:
         raise SystemExit(f"{package} is for one thread: write it with `edgetune build --threads 2`")
     with work_copy(package) as (copy, manifest):
-        tools = Toolchain.of(manifest)
+        tools = PackageToolchain.of(manifest)
         tools.require()
         prefix = manifest["prefix"]
         (copy / f"test/{prefix}_bench.c").write_text(driver(manifest), encoding="utf-8")

@@ -32,26 +32,27 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:  # as a script, the folder above is not on the path
     sys.path.insert(0, str(ROOT))
 
-from edgetune.config.target import load_target  # noqa: E402  the path comes first
+from edgetune.boards.cores import split_cores  # noqa: E402
+from edgetune.boards.lock import TimingLock  # noqa: E402
 from edgetune.errors import EdgetuneError, KernelFailed  # noqa: E402
+from edgetune.frontend.importer import import_onnx  # noqa: E402
+from edgetune.frontend.onnx_file import read_onnx  # noqa: E402
 from edgetune.graph.partition import to_program  # noqa: E402
-from edgetune.measure.candidate import make_source  # noqa: E402
 from edgetune.measure.compiler import build_library, toolchain_of  # noqa: E402
-from edgetune.measure.cores import split_cores  # noqa: E402
-from edgetune.measure.jobs import ReferenceJob, first_constants, kernel_spec  # noqa: E402
-from edgetune.measure.lock import TimingLock  # noqa: E402
+from edgetune.measure.jobs import ReferenceJob, first_constants  # noqa: E402
 from edgetune.measure.reference import make_case  # noqa: E402
-from edgetune.models.importer import import_onnx  # noqa: E402
-from edgetune.models.onnx_file import read_onnx  # noqa: E402
-from edgetune.tuning.fixed import fixed_trace  # noqa: E402
+from edgetune.schedule.default_schedule import default_trace  # noqa: E402
+from edgetune.schedule.kernel_spec import kernel_spec  # noqa: E402
+from edgetune.schedule.source import make_source  # noqa: E402
+from edgetune.target.target import load_target  # noqa: E402  the path comes first
 
 RESAMPLES = 200
 SIDE = """
 import json, sys, time
 from pathlib import Path
 from edgetune.measure.jobs import RunRequest, Tolerance
-from edgetune.measure.runner import RunnerProcess
-from edgetune.measure.sampling import TimingPolicy
+from edgetune.boards.local.runner import RunnerProcess
+from edgetune.boards.sampling import TimingPolicy
 
 folder, cores = Path(sys.argv[1]), frozenset(json.loads(sys.argv[2]))
 runner = RunnerProcess(folder, "gcc", cores)
@@ -131,7 +132,7 @@ def candidates(model: Path, folder: Path) -> Iterator[Candidate]:
             given[index] = here / f"given_{index}.npy"
             np.save(given[index], array)
         case = make_case(spec, here, ReferenceJob(spec.key, 0, given))
-        source = make_source(spec, fixed_trace(kernel.function, target, 1 << 30)[0], target)
+        source = make_source(spec, default_trace(kernel.function, target, 1 << 30)[0], target)
         arrays = list(case.arrays)
         for index, layout in source.packing.items():
             arrays[index] = here / f"packed_{index}.npy"

@@ -25,11 +25,11 @@ from benchmarks.run import LEAST_ROUNDS, build_package, held, spec_of  # noqa: E
 from benchmarks.side import CannotLoad, Case  # noqa: E402
 from benchmarks.side_process import SideProcess  # noqa: E402
 from benchmarks.sides import OURS  # noqa: E402
+from edgetune.boards.cores import pin, split_cores  # noqa: E402
+from edgetune.boards.lock import TimingLock  # noqa: E402
 from edgetune.errors import EdgetuneError, UsageError  # noqa: E402
-from edgetune.measure.cores import pin, split_cores  # noqa: E402
-from edgetune.measure.lock import TimingLock  # noqa: E402
-from edgetune.models.onnx_file import read_onnx, real_inputs  # noqa: E402
-from edgetune.models.sample_inputs import sample_inputs  # noqa: E402
+from edgetune.frontend.onnx_file import read_onnx, real_inputs  # noqa: E402
+from edgetune.frontend.sample_inputs import sample_inputs  # noqa: E402
 
 TUNED, UNTUNED = "tuned", "untuned"
 

@@ -1,29 +1,30 @@
 """edgetune: takes a trained model, times candidate kernels on the board, and writes a folder of plain C.
 
-What enters is a model file and the name of a board; what leaves is a C package that needs nothing of
-edgetune to build or run. The rooms of this package know of each other only what their docstrings say.
+Its input is a model file and the name of a board. Its output is a C package that needs nothing of edgetune to
+build or run. Each subpackage uses of the others only what their docstrings describe.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from edgetune._version import __version__
+
 if TYPE_CHECKING:
     from edgetune.expressions import tune
-    from edgetune.models.custom import register_operator
+    from edgetune.frontend.custom import register_operator
 
-__version__ = "0.1.0"
 __all__ = ["__version__", "register_operator", "tune"]
 
 
 def __getattr__(name: str) -> object:
-    """Loads the Python interface when it is asked for: the command line must not pay for TVM to show its help."""
+    """Loads the Python interface on first use, so that the command line shows its help without importing TVM."""
     if name == "tune":
         from edgetune.expressions import tune
 
         return tune
     if name == "register_operator":
-        from edgetune.models.custom import register_operator
+        from edgetune.frontend.custom import register_operator
 
         return register_operator
     raise AttributeError(f"module 'edgetune' has no attribute {name!r}")

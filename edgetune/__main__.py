@@ -1,4 +1,4 @@
-"""``python -m edgetune`` is the same as the ``edgetune`` command."""
+"""Entry point of ``python -m edgetune``: the same as the ``edgetune`` command."""
 
 from edgetune.cli.main import main
 

@@ -1,6 +1,6 @@
-"""What the command line can do, as library calls: tune, build, verify, bench and explain.
+"""Python interface: tune, build, verify, bench and explain as library calls, as the command line offers them.
 
-What becomes a package imports TVM, what is done with one does not: `tune` and `build` import their part when called.
+`tune` and `build` need TVM and import their part when called. The other calls work on a finished package without TVM.
 """
 
 from __future__ import annotations
@@ -13,44 +13,45 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgetune.boards.lock import timing_lock
 from edgetune.config.boards_file import ResolvedBoard, load_board
 from edgetune.config.model_file import require_model_file
 from edgetune.config.settings import Settings
 from edgetune.errors import BoardUnavailable, ModelError, PackageInvalid, UnsupportedOperator, WrongResult
 from edgetune.events import Event
-from edgetune.measure.lock import timing_lock
-from edgetune.on_board import Events, at_board, elsewhere, tell_here
-from edgetune.package import bench as bench_package
 from edgetune.package import explain as explain_package
-from edgetune.package import verify as verify_package
-from edgetune.package.bench import BenchReport
 from edgetune.package.explain import Explanation
-from edgetune.package.golden import Golden, Tolerance
+from edgetune.package.golden import Golden, OutputTolerance
 from edgetune.package.manifest import check_files, interface_of, read_manifest
 from edgetune.package.output_folder import check_output_folder
-from edgetune.package.place import Place
-from edgetune.package.toolchain import Toolchain
-from edgetune.package.verify import VerifyReport
+from edgetune.pipeline.on_board import Events, at_board, elsewhere, tell_here
+from edgetune.verify import bench as bench_package
+from edgetune.verify import verify as verify_package
+from edgetune.verify.bench import BenchReport
+from edgetune.verify.place import ExecutionPlace
+from edgetune.verify.toolchain import PackageToolchain
+from edgetune.verify.verify import VerifyReport
 
 if TYPE_CHECKING:
-    from edgetune.building import BuildResult
-    from edgetune.models.onnx_file import OnnxModel, StoredModel
-    from edgetune.subject import Subject
-    from edgetune.tuning.outcome import TuneOutcome
+    from edgetune.frontend.onnx_file import OnnxModel, StoredModel
+    from edgetune.pipeline.compile_input import CompileInput
+    from edgetune.pipeline.tune_and_build import PackageBuild
+    from edgetune.search.outcome import TuneOutcome
 
 _Verified = tuple["VerifyReport | None", str]
 
 
 @dataclass(frozen=True)
 class TuneResult:
-    """A search and the package of its winners; `interrupted` when Ctrl-C ended the search.
+    """Result of a search and the package of its winners; `interrupted` when Ctrl-C ended the search.
 
-    `verified` is the package's self-test on the board it was tuned for; None where the board is this machine, where it
-    did not answer, and after Ctrl-C. `unverified` says why there is none ("" where none was due).
+    `verified` is the result of the package's self-test on the board it was tuned for. It is None where the board is
+    this machine, where the board did not answer, and after Ctrl-C. `unverified` gives the reason ("" where no such test
+    was due).
     """
 
     search: TuneOutcome
-    build: BuildResult
+    build: PackageBuild
     verified: VerifyReport | None = None
     unverified: str = ""
 
@@ -69,20 +70,20 @@ class TuneResult:
 def tune(settings: Settings, *, events: Events, model: OnnxModel | None = None) -> TuneResult:
     """Searches for the fastest kernels on the board of `settings`, then writes the package.
 
-    A package for a board that is not this machine is verified there, one for this machine here, before it is written.
-    `model` is what `settings.model` holds, where that was read before. Raises the errors of `build` and `verify`, and
+    Before it is written, the package is verified on its board, or here if it is for this machine. `model` is the
+    content of `settings.model` if the caller has read it already. Raises the errors of `build` and `verify`, and
     BoardUnavailable when the board cannot be measured from here.
     """
     _mind_threads(settings, events)
     check_output_folder(settings.out)
-    from edgetune.subject import load
+    from edgetune.pipeline.compile_input import load
 
-    return tune_subject(load(settings, events, model), settings, events)
+    return tune_input(load(settings, events, model), settings, events)
 
 
-def tune_subject(subject: Subject, settings: Settings, events: Events) -> TuneResult:
-    """`tune` for anything that has become a program; `settings.model` is not read."""
-    from edgetune import building
+def tune_input(subject: CompileInput, settings: Settings, events: Events) -> TuneResult:
+    """`tune` for a compile input, whatever it was made from; `settings.model` is not read."""
+    from edgetune.pipeline import tune_and_build
 
     verified: _Verified = (None, "")
 
@@ -91,28 +92,28 @@ def tune_subject(subject: Subject, settings: Settings, events: Events) -> TuneRe
         verified = _verified(package, settings, events, interrupted=interrupted)
         return verified[0] is not None
 
-    outcome, built = building.tune_subject(subject, settings, events, verified_there)
+    outcome, built = tune_and_build.tune_input(subject, settings, events, verified_there)
     return TuneResult(outcome, built, *verified)
 
 
-def build(settings: Settings, *, events: Events, model: OnnxModel | None = None) -> BuildResult:
-    """Writes the package from the records there are; a kernel without one gets the fixed schedule.
+def build(settings: Settings, *, events: Events, model: OnnxModel | None = None) -> PackageBuild:
+    """Writes the package from existing records; a kernel without a record gets the default schedule.
 
-    Nothing is written that fails its self-test on this machine or under its emulator. `model` is what `settings.model`
-    holds, where that was read before. Raises ModelError, UnsupportedOperator, DynamicShape, KernelFailed,
-    MemoryLimitExceeded, OutputRefused, DiskFull, DatabaseError, CompileFailed, SelfTestFailed, WrongResult, and
-    BoardBusy where another run that times here keeps this machine's lock.
+    A package that fails its self-test on this machine or under its emulator is not written. `model` is the content of
+    `settings.model` if the caller has read it already. Raises ModelError, UnsupportedOperator, DynamicShape,
+    KernelFailed, MemoryLimitExceeded, OutputRefused, DiskFull, DatabaseError, CompileFailed, SelfTestFailed,
+    WrongResult, and BoardBusy where another run that times here holds this machine's lock.
     """
     _mind_threads(settings, events)
     check_output_folder(settings.out)
-    from edgetune import building
-    from edgetune.subject import load
+    from edgetune.pipeline import tune_and_build
+    from edgetune.pipeline.compile_input import load
 
-    return building.build_subject(load(settings, events, model), settings, events)
+    return tune_and_build.build_input(load(settings, events, model), settings, events)
 
 
 def _verified(package: Path, settings: Settings, events: Events, *, interrupted: bool = False) -> _Verified:
-    """Verify `package` where it was tuned for; where that cannot be, tell and return why."""
+    """Verify `package` on the board it was tuned for; where that is not possible, report and return the reason."""
     resolved = ResolvedBoard(settings.target, settings.addresses)
     if not elsewhere(resolved) and not resolved.target.emulated:
         return None, ""
@@ -139,23 +140,23 @@ def _verified(package: Path, settings: Settings, events: Events, *, interrupted:
 def verify(
     package: Path, board: str | None, model: Path | None = None, events: Events = lambda _: None
 ) -> VerifyReport:
-    """Compiles `package`, runs its self-test on `board`, compares with the reference.
+    """Compiles `package`, runs its self-test on `board`, and compares its outputs with the reference.
 
-    A board with an address, or an emulated machine, runs the self-test itself. Without `board` this machine does, under
-    the emulator of the package's target if need be; an event says so. The goldens in the package always count.
-    Where the model file is at hand (`model`, or a file of the recorded name and hash in the working folder or
-    beside the package), fresh inputs are compared as well. Programs run under the lock that a search takes, of the
-    board or of this machine. Raises PackageInvalid, ToolchainMissing, CompileFailed, SelfTestFailed, WrongResult,
-    BoardBusy (where another run keeps the lock), and BoardUnavailable and its kin.
+    A board with an address, or an emulated machine, runs the self-test itself. Without `board` this machine runs it,
+    under the emulator of the target if needed; an event reports that. The package's golden vectors are always compared.
+    Where the model file is available (`model`, or a file of the recorded name and hash in the working folder
+    or beside the package), fresh inputs are compared as well. Programs run while the search's lock of the board, or of
+    this machine, is held. Raises PackageInvalid, ToolchainMissing, CompileFailed, SelfTestFailed, WrongResult,
+    BoardBusy (where another run holds the lock), and BoardUnavailable and its subclasses.
     """
     manifest = read_manifest(package)
     resolved = _resolve(board, manifest, events)
     if model is not None:
         require_model_file(model, "--model")
-    # What needs no model is asked before one is imported, which takes seconds.
+    # Checks that need no model come first: importing a model takes seconds.
     check_files(package, manifest)
     there = resolved is not None and elsewhere(resolved)
-    Toolchain.of(manifest, resolved.target if resolved else None).require(emulator=not there)
+    PackageToolchain.of(manifest, resolved.target if resolved else None).require(emulator=not there)
     stored = _stored(model) if model else _find_model(package)
     if stored is None:
         name = manifest["model"]["file"] or "the model file"
@@ -163,23 +164,23 @@ def verify(
         return _golden_only(package, resolved, events, f"{why}; give --model")
     if stored.sha256 != manifest["model"]["sha256"]:
         raise PackageInvalid(f"{package} was not made from {stored.path} (their hashes differ); give the right model")
-    from edgetune.fresh import fresh_goldens, model_of
     from edgetune.graph.evaluate import EVALUATOR
-    from edgetune.judging import judge
+    from edgetune.pipeline.double_precision_reference import judge
+    from edgetune.pipeline.fresh_inputs import fresh_goldens, model_of
 
     tensors = interface_of(manifest)
     read = model_of(stored, tensors[: len(manifest["inputs"])])
     try:
         fresh, reference = fresh_goldens(read, tensors, events)
     except UnsupportedOperator as error:
-        # Whoever made the package had registered the operator; here it is unknown, which the goldens do not mind.
+        # The process that made the package had registered the operator. Here it is unknown; the goldens do not need it.
         if model is not None or manifest["goldens"]["reference"] != EVALUATOR:
             raise
         return _golden_only(package, resolved, events, f"only the golden vectors are compared: {error.message}")
     try:
         return _verify(package, resolved, events, fresh, reference)
     except WrongResult:
-        tolerances = {t["name"]: Tolerance(**t["tolerance"]) for t in manifest["outputs"]}
+        tolerances = {t["name"]: OutputTolerance(**t["tolerance"]) for t in manifest["outputs"]}
         judged = judge(read, tensors, fresh, tolerances, events)
         if not judged.errors:
             raise
@@ -187,7 +188,7 @@ def verify(
 
 
 def _golden_only(package: Path, resolved: ResolvedBoard | None, events: Events, why: str) -> VerifyReport:
-    """Verify without fresh inputs; an event says so first, and the report does."""
+    """Verify without fresh inputs; an event reports that first, and the result notes it."""
     events(Event("warning", {"message": why}))
     return replace(_verify(package, resolved, events), not_compared=why)
 
@@ -198,11 +199,11 @@ def _verify(
     events: Events,
     fresh: Sequence[Golden] = (),
     reference: str = "",
-    tolerances: Mapping[str, Tolerance] | None = None,
+    tolerances: Mapping[str, OutputTolerance] | None = None,
 ) -> VerifyReport:
     target = resolved.target if resolved else None
 
-    def verified(place: Place | None) -> VerifyReport:
+    def verified(place: ExecutionPlace | None) -> VerifyReport:
         return verify_package.verify(
             package,
             target=target,
@@ -215,7 +216,7 @@ def _verify(
 
     if resolved is None or not elsewhere(resolved):
         return verified(None)
-    Toolchain.of(read_manifest(package), target)  # refuses another ISA before a board is bothered
+    PackageToolchain.of(read_manifest(package), target)  # refuses another ISA before a board is reserved
     return at_board(resolved, events, lambda place, _: verified(place))
 
 
@@ -227,15 +228,16 @@ def _resolve(board: str | None, manifest: dict[str, Any], events: Events) -> Res
 
 
 def bench(package: Path, board: str | None, events: Events = lambda _: None) -> BenchReport:
-    """Times `package` as a whole and layer by layer, where `verify` would run it; raises what `verify` raises.
+    """Times `package` as a whole and layer by layer, on the machine where `verify` would run it.
 
-    The board is ours meanwhile, this machine for as long as the benchmark runs: a search waits, and is waited for.
+    The board (or this machine) is locked while the benchmark runs: a search waits for the benchmark, and the benchmark
+    for a search. Raises the errors of `verify`.
     """
     resolved = _resolve(board, read_manifest(package), events)
     if resolved is None or not elsewhere(resolved):
         alone = partial(timing_lock, events)
         return bench_package.bench(package, target=resolved.target if resolved else None, alone=alone)
-    Toolchain.of(read_manifest(package), resolved.target)
+    PackageToolchain.of(read_manifest(package), resolved.target)
     return at_board(
         resolved,
         events,
@@ -244,7 +246,7 @@ def bench(package: Path, board: str | None, events: Events = lambda _: None) -> 
 
 
 def explain(package: Path, kernel: str) -> Explanation:
-    """Tells where a kernel of `package` comes from; raises PackageInvalid when it has no such kernel."""
+    """Returns the provenance of a kernel of `package`; raises PackageInvalid when it has no such kernel."""
     return explain_package.explain(package, kernel)
 
 
@@ -259,7 +261,7 @@ def _mind_threads(settings: Settings, events: Events) -> None:
 
 
 def _stored(path: Path) -> StoredModel:
-    from edgetune.models.onnx_file import read_stored
+    from edgetune.frontend.onnx_file import read_stored
 
     return read_stored(path)
 
@@ -270,7 +272,7 @@ def _find_model(package: Path) -> StoredModel | None:
     for folder in (Path.cwd(), package.parent):
         candidate = folder / Path(str(facts["file"])).name
         if candidate.is_file():
-            with contextlib.suppress(ModelError):  # a file of that name which is no model is not the one
+            with contextlib.suppress(ModelError):  # a file of that name that is no model is skipped
                 stored = _stored(candidate)
                 if stored.sha256 == facts["sha256"]:
                     return stored

@@ -1,6 +1,6 @@
-"""Every error class of edgetune, its exit code, and the sentence that says what to do.
+"""Error classes of edgetune, each with its exit code and a message that says what to do.
 
-One exit code per class: scripts tell failures apart by number. The message (``args[0]``) is one
+Each class has its own exit code, so that scripts can tell failures apart by number. The message (``args[0]``) is one
 sentence: what is wrong, where, and what to do about it. Code 2 is click's own, for a wrong command line.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 TVM_REFUSALS: Final = (RuntimeError, ValueError, TypeError, IndexError)
-"""What TVM raises where a pass refuses a program: its InternalError is a RuntimeError, others come bare from C++."""
+"""Exceptions of TVM when a pass rejects a program: InternalError, a RuntimeError, and others directly from C++."""
 
 
 class EdgetuneError(Exception):

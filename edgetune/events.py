@@ -1,4 +1,4 @@
-"""Events: what a long run tells whoever watches it, in the order in which it happens."""
+"""Events: what a long run reports to its listeners, in chronological order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`edgetune.tune`: a tensor expression written in Python as a whole task, from search to package."""
+"""`edgetune.tune`: tunes a tensor expression written in Python, from the search to the package."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from tvm import te
 
-from edgetune.api import TuneResult, tune_subject
+from edgetune.api import TuneResult, tune_input
 from edgetune.config.boards_file import load_board
 from edgetune.config.settings import DEFAULT_DB, Settings
 from edgetune.graph.evaluate import EVALUATOR, evaluate
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Program, TensorSpec
 from edgetune.package.golden import Golden
 from edgetune.package.output_folder import check_output_folder
-from edgetune.subject import GOLDEN_CASES, Events, Subject
-from edgetune.tuning.te_task import kernel_from_te
+from edgetune.pipeline.compile_input import GOLDEN_CASES, CompileInput, Events
+from edgetune.search.te_task import kernel_from_te
 
 Shape = tuple[Sequence[int], str]
 
@@ -67,7 +67,7 @@ def tune(
         origins={},
     )
     check_output_folder(settings.out)
-    return tune_subject(_subject(program, weights, seed), settings, events)
+    return tune_input(_compile_input(program, weights, seed), settings, events)
 
 
 def _program(kernel: Kernel, weights: Mapping[str, np.ndarray]) -> Program:
@@ -89,7 +89,7 @@ def _program(kernel: Kernel, weights: Mapping[str, np.ndarray]) -> Program:
     )
 
 
-def _subject(program: Program, weights: Mapping[str, np.ndarray], seed: int) -> Subject:
+def _compile_input(program: Program, weights: Mapping[str, np.ndarray], seed: int) -> CompileInput:
     kernel = program.kernels[0]
     results = [(p.shape, p.dtype) for p in kernel.params if p.role == "output"]
     goldens = []
@@ -101,7 +101,7 @@ def _subject(program: Program, weights: Mapping[str, np.ndarray], seed: int) -> 
         ]
         answers = evaluate(kernel.function, arrays, results)
         goldens.append(Golden(feed, {s.name: a for s, a in zip(program.outputs, answers, strict=True)}))
-    return Subject(program, tuple(goldens), EVALUATOR, {}, f"{program.name}.te")
+    return CompileInput(program, tuple(goldens), EVALUATOR, {}, f"{program.name}.te")
 
 
 def _sample(generator: np.random.Generator, spec: TensorSpec) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Ctrl-C comes at safe points only: what was begun while signals are held is done whole before KeyboardInterrupt."""
+"""Deferred signals: SIGINT and SIGTERM take effect only after the work that must not be interrupted is complete."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
 
 class _Held:
-    """How deep the main thread is in held work, and what came meanwhile. Handlers run in the main thread alone."""
+    """Nesting depth of held work in the main thread, and the deferred signals. Only the main thread runs handlers."""
 
     def __init__(self) -> None:
         self.depth = 0
         self.came: deque[Callable[[], object]] = deque()
 
     def let_go(self) -> None:
-        """Have all that came its way, in its order; the rest stays when one of it raises."""
+        """Run the handlers of all deferred signals in their order; when one raises, the rest stay deferred."""
         while self.came:
             self.came.popleft()()
 
@@ -41,9 +41,9 @@ def _holding(handler: _Handler) -> _Handler:
 
 @contextmanager
 def interrupts_held_back() -> Iterator[None]:
-    """Within it, `held` works: the handlers of SIGINT and SIGTERM wait until held work is done. Main thread only.
+    """Enable `held`: inside this block, SIGINT and SIGTERM handlers wait until held work is done. Main thread only.
 
-    Elsewhere, and for a signal that has no handler in Python, nothing changes.
+    In other threads, and for a signal without a Python handler, nothing changes.
     """
     before: dict[signal.Signals, _Handler] = {}
     if threading.current_thread() is threading.main_thread():
@@ -63,9 +63,9 @@ def interrupts_held_back() -> Iterator[None]:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Hold SIGINT and SIGTERM back in the main thread; at the end of the outermost, what came has its way.
+    """Defer SIGINT and SIGTERM in the main thread; the handlers run at the end of the outermost block.
 
-    An error goes first: what came then waits for the end of the next held work.
+    When the block raises, its error comes first: the handlers then run at the end of the next held block.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

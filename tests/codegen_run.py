@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from edgetune.codegen import KernelSource, kernel_unit, shim
-from edgetune.config.target import Target, load_target
+from edgetune.target.target import Target, load_target
 
 STRICT = ("-std=gnu11", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g", "-O1")

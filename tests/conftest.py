@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from edgetune.measure import statistics
+from edgetune.boards import statistics
 
 GOLDEN = Path(__file__).parent / "golden"
 

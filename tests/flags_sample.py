@@ -9,7 +9,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from edgetune import api
-from edgetune.config.settings import Flags, resolve_settings
+from edgetune.config.settings import CommandLineFlags, resolve_settings
 
 # No feature of a processor is asked for, so the sources compile for any; vectors are GCC's and clang's own.
 _TARGET = """\
@@ -133,6 +133,6 @@ def build(folder: Path) -> Path:
     target, model = folder / "anywhere.yaml", folder / "flags.onnx"
     target.write_text(_TARGET, encoding="utf-8")
     write_model(model)
-    asked = Flags(model=model, board=str(target), out=folder / "flags", db=folder / "records.db")
+    asked = CommandLineFlags(model=model, board=str(target), out=folder / "flags", db=folder / "records.db")
     api.build(resolve_settings(asked, {}, folder), events=lambda _: None)
     return folder / "flags"

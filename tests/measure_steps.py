@@ -15,12 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
-from edgetune.config.target import Target
+from edgetune.boards.protocol import PART, Tolerance
 from edgetune.errors import KernelFailed
 from edgetune.graph.program import Param
-from edgetune.measure.candidate import CandidateSource
-from edgetune.measure.inputs import random_input
-from edgetune.measure.jobs import PART, Case, KernelSpec, ReferenceJob, Tolerance
+from edgetune.measure.jobs import Case, ReferenceJob
+from edgetune.measure.reference import random_input
+from edgetune.schedule.kernel_spec import KernelSpec
+from edgetune.schedule.source import CandidateSource
+from edgetune.target.target import Target
 
 LENGTH = 1000
 GOOD = "for (int i = 0; i < 1000; ++i) out[i] = 2.0f * a[i] + w[i];"

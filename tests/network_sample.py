@@ -10,16 +10,16 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from edgetune.assembly import written_over_at_best
-from edgetune.config.target import load_target
+from edgetune.frontend.importer import import_onnx
+from edgetune.frontend.onnx_file import OnnxModel, model_from_proto
+from edgetune.frontend.reference import evaluate_model
+from edgetune.frontend.sample_inputs import sample_inputs
 from edgetune.graph import partition
 from edgetune.graph.memory_plan import live_bytes, plan
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program
-from edgetune.models.importer import import_onnx
-from edgetune.models.onnx_file import OnnxModel, model_from_proto
-from edgetune.models.reference import evaluate_model
-from edgetune.models.sample_inputs import sample_inputs
+from edgetune.pipeline.link import written_over_at_best
+from edgetune.target.target import load_target
 from tests.conformance.native import compile_unit, emit_unit, execute
 from tests.interpreter import run_program
 

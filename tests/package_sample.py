@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from edgetune.codegen.kernel_source import CParam, KernelSource
-from edgetune.config.target import Compiler, Target, load_target
 from edgetune.graph.memory_plan import MemoryPlan, plan
 from edgetune.graph.program import Buffer, Call, Kernel, Param, Program, TensorSpec
 from edgetune.package import ctext
@@ -16,6 +15,7 @@ from edgetune.package.emit import PackageSummary, emit_package
 from edgetune.package.golden import Golden
 from edgetune.package.ident import kernel_symbol, package_prefix
 from edgetune.package.provenance import KernelProvenance
+from edgetune.target.target import Compiler, Target, load_target
 
 SHA = "ab" * 32
 HOSTILE = 'in*/put "0"\n\\ ??/ %s'

@@ -9,7 +9,7 @@ import numpy as np
 import tvm
 from tvm import te, topi
 
-from edgetune.config.target import Compiler, Target
+from edgetune.target.target import Compiler, Target
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

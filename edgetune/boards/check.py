@@ -1,4 +1,7 @@
-"""`edgetune boards check`: a resolved board enters, findings leave: what is wrong, and how to mend it."""
+"""`edgetune boards check`: tests the boards that a name resolves to and reports each problem with its fix.
+
+For a board that a farm lends, it asks the farm's tracker; the ssh host is only the way to it.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +10,14 @@ import shlex
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 
-from edgetune.boards.check_farm import inspect_farm
 from edgetune.boards.conditions import findings as condition_findings
 from edgetune.boards.conditions import probe
 from edgetune.boards.reach import BoardFacts, Reach
-from edgetune.config.board_check import check_board
+from edgetune.boards.round_trip import ANSWER, allowed_s
 from edgetune.config.boards_file import BoardAddress, ResolvedBoard
-from edgetune.config.findings import Finding
-from edgetune.config.programs import (
-    compiler_of,
-    emulator_of,
-    install_line,
-    machine_of,
-    missing,
-    missing_words,
-)
-from edgetune.config.quantities import format_bytes
-from edgetune.config.target import Target
 from edgetune.errors import (
     AuthenticationRefused,
     BoardFull,
@@ -37,6 +28,11 @@ from edgetune.errors import (
     ToolchainMissing,
 )
 from edgetune.events import Event
+from edgetune.findings import Finding
+from edgetune.target.board_check import check_board
+from edgetune.target.programs import compiler_of, emulator_of, install_line, machine_of, missing, missing_words
+from edgetune.target.target import Target
+from edgetune.yaml_reader.quantities import format_bytes
 
 _AT_ONCE = 16
 _LOW_SPACE = 64 * 1024**2
@@ -46,10 +42,10 @@ Open = Callable[[Target, BoardAddress | None, Callable[[Event], None]], Reach]
 
 
 def check(resolved: ResolvedBoard, open_reach: Open | None = None) -> Iterator[Finding]:
-    """Yield what was found: first on this machine, then on each board, several boards at once.
+    """Yield the findings: first on this machine, then on each board, several boards at once.
 
-    Leaves nothing on a board and sets nothing there: a folder is made, a program tried in it, both are removed, as is
-    what sessions left there that died. `open_reach` makes the way to a board.
+    Changes no setting of a board and leaves nothing there: it makes a folder, tries a program in it and removes both.
+    It also removes the files of earlier sessions that crashed. `open_reach` makes the reach of a board.
     """
     target, addresses = resolved.target, resolved.addresses
     yield from check_here(target, alone=not addresses)
@@ -64,7 +60,7 @@ def check(resolved: ResolvedBoard, open_reach: Open | None = None) -> Iterator[F
 
 
 def check_one(target: Target, address: BoardAddress | None, open_reach: Open) -> list[Finding]:
-    """Return what was found on one board; without an address it is the emulated one that `target` stands for."""
+    """Return the findings of one board; without an address it is the emulated board of `target`."""
     name = address.name if address else target.name
     events: list[Event] = []
     try:
@@ -73,7 +69,7 @@ def check_one(target: Target, address: BoardAddress | None, open_reach: Open) ->
         return [_of_board(_fault("way there", error, ""), name)]
     try:
         found = [_of_board(finding, name) for finding in inspect(reach, target, address)]
-        # What the board lacks and something else stands in for: it works, and one should know.
+        # Report what the board lacks and what replaces it: it works, but the user should know.
         notes = [str(event.data["detail"]) for event in events if event.data.get("what") == "fallback"]
         return [*found, *(Finding("fallback", True, note, board=name) for note in notes)]
     finally:
@@ -83,7 +79,7 @@ def check_one(target: Target, address: BoardAddress | None, open_reach: Open) ->
 
 
 def inspect(reach: Reach, target: Target, address: BoardAddress | None) -> Iterator[Finding]:
-    """Yield what one board lets us find out; ends where it lets us no further."""
+    """Yield the findings of one board; stops at the first step that makes the rest impossible."""
     name = address.name if address else target.name
     try:
         reach.connect()
@@ -108,7 +104,7 @@ def inspect(reach: Reach, target: Target, address: BoardAddress | None) -> Itera
         yield from _facts(facts, cores)
         cores = cores or (facts.cores - 1,)
     if address is None:
-        return  # the conditions of an emulator are those of this machine
+        return  # an emulator has the conditions of this machine
     try:
         told, skew_s = probe(reach, cores or (0,))
     except BoardUnavailable as error:
@@ -126,7 +122,7 @@ def _way(address: BoardAddress | None) -> Iterator[Finding]:
 
 
 def _no_way(error: EdgetuneError, address: BoardAddress | None, name: str) -> Iterator[Finding]:
-    """Tell which step failed; those before it went well."""
+    """Report which step of connecting failed; the steps before it succeeded."""
     if address is None:
         yield _fault("reachable", error, f"edgetune boards setup {name}")
         return
@@ -142,7 +138,7 @@ def _no_way(error: EdgetuneError, address: BoardAddress | None, name: str) -> It
 
 
 def _login(address: BoardAddress, program: str = "ssh") -> str:
-    """Return the command line by which `program` reaches the board, as a shell takes it."""
+    """Return the command line by which `program` connects to the board, quoted for a shell."""
     user, _, rest = address.ssh.rpartition("@")
     bracketed = re.fullmatch(r"\[(.+)\](?::(\d+))?", rest)
     host, port = bracketed.groups() if bracketed else (rest.partition(":")[0], rest.partition(":")[2])
@@ -167,10 +163,10 @@ def _facts(facts: BoardFacts, cores: Sequence[int]) -> Iterator[Finding]:
 
 
 def check_here(target: Target, *, alone: bool) -> Iterator[Finding]:
-    """Yield what was found on this machine; all programs that are missing are named at once.
+    """Yield the findings on this machine; one finding names all missing programs.
 
-    A user-mode emulator is asked for only where it runs the programs: where nothing else stands in (`alone`) and the
-    target is no machine of its own.
+    A user-mode emulator is required only where it runs the programs: where no board does (`alone`) and the target is
+    not an emulated machine.
     """
     emulated = alone and target.reach != "machine"
     emulators = emulator_of(target) if emulated else ()
@@ -191,9 +187,46 @@ def _open_reach(target: Target, address: BoardAddress | None, on_event: Callable
 
 
 def _of_board(finding: Finding, name: str) -> Finding:
-    """Name the board in a column of its own instead of in the sentence."""
+    """Put the board's name into its own column instead of into the sentence."""
     return replace(finding, board=name, detail=finding.detail.removeprefix(f"board '{name}': "))
 
 
 def _fault(check: str, error: EdgetuneError, fix: str) -> Finding:
     return Finding(check, False, error.message, fix, True, error.exit_code)
+
+
+def inspect_farm(reach: Reach, target: Target, address: BoardAddress) -> Iterator[Finding]:
+    """Yield what the tracker reports about the boards with the key of `address`; `reach` is connected to the ssh host.
+
+    No board is leased, so other users' measurements continue.
+    """
+    from edgetune.boards.tvm_rpc.deploy import ForwardedPort
+    from edgetune.boards.tvm_rpc.opening import through
+    from edgetune.boards.tvm_rpc.tracker_client import STEP_S, TrackerClient
+
+    assert address.tracker is not None  # noqa: S101 (a farm's)
+    host, _, port = address.tracker.rpartition(":")
+    key = address.key or target.name
+    tunnels: dict[int, ForwardedPort] = {}
+    limit_s = allowed_s(STEP_S, reach.round_trip_s, ANSWER)
+    try:
+        with closing(
+            TrackerClient(*through(reach, tunnels)(host, int(port)), where=address.tracker, timeout_s=limit_s)
+        ) as client:
+            told = client.summary()
+    except BoardUnavailable as error:
+        fix = "correct `tracker:` in boards.yaml, or ask the farm's operator"
+        yield Finding("tracker", False, error.message, fix, True, error.exit_code)
+        return
+    finally:
+        for tunnel in tunnels.values():
+            tunnel.close()
+    servers = told.get("server_info")
+    keys = [one.get("key") for one in servers if isinstance(one, dict)] if isinstance(servers, list) else []
+    count = keys.count(f"server:{key}")
+    if count:
+        yield Finding("tracker", True, f"{address.tracker} has key '{key}' on {count} of its boards")
+        return
+    detail = f"{address.tracker} knows no board with key '{key}'"
+    fix = "correct `key:` in boards.yaml, or ask the farm's operator"
+    yield Finding("tracker", False, detail, fix, True, BoardUnavailable.exit_code)

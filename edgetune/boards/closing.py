@@ -1,4 +1,4 @@
-"""A board that is closed in one thread while another still puts things on it: those go again."""
+"""Safe closing of a board from one thread while another thread puts something on it: removes that again."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from edgetune.errors import BoardLost
 
 
 class Closing:
-    """Whether the board called `name` was closed; `leave` removes what was put there, and may be called twice."""
+    """Notes whether the board called `name` was closed; `leave` removes what was put there, and may be called twice."""
 
     def __init__(self, name: str, leave: Callable[[], None]) -> None:
         self._name, self._leave = name, leave
         self.begun = threading.Event()
 
     def check(self) -> None:
-        """Raise BoardLost when it was closed."""
+        """Raise BoardLost if the board was closed."""
         if self.begun.is_set():
             raise BoardLost(f"board '{self._name}' was closed")
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Do what puts something on the board; if it was closed meanwhile, that goes again. Raises BoardLost then."""
+        """Run a block that puts something on the board; if it is closed meanwhile, remove that and raise BoardLost."""
         self.check()
         try:
             yield

@@ -1,4 +1,4 @@
-"""What a board tells about the conditions of measuring: one shell command enters, findings leave."""
+"""Measuring conditions of a board: reads its governor, clock, load etc. with one shell command and judges them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from edgetune.boards.reach import Reach
-from edgetune.config.findings import Finding
 from edgetune.errors import BoardLost
+from edgetune.findings import Finding
 
 _PATIENCE_S = 15.0
 _SKEW_S = 60.0
 _WARM_C = 70.0
 _HOT_C = 80.0
 
-# Prints "key value..." lines; what a board does not tell is left out. POSIX shell and /proc alone, for BusyBox.
+# Prints "key value..." lines, none for unknown values. Needs only a POSIX shell and /proc, so BusyBox is enough.
 _PROBE = """\
 echo "now $(date +%s)"
 for core in {cores}; do
@@ -36,13 +36,13 @@ grep -q '@edgetune' /proc/net/unix 2>/dev/null && echo "lock"
 true
 """
 _NOW = {0: "the voltage is too low", 1: "the clock is capped", 2: "it is throttled", 3: "it is at its soft heat limit"}
-_SINCE_BOOT = 16  # bits of what happened since boot stand that far above those of now
+_SINCE_BOOT = 16  # the flags since boot are this many bits above the current flags
 
 
 def probe(reach: Reach, cores: Sequence[int]) -> tuple[Mapping[str, list[str]], float]:
-    """Ask the board; return what it told by key, and how far its clock is ahead of ours, in seconds.
+    """Query the board; return its answers by key, and how far its clock is ahead of this machine's, in seconds.
 
-    Raises BoardLost: it does not answer in time.
+    Raises BoardLost if it does not answer in time.
     """
     asked = time.time()
     done = reach.run(_PROBE.format(cores=" ".join(str(core) for core in cores)), _PATIENCE_S)
@@ -54,12 +54,12 @@ def probe(reach: Reach, cores: Sequence[int]) -> tuple[Mapping[str, list[str]], 
         raise BoardLost(f"board '{reach.name}': its shell does not answer (status {done.status}): log in and look")
     answered = time.time()
     now = int(told["now"][0])
-    # It answered between both moments, to the second; only what lies outside is skew.
+    # The board read its clock between both moments, in whole seconds; only a time outside them is skew.
     return told, min(0.0, now + 1 - asked) + max(0.0, now - answered)
 
 
 def findings(name: str, told: Mapping[str, list[str]], skew_s: float) -> Iterator[Finding]:
-    """Judge what the board ``name`` told; none of it keeps it from measuring, all of it costs trust."""
+    """Judge the answers of the board ``name``; no finding prevents measuring, but each lowers the trust in times."""
     yield _lock(told)
     yield _governor(name, told)
     yield _skew(name, skew_s)
@@ -127,6 +127,6 @@ def _load(name: str, told: Mapping[str, list[str]]) -> Finding:
         load = float(words[0])
     except (IndexError, ValueError):
         return Finding("load", True, "it does not tell")
-    calm = load < 0.5  # noqa: PLR2004 (half a core busy in the last minute)
+    calm = load < 0.5  # noqa: PLR2004 (half a core busy, averaged over the last minute)
     fix = "" if calm else f"end other programs; `edgetune boards shell {name} -- top` shows them"
     return Finding("load", calm, f"{load:.2f} runnable programs in the last minute", fix)

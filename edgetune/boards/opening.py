@@ -1,4 +1,4 @@
-"""Makes the boards of a target, or the way to one, by its `reach` and the addresses there are."""
+"""Factory of boards: makes the boards of a target, or the reach to one, from the target's `reach` and its addresses."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgetune.boards.board import Board
+from edgetune.boards.cores import CoreSplit, split_cores
+from edgetune.boards.lock import LOCK_TIMEOUT_S
+from edgetune.boards.options import MeasuringOptions
+from edgetune.boards.protocol import Board
 from edgetune.boards.reach import Reach
-from edgetune.config.boards_file import BoardAddress
-from edgetune.config.target import Target
-from edgetune.config.toolchain import require_measurable, require_trust
+from edgetune.config.boards_file import BoardAddress, require_measurable
 from edgetune.errors import BoardUnavailable, UsageError
 from edgetune.events import Event
-from edgetune.measure.cores import CoreSplit
-from edgetune.measure.lock import LOCK_TIMEOUT_S
-from edgetune.measure.options import MeasuringOptions
+from edgetune.target.target import Target
+from edgetune.target.toolchain import require_trust
 
 if TYPE_CHECKING:
     from edgetune.boards.agent.board import AgentBoard
@@ -33,12 +33,11 @@ def open_boards(
     lock_timeout_s: float = LOCK_TIMEOUT_S,
     on_event: OnEvent = lambda _: None,
 ) -> list[Board]:
-    """Return the boards to measure on; none is connected to yet.
+    """Return the boards to measure on; none is connected yet.
 
-    `folder` is one of this machine, for the boards' own files; `lock_timeout_s` is how long somebody else may keep a
-    board before it counts as busy. Raises BoardUnavailable when the target cannot be
-    measured from here, and UsageError when its times can never be trusted as far as `options` asks, or when the way to
-    talk that `options` choose is none to one of its boards.
+    `folder` of this machine takes the boards' own files; `lock_timeout_s` limits the wait for a board that another run
+    uses. Raises BoardUnavailable when the target cannot be measured from here. Raises UsageError when its times can
+    never reach the trust that `options` ask for, or when the `rpc` of `options` does not work with one of its boards.
     """
     require_measurable(target, options.addresses)
     require_trust(target, options.min_trust)
@@ -48,7 +47,7 @@ def open_boards(
     for address in options.addresses:
         _check_rpc(address, target, options)
     if target.reach == "local":
-        from edgetune.boards.local import LocalBoard
+        from edgetune.boards.local.board import LocalBoard
 
         return [
             LocalBoard(target, folder, split, lock_file=lock_file, lock_timeout_s=lock_timeout_s, on_event=on_event)
@@ -57,10 +56,28 @@ def open_boards(
     return [_board(target, address, options, folder, lock_timeout_s, on_event) for address in addresses]
 
 
-def open_reach(target: Target, address: BoardAddress | None, on_event: OnEvent = lambda _: None) -> Reach:
-    """Return the way to a board, not yet connected; emulators and machines have no address.
+def boards_of(
+    target: Target,
+    options: MeasuringOptions,
+    *,
+    lock_file: Path | None = None,
+    lock_timeout_s: float = LOCK_TIMEOUT_S,
+) -> Callable[[Path, OnEvent], list[Board]]:
+    """Return a function that makes the boards of a measuring session in a folder, and reports their events."""
 
-    Raises BoardUnavailable when there is no way from here.
+    def opened(folder: Path, on_event: OnEvent) -> list[Board]:
+        split = split_cores()
+        return open_boards(
+            target, options, folder, split, lock_file=lock_file, lock_timeout_s=lock_timeout_s, on_event=on_event
+        )
+
+    return opened
+
+
+def open_reach(target: Target, address: BoardAddress | None, on_event: OnEvent = lambda _: None) -> Reach:
+    """Return the reach to a board, not yet connected; emulators and emulated machines have no address.
+
+    Raises BoardUnavailable when the board cannot be reached from here.
     """
     if target.reach == "emulator":
         from edgetune.boards.process import ProcessReach
@@ -81,7 +98,7 @@ def open_reach(target: Target, address: BoardAddress | None, on_event: OnEvent =
 
 
 def _check_rpc(address: BoardAddress, target: Target, options: MeasuringOptions) -> None:
-    """Refuse a choice of the user's that cannot work; what boards.yaml says itself was checked when it was read."""
+    """Refuse a user's `rpc` that cannot work; the one in boards.yaml was checked when that file was read."""
     if options.rpc == "agent" and address.farm:
         raise UsageError(
             f"board '{address.name}' is lent by a tracker, its ssh host is only the way there: leave out --rpc agent, "
@@ -122,10 +139,10 @@ def open_agent_board(
     on_event: OnEvent = lambda _: None,
     reach: Reach | None = None,
 ) -> AgentBoard:
-    """Return a board that our agent serves, not yet connected, by `reach` or else by the way of its address.
+    """Return a board that the agent serves, not yet connected, by `reach` or else by the reach of its address.
 
-    Its lock is the one that TVM's server takes as well where we bring that. Raises BoardUnavailable when there is no
-    way from here.
+    Its lock is the same one that our TVM RPC server takes on such a board. Raises BoardUnavailable when the board
+    cannot be reached from here.
     """
     from edgetune.boards.agent.board import AgentBoard
 

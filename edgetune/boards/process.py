@@ -1,4 +1,4 @@
-"""A board that is a process of this machine: natively, or under the emulator of the target (tier T0)."""
+"""Board emulation by processes of this machine: programs run natively or under the target's emulator (tier T0)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from typing import IO
 
 from edgetune.boards.agent.build import build_launcher, build_plugin
 from edgetune.boards.agent.frames import printable
-from edgetune.boards.reach import BoardFacts, Finished
-from edgetune.config.target import Isa, Target
+from edgetune.boards.reach import BoardFacts, CommandResult
 from edgetune.errors import BoardLost, ToolchainMissing
-from edgetune.measure.child_process import pipes_of
+from edgetune.ipc.child_process import pipes_of
+from edgetune.target.target import Isa, Target
 
 _LAST_WORDS = 1000
 _CHUNK = 1 << 16
-_PATIENCE_S = 2.0  # for a process to end once its input has ended
+_PATIENCE_S = 2.0  # for a process to end after its input has ended
 _MACHINES: dict[Isa, tuple[str, int]] = {
     "x86_64": ("x86_64", 64),
     "aarch64": ("aarch64", 64),
@@ -34,7 +34,7 @@ _MACHINES: dict[Isa, tuple[str, int]] = {
 
 
 class ProcessTransport:
-    """A process of ours on two pipes. It has a process group of its own, and ends when we do: its input ends then."""
+    """A process on two pipes, in its own process group. It ends when this process ends, because its input ends then."""
 
     def __init__(self, board: str, command: Sequence[str], environment: dict[str, str], folder: Path) -> None:
         self._board = board
@@ -65,7 +65,7 @@ class ProcessTransport:
         return self._process.pid
 
     def fileno(self) -> int:
-        """Its standard output."""
+        """Descriptor of its standard output."""
         return self._descriptor
 
     def send(self, data: bytes, timeout_s: float) -> None:
@@ -90,7 +90,7 @@ class ProcessTransport:
                 raise self._ended() from error
 
     def receive(self) -> bytes:
-        """Return what it printed."""
+        """Return its output."""
         if self._closed:
             raise self._ended()
         try:
@@ -102,7 +102,7 @@ class ProcessTransport:
         return data
 
     def diagnostics(self) -> str:
-        """Last words on its stderr."""
+        """Last output on its stderr."""
         if not self._closed:
             size = os.fstat(self._errors.fileno()).st_size
             start = max(0, size - _LAST_WORDS)
@@ -110,7 +110,7 @@ class ProcessTransport:
         return self._words
 
     def close(self) -> None:
-        """End its input, and it if it goes on after that. May be called twice."""
+        """End its input, and kill it if it does not end after that. May be called twice."""
         if self._closed:
             return
         self.diagnostics()
@@ -135,10 +135,10 @@ class ProcessTransport:
 
 
 class ProcessReach:
-    """Processes of this machine as those of a board, under the target's emulator where it has one.
+    """Runs processes of this machine as those of a board, under the target's emulator where it has one.
 
-    `lock` names the advisory lock of the board; without it there is none to share: every reach has its own. `cache` is
-    where the counting plugin is kept.
+    `lock` names the advisory lock of the board; without it every reach has its own lock, shared with no other. `cache`
+    is the folder of the counting plugin.
     """
 
     def __init__(self, name: str, target: Target, *, lock: str | None = None, cache: Path | None = None) -> None:
@@ -156,19 +156,19 @@ class ProcessReach:
 
     @property
     def round_trip_s(self) -> float:
-        """None: it runs here."""
+        """Always 0: processes run on this machine."""
         return 0.0
 
     @property
     def prefix(self) -> tuple[str, ...]:
-        """Words in front of every program of the board."""
+        """Words in front of every command line of the board."""
         words = self._target.emulator if self._target.reach != "local" else ()
         if words and self._target.clock == "instructions":
             return (words[0], "-plugin", f"file={build_plugin(self._cache)}", *words[1:])
         return tuple(words)
 
     def connect(self, timeout_s: float = 20.0) -> None:  # noqa: ARG002  nothing to wait for
-        """See that the emulator is there; raises ToolchainMissing."""
+        """Check that the emulator is installed; raises ToolchainMissing."""
         words = self.prefix
         if words and shutil.which(words[0]) is None:
             package = self._target.emulator_package or words[0]
@@ -177,7 +177,7 @@ class ProcessReach:
             )
 
     def facts(self) -> BoardFacts:
-        """Tell what this machine has, under the machine name of the target."""
+        """Return the facts of this machine, with the machine name of the target."""
         machine, bits = _MACHINES[self._target.isa]
         folder = self._place()
         free = os.statvfs(folder)
@@ -194,9 +194,9 @@ class ProcessReach:
         )
 
     def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> ProcessTransport:  # noqa: ARG002  it starts at once
-        """Start the program where it is."""
+        """Start the program from its path on this machine."""
         environment = {**os.environ, "EDGETUNE_LOCK": self._lock}
-        environment.pop("LD_PRELOAD", None)  # another architecture's
+        environment.pop("LD_PRELOAD", None)  # a library of another architecture
         prefix = self.prefix
         launcher = [str(build_launcher(self._cache))] if prefix else []
         command = [*launcher, *prefix, str(program), *arguments]
@@ -204,7 +204,7 @@ class ProcessReach:
         self._transports.append(transport)
         return transport
 
-    def run(self, command: str, timeout_s: float, stdin: bytes = b"") -> Finished:
+    def run(self, command: str, timeout_s: float, stdin: bytes = b"") -> CommandResult:
         """Run a shell command of this machine, in the folder of the board."""
         process = subprocess.Popen(
             ["/bin/sh", "-c", command],
@@ -223,7 +223,7 @@ class ProcessReach:
                 os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
         status = process.returncode if process.returncode >= 0 else 128 - process.returncode
-        return Finished(status, out.decode(errors="replace"), errors.decode(errors="replace"))
+        return CommandResult(status, out.decode(errors="replace"), errors.decode(errors="replace"))
 
     def put(self, local: Path, timeout_s: float) -> str:  # noqa: ARG002  a copy on one disk
         """Copy a file into the folder of the board, by content."""
@@ -234,7 +234,7 @@ class ProcessReach:
         return str(there)
 
     def clean(self) -> None:
-        """End what was started, remove the folder."""
+        """End all started processes, remove the folder."""
         for transport in self._transports:
             transport.close()
         self._transports.clear()
@@ -243,15 +243,15 @@ class ProcessReach:
             self._folder = None
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Remove everything, as `clean` does."""
         self.clean()
 
     def reboot(self, timeout_s: float) -> bool:  # noqa: ARG002
-        """Say that this machine is not restarted for it."""
+        """Return False: this machine is not restarted."""
         return False
 
     def power_cycle(self, timeout_s: float) -> bool:  # noqa: ARG002
-        """Say that nobody can cut its power."""
+        """Return False: there is no power switch."""
         return False
 
     def _place(self) -> Path:

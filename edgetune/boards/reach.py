@@ -1,4 +1,4 @@
-"""What a way to a board offers: bytes to and from a process that was started there, files, commands."""
+"""Reach: the interface of a way to a board. It starts programs with a byte stream, copies files, runs commands."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ for f in $(grep -l -F -e "$d" /proc/[0-9]*/cmdline 2>/dev/null); do
 p=${f#/proc/}
 p=${p%/cmdline}
 if [ "$p" != $$ ]; then kill -9 "$p" 2>/dev/null; fi; done"""
-"""Lines of a shell that kill every other process whose command line names what `$d` holds."""
+"""Shell lines that kill every other process whose command line contains the text in `$d`."""
 
 
 @dataclass(frozen=True)
 class BoardFacts:
-    """What a board is. `bits` is the width of its userland, `libc` such as "glibc 2.31" ("" where it does not tell).
+    """Description of a board. `bits` is the width of its userland, `libc` is such as "glibc 2.31" ("" if unknown).
 
-    `machine` is what `uname -m` says, `folder` the one in which files are put, `free_bytes` the space there.
-    `identity` names this piece of hardware (serial number, machine id), as far as it tells.
+    `machine` is the output of `uname -m`, `folder` the one for files, `free_bytes` the space there. `identity`
+    identifies this piece of hardware (serial number, machine id), as far as it is known.
     """
 
     machine: str
@@ -36,8 +36,8 @@ class BoardFacts:
 
 
 @dataclass(frozen=True)
-class Finished:
-    """How a command ended: its exit status (128 + number when a signal ended it) and what it printed."""
+class CommandResult:
+    """Result of a command: its exit status (128 + number when a signal ended it) and its output."""
 
     status: int
     stdout: str
@@ -45,19 +45,19 @@ class Finished:
 
 
 class Transport(Protocol):
-    """Bytes to and from a process that was started for us, on a board or here."""
+    """Byte stream to and from a process that was started on a board or on this machine."""
 
     def fileno(self) -> int:
-        """Descriptor that is readable when `receive` has bytes or the end."""
+        """Descriptor that is readable when `receive` has bytes, or at the end of the stream."""
 
     def send(self, data: bytes, timeout_s: float) -> None:
-        """Write all of `data`; raises BoardLost when the link is down, or it is not taken within `timeout_s`."""
+        """Write all of `data`; raises BoardLost when the link is down, or `data` is not taken within `timeout_s`."""
 
     def receive(self) -> bytes:
-        """Return what is there now, b"" when there is nothing yet; raises BoardLost at the end of the stream."""
+        """Return the bytes that have arrived, b"" without any; raises BoardLost at the end of the stream."""
 
     def diagnostics(self) -> str:
-        """Last words of the process on stderr, printable, at most 1000 characters."""
+        """Last output of the process on stderr, printable, at most 1000 characters."""
 
     def close(self) -> None:
         """End the process. May be called twice."""
@@ -66,7 +66,7 @@ class Transport(Protocol):
 class Reach(Protocol):
     """A way to a board. Every call ends by its deadline; failures are the classes of `edgetune.errors`.
 
-    Deadlines are what a call is given and what the round trips of the link add (`boards.round_trip`).
+    A deadline is the time that a call gets, plus the round trips of the link (`boards.round_trip`).
     """
 
     @property
@@ -75,31 +75,31 @@ class Reach(Protocol):
 
     @property
     def round_trip_s(self) -> float:
-        """Seconds that a question to the board and its answer took lately; 0 where nothing is between."""
+        """Latest round-trip time to the board in seconds; 0 on this machine."""
 
     def connect(self, timeout_s: float = 20.0) -> None:
-        """Connect; does nothing when the link is up, connects again when it is down."""
+        """Connect; does nothing when the link is up, reconnects when it is down."""
 
     def facts(self) -> BoardFacts:
-        """Ask the board what it is; raises BoardUnfit when it cannot be what its target says."""
+        """Query the facts of the board; raises BoardUnfit when it does not match its target."""
 
     def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> Transport:
-        """Put the program there (once per content) and start it."""
+        """Put the program on the board (once per content) and start it."""
 
-    def run(self, command: str, timeout_s: float, stdin: bytes = b"") -> Finished:
+    def run(self, command: str, timeout_s: float, stdin: bytes = b"") -> CommandResult:
         """Run one shell command; raises BoardLost when it has not ended after `timeout_s`."""
 
     def put(self, local: Path, timeout_s: float) -> str:
-        """Bring a file there (once per content); return its path there."""
+        """Copy a file to the board (once per content); return its path there."""
 
     def clean(self) -> None:
-        """Remove everything that was put there, end every process that was started there."""
+        """Remove all files that were put on the board, and end every process that was started there."""
 
     def close(self) -> None:
         """Disconnect. May be called twice."""
 
     def reboot(self, timeout_s: float) -> bool:
-        """Restart the board and wait until it answers; False: not possible here."""
+        """Restart the board and wait until it answers; False: not possible for this board."""
 
     def power_cycle(self, timeout_s: float) -> bool:
-        """Cut the power, wait until the board answers; False: not possible here."""
+        """Switch the power off and on, and wait until the board answers; False: not possible for this board."""

@@ -1,42 +1,42 @@
-"""How long a board may take to answer: a constant for what it does, and what the round trips of its link add."""
+"""Deadlines from round-trip times: a constant for the board's own work, plus the measured round trips of its link."""
 
 from __future__ import annotations
 
 from collections import deque
 
 MOST_ROUND_TRIP_S = 10.0
-"""A link that takes longer for a question and its answer is given no more time than one that takes this long."""
+"""Upper limit of the round-trip time in deadlines; a slower link gets no more time than this."""
 
 ANSWER, COMMAND, LOGIN, STEPS = 4, 8, 20, 40
-"""Round trips that a step may take: a question on an open stream, a command from its channel to its end, a login over
-one host, several commands (or a trial through TVM). Each is about twice what is needed, for packets that are lost."""
+"""Round trips that a step may take: a request on an open stream, a command including its channel, a login over one
+host, several commands (or a trial through TVM). Each is about twice the number needed, in case packets are lost."""
 
 _SAMPLES = 8
 
 
 def allowed_s(least_s: float, round_trip_s: float, trips: int) -> float:
-    """Return how long a step may take, in seconds: the deadline of everything that a board answers.
+    """Return the deadline of a step in seconds; it applies to everything that a board answers.
 
-    It is `least_s + trips * min(round_trip_s, MOST_ROUND_TRIP_S)`: at least `least_s`, which is for the board's own
-    work, at most `least_s + 10 * trips`. `round_trip_s` is measured (`RoundTrip`), 0 where nothing is between.
+    It is `least_s + trips * min(round_trip_s, MOST_ROUND_TRIP_S)`: at least `least_s`, for the board's own work, at
+    most `least_s + 10 * trips`. `round_trip_s` is measured (`RoundTrip`), 0 on this machine.
     """
     return least_s + trips * min(max(0.0, round_trip_s), MOST_ROUND_TRIP_S)
 
 
 class RoundTrip:
-    """The round trip of one link: the longest of the last 8 that were measured, 0 before the first.
+    """The round-trip time of one link: the longest of the last 8 measurements, 0 before the first.
 
-    A round trip ends with the answer of the program at the other end: a slow board counts as a slow link does.
+    A round trip ends with the answer of the program at the other end, so a slow board counts like a slow link.
     """
 
     def __init__(self) -> None:
         self._samples: deque[float] = deque(maxlen=_SAMPLES)
 
     def add(self, seconds: float) -> None:
-        """Take in one measured round trip; from any thread."""
+        """Add one measured round trip; may be called from any thread."""
         self._samples.append(seconds)
 
     @property
     def seconds(self) -> float:
-        """The round trip to reckon with."""
+        """The round-trip time to use in deadlines, in seconds."""
         return max(tuple(self._samples), default=0.0)

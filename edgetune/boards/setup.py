@@ -1,4 +1,4 @@
-"""`edgetune boards setup`: a resolved board enters, a board that is ready to measure leaves, or what it lacks."""
+"""`edgetune boards setup`: prepares the boards that a name resolves to, and reports what they lack."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgetune.boards.check import check, check_here
+from edgetune.boards.cores import split_cores
 from edgetune.boards.opening import open_boards
+from edgetune.boards.options import MeasuringOptions
 from edgetune.config.boards_file import BoardAddress, ResolvedBoard
-from edgetune.config.findings import Finding
-from edgetune.config.quantities import format_bytes
-from edgetune.config.target import Target
 from edgetune.errors import EdgetuneError
 from edgetune.events import Event
-from edgetune.measure.cores import split_cores
-from edgetune.measure.options import MeasuringOptions
+from edgetune.findings import Finding
+from edgetune.target.target import Target
+from edgetune.yaml_reader.quantities import format_bytes
 
 Events = Callable[[Event], None]
 _LOCK_S = 5.0
 
 
 def prepare(resolved: ResolvedBoard, events: Events) -> Iterator[Finding]:
-    """Make everything that the first measurement would otherwise wait for; yield what was found on the way.
+    """Prepare everything that the first measurement would otherwise wait for; yield the findings.
 
-    The image of an emulated machine is built into the user's cache. The agent is compiled, brought to each board that
-    passes its check, started, asked, and removed again. Raises what building the image raises.
+    Builds the image of an emulated machine into the user's cache. Compiles the agent, brings it to each board that
+    passes its check, starts it, asks it, and removes it again. Raises what building the image raises.
     """
     target = resolved.target
     findings = list(check_here(target, alone=True)) if target.emulated else list(check(resolved))
@@ -53,7 +53,7 @@ def _image(target: Target, events: Events) -> Finding:
 
 
 def _agent(target: Target, address: BoardAddress | None, events: Events) -> Finding:
-    """Open the board as a session does, and end that again."""
+    """Open the board as a session does, and close it again."""
     what = "TVM's RPC server" if address and address.rpc == "tvm" else "agent"
     started = time.monotonic()
     options = MeasuringOptions(addresses=(address,) if address else ())

@@ -1,4 +1,4 @@
-"""A shell on a board: the system's ssh with the arguments that an address stands for."""
+"""`edgetune boards shell`: runs the system's ssh with the arguments for a board's address."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from edgetune.boards.ssh.client_config import SYSTEM_KNOWN_HOSTS
 from edgetune.boards.ssh.known_hosts import own_file
 from edgetune.config.boards_file import BoardAddress, ResolvedBoard, only_address
-from edgetune.config.programs import Program, require_program
+from edgetune.target.programs import RequiredProgram, require_program
 
 _BOOT_S = 120.0
 _PARTS = re.compile(r"(?:(?P<user>[^@]+)@)?(?:\[(?P<bracketed>[^\]]+)\]|(?P<host>[^:]+))(?::(?P<port>\d+))?")
@@ -19,7 +19,7 @@ _PARTS = re.compile(r"(?:(?P<user>[^@]+)@)?(?:\[(?P<bracketed>[^\]]+)\]|(?P<host
 def shell_command(address: BoardAddress, words: Sequence[str] = ()) -> list[str]:
     """Return the ssh command line for a shell on a board, or for the command ``words`` there.
 
-    The user's OpenSSH configuration holds, and the host keys that `boards trust` remembered are known as well.
+    It uses the user's OpenSSH configuration, and also the host keys that `boards trust` stored.
     """
     parts = _PARTS.fullmatch(address.ssh)
     assert parts is not None  # noqa: S101 (boards.yaml was checked)
@@ -37,10 +37,10 @@ def shell_command(address: BoardAddress, words: Sequence[str] = ()) -> list[str]
 def enter(resolved: ResolvedBoard, name: str, words: Sequence[str], note: Callable[[str], None]) -> int:
     """Run a shell (or ``words``) on the board ``name`` and return its exit code, 255 where ssh itself failed.
 
-    An emulated machine is started for the shell, which ``note`` tells, and ended with it. Raises UsageError (no board,
-    or several), ToolchainMissing (there is no ssh) and BoardUnavailable (the machine has no image).
+    An emulated machine is started for the shell, which ``note`` reports, and ended after it. Raises UsageError (no
+    board, or several), ToolchainMissing (there is no ssh) and BoardUnavailable (the machine has no image).
     """
-    require_program(Program("ssh", "openssh-client", "which opens shells on boards"))
+    require_program(RequiredProgram("ssh", "openssh-client", "which opens shells on boards"))
     if resolved.target.reach != "machine":
         return subprocess.run(shell_command(only_address(resolved, name), words), check=False).returncode
     from edgetune.boards.machine.reach import MachineReach
@@ -56,5 +56,5 @@ def enter(resolved: ResolvedBoard, name: str, words: Sequence[str], note: Callab
 
 
 def _remote(words: Sequence[str]) -> list[str]:
-    """One word goes to the board's shell as it is, so that its quotes, pipes and stars mean what they say."""
+    """Pass a single word to the board's shell unchanged, so that its quotes, pipes and wildcards work."""
     return list(words) if len(words) <= 1 else [shlex.join(words)]

@@ -1,4 +1,4 @@
-"""``edgetune bench DIR``."""
+"""``edgetune bench DIR``: times a package as a whole and layer by layer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def command(output: Output, package: Path, board: str | None) -> None:
     with show_progress(output, f"bench {package}") as events:
         report = api.bench(package, board, events)
     facts = report.to_json()
-    if not output.as_json:  # a thousand numbers are for programs
+    if not output.as_json:  # the thousand samples are only for programs
         facts["samples"] = f"{len(report.samples_us)}, of which {report.outliers} are outliers"
         for name in ("samples_us", "outliers"):
             del facts[name]

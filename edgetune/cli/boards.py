@@ -1,4 +1,4 @@
-"""``edgetune boards list|add|remove|check|trust|shell|setup``."""
+"""``edgetune boards list|add|remove|check|trust|shell|setup``: the group of commands for boards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``edgetune boards add NAME --target T --ssh ADDRESS``."""
+"""``edgetune boards add NAME --target T --ssh ADDRESS``: writes a board into the user's boards.yaml."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from edgetune.cli.output import Output, output_options
 
 
 class Words(click.ParamType[tuple[str, ...]]):
-    """A command as a shell would split it; the value is its words."""
+    """A command, split as a shell would split it; the value is its words."""
 
     name = "command"
 

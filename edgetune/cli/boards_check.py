@@ -1,4 +1,4 @@
-"""``edgetune boards check NAME``."""
+"""``edgetune boards check NAME``: checks a board and the way to it, and shows the findings in a table."""
 
 from __future__ import annotations
 

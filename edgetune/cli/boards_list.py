@@ -1,4 +1,4 @@
-"""``edgetune boards list``."""
+"""``edgetune boards list``: lists the targets and the boards of boards.yaml."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from edgetune.cli.output import Output, output_options
 
 if TYPE_CHECKING:
     from edgetune.config.boards_file import BoardAddress
-    from edgetune.config.target import Target
+    from edgetune.target.target import Target
 
 
 @click.command("list")
@@ -21,7 +21,7 @@ def command(output: Output, /) -> None:
     --board takes a name of either kind; that of a target means all its boards.
     """
     from edgetune.config.boards_file import list_addresses
-    from edgetune.config.target import list_targets
+    from edgetune.target.target import list_targets
 
     boards: dict[str, list[BoardAddress]] = {}
     for address in list_addresses():

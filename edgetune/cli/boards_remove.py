@@ -1,4 +1,4 @@
-"""``edgetune boards remove NAME``."""
+"""``edgetune boards remove NAME``: removes a board from boards.yaml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``edgetune boards setup NAME``."""
+"""``edgetune boards setup NAME``: prepares a board for its first measurement."""
 
 from __future__ import annotations
 

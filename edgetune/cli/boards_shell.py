@@ -1,4 +1,4 @@
-"""``edgetune boards shell NAME [-- COMMAND]``."""
+"""``edgetune boards shell NAME [-- COMMAND]``: opens a shell on a board, or runs a command there."""
 
 from __future__ import annotations
 

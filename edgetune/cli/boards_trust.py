@@ -1,4 +1,4 @@
-"""``edgetune boards trust NAME``."""
+"""``edgetune boards trust NAME``: shows the host key of a board, asks, and stores it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def command(output: Output, /, board: str, *, yes: bool) -> None:
 
     Compare the fingerprint with that of the board itself: `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` there.
     """
-    from edgetune.boards.trust import shown_keys
+    from edgetune.boards.ssh.trusting import shown_keys
     from edgetune.config.boards_file import load_board, only_address
 
     rows: list[dict[str, object]] = []
@@ -36,13 +36,13 @@ def command(output: Output, /, board: str, *, yes: bool) -> None:
 
 
 def _confirmed() -> bool:
-    """Ask; no answer, such as from a job that has no terminal, is a no."""
+    """Ask the user; no answer, for example without a terminal, means no."""
     try:
         return click.confirm("Trust it?")
     except click.Abort as abort:
         if not isinstance(abort.__context__, EOFError):
             raise
-        click.echo()  # the line of the question ends
+        click.echo()  # ends the line of the question
         return False
 
 

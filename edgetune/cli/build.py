@@ -1,4 +1,4 @@
-"""``edgetune build [MODEL] --board NAME``."""
+"""``edgetune build [MODEL] --board NAME``: writes a package from existing records, without a search."""
 
 from __future__ import annotations
 

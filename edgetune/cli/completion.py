@@ -1,4 +1,4 @@
-"""``edgetune completion SHELL``."""
+"""``edgetune completion SHELL``: prints a shell completion script."""
 
 from __future__ import annotations
 

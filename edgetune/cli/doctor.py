@@ -1,4 +1,4 @@
-"""``edgetune doctor``."""
+"""``edgetune doctor``: checks this machine and shows each fault with the command that fixes it."""
 
 from __future__ import annotations
 

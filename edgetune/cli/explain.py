@@ -1,4 +1,4 @@
-"""``edgetune explain DIR KERNEL``."""
+"""``edgetune explain DIR KERNEL``: shows why a kernel is in a package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From an exception to one sentence and an exit code: the only place that decides either."""
+"""Error reporting: turns an exception into one sentence and an exit code; no other module decides these."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from difflib import get_close_matches
 import click
 
 from edgetune.cli import stderr
-from edgetune.config.nearest import nearest
 from edgetune.errors import DiskFull, EdgetuneError, Interrupted, OutputRefused, UsageError
+from edgetune.yaml_reader.nearest import nearest
 
 _BROKEN_PIPE_EXIT = 141  # what a shell shows for a program that SIGPIPE ended
 
@@ -42,7 +42,7 @@ def exit_code_of(error: BaseException) -> int | None:
 def report(error: BaseException, *, as_json: bool) -> int:
     """Write ``error`` on stderr, a sentence or a JSON object, and return its exit code."""
     if isinstance(error, BrokenPipeError):
-        # Whoever read stdout has gone; without this Python would complain again while it shuts down.
+        # The reader of stdout has closed it; without this Python would report that again while it shuts down.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE_EXIT
     known = as_edgetune_error(error)
@@ -61,12 +61,12 @@ def as_fault(kind: str, exit_code: int, sentence: str, *, as_json: bool, **more:
 
 
 def one_line(text: str) -> str:
-    """Make ``text`` a single line without control characters: names in a model are hostile text."""
+    """Make ``text`` a single line without control characters: names in a model are untrusted text."""
     return printable(" ".join(text.split()))
 
 
 def printable(text: str) -> str:
-    """Replace the control characters of ``text``, line ends too."""
+    """Replace the control characters of ``text``, including line ends."""
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
@@ -91,7 +91,7 @@ def _usage_sentence(error: click.ClickException) -> str:
 
 
 def _nearest(error: click.ClickException, context: click.Context | None) -> str | None:
-    """Name what is nearest to an unknown option or verb, None for other errors: versions of click differ in it."""
+    """Return the nearest name to an unknown option or verb, None for other errors: versions of click differ in it."""
     if context is None:
         return None
     command = context.command
@@ -106,7 +106,7 @@ def _nearest(error: click.ClickException, context: click.Context | None) -> str 
     return None
 
 
-# What click says, and what a person would; the last are limits of numbers.
+# Messages of click and their plain replacements; the last ones are for limits of numbers.
 _PLAIN = (
     (r"is not a valid integer( range)?", "is not a whole number"),
     (r"'?(-?\d+)'? is not in the range (\d+)<=x<=(\d+)", r"must be from \2 to \3, not \1"),

@@ -1,4 +1,4 @@
-"""Shows the findings of ``doctor`` and ``boards check``, and turns them into an exit code."""
+"""Findings on the command line: shows those of ``doctor`` and ``boards check``, and derives the exit code."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import click
 
 from edgetune.cli.output import Output
-from edgetune.config.findings import Finding
+from edgetune.findings import Finding
 
 
 def show_findings(output: Output, findings: Iterable[Finding]) -> None:
-    """Show ``findings`` line by line as they come; leave with the code of the first fault that is required."""
+    """Show ``findings`` line by line as they come; exit with the code of the first required fault."""
     seen: list[Finding] = []
     for finding in findings:
         seen.append(finding)
@@ -25,7 +25,7 @@ def show_findings(output: Output, findings: Iterable[Finding]) -> None:
 
 
 def show_table(output: Output, findings: Iterable[Finding], *, title: str) -> None:
-    """Show ``findings`` as one table; leave with the code of the first fault that is required."""
+    """Show ``findings`` as one table; exit with the code of the first required fault."""
     seen = list(findings)
     if output.as_json:
         output.result([finding.to_json() for finding in seen])

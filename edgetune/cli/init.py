@@ -1,4 +1,4 @@
-"""``edgetune init MODEL``."""
+"""``edgetune init MODEL``: writes a commented edgetune.yaml for a model."""
 
 from __future__ import annotations
 

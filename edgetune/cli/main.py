@@ -1,18 +1,59 @@
-"""The ``edgetune`` command: its verbs, and the one way out of it."""
+"""The ``edgetune`` command: its verbs, and the single place where it ends with an exit code.
+
+SIGTERM ends a command as Ctrl-C does: cleanly and with the results so far, but with an exit code of its own.
+"""
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 
 import click
 
-from edgetune import __version__
+from edgetune._version import __version__
 from edgetune.cli import stderr
 from edgetune.cli.failure import as_edgetune_error, exit_code_of, report
 from edgetune.cli.stderr_reader import install_hooks, stderr_is_read
-from edgetune.cli.termination import termination
 from edgetune.cli.verbs import VerbGroup
+from edgetune.errors import Interrupted, Terminated
+
+
+class Termination:
+    """Records whether SIGTERM arrived."""
+
+    def __init__(self) -> None:
+        self.came = False
+
+    def take(self, number: int, frame: FrameType | None) -> None:
+        """Handle the signal."""
+        del number, frame
+        self.came = True
+        raise KeyboardInterrupt
+
+    def name(self, error: BaseException) -> BaseException:
+        """Return the error to report instead of `error`: Terminated if SIGTERM caused an interruption."""
+        if self.came and isinstance(error, Interrupted):
+            return Terminated(error.message.replace("interrupted", "terminated", 1))
+        return error
+
+
+@contextmanager
+def termination() -> Iterator[Termination]:
+    """Turn SIGTERM into a KeyboardInterrupt, unless the process ignores or handles it already."""
+    told = Termination()
+    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    if ours:
+        signal.signal(signal.SIGTERM, told.take)
+    try:
+        yield told
+    finally:
+        if ours:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
 
 # Verb -> (module, first line of its help). The module is imported when the verb is used, not before.
 VERBS = {
@@ -43,7 +84,7 @@ def cli() -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line ``argv`` (that of the process by default) and leave with its exit code."""
+    """Run the command line ``argv`` (that of the process by default) and exit with its exit code."""
     words = sys.argv[1:] if argv is None else argv
     as_json = _wants_json(words)
     stderr.hold_open()
@@ -54,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run the command line ``argv`` and return its exit code; faults become one sentence on stderr."""
+    """Run the command line ``argv`` and return its exit code; errors become one sentence on stderr."""
     as_json = _wants_json(argv)
     with termination() as told:
         try:
@@ -64,15 +105,15 @@ def run(argv: Sequence[str]) -> int:
             stderr.say(error.format_message())
             return error.exit_code
         except SystemExit:
-            # Only click leaves so, with 1 whatever the verb: whoever read stdout has gone.
+            # Only click exits this way, with 1 for every verb: the reader of stdout has closed it.
             return report(BrokenPipeError(), as_json=as_json)
         except (Exception, KeyboardInterrupt) as error:
             if exit_code_of(error) is None:
-                raise  # a fault of edgetune's own: its traceback is what a report needs
+                raise  # a bug in edgetune: a report needs its traceback
             return report(told.name(as_edgetune_error(error) or error), as_json=as_json)
     return code if isinstance(code, int) else 0
 
 
 def _wants_json(argv: Sequence[str]) -> bool:
-    # What comes after a lone -- belongs to another command: `boards shell NAME -- tool --json`.
+    # Arguments after a separate -- belong to another command: `boards shell NAME -- tool --json`.
     return "--json" in (argv[: argv.index("--")] if "--" in argv else argv)

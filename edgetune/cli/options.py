@@ -1,4 +1,4 @@
-"""Flags that several verbs share, and how their values are read."""
+"""Common options: flags that several verbs share, and the parsers of their values."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ import click
 
 from edgetune.cli.output import Output
 from edgetune.config.database_path import database_path
-from edgetune.config.quantities import MOST_THREADS, parse_seconds
-from edgetune.config.resources import targets_dir, user_dir
+from edgetune.resources import targets_dir, user_dir
+from edgetune.yaml_reader.quantities import MOST_THREADS, parse_seconds
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from edgetune.config.preferences import Layout
     from edgetune.config.settings import Settings
-    from edgetune.models.onnx_file import OnnxModel
+    from edgetune.frontend.onnx_file import OnnxModel
+    from edgetune.target.preferences import Layout
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Duration(click.ParamType[float]):
-    """A time such as ``30m``; the value is seconds."""
+    """A time such as ``30m``; the value is in seconds."""
 
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read ``value``; a bare number is seconds."""
+        """Parse ``value``; a number without a unit is in seconds."""
         try:
             return parse_seconds(value)
         except ValueError as error:
@@ -38,14 +38,14 @@ class Duration(click.ParamType[float]):
 
 
 class InputShape(click.ParamType[tuple[str, tuple[int, ...]]]):
-    """A fixed shape of an input such as ``name=1,3,224,224``; the value is the pair."""
+    """A fixed shape of an input such as ``name=1,3,224,224``; the value is a pair of name and shape."""
 
     name = "name=dims"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, tuple[int, ...]]:
-        """Read ``value``; the last equals sign separates, for names may have one."""
+        """Parse ``value``; the last equals sign separates, because names may contain one."""
         if isinstance(value, tuple):
             return value
         name, _, dims = str(value).rpartition("=")
@@ -56,13 +56,13 @@ class InputShape(click.ParamType[tuple[str, tuple[int, ...]]]):
 
 
 class TensorLayout(click.ParamType[tuple[str, str]]):
-    """The order of axes at the interface such as ``channels_last`` or ``image=model``; the value is name and layout."""
+    """Order of axes at the interface, such as ``channels_last`` or ``image=model``; the value is name and layout."""
 
     name = "[name=]layout"
     layouts = ("model", "channels_last")
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """Read ``value``, without a name the name is empty; the last equals sign separates, for names may have one."""
+        """Parse ``value``; without a name the name is "". The last equals sign separates, as names may contain one."""
         if isinstance(value, tuple):
             return value
         name, equals, layout = str(value).rpartition("=")
@@ -72,13 +72,13 @@ class TensorLayout(click.ParamType[tuple[str, str]]):
 
 
 class DatabaseFile(click.Path):
-    """The path of a records database; an address of a server is refused."""
+    """The path of a records database; the URL of a database server is refused."""
 
     def __init__(self) -> None:
         super().__init__(path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Read ``value``, before a path swallows one of two slashes."""
+        """Check ``value`` before its conversion to a path, which would merge two slashes into one."""
         try:
             return super().convert(database_path(value) if isinstance(value, str) else value, param, ctx)
         except ValueError as error:
@@ -130,7 +130,7 @@ TARGET = BoardName(addresses=False)
 
 
 def model_and_board(function: F) -> F:
-    """Give a verb the flags that ``tune`` and ``build`` have in common."""
+    """Add the flags that ``tune`` and ``build`` have in common to a verb."""
     for decorate in reversed(
         (
             click.argument("model", required=False, type=click.Path(path_type=Path)),
@@ -168,11 +168,11 @@ def settings_of(
 ) -> tuple[Settings, OnnxModel]:
     """Resolve the settings of a run from its flags, the environment and the files of the working folder.
 
-    The model is read before the board is asked for, and returned with the settings.
+    The model is read before the board is resolved, and returned with the settings.
     """
     import os
 
-    from edgetune.config.settings import Flags, resolve_settings
+    from edgetune.config.settings import CommandLineFlags, resolve_settings
 
     named = dict(shapes)
     if len(named) < len(shapes):
@@ -181,11 +181,11 @@ def settings_of(
     if len(ordered) < len(layouts):
         raise click.UsageError("--layout names the same tensor twice, or the order of all images")
     layout = ordered.pop("", None)
-    stated = Flags(model=model, shapes=named, layout=layout, layouts=ordered, **flags)
+    stated = CommandLineFlags(model=model, shapes=named, layout=layout, layouts=ordered, **flags)
     found: list[OnnxModel] = []
 
     def read(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        from edgetune.models.onnx_file import read_onnx
+        from edgetune.frontend.onnx_file import read_onnx
 
         found.append(read_onnx(path, shapes))
 
@@ -194,7 +194,7 @@ def settings_of(
 
 
 def show_origins(output: Output, settings: Settings) -> None:
-    """With ``-v``, tell where each setting came from."""
+    """With ``-v``, print the origin of each setting."""
     if output.verbosity > 0:
         for key, origin in sorted(settings.origins.items()):
             output.note(f"{key}: {origin}")

@@ -1,4 +1,4 @@
-"""What a verb says: results on stdout, as tables for people or as one JSON value for programs."""
+"""Output of a verb: results on stdout, as tables for people or as one JSON value for programs."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _WIDTH_OF_FILES = 200
 
 @dataclass(frozen=True)
 class Output:
-    """How a verb speaks: ``verbosity`` is -1 (errors and results only), 0, or more with each ``-v``."""
+    """Output settings of a verb: ``verbosity`` is -1 (errors and results only), 0, or more with each ``-v``."""
 
     as_json: bool
     verbosity: int
 
     @property
     def foreign(self) -> stderr.Mode:
-        """What becomes of what libraries and child processes write to stderr."""
+        """Mode for lines that libraries and child processes write to stderr."""
         if self.verbosity < 0:
             return "silent"
         return "json" if self.as_json else "lines" if self.verbosity else "silent"
@@ -52,13 +52,13 @@ class Output:
             sys.stdout.write(printable(text) + "\n")
 
     def note(self, text: str) -> None:
-        """Write a remark on stderr, unless it was asked to be quiet."""
+        """Write a remark on stderr, unless ``-q`` was given."""
         if not self.as_json and self.verbosity >= 0:
             stderr.say(f"edgetune: {one_line(text)}")
 
 
 def output_options(function: Callable[Concatenate[Output, P], R]) -> Callable[P, R]:
-    """Give a verb ``--json``, ``-v`` and ``-q``; it receives an Output as its first argument."""
+    """Add ``--json``, ``-v`` and ``-q`` to a verb; it receives an Output as its first argument."""
 
     @click.option("--json", "as_json", is_flag=True, help="Result as one JSON value, events as JSON lines on stderr.")
     @click.option("-v", "--verbose", count=True, help="Say more; twice for still more.")
@@ -77,7 +77,7 @@ def output_options(function: Callable[Concatenate[Output, P], R]) -> Callable[P,
 
 
 def to_plain(value: object) -> object:
-    """Turn ``value`` into what JSON has: paths become text, numbers that JSON lacks become null."""
+    """Convert ``value`` to JSON types: paths become text, numbers that JSON lacks become null."""
     if isinstance(value, Mapping):
         return {str(key): to_plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

@@ -1,4 +1,4 @@
-"""Progress of a long run on stderr: a live display on a terminal, plain lines elsewhere, JSON lines for programs."""
+"""Progress display on stderr: a live display on a terminal, plain lines elsewhere, JSON lines for programs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Self
 from edgetune.cli import stderr
 from edgetune.cli.failure import one_line
 from edgetune.cli.output import Output, to_plain
-from edgetune.config.quantities import format_seconds
 from edgetune.events import Event
+from edgetune.yaml_reader.quantities import format_seconds
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -21,7 +21,7 @@ _SHOWN_TASKS = 12
 
 @contextmanager
 def show_progress(output: Output, title: str, *, unit: str = "us") -> Iterator[Listener]:
-    """Yield the function that shows events as ``output`` asks for; ``unit`` is what microseconds stand for."""
+    """Yield the function that shows events as ``output`` specifies; ``unit`` replaces microseconds in the text."""
     if output.verbosity < 0:
         yield _ignore
     elif output.as_json:
@@ -34,7 +34,7 @@ def show_progress(output: Output, title: str, *, unit: str = "us") -> Iterator[L
 
 
 def eta_seconds(data: dict[str, object]) -> float | None:
-    """Return the seconds that a round's event says are left, None where it does not tell."""
+    """Return the remaining seconds according to a round's event, None where it has none."""
     stated = _number(data.get("eta_s"))
     if stated is not None:
         return max(0.0, stated)
@@ -50,7 +50,7 @@ def eta_seconds(data: dict[str, object]) -> float | None:
 
 
 def share_done(data: dict[str, object]) -> float | None:
-    """Return the part of the budget that a round's event says is used, 0 to 1."""
+    """Return the used part of the budget according to a round's event, 0 to 1."""
     for done, total in (("elapsed_s", "budget_s"), ("trials", "budget_trials")):
         used, whole = _number(data.get(done)), _number(data.get(total))
         if used is not None and whole:
@@ -59,7 +59,7 @@ def share_done(data: dict[str, object]) -> float | None:
 
 
 def plain_line(event: Event, unit: str = "us") -> str:
-    """Write an event as one line for a log."""
+    """Format an event as one line for a log."""
     data = event.data
     if event.kind == "warning":
         return f"warning: {data.get('message', '')}"
@@ -109,7 +109,7 @@ def _number(value: object) -> float | None:
 
 
 def _is_wanted(event: Event, verbosity: int) -> bool:
-    """Candidates, tasks, what boards do every day and what libraries write are for ``-v``.
+    """Candidates, tasks, routine events of boards and lines of libraries are shown only with ``-v``.
 
     The summary is part of the result on stdout.
     """
@@ -131,7 +131,7 @@ class _PlainLines:
 
 
 class _LiveDisplay:
-    """A bar with ETA, the end-to-end estimate, and the best time of each task."""
+    """A bar with remaining time, the end-to-end estimate, and the best time of each task."""
 
     def __init__(self, title: str, verbosity: int, unit: str) -> None:
         from rich.console import Console
@@ -149,13 +149,13 @@ class _LiveDisplay:
             refresh_per_second=4,
             get_renderable=self._render,
             transient=True,
-            redirect_stderr=False,  # what comes there is not ours
+            redirect_stderr=False,  # its lines are from libraries
         )
         self.foreign: stderr.Mode = "silent"
 
     def __enter__(self) -> Self:
         self.live.start()
-        # Nobody else may write between lines of a display that is drawn over and over.
+        # The display is redrawn all the time: no other line may come between its lines.
         self.foreign = stderr.show_foreign("forward" if self.verbosity > 0 else "silent")
         return self
 

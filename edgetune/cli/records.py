@@ -1,4 +1,4 @@
-"""``edgetune records list|show|export|import|prune``."""
+"""``edgetune records list|show|export|import|prune``: shows and manages the records database."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edgetune.cli.options import DatabaseFile
 from edgetune.cli.output import Output, output_options
 
 if TYPE_CHECKING:
-    from edgetune.tuning.records import RecordStore
+    from edgetune.records import RecordStore
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -46,8 +46,8 @@ _DB = click.option("--db", type=DatabaseFile(), help="Records database (.edgetun
 
 
 def _known_status(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    from edgetune.config.nearest import nearest
-    from edgetune.tuning.records import STATUSES
+    from edgetune.records import STATUSES
+    from edgetune.yaml_reader.nearest import nearest
 
     if value is not None and value not in STATUSES:
         raise click.BadParameter(f"unknown status '{value}': {nearest(value, STATUSES)}", ctx, param)
@@ -70,7 +70,7 @@ def _filters(function: F) -> F:
 
 def _open(db: Path | None, *, create: bool = False) -> RecordStore:
     from edgetune.config.settings import resolve_db
-    from edgetune.tuning.records import RecordStore
+    from edgetune.records import RecordStore
 
     return RecordStore.open(resolve_db(db, os.environ, Path.cwd()), create=create)
 
@@ -98,9 +98,9 @@ def list_(output: Output, /, db: Path | None, **filters: Any) -> None:
 
 
 def _refuse_unknown(target: str | None) -> None:
-    """Refuse the name of a target that neither has a record nor a file: a typo."""
-    from edgetune.config.nearest import nearest
-    from edgetune.config.target import target_names
+    """Refuse the name of a target that has neither a record nor a file: it is a typo."""
+    from edgetune.target.target import target_names
+    from edgetune.yaml_reader.nearest import nearest
 
     if target is not None and target not in (names := target_names()):
         raise click.UsageError(f"unknown target '{target}': {nearest(target, names)}")
@@ -140,9 +140,9 @@ def export(output: Output, /, file: Path, db: Path | None, **filters: Any) -> No
 def import_(output: Output, /, file: Path, db: Path | None) -> None:
     """Add the records of FILE, an export of this or another database; those known already are left out."""
     from edgetune.errors import DatabaseError
-    from edgetune.tuning.records.exchange import check_export
+    from edgetune.records.exchange import check_export
 
-    check_export(file)  # a database is not made for what brings nothing
+    check_export(file)  # no database is created for an import without records
     with _open(db, create=True) as store:
         counts = store.import_jsonl(file)
     taken = counts.to_dict()
@@ -169,7 +169,7 @@ def prune(output: Output, /, db: Path | None, *, keep_best: int | None, older_co
 
 
 def _row(row: dict[str, Any]) -> dict[str, object]:
-    """Pick and shorten the fields that fit in a table."""
+    """Select and shorten the fields that fit in a table."""
     shown = {key: row[key] for key in _COLUMNS if key in row}
     if isinstance(shown.get("workload"), str):
         shown["workload"] = shown["workload"][:_SHORT_HASH]
@@ -181,7 +181,7 @@ def _row(row: dict[str, Any]) -> dict[str, object]:
 
 def _for_people(shown: dict[str, Any]) -> dict[str, object]:
     """Put a record's board, trust and cost first, and its earlier measurements last."""
-    from edgetune.tuning.records.history import EARLIER
+    from edgetune.records.history import EARLIER
 
     environment = dict(shown.pop("environment"))
     grade, why = environment.pop("trust", None), environment.pop("trust_reason", None)
@@ -193,15 +193,15 @@ def _for_people(shown: dict[str, Any]) -> dict[str, object]:
 
 
 def _cost(median_ns: float | None, counted: bool) -> dict[str, object]:
-    """Call instructions instructions: a board that counts them gives one as a nanosecond."""
+    """The cost of a call in microseconds or, where the board counts them, instructions (stored as nanoseconds)."""
     if counted:
         return {"median_us": None, "instructions": None if median_ns is None else round(median_ns)}
     return {"median_us": None if median_ns is None else median_ns / 1000}
 
 
 def _told(earlier: object) -> list[str]:
-    """One line for each earlier measurement of a candidate."""
-    from edgetune.tuning.records.history import read_earlier
+    """Format each earlier measurement of a candidate as one line."""
+    from edgetune.records.history import read_earlier
 
     items = read_earlier(earlier)
     reasons = [f" ({item['reason']})" if item.get("reason") else "" for item in items]

@@ -1,7 +1,7 @@
-"""What is ours on stderr: whole lines of this command, on the descriptor that it was started with.
+"""Output on stderr: writes whole lines of edgetune itself to the descriptor that the command was started with.
 
-While `edgetune.cli.stderr_reader` reads descriptor 2, `sys.stderr` is where libraries write and not ours. Elsewhere
-(as in tests that call `run`) there is no reader, and both are the same.
+While `edgetune.cli.stderr_reader` reads descriptor 2, only libraries write to `sys.stderr`. Without a reader
+(as in tests that call `run`), both are the same stream.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal, TextIO
 
 Mode = Literal["silent", "lines", "json", "forward"]
-"""What the reader does with a line: nothing but remember it, write it for people or programs, or hand it to us."""
+"""What the reader does with a line: only remember it, write it for people or programs, or forward it to the command."""
 
 _WAITS_S = 5.0
 _READ = 1 << 16
@@ -25,7 +25,7 @@ _READ = 1 << 16
 
 @dataclass(frozen=True)
 class Link:
-    """The way to the reader: our stderr, its lock, and pipes for orders, answers, and lines that are handed to us."""
+    """The connection to the reader: the real stderr, its lock, and pipes for commands, answers and forwarded lines."""
 
     stream: TextIO
     lock: int
@@ -34,7 +34,7 @@ class Link:
     forwarded: int
 
     def order(self, word: str) -> None:
-        """Give the reader an order; one that is gone needs none."""
+        """Send the reader a command; nothing happens when the reader has ended."""
         try:
             os.write(self.orders, f"{word}\n".encode())
         except OSError:
@@ -42,7 +42,7 @@ class Link:
 
 
 class _State:
-    """The link, while there is a reader; threads of ours take turns."""
+    """The link, while there is a reader; a lock serialises the threads of this process."""
 
     link: Link | None = None
     mode: Mode = "silent"
@@ -50,7 +50,7 @@ class _State:
 
 
 def connect(link: Link | None) -> None:
-    """Speak through `link` from now on; None: there is no reader any more."""
+    """Write through `link` from now on; None: there is no reader any more."""
     _State.link = link
 
 
@@ -62,7 +62,7 @@ def stream() -> TextIO:
 
 
 def say(text: str) -> None:
-    """Write `text` as lines that nobody else writes into; where nobody reads them any more, work goes on without."""
+    """Write `text` as lines without interleaving by other writers; when stderr is closed, nothing is written."""
     link = _State.link
     if link is None:
         with suppress(OSError):
@@ -75,7 +75,7 @@ def say(text: str) -> None:
 
 
 def hold_open() -> None:
-    """Make descriptors 0 to 2 the null device where the process was started without: else the next file gets them."""
+    """Open descriptors 0 to 2 as the null device if they are closed; otherwise the next opened file would get them."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -99,7 +99,7 @@ def say_json(value: Mapping[str, object]) -> None:
 
 @contextmanager
 def locked(lock: int) -> Iterator[None]:
-    """Keep other processes from writing; a process that dies lets go."""
+    """Keep other processes from writing; the lock of a process that dies is released."""
     fcntl.lockf(lock, fcntl.LOCK_EX)
     try:
         yield
@@ -108,7 +108,7 @@ def locked(lock: int) -> Iterator[None]:
 
 
 def show_foreign(mode: Mode) -> Mode:
-    """Say what becomes of lines that are not ours; return what became of them before."""
+    """Set the mode for lines of libraries and child processes; return the previous mode."""
     before, _State.mode = _State.mode, mode
     settle()
     if _State.link is not None:
@@ -117,7 +117,7 @@ def show_foreign(mode: Mode) -> Mode:
 
 
 def settle() -> None:
-    """Wait until all that was written to descriptor 2 up to now is shown, so that what we say comes after it."""
+    """Wait until the reader has shown all text written to descriptor 2 so far, so that our next line follows it."""
     link = _State.link
     if link is None:
         return
@@ -131,7 +131,7 @@ def settle() -> None:
 
 
 def forwarded() -> list[str]:
-    """Return the lines that were handed to us since the last call, in mode "forward"."""
+    """Return the lines that the reader forwarded since the last call, in mode "forward"."""
     link = _State.link
     if link is None:
         return []
@@ -144,7 +144,7 @@ def forwarded() -> list[str]:
 
 @contextmanager
 def given_back() -> Iterator[None]:
-    """Within it descriptor 2 is the one that this command was started with: for programs that people talk to."""
+    """Restore the original descriptor 2 inside this block, for interactive programs."""
     link = _State.link
     if link is None:
         yield

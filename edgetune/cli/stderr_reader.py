@@ -1,9 +1,9 @@
-"""Reads descriptor 2 of this command, where TVM, other libraries and child processes write: in a process of its own.
+"""Stderr reader: a separate process that reads descriptor 2, where TVM, other libraries and child processes write.
 
-A thread would not do. It stands still while a library holds the interpreter, which then waits for room in the pipe for
-ever; and it dies with the process whose last words are wanted. The reader is forked before anything is imported. It
-writes what it reads as it is asked to (`edgetune.cli.stderr.Mode`), keeps the last of it, and says it when the command
-dies without a word of its own.
+A thread would not suffice. It stops while a library holds the interpreter, and that library then waits forever for room
+in the pipe. It also dies with the process whose last output is needed. The reader is forked before any import. It
+writes what it reads according to the mode (`edgetune.cli.stderr.Mode`) and keeps the last lines. It prints them when
+the command dies without an error message.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _READ = 1 << 16
 _LONGEST = 4000
 _KEPT_LINES = 40
 _LAST_WORDS = 600
-_FRAMES = 2  # of the stack, from the place of the crash
+_FRAMES = 2  # reported stack frames, from the place of the crash
 _FATAL = "Fatal Python error: "
 _SIGNALS = {
     "Segmentation fault": signal.SIGSEGV,
@@ -42,7 +42,7 @@ _SAYS_LITTLE = re.compile(r"(Extension modules: |(Current thread|Thread) 0x|<no 
 
 @contextmanager
 def stderr_is_read(*, as_json: bool) -> Iterator[None]:
-    """Have descriptor 2 read from here to the end of the process, and speak by `edgetune.cli.stderr` meanwhile.
+    """Start the reader of descriptor 2, which stays to the end of the process; `edgetune.cli.stderr` writes through it.
 
     Nothing changes where the process may not fork.
     """
@@ -56,7 +56,7 @@ def stderr_is_read(*, as_json: bool) -> Iterator[None]:
         yield
     finally:
         stderr.settle()
-        link.order("bye")  # what libraries say while the interpreter ends is of no use to anybody
+        link.order("bye")  # output of libraries during interpreter shutdown is useless
 
 
 def _start(*, as_json: bool) -> Link | None:
@@ -92,11 +92,11 @@ def _start(*, as_json: bool) -> Link | None:
 
 
 def _be_reader(process: int, reader: _Reader) -> NoReturn:
-    """Close everything that belongs to the command except what `reader` needs, and read until `process` has ended."""
+    """Close all descriptors of the command except those that `reader` needs, and read until `process` has ended."""
     code = 1
     try:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE):
-            signal.signal(number, signal.SIG_IGN)  # they mean the command, of which something may still come
+            signal.signal(number, signal.SIG_IGN)  # these signals are for the command, which may still write
         os.setsid()
         nothing = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
@@ -113,7 +113,7 @@ def _be_reader(process: int, reader: _Reader) -> NoReturn:
 
 
 class _Reader:
-    """The state of the reading process."""
+    """The state of the reader process."""
 
     def __init__(
         self, read: int, ordered: int, answered: int, forwarding: int, real: int, lock: int, *, as_json: bool
@@ -133,7 +133,7 @@ class _Reader:
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """What it needs of the command's."""
+        """The descriptors of the command that the reader needs."""
         return self._read, self._ordered, self._answered, self._forwarding, self._real, self._lock
 
     def run(self, process: int) -> None:
@@ -145,7 +145,7 @@ class _Reader:
             polled.register(descriptor, select.POLLIN)
         while True:
             ready = dict(polled.poll())
-            if self._ordered in ready and not self._obey():  # first: an order holds for what is written after it
+            if self._ordered in ready and not self._obey():  # first: a command applies to the lines written after it
                 polled.unregister(self._ordered)
             if self._read in ready and not self._take():
                 polled.unregister(self._read)
@@ -156,7 +156,7 @@ class _Reader:
                 return
 
     def _take(self) -> bool:
-        """Read once; False at the end, when nobody can write any more."""
+        """Read once; False at the end, when no process can write any more."""
         try:
             data = os.read(self._read, _READ)
         except BlockingIOError:
@@ -185,7 +185,7 @@ class _Reader:
         for word in words:
             if word == "settle":
                 self._drain()
-                with suppress(OSError):  # the command died meanwhile
+                with suppress(OSError):  # the command has died
                     os.write(self._answered, b".")
             elif word == "bye":
                 self._ending = True
@@ -196,7 +196,7 @@ class _Reader:
     def _show(self, raw: bytes) -> None:
         line = printable(raw.decode(errors="replace").expandtabs().rstrip())[:_LONGEST]
         before, fatal, _ = line.partition(_FATAL)
-        if fatal and before:  # the last line before the crash had no end
+        if fatal and before:  # the last line before the crash had no line end
             self._show(before.encode())
             line = line.removeprefix(before)
         if not line:
@@ -211,7 +211,7 @@ class _Reader:
         elif self._mode == "lines":
             self._write(f"edgetune: stderr: {line}")
         elif self._mode == "forward":
-            with suppress(OSError):  # full: nothing shows them
+            with suppress(OSError):  # the pipe is full: the lines are not shown
                 os.write(self._forwarding, f"{line}\n".encode())
 
     def _write(self, text: str) -> None:
@@ -221,7 +221,7 @@ class _Reader:
                 rest = rest[os.write(self._real, rest) :]
 
     def _tell_death(self) -> None:
-        """Say that the command died, how as far as that is known, and what was written last."""
+        """Report that the command died, the cause as far as known, and its last output."""
         number = _SIGNALS.get(self._fatal.rstrip("."), signal.SIGSEGV if self._fatal else signal.SIGKILL)
         lines = [line for line in self._kept if not _SAYS_LITTLE.match(line)]
         fatal = next((at for at, line in enumerate(lines) if line.startswith(_FATAL)), len(lines))
@@ -239,7 +239,7 @@ class _Reader:
 
 
 def install_hooks(*, as_json: bool) -> None:
-    """Have faults of edgetune's own, in any thread, written on our stderr: their tracebacks are what a report needs."""
+    """Write uncaught exceptions of any thread on stderr through `edgetune.cli.stderr`: a report needs the traceback."""
     import threading
     import traceback
     from types import TracebackType

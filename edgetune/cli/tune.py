@@ -1,4 +1,4 @@
-"""``edgetune tune [MODEL] --board NAME``."""
+"""``edgetune tune [MODEL] --board NAME``: searches for the fastest kernels and writes the package."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ def command(output: Output, /, **flags: Any) -> None:
     """
     settings, model = settings_of(**flags)
     show_origins(output, settings)
-    from edgetune.config.programs import measuring_programs, require_programs
+    from edgetune.config.boards_file import require_measurable
     from edgetune.config.stack import check_stack
-    from edgetune.config.toolchain import require_measurable, require_trust
+    from edgetune.target.programs import measuring_programs, require_programs
+    from edgetune.target.toolchain import require_trust
 
     require_measurable(settings.target, settings.addresses)
     require_trust(settings.target, settings.min_trust)

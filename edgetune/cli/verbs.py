@@ -1,4 +1,4 @@
-"""A group whose verbs live in modules of their own, imported on demand: help stays quick."""
+"""Lazy command group: imports the module of a verb only when it is used, so that help is fast."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class VerbGroup(click.Group):
         self._prefix = prefix
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the verbs in the order in which one meets them."""
+        """Return the verbs in the order of their definition."""
         del ctx
         return list(self._verbs)
 
@@ -34,9 +34,9 @@ class VerbGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the verb, or name the nearest one."""
+        """Return the verb's command; an error for an unknown verb names the nearest one."""
         if args and args[0] not in self._verbs and not args[0].startswith("-"):
-            from edgetune.config.nearest import nearest
+            from edgetune.yaml_reader.nearest import nearest
 
             raise click.UsageError(f"No such command '{args[0]}': {nearest(args[0], self._verbs)}", ctx)
         return super().resolve_command(ctx, args)

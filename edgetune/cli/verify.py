@@ -1,4 +1,4 @@
-"""``edgetune verify DIR``."""
+"""``edgetune verify DIR``: compiles a package, runs its self-test and compares with the reference."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from edgetune.cli.options import BOARD
 from edgetune.cli.output import Output, output_options
 
 if TYPE_CHECKING:
-    from edgetune.package.verify import OutputReport
+    from edgetune.verify.verify import OutputReport
 
 
 @click.command("verify")
@@ -46,5 +46,5 @@ def command(output: Output, package: Path, board: str | None, model: Path | None
 
 
 def _share_of_bound(report: OutputReport) -> tuple[float, float]:
-    """Return how much of what is allowed an output takes, then its error."""
+    """Return the error of an output as a share of its bound, then the error itself."""
     return (report.max_abs / report.bound if report.bound else 0.0, report.max_abs)

@@ -1,4 +1,4 @@
-"""TIR to C.
+"""Code generation: a scheduled function and a target enter, the C text of one kernel leaves.
 
 Enters: a module of one scheduled PrimFunc and a target. Leaves: the C text of one kernel with its parameters, scratch
 and stack needs, the shared preamble, and the packing of its weights. Knows nothing of files, folders, packages, boards

@@ -1,17 +1,17 @@
-"""Float sums that must be computed in the order in which they are written, whatever a compiler is allowed.
+"""Optimization barriers: keep float sums in the order of the source, even if compiler flags allow another order.
 
-Some sums are exact only in that order: a large constant added and subtracted, a subtraction in two parts. They fall
-apart under -fassociative-math and all that implies it, and where floats are computed with more digits than they have
-(x87). A compiler that says that it keeps the order, or keeps it where a pragma asks for that, gets no barrier: nothing
-stands in the way of its vectors. For the others a barrier is an empty assembler statement that reads and writes a value
-in its register: it costs no instruction and hides where the value came from. Which kind of register that is, the
-compiler's own macros say. Where no row holds (vectors wider than the registers, processors not listed), the value
-passes through memory: right, and slower.
+Some sums are exact only in that order: a large constant added and subtracted, a subtraction in two parts. They break
+under -fassociative-math and all flags that imply it, and where floats are computed with excess precision (x87). A
+compiler that states that it keeps the order, or keeps it under a pragma, gets no barrier, so nothing prevents
+vectorisation. For other compilers a barrier is an empty assembler statement that reads and writes a value in its
+register: it costs no instruction and hides the value's origin. The compiler's own macros select the register class. If
+no row applies (vectors wider than the registers, processors not listed), the value passes through memory: correct, but
+slower.
 """
 
 from __future__ import annotations
 
-# Clang knows the pragma since version 11, by the numbers of Apple since 13.
+# Clang supports the pragma since version 11; in Apple's numbering, since 13.
 ORDER = """#if defined(__clang__) && __clang_major__ >= 13
 #define ET_IN_ORDER _Pragma("clang fp reassociate(off)")
 #else
@@ -27,7 +27,7 @@ ORDER = """#if defined(__clang__) && __clang_major__ >= 13
 #endif
 """
 
-# Condition of the preprocessor, and the constraint of the register class that then holds a float.
+# Preprocessor condition, and the constraint of the register class that holds a float if it is true.
 _SCALAR = (
     ("defined(__SSE__)", "v"),
     ("defined(__aarch64__)", "w"),
@@ -35,7 +35,7 @@ _SCALAR = (
     ("defined(__riscv_flen)", "f"),
     ("defined(__arm__) || defined(__riscv)", "r"),
 )
-# The same for vectors, by their bytes. Those of 8 bytes are MMX's in 32-bit code for x86.
+# The same for vectors, by size in bytes. In 32-bit x86 code, vectors of 8 bytes would be MMX registers.
 _NEON = "defined(__aarch64__) || (defined(__arm__) && defined(__ARM_NEON))"
 _VECTOR = {
     8: (("defined(__x86_64__)", "v"), (_NEON, "w")),
@@ -47,7 +47,7 @@ _FLOAT_BYTES = 4
 
 
 def keep(short: str) -> str:
-    """The macro `ET_KEEP_<short>(x)`, which hides the value of variable `x` of type `short`: f32 or, say, f32x16."""
+    """The macro `ET_KEEP_<short>(x)`, which hides the value of variable `x` of type `short` (such as f32, f32x16)."""
     rows = _SCALAR if short == "f32" else _VECTOR.get(_FLOAT_BYTES * int(short.partition("x")[2]), ())
     barriers = "".join(f"#elif {condition}\n{_barrier(short, constraint)}" for condition, constraint in rows)
     nothing = f"#define ET_KEEP_{short}(x) ((void)0)\n"

@@ -1,10 +1,10 @@
-"""A kernel as a file to compile: exactly the text that ships, and beside it the shim by which a runner calls it."""
+"""Compilation units: a kernel as a C file with exactly the text that ships, and a shim through which a runner calls."""
 
 from __future__ import annotations
 
 from edgetune.codegen.kernel_source import KernelSource
 from edgetune.codegen.preamble import render_preamble
-from edgetune.config.target import Target
+from edgetune.target.target import Target
 
 INCLUDES = "#include <stddef.h>\n#include <stdint.h>\n"
 

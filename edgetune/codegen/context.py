@@ -1,4 +1,4 @@
-"""What is known while one kernel is printed: target, names, where buffers live, which snippets are needed."""
+"""Printer state for one kernel: target, names, storage of buffers, and the preamble snippets that it needs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tvm import sym
 
 from edgetune.codegen.dtypes import Element
 from edgetune.codegen.names import Names
-from edgetune.config.target import Target
+from edgetune.target.target import Target
 
 
 @dataclass
-class Place:
-    """Where a buffer lives. `lanes` > 1: its TIR elements are vectors; in C it is flat all the same.
+class BufferStorage:
+    """Where a buffer lives. If `lanes` > 1, its TIR elements are vectors, but its C array is still flat.
 
-    `registers` maps the first element of a piece to (variable, elements in it); None for buffers in memory.
+    `registers` maps the first element of a piece to (variable, number of elements); None for buffers in memory.
     """
 
     name: str
@@ -26,23 +26,23 @@ class Place:
     lanes: int
     registers: dict[int, tuple[str, int]] | None = None
     written: bool = False
-    offset: Any = None  # in elements, a TIR expression; None for none
+    offset: Any = None  # in elements, as a TIR expression; None means no offset
 
 
 @dataclass
 class Context:
-    """State of one kernel's printing. `lines` is where statements go: expressions may put theirs in front."""
+    """State while one kernel is printed. Statements go to `lines`; an expression may emit statements before itself."""
 
     target: Target
-    lanes_limit: int  # elements of the widest value type in one native vector; 1 for no vectors
+    lanes_limit: int  # elements of the widest value type in one native vector; 1 without vectors
     names: Names
-    places: dict[Any, Place] = field(default_factory=dict)
+    places: dict[Any, BufferStorage] = field(default_factory=dict)
     variables: dict[Any, Any] = field(default_factory=dict)
-    stems: dict[Any, str] = field(default_factory=dict)  # names that say more than those of some TIR variables
+    stems: dict[Any, str] = field(default_factory=dict)  # clearer names for some TIR variables
     preamble: set[str] = field(default_factory=set)
     lines: list[str] = field(default_factory=list)
     depth: int = 1
-    shared: dict[str, str] = field(default_factory=dict)  # constants in scope, by the text that they hold
+    shared: dict[str, str] = field(default_factory=dict)  # names of constants in scope, by their C text
     analyzer: Any = field(default_factory=sym.Analyzer)
 
     def emit(self, line: str) -> None:
@@ -71,7 +71,7 @@ class Context:
             self.lines, self.shared = outer, known
 
     def need(self, snippet: str) -> str:
-        """Ask for a preamble snippet by name ("max:f32"); returns the C name it defines (et_max_f32, or a type)."""
+        """Request a preamble snippet by name ("max:f32"); returns the C name it defines (et_max_f32, or a type)."""
         self.preamble.add(snippet)
         kind, _, rest = snippet.partition(":")
         return rest if kind == "type" else f"et_{kind}_{rest}"

@@ -1,4 +1,4 @@
-"""Element types: how each TIR dtype is called, stored and computed with in C.
+"""Element types: the C name, storage type and value type of each TIR dtype.
 
 A value is computed in its *value* type and kept in memory in its *storage* type. They differ for float16 and bfloat16
 (computed as float, rounded where TIR casts or stores) and for bool (an int 0 or 1, stored as uint8_t).
@@ -32,12 +32,12 @@ class Element:
 
     @property
     def value_bits(self) -> int:
-        """Width of the value type: what vectors of it are made of."""
+        """Bits of the value type, which is the element type of its vectors."""
         return 32 if self.kind == "float" and self.bits == 16 else max(self.bits, 8)
 
     @property
     def value_short(self) -> str:
-        """Short name of the value type; the bool's is that of its storage."""
+        """Short name of the value type; for bool, that of its storage type."""
         return {"f16": "f32", "bf16": "f32", "bool": "u8"}.get(self.short, self.short)
 
     @property
@@ -80,7 +80,7 @@ def by_short(short: str) -> Element:
 
 
 def storage_type(of: Element, has_float16: bool) -> str:
-    """C type of one element in memory; float16 is uint16_t where the compiler has no `_Float16`."""
+    """C type of one element in memory; float16 is uint16_t if the compiler has no `_Float16`."""
     if of.short == "f16":
         return "_Float16" if has_float16 else "uint16_t"
     if of.short == "bf16":
@@ -95,5 +95,5 @@ def _split(text: str) -> tuple[Element, int]:
 
 
 def element_and_lanes(primitive: Any) -> tuple[Element, int]:
-    """Element type and lanes of a TIR PrimType, `float32x16` for one."""
+    """Element type and lanes of a TIR PrimType such as `float32x16`."""
     return _split(str(primitive.dtype))

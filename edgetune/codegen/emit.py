@@ -1,4 +1,8 @@
-"""One scheduled function to one C kernel."""
+"""C code emission: prints one scheduled function as one C kernel.
+
+Consecutive statements that clear registers become one chained assignment. Integers keep separate statements, because a
+chain through a narrow integer would convert the value.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +15,51 @@ from typing import Any
 import tvm
 from tvm import tirx
 
-from edgetune.codegen.context import Context, Place
+from edgetune.codegen.collapse_loops import Shared
+from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.dtypes import element_and_lanes, storage_type
-from edgetune.codegen.fusing import Shared
 from edgetune.codegen.kernel_source import CParam, KernelSource
 from edgetune.codegen.lower import lower
 from edgetune.codegen.memory import Survey, register_pieces, size_of, stack_or_scratch, survey
 from edgetune.codegen.names import Names
 from edgetune.codegen.offsets import stems
 from edgetune.codegen.statements import Layout, StatementPrinter
-from edgetune.codegen.zeroes import joined_zeroes
-from edgetune.config.target import Target
 from edgetune.errors import KernelFailed
+from edgetune.target.target import Target
+
+_CLEARED = re.compile(r"( *)(\w+) = (\(\w+\)\{0\}|0\.0f?);$")
+_COLUMNS = 100
+
+
+def joined_zeroes(lines: list[str]) -> list[str]:
+    """Lines of C in which consecutive `a = (f32x8){0};` and `b = (f32x8){0};` become `a = b = (f32x8){0};`."""
+    found: list[str] = []
+    run: list[str] = []
+    indent = zero = ""
+    for line in [*lines, ""]:
+        cleared = _CLEARED.match(line)
+        same = cleared is not None and (cleared[1], cleared[3]) == (indent, zero)
+        if run and not same:
+            found += _chains(run, indent, zero)
+            run = []
+        if cleared is None:
+            found.append(line)
+        else:
+            indent, zero = cleared[1], cleared[3]
+            run.append(cleared[2])
+    return found[:-1]
+
+
+def _chains(names: list[str], indent: str, zero: str) -> list[str]:
+    found: list[str] = []
+    chain: list[str] = []
+    for name in names:
+        if chain and len(indent) + len(" = ".join([*chain, name, zero])) >= _COLUMNS:
+            found.append(f"{indent}{' = '.join([*chain, zero])};")
+            chain = []
+        chain.append(name)
+    return [*found, f"{indent}{' = '.join([*chain, zero])};"]
+
 
 _WIDTH = 100  # columns of a prototype
 SCRATCH = "unsigned char *restrict scratch"
@@ -32,7 +69,7 @@ _CONSTANT = re.compile(r" *const \w+ (\w+) = ")
 
 @dataclass(frozen=True)
 class PrintedFunction:
-    """The inside of one C function: its parameters, its lines, what it needs of scratch, stack and snippets."""
+    """The body of one C function: its parameters, its lines, and the scratch, stack and snippets that it needs."""
 
     params: tuple[CParam, ...]
     lines: tuple[str, ...]
@@ -42,27 +79,27 @@ class PrintedFunction:
 
     @property
     def unused(self) -> tuple[CParam, ...]:
-        """Parameters that no line names."""
+        """Parameters that no line mentions."""
         used = set(_WORD.findall("\n".join(self.lines)))
         return tuple(param for param in self.params if param.name not in used)
 
     def body(self) -> str:
-        """The lines between the braces, silent about unused parameters."""
+        """The text between the braces; unused parameters are cast to void."""
         return "\n".join([*(f"  (void){param.name};" for param in self.unused), *self.lines])
 
 
 def emit_kernel(mod: tvm.IRModule, target: Target, symbol: str, shared: Collection[int] = ()) -> KernelSource:
     """C text of the one scheduled function in `mod`, for `target`, as the function `symbol`.
 
-    `mod` holds no weight-packing blocks any more (see split_packing). Equal input gives equal text. Parameters whose
-    numbers are `shared` may point to the same memory (see `replaceable`).
-    Raises KernelFailed, naming the construct, for what cannot be lowered or printed.
+    `mod` must contain no weight-packing blocks (see `split_packing`). Equal input gives equal text. Parameters whose
+    numbers are in `shared` may point to the same memory (see `replaceable`). Raises KernelFailed, naming the construct,
+    if something cannot be lowered or printed.
     """
     return serial_kernel(lower(mod), target, symbol, shared)
 
 
 def serial_kernel(function: tirx.PrimFunc, target: Target, symbol: str, shared: Collection[int] = ()) -> KernelSource:
-    """C text of a lowered function as the function `symbol`; `shared` as in `emit_kernel`."""
+    """C text of a lowered function as the function `symbol`; `shared` is as in `emit_kernel`."""
     printed = print_function(function, target, (symbol,))
     params = tuple(replace(param, shared=number in shared) for number, param in enumerate(printed.params))
     parts = [declaration(p) for p in params]
@@ -81,7 +118,7 @@ def serial_kernel(function: tirx.PrimFunc, target: Target, symbol: str, shared: 
 def print_function(
     function: tirx.PrimFunc, target: Target, taken: Sequence[str], shared: Shared | None = None
 ) -> PrintedFunction:
-    """The inside of a lowered function; no name in it is one of `taken`. `shared`: see StatementPrinter."""
+    """The body of a lowered function; its names avoid those in `taken`. For `shared` see `StatementPrinter`."""
     found = survey(function.body)
     limit = target.vector_bits // (found.widest or 32) if target.vector_bits else 1
     context = Context(target, max(limit, 1), Names(taken), stems=stems(function.body))
@@ -94,7 +131,7 @@ def print_function(
 
 
 def declaration(param: CParam) -> str:
-    """A parameter as a prototype says it."""
+    """The declaration of a parameter in a prototype."""
     alone = "" if param.shared else "restrict "
     return f"{'' if param.writable else 'const '}{param.c_type} *{alone}{param.name}"
 
@@ -104,9 +141,9 @@ def _parameter(context: Context, found: Survey, buffer: Any) -> CParam:
         raise KernelFailed(f"parameter {buffer.name} of the kernel is not a tensor")
     of, lanes = element_and_lanes(buffer.ty.dtype)
     written = buffer in found.written
-    # A packed weight is called after the buffer that RewriteLayout made for it, scope and all.
+    # A packed weight has the name of the buffer that RewriteLayout made for it, including the scope.
     name = context.names.unique(str(buffer.name).removesuffix("_global"))
-    context.places[buffer] = Place(name, of, lanes, written=written)
+    context.places[buffer] = BufferStorage(name, of, lanes, written=written)
     shape = []
     for extent in buffer.ty.shape:
         if not isinstance(extent, tirx.IntImm):
@@ -131,7 +168,7 @@ def _lay_out(found: Survey, limit: int) -> tuple[Layout, int, int]:
 
 
 def _without_unused(lines: list[str]) -> list[str]:
-    """Drop constants that nothing reads: what they were for may have been printed in another way."""
+    """Drop constants that nothing reads: their users may have been printed in another way."""
     words = [_WORD.findall(line) for line in lines]
     count = Counter(word for line in words for word in line)
     kept = []
@@ -145,7 +182,7 @@ def _without_unused(lines: list[str]) -> list[str]:
 
 
 def prototype(head: str, parts: Sequence[str]) -> str:
-    """`head`, which ends in a parenthesis, and its parameters, in lines of a readable length."""
+    """`head`, which ends in an opening parenthesis, with its parameters, broken into lines of readable length."""
     lines = [head]
     for part in parts:
         more = f"{part}{')' if part is parts[-1] else ','}"

@@ -1,7 +1,8 @@
-"""Which inputs a kernel's output may take the memory of: those that it reads nowhere but where it is about to write.
+"""In-place outputs: finds the inputs whose memory a kernel's output may overwrite.
 
-A residual sum written over one of its operands needs the memory of one tensor instead of two, and the lines that it
-writes are those that it has just read: less traffic for a layer whose tensors no cache holds.
+Such an input is read only at the element that is about to be written. A residual sum that overwrites an operand needs
+the memory of one tensor instead of two, and writes cache lines that it has just read: less traffic for layers whose
+tensors do not fit into any cache.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from edgetune.codegen.unrolling import extent_of
 
 
 def replaceable(function: tirx.PrimFunc) -> tuple[int, ...]:
-    """Numbers of the parameters of `function` (one of `flat`) whose memory its output may take; of none for several.
+    """Numbers of the parameters of `function` (a result of `flat`) whose memory its output may take.
 
-    The output is never read, and no element of it is written twice: a call writes them all, and makes as many stores as
-    there are. A parameter of its type and size is read by the stores to it alone, each at the place that it writes. So
-    no element is read after it was written, in whatever order the stores happen.
+    Empty if there are several outputs. The output is never read, and no element of it is written twice: a call makes as
+    many stores as the output has elements and writes them all. A parameter with its type and size is read only by these
+    stores, each at the index that it writes. So no element is read after it was written, in any order of the stores.
     """
     found = _Accesses()
     found.see(function.body, 1)
@@ -46,28 +47,28 @@ def replaceable(function: tirx.PrimFunc) -> tuple[int, ...]:
 
 @dataclass
 class _Accesses:
-    """How often a call stores to each buffer, and each load with the store that it is a part of, if it is of one.
+    """Number of stores of a call to each buffer, and each load together with the store that contains it, if any.
 
-    Not a number where a condition decides. `parts`: sums in parts leave unfinished ones where results will stand.
+    The number is NaN if a condition decides. `parts`: a blocked reduction keeps unfinished sums where results will be.
     """
 
     stored: dict[Any, float] = field(default_factory=dict)
     loaded: dict[Any, list[tuple[Any, Any]]] = field(default_factory=dict)
-    views: dict[Any, Any] = field(default_factory=dict)  # of other buffers' memory, each declared before it is used
+    views: dict[Any, Any] = field(default_factory=dict)  # view to viewed buffer, each declared before it is used
     parts: bool = False
 
     def whose(self, buffer: Any) -> Any:
-        """The buffer whose memory `buffer` is."""
+        """The buffer whose memory `buffer` views."""
         while buffer in self.views:
             buffer = self.views[buffer]
         return buffer
 
     def loads(self, buffer: Any) -> list[tuple[Any, Any]]:
-        """Loads of the buffer, through whatever view, each with its store or None."""
+        """Loads of the buffer, directly or through views, each with its store or None."""
         return self.loaded.get(buffer, [])
 
     def see(self, node: Any, times: float) -> None:
-        """Take in a statement that is executed `times` times."""
+        """Record a statement that is executed `times` times."""
         store = node if isinstance(node, tirx.BufferStore) else None
         for load in loads_in([*expressions(node), *([] if store is None else store.indices)]):
             self.loaded.setdefault(self.whose(load.source), []).append((load, store))
@@ -87,10 +88,10 @@ class _Accesses:
 
 
 def _is_at(load: Any, store: Any) -> bool:
-    """Whether `load` is a part of `store` and reads, of its own buffer, the place that this writes."""
+    """Whether `load` is a part of `store` and reads the same index of its buffer that `store` writes."""
     if store is None or len(load.indices) != 1 or len(store.indices) != 1:
         return False
-    # A view may be of other elements, or begin elsewhere.
+    # A view may have another element type or another start.
     same = str(load.source.ty.dtype) == str(store.buffer.ty.dtype) and _begins(load.source) == _begins(store.buffer)
     read, written = linear(load.indices[0]), linear(store.indices[0])
     return same and read is not None and read == written

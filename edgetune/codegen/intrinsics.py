@@ -1,6 +1,7 @@
-"""Calls in TIR as scalar C: libm by compiler builtins, snippets of our own where C has nothing or something slower.
+"""Lowering of scalar intrinsics: TIR calls become compiler builtins of libm, or snippets of our own.
 
-No header is included, so no parameter can shadow a library function: `__builtin_sinf` is sinf without math.h.
+A snippet replaces a function that C does not have, or a slower one. No header is included, so no parameter can shadow a
+library function: `__builtin_sinf` is sinf without math.h.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from edgetune.errors import KernelFailed
 if TYPE_CHECKING:
     from edgetune.codegen.scalars import ScalarPrinter
 
-# Snippets of ours in float; libm in double.
+# In float these are snippets of our own, in double they are libm's.
 POLYNOMIALS = frozenset(("exp", "log", "tanh", "sigmoid", "erf"))
 _UNARY_WORDS = """
 exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf
@@ -30,7 +31,7 @@ _IGNORED = frozenset(("likely", "assume", "ignore_loop_partition", "filter"))
 
 
 def operator(e: Any) -> str:
-    """Name of what a TIR call calls, without its dialect: "exp", "if_then_else"."""
+    """Name of the function that a TIR call calls, without its dialect: "exp", "if_then_else"."""
     name = getattr(e.op, "name", None) or getattr(e.op, "name_hint", "")
     return str(name).rpartition(".")[2]
 

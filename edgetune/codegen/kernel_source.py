@@ -1,4 +1,4 @@
-"""What the C printer hands on: one kernel as C text, with everything its callers must know about it."""
+"""The result of code generation: one kernel as C text, with all facts that its callers need."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class CParam:
-    """One pointer parameter of a C kernel; `shape` is as scheduled, that is, packed for weights.
+    """One pointer parameter of a C kernel; `shape` is as scheduled, which for weights means packed.
 
-    `alignment` is that of one element, in bytes, which is also its size. One that is `shared` may point where another
-    shared one does: an operand and the output that is written over it.
+    `alignment` is that of one element in bytes, which is also its size. A `shared` parameter may point to the same
+    memory as another shared one: an operand and the output that overwrites it.
     """
 
     name: str
@@ -27,10 +27,9 @@ class KernelSource:
     """C text of one kernel.
 
     `preamble` names the shared snippets (types, maths functions) that the text needs: see `render_preamble`.
-    `scratch_bytes` > 0 means a last parameter `unsigned char *restrict scratch`, aligned to 64 bytes.
-    `local_bytes` is what the kernel's own arrays take of the stack.
-    `workers` > 1: that many threads share its loops, each with its part of `scratch_bytes`, and behind all other
-    parameters comes the pool that they wait in (see threaded.py).
+    `scratch_bytes` > 0 means a last parameter `unsigned char *restrict scratch`, aligned to 64 bytes. `local_bytes` is
+    the stack size of the kernel's own arrays. `workers` > 1 means that many threads share its loops, each with its part
+    of `scratch_bytes`; after all other parameters comes the thread pool (see `edgetune.codegen.parallel_kernel`).
     """
 
     symbol: str

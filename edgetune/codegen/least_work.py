@@ -1,8 +1,8 @@
-"""What no schedule of a function can do without: multiply-adds, inputs that are read, outputs that are written.
+"""Lower bounds (roofline) of a kernel's work: multiply-adds, bytes read and bytes written that every schedule needs.
 
-All are lower bounds, and so are the cycles that a core takes for them. A block counts where all that it writes is
-needed for an output; of a load, only the elements that are certainly different count. What a condition may leave out,
-such as the padding of a window, is left out.
+The cycles of a core computed from them are lower bounds too. A block counts if an output needs everything that it
+writes; of a load, only elements that certainly differ count. Work that a condition may skip, such as the padding of a
+window, does not count.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from tvm import ir, s_tir, tirx
 
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.linear import linear
-from edgetune.codegen.requests import certain_loads
+from edgetune.codegen.prefetch.intrinsics import certain_loads
 from edgetune.codegen.traverse import operands
-from edgetune.config.target import Target
+from edgetune.target.target import Target
 
-_AT_ONCE = 4  # vectors that are multiplied, or go to and from the first cache, in a cycle: no core known does more
-_INTEGERS = 8  # multiply-adds of bytes in the place of one of floats: two instructions' worth of four
+_AT_ONCE = 4  # vectors per cycle that are multiplied, or loaded and stored in L1: no known core does more
+_INTEGERS = 8  # multiply-adds of bytes per multiply-add of floats: two instructions with four each
 _LEAST_BITS = 128
-_LIBRARY_BYTES = {"x86_64": 64}  # of a vector in the C library's memcpy, whatever the target's own are
+_LIBRARY_BYTES = {"x86_64": 64}  # bytes of a vector in the C library's memcpy, which may exceed the target's vectors
 
 
 @dataclass(frozen=True)
 class LeastWork:
-    """Of one call: multiply-adds of numbers with a point and of whole ones, and bytes that are read or written."""
+    """Work of one call: multiply-adds of floats, multiply-adds of integers, and bytes read or written."""
 
     float_multiply_adds: float = 0.0
     integer_multiply_adds: float = 0.0
     bytes_touched: int = 0
 
     def cycles(self, target: Target) -> float:
-        """Cycles of a core of `target` without which this cannot be done, however good the code and the core are."""
+        """Least cycles of a core of `target` for this work, with the best possible code on the best possible core."""
         lanes = max(target.vector_bits, _LEAST_BITS) // 32
         memory = max(_LIBRARY_BYTES.get(target.isa, 0), 4 * lanes)
         return max(
@@ -48,7 +48,7 @@ class LeastWork:
 
 @dataclass(frozen=True)
 class _Block:
-    """A block with one store: its iterators' extents, what it stores to, and whether it sums products."""
+    """A block with one store: extents of its iterators, stored element and value, and whether it sums products."""
 
     extents: dict[Any, int]
     buffer: Any
@@ -62,7 +62,7 @@ class _Block:
 
 
 def least_work(function: tirx.PrimFunc, outputs: Collection[int]) -> LeastWork:
-    """Bounds of an unscheduled function, in whatever form; `outputs` are the numbers of the parameters it writes."""
+    """Bounds of an unscheduled function of any algorithm; `outputs` are the numbers of the written parameters."""
     buffers = list(function.params)
     needed = [buffers[number] for number in outputs]
     blocks = list(_blocks(function))
@@ -91,7 +91,7 @@ def least_work(function: tirx.PrimFunc, outputs: Collection[int]) -> LeastWork:
 
 
 def _blocks(function: tirx.PrimFunc) -> Iterator[_Block]:
-    """Blocks of the function in its order, those alone that are one store over constant extents."""
+    """Blocks of the function in order, only those that consist of one store over constant extents."""
     found: list[s_tir.SBlock] = []
     tvm_ffi.structural_walk(function.body, (s_tir.SBlock, found.append))
     for block in found:
@@ -104,7 +104,7 @@ def _blocks(function: tirx.PrimFunc) -> Iterator[_Block]:
 
 
 def _sums_products(store: Any) -> bool:
-    """Whether a statement adds a product to what it stores to."""
+    """Whether a statement adds a product to the element that it stores."""
     value = store.value
     if not isinstance(value, tirx.Add):
         return False
@@ -116,7 +116,7 @@ def _sums_products(store: Any) -> bool:
 
 
 def _different(buffer: Any, indices: Any, extents: dict[Any, int]) -> int:
-    """Elements of `buffer` that are certainly met: in each dimension, as many as the longest iterator it alone has."""
+    """Elements of `buffer` that are certainly accessed: product over dimensions of their longest unshared iterator."""
     used: set[Any] = set()
     count = 1
     for index in indices:
@@ -131,12 +131,12 @@ def _different(buffer: Any, indices: Any, extents: dict[Any, int]) -> int:
 
 
 def _share_that_counts(block: _Block, before: list[_Block]) -> float:
-    """The share of a sum's products that no condition makes zero: as much of each operand as came without one."""
+    """The share of a sum's products that no condition makes zero: the smallest such share of its operands."""
     return min((_share_kept(load.source, before) for load in certain_loads(block.value)), default=1.0)
 
 
 def _share_kept(buffer: Any, before: list[_Block]) -> float:
-    """The share of a buffer that no condition made zero, in the blocks that write it or in those they read from."""
+    """The share of a buffer that no condition made zero, in the blocks that write it and in the blocks they read."""
     share = 1.0
     for number, writer in enumerate(before):
         if not writer.buffer.same_as(buffer):

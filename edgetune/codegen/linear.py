@@ -1,4 +1,4 @@
-"""Indices as linear forms of loop variables."""
+"""Affine index analysis: indices as linear forms of loop variables."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Linear:
 def linear(
     e: Any, known: Container[Any] | None = None, term: Callable[[Any], Hashable | None] = lambda _: None
 ) -> Linear | None:
-    """`e` as a linear form of variables, `known` ones if that is given; None where it is not one.
+    """`e` as a linear form of variables (only `known` ones if given); None if it is not linear.
 
-    `term` may name what stands for a part that is not linear; None: nothing does.
+    `term` may return a stand-in for a part that is not linear, or None.
     """
     if isinstance(e, tirx.IntImm):
         return Linear(int(e.value), {})

@@ -1,4 +1,4 @@
-"""Constants as C text of exactly their type and value."""
+"""Constants as C literals of exactly their type and value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from edgetune.codegen.text import ADD, ATOM, UNARY, Text, joined
 
 
 def float_literal(value: float, of: Element) -> Text:
-    """A float constant: hexadecimal where decimal digits would have to be trusted, so that it is bit exact."""
+    """A float constant: hexadecimal if decimal digits might be inexact, so that it is bit exact."""
     double = of.value_bits == 64
     value = value if double else float(np.float32(value))
     if math.isnan(value):
@@ -31,7 +31,7 @@ def float_literal(value: float, of: Element) -> Text:
 
 
 def int_literal(value: int, of: Element) -> Text:
-    """An integer constant of exactly the type: the narrow ones by a cast."""
+    """An integer constant of exactly the type; narrow types get a cast."""
     if of.bits == 64:
         if value == -(2**63):
             return Text("(-INT64_C(9223372036854775807) - 1)")
@@ -50,7 +50,7 @@ _LAST_STEP = re.compile(r"(.*[^ ]) ([+-]) (\d+)$")
 
 
 def plus(base: Text, step: int | str, of: Element) -> Text:
-    """`base + step` for indices, with constants added up; `step` is a number or the name of a variable."""
+    """`base + step` for indices, with constants combined; `step` is a number or the name of a variable."""
     if isinstance(step, str):
         return joined(base, "+", Text(step, ATOM, True))
     if step == 0:

@@ -1,6 +1,9 @@
-"""Scheduled TIR to printable TIR: flat buffers, vector operations, unrolled tiles, 32-bit indices.
+"""Lowering: turns scheduled TIR into printable TIR (flat buffers, vector operations, unrolled tiles, 32-bit indices).
 
-These are the passes of TVM's own `s_tir` pipeline that concern a CPU, up to where calling conventions begin.
+It runs the passes of TVM's own `s_tir` pipeline that concern a CPU, up to where calling conventions begin.
+
+It also peels first iterations: if a reduction's initialisation is inside the loop as `if (k == 0)`, it moves before the
+loop. Compilers do not see through that test in a nest of loops; without it they keep the sum in a register.
 """
 
 from __future__ import annotations
@@ -11,20 +14,84 @@ from functools import cache
 from typing import Any
 
 import tvm
-from tvm import s_tir, tirx
+from tvm import ir, s_tir, tirx
 
-from edgetune.codegen.epilogue_lines import ask_for_epilogues
-from edgetune.codegen.fusing import Shared, fused
-from edgetune.codegen.hoisting import hoist_initialisation
-from edgetune.codegen.lane_joins import join_lanes
-from edgetune.codegen.near_lines import ask_near
-from edgetune.codegen.next_tile import ask_for_next_tiles
-from edgetune.codegen.prefetching import prefetch_blocks
+from edgetune.codegen.collapse_loops import Shared, fused
+from edgetune.codegen.horizontal_reduction import join_lanes
+from edgetune.codegen.prefetch.inputs import ask_for_next_tiles
+from edgetune.codegen.prefetch.outputs import ask_for_epilogues
+from edgetune.codegen.prefetch.weights_l1 import ask_near
+from edgetune.codegen.prefetch.weights_l2 import prefetch_blocks
 from edgetune.codegen.reduction_blocks import block_reductions
-from edgetune.codegen.unrolling import limit_unrolling, unroll_register_tiles
+from edgetune.codegen.traverse import children, expressions, loops_changed, variables_in
+from edgetune.codegen.unrolling import extent_of, limit_unrolling, unroll_register_tiles, with_kind
 from edgetune.errors import TVM_REFUSALS, KernelFailed
 
-# Operators that the printer writes as vectors and that TVM, unless told, would take apart into lanes.
+
+def hoist_initialisation(node: Any) -> Any:
+    """`node` with leading `if (loop variable is at its start)` statements moved before their loops."""
+    return loops_changed(node, _hoisted)
+
+
+def _hoisted(node: Any) -> Any:
+    body = hoist_initialisation(node.body)
+    parts = list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
+    first = parts[0]
+    serial = int(node.kind) in (int(tirx.ForKind.SERIAL), int(tirx.ForKind.UNROLLED))
+    if len(parts) > 1 and serial and (extent_of(node) or 0) > 0:
+        rest = _conditions_but_start(first, node)
+        if rest is not None:
+            loop = with_kind(node, int(node.kind), parts[1] if len(parts) == 2 else tirx.SeqStmt(parts[1:]))
+            before = first.then_case if not rest else tirx.IfThenElse(_all(rest), first.then_case, None)
+            return tirx.SeqStmt([before, loop])
+    return with_kind(node, int(node.kind), body)
+
+
+def _all(conditions: list[Any]) -> Any:
+    joined = conditions[0]
+    for condition in conditions[1:]:
+        joined = tirx.And(joined, condition)
+    return joined
+
+
+def _conditions_but_start(statement: Any, loop: Any) -> list[Any] | None:
+    """The other conditions of an `if` that requires the loop's first iteration; None for any other statement."""
+    if not isinstance(statement, tirx.IfThenElse) or statement.else_case is not None:
+        return None
+    start: list[Any] = []
+    rest: list[Any] = []
+    for condition in _conjuncts(statement.condition):
+        (start if _is_start(condition, loop) else rest).append(condition)
+    found: set[Any] = set()
+    variables_in(rest, found)
+    _variables(statement.then_case, found)
+    return rest if start and loop.loop_var not in found else None
+
+
+def _conjuncts(condition: Any) -> list[Any]:
+    if isinstance(condition, tirx.And):
+        return [*_conjuncts(condition.a), *_conjuncts(condition.b)]
+    return [condition]
+
+
+def _is_start(condition: Any, loop: Any) -> bool:
+    if not isinstance(condition, tirx.EQ):
+        return False
+    for a, b in ((condition.a, condition.b), (condition.b, condition.a)):
+        if isinstance(a, ir.Var) and a.same_as(loop.loop_var) and isinstance(b, tirx.IntImm):
+            return isinstance(loop.min, tirx.IntImm) and int(loop.min.value) == int(b.value)
+    return False
+
+
+def _variables(node: Any, found: set[Any]) -> None:
+    variables_in(expressions(node), found)
+    if isinstance(node, tirx.BufferStore):
+        variables_in(node.indices, found)
+    for child in children(node):
+        _variables(child, found)
+
+
+# Operators that the printer writes as vectors; without this attribute TVM would split them into lanes.
 for _name in ("tirx.nearbyint", "tirx.erf", "tirx.rsqrt", "tirx.isnan"):
     if tvm.ir.Op.get(_name).get_attr("TVectorizable") is None:
         tvm.ir.register_op_attr(_name, "TVectorizable", True)
@@ -77,7 +144,7 @@ def _after_unrolling() -> Any:
 
 @cache
 def _lowering_target() -> Any:
-    # Passes ask it only for what kind of machine this is; nothing is generated by TVM.
+    # Passes only read the kind of machine from it; TVM generates no code for it.
     return tvm.target.Target({"kind": "llvm", "num-cores": 1})
 
 
@@ -90,9 +157,9 @@ def sole_function(mod: tvm.IRModule) -> tirx.PrimFunc:
 
 
 def lower(mod: tvm.IRModule) -> tirx.PrimFunc:
-    """Lower a module of one scheduled PrimFunc (no weight-packing blocks) to statements the printer knows.
+    """Lower a module of one scheduled PrimFunc (no weight-packing blocks) to statements that the printer supports.
 
-    Raises KernelFailed when a pass refuses the schedule.
+    Raises KernelFailed if a pass rejects the schedule.
     """
     return lower_flat(flat(mod))
 
@@ -105,9 +172,9 @@ def flat(mod: tvm.IRModule) -> tirx.PrimFunc:
 
 
 def lower_flat(function: tirx.PrimFunc, shared: Shared | None = None) -> tirx.PrimFunc:
-    """The second half of `lower`; loops that are `shared` become one, and `begin` of its ranges may be in what it does.
+    """The second half of `lower`; `shared` loops become one, and the code may use `begin` of its ranges.
 
-    Raises KernelFailed when a pass refuses the schedule, or has lost a loop that is shared.
+    Raises KernelFailed if a pass rejects the schedule or removed a shared loop.
     """
     with _refusals(), _lowering_target():
         function = sole_function(_before_unrolling()(tvm.IRModule({"main": function})))

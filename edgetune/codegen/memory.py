@@ -1,7 +1,7 @@
-"""Where every buffer of a kernel lives: a parameter, named registers, an array on the stack, or the scratch.
+"""Storage assignment: each buffer of a kernel is a parameter, named registers, a stack array, or a part of the scratch.
 
-A buffer becomes registers when all its indices are constants and the pieces accessed do not overlap: each piece is one
-variable, a vector of the target's width where the access is one.
+A buffer becomes registers if all its indices are constants and the accessed pieces do not overlap: each piece is one
+variable, with the target's vector width if the access is a vector.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ def pieces(lanes: int, limit: int) -> list[tuple[int, int]]:
 class Survey:
     """What a walk over a lowered function finds.
 
-    `accesses`: of each allocated buffer, (first element or None when not constant, lanes); `reads`: those that load.
-    `alias`: buffers that are another one's memory. `widest`: bits of the widest value in vector expressions.
+    `accesses` has, for each allocated buffer, pairs (first element, lanes), with None for an element that is not
+    constant; `reads` has only the loads. `alias` maps buffers to the buffer whose memory they view. `widest` is the
+    bits of the widest value in vector expressions.
     """
 
     allocated: list[Any] = field(default_factory=list)
@@ -50,7 +51,7 @@ class Survey:
     widest: int = 0
 
     def base(self, buffer: Any) -> Any:
-        """The buffer whose memory `buffer` is."""
+        """The buffer whose memory `buffer` views."""
         while buffer in self.alias:
             buffer = self.alias[buffer]
         return buffer
@@ -120,7 +121,7 @@ def is_one(e: Any) -> bool:
 
 
 def _indices(node: Any, found: Survey) -> None:
-    """Loads inside an index; the index arithmetic itself is no vector of data."""
+    """Loads inside an index; the index arithmetic itself is not a vector of data."""
     if isinstance(node, ir.TensorLoad):
         _access(found, node.source, node.indices, found.accesses)
         _access(found, node.source, node.indices, found.reads)
@@ -145,7 +146,7 @@ def _expression(node: Any, found: Survey) -> None:
 
 
 def size_of(buffer: Any) -> int:
-    """Bytes of an allocated buffer; KernelFailed where its shape is not constant."""
+    """Bytes of an allocated buffer; KernelFailed if its shape is not constant."""
     of, lanes = element_and_lanes(buffer.ty.dtype)
     total = lanes * of.bytes
     for extent in buffer.ty.shape:
@@ -156,7 +157,7 @@ def size_of(buffer: Any) -> int:
 
 
 def register_pieces(of: Element, accesses: set[tuple[int | None, int]], limit: int) -> dict[int, int] | None:
-    """{first element: elements} of the variables that a buffer becomes, None if it has to stay in memory."""
+    """{first element: elements} of the variables that replace a buffer; None if it must stay in memory."""
     found: dict[int, int] = {}
     scalars: set[int] = set()
     for first, lanes in accesses:

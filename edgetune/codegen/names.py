@@ -1,7 +1,6 @@
-"""C identifiers out of hostile names.
+"""Name sanitising: turns arbitrary names of a model into valid C identifiers.
 
-Names in a model are anybody's text: here they become identifiers that are unique in one function and that no keyword,
-macro, library function or type of ours shadows.
+The identifiers are unique in one function and do not collide with a keyword, macro, library function or type of ours.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ def identifier(text: str) -> str:
 
 
 class Names:
-    """Hands out identifiers, none twice. Two functions have two of these."""
+    """Creates identifiers, each only once. Each function has its own instance."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
         self._next: dict[str, int] = {}
 
     def unique(self, text: str) -> str:
-        """`identifier(text)`, with a number behind where that is taken."""
+        """`identifier(text)`, followed by a number if that is taken."""
         base = identifier(text)
         name = base
         while name in self._taken:

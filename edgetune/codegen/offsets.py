@@ -1,7 +1,7 @@
-"""Names for the offsets that common subexpressions become, by what they index.
+"""Names for common subexpressions: each offset is named after what it indexes.
 
-TVM calls them cse_v1, cse_v2 and so on. One that leads into a single buffer is called after it ("weights_at"), one that
-leads into several is an "offset", any other a "value".
+TVM calls them cse_v1, cse_v2 and so on. An offset into a single buffer is named after that buffer ("weights_at"), an
+offset into several buffers is an "offset", any other subexpression a "value".
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ _PREFIX = "cse_v"
 
 
 def is_step(e: Any) -> bool:
-    """Whether an expression is a variable plus or minus a constant: an address a few elements on."""
+    """Whether an expression is a variable plus or minus a constant, which is a nearby address."""
     return isinstance(e, (tirx.Add, tirx.Sub)) and isinstance(e.a, ir.Var) and isinstance(e.b, tirx.IntImm)
 
 
 def stems(body: Any) -> dict[Any, str]:
-    """For each variable of a common subexpression in lowered statements the text that its name is made of."""
+    """The name stem of each variable of a common subexpression in lowered statements."""
     found = _Found()
     found.statement(body)
-    # What a later constant is made of leads where that constant leads.
+    # The parts of a later constant index the same buffers as that constant.
     for var, parts in reversed(found.bound):
         for part in parts:
             found.leads.setdefault(part, set()).update(found.leads.get(var, set()))
@@ -37,7 +37,7 @@ def stems(body: Any) -> dict[Any, str]:
 
 
 class _Found:
-    """Constants in order, each with the variables in it, and into which buffers a variable leads directly."""
+    """Constants in order, each with its variables, and the buffers that each variable indexes directly."""
 
     def __init__(self) -> None:
         self.bound: list[tuple[Any, set[Any]]] = []

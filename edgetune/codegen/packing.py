@@ -1,8 +1,8 @@
-"""Weight packing: the layout that a schedule wants its constants in, as a recipe that numpy carries out at build time.
+"""Weight packing: the constant layout that a schedule wants, as a recipe that numpy executes at build time.
 
-Schedules say it as blocks that copy a parameter into another shape ("layout_rewrite_preproc"). Here the blocks
-leave the function, its parameter takes the packed shape, and what they did becomes a `PackedLayout`: plain data, no
-TVM inside.
+Schedules express it as blocks that copy a parameter into another shape ("layout_rewrite_preproc"). This module removes
+these blocks from the function, gives the parameter the packed shape, and describes the copy as a `PackedLayout`: plain
+data without TVM objects.
 """
 
 from __future__ import annotations
@@ -82,10 +82,10 @@ def _evaluate(index: Index, axes: list[Any]) -> Any:
 
 
 def split_packing(mod: tvm.IRModule) -> tuple[tvm.IRModule, dict[int, PackedLayout]]:
-    """(module without packing blocks, {parameter index: its layout}); parameters not named keep their shape.
+    """(module without packing blocks, {parameter index: its layout}); parameters not listed keep their shape.
 
-    The parameter of a packed constant has the packed shape afterwards. Raises KernelFailed for a packing block that
-    does more than copy one parameter.
+    The parameter of a packed constant then has the packed shape. Raises KernelFailed if a packing block does more than
+    copy one parameter.
     """
     function = sole_function(mod)
     copies = _packing_blocks(function.body)

@@ -1,13 +1,13 @@
-"""exp, log, tanh, sigmoid and erf of floats, as C text that is the same for scalars and vectors of any width.
+"""Polynomial approximations of exp, log, tanh, sigmoid and erf of floats: C text for scalars and vectors of any width.
 
-Largest errors in units in the last place, over all results that are normal numbers, against double precision:
-see `ULP_BOUND`, which the tests measure. NaN gives NaN, infinities their limits. Where somebody lets a compiler
-reassociate and divide by reciprocals (-ffast-math -fno-finite-math-only, or parts of it), twice the bound.
+Largest errors in units in the last place, over all results that are normal numbers, against double precision: see
+`ULP_BOUND`, which the tests measure. NaN gives NaN, infinities give their limits. If compiler flags allow reassociation
+and division by reciprocals (-ffast-math -fno-finite-math-only, or parts of it), the bound is twice as large.
 
 The text is a template: F and I stand for the types, SEL chooses lanes by a comparison, BITS and VAL reinterpret, FTOI
 and ITOF convert (truncating), SCALE(p, t) adds the low bits of t to the exponent of p, K makes a vector of a constant,
-CALL(f, v) replaces v by f(v). KEEP hides a value from compilers that reassociate sums, which would undo the addition
-of a large constant and the two-part subtractions: see `barriers`.
+CALL(f, v) replaces v by f(v). KEEP hides a value from compilers that reassociate sums, which would undo the addition of
+a large constant and the two-part subtractions: see `barriers`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import re
 ULP_BOUND = {"exp": 1.5, "log": 2.0, "tanh": 2.5, "sigmoid": 3.0, "erf": 2.0}
 
 # exp(c) = 2^n exp(r): c = n ln 2 + r, |r| <= ln 2 / 2; polynomial p of degree 7 (Cephes) for exp(r). Adding 1.5 * 2^23
-# rounds to n and leaves it in the low bits of t, from where a shift brings it to the exponent's place.
+# rounds to n and leaves it in the low bits of t; a shift then moves it to the exponent's bits.
 _EXP_PARTS = """
   F t = c * 0x1.715476p+0f + 0x1.8p+23f;
   KEEP(t);
@@ -33,11 +33,11 @@ _EXP_PARTS = """
   p = p * (r * r) + r + 1.0f;
 """
 
-# exp where the result is a normal number.
+# exp for results that are normal numbers.
 _EXP_IN_RANGE = "  const F c = x;" + _EXP_PARTS + "  y = SCALE(p, t);\n"
 
-# exp of anything. Results below 2^-126 are made 2^64 times as large, then small. Those that are 0 do not take that way:
-# a core may take a hundred cycles to find that out, and the rows of masked attention are full of them.
+# exp of any value. Results below 2^-126 are computed 2^64 times as large, then scaled down. Results that are 0 avoid
+# the scaling: a core may need a hundred cycles for it, and rows of masked attention contain many of them.
 _EXP = (
     """
   F c = SEL(x < 0x1.62e42ep+6f, x, K(0x1.62e42ep+6f));
@@ -53,7 +53,7 @@ _EXP = (
 )
 
 # log: x = 2^e m, sqrt(1/2) <= m < sqrt(2); polynomial in m - 1 (Cephes); subnormals are scaled up first.
-# The sign is masked out because the bits of -0.0 less the constant overflow, although that lane is not chosen.
+# The sign is masked out: the bits of -0.0 minus the constant would overflow, although that lane is not chosen.
 _LOG = """
   const F s = SEL(x < 0x1p-126f, x * 0x1p+23f, x);
   const I b = (BITS(s) & 0x7fffffff) - 0x3f3504f3;
@@ -82,7 +82,7 @@ _LOG = """
   y = SEL(x == x, r, x);
 """
 
-# tanh: odd polynomial below 0.625 (Cephes), 1 - 2 / (exp(2|x|) + 1) above, with the sign put back.
+# tanh: odd polynomial below 0.625 (Cephes), 1 - 2 / (exp(2|x|) + 1) above, then the sign is restored.
 _TANH = """
   const F a = VAL(BITS(x) & 0x7fffffff);
   const F z = x * x;
@@ -105,7 +105,8 @@ _SIGMOID = """
   y = 1.0f / (1.0f + e);
 """
 
-# erf: two polynomials (N. Juffa), the second in the exponent of exp. It is 1 from 4 on. NaN passes through the first.
+# erf: two polynomials (N. Juffa), the second in the exponent of exp. From 4 on the result is 1. NaN passes through the
+# first polynomial.
 _ERF = """
   F a = VAL(BITS(x) & 0x7fffffff);
   a = SEL(a > 4.0f, K(4.0f), a);
@@ -134,13 +135,13 @@ NEEDS = {"tanh": "exp", "sigmoid": "exp", "erf": "exp_in_range"}
 
 
 def reinterpretations(name: str) -> list[str]:
-    """Snippets that the scalar form of a polynomial needs to reach the bits of a float and back."""
+    """Snippets that the scalar version of a polynomial needs to convert a float to its bits and back."""
     pairs = (("BITS(", "reinterpret:f32_i32"), ("VAL(", "reinterpret:i32_f32"))
     return [snippet for word, snippet in pairs if word in BODIES[name] or "SCALE(" in BODIES[name]]
 
 
 def macros(short: str) -> str:
-    """The macros of the template for type `short`: f32 or, say, f32x16."""
+    """The macros of the template for type `short` (such as f32, f32x16)."""
     if short == "f32":
         return (
             "#define ET_SEL_f32(m, a, b) ((m) ? (a) : (b))\n"
@@ -177,7 +178,7 @@ def instantiated(body: str, short: str) -> str:
 def function(name: str, short: str) -> str:
     """C function of a polynomial: `float et_exp_f32(float)`, or `void et_exp_f32x16(f32x16 *)` in place.
 
-    Vectors pass by pointer, inlined always: passed by value, their ABI would depend on compiler flags (-Wpsabi).
+    Vectors are passed by pointer and always inlined: by value, their ABI would depend on compiler flags (-Wpsabi).
     """
     body = instantiated(BODIES[name], short).lstrip("\n")
     order = "  ET_IN_ORDER\n" if "KEEP(" in BODIES[name] else ""

@@ -1,17 +1,18 @@
-"""What stands once on top of a kernels file: vector types and the snippets that the kernels name, nothing else."""
+"""The preamble of a kernels file: the vector types and snippets that its kernels name, each once, nothing else."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from edgetune.codegen import barriers, lane_joins, polynomials, widths
+from edgetune.codegen import barriers, horizontal_reduction, polynomials
 from edgetune.codegen.dtypes import by_short, storage_type
-from edgetune.codegen.extremes import vector_extreme
-from edgetune.codegen.products import multiply_add
-from edgetune.codegen.rounding import vector_nearbyint
+from edgetune.codegen.isa import widen_narrow
+from edgetune.codegen.isa.min_max import vector_extreme
+from edgetune.codegen.isa.multiply_add import multiply_add
+from edgetune.codegen.isa.rounding import vector_nearbyint
 from edgetune.codegen.snippets import scalar_snippet
-from edgetune.config.target import Target
+from edgetune.target.target import Target
 
 _CONVERTERS = ("whole", "saturated_i8", "saturated_u8", "saturated_i16", "saturated_u16", "saturated_i32")
 
@@ -43,30 +44,33 @@ def _macro_types(rest: str) -> list[str]:
     return [] if rest == "f32" else [f"type:{rest}", f"type:i{rest[1:]}"]
 
 
-# GCC 9, the oldest that knows the vector built-ins used, does not know how to ask for one.
+# GCC 9, the oldest version with the vector built-ins used, has no __has_builtin.
 _ASKING = "#ifndef __has_builtin\n#define __has_builtin(name) 0\n#endif\n"
 
-# By kind of snippet: what must stand before one, and its text, both from what follows the colon in its name.
+# By kind of snippet: the snippets it requires, and its text; both depend on what follows the colon in its name.
 _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
     "macros": (_macro_types, polynomials.macros),
     "order": (lambda _: [], lambda _: barriers.ORDER),
     "keep": (_kept_type, barriers.keep),
-    "chars": (lambda _: [], lambda _: widths.CHARS),
-    "widen": (widths.needed_types, widths.widen),
-    "narrow": (widths.needed_types, widths.narrow),
+    "chars": (lambda _: [], lambda _: widen_narrow.CHARS),
+    "widen": (widen_narrow.needed_types, widen_narrow.widen),
+    "narrow": (widen_narrow.needed_types, widen_narrow.narrow),
     "mac": (_mac_types, multiply_add),
     "nearbyint": (_macro_types, vector_nearbyint),
     "vmax": (_extreme_types, partial(vector_extreme, "max")),
     "vmin": (_extreme_types, partial(vector_extreme, "min")),
     **{
-        f"lanes_{word}": (partial(lane_joins.needed, word), partial(lane_joins.lanes_function, word))
+        f"lanes_{word}": (
+            partial(horizontal_reduction.needed, word),
+            partial(horizontal_reduction.lanes_function, word),
+        )
         for word in ("sum", "largest", "smallest")
     },
 }
 
 
 def _requirements(snippet: str) -> list[str]:
-    """Snippets that must stand before this one, directly."""
+    """Snippets that must directly precede this one."""
     kind, _, rest = snippet.partition(":")
     if kind in polynomials.BODIES and rest != "f64":
         inner = [f"{polynomials.NEEDS[kind]}:{rest}"] if kind in polynomials.NEEDS else []
@@ -96,8 +100,8 @@ def _rank(snippet: str) -> tuple[int, str]:
 def render_preamble(names: Iterable[str], target: Target, prefix: str) -> str:
     """C text of the snippets `names` and all that they need, in a fixed order; includes nothing.
 
-    Everything in it is a typedef, a macro or a static function, so files of two packages link into one program;
-    `prefix` is the package's own, named in the heading. Raises KernelFailed for a name that no snippet has.
+    It contains only typedefs, macros and static functions, so files of two packages link into one program. `prefix` is
+    the package's own prefix, which the heading names. Raises KernelFailed if no snippet has one of the names.
     """
     ordered: list[str] = []
     placed: set[str] = set()

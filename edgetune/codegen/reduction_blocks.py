@@ -1,8 +1,8 @@
-"""Cache blocking of a long reduction: a part of it for all tiles of the output, then the next part.
+"""Cache blocking of long reductions: computes one part of the reduction for all output tiles, then the next part.
 
-A register tile that runs over a whole long reduction reads more operands than the second cache holds before the next
-tile could read them again. Between parts, the unfinished sums stand where the results will stand (K. Goto, R. van de
-Geijn, Anatomy of High-Performance Matrix Multiplication, ACM TOMS 34(3), 2008, which keeps them in the output too).
+A register tile that runs over a whole long reduction reads more operands than L2 holds, before the next tile can reuse
+them. Between parts, unfinished sums are stored where the results will be (K. Goto, R. van de Geijn, Anatomy of
+High-Performance Matrix Multiplication, ACM TOMS 34(3), 2008, which keeps them in the output too).
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from edgetune.codegen.traverse import loads_in, loops_changed, operands
 from edgetune.codegen.unrolling import extent_of, with_kind
 
 ANNOTATION = "edgetune_reduction_blocks"
-"""On the outermost loop of a reduction: into how many parts of one size it is to be divided, or somewhat more."""
+"""On the outermost loop of a reduction: the number of equal parts to divide it into, or somewhat more."""
 
 
 def block_reductions(body: Any) -> Any:
     """`body` with the nest around an annotated loop divided; a nest that cannot be divided is computed as a whole.
 
-    That takes loops around statements that set accumulators, the annotated loop, and loops around one store that reads
-    one accumulator for each element written, of its type, which no other tile writes; and a number of parts near the
-    one asked for that divides.
+    A nest can be divided if it has loops around: statements that set accumulators, the annotated loop, and loops around
+    one store that reads, for each element written, one accumulator of its type; no other tile may write that element. A
+    divisor near the wanted number of parts must exist.
     """
     return loops_changed(body, _blocked)
 
@@ -38,12 +38,12 @@ def _blocked(outermost: Any) -> Any:
 
 
 def near_divisor(extent: int, wanted: int) -> int:
-    """The smallest divisor of `extent` from `wanted` to twice that; 1 where there is none, or it is `extent` itself."""
+    """The smallest divisor of `extent` from `wanted` to twice that; 1 if there is none, or if it is `extent` itself."""
     return next((number for number in range(wanted, min(2 * wanted + 1, extent)) if extent % number == 0), 1)
 
 
 def _nest(node: Any) -> tuple[list[Any], list[Any]]:
-    """Loops around nothing else, outermost first, and the statements inside."""
+    """Perfectly nested loops, outermost first, and the statements inside."""
     loops = []
     while isinstance(node, tirx.For) and _parts(node) == 1:
         loops.append(node)
@@ -56,7 +56,7 @@ def _parts(node: Any) -> int:
 
 
 def _divided(loops: list[Any], first: list[Any], reduction: Any, last: list[Any]) -> Any:
-    """The divided nest; None where it cannot be."""
+    """The divided nest; None if it cannot be divided."""
     extent = extent_of(reduction) or 1
     parts = near_divisor(extent, _parts(reduction))
     store = _only_store(last[0]) if len(last) == 1 else None
@@ -79,7 +79,7 @@ def _divided(loops: list[Any], first: list[Any], reduction: Any, last: list[Any]
 
 
 def _overlaps(index: Any) -> bool:
-    """Whether a minimum in an index may make two tiles write one element: its sum would be added to twice."""
+    """Whether a minimum in an index may let two tiles write one element: its sum would be added twice."""
     return isinstance(index, (tirx.Min, tirx.Max)) or any(_overlaps(operand) for operand in operands(index))
 
 
@@ -90,7 +90,7 @@ def _only_store(node: Any) -> Any:
 
 
 def _only_accumulator(store: Any, first: list[Any]) -> Any:
-    """The one element that `store` reads of what `first` sets, if it is of the type that is stored."""
+    """The one element that `store` reads of the accumulators set in `first`, if it has the stored type."""
     set_here = [_only_store(statement) for statement in first]
     if len(set_here) != 1 or set_here[0] is None:
         return None
@@ -101,7 +101,7 @@ def _only_accumulator(store: Any, first: list[Any]) -> Any:
 
 
 def _with_store(node: Any, store: Any) -> Any:
-    """Loops around one store, around another one."""
+    """The loops around one store, with another store inside."""
     if not isinstance(node, tirx.For):
         return store
     return with_kind(node, int(node.kind), _with_store(node.body, store))

@@ -1,24 +1,95 @@
-"""Scalar C expressions of TIR expressions, or of one lane of a vector expression.
+"""Scalar expression printing: C for TIR expressions, or for one lane of a vector expression.
 
-Every expression has exactly the C type of its TIR dtype (value type, see dtypes), so nothing is converted silently.
-Integer arithmetic on data wraps; on indices, whose range is known, it is written plainly.
+Every expression has exactly the C type of its TIR dtype (value type, see `dtypes`), so no value is converted silently.
+Integer arithmetic on data wraps; index arithmetic, whose range is known, is printed plainly.
+
+`ElementPrinter` accesses single elements of buffers: in memory, or in the registers that replace a small buffer.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import ir, tirx
 
 from edgetune.codegen import intrinsics
-from edgetune.codegen.context import Context
+from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.dtypes import Element, element_and_lanes
-from edgetune.codegen.elements import ElementPrinter
 from edgetune.codegen.literals import float_literal, int_literal, plus
 from edgetune.codegen.offsets import is_step
 from edgetune.codegen.text import ADD, ATOM, LOOSE, MUL, TERNARY, UNARY, Text, cast, compared, joined
 from edgetune.errors import KernelFailed
+
+
+class ElementPrinter:
+    """The part of the scalar printer that reads and writes memory. `lane` is as in `ScalarPrinter`."""
+
+    context: Context
+    lane: int | str | None
+
+    if TYPE_CHECKING:
+
+        def scalar(self, e: Any) -> Text:
+            """See ScalarPrinter."""
+
+        def without_lane(self, e: Any) -> Text:
+            """See ScalarPrinter."""
+
+    def place(self, buffer: Any) -> BufferStorage:
+        """The storage of `buffer`; KernelFailed if nothing allocated it."""
+        found = self.context.places.get(buffer)
+        if found is None:
+            raise KernelFailed(f"buffer {buffer.name} is used, but no parameter or allocation defines it")
+        return found
+
+    def flat_index(self, buffer: Any, indices: Any) -> Any:
+        """The single index of an access in elements of the buffer: row-major if there are several indices."""
+        if len(indices) == 0:
+            return tirx.IntImm("int32", 0)
+        index = indices[0]
+        for extent, following in zip(list(buffer.ty.shape)[1:], list(indices)[1:], strict=True):
+            index = index * extent + following
+        return index
+
+    def element_text(self, buffer: Any, indices: Any) -> str:
+        """The C lvalue of one element: of a scalar access, or of lane `self.lane` of a vector access."""
+        place = self.place(buffer)
+        index = self.flat_index(buffer, indices)
+        _, index_lanes = element_and_lanes(index.ty)
+        within: int | str = 0
+        if place.lanes > 1:
+            if index_lanes > 1:
+                raise KernelFailed(f"buffer {buffer.name} of vectors is indexed by a vector")
+            within = self.lane if self.lane is not None else 0
+            position = self.without_lane(index * place.lanes)
+            position = plus(position, within, element_and_lanes(index.ty)[0]) if within != 0 else position
+        else:
+            position = self.scalar(index)
+        if place.registers is None:
+            return f"{place.name}[{position.code}]"
+        wanted = int(re.sub(r"U?INT64_C|[() ]", "", position.code))
+        for first, (name, width) in place.registers.items():
+            if first <= wanted < first + width:
+                return name if width == 1 else f"{name}[{wanted - first}]"
+        raise KernelFailed(f"element {wanted} of {buffer.name} has no register")
+
+    def _load(self, e: Any) -> Text:
+        place = self.place(e.source)
+        text = self.element_text(e.source, e.indices)
+        if place.registers is not None:
+            return Text(text)
+        if place.of.half:
+            return Text(f"{self.context.need(f'from_{place.of.short}:f32')}({text})")
+        return Text(f"{text} != 0", LOOSE) if place.of.kind == "bool" else Text(text)
+
+    def stored(self, value: Text, place: BufferStorage) -> str:
+        """The C expression that is assigned to an element of `place` to store `value`."""
+        if place.registers is None and place.of.half:
+            return f"{self.context.need(f'to_{place.of.short}:f32')}({value.code})"
+        return cast("uint8_t", value).code if place.of.kind == "bool" else value.code
+
 
 _COMPARISONS = {tirx.EQ: "==", tirx.NE: "!=", tirx.LT: "<", tirx.LE: "<=", tirx.GT: ">", tirx.GE: ">="}
 _ARITHMETIC = {tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*"}
@@ -59,7 +130,7 @@ class ScalarPrinter(ElementPrinter):
         }
 
     def scalar(self, e: Any) -> Text:
-        """C for `e` (or for lane `self.lane` of it): its statements, if it needs any, are emitted first."""
+        """C for `e` (or for lane `self.lane` of it); statements that it needs are emitted first."""
         printer = self._by_type.get(type(e))
         if printer is None:
             raise KernelFailed(f"the C printer does not know the expression {type(e).__name__}: {str(e)[:80]}")
@@ -74,7 +145,7 @@ class ScalarPrinter(ElementPrinter):
             self.lane = outer
 
     def without_lane(self, e: Any) -> Text:
-        """C for a scalar expression inside a vector one: a base, a condition, what is broadcast."""
+        """C for a scalar expression inside a vector one: a base, a condition, a broadcast value."""
         outer, self.lane = self.lane, None
         try:
             return self.scalar(e)
@@ -102,7 +173,7 @@ class ScalarPrinter(ElementPrinter):
             for first, width, name in known:
                 if first <= self.lane < first + width:
                     return Text(name if width == 1 else f"{name}[{self.lane - first}]")
-        return self.scalar(known)  # a TIR expression that stands for it
+        return self.scalar(known)  # a TIR expression that replaces it
 
     def _ramp(self, e: Any) -> Text:
         lane = self.lane
@@ -135,11 +206,11 @@ class ScalarPrinter(ElementPrinter):
         return self.scalar(e.body)
 
     def bind(self, var: Any, value: Any) -> None:
-        """Emit a constant for a let-bound variable (vectors: see VectorPrinter)."""
+        """Emit a constant for a let-bound variable (for vectors see `VectorPrinter`)."""
         of, _ = element_and_lanes(value.ty)
         text = self.without_lane(value)
         if text.index and of.short == "i32" and is_step(value):
-            self.context.variables[var] = text  # shorter where it is used than a name for it
+            self.context.variables[var] = text  # inline use is shorter than a name
         else:
             name = self.temporary(of.value, text.code, self.context.stems.get(var, var.name))
             self.context.variables[var] = Text(name, ATOM, text.index)
@@ -241,14 +312,14 @@ class ScalarPrinter(ElementPrinter):
         return Text(f"{loaded}({stored}({a.code}))")
 
     def choose(self, condition: Any, yes: Any, no: Any) -> Text:
-        """`condition ? yes : no`; only the chosen one is evaluated, statements that it needs included."""
+        """`condition ? yes : no`; evaluates only the chosen operand, including the statements that it needs."""
         chosen = self.without_lane(condition) if element_and_lanes(condition.ty)[1] == 1 else self.scalar(condition)
         with self.context.captured() as before_yes:
             a = self.scalar(yes)
         with self.context.captured() as before_no:
             b = self.scalar(no)
         if not before_yes and not before_no:
-            # The condition in parentheses: compilers warn about a comparison before "?".
+            # The condition is in parentheses, because compilers warn about a comparison before "?".
             return Text(f"{chosen.at(UNARY)} ? {a.at(LOOSE)} : {b.at(LOOSE)}", TERNARY, a.index and b.index)
         of = element_and_lanes(yes.ty)[0]
         name = self.context.names.unique("t")
@@ -257,7 +328,7 @@ class ScalarPrinter(ElementPrinter):
         return Text(name)
 
     def branches(self, condition: str, yes: list[str], no: list[str]) -> None:
-        """Emit `if (condition) {yes} else {no}`; lines captured at one depth are indented by one more here."""
+        """Emit `if (condition) {yes} else {no}`; lines captured at one depth are indented by one more level."""
         self.context.emit(f"if ({condition}) {{")
         for line in yes:
             self.context.emit("  " + line.lstrip(" "))

@@ -1,8 +1,8 @@
-"""Scalar snippets of the preamble: what C leaves undefined or lacks, defined for every input.
+"""Scalar preamble snippets: operations that C leaves undefined or does not have, defined for every input.
 
-Integer division by zero gives 0, the smallest integer over -1 wraps, shifts by too much give 0 (or the sign), a float
-that does not fit an integer saturates and NaN becomes 0. max(a, b) and min(a, b) give a when one of both is NaN: relu
-passes NaN on, as ONNX Runtime's does.
+Integer division by zero gives 0, the smallest integer divided by -1 wraps, shifts by too many bits give 0 (or the
+sign), a float that does not fit an integer saturates and NaN becomes 0. max(a, b) and min(a, b) give a if one operand
+is NaN: relu passes NaN on, as in ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ SCALAR: dict[str, Callable[[str], str]] = {
 
 
 def half_conversion(kind: str, has_float16: bool) -> str:
-    """Conversions of float16: the compiler's own, or ours on its bits (round to nearest even, subnormals, NaN)."""
+    """Conversions of float16: the compiler's, or our own on its bits (round to nearest even, subnormals, NaN)."""
     if not has_float16:
         return _FROM_F16 if kind == "from_f16" else _TO_F16
     stored = storage_type(by_short("f16"), has_float16)
@@ -220,7 +220,7 @@ def half_conversion(kind: str, has_float16: bool) -> str:
 
 
 def scalar_snippet(kind: str, rest: str, has_float16: bool) -> str:
-    """C text of a scalar snippet; KernelFailed if there is none of that name."""
+    """C text of a scalar snippet; KernelFailed if there is none with that name."""
     if kind in ("from_f16", "to_f16"):
         return half_conversion(kind, has_float16)
     if kind == "alias":

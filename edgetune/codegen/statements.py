@@ -1,4 +1,4 @@
-"""C statements of TIR statements: loops, stores, allocations, conditions."""
+"""Statement printing: C for TIR loops, stores, allocations and conditions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import tvm
 import tvm_ffi
 from tvm import ir, tirx
 
-from edgetune.codegen.context import Context, Place
+from edgetune.codegen.collapse_loops import Shared
+from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.dtypes import element_and_lanes, storage_type
-from edgetune.codegen.fusing import Shared
+from edgetune.codegen.horizontal_reduction import printed_join
 from edgetune.codegen.intrinsics import operator
-from edgetune.codegen.lane_joins import printed_join
 from edgetune.codegen.memory import Survey, pieces
 from edgetune.codegen.text import ATOM, Text
 from edgetune.codegen.traverse import loads_in, variables_in
@@ -27,7 +27,7 @@ _SILENT = frozenset(("assume", "likely", "undef", "type_annotation", "ignore_loo
 
 @dataclass
 class Layout:
-    """Where allocated buffers go: pieces of registers, offsets in the scratch; the others are arrays on the stack."""
+    """Storage of allocated buffers: register pieces, or offsets in the scratch; all others are arrays on the stack."""
 
     registers: dict[Any, dict[int, int]] = field(default_factory=dict)
     scratch: dict[Any, int] = field(default_factory=dict)
@@ -36,8 +36,8 @@ class Layout:
 class StatementPrinter(VectorPrinter):
     """Prints statements into its context's lines.
 
-    A loop that is `shared` runs from the C variable `begin` to `end` instead of over its whole range, or over its part
-    of a block where another loop is counted with it.
+    A `shared` loop runs from the C variable `begin` to `end` instead of over its whole range. If another loop is
+    counted with it, it runs over its part of a block.
     """
 
     def __init__(self, context: Context, survey: Survey, layout: Layout, shared: Shared | None = None) -> None:
@@ -75,7 +75,7 @@ class StatementPrinter(VectorPrinter):
             self.statement(child)
 
     def block(self, s: Any) -> None:
-        """Emit a statement inside braces that the caller writes."""
+        """Emit a statement inside braces that the caller prints."""
         with self.context.indented():
             self.statement(s)
 
@@ -117,7 +117,7 @@ class StatementPrinter(VectorPrinter):
         if not isinstance(s.value, ir.Call) or operator(s.value) in _SILENT:
             return
         if operator(s.value) == "prefetch":
-            load, write, locality, ahead = s.value.args  # the last one is ours: bytes from the element that is named
+            load, write, locality, ahead = s.value.args  # bytes from the named element
             where = self.element_text(load.source, load.indices)
             if int(ahead.value):
                 self.context.emit(f"{self.context.need('ask:ahead')}(&{where}, {int(ahead.value)});")
@@ -135,9 +135,11 @@ class StatementPrinter(VectorPrinter):
         several = wanted is not None and len(wanted) > 1
         name = "acc" if several else self.context.names.unique(buffer.name)
         if wanted is not None:
-            self.context.places[buffer] = Place(name, of, lanes, self._registers(base, name, of, wanted), written=True)
+            self.context.places[buffer] = BufferStorage(
+                name, of, lanes, self._registers(base, name, of, wanted), written=True
+            )
             return
-        self.context.places[buffer] = Place(name, of, lanes, written=True)
+        self.context.places[buffer] = BufferStorage(name, of, lanes, written=True)
         c_type = storage_type(of, self.context.target.has_float16)
         offset = self.layout.scratch.get(buffer)
         if offset is not None:
@@ -175,7 +177,7 @@ class StatementPrinter(VectorPrinter):
         place = self.place(source)
         of, lanes = element_and_lanes(s.buffer.ty.dtype)
         if of == place.of:
-            self.context.places[s.buffer] = Place(place.name, of, lanes, place.registers, place.written)
+            self.context.places[s.buffer] = BufferStorage(place.name, of, lanes, place.registers, place.written)
             return
         name = self.context.names.unique(s.buffer.name)
         c_type = storage_type(of, self.context.target.has_float16)
@@ -184,7 +186,7 @@ class StatementPrinter(VectorPrinter):
         self.context.emit(
             f"{const}{loose} *const {name} = ({const}{loose} *)({const}void *){place.name}; /* {c_type} */"
         )
-        self.context.places[s.buffer] = Place(name, of, lanes, None, place.written)
+        self.context.places[s.buffer] = BufferStorage(name, of, lanes, None, place.written)
 
     def _store(self, s: Any) -> None:
         _, value_lanes = element_and_lanes(s.value.ty)
@@ -233,7 +235,7 @@ class StatementPrinter(VectorPrinter):
             self._store_piece(s, start, first, width, text)
 
     def _added(self, s: Any, start: tuple[Any, int] | None, first: int, width: int) -> bool:
-        """Print `acc = acc + value` of float registers as `acc += value`; False where it is something else."""
+        """Print `acc = acc + value` of float registers as `acc += value`; False if the store is something else."""
         value = s.value
         if start is None or not isinstance(value, tirx.Add) or element_and_lanes(value.ty)[0].kind != "float":
             return False
@@ -271,13 +273,13 @@ class StatementPrinter(VectorPrinter):
         return any(self.place(load.source).registers is not None for load in loads_in([s.value, *s.indices]))
 
     def _takes_vector_variable(self, s: Any) -> bool:
-        """Whether a let-bound vector is used: one variable for each native vector of it, which no loop can index."""
+        """Whether a let-bound vector is used: it has one variable per native vector, which no loop can index."""
         used: set[Any] = set()
         variables_in([s.value, *s.indices], used)
         return any(isinstance(self.context.variables.get(variable), list) for variable in used)
 
     def _overlaps(self, s: Any) -> bool:
-        """Whether the value reads the stored buffer anywhere but at the stored index itself."""
+        """Whether the value reads the stored buffer at any index other than the stored one."""
         base = self.survey.base(s.buffer)
         for load in loads_in([s.value, *s.indices]):
             if self.survey.base(load.source) == base:

@@ -1,4 +1,4 @@
-"""C expressions as text with their binding strength: parentheses appear only where C or a compiler wants them."""
+"""C expression text with operator precedence: adds parentheses only where C needs them or a compiler warns."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ ATOM, UNARY, MUL, ADD, LOOSE, TERNARY = 6, 5, 4, 3, 2, 1
 
 @dataclass(frozen=True)
 class Text:
-    """An expression. `index` says that it is made of loop variables and constants alone, so it cannot overflow."""
+    """An expression. `index` means that it consists only of loop variables and constants, so it cannot overflow."""
 
     code: str
     level: int = ATOM
     index: bool = False
 
     def at(self, level: int) -> str:
-        """The code, in parentheses if it binds less than `level`."""
+        """The code, in parentheses if its precedence is lower than `level`."""
         return self.code if self.level >= level else f"({self.code})"
 
 
 def joined(a: Text, sign: str, b: Text) -> Text:
-    """`a sign b` for + - * / %. Sums and products keep their order, as floats must; indices need not show it."""
+    """`a sign b` for + - * / %. Sums and products keep their order, as floats need; indices may drop parentheses."""
     level = MUL if sign in "*/%" else ADD
     index = a.index and b.index
     free = sign == "+" or (sign == "*" and "/" not in b.code and "%" not in b.code)

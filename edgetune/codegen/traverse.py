@@ -1,4 +1,4 @@
-"""Walking TIR: what lies under a statement or an expression."""
+"""TIR traversal: operands of expressions, children of statements, and walks that use them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def variables_in(nodes: Any, found: set[Any]) -> None:
 
 
 def loads_in(nodes: Iterable[Any]) -> list[Any]:
-    """Every load in the expressions `nodes`, one before those in its indices."""
+    """Every load in the expressions `nodes`, each before the loads in its indices."""
     found = []
     for node in nodes:
         if isinstance(node, ir.TensorLoad):
@@ -79,7 +79,7 @@ def loads_in(nodes: Iterable[Any]) -> list[Any]:
 
 
 def loops_changed(node: Any, change: Callable[[Any], Any]) -> Any:
-    """`node` with the outermost loops of its sequences and attributes replaced by what `change` makes of them."""
+    """`node` with the outermost loops of its sequences and attributes replaced by the result of `change`."""
     if isinstance(node, tirx.SeqStmt):
         return tirx.SeqStmt([loops_changed(child, change) for child in node.seq])
     if isinstance(node, tirx.AttrStmt):

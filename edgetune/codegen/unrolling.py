@@ -1,7 +1,7 @@
-"""Which loops are unrolled, decided before TVM unrolls them.
+"""Loop unrolling: marks the loops that TVM will unroll.
 
-A small local buffer becomes registers only if all its indices are constant, so the loops that run over it are unrolled;
-and no body may grow past a limit, so loops that a schedule asked to unroll beyond it stay loops.
+A small local buffer becomes registers only if all its indices are constant, so loops over it are unrolled. No body may
+grow past a limit, so loops that a schedule unrolls beyond it stay loops.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def weight(node: Any) -> int:
 
 
 def limit_unrolling(body: Any) -> Any:
-    """Turn unrolled loops back into loops where their bodies would pass `MAX_STATEMENTS`."""
+    """Turn unrolled loops back into loops if their bodies would exceed `MAX_STATEMENTS`."""
 
     def kind(loop: tirx.For, below: Any) -> int:
         if int(loop.kind) != _UNROLLED:
@@ -75,10 +75,10 @@ def limit_unrolling(body: Any) -> Any:
 
 
 def unroll_register_tiles(body: Any) -> Any:
-    """Mark loops UNROLLED that run over a register tile, where that stays affordable.
+    """Mark loops over a register tile as UNROLLED, if the code stays small enough.
 
-    A tile is a small allocated buffer that loops run over inside a loop that comes back to it: accumulators, inside the
-    loops of a reduction. A loop around a loop that stays one is not unrolled: each copy would be a nest of its own.
+    A tile is a small allocated buffer that loops run over inside a loop that revisits it: accumulators inside the loops
+    of a reduction. A loop around another serial loop is not unrolled: each copy would be a separate nest.
     """
     tiles = _Tiles()
     tiles.visit(body, [])
@@ -100,14 +100,14 @@ def unroll_register_tiles(body: Any) -> Any:
 
 
 def _loops(node: Any) -> bool:
-    """Whether a loop that is not unrolled and runs more than once is in `node`."""
+    """Whether `node` contains a loop that is not unrolled and runs more than once."""
     if isinstance(node, tirx.For) and int(node.kind) != _UNROLLED and extent_of(node) != 1:
         return True
     return any(map(_loops, children(node)))
 
 
 class _Tiles:
-    """Small buffers, the variables in their indices, and which of them a loop comes back to."""
+    """Small buffers, the variables in their indices, and the buffers that a loop revisits."""
 
     def __init__(self) -> None:
         self.indexing: dict[Any, set[Any]] = {}
@@ -115,7 +115,7 @@ class _Tiles:
         self.revisited: set[Any] = set()
 
     def visit(self, node: Any, loops: list[Any]) -> None:
-        """Walk statements; `loops` holds the variables of the loops around, outermost first."""
+        """Walk statements; `loops` has the variables of the enclosing loops, outermost first."""
         if isinstance(node, tirx.AllocBuffer):
             if _bytes_of(node.buffer) <= MAX_TILE_BYTES:
                 self.indexing[node.buffer] = set()
@@ -145,7 +145,7 @@ class _Tiles:
         variables_in(indices, here)
         known |= here
         around = [variable in here for variable in loops[self.depth[buffer] :]]
-        # A loop over the tile inside one that comes back to it; the other way round it is one element at a time.
+        # A loop over the tile inside a loop that revisits it; the other way round it is one element at a time.
         if False in around and True in around[around.index(False) :]:
             self.revisited.add(buffer)
 

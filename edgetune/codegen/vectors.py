@@ -1,7 +1,8 @@
-"""Vector C expressions of TIR expressions, one native vector (a piece of the lanes) at a time.
+"""Vector expression printing: C for TIR vector expressions, one native vector (a piece of the lanes) at a time.
 
-What has no vector form is written lane by lane into a vector literal, so every expression has one. Vectors are typedefs
-with GCC vector extensions (f32x16); masks are integer vectors of 0 and -1 as wide as the values they choose between.
+Expressions without a vector version are written lane by lane into a vector literal, so every expression can be printed.
+Vectors are typedefs with GCC vector extensions (f32x16); masks are integer vectors of 0 and -1 as wide as the values
+they choose between.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ from typing import Any
 from tvm import ir, tirx
 
 from edgetune.codegen import vector_calls
-from edgetune.codegen.context import Context, Place
+from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.dtypes import Element, element_and_lanes
+from edgetune.codegen.isa.multiply_add import narrow_product
 from edgetune.codegen.literals import plus
 from edgetune.codegen.memory import is_one
-from edgetune.codegen.products import narrow_product
 from edgetune.codegen.scalars import ScalarPrinter
 from edgetune.codegen.text import ADD, ATOM, MUL, TERNARY, UNARY, Text, cast, joined
 from edgetune.codegen.traverse import operands
-from edgetune.codegen.vector_masks import MaskPrinter
+from edgetune.codegen.vector_calls import MaskPrinter
 
 _ARITHMETIC = {tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.Div: "/"}
 _BITS = {tirx.BitwiseAnd: "&", tirx.BitwiseOr: "|", tirx.BitwiseXor: "^"}
@@ -50,7 +51,7 @@ class VectorPrinter(ScalarPrinter):
         }
 
     def type(self, of: Element, width: int, form: str = "value") -> str:
-        """Name of a vector type: of values ("value"), of the masks of such values ("mask"), unsigned ("unsigned")."""
+        """Name of a vector type: of values ("value"), of masks of such values ("mask"), or unsigned ("unsigned")."""
         short = of.value_short
         if form == "mask":
             short = f"i{of.value_bits}"
@@ -59,7 +60,7 @@ class VectorPrinter(ScalarPrinter):
         return self.context.need(f"type:{short}x{width}")
 
     def vector(self, e: Any, first: int, width: int) -> Text:
-        """C for some lanes of `e`: a vector, or for width 1 a scalar. Statements it needs are emitted first."""
+        """C for some lanes of `e`: a vector, or a scalar for width 1. Statements that it needs are emitted first."""
         if width == 1:
             return self.lane_of(e, first)
         of = element_and_lanes(e.ty)[0]
@@ -88,15 +89,15 @@ class VectorPrinter(ScalarPrinter):
         return Text(f"({a.at(UNARY)} | ({c_type}){{0}})")
 
     def operand(self, e: Any, first: int, width: int) -> Text:
-        """Like `vector`, but a broadcast stays the scalar: vector arithmetic takes one scalar operand."""
+        """Like `vector`, but a broadcast stays a scalar: vector arithmetic accepts one scalar operand."""
         return self.without_lane(e.value) if isinstance(e, tirx.Broadcast) else self.vector(e, first, width)
 
     def named(self, a: Text, c_type: str) -> str:
-        """`a` if it is a plain name, or else a temporary that holds it."""
+        """`a` if it is a plain name, otherwise a temporary that holds it."""
         return a.code if a.code.isidentifier() else self.temporary(c_type, a.code)
 
     def blend(self, of: Element, width: int, mask: str, yes: Text, no: Text) -> Text:
-        """Lanes of `yes` where `mask` (a name) is -1, of `no` where it is 0."""
+        """Lanes of `yes` where `mask` (a name) is -1, lanes of `no` where it is 0."""
         value, bits = self.type(of, width), self.type(of, width, "mask")
         yes, no = (a if value == bits else cast(bits, a) for a in (yes, no))
         mixed = f"({yes.at(UNARY)} & {mask}) | ({no.at(UNARY)} & ~{mask})"
@@ -117,7 +118,7 @@ class VectorPrinter(ScalarPrinter):
         return joined(a, sign, b)
 
     def _wrapping_arithmetic(self, e: Any, sign: str, first: int, width: int) -> Text:
-        """Signed sums and products: multiply-add where the factors are narrow, or else by unsigned vectors."""
+        """Signed sums and products: a multiply-add if the factors are narrow, otherwise unsigned vectors."""
         of = element_and_lanes(e.ty)[0]
         if sign == "+" and (narrow_product(e.a) or narrow_product(e.b)):
             product, other = (e.b, e.a) if narrow_product(e.b) else (e.a, e.b)
@@ -129,7 +130,7 @@ class VectorPrinter(ScalarPrinter):
         return cast(self.type(of, width), Text(joined(a, sign, b).code, ADD))
 
     def _unsigned(self, e: Any, first: int, width: int) -> Text:
-        """A signed operand as unsigned numbers: a vector, or for a broadcast the scalar."""
+        """A signed operand as unsigned numbers: a vector, or a scalar for a broadcast."""
         of = element_and_lanes(e.ty)[0]
         if isinstance(e, tirx.Broadcast):
             return cast(f"uint{of.bits}_t", self.without_lane(e.value))
@@ -170,7 +171,7 @@ class VectorPrinter(ScalarPrinter):
         return self.blend(of, width, name, yes, no)
 
     def choose_vector(self, condition: Any, yes: Any, no: Any, first: int, width: int) -> Text:
-        """`condition ? yes : no` with a scalar condition: only the chosen vector is evaluated, loads included."""
+        """`condition ? yes : no` with a scalar condition: evaluates only the chosen vector, including its loads."""
         of = element_and_lanes(yes.ty)[0]
         chosen = self.without_lane(condition)
         with self.context.captured() as before_yes:
@@ -178,7 +179,7 @@ class VectorPrinter(ScalarPrinter):
         with self.context.captured() as before_no:
             b = self.vector(no, first, width)
         if not before_yes and not before_no:
-            # Loads are of the unaligned type: GCC wants both arms of exactly one type.
+            # Loads have the unaligned type, but GCC requires both arms to have the same type.
             c_type = self.type(of, width)
             yes_text, no_text = (
                 text.code if text.code.startswith(f"({c_type}){{") else cast(c_type, text).code for text in (a, b)
@@ -194,7 +195,7 @@ class VectorPrinter(ScalarPrinter):
         return self.vector(e.body, first, width)
 
     def bind(self, var: Any, value: Any) -> None:
-        """Emit constants for a let-bound variable: one per native vector; ramps stand for themselves."""
+        """Emit constants for a let-bound variable, one per native vector; ramps and broadcasts are used directly."""
         of, lanes = element_and_lanes(value.ty)
         if lanes == 1:
             super().bind(var, value)
@@ -230,7 +231,7 @@ class VectorPrinter(ScalarPrinter):
     # Memory
 
     def contiguous(self, buffer: Any, indices: Any) -> tuple[Any, int] | None:
-        """(index of the first element, factor) of an access to neighbouring elements; None if they are not."""
+        """(index of the first element, factor) of an access to adjacent elements; None if they are not adjacent."""
         place = self.place(buffer)
         index = self.flat_index(buffer, indices)
         if isinstance(index, ir.Var) and index in self.context.variables:
@@ -250,7 +251,7 @@ class VectorPrinter(ScalarPrinter):
         name = self.place(buffer).name
         return name if text.code == "0" else f"&{name}[{text.code}]"
 
-    def register(self, place: Place, start: tuple[Any, int], first: int, width: int) -> str | None:
+    def register(self, place: BufferStorage, start: tuple[Any, int], first: int, width: int) -> str | None:
         """Name of the register that holds exactly these elements, None if no single one does."""
         index, factor = start
         if place.registers is None or not isinstance(index, tirx.IntImm):
@@ -294,7 +295,7 @@ class VectorPrinter(ScalarPrinter):
         return Text(f"__builtin_convertvector({a.code}, {c_type})", ATOM)
 
     def _widened(self, e: Any, of: Element, to: Element, first: int, width: int) -> Text:
-        """8-bit integers as 32-bit numbers; what is loaded from constant memory is widened once in a scope."""
+        """8-bit integers as 32-bit numbers; values loaded from constant memory are widened once per scope."""
         c_type, rest = self.type(to, width), f"{of.short}x{width}"
         start = self.contiguous(e.source, e.indices) if isinstance(e, ir.TensorLoad) else None
         ints = self.context.need(f"type:i32x{width}")

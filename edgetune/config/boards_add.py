@@ -1,4 +1,4 @@
-"""Adds a board to ``boards.yaml`` as one more line: the comments and the layout of the file stay as they are."""
+"""Adds a board to ``boards.yaml`` as one new line; the comments and the layout of the file stay as they are."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import yaml
 
 from edgetune.config.boards_file import BoardAddress, BoardsFile, boards_path
 from edgetune.config.boards_writing import alone, write_whole
-from edgetune.config.checked import check_document, check_values
-from edgetune.config.target import Target, load_target, target_names
-from edgetune.config.yaml_source import YamlDocument, load_yaml, parse_yaml
 from edgetune.errors import ConfigError, UsageError
+from edgetune.target.target import Target, load_target, target_names
+from edgetune.yaml_reader.checked import check_document, check_values
+from edgetune.yaml_reader.source import YamlDocument, load_yaml, parse_yaml
 
 _HEADER = "# Boards by name: {target: KIND, ssh: USER@HOST}. `edgetune boards list` shows them.\nboards:\n"
 _ENTRY_INDENT = 2
@@ -33,7 +33,7 @@ def add_board(values: Mapping[str, object]) -> Path:
     _check_ways(address, target)
     path = boards_path()
     path.parent.mkdir(parents=True, exist_ok=True)
-    path = path.resolve()  # a link into somebody's collection of settings stays one
+    path = path.resolve()  # a symbolic link, for example into a dotfiles folder, stays a link
     with alone(path.parent):
         document = load_yaml(path) if path.exists() else None
         before = check_document(BoardsFile, document).boards if document else {}
@@ -47,7 +47,7 @@ def add_board(values: Mapping[str, object]) -> Path:
 
 
 def _check_ways(address: BoardAddress, target: Target) -> None:
-    """Refuse what could never work; raises UsageError."""
+    """Refuse an address that can never work; raises UsageError."""
     if (conflict := address.conflict(target)) is not None:
         raise UsageError(f"--{' '.join(conflict)}")
     if address.identity is not None and not Path(address.identity).is_file():
@@ -80,7 +80,7 @@ def _with_line(text: str, line: str, path: Path) -> str:
 
 
 def _check_result(text: str, path: Path, names: set[str], line: str) -> None:
-    """Make sure that the line landed among the boards, whatever the file ends with."""
+    """Verify that the new line is among the boards, whatever the end of the file looks like."""
     try:
         found: YamlDocument | None = parse_yaml(text, path)
     except ConfigError:

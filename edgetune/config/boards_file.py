@@ -1,27 +1,28 @@
-"""``boards.yaml`` of the user: the addresses of boards, each of a kind that a target file describes."""
+"""The user's ``boards.yaml``: the addresses of boards, each with a target."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, StrictStr, WithJsonSchema
 
-from edgetune.config.checked import Checked, check_document
-from edgetune.config.nearest import nearest
-from edgetune.config.preferences import Rpc
-from edgetune.config.resources import user_dir
-from edgetune.config.target import Target, load_target, target_names
-from edgetune.config.yaml_source import YamlDocument, load_yaml
-from edgetune.errors import UnknownBoard, UsageError
+from edgetune.errors import BoardUnavailable, UnknownBoard, UsageError
+from edgetune.resources import user_dir
+from edgetune.target.preferences import Rpc
+from edgetune.target.target import Target, load_target, target_names
+from edgetune.yaml_reader.checked import Checked, check_document
+from edgetune.yaml_reader.nearest import nearest
+from edgetune.yaml_reader.source import YamlDocument, load_yaml
 
 BOARDS_FILE = "boards.yaml"
-_SERVED = ("aarch64", "x86_64")  # where a server of TVM can be brought to
+_SERVED = ("aarch64", "x86_64")  # ISAs of boards to which edgetune can bring a server of TVM's RPC
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
-# [user@]host[:port], the host a name or an address in brackets; nothing that a command line could take for an option
+# [user@]host[:port], where host is a name or a bracketed address; refuses text that looks like an option
 _SSH = re.compile(
     r"(?:[^\s@:/\[\]-][^\s@:/\[\]]*@)?"
     r"(?:\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[^\s@:/\[\]-][^\s@:/\[\]]*)"
@@ -112,11 +113,11 @@ class BoardEntry(Checked):
 
     @property
     def farm(self) -> bool:
-        """Whether a tracker of others lends the board: the ssh host is then only the way to it."""
+        """Whether a farm's tracker lends the board; the ssh host is then only the way to it."""
         return self.rpc == "tvm" and self.tracker not in {None, "local"}
 
     def conflict(self, target: Target) -> tuple[str, str] | None:
-        """Return a key that could never do anything on a board of ``target``, and why; None where there is none."""
+        """Return a key that has no effect on a board of ``target``, and the reason; None where there is none."""
         if self.tracker is not None and self.rpc != "tvm":
             return "tracker", "is for rpc tvm: give that as well, or leave the tracker out"
         if self.rpc == "tvm" and not self.farm and target.isa not in _SERVED:
@@ -130,7 +131,7 @@ class BoardEntry(Checked):
 
 
 class BoardAddress(BoardEntry):
-    """One board: its name, its kind, and the way to it. Paths of this machine are absolute."""
+    """One board: its name, its target, and how to connect to it. Paths of this machine are absolute."""
 
     name: BoardName = Field(description="Name for --board, and in records.")
 
@@ -145,14 +146,14 @@ class BoardsFile(Checked):
 
 @dataclass(frozen=True)
 class ResolvedBoard:
-    """What ``--board`` names: a target, and the boards of that kind to use; none where the target needs no address."""
+    """The meaning of ``--board``: a target, and its boards to use; no boards where the target needs no address."""
 
     target: Target
     addresses: tuple[BoardAddress, ...]
 
     @property
     def farm(self) -> bool:
-        """Whether all its boards are lent by trackers, so that only a server of TVM reaches them."""
+        """Whether trackers lend all its boards, so that they can be reached only through TVM's RPC."""
         return bool(self.addresses) and all(address.farm for address in self.addresses)
 
 
@@ -162,7 +163,7 @@ def boards_path() -> Path:
 
 
 def list_addresses() -> list[BoardAddress]:
-    """Return all boards of the user, by name; raise ConfigError with file and line for whatever is wrong."""
+    """Return all boards of the user, by name; raise ConfigError with file and line for every error."""
     document = _document()
     if document is None:
         return []
@@ -173,10 +174,10 @@ def list_addresses() -> list[BoardAddress]:
 
 
 def load_board(name: str) -> ResolvedBoard:
-    """Return what ``--board name`` means: one board, or a target with all its boards, or the target of a YAML file.
+    """Return the meaning of ``--board name``: one board, or a target with all its boards, or the target of a YAML file.
 
-    A target that only lacked an address ("none") is reached by SSH once it has one. Raises UnknownBoard (names the
-    nearest of both kinds) and ConfigError (a file is wrong).
+    A target whose `reach` is "none" only because it lacks an address is reached by SSH once it has one. Raises
+    UnknownBoard (names the nearest board and target) and ConfigError (a file is wrong).
     """
     document = _document()
     entries = check_document(BoardsFile, document).boards if document else {}
@@ -197,7 +198,7 @@ def load_board(name: str) -> ResolvedBoard:
 
 
 def only_address(resolved: ResolvedBoard, name: str) -> BoardAddress:
-    """Return the one address that ``name`` was resolved to; raise UsageError where there is none, or several."""
+    """Return the only address of ``resolved``, which is called ``name``; raise UsageError for no address or several."""
     if len(resolved.addresses) == 1:
         return resolved.addresses[0]
     if resolved.addresses:
@@ -252,3 +253,13 @@ _WITHOUT = {
     "emulator": "it is emulated here",
     "machine": "its machine is started here",
 }
+
+
+def require_measurable(target: Target, addresses: Sequence[BoardAddress] = ()) -> None:
+    """Raise BoardUnavailable where nothing can be measured because the target needs an address and has none."""
+    if not target.addressable or addresses:
+        return
+    raise BoardUnavailable(
+        f"no address is known of a board of target '{target.name}': `edgetune boards add NAME --target {target.name} "
+        f"--ssh USER@HOST` gives one, `edgetune build --board {target.name}` makes a package without measuring",
+    )

@@ -1,4 +1,4 @@
-"""Takes a board out of ``boards.yaml``: its lines go, and all other bytes of the file stay as they are."""
+"""Removes a board from ``boards.yaml``: deletes its lines and keeps all other bytes of the file."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import yaml
 
 from edgetune.config.boards_file import BoardsFile, boards_path
 from edgetune.config.boards_writing import alone, write_whole
-from edgetune.config.checked import check_document
-from edgetune.config.nearest import nearest
-from edgetune.config.yaml_source import YamlDocument, load_yaml, parse_yaml
 from edgetune.errors import ConfigError, UnknownBoard
+from edgetune.yaml_reader.checked import check_document
+from edgetune.yaml_reader.nearest import nearest
+from edgetune.yaml_reader.source import YamlDocument, load_yaml, parse_yaml
 
 
 def remove_board(name: str) -> Path:
     """Remove the board ``name`` and return the path of the file; records of the board stay.
 
-    Raises UnknownBoard (there is no such board: names the nearest) and ConfigError (the file is wrong, or laid out so
-    that its lines hold more than the board). Nothing is changed then.
+    Raises UnknownBoard (there is no such board; names the nearest) and ConfigError (the file is wrong, or the board's
+    lines hold something else too). The file is unchanged then.
     """
     path = boards_path()
     if not path.exists():
         raise _unknown(name, ())
-    path = path.resolve()  # a link into somebody's collection of settings stays one
+    path = path.resolve()  # a symbolic link, for example into a dotfiles folder, stays a link
     with alone(path.parent):
         document = load_yaml(path)
         before = check_document(BoardsFile, document).boards
@@ -44,7 +44,7 @@ def _unknown(name: str, boards: tuple[str, ...]) -> UnknownBoard:
 
 
 def _without(text: str, name: str) -> str:
-    """``text`` without the lines of ``name``; what stands between it and the next board belongs to that one."""
+    """Return ``text`` without the lines of ``name``; comments after it belong to the next board and stay."""
     lines = text.splitlines(keepends=True)
     for key, value in _entries(text):
         if key.value == name:
@@ -71,7 +71,7 @@ def _parsed(text: str, path: Path) -> YamlDocument | None:
 
 
 def _boards(document: YamlDocument | None) -> dict[object, object] | None:
-    """What a file says under ``boards``; None for no file."""
+    """Return the value of ``boards`` in a file; None without a file."""
     if document is None:
         return None
     boards = document.data.get("boards")

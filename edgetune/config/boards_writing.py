@@ -1,4 +1,4 @@
-"""Changes ``boards.yaml`` without loss: one writer at a time, and never half a file."""
+"""Atomic file update of ``boards.yaml``: one writer at a time, and never a partly written file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Keep whoever else changes ``boards.yaml`` in ``folder`` out meanwhile."""
+    """Hold a lock on ``folder``, so that no other process changes its ``boards.yaml`` meanwhile."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -23,7 +23,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def write_whole(text: str, path: Path) -> None:
-    """Put ``text`` in the place of ``path``, as a whole or not at all; its mode stays, and so do line ends."""
+    """Replace ``path`` by ``text`` completely or not at all; keeps the file mode and the line ends of ``text``."""
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     beside = Path(name)
     try:

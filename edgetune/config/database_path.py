@@ -1,4 +1,4 @@
-"""Where records are kept: a file. The address of a database server is not one, though a path would take it."""
+"""Checks the path of the records database: it must be a file, not the address of a database server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``edgetune doctor``: pins, packages, toolchains, clocks, disk and permissions, each fault with its fix."""
+"""``edgetune doctor``: checks pins, packages, toolchains, clocks, disk and permissions; gives a fix for each fault."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from edgetune.config.board_check import check_board
 from edgetune.config.boards_file import boards_path, list_addresses, load_board
-from edgetune.config.checked import check_document
-from edgetune.config.findings import Finding
 from edgetune.config.project import PROJECT_FILE, ProjectFile
-from edgetune.config.quantities import format_bytes
 from edgetune.config.settings import resolve_db
 from edgetune.config.stack import REPAIR, check_stack, installed_version
-from edgetune.config.target import list_targets
-from edgetune.config.yaml_source import load_yaml
 from edgetune.errors import ConfigError, DiskFull, OutputRefused, StackMismatch, ToolchainMissing
+from edgetune.findings import Finding
+from edgetune.target.board_check import check_board
+from edgetune.target.target import list_targets
+from edgetune.yaml_reader.checked import check_document
+from edgetune.yaml_reader.quantities import format_bytes
+from edgetune.yaml_reader.source import load_yaml
 
 _LOW_DISK = 2 * 1024**3
 _NO_DISK = 200 * 1024**2
@@ -32,7 +32,7 @@ _PACKAGES = (
 def diagnose(environment: Mapping[str, str], folder: Path, board: str | None = None) -> list[Finding]:
     """Return the findings for this machine and the project in ``folder``: faults first, then warnings, then the rest.
 
-    With ``board``, of the targets only that one's is looked at, and its tools are required. Raises UnknownBoard.
+    With ``board``, only the target of that board is checked, and its tools are required. Raises UnknownBoard.
     """
     if board is None:
         found = [finding for target in list_targets() for finding in check_board(target)]
@@ -43,7 +43,7 @@ def diagnose(environment: Mapping[str, str], folder: Path, board: str | None = N
 
 
 def _once(findings: Sequence[Finding]) -> list[Finding]:
-    """Make one finding of those that several targets have in common: a compiler that is missing is missing once."""
+    """Merge findings that several targets have in common, such as the same missing compiler, into one."""
     groups: dict[tuple[str, str, str], list[Finding]] = {}
     for finding in findings:
         kind, _, _ = finding.check.rpartition(" ")
@@ -111,7 +111,7 @@ def _tools() -> Iterator[Finding]:
         ("make", "make", True),
         ("cmake", "cmake", False),
         ("clang-19", "clang-19", False),
-        ("ssh", "openssh-client", False),  # for `boards shell`; measuring needs none
+        ("ssh", "openssh-client", False),  # for `boards shell`; measuring does not need it
         ("qemu-system-aarch64", "qemu-system-arm", False),
     ):
         path = shutil.which(program)

@@ -1,4 +1,4 @@
-"""The ``EDGETUNE_*`` variables: settings of one shell, or of one job on a build server."""
+"""Settings from the ``EDGETUNE_*`` environment variables: for one shell, or for one job on a build server."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import get_args
 
 from edgetune.config.database_path import database_path
-from edgetune.config.preferences import Grade, Layout, Objective, Rpc
-from edgetune.config.quantities import MOST_THREADS, parse_bytes, parse_seconds
 from edgetune.errors import ConfigError
+from edgetune.target.preferences import Grade, Layout, Objective, Rpc
+from edgetune.yaml_reader.quantities import MOST_THREADS, parse_bytes, parse_seconds
 
 VARIABLE_NAMES = {
     "board": "EDGETUNE_BOARD",
@@ -30,11 +30,11 @@ _VARIABLES = [name for names in VARIABLE_NAMES.values() for name in names.split(
 
 
 def read_environment(environment: Mapping[str, str]) -> dict[str, object]:
-    """Return the settings that ``environment`` states, by key; raise ConfigError for a wrong value or a typo."""
+    """Return the settings in ``environment``, by key; raise ConfigError for a wrong value or a misspelled name."""
     for name in environment:
         if name.startswith("EDGETUNE_") and name not in _VARIABLES:
             close = difflib.get_close_matches(name, _VARIABLES, n=1, cutoff=0.85)
-            if close:  # other programs may own such a name; a near miss is a typo
+            if close:  # an unknown name may belong to another program; a similar name is a typo
                 raise ConfigError(f"environment variable {name} is unknown: did you mean {close[0]}?")
     given = {name: value.strip() for name in _VARIABLES if (value := environment.get(name, "").strip())}
     if {"EDGETUNE_TRIALS", "EDGETUNE_TIME"} <= given.keys():

@@ -1,6 +1,6 @@
-"""What stands at the path of a model: whether it is a file at all, and of which format, told by its first bytes.
+"""File type detection of a model file: checks that it exists, and recognises its format by its first bytes.
 
-Suffixes say little (`.pt` is three formats), so nothing here looks at them.
+It ignores suffixes, because they are ambiguous (`.pt` is three formats).
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _KINDS = (
 
 @dataclass(frozen=True)
 class _Opened:
-    """A file that may be a model: its first bytes, its size, and the names in it where it is a zip archive."""
+    """A file that may be a model: its first bytes, its size, and its member names where it is a zip archive."""
 
     head: bytes
     size: int
     members: tuple[str, ...]
 
     def holds(self, *endings: str) -> bool:
-        """Whether the archive has for each ending a member that ends so."""
+        """Whether for each ending the archive has a member that ends with it."""
         return all(any(f"/{name}".endswith(f"/{end}") for name in self.members) for end in endings)
 
     def ends(self, suffix: str) -> bool:
@@ -46,10 +46,10 @@ class _Opened:
 
 @dataclass(frozen=True)
 class Format:
-    """A format that is not ONNX: its name, how its bytes are known, and what makes ONNX of it.
+    """A format that is not ONNX: its name, the test that recognises it, and how to convert it to ONNX.
 
-    In `advice`, `{shell}` and `{python}` stand for the path as a shell and as Python want it, `{onnx}` for the file
-    that is written.
+    In `advice`, `{shell}` and `{python}` stand for the path quoted for a shell and for Python, `{onnx}` for the output
+    file.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Format:
 def require_model_file(path: Path, origin: str = "") -> None:
     """Raise ModelError unless `path` is a file that may be ONNX; `origin` says where the path was given.
 
-    The sentence names what stands there instead, and for other formats the line that exports ONNX from them.
+    The message names what is at that path instead, and for other formats the line that exports them to ONNX.
     """
     given = f" ({origin})" if origin else ""
     complaint = not_a_file(path)
@@ -100,7 +100,7 @@ def _open(path: Path) -> _Opened:
             with zipfile.ZipFile(path) as archive:
                 members = tuple(archive.namelist())
         except (zipfile.BadZipFile, ValueError):
-            members = ()  # cut short, or no archive: what reads ONNX says so
+            members = ()  # truncated, or no archive: the ONNX reader reports it
     return _Opened(head, size, members)
 
 
@@ -114,7 +114,7 @@ def _safetensors(file: _Opened) -> bool:
     if not 2 <= length <= file.size - 8 or file.head[8:9] != b"{":  # noqa: PLR2004 (an empty object has two)
         return False
     text = file.head[8 : 8 + length]
-    if length > len(text):  # the header goes on: what is here must begin as the name of a tensor
+    if length > len(text):  # the header continues: its first bytes must begin the name of a tensor
         return text.lstrip(b"{ ").startswith(b'"')
     try:
         return isinstance(json.loads(text), dict)
@@ -159,7 +159,7 @@ _SAFETENSORS = "`optimum-cli export onnx --model FOLDER onnx/` exports the Huggi
 _GGUF = "`optimum-cli export onnx --model NAME onnx/` exports the Hugging Face model NAME that it was made of"
 _OF_MODEL = "give the ONNX file of the model itself"
 
-# From what is certain to what is likely: the first that fits is named.
+# From the most certain test to the least certain one: the first match wins.
 FORMATS: tuple[Format, ...] = (
     Format("a program of torch.export (.pt2)", lambda f: f.holds("serialized_exported_program.json"), _PROGRAM),
     Format("a program of torch.export (.pt2)", lambda f: f.holds("archive_format"), _PROGRAM),

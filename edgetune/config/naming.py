@@ -1,4 +1,4 @@
-"""Names out of names that nobody controls: C identifiers, what none may be called, and the name of a package."""
+"""Converts names from outside into C identifiers and package names, and lists the reserved names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ export final friend import module mutable namespace new noexcept not not_eq oper
 protected public reflexpr reinterpret_cast requires static_cast synchronized template this throw try typeid
 typename using virtual wchar_t xor xor_eq
 """
-# Predefined by compilers in GNU mode, macros of <stddef.h>, <stdint.h> and friends, and types the header itself uses.
+# Macros that compilers predefine in GNU mode, macros of <stddef.h>, <stdint.h> etc., and types that the header uses.
 _MACRO_WORDS = """
 linux unix i386 vax sun mips sparc pic near far huge arm main errno stdin stdout stderr assert complex
 imaginary noreturn offsetof null size_t ptrdiff_t max_align_t int8_t int16_t int32_t int64_t uint8_t uint16_t
@@ -25,7 +25,7 @@ uint32_t uint64_t intptr_t uintptr_t intmax_t uintmax_t minor major
 """
 RESERVED = frozenset((_C_WORDS + _CPP_WORDS + _MACRO_WORDS).split())
 
-# Headers of C libraries and compilers: a package of that name would put its own in front of them.
+# Headers of C libraries and compilers: the header of a package with that name would hide them.
 _HEADERS = """
 aio alloca ar argp argz assert cet complex cpuid cpio crypt ctype dirent dlfcn elf endian envz err errno error
 execinfo fcntl features fenv float fmtmsg fnmatch fts ftw gconv getopt glob gnumake gshadow grp iconv
@@ -36,7 +36,7 @@ stdbool stdc stddef stdint stdio stdlib stdnoreturn string strings syscall sysex
 tgmath thread_db threads time ttyent uchar ucontext ulimit unistd unwind utime utmp utmpx values version wait
 wchar wctype wordexp arm_neon arm_mve arm_acle omp ansidecl
 """
-# Targets of CMake, libraries that lib/lib<prefix>.a would hide behind -Llib, and folders of a package.
+# Targets of CMake, libraries that lib/lib<prefix>.a would hide with -Llib, and folders of a package.
 _BUILD_WORDS = """
 all clean help install preinstall test package package_source edit_cache rebuild_cache
 c m rt dl gcc gcov util atomic
@@ -50,7 +50,7 @@ def identifier(name: str, fallback: str, *, limit: int = MAX_IDENTIFIER) -> str:
     """Return `name` in lower-case ASCII letters, digits and single underscores; `fallback` where nothing is left.
 
     The result starts with a letter, does not end in an underscore and has at most `limit` characters. It may be a
-    reserved word: callers see to that.
+    reserved word; the caller must check that.
     """
     letters = (char for char in unicodedata.normalize("NFKD", name) if not unicodedata.combining(char))
     plain = "".join(letters).encode("ascii", "replace").decode("ascii")
@@ -65,13 +65,13 @@ def identifier(name: str, fallback: str, *, limit: int = MAX_IDENTIFIER) -> str:
 def package_name(stem: str) -> str:
     """Make a lower-case C identifier of ``stem`` (a file name without its suffix), never empty.
 
-    ``"MobileNet V2-1.0"`` becomes ``"mobilenet_v2_1_0"``, ``"2net"`` becomes ``"model_2net"``. What no package may be
-    called (``RESERVED_PREFIXES``) gets ``model_`` in front.
+    ``"MobileNet V2-1.0"`` becomes ``"mobilenet_v2_1_0"``, ``"2net"`` becomes ``"model_2net"``. A reserved name
+    (``RESERVED_PREFIXES``) gets the prefix ``model_``.
     """
     name = identifier(stem, "model")
     return f"model_{name}" if name in RESERVED_PREFIXES else name
 
 
 def is_package_name(name: str) -> bool:
-    """Tell whether ``name`` may be used as it is."""
+    """Whether ``name`` can be used unchanged."""
     return package_name(name) == name.lower() and re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) is not None

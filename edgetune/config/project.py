@@ -1,4 +1,4 @@
-"""``edgetune.yaml`` of a project, and the user's own ``config.yaml``."""
+"""Reads ``edgetune.yaml`` of a project, and the user's own ``config.yaml``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, StrictInt, StrictStr, WithJsonSchema
 
 from edgetune.config.database_path import database_path
 from edgetune.config.naming import is_package_name
-from edgetune.config.preferences import Layout, Preferences
+from edgetune.target.preferences import Layout, Preferences
 
 PROJECT_FILE = "edgetune.yaml"
 USER_FILE = "config.yaml"

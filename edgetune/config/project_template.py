@@ -1,4 +1,4 @@
-"""``edgetune init``: a commented ``edgetune.yaml`` for a model."""
+"""``edgetune init``: writes a commented ``edgetune.yaml`` for a model."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _shapes(signature: dict[str, Shape]) -> str:
     lines.append('# The model leaves these shapes open: replace each "?" by the size it has on the board.')
     lines.append("shapes:")
     for name, shape in still_open.items():
-        # An open first dimension is the batch, and a board runs one input at a time.
+        # A symbolic first dimension is the batch, and a board runs one input at a time.
         fixed = [1 if index == 0 and isinstance(dim, str) else dim for index, dim in enumerate(shape)]
         written = ", ".join(str(dim) if isinstance(dim, int) else '"?"' for dim in fixed)
         lines.append(f"  {_quoted(name)}: [{written}]")
@@ -139,12 +139,12 @@ def _text(shape: Sequence[int | str]) -> str:
 
 
 def _quoted(name: str) -> str:
-    """Write text from outside in double quotes, with everything odd escaped, on one line."""
+    """Return outside text in double quotes on one line, with special characters escaped."""
     return str(yaml.dump(name, default_style='"', width=float("inf"))).strip()
 
 
 def _one_line(text: str) -> str:
-    """Make names of the model harmless in a comment."""
+    """Make names of the model safe in a comment."""
     clean = "".join(char if char.isprintable() else "?" for char in text)
     return clean if len(clean) <= 100 else clean[:97] + "..."  # noqa: PLR2004 (fits on a line)
 

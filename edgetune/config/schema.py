@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from edgetune.config.boards_file import BoardsFile
 from edgetune.config.project import ProjectFile, UserFile
-from edgetune.config.target import DetectedTarget, Target
+from edgetune.target.target import DetectedTarget, Target
 
 
 def schemas() -> dict[str, str]:

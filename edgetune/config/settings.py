@@ -1,4 +1,4 @@
-"""Settings of one run: flag before environment before project before user before board before default."""
+"""Settings of one run. Precedence: flag, environment, project file, user file, board, default."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any, get_args
 
 from edgetune.config.boards_file import BoardAddress, ResolvedBoard, load_board
-from edgetune.config.checked import check_document
 from edgetune.config.environment import VARIABLE_NAMES, read_environment
 from edgetune.config.model_file import require_model_file
 from edgetune.config.naming import package_name
-from edgetune.config.preferences import Grade, Layout, Preferences, Rpc, Winograd
 from edgetune.config.project import PROJECT_FILE, USER_FILE, ProjectFile, UserFile
-from edgetune.config.resources import user_dir
-from edgetune.config.target import Target
-from edgetune.config.yaml_source import YamlDocument, load_yaml
 from edgetune.errors import UsageError
+from edgetune.resources import user_dir
+from edgetune.target.preferences import Grade, Layout, Preferences, Rpc, Winograd
+from edgetune.target.target import Target
+from edgetune.yaml_reader.checked import check_document
+from edgetune.yaml_reader.source import YamlDocument, load_yaml
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -26,8 +26,8 @@ DEFAULT_DB = Path(".edgetune") / "records.db"
 
 
 @dataclass(frozen=True)
-class Flags:
-    """What the command line said; None (or empty) where it said nothing."""
+class CommandLineFlags:
+    """Values of the command line; None (or empty) for a flag that was not given."""
 
     model: Path | None = None
     board: str | None = None
@@ -47,12 +47,12 @@ class Flags:
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that ``tune`` and ``build`` need to know, checked and absolute.
+    """All settings of ``tune`` and ``build``, validated; paths are absolute.
 
     Exactly one of ``budget_trials`` (candidates over all tasks) and ``budget_seconds`` is set. ``ram_limit`` and
-    ``flash_limit`` are bytes. ``shapes`` maps input names to fixed shapes. ``origins`` tells for each field where
-    its value came from, in words. ``addresses`` are the boards to measure on, none where the target needs no address;
-    ``rpc`` is the way to talk to them, None where each board's own holds. Times below ``min_trust`` are refused.
+    ``flash_limit`` are bytes. ``shapes`` maps input names to fixed shapes. ``origins`` tells for each field where its
+    value came from, in words. ``addresses`` are the boards to measure on, none where the target needs no address;
+    ``rpc`` is the transport to them, None to use each board's own setting. Times below ``min_trust`` are refused.
     ``winograd`` names the largest tiles of transformed convolutions, "off" for none. ``layout`` is the order of the
     axes of image inputs and outputs, ``layouts`` that of single inputs and outputs by name.
     """
@@ -80,13 +80,13 @@ class Settings:
 
     @property
     def board(self) -> str:
-        """The name of the board, or of the target where several boards or none have an address."""
+        """Name of the board, or of the target where several boards or none have an address."""
         return self.addresses[0].name if len(self.addresses) == 1 else self.target.name
 
 
 @dataclass(frozen=True)
 class _Layer:
-    """One place where settings come from: its values, and how to name where one stands."""
+    """One source of settings: its values, and a function that names the origin of a setting."""
 
     values: Mapping[str, object]
     origin: Callable[[str], str]
@@ -109,16 +109,16 @@ _DEFAULTS: dict[str, object] = {
 
 
 def resolve_settings(
-    flags: Flags,
+    flags: CommandLineFlags,
     environment: Mapping[str, str],
     folder: Path,
     look_at: Callable[[Path, Shapes], None] = lambda _, __: None,
 ) -> Settings:
-    """Resolve the settings of one run in ``folder``, the one place where precedence is decided.
+    """Resolve the settings of one run in ``folder``; only this function decides precedence.
 
-    The model comes before the board: a file that is none is refused at once, and ``look_at`` gets its path and the
-    shapes that are stated, to look closer. Raises ConfigError (a file or variable is wrong), UsageError (no model or
-    board is named anywhere), ModelError (no ONNX file is there), UnknownBoard, and what ``look_at`` raises.
+    The model is resolved before the board, so a file that is not a model is refused at once; ``look_at`` then gets its
+    path and the stated shapes for a closer check. Raises ConfigError (a file or variable is wrong), UsageError (no
+    source names a model or board), ModelError (no ONNX file is there), UnknownBoard, and what ``look_at`` raises.
     """
     folder = folder.resolve()
     project_document = _optional(folder / PROJECT_FILE)
@@ -143,7 +143,7 @@ def resolve_settings(
 
 
 def resolve_db(flag: Path | None, environment: Mapping[str, str], folder: Path) -> Path:
-    """Resolve the records database alone, for verbs that need neither model nor board."""
+    """Resolve only the records database, for commands that need neither model nor board."""
     folder = folder.resolve()
     if flag is not None:
         return folder / flag
@@ -157,7 +157,7 @@ def resolve_db(flag: Path | None, environment: Mapping[str, str], folder: Path) 
 
 
 def _model(layers: list[_Layer]) -> Path:
-    """Return the path of the model, where a file stands that may be one."""
+    """Return the path of the model, after checking that it may be a model file."""
     stated = next((layer for layer in layers if "model" in layer.values), None)
     if stated is None:
         raise UsageError(
@@ -165,7 +165,7 @@ def _model(layers: list[_Layer]) -> Path:
             "with `edgetune init model.onnx`",
         )
     path = stated.values["model"]
-    assert isinstance(path, Path)  # noqa: S101 (each layer makes one of it)
+    assert isinstance(path, Path)  # noqa: S101 (each layer converts it)
     require_model_file(path, stated.origin("model"))
     return path
 
@@ -179,7 +179,7 @@ def _settle(layers: list[_Layer], board: ResolvedBoard, folder: Path) -> Setting
             values[key] = value
             origins[key] = layer.origin(key)
     model = values.get("model")
-    assert isinstance(model, Path)  # noqa: S101 (it was looked at)
+    assert isinstance(model, Path)  # noqa: S101 (it was checked)
     name = str(values.get("name") or package_name(model.stem))
     origins.setdefault("name", "the model's file name")
     trials, seconds = _pair(values["budget"])
@@ -211,7 +211,7 @@ def _settle(layers: list[_Layer], board: ResolvedBoard, folder: Path) -> Setting
 
 
 def _by_name(layers: list[_Layer], key: str) -> dict[str, Any]:
-    """What all places say about single tensors: a flag that names one leaves the others as the files have them."""
+    """Merge the settings of single tensors from all sources; a flag overrides only the tensors that it names."""
     merged: dict[str, Any] = {}
     for layer in reversed(layers):
         stated = layer.values.get(key)
@@ -245,7 +245,7 @@ _FLAG_NAMES = {
 }
 
 
-def _of_flags(flags: Flags) -> dict[str, object]:
+def _of_flags(flags: CommandLineFlags) -> dict[str, object]:
     here = Path.cwd()
     if flags.trials is not None and flags.seconds is not None:
         raise UsageError("--trials and --time exclude each other: give one of them")

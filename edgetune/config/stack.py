@@ -1,4 +1,4 @@
-"""The pinned pair of TVM packages: any other pair crashes in the middle of a run, so it is refused at the start."""
+"""Checks the pinned pair of TVM packages at the start, because another pair crashes in the middle of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What attention computes when it is one kernel, stage by stage, and the names by which its schedules know them."""
+"""Fused attention as tensor expressions: the stages of one kernel, and the stage names by which schedules find them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ POWERS = "attention_powers"
 TOTALS = "attention_totals"
 MIXED = "attention_mixed"
 RESULT = "attention"
-"""Names of the stages: q @ k (then what is done to each, under other names), the scores, the largest of each query, exp
-of what they are less that, its sum, the sum of values times it, and the quotient of the sums."""
+"""Names of the stages, in order: q @ k (elementwise stages with other names may follow), the scores, their maximum per
+query, exp(score - maximum), the sum of these powers, the sum of values times powers, the quotient of both sums."""
 
-_ENOUGH = 8  # queries that are scored at a time
+_ENOUGH = 8  # queries of one block
 _FLOAT = 4  # bytes
 
 
@@ -32,9 +32,10 @@ def attend(
     change: Callable[[te.Tensor], te.Tensor],
     axes: Sequence[int],
 ) -> te.Tensor:
-    """transpose(softmax(change(q @ k)) @ v, axes), q, k, v each transposed first by its axes in `orders`.
+    """transpose(softmax(change(q @ k)) @ v, axes), where q, k and v are first transposed by their axes in `orders`.
 
-    Then q is (.., queries, depth), k (.., depth, keys) and v (.., keys, width); batch axes of extent 1 broadcast.
+    After that, q is (.., queries, depth), k (.., depth, keys) and v (.., keys, width). Batch axes of extent 1
+    broadcast.
     """
     rank = len(axes)
     changed = change(matmul(q, k, orders[0], orders[1], list(range(rank)), PRODUCTS))
@@ -49,7 +50,7 @@ def attend(
 
 
 def where(condition: te.Tensor, chosen: Any, other: Any) -> te.Tensor:
-    """Elements of `chosen` where `condition` holds, else of `other`; each may broadcast, or be a literal."""
+    """Elements of `chosen` where `condition` holds, else of `other`. Each operand may broadcast or be a literal."""
     tensors = [operand for operand in (condition, chosen, other) if isinstance(operand, te.Tensor)]
     rank = max(len(tensor.shape) for tensor in tensors)
     padded = [[1] * (rank - len(tensor.shape)) + [int(extent) for extent in tensor.shape] for tensor in tensors]
@@ -67,7 +68,7 @@ def where(condition: te.Tensor, chosen: Any, other: Any) -> te.Tensor:
 
 
 def least_scratch(function: tirx.PrimFunc) -> int:
-    """Bytes for scores and powers of enough queries for a good tile, if `function` is attention; 0 for any other."""
+    """Bytes of scratch for scores and powers of enough queries for a good tile; 0 if `function` is not attention."""
     found = [0]
 
     def visit(block: s_tir.SBlock) -> None:

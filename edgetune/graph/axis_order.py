@@ -1,6 +1,6 @@
-"""The order of axes at the interface: as the model has them, or channels last, as cameras and displays have them.
+"""Axis order at the interface: the order of the model, or channels last, as cameras and displays use it.
 
-A model's tensor (N, C, spatial...) is exchanged as (N, spatial..., C). Knows shapes and arrays, no model.
+A model's tensor (N, C, spatial...) is exchanged as (N, spatial..., C). This module knows shapes and arrays, no model.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from edgetune.config.preferences import Layout
+from edgetune.target.preferences import Layout
 
 LEAST_RANK = 3
-"""Axes of a tensor that has a batch, channels, and at least one axis that is neither."""
+"""Least number of axes of a tensor with a batch axis, a channel axis and at least one other axis."""
 
 _Item = TypeVar("_Item")
 _SPATIAL = {1: ("W",), 2: ("H", "W"), 3: ("D", "H", "W")}
@@ -35,20 +35,20 @@ def reordered(values: Sequence[_Item], axes: Sequence[int]) -> tuple[_Item, ...]
 
 
 def axis_names(rank: int) -> tuple[str, ...]:
-    """What the axes of a model's image tensor are called: N, C and its spatial ones."""
+    """Names of the axes of a model's image tensor: N, C and the spatial axes."""
     spatial = _SPATIAL.get(rank - 2) or tuple(f"D{axis}" for axis in range(1, rank - 1))
     return "N", "C", *spatial
 
 
 def exchanged(arrays: Mapping[str, np.ndarray], layouts: Mapping[str, Layout]) -> dict[str, np.ndarray]:
-    """The arrays of a model by name as its interface exchanges them; `layouts` may leave out what stays as it is."""
+    """The model's arrays by name, in the axis order of the interface; arrays not named in `layouts` stay unchanged."""
     return {
         name: _in_order(array, from_model(array.ndim, layouts.get(name, "model"))) for name, array in arrays.items()
     }
 
 
 def given_back(arrays: Mapping[str, np.ndarray], layouts: Mapping[str, Layout]) -> dict[str, np.ndarray]:
-    """What `exchanged` made of arrays, as the model has them."""
+    """The inverse of `exchanged`: the arrays in the axis order of the model."""
     return {name: _in_order(array, to_model(array.ndim, layouts.get(name, "model"))) for name, array in arrays.items()}
 
 

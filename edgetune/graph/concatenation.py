@@ -1,4 +1,4 @@
-"""Recognises kernels that do nothing but put tensors side by side."""
+"""Recognises kernels that only concatenate tensors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from edgetune.graph.program import Kernel
 
 @dataclass(frozen=True)
 class Operand:
-    """The parameter, by number, whose rows of `length` elements go to `start` in rows of the result."""
+    """A parameter, by number, whose rows of `length` elements go to element `start` of each row of the result."""
 
     parameter: int
     start: int
@@ -22,7 +22,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Concatenation:
-    """Rows of the result, `outer` of `pitch` elements, and the operands that lie in each, one beside the other."""
+    """The result's rows (`outer` rows of `pitch` elements) and the operands, which are adjacent in each row."""
 
     outer: int
     pitch: int
@@ -30,12 +30,12 @@ class Concatenation:
 
 
 def concatenation_of(kernel: Kernel) -> Concatenation | None:
-    """What `kernel` puts side by side, if it writes one tensor, each element a copy, and does nothing else."""
+    """The concatenation that `kernel` computes; None if it does anything except copy elements into one output."""
     store = only_store(kernel.function)
     result = kernel.params[-1]
     if store is None or not len(kernel.params) > 1 or prod(result.shape) == 0:
         return None
-    found: list[tuple[Any, int]] = []  # what is read, and where it begins along the axis
+    found: list[tuple[Any, int]] = []  # what is read, and its start along the axis
     axis: int | None = None
     value = store.value
     while isinstance(value, ir.Call) and str(getattr(value.op, "name", "")).endswith("if_then_else"):
@@ -52,7 +52,7 @@ def concatenation_of(kernel: Kernel) -> Concatenation | None:
 
 
 def only_store(function: Any) -> Any:
-    """The store of a function that has no other, at the place of its block's axes; None for any other function."""
+    """The only store of a function, at the indices of its block's axes; None for any other function."""
     statement = function.body
     while not isinstance(statement, tirx.BufferStore):
         if isinstance(statement, tirx.For):
@@ -87,14 +87,14 @@ def _of_reads(kernel: Kernel, axis: int, found: list[tuple[Any, int]]) -> Concat
 
 
 def _axis_of(condition: Any, places: Any) -> int | None:
-    """The axis of which `condition` says that the place along it is at least a constant."""
+    """The axis for which `condition` says that its index is at least a constant."""
     if not isinstance(condition, tirx.LE) or not isinstance(condition.a, tirx.IntImm):
         return None
     return next((number for number, place in enumerate(places) if condition.b.same_as(place)), None)
 
 
 def _reads(load: Any, places: Any, axis: int, start: int) -> bool:
-    """Whether `load` reads at `places`, `start` less along the axis."""
+    """Whether `load` reads at `places`, but with `start` subtracted along the axis."""
     if not isinstance(load, ir.TensorLoad) or len(load.indices) != len(places):
         return False
     analyzer = sym.Analyzer()

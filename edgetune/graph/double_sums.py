@@ -1,7 +1,7 @@
-"""Float sums of a kernel accumulated in double: what a reference computes, whatever order a schedule adds up in.
+"""Double-precision accumulation: float sums of a kernel are accumulated in float64, as a reference for every schedule.
 
-Taken one after the other in float32, a sum of a million terms is off by more than any tolerance, and every schedule
-that adds up better differs from it. Terms, products, extremes and integer sums stay as the kernel defines them.
+If float32 adds a million terms one after the other, the error exceeds any tolerance, and every schedule that sums more
+accurately differs from that result. Terms, products, extremes and integer sums stay as the kernel defines them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _ARITHMETIC = (*_SUMS, tirx.Mul, tirx.Div, tirx.Max, tirx.Min)
 
 
 def in_double(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    """`function` with what its reductions add up in float16, bfloat16 or float32 kept as float64.
+    """`function` whose reductions accumulate float16, bfloat16 or float32 sums in float64.
 
-    Whatever reads a sum afterwards reads it rounded once to its own type. A parameter that holds sums becomes float64,
-    and the caller rounds it.
+    Every later read of a sum gets it rounded once to its own type. A parameter that holds sums becomes float64, and the
+    caller rounds it.
     """
     found = _Sums()
     tvm_ffi.structural_walk(function.body, (s_tir.SBlock, found.note))
@@ -34,12 +34,12 @@ def in_double(function: tirx.PrimFunc) -> tirx.PrimFunc:
         (ir.TensorLoad, found.load),
         (ir.Var, found.variable),
     ]
-    # What takes the place of a node is walked through in turn: there is nothing left in it that has a twin.
+    # The walk visits each replacement again: it contains nothing that has a twin.
     return tvm_ffi.structural_map(function, callbacks, order="pre")
 
 
 class _Sums:
-    """Buffers that hold sums, with `twins` of doubles, and the reduction (by number) that each of them is of."""
+    """Buffers that hold sums, with their float64 `twins`, and the number of the reduction that writes each of them."""
 
     def __init__(self) -> None:
         self.twins: dict[Any, Any] = {}
@@ -47,7 +47,7 @@ class _Sums:
         self._bound: dict[Any, tuple[Any, int]] = {}
 
     def note(self, block: Any) -> None:
-        """Look at a block: where it is a reduction that adds, what it writes and binds is taken in double."""
+        """Look at a block: if it is an additive reduction, what it writes and binds becomes float64."""
         written = _written(block)
         if block.init is None or not _adds_to(block.body, written):
             return
@@ -63,7 +63,7 @@ class _Sums:
         tvm_ffi.structural_walk(block.body, (tirx.Bind, bind))
 
     def store(self, node: Any) -> Any:
-        """A store to a sum: to its twin, of a value that is rounded nowhere on the way from sum to sum."""
+        """A store to a sum: writes to its twin, without rounding between one sum and the next."""
         twin = self.twins.get(node.buffer)
         if twin is None:
             return node
@@ -71,25 +71,25 @@ class _Sums:
         return tirx.BufferStore(twin, value, list(node.indices))
 
     def bind(self, node: Any) -> Any:
-        """A name for the next value of a sum: a double as well."""
+        """A name for the next value of a sum: becomes float64 as well."""
         if node.var not in self._bound:
             return node
         variable, number = self._bound[node.var]
         return tirx.Bind(variable, self._double(node.value, number))
 
     def load(self, node: Any) -> Any:
-        """A sum as all else reads it: rounded to its own type."""
+        """A sum that other code reads: rounded to its own type."""
         twin = self.twins.get(node.source)
         return node if twin is None else tirx.Cast(str(node.ty), tirx.BufferLoad(twin, list(node.indices)))
 
     def variable(self, node: Any) -> Any:
-        """The name of a buffer where a block lists what it reads and writes, or of a bound value."""
+        """A buffer's name in a block's list of reads and writes, or the name of a bound value."""
         if node in self._bound:
             return tirx.Cast(str(node.ty), self._bound[node][0])
         return self.twins.get(node, node)
 
     def _double(self, value: Any, reduction: int) -> Any:
-        """`value` as a double, in which the sums of `reduction` enter unrounded."""
+        """`value` as float64, in which sums of `reduction` enter without rounding."""
         if isinstance(value, ir.TensorLoad) and self._reduction.get(value.source) == reduction:
             return tirx.BufferLoad(self.twins[value.source], list(value.indices))
         if isinstance(value, ir.Var) and self._bound.get(value, (None, None))[1] == reduction:

@@ -1,7 +1,7 @@
-"""Runs kernels on this machine, at build time, by TVM's LLVM back end.
+"""Constant evaluation and reference execution: runs kernels on this machine at build time with TVM's LLVM back end.
 
-On constants, for what depends on no input need not ship as code, and as whole programs, for models that no other
-evaluator knows. Float sums are accumulated in double.
+It evaluates kernels with only constant operands, because what depends on no input need not ship as code. It also runs
+whole programs, as the reference for models that no other evaluator knows. Float sums are accumulated in float64.
 """
 
 from __future__ import annotations
@@ -16,23 +16,25 @@ from edgetune.graph.double_sums import in_double
 from edgetune.graph.program import Program
 
 EVALUATOR = "tvm.llvm"
-"""What reports call the evaluator of this module."""
+"""Name of this evaluator in reports."""
 
 
 def evaluate(
     function: tvm.tirx.PrimFunc, arguments: Sequence[np.ndarray], outputs: Sequence[tuple[tuple[int, ...], str]]
 ) -> list[np.ndarray]:
     """Outputs (shape, numpy dtype name) of `function` for `arguments`, computed by TVM's LLVM back end."""
-    return Compiled(function).run(arguments, outputs)
+    return ReferenceFunction(function).run(arguments, outputs)
 
 
 def evaluate_program(program: Program, feeds: Sequence[Mapping[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
-    """Outputs by name for each of `feeds` (inputs by name), kernel by kernel: what the program means, without our C."""
-    compiled = [Compiled(kernel.function) for kernel in program.kernels]
+    """Outputs by name for each of `feeds` (inputs by name), kernel by kernel: the program's meaning without our C."""
+    compiled = [ReferenceFunction(kernel.function) for kernel in program.kernels]
     return [_answer(program, compiled, feed) for feed in feeds]
 
 
-def _answer(program: Program, compiled: Sequence[Compiled], feed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _answer(
+    program: Program, compiled: Sequence[ReferenceFunction], feed: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
     values = {number: array.reshape(-1) for number, array in program.constants.items()}
     for buffer, spec in zip(program.input_buffers(), program.inputs, strict=True):
         values[buffer.id] = feed[spec.name].reshape(-1)
@@ -58,8 +60,8 @@ def _answer(program: Program, compiled: Sequence[Compiled], feed: Mapping[str, n
     }
 
 
-class Compiled:
-    """A function built by TVM's LLVM back end, unscheduled, its float sums accumulated in double and rounded once."""
+class ReferenceFunction:
+    """A function built unscheduled by TVM's LLVM back end; its float sums accumulate in float64, rounded once."""
 
     def __init__(self, function: tvm.tirx.PrimFunc) -> None:
         wide = in_double(function)
@@ -68,9 +70,9 @@ class Compiled:
         self._built = tvm.compile(module, target=tvm.target.Target({"kind": "llvm"}))["main"]
 
     def run(self, arguments: Sequence[np.ndarray], outputs: Sequence[tuple[tuple[int, ...], str]]) -> list[np.ndarray]:
-        """Outputs (shape, numpy dtype name) for `arguments`, which come first among the parameters."""
+        """Outputs (shape, numpy dtype name) for `arguments`, which are the first parameters."""
         kept = self._types[len(arguments) :]
         results = [tvm.runtime.tensor(np.zeros(shape, dtype)) for (shape, _), dtype in zip(outputs, kept, strict=True)]
         self._built(*[tvm.runtime.tensor(np.ascontiguousarray(a)) for a in arguments], *results)
-        with np.errstate(over="ignore"):  # what is too large for the type of the output is infinite in it
+        with np.errstate(over="ignore"):  # a value too large for the output type becomes infinite
             return [r.numpy().astype(dtype, copy=False) for r, (_, dtype) in zip(results, outputs, strict=True)]

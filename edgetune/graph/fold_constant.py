@@ -1,4 +1,4 @@
-"""Folds constants: what only moves data by numpy, all else by TVM (which compiles every operator that it folds)."""
+"""Constant folding: numpy folds operators that only move data; TVM folds all others, and compiles each one for that."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from edgetune.graph.refusals import tvm_refusals
 from edgetune.graph.rewrite import View, constant, constant_of, rewrite
+from edgetune.graph.tvm_errors import tvm_refusals
 
 _RESHAPES = frozenset({"relax.reshape", "relax.expand_dims", "relax.squeeze", "relax.flatten"})
 
@@ -15,7 +15,7 @@ _RESHAPES = frozenset({"relax.reshape", "relax.expand_dims", "relax.squeeze", "r
 def fold_constants(module: tvm.IRModule) -> tvm.IRModule:
     """Evaluates every operator of `main` whose operands are all constant.
 
-    Raises UnsupportedOperator for a form of an operator that TVM imports but does not legalise.
+    Raises UnsupportedOperator if TVM imports an operator but does not legalise the variant at hand.
     """
     moved = rewrite(module, _moves_data)
     with tvm_refusals():
@@ -23,7 +23,7 @@ def fold_constants(module: tvm.IRModule) -> tvm.IRModule:
 
 
 def permutation(call: relax.Call) -> list[int]:
-    """The axes of a `permute_dims` call as non-negative numbers; without any, the axes are reversed."""
+    """The axes of a `permute_dims` call as non-negative numbers; a call without axes reverses them."""
     rank = len(call.args[0].ty.shape)
     return [int(a) % rank for a in call.attrs.axes] if call.attrs.axes is not None else list(range(rank))[::-1]
 

@@ -1,4 +1,4 @@
-"""Folds constant scales and shifts (BatchNorm above all) into the weights and bias of the operator before them."""
+"""Scale folding: folds constant scales and shifts (mostly BatchNorm) into the preceding operator's weights and bias."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _LINEAR = (*_CONVOLUTIONS, "relax.matmul")
 
 
 def fold_scale(module: tvm.IRModule) -> tvm.IRModule:
-    """Moves constant scales and shifts into the linear operator before them, in channels-first layout.
+    """Moves constant scales and shifts into the preceding linear operator, in channels-first layout.
 
     scale(linear(x, W)) becomes linear(x, scale W); scale(y + b) becomes scale(y) + scale b; (y + a) + b becomes
-    y + (a + b); y - b and y / s become sums and products. Only where the inner value has no other reader.
+    y + (a + b); y - b and y / s become sums and products. Applies only if the inner value has no other reader.
     """
     return rewrite(fold_constants(module), _rule)
 
 
 def _split(call: relax.Call) -> tuple[relax.Expr, np.ndarray] | None:
-    """The variable and the float constant operand of a binary call; constants that stand first only if it commutes."""
+    """The variable and the float constant of a binary call; the constant may come first if the operator commutes."""
     left, right = call.args
     value = constant(right)
     if value is None and call.op.name in {"relax.add", "relax.multiply"}:
@@ -34,7 +34,7 @@ def _split(call: relax.Call) -> tuple[relax.Expr, np.ndarray] | None:
 
 
 def _is_linear(expr: relax.Expr, view: View) -> bool:
-    """Whether `expr` is a linear operator, perhaps with constant shifts added, that nothing else reads on the way."""
+    """Whether `expr` is a linear operator, perhaps with constant shifts added, whose steps have no other reader."""
     while view.used_once(expr):
         if view.call(expr, *_LINEAR) is not None:
             return True

@@ -1,7 +1,7 @@
-"""Products of run-time matrices read and write transposed tensors where they lie, instead of copying them first.
+"""Transpose folding: products of run-time matrices read and write transposed tensors in place, without a copy first.
 
-The heads of attention are such: axes of positions and of heads change places before and after each product. A register
-tile needs only that the last axis of its right-hand side and of its output stays the last one.
+Attention heads are the main case: axes of positions and heads are swapped before and after each product. A register
+tile only needs the last axis of its right-hand operand and of its output to stay last.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from edgetune.graph.te_call import call_fusable
 def fold_transposes(module: tvm.IRModule) -> tvm.IRModule:
     """Rewrites transpose(matmul(a, b)), then matmul(a, b) of transposed operands, to one kernel each.
 
-    Where both operands have the same rank, no constant is among them, and every transpose keeps the last axis last. A
-    transposed operand that something else reads too is still copied for that.
+    Applies if both operands have the same rank, none is constant, and every transpose keeps the last axis last. A
+    transposed operand that has other readers is still copied for them.
     """
     return rewrite(rewrite(module, _transposed_product), _product)
 
@@ -52,14 +52,14 @@ def _folded(product: relax.Call, axes: list[int], view: View, builder: relax.Blo
 
 
 def in_place(operand: relax.Expr, view: View) -> tuple[relax.Expr, list[int] | None]:
-    """What an operand is a transpose of, and its axes; itself and None where it is none that can be folded."""
+    """The tensor that an operand transposes, and the axes; the operand itself and None if it cannot be folded."""
     call = view.call(operand, "relax.permute_dims")
     axes = None if call is None else kept_last(call)
     return (operand, None) if call is None or axes is None else (call.args[0], axes)
 
 
 def kept_last(call: relax.Call) -> list[int] | None:
-    """The axes of a transpose that keeps the last axis last; None of any other."""
+    """The axes of a transpose that keeps the last axis last; None for any other."""
     axes = permutation(call)
     return axes if axes[-1] == len(axes) - 1 else None
 
@@ -72,9 +72,10 @@ def matmul(
     axes: Sequence[int],
     name: str = "matmul",
 ) -> te.Tensor:
-    """transpose(transpose(left, left_axes) @ transpose(right, right_axes), axes), each axis list as numpy's.
+    """transpose(transpose(left, left_axes) @ transpose(right, right_axes), axes), with axis lists as in numpy.
 
-    Ranks are equal, batch axes broadcast, the sum runs over (.., M, K) and (.., K, N). `name` is that of the stage.
+    Ranks are equal, batch axes broadcast, and the sum is over K of (.., M, K) and (.., K, N). `name` is the stage's
+    name.
     """
     left_shape = [left.shape[axis] for axis in left_axes]
     right_shape = [right.shape[axis] for axis in right_axes]
@@ -94,12 +95,12 @@ def matmul(
 
 
 def transposed(index: Sequence[Any], axes: Sequence[int]) -> list[Any]:
-    """The index in a tensor of what lies at `index` in its transpose by `axes`."""
+    """The index in a tensor of the element that is at `index` in its transpose by `axes`."""
     return [index[list(axes).index(axis)] for axis in range(len(axes))]
 
 
 def _at(tensor: te.Tensor, axes: Sequence[int], shape: Sequence[object], place: Sequence[object]) -> te.Tensor:
-    """The element of transpose(tensor, axes), of `shape`, at `place`; index 0 along axes that broadcast."""
+    """The element at `place` of transpose(tensor, axes), which has `shape`; axes that broadcast have index 0."""
     index: list[object] = [0] * len(axes)
     for number, axis in enumerate(axes):
         broadcast = int(shape[number]) == 1  # type: ignore[call-overload]

@@ -1,7 +1,7 @@
-"""Attention as one kernel: the scores of a few queries at a time, their softmax, and the sum of values that they weigh.
+"""Attention fusion: computes scores for a few queries at a time, their softmax and the weighted values in one kernel.
 
-In kernels of their own, each score is written and read again three times, and all of them are alive at once. What is
-computed stays the same but for one thing: sums are divided once each, at the end, instead of every weight before.
+As separate kernels, each score is written and read again three times, and all scores are alive at once. The result is
+the same except for one change: each sum is divided once at the end, instead of dividing every weight before.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _SAME_SHAPE = frozenset(
         *("abs", "astype", "ceil", "clip", "cos", "erf", "exp", "floor", "log", "negative", "power", "round", "rsqrt"),
         *("sigmoid", "sin", "sqrt", "square", "nn.gelu", "nn.gelu_tanh", "nn.leakyrelu", "nn.relu", "nn.silu"),
     )
-)  # elementwise too: what fusion may find between attention and an operator that broadcasts
+)  # also elementwise: fusion may find these between attention and an operator that broadcasts
 _MOST_LANES = 16
 _GOOD_TILE = range(4, 17)
 
 
 @dataclass(frozen=True)
 class _Step:
-    """An elementwise operator on the scores, which are its operand number `place`; all operands in their order."""
+    """An elementwise operator on the scores, which are its operand number `place`; `operands` are in order."""
 
     operator: str
     operands: tuple[relax.Expr, ...]
@@ -51,10 +51,10 @@ class _Step:
 def fuse_attention(module: tvm.IRModule) -> tvm.IRModule:
     """Rewrites matmul(softmax(f(matmul(q, k))), v), transposed or not, to one kernel.
 
-    Where f is elementwise (scale, mask, bias; or nothing), the softmax runs over the keys, nothing else reads what is
-    between, all are float32 of one rank, and the axes make whole vectors and good tiles: without that, kernels of their
-    own are faster, which have forms that overlap. What is elementwise behind it becomes a part of the kernel, unless
-    it broadcasts the result, which would be computed for each copy, and fits no schedule.
+    Applies if f is elementwise (scale, mask, bias) or absent, the softmax runs over the keys, no intermediate value has
+    another reader, all tensors are float32 of one rank, and the axes make whole vectors and good tiles. Without such
+    axes separate kernels are faster, because they have overlapped tails. Elementwise operators after it become part of
+    the kernel, unless they broadcast the result: it would be computed again for each copy, and no schedule fits that.
     """
     return rewrite(rewrite(module, _transposed_attention), _attention)
 
@@ -76,7 +76,7 @@ def _attention(call: relax.Call, view: View, builder: relax.BlockBuilder) -> rel
 def _fused(
     product: relax.Call, axes: list[int], result: relax.Call, view: View, builder: relax.BlockBuilder
 ) -> relax.Expr | None:
-    """The attention whose last product is `product`, transposed by `axes` the `result`; None where it is none."""
+    """The attention whose last product is `product`; `axes` transpose it to `result`. None if it is not attention."""
     weights = view.call(product.args[0], "relax.nn.softmax")
     if weights is None or not view.used_once(product.args[0]):
         return None
@@ -106,7 +106,7 @@ def _fused(
 
 
 def _broadcasts(value: relax.Var, view: View) -> bool:
-    """Whether any of the elementwise operators behind `value`, one after the other, makes more elements of it."""
+    """Whether any operator in the chain of elementwise operators after `value` enlarges its shape."""
     for reader in view.readers(value):
         if view.call(reader, *_ELEMENTWISE, *_SAME_SHAPE) is None:
             continue
@@ -116,7 +116,7 @@ def _broadcasts(value: relax.Var, view: View) -> bool:
 
 
 def _at_run_time(product: relax.Call, rank: int) -> bool:
-    """Whether a product is one of float32 matrices of `rank` that are known only at run time."""
+    """Whether both operands of a product are float32 tensors of `rank` that are known only at run time."""
     return all(
         constant(operand) is None and len(operand.ty.shape) == rank and str(operand.ty.dtype) == "float32"
         for operand in product.args
@@ -124,14 +124,14 @@ def _at_run_time(product: relax.Call, rank: int) -> bool:
 
 
 def _worth(scores: relax.Call, product: relax.Call) -> bool:
-    """Whether keys and width are whole vectors of any target, or parts of one, and queries have a divisor for tiles."""
+    """Whether keys and width are whole vectors of any target or fractions of one, and queries divide into tiles."""
     queries, keys = _shape(scores)[-2:]
     whole = all(extent % _MOST_LANES == 0 or _MOST_LANES % extent == 0 for extent in (keys, _shape(product)[-1]))
     return whole and (queries < _GOOD_TILE.stop or any(queries % rows == 0 for rows in _GOOD_TILE))
 
 
 def _steps(value: relax.Expr, shape: list[int], view: View) -> tuple[relax.Call, list[_Step]] | None:
-    """The product that `value` comes from, and the elementwise operators on the way, each on tensors of `shape`."""
+    """The product that `value` comes from, and the elementwise operators in between, each on tensors of `shape`."""
     if not view.used_once(value):
         return None
     product = view.call(value, "relax.matmul")
@@ -157,7 +157,7 @@ def _applied(x: te.Tensor, steps: Sequence[_Step], others: Iterator[Any]) -> te.
 
 
 def _scalar(operand: relax.Expr) -> Any:
-    """A constant of one element as a literal; None for anything else."""
+    """A constant with one element as a literal; None for anything else."""
     value = constant(operand)
     return None if value is None or value.size != 1 else tirx.const(value.item(), str(value.dtype))
 

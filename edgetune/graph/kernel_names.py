@@ -1,6 +1,7 @@
-"""What a kernel is called: after its operators, and after the shape of its result where others have these too.
+"""Kernel names: the kernel's operators, plus the shape of its result if several kernels have the same operators.
 
-Names are for people and for C symbols. Records know kernels by their workload, so no name decides what is found again.
+Names serve people and C symbols. Records identify a kernel by its workload, so a name never decides which record is
+found.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from tvm import relax
 from edgetune.config.naming import identifier
 
 LONGEST = 60
-"""Characters of a name before shape and number."""
+"""Most characters of a name, without shape and number."""
 
-# What quantisation looks like once it is elementwise (see edgetune.models.converters.quantisation).
+# Quantisation as a chain of elementwise operators (see edgetune.frontend.converters.quantisation).
 _CHAINS = (
     ("divide round add maximum minimum cast", "quantize"),
     ("divide round maximum minimum cast", "quantize"),
@@ -28,9 +29,9 @@ _CHAINS = (
     ("cast cast multiply", "dequantize"),
     ("cast multiply multiply add", "scale_add"),
 )
-# What says least about a kernel: left out first where a name would be too long.
+# Operators that say least about a kernel: left out first if a name is too long.
 _PLAIN = frozenset({"add", "cast", "divide", "maximum", "minimum", "multiply", "power", "reshape", "subtract", "where"})
-_REPEATED = 3  # so many equal operators in a row, or more, are written as one and their number
+_REPEATED = 3  # least number of equal operators in a row that are written as one with a count
 
 
 def operators_of_functions(module: tvm.IRModule) -> dict[str, tuple[str, ...]]:
@@ -48,9 +49,10 @@ def operators_of_functions(module: tvm.IRModule) -> dict[str, tuple[str, ...]]:
 
 
 def operators(functions: Sequence[str]) -> tuple[str, ...]:
-    """The operators of a kernel that these functions of a legalised module make up: conv2d, add for conv2d3, tir_add1.
+    """The operators of a kernel made of these functions of a legalised module: conv2d, add for conv2d3, tir_add1.
 
-    What TVM appends or prepends, to tell functions apart, is left out; the steps of a quantisation are one operator.
+    Suffixes and prefixes that TVM adds to tell functions apart are removed. The steps of a quantisation are one
+    operator.
     """
     words = [re.sub(r"(?<=[a-z])\d+$", "", name.removeprefix("tir_")) for name in functions]
     words = [identifier(word, "kernel") for word in words]
@@ -72,8 +74,9 @@ def _replaced(words: list[str], steps: list[str], operator: str) -> list[str]:
 def summary(sources: Sequence[str]) -> str:
     """One name for the operators of a kernel, made of whole words, at most `LONGEST` characters for any usual operator.
 
-    Three equal ones in a row are written add_x3. What is too long has each operator once; then arithmetic is left
-    out, the last first, and at last others. What is missing is counted: conv2d_tanh_and_12_more.
+    Three or more equal ones in a row are written as add_x3. In a name that is too long each operator appears once; then
+    arithmetic operators are left out, the last first, and finally others. The name counts what is missing:
+    conv2d_tanh_and_12_more.
     """
     runs = [(word, len(list(run))) for word, run in groupby(sources)]
     words = [w for word, n in runs for w in ([f"{word}_x{n}"] if n >= _REPEATED else [word] * n)]
@@ -93,10 +96,10 @@ def _with_rest(kept: Sequence[str], sources: Sequence[str]) -> str:
 
 
 def kernel_names(kernels: Sequence[tuple[Sequence[str], Sequence[int]]]) -> list[str]:
-    """Names for kernels, given the operators of each and the shape of its result; all differ.
+    """Unique names for kernels, given the operators and the result shape of each.
 
-    Where several are made of the same operators the extents of the result tell them apart, those that are 1 at its
-    beginning left out; where these are the same too, a number does, by order.
+    If several kernels have the same operators, the extents of the result (without leading extents of 1) tell them
+    apart. If these are the same too, a number does, in order.
     """
     stems = [summary(sources) for sources, _ in kernels]
     shared = Counter(stems)

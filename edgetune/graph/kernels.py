@@ -1,24 +1,48 @@
-"""Makes kernels of PrimFuncs: the plain function that schedules apply to, and what the rest of edgetune knows of it."""
+"""Kernel construction from PrimFuncs: the plain function that schedules apply to, and its name, parameters and work.
+
+Kernel parameters are named by their role, so that equal kernels of different models are equal C text, and readable.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import tvm
+import tvm_ffi
 from tvm import te, tirx, topi
 
 from edgetune.graph.attention import least_scratch
 from edgetune.graph.kernel_names import kernel_names, summary
 from edgetune.graph.long_sums import in_parts
 from edgetune.graph.macs import multiply_accumulates
-from edgetune.graph.parameter_names import parameter_names, rename_parameters
 from edgetune.graph.program import Kernel, Param, Role, Rows
 
 
-def plain_function(function: tirx.PrimFunc, mask: Sequence[bool]) -> tirx.PrimFunc:
-    """`function` as schedules and records know it; `mask` has, for each tensor that it reads, whether it is constant.
+def parameter_names(shapes: Sequence[tuple[int, ...]], roles: Sequence[Role], accumulates: bool) -> list[str]:
+    """One name per parameter: input, weights, bias, constant or output, numbered from the second of its kind on."""
+    taken: Counter[str] = Counter()
+    names = []
+    for shape, role in zip(shapes, roles, strict=True):
+        name: str = role
+        if role == "constant" and accumulates:
+            name = "weights" if sum(extent > 1 for extent in shape) > 1 else "bias"
+        taken[name] += 1
+        names.append(name if taken[name] == 1 else f"{name}_{taken[name]}")
+    return names
 
-    Its parameters are called by what they are, weights have a free layout, and very long sums are taken in parts.
+
+def rename_parameters(function: tirx.PrimFunc, names: Sequence[str]) -> tirx.PrimFunc:
+    """`function` with its parameters called `names`; nothing else changes."""
+    renamed = {old: tvm.ir.Var(name, old.ty) for old, name in zip(function.params, names, strict=True)}
+    return tvm_ffi.structural_map(function, (tvm.ir.Var, lambda variable: renamed.get(variable, variable)))
+
+
+def plain_function(function: tirx.PrimFunc, mask: Sequence[bool]) -> tirx.PrimFunc:
+    """`function` in the standard form for schedules and records; `mask` says for each tensor read if it is constant.
+
+    Parameters are named by their role, the layout of weights is free, and very long sums are computed in parts.
     """
     free = [i for i, fixed in enumerate(mask) if fixed and sum(int(e) > 1 for e in function.params[i].shape) > 1]
     plain = (
@@ -44,7 +68,8 @@ def kernel_of(
 ) -> Kernel:
     """The kernel of a plain function with that workload hash, made of the operators `sources`.
 
-    `mask` as above, `rows` by parameter index. Its name may be that of another: `named` sees to all of a program.
+    `mask` is as in `plain_function`; `rows` is by parameter index. The name may not be unique: `named` makes the names
+    of a program unique.
     """
     roles = _roles(mask, len(function.params))
     params = [
@@ -58,7 +83,7 @@ def kernel_of(
 
 
 def named(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
-    """The kernels of a program, each with a name of its own."""
+    """The kernels of a program, with unique names."""
     results = [next(param.shape for param in kernel.params if param.role == "output") for kernel in kernels]
     names = kernel_names([(kernel.sources, shape) for kernel, shape in zip(kernels, results, strict=True)])
     return tuple(replace(kernel, name=name) for kernel, name in zip(kernels, names, strict=True))

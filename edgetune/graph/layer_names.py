@@ -1,8 +1,8 @@
-"""Which nodes of the model each kernel call stands for, so that an engineer recognises her layers in reports.
+"""Layer names: which nodes of the model each kernel call computes, so that engineers recognise their layers in reports.
 
 Variables of the Relax module carry the number of their node in their name, through all passes up to fusion. Fusion
-makes one function of equal groups, and new variables, so there the calls are matched again by what they compute from
-what.
+merges equal groups into one function and makes new variables. After it, calls are matched again by operator and
+operands.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class _Rename(PyExprMutator):
 
 
 def mark_nodes(module: tvm.IRModule, results: Mapping[relax.Expr, int]) -> tvm.IRModule:
-    """Name the variables of `main` after the nodes that they come from; `results` has the last expression of each.
+    """Name the variables of `main` after their nodes; `results` has the node number of each node's last expression.
 
-    Other expressions belong to the node whose result they are read for.
+    Every other expression belongs to the node whose result needs it.
     """
     nodes: dict[relax.Var, int] = {}
     for binding in reversed(_bindings(module["main"])):
@@ -56,7 +56,7 @@ def mark_nodes(module: tvm.IRModule, results: Mapping[relax.Expr, int]) -> tvm.I
 
 
 def pass_marks_on(module: tvm.IRModule) -> tvm.IRModule:
-    """Name what a pass put in the place of a node: a variable that the node's own stands for, or transposes."""
+    """Pass node names on to variables that a pass created: those that a marked variable equals or transposes."""
     names: dict[relax.Var, str] = {}
     for binding in reversed(_bindings(module["main"])):
         value, name = binding.value, names.get(binding.var, str(binding.var))
@@ -98,7 +98,7 @@ def nodes_of_calls(before: tvm.IRModule, after: tvm.IRModule) -> list[list[int]]
 
 
 class _Origin:
-    """The bindings before fusion, found by their operator and what they read; each is found once."""
+    """The bindings before fusion, found by operator and operands; each is found once."""
 
     def __init__(self, module: tvm.IRModule) -> None:
         self._waiting: defaultdict[object, list[relax.Var]] = defaultdict(list)
@@ -107,7 +107,7 @@ class _Origin:
             self._waiting[self._shape(binding.value, {})].append(binding.var)
 
     def claim(self, value: relax.Expr, values: dict[object, object], var: relax.Var) -> int | None:
-        """Node of the binding that `value` was; `var` stands for its result from now on."""
+        """The node of the binding that `value` was before fusion; from now on `var` stands for its result."""
         if isinstance(value, relax.Var):
             values[var] = values.get(value, value)
             return None
@@ -119,7 +119,7 @@ class _Origin:
         return int(marked[1]) if marked else None
 
     def key(self, expr: relax.Expr, values: Mapping[object, object]) -> object:
-        """Return what stands for `expr`: the variable before fusion, the content of a constant."""
+        """Return the key of `expr`: its variable before fusion, or the content hash of a constant."""
         if isinstance(expr, GenericConst):
             if expr not in self._digests:
                 self._digests[expr] = hashlib.sha256(expr.value.numpy().tobytes()).hexdigest()
@@ -140,9 +140,10 @@ class _Origin:
 
 
 def layer_label(named: Sequence[tuple[str, str]], nodes: Sequence[int], operators: str) -> str:
-    """The name of the first node and the operators fused with it; the operators alone where no node is known.
+    """The name of the first node and the operators fused with it; only the operators if no node is known.
 
-    `named` has (name, operator) of each node. What only scales integers is not what a layer is known by.
+    `named` has (name, operator) of each node. Nodes that only quantise or dequantise give the name only if there is no
+    other.
     """
     known = [named[node] for node in nodes if named[node][0]]
     computing = [name for name, operator in known if operator not in _SCALING]

@@ -1,8 +1,8 @@
-"""Sums of very many terms in two steps, so that float32 adds them up as precisely as it promises elsewhere.
+"""Blocked summation: very long sums are computed in two steps, so that float32 keeps its usual accuracy.
 
-The error bound of a sum grows with the terms that go into one accumulator (N. J. Higham, Accuracy and Stability of
-Numerical Algorithms, 2nd edition, SIAM 2002, section 4.2): a million squares one after the other are off by 4e-4. Eight
-parts by vectors, and then their sum, are off by 1e-5 at most.
+The error bound of a sum grows with the number of terms in one accumulator (N. J. Higham, Accuracy and Stability of
+Numerical Algorithms, 2nd edition, SIAM 2002, section 4.2). A million squares added one after the other have an error of
+4e-4. Eight parts summed by vectors, and then added, have an error of at most 1e-5.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 _LONG = 1 << 17
-"""Terms from which on a sum is divided: half of those after which squares are off by the tolerance of 1e-4."""
+"""Least number of terms of a sum that is divided: half the number at which squares reach the tolerance of 1e-4."""
 
 _MOST_PARTS = 8
-"""With a vector of sums for each of them they still fit into the scratch that every kernel has."""
+"""Even with a vector of sums for each part, they still fit into the scratch that every kernel has."""
 
 _FEW = 4
-"""Lanes of the smallest vectors."""
+"""Number of lanes of the smallest vectors."""
 
 _REDUCTION = 2  # tirx.IterVar.CommReduce
 
 
 def in_parts(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    """`function` with sums of at least 2^17 float32 terms divided into parts where they are sums for few elements.
+    """`function` whose sums of at least 2^17 float32 terms are divided into parts, if they have few result elements.
 
-    So few that vectors could not compute them side by side: the parts cost no time, and where the terms of one are
-    contiguous, vectors add them up. Those of more elements stay as they are.
+    "Few" means that vectors could not compute the elements side by side. Then the parts cost no time, and if the terms
+    of one element are contiguous, vectors add them. Sums with more elements stay unchanged.
     """
     found: list[str] = []
     tvm_ffi.structural_walk(function.body, (s_tir.SBlock, lambda block: found.extend(_long(block))))
     schedule = s_tir.Schedule(tvm.IRModule({"main": function})) if found else None
     renamed: dict[str, str] = {}
     for name in found:
-        with suppress(RuntimeError):  # ScheduleError: no sum, or one that TVM does not know to be commutative
+        with suppress(RuntimeError):  # ScheduleError: not a sum, or TVM does not know that it is commutative
             parts = _divide(schedule, name)
             renamed |= {parts: f"{name}_parts"} if parts else {}
     if schedule is None or not renamed:
@@ -48,7 +48,7 @@ def in_parts(function: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def _long(block: Any) -> list[str]:
-    """The name of the block, in a list, where it is such a sum."""
+    """A list with the block's name if the block is such a sum, else an empty list."""
     if block.init is None or len(block.writes) != 1 or str(block.writes[0].source.dtype) != "float32":
         return []
     summed = [axis for axis in block.iter_vars if int(axis.iter_type) == _REDUCTION]
@@ -59,16 +59,16 @@ def _long(block: Any) -> list[str]:
 
 
 def _contiguous(block: Any, summed: Sequence[Any]) -> bool:
-    """Whether terms of one element lie side by side in all that the block reads."""
+    """Whether the terms of one element are adjacent in every tensor that the block reads."""
     reads = [region for region in block.reads if not region.source.same_as(block.writes[0].source)]
     last = [region.region[-1].min for region in reads if len(region.region)]
     return all(any(index.same_as(axis.var) for axis in summed) for index in last)
 
 
 def _divide(schedule: s_tir.Schedule, name: str) -> str:
-    """Add up in `name` the sums of a new block of parts; the name that TVM gives that one, "" where there is none.
+    """Make block `name` add the sums of a new block of parts; return TVM's name of that block, "" if there is none.
 
-    The parts share out the outermost loops: as many as are few together, and a divisor of the next one.
+    The parts divide the outermost loops: all loops whose product is small enough, and a divisor of the next one.
     """
     block = schedule.get_sblock(name)
     axes = list(schedule.get(block).iter_vars)
@@ -93,7 +93,7 @@ def _axes(schedule: s_tir.Schedule, block: Any) -> int:
 
 
 def _called(block: Any, names: dict[str, str]) -> Any:
-    """`block` by another name: TVM would give the same one again to what a schedule divides."""
+    """`block` with another name: TVM would reuse the same name when a schedule divides this block again."""
     if str(block.name_hint) not in names:
         return block
     return s_tir.SBlock(

@@ -1,4 +1,4 @@
-"""Counts multiply-accumulates of a kernel from its unscheduled form."""
+"""Counts multiply-accumulates (MACs) of a kernel from its unscheduled function."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tvm import s_tir, tirx
 
 
 def multiply_accumulates(function: tvm.tirx.PrimFunc) -> int:
-    """Sum over reduction blocks that multiply of the product of their iteration extents."""
+    """Sum of iteration counts (products of the loop extents) over all reduction blocks that multiply."""
     total = 0
 
     def visit(node: s_tir.SBlock) -> None:

@@ -1,4 +1,4 @@
-"""Blocks of the arena: tensors and scratch, how large they are, and from which call to which they live."""
+"""Live ranges for memory planning: size, first call and last call of each tensor and scratch block in the arena."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from edgetune.graph.program import Program
 
 ARENA_ALIGNMENT = 64
 
-Key = tuple[str, int]  # "buffer" and the id of a tensor, or "scratch" and the number of a call
+Key = tuple[str, int]  # "buffer" and a tensor's id, or "scratch" and a call's number
 
 
 @dataclass(frozen=True)
 class Block:
-    """Something that needs `size` bytes (a multiple of the alignment) from call `first` to call `last`, inclusive."""
+    """A memory block of `size` bytes (a multiple of the alignment), alive from call `first` to `last`, inclusive."""
 
     key: Key
     size: int
@@ -27,9 +27,9 @@ class Block:
 
 
 def blocks_of(program: Program, scratch: Mapping[int, int], in_place: Mapping[int, int]) -> list[Block]:
-    """A block for each piece of memory that intermediate tensors lie in, and for the scratch of each call.
+    """One block per piece of memory that holds intermediate tensors, and one for the scratch of each call.
 
-    `scratch` has bytes by kernel; `in_place` tensors lie where the operand lies that they are written over.
+    `scratch` is bytes by kernel. Tensors in `in_place` share the memory of the operand that they overwrite.
     """
     blocks = [
         Block(("buffer", buffer), _aligned(program.buffers[buffer].nbytes), first, last)
@@ -52,7 +52,7 @@ def lifetimes_of(program: Program) -> dict[int, tuple[int, int]]:
 
 
 def together(lifetimes: Mapping[int, tuple[int, int]], in_place: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """First and last call of each piece of memory, under the first of the tensors that lie in it."""
+    """First and last call of each piece of memory, by the first tensor that lies in it."""
     spans: dict[int, tuple[int, int]] = {}
     for buffer, (first, last) in lifetimes.items():
         owner = owner_of(buffer, in_place)
@@ -62,7 +62,7 @@ def together(lifetimes: Mapping[int, tuple[int, int]], in_place: Mapping[int, in
 
 
 def owner_of(buffer: int, in_place: Mapping[int, int]) -> int:
-    """The first of the tensors that one after the other are written over each other."""
+    """The first tensor in a chain of tensors that overwrite each other."""
     while buffer in in_place:
         buffer = in_place[buffer]
     return buffer

@@ -1,4 +1,4 @@
-"""Static memory plan: where in the arena every intermediate tensor and every kernel's scratch lives."""
+"""Static memory planning: assigns every intermediate tensor and every kernel's scratch an offset in the arena."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _LOCAL_SEARCH_STEPS = 2000
 class MemoryPlan:
     """Offsets in bytes into the arena, each a multiple of `ARENA_ALIGNMENT`.
 
-    `bound_bytes` is the largest sum of live outputs of kernels over all calls, no scratch: no plan can be smaller.
-    `peak_call` is the index of a call where the bound is reached. `in_place` are tensors that take the memory of
-    another one, an operand of the call that writes them: these two count once.
+    `bound_bytes` is the largest sum of live outputs of kernels over all calls, without scratch: no plan can be smaller.
+    `peak_call` is the index of a call that reaches this bound. `in_place` maps tensors to an operand of the call that
+    writes them, whose memory they take over: the two count once.
     """
 
     offsets: dict[int, int]
@@ -31,11 +31,11 @@ class MemoryPlan:
 
 
 def taken_over(program: Program, replaceable: Mapping[int, Sequence[int]]) -> dict[int, int]:
-    """Tensors that are written over an operand of the call that writes them: their ids, and whose memory each takes.
+    """Tensors that overwrite an operand of the call that writes them: maps their ids to the operand's id.
 
-    `replaceable` names parameters of a kernel (by index) whose memory its one output may take. It does where the
-    operand is an intermediate tensor that nothing reads afterwards, and no other argument of the call, and neither of
-    them is a part of a larger one.
+    `replaceable` has, by kernel, the parameters (by index) whose memory its only output may take. The output takes it
+    if the operand is an intermediate tensor, no later call and no other argument of the call reads it, and neither
+    tensor is a part of a larger one.
     """
     lifetimes = lifetimes_of(program)
     found: dict[int, int] = {}
@@ -61,9 +61,9 @@ def taken_over(program: Program, replaceable: Mapping[int, Sequence[int]]) -> di
 
 
 def live_bytes(program: Program, in_place: Mapping[int, int] | None = None) -> list[int]:
-    """Bytes of intermediate tensors alive during each call: its inputs and outputs, and what later calls still read.
+    """Bytes of intermediate tensors alive during each call: its inputs and outputs, and tensors that later calls read.
 
-    `in_place` as in `MemoryPlan`.
+    `in_place` is as in `MemoryPlan`.
     """
     totals = [0] * len(program.calls)
     for buffer_id, (first, last) in together(lifetimes_of(program), in_place or {}).items():
@@ -73,9 +73,10 @@ def live_bytes(program: Program, in_place: Mapping[int, int] | None = None) -> l
 
 
 def scratch_limits(program: Program, threads: int = 1, slack: float = 1.10) -> dict[int, int]:
-    """Scratch bytes that each kernel (by index), all `threads` together, may use.
+    """Bytes of scratch that each kernel (by index) may use, all `threads` together.
 
-    They keep the arena within `slack` times its lower bound, but where each thread is allowed more in any case.
+    The limits keep the arena within `slack` times its lower bound, except where a kernel's own `scratch` per thread is
+    more: that is always allowed.
     """
     live = live_bytes(program)
     allowed = int(max(live, default=0) * slack)
@@ -87,9 +88,9 @@ def scratch_limits(program: Program, threads: int = 1, slack: float = 1.10) -> d
 
 
 def plan(program: Program, scratch: dict[int, int], in_place: Mapping[int, int] | None = None) -> MemoryPlan:
-    """Places every intermediate tensor, and the scratch of each call whose kernel (by index) asks for some.
+    """Places every intermediate tensor, and the scratch of each call whose kernel (by index) needs some.
 
-    Tensors that are written `in_place` (see `taken_over`) lie where their operand lies.
+    Tensors written `in_place` (see `taken_over`) share their operand's memory.
 
     Offsets come from first fit over several orders of placement (Pisarchyk and Lee, "Efficient Memory Management for
     Deep Neural Net Inference", 2020, greedy by size and by breadth), then from a seeded local search while the arena is

@@ -1,4 +1,4 @@
-"""Cuts a fused Relax module into kernels, buffers and calls."""
+"""Graph partitioning: cuts a fused Relax module into kernels, buffers and calls."""
 
 from __future__ import annotations
 
@@ -13,26 +13,29 @@ from tvm.ir import GenericConst
 
 from edgetune.errors import UnsupportedOperator
 from edgetune.graph.evaluate import evaluate
-from edgetune.graph.in_parts import without_copies
+from edgetune.graph.imported import Imported
 from edgetune.graph.kernel_names import operators, summary
 from edgetune.graph.kernels import copy_function, kernel_of, named, plain_function
 from edgetune.graph.layer_names import layer_label
 from edgetune.graph.passes import Fused, fuse
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Program, TensorSpec
+from edgetune.graph.views import without_copies
 from edgetune.graph.workload import workload_hash
-from edgetune.models.importer import Imported
 
 
 def to_program(imported: Imported) -> Program:
-    """Runs the graph passes and cuts the result into a `Program`; raises UnsupportedOperator for what has no kernel."""
+    """Runs the graph passes and cuts the result into a `Program`.
+
+    Raises UnsupportedOperator if an operator has no kernel.
+    """
     exchanged = [i for i, tensor in enumerate(imported.inputs) if tensor.name in imported.images]
     return partition(fuse(imported.module, exchanged), imported)
 
 
 def partition(fused: Fused, imported: Imported) -> Program:
-    """Cuts what `fuse` made: `main` binds call_tir of PrimFuncs, reshapes and tuples.
+    """Cuts the result of `fuse`: `main` binds call_tir of PrimFuncs, reshapes and tuples.
 
-    Calls get no names of nodes when the number of calls does not agree with that of `fused.nodes`.
+    If the number of calls differs from that of `fused.nodes`, calls get no node names.
     """
     cutter = _Cutter(fused.module, imported, fused.nodes, fused.functions)
     cutter.run()
@@ -160,7 +163,7 @@ class _Cutter:
         return self.by_content[content]
 
     def _outputs(self, body: relax.Expr) -> None:
-        """Gives every model output a buffer of its own, by a copy where it is an input, a constant or named twice."""
+        """Gives every model output its own buffer, with a copy if it is an input, a constant or named twice."""
         self.output_ids: list[int] = []
         types = list(body.ty.fields) if isinstance(body.ty, relax.TupleType) else [body.ty]
         self.output_types = [_tensor(t) for t in types]
@@ -174,7 +177,7 @@ class _Cutter:
                 self.work[key].calls += 1
                 index = self._buffer(name, shape, dtype, "output")
                 self.calls.append((key, (source, index), f"{name} (copy)"))
-            # The shape is the model's: a reshape on the way has left no trace in the buffer.
+            # The shape is the model's: a reshape in between does not change the buffer.
             self.buffers[index] = replace(self.buffers[index], name=name, shape=shape, kind="output")
             self.output_ids.append(index)
 
@@ -189,7 +192,7 @@ class _Cutter:
             )
             for name, (shape, dtype) in zip(self.imported.outputs, self.output_types, strict=True)
         )
-        # Buffers in the order of ids, but model outputs in the order of the interface.
+        # Buffers in order of their ids, except model outputs: these are last, in the order of the interface.
         renumber: dict[int, int] = {}
         ordered: list[Buffer] = []
         used = {a for _, arguments, _ in self.calls for a in arguments}

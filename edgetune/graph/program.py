@@ -1,6 +1,6 @@
-"""A partitioned model: which kernels exist, in which order they are called, and on which buffers.
+"""The partitioned model: its kernels, the order of their calls, and the buffers that the calls use.
 
-This is what flows from the graph room to everything behind it. Only `Kernel.function` is TVM's; all else is plain data.
+All later stages read this result of the graph passes. Only `Kernel.function` is a TVM object; the rest is plain data.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from edgetune.config.preferences import Layout
 from edgetune.graph.axis_order import reordered, to_model
+from edgetune.target.preferences import Layout
 
 if TYPE_CHECKING:
     import tvm
@@ -29,10 +29,10 @@ def byte_size(shape: tuple[int, ...], dtype: str) -> int:
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """An input or output of the model as its author named it; `dtype` is a numpy dtype name.
+    """An input or output of the model, with the name its author gave it; `dtype` is a numpy dtype name.
 
-    `shape` has the axes in the order in which the interface exchanges them: `layout` tells how the model has them.
-    `image`: the model has them as (N, C, spatial...).
+    `shape` has the axes in the order of the interface; `layout` is how that order derives from the model's order.
+    `image` is true if the tensor is (N, C, spatial...) in the model.
     """
 
     name: str
@@ -53,13 +53,13 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class Rows:
-    """What a kernel touches of a tensor with gaps: the first `length` of every `pitch` elements."""
+    """The elements that a kernel touches in a tensor with gaps: the first `length` of every `pitch` elements."""
 
     length: int
     pitch: int
 
     def elements(self, count: int) -> np.ndarray:
-        """Their places among the first `count` elements, in order; `count` is a multiple of the pitch."""
+        """Their indices among the first `count` elements, in order; `count` is a multiple of the pitch."""
         return np.arange(count).reshape(-1, self.pitch)[:, : self.length].reshape(-1)
 
 
@@ -67,7 +67,7 @@ class Rows:
 class Param:
     """One tensor parameter of a kernel, with its shape before any weight packing.
 
-    With `rows` the kernel touches these alone: the shape is that of rows with their gaps, which belong to others.
+    With `rows`, the kernel touches only those rows: `shape` then includes the gaps, which belong to other tensors.
     """
 
     name: str
@@ -78,17 +78,18 @@ class Param:
 
     @property
     def elements(self) -> np.ndarray:
-        """Places, counted from its first element, of the elements that the kernel may touch, in order."""
+        """Indices of the elements that the kernel may touch, in order, counted from its first element."""
         return np.arange(prod(self.shape)) if self.rows is None else self.rows.elements(prod(self.shape))
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """One fused operator group, called `weight` times a run.
+    """One fused operator group, called `weight` times per run.
 
     `function` is the unscheduled PrimFunc; its parameters are tensors: inputs and constants in call order, then
-    outputs. `workload` is the SHA-256 of its structure: equal workloads are one tuning task. `scratch` is how many
-    bytes of scratch memory each of its threads is allowed in any case, instead of tensors that it spares the arena.
+    outputs. `workload` is the SHA-256 of its structure: equal workloads are one tuning task. `scratch` is the number of
+    scratch bytes that each thread may always use, because the kernel saves the arena the memory of intermediate
+    tensors.
     """
 
     name: str
@@ -119,7 +120,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Part:
-    """An argument that is a part of its buffer: it begins `offset` elements into it, and has `shape` without gaps."""
+    """An argument that is a part of its buffer: it starts `offset` elements into it, and its `shape` has no gaps."""
 
     offset: int
     shape: tuple[int, ...]
@@ -127,9 +128,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Call:
-    """Step of a run: kernel index and one buffer id per kernel parameter; `label` names the source operators.
+    """One step of a run: kernel index and one buffer id per kernel parameter; `label` names the source operators.
 
-    `parts` has the arguments, by their number, that are a part of their buffer; all others begin where it does.
+    `parts` has, by number, the arguments that are parts of their buffer; all others start where their buffer starts.
     """
 
     kernel: int
@@ -140,7 +141,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Program:
-    """A whole model. Every model output is its own buffer, written by one call, or by several in parts."""
+    """A whole model. Every model output has its own buffer, written by one call, or by several calls in parts."""
 
     name: str
     inputs: tuple[TensorSpec, ...]
@@ -153,25 +154,25 @@ class Program:
 
     @property
     def constant_bytes(self) -> int:
-        """Bytes of all constants, each counted once; of a table that is looked up, a run reads a part."""
+        """Bytes of all constants, each counted once; a run reads only a part of a lookup table."""
         return sum(array.nbytes for array in self.constants.values())
 
     def written_in_parts(self) -> frozenset[int]:
-        """Buffers that no call writes whole: each of several writes its part."""
+        """Buffers that no call writes completely: several calls write one part each."""
         return frozenset(call.arguments[number] for call, number in self._parts_written()) - self._written_whole()
 
     def renewed_in_parts(self) -> frozenset[int]:
-        """Buffers that one call writes whole, and others a part of later, which nobody needs by then."""
+        """Buffers that one call writes completely and later calls overwrite in part, when those parts are dead."""
         return frozenset(call.arguments[number] for call, number in self._parts_written()) & self._written_whole()
 
     def parts_read(self) -> int:
-        """Tensors that calls read where they lie within others, counted once a call."""
+        """Number of tensors that calls read as parts of larger ones, counted once per call."""
         return sum(
             self.kernels[call.kernel].params[number].role != "output" for call in self.calls for number in call.parts
         )
 
     def copies_into_parts(self) -> int:
-        """Calls that do nothing but copy a tensor into its part of a buffer."""
+        """Number of calls that only copy a tensor into its part of a buffer."""
         return sum(self.kernels[call.kernel].sources == ("copy",) for call, _ in self._parts_written())
 
     def _parts_written(self) -> Iterator[tuple[Call, int]]:

@@ -1,7 +1,8 @@
-"""Recognises dequantise -> convolution or matmul and computes it on integers: int8 in, int32 summed, one scale after.
+"""Integer operators for quantised models: dequantise -> convolution or matmul becomes an int8 product, summed in int32.
 
-The float definition and this one differ by rounding of the products only: sum((q - zq) sq * (w - zw) sw) is
-sq sw * sum((q - zq)(w - zw)) where sq is one number and sw is one per output channel.
+One scale is applied after the sum. This definition differs from the float definition only in how products are rounded:
+sum((q - zq) sq * (w - zw) sw) is sq sw * sum((q - zq)(w - zw)) if sq is one number and sw is one number per output
+channel.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from edgetune.graph.te_call import call_fusable
 
 @dataclass(frozen=True)
 class _Dequantised:
-    """(integers - zero_point) * scale, as `edgetune.models.converters.quantisation` writes it."""
+    """(integers - zero_point) * scale, in the form that `edgetune.frontend.converters.quantisation` writes."""
 
     integers: relax.Expr
     zero_point: np.ndarray
@@ -27,7 +28,7 @@ class _Dequantised:
 
 
 def integer_operators(module: tvm.IRModule) -> tvm.IRModule:
-    """Rewrites 2-D convolutions (channels last) and matrix products of two dequantised operands."""
+    """Rewrites 2-D convolutions (channels last) and matrix products if both operands are dequantised integers."""
     return rewrite(module, _rule)
 
 
@@ -87,7 +88,7 @@ def _centred(tensor: te.Tensor, zero_point: int) -> te.Tensor:
 
 
 def integer_conv2d(data: te.Tensor, weights: te.Tensor, data_zero: int, weight_zero: int, attrs: Any) -> te.Tensor:
-    """int32 convolution, channels last, of centred integers (N, H, W, C) and (O, KH, KW, I)."""
+    """Channels-last int32 convolution of (N, H, W, C) with (O, KH, KW, I), both integers minus their zero point."""
     strides, padding, dilation = ([int(v) for v in a] for a in (attrs.strides, attrs.padding, attrs.dilation))
     return topi.nn.conv(
         _centred(data, data_zero),
@@ -103,5 +104,5 @@ def integer_conv2d(data: te.Tensor, weights: te.Tensor, data_zero: int, weight_z
 
 
 def integer_matmul(data: te.Tensor, weights: te.Tensor, data_zero: int, weight_zero: int) -> te.Tensor:
-    """int32 product of centred integers (M, K) and (K, N)."""
+    """int32 product of (M, K) and (K, N), both integers minus their zero point."""
     return topi.nn.matmul(_centred(data, data_zero), _centred(weights, weight_zero))

@@ -1,4 +1,4 @@
-"""Local rewriting of a Relax main function: rules look at one call and its producers, and answer with a replacement."""
+"""Rule-based local rewriting of a Relax main function: a rule sees one call and its producers and may replace it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 
 
 class View:
-    """What a rule may ask about the function before the rewrite: producers, readers, and how often a value is used."""
+    """The queries of a rule about the function before the rewrite: producers, readers, and number of uses."""
 
     def __init__(self, function: relax.Function) -> None:
         self._values = relax.analysis.get_var2val(function)
@@ -49,23 +49,23 @@ class View:
         return None
 
     def computed(self, expr: relax.Expr) -> bool:
-        """Whether the function computes `expr`, which is then neither a parameter nor a constant."""
+        """Whether the function computes `expr`, so that it is neither a parameter nor a constant."""
         return isinstance(expr, relax.Var) and expr in self._values
 
     def variable(self, call: relax.Call) -> relax.Var | None:
-        """What the function calls the result of `call`, which it computes; None where it has no name."""
+        """The variable of the function that holds the result of `call`; None if there is none."""
         return next((variable for variable, value in self._values.items() if value.same_as(call)), None)
 
     def readers(self, value: relax.Var) -> list[relax.Var]:
-        """What the function computes from `value` directly; a tuple that is written in a call is no step between."""
+        """The variables that the function computes directly from `value`; a tuple inside a call does not count."""
         return self._readers.get(value, [])
 
     def read_only(self, value: relax.Var) -> bool:
-        """Whether nothing but its readers uses `value`: the function does not answer with it, as it stands."""
+        """Whether only its readers use `value`: the function does not return it directly."""
         return self._uses[value] == len(self.readers(value))
 
     def used_once(self, expr: relax.Expr) -> bool:
-        """Whether nothing else reads `expr`."""
+        """Whether `expr` has no other reader."""
         return not isinstance(expr, relax.Var) or self._uses[expr] == 1
 
 
@@ -79,7 +79,7 @@ class _ApplyRule(PyExprMutator):
         self.rule, self.view, self.changed = rule, view, False
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
-        # A call without a type is part of a replacement made in this very round.
+        # A call without a type is part of a replacement made in this round.
         if isinstance(call.op, Op) and isinstance(call.ty, relax.TensorType):
             replacement = self.rule(call, self.view, self.builder_)
             if replacement is not None:
@@ -107,5 +107,5 @@ def constant(expr: relax.Expr) -> np.ndarray | None:
 
 
 def constant_of(value: np.ndarray) -> relax.Expr:
-    """A constant of the very type of `value`; unless it is told, TVM makes 32 bits of 64."""
+    """A constant with exactly the type of `value`; without an explicit type TVM would reduce 64 bits to 32."""
     return relax.const(value, str(value.dtype))

@@ -1,4 +1,7 @@
-"""Splits and picks as slices, each an operator of its own: readers then find most of them in place (see `in_parts`)."""
+"""Split and pick lowering: each result becomes a slice, an operator of its own, which most readers can read in place.
+
+See `edgetune.graph.views` for reading in place.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from edgetune.graph.rewrite import View, constant, rewrite
 
 
 class Range(NamedTuple):
-    """Places from `begin` up to `end`, exclusive, along an axis."""
+    """Indices along an axis from `begin` to `end`, exclusive."""
 
     axis: int
     begin: int
@@ -22,13 +25,13 @@ class Range(NamedTuple):
 
 
 def sliced(value: relax.Expr, ranges: Sequence[Range]) -> relax.Expr:
-    """The slice of `value` of these ranges, with step 1."""
+    """The slice of `value` with these ranges and step 1."""
     axes, begins, ends = zip(*ranges, strict=True)
     return relax.op.strided_slice(value, axes, begins, ends, [1] * len(ranges), assume_inbound=True)
 
 
 def ranges_of(call: relax.Call) -> list[Range] | None:
-    """The ranges of a slice with step 1, within its operand; None of one with other steps."""
+    """The ranges of a slice with step 1, clipped to its operand; None for other steps."""
     shape = [int(extent) for extent in call.args[0].ty.shape]
     axes, begins, ends = ([int(field) for field in argument.fields] for argument in call.args[1:4])
     steps = [int(field) for field in call.args[4].fields] if len(call.args) > 4 else []
@@ -43,7 +46,7 @@ def ranges_of(call: relax.Call) -> list[Range] | None:
 
 
 def slices_of_splits(module: tvm.IRModule) -> tvm.IRModule:
-    """Rewrites each result of a split to a slice; a concatenation of all results in their order to what was split."""
+    """Rewrites each result of a split to a slice, and a concatenation of all results in order to the split tensor."""
     slicing = _Slicing(module)
     function = slicing.visit_expr(module["main"])
     updated = slicing.builder_.get()
@@ -52,7 +55,7 @@ def slices_of_splits(module: tvm.IRModule) -> tvm.IRModule:
 
 
 def slice_of_pick(call: relax.Call, _view: View, _: relax.BlockBuilder) -> relax.Expr | None:
-    """take(x, constant) of one place as a slice, and a reshape where the axis is gone."""
+    """take(x, constant) of one index becomes a slice, plus a reshape if the axis disappears."""
     if call.op.name != "relax.take":
         return None
     places = constant(call.args[1])
@@ -81,7 +84,7 @@ class _Slicing(PyExprMutator):
 
 
 def _rejoined(call: relax.Call, view: View, _: relax.BlockBuilder) -> relax.Expr | None:
-    """concat(.., slice(x), slice(x), ..) of all of x, in order, as concat(.., x, ..), or x."""
+    """concat(.., slice(x), slice(x), ..) of all of x, in order, becomes concat(.., x, ..), or x."""
     if call.op.name != "relax.concat" or not isinstance(call.args[0], relax.Tuple):
         return None
     axis = int(call.attrs.axis) % len(call.ty.shape)
@@ -96,7 +99,7 @@ def _rejoined(call: relax.Call, view: View, _: relax.BlockBuilder) -> relax.Expr
 
 
 def _whole(operands: Sequence[relax.Expr], axis: int, view: View) -> relax.Expr | None:
-    """What the slices `operands`, side by side, are all of; None where they are no such slices."""
+    """The tensor of which the slices `operands`, in order, make up all; None if they are no such slices."""
     place, source = 0, None
     for operand in operands:
         call = view.call(operand, "relax.strided_slice")

@@ -1,4 +1,4 @@
-"""Recognises kernels that do nothing but copy rows of a tensor, as slices do whose readers could read them there."""
+"""Slice recognition: kernels that only copy rows of a tensor, so that readers could read those rows in place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from edgetune.graph.program import Kernel
 
 @dataclass(frozen=True)
 class Slice:
-    """What a kernel copies of its one operand: `outer` rows that are `pitch` elements apart, the first at `offset`."""
+    """The rows that a kernel copies of its one operand: `outer` rows, `pitch` elements apart, the first at `offset`."""
 
     offset: int
     outer: int
@@ -23,7 +23,7 @@ class Slice:
 
 
 def slice_of(kernel: Kernel) -> Slice | None:
-    """What `kernel` copies, if it copies rows of one tensor that are evenly apart, and does nothing else."""
+    """The rows that `kernel` copies, if it only copies rows of one tensor with a constant distance; else None."""
     store = only_store(kernel.function)
     if store is None or [param.role for param in kernel.params] != ["input", "output"]:
         return None
@@ -39,7 +39,7 @@ def slice_of(kernel: Kernel) -> Slice | None:
 
 
 def _rows(whole: Sequence[int], part: Sequence[int], starts: Sequence[int]) -> Slice | None:
-    """The part of a dense tensor that begins at `starts`, as rows; None where they are not evenly apart."""
+    """The part of a dense tensor that starts at `starts`, as rows; None if their distance is not constant."""
     strides = [prod(whole[axis + 1 :]) for axis in range(len(whole))]
     offset = sum(start * stride for start, stride in zip(starts, strides, strict=True))
     axes = [(extent, stride) for extent, stride in zip(part, strides, strict=True) if extent > 1]

@@ -1,4 +1,4 @@
-"""Functions whose parameters have gaps: rows of a larger tensor, of which a kernel reads or writes a part."""
+"""Strided parameters: functions whose parameters have gaps, because kernels access a part of a larger tensor."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from edgetune.graph.program import Rows
 
 
 def shape_with_gaps(shape: tuple[int, ...], outer: int, pitch: int) -> tuple[int, ...] | None:
-    """`shape`, which is `outer` rows, with rows of `pitch` elements; None where no axis of it can be longer by that.
+    """`shape`, which is `outer` rows, with rows of `pitch` elements; None if no axis can grow to give that pitch.
 
-    The axis that grows is the first of a row: what stands behind it stays as it is, and so do all places.
+    The first axis of a row grows. All axes after it keep their extent, so all indices stay valid.
     """
     for axis in reversed(range(len(shape))):
         if prod(shape[:axis]) == outer:
@@ -24,7 +24,7 @@ def shape_with_gaps(shape: tuple[int, ...], outer: int, pitch: int) -> tuple[int
 
 
 def with_gaps(function: tirx.PrimFunc, shapes: Mapping[int, tuple[int, ...]]) -> tirx.PrimFunc:
-    """`function` with parameters (by number) of larger shapes, in which it touches what it touched before."""
+    """`function` with larger shapes for some parameters (by number); it touches the same indices as before."""
     wide: dict[ir.Var, ir.Var] = {}
     for number, shape in shapes.items():
         old = function.params[number]
@@ -34,5 +34,5 @@ def with_gaps(function: tirx.PrimFunc, shapes: Mapping[int, tuple[int, ...]]) ->
 
 
 def rows_of(shape: tuple[int, ...], outer: int, pitch: int) -> Rows:
-    """What such a function touches of a parameter that had `shape` before."""
+    """The elements that such a function touches of a parameter that had `shape` before."""
     return Rows(prod(shape) // outer, pitch)

@@ -1,4 +1,4 @@
-"""Puts a tensor expression of our own into a Relax function as a kernel, which fusion may extend or not."""
+"""Adds a tensor expression of this project to a Relax function as a kernel; a flag says if fusion may extend it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import relax, te
 
-# TVM's operator pattern "out elementwise fusable": whatever is elementwise behind it may be fused.
+# TVM's operator pattern "out elementwise fusable": following elementwise operators may be fused.
 _OUT_ELEMENTWISE_FUSABLE = 4
 _OPAQUE = 8  # nothing may be fused
 
@@ -17,7 +17,7 @@ def call_fusable(
 ) -> relax.Expr:
     """A variable bound to `compute(*arguments)`; Relax expressions among the arguments arrive there as TE tensors.
 
-    `alone`: fusion leaves this one as it is.
+    `alone`: fusion adds no operator to this call.
     """
     call = builder.call_te(compute, *arguments)
     name = call.args[0]

@@ -1,4 +1,4 @@
-"""Names a kernel by its structure, so that equal work is tuned once and found again in any later run."""
+"""Workload hash: identifies a kernel by its structure, so equal work is tuned once and later runs find its records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measure room: schedule traces of kernels enter, correct and timed candidates (or the reason why not) leave.
+"""Measuring: schedule traces of kernels enter, correct and timed candidates leave.
 
 Candidates are lowered, printed and compiled by persistent worker processes (`builder`), then loaded, compared with
 reference outputs and timed in a forked child of a small runner process (`runner`), one at a time. `session` joins the

@@ -1,4 +1,4 @@
-"""Where the time of a measuring session went, and that of each of its boards."""
+"""Time accounting of a measuring session: seconds per phase, candidates per status, and the account of each board."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ PHASES = ("lower", "emit", "pack", "compile", "queue", "lock", "process", "load"
 
 @dataclass
 class BoardAccount:
-    """Numbers of one board: seconds at work, and waiting for builders or for the search; counts of what befell it.
+    """Numbers of one board: seconds measuring, waiting for builders or for the search, and counts of its events.
 
     `free_since` is a time of `time.monotonic`, None while the board is not free. `quarantined` is the reason, empty
-    while the board is used. `refused` counts sets of samples by the reason's word, `trust` those graded by grade.
+    while the board is used. `refused` counts refused sets of samples by reason, `trust` counts the graded ones by
+    grade.
     """
 
     candidates: int = 0
@@ -31,7 +32,7 @@ class BoardAccount:
     free_since: float | None = None
 
     def to_json(self) -> dict[str, object]:
-        """Plain JSON values, seconds rounded to milliseconds."""
+        """Return plain JSON values, seconds rounded to milliseconds."""
         return {
             "candidates": self.candidates,
             "busy_s": round(self.busy_s, 3),
@@ -46,7 +47,7 @@ class BoardAccount:
 
 
 class Accounting:
-    """Adds up seconds per phase and candidates per status; `wall` counts from the first candidate submitted."""
+    """Sums seconds per phase and counts candidates per status; `wall` counts from the first candidate submitted."""
 
     def __init__(self) -> None:
         self.boards: defaultdict[str, BoardAccount] = defaultdict(BoardAccount)
@@ -58,16 +59,16 @@ class Accounting:
         self._building = False
 
     def start(self) -> None:
-        """Candidates are under way: the clock runs."""
+        """Start the clock: candidates are in progress."""
         if self._since is None:
             self._since = time.monotonic()
-            if self._active_s == 0.0:  # before the first candidate, nobody waited for one
+            if self._active_s == 0.0:  # before the first candidate, no board waited for one
                 for account in self.boards.values():
                     if account.free_since is not None:
                         account.free_since = self._since
 
     def mark(self, *, building: bool) -> None:
-        """Tell whether candidates are being built from now on: free boards wait for that, else for the search."""
+        """Note whether candidates are being built from now on: free boards wait for the build, else for the search."""
         now = time.monotonic()
         for account in self.boards.values():
             if account.free_since is not None:
@@ -80,25 +81,25 @@ class Accounting:
         self._building = building
 
     def stop(self) -> None:
-        """Nothing is under way: the clock stands still until `start`."""
+        """Stop the clock until `start`: no candidate is in progress."""
         if self._since is not None:
             self._active_s += time.monotonic() - self._since
             self._since = None
 
     def add(self, status: str, seconds: dict[str, float]) -> None:
-        """Count one candidate that is done."""
+        """Count one finished candidate."""
         self._statuses[status] += 1
         for phase, value in seconds.items():
             self._seconds[phase] += value
 
     def add_reference(self, seconds: float) -> None:
-        """Count the making of one kernel's test vectors."""
+        """Count the seconds to make one kernel's test vectors."""
         self._reference_s += seconds
 
     def summary(self, workers: int) -> dict[str, object]:
-        """Return JSON values: candidates by status, seconds by phase, pace per minute, load of builders and boards.
+        """Return JSON values: candidates by status, seconds by phase, rate per minute, load of builders and boards.
 
-        `builders_busy` and `runner_busy` are fractions of the wall time; the one near 1 is what to speed up, and
+        `builders_busy` and `runner_busy` are fractions of the wall time; the one near 1 limits the rate, and
         `bottleneck` says so in a phrase. `boards` has `BoardAccount.to_json` by name.
         """
         wall = self._active_s + (time.monotonic() - self._since if self._since is not None else 0.0)
@@ -119,7 +120,7 @@ class Accounting:
 
 
 def bottleneck(accounts: Sequence[BoardAccount]) -> str:
-    """Name what the boards' time went to most: themselves, waiting for builders, or for the search; "" before."""
+    """Name what takes most of the boards' time: the boards, waiting for builders or for the search; "" for no time."""
     totals: Mapping[str, float] = {
         "boards": sum(account.busy_s + account.recovering_s for account in accounts),
         "builders": sum(account.builders_s for account in accounts),

@@ -1,7 +1,7 @@
-"""A build worker: reads jobs from a pipe, makes libraries of candidates and test vectors of kernels, until end of file.
+"""Build worker process: reads jobs from a pipe until end of file, builds candidate libraries and kernels' test vectors.
 
-It tells which phase it is in before each one, so that the pool knows
-where it died, and which compiler it runs, so that the pool can stop that too.
+It reports each phase before the phase begins, so that the pool knows in which phase a worker died. It also reports the
+compiler that it runs, so that the pool can stop the compiler too.
 """
 
 from __future__ import annotations
@@ -21,21 +21,15 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.config.target import Target
+from edgetune.boards import cores
 from edgetune.errors import DiskFull, EdgetuneError
-from edgetune.measure import cores, wire
-from edgetune.measure.candidate import CandidateSource
-from edgetune.measure.child_process import claim_pipes, die_with_parent
-from edgetune.measure.compiler import Toolchain, build_library
-from edgetune.measure.jobs import (
-    BuildJob,
-    BuildResult,
-    BuildStatus,
-    Case,
-    KernelSpec,
-    ReferenceJob,
-    ReferenceResult,
-)
+from edgetune.ipc import frames
+from edgetune.ipc.child_process import claim_pipes, die_with_parent
+from edgetune.measure.compiler import CompilerCommand, build_library
+from edgetune.measure.jobs import BuildJob, BuildStatus, CandidateBuild, Case, ReferenceJob, ReferenceResult
+from edgetune.schedule.kernel_spec import KernelSpec
+from edgetune.schedule.source import CandidateSource
+from edgetune.target.target import Target
 
 SourceStep = Callable[[KernelSpec, str, Target], CandidateSource]
 ReferenceStep = Callable[[KernelSpec, Path, ReferenceJob], Case]
@@ -44,11 +38,11 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES})
 
 @dataclass(frozen=True)
 class WorkerSetup:
-    """First message to a worker. `source_step` and `reference_step` are functions as `module:name`."""
+    """First message to a worker. `source_step` and `reference_step` name functions as `module:name`."""
 
     folder: Path
     target: Target
-    toolchain: Toolchain
+    toolchain: CompilerCommand
     source_step: str
     reference_step: str
     cores: frozenset[int] | None
@@ -56,14 +50,14 @@ class WorkerSetup:
 
 @dataclass(frozen=True)
 class Ready:
-    """A worker has imported what it needs, in `seconds`."""
+    """A worker has finished its imports, in `seconds`."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where the current job is: a phase, and the process group of the compiler while one runs (else 0)."""
+    """The progress of the current job: a phase, and the process group of the compiler while one runs (else 0)."""
 
     phase: str
     compiler: int = 0
@@ -71,14 +65,14 @@ class Progress:
 
 @dataclass(frozen=True)
 class OutOfSpace:
-    """The folder for candidates is full: nothing can be built."""
+    """The folder for candidates is full, so nothing can be built."""
 
     message: str
 
 
 @dataclass(frozen=True)
 class Known:
-    """Candidates of a kernel that need no building, because they were built before."""
+    """Candidates of a kernel that need no build, because they were built before."""
 
     kernel_key: str
     candidates: frozenset[str]
@@ -99,7 +93,7 @@ class BuildWorker:
             warm_up()
 
     def handle(self, message: object) -> None:
-        """Do one job and tell its result."""
+        """Do one job and send its result."""
         try:
             if isinstance(message, Known):
                 self._known.setdefault(message.kernel_key, set()).update(message.candidates)
@@ -116,18 +110,18 @@ class BuildWorker:
                 raise
             self._tell(OutOfSpace(f"cannot write candidates to {self._setup.folder}: {error.strerror}; set TMPDIR"))
 
-    def _build(self, job: BuildJob) -> BuildResult:
+    def _build(self, job: BuildJob) -> CandidateBuild:
         self._tell(Progress("lower"))
         spec = self._spec(job.kernel_key)
         try:
             source = self._source_step(spec, job.trace, self._setup.target)
         except EdgetuneError as error:
-            return BuildResult(job.job_id, job.kernel_key, "lower_failed", error.message)
+            return CandidateBuild(job.job_id, job.kernel_key, "lower_failed", error.message)
         except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
-            # TVM's own errors are all of these; what a schedule trips over is that schedule's failure, with its reason.
-            return BuildResult(job.job_id, job.kernel_key, "lower_failed", _describe(error))
+            # TVM's own errors are of all these classes; an error makes the schedule fail, with its reason.
+            return CandidateBuild(job.job_id, job.kernel_key, "lower_failed", _describe(error))
         candidate = hashlib.sha256(source.unit.encode()).hexdigest()
-        built = BuildResult(
+        built = CandidateBuild(
             job.job_id,
             job.kernel_key,
             "built",
@@ -145,7 +139,7 @@ class BuildWorker:
             return replace(built, status="over_scratch", reason=reason)
         return self._compile(built, source)
 
-    def _compile(self, built: BuildResult, source: CandidateSource) -> BuildResult:
+    def _compile(self, built: CandidateBuild, source: CandidateSource) -> CandidateBuild:
         self._count += 1
         folder = self._setup.folder / "candidates" / f"{os.getpid()}-{self._count}"
         folder.mkdir(parents=True)
@@ -191,7 +185,7 @@ class BuildWorker:
 
 
 def spec_path(folder: Path, key: str) -> Path:
-    """Where the pool leaves the description of a kernel for its workers."""
+    """Return the file in which the pool stores the description of a kernel for its workers."""
     return folder / "kernels" / f"{key}.pickle"
 
 
@@ -211,16 +205,16 @@ def main() -> None:
     die_with_parent(int(sys.argv[1]))
     incoming, outgoing = claim_pipes()
     started = time.perf_counter()
-    setup = wire.receive(incoming)
+    setup = frames.receive(incoming)
     if not isinstance(setup, WorkerSetup):
         raise TypeError("the first message must be the setup")
     if setup.cores is not None:
         cores.pin(setup.cores)
-    worker = BuildWorker(setup, lambda message: wire.send(outgoing, message))
-    wire.send(outgoing, Ready(time.perf_counter() - started))
+    worker = BuildWorker(setup, lambda message: frames.send(outgoing, message))
+    frames.send(outgoing, Ready(time.perf_counter() - started))
     while True:
         try:
-            message = wire.receive(incoming)
+            message = frames.receive(incoming)
         except EOFError:
             return
         worker.handle(message)

@@ -1,4 +1,4 @@
-"""The pool of build workers: jobs go in, results come out as they finish, whatever a worker does or dies of."""
+"""Process pool of build workers: accepts jobs, returns results as they finish, also when a worker crashes or hangs."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from edgetune.config.target import Target
 from edgetune.errors import DiskFull, EdgetuneError
 from edgetune.events import Event
+from edgetune.ipc.child_process import ChildProcess
 from edgetune.measure.build_worker import Known, OutOfSpace, Progress, Ready, WorkerSetup, spec_path
-from edgetune.measure.child_process import ChildProcess
-from edgetune.measure.compiler import Toolchain, kill_group
-from edgetune.measure.jobs import BuildJob, BuildResult, BuildStatus, KernelSpec, ReferenceJob, ReferenceResult
+from edgetune.measure.compiler import CompilerCommand, kill_group
+from edgetune.measure.jobs import BuildJob, BuildStatus, CandidateBuild, ReferenceJob, ReferenceResult
+from edgetune.schedule.kernel_spec import KernelSpec
+from edgetune.target.target import Target
 
-SOURCE_STEP = "edgetune.measure.candidate:make_source"
+SOURCE_STEP = "edgetune.schedule.source:make_source"
 REFERENCE_STEP = "edgetune.measure.reference:make_case"
 Job = BuildJob | ReferenceJob
-Result = BuildResult | ReferenceResult
-_AHEAD = 2  # jobs a worker holds: one at work, one waiting, so that it never idles while we are busy
+Result = CandidateBuild | ReferenceResult
+_AHEAD = 2  # jobs per worker: one in progress, one waiting, so that it never idles while this process is busy
 
 
 class _Worker:
@@ -44,15 +45,15 @@ class _Worker:
 class BuildPool:
     """`workers` persistent processes that build candidates into libraries under `folder`.
 
-    Use it from one thread, which must live as long as the pool. `job_timeout_s` is wall time for one job, beyond which
-    its worker is killed and replaced; `start_timeout_s` is for a new worker's imports.
+    Use it from one thread, which must live as long as the pool. `job_timeout_s` limits the wall time of one job; after
+    it, the worker is killed and replaced. `start_timeout_s` limits a new worker's imports.
     """
 
     def __init__(
         self,
         folder: Path,
         target: Target,
-        toolchain: Toolchain,
+        toolchain: CompilerCommand,
         *,
         workers: int = 1,
         cores: frozenset[int] | None = None,
@@ -76,19 +77,19 @@ class BuildPool:
 
     @property
     def outstanding(self) -> int:
-        """Jobs submitted whose results have not been handed out yet."""
+        """Number of submitted jobs whose results have not been returned yet."""
         return len(self._queue) + sum(len(worker.jobs) for worker in self._workers)
 
     def register(self, spec: KernelSpec) -> None:
-        """Make a kernel known under its key, before any job names it."""
+        """Register a kernel under its key, before any job names it."""
         spec_path(self._setup.folder, spec.key).write_bytes(pickle.dumps(spec))
 
     def add_known(self, kernel_key: str, candidates: Iterable[str]) -> None:
-        """Tell ids of candidates that need not be built again: they come back as "duplicate"."""
+        """Add ids of candidates that need no second build: jobs for them return "duplicate"."""
         self._known.setdefault(kernel_key, set()).update(candidates)
 
     def submit(self, job: Job) -> None:
-        """Queue a job. It is started by this call or a later one to `poll`."""
+        """Queue a job. This call or a later `poll` starts it."""
         self._queue.append(job)
         self._feed()
 
@@ -97,9 +98,9 @@ class BuildPool:
         return [worker.process.fileno() for worker in self._workers]
 
     def poll(self, timeout_s: float = 0.0) -> list[Result]:
-        """Return results that are there, waiting up to `timeout_s` for the first.
+        """Return the available results, waiting up to `timeout_s` for the first.
 
-        Raises DiskFull when candidates cannot be stored, EdgetuneError when workers do not even start.
+        Raises DiskFull when candidates cannot be stored, EdgetuneError when workers cannot start.
         """
         results: list[Result] = []
         readable, _, _ = select.select(self._workers, [], [], timeout_s) if self.outstanding else ([], [], [])
@@ -119,7 +120,7 @@ class BuildPool:
         return results
 
     def close(self) -> None:
-        """End all workers and the compilers they run; results not handed out yet are lost."""
+        """End all workers and the compilers they run; results not returned yet are lost."""
         for worker in self._workers:
             self._stop(worker)
         self._workers.clear()
@@ -153,7 +154,7 @@ class BuildPool:
         if not worker.jobs:
             worker.since = time.monotonic()
         worker.jobs.append(job)
-        worker.process.send(job)  # if it is gone, `poll` buries it together with the job
+        worker.process.send(job)  # if the worker has ended, `poll` handles that together with the job
 
     def _take(self, worker: _Worker, message: object) -> list[Result]:
         if isinstance(message, Ready):
@@ -165,17 +166,17 @@ class BuildPool:
             worker.progress = message
         elif isinstance(message, OutOfSpace):
             raise DiskFull(message.message)
-        elif isinstance(message, (BuildResult, ReferenceResult)):
+        elif isinstance(message, (CandidateBuild, ReferenceResult)):
             job = worker.jobs.popleft()
             worker.since = time.monotonic()
-            worker.progress = Progress("idle")  # its compiler has ended, and the number may soon be another program's
+            worker.progress = Progress("idle")  # its compiler has ended, and another program may get its process id
             again = isinstance(job, BuildJob) and job.again
-            return [self._without_twins(message) if isinstance(message, BuildResult) and not again else message]
+            return [self._without_twins(message) if isinstance(message, CandidateBuild) and not again else message]
         else:
             raise TypeError(f"a build worker sent {type(message).__name__}")
         return []
 
-    def _without_twins(self, result: BuildResult) -> BuildResult:
+    def _without_twins(self, result: CandidateBuild) -> CandidateBuild:
         """Turn a candidate that another worker built at the same time into a duplicate, without files."""
         if result.candidate_id is None or result.status not in {"built", "over_scratch", "build_failed", "timeout"}:
             return result
@@ -183,7 +184,7 @@ class BuildPool:
         if result.candidate_id in known:
             if result.library is not None:
                 shutil.rmtree(result.library.parent, ignore_errors=True)
-            return BuildResult(
+            return CandidateBuild(
                 result.job_id,
                 result.kernel_key,
                 "duplicate",
@@ -195,7 +196,7 @@ class BuildPool:
         return result
 
     def _bury(self, worker: _Worker, reason: str) -> list[Result]:
-        """Blame the job at work for its worker's end, and put the one that waited back to the front of the queue."""
+        """Blame the worker's end on the job in progress, and return the waiting job to the front of the queue."""
         if reason:
             self._stop(worker)
         words = reason or worker.process.last_words()
@@ -216,7 +217,7 @@ class BuildPool:
         if isinstance(job, ReferenceJob):
             return [ReferenceResult(job.kernel_key, None, words, time.monotonic() - worker.since)]
         status: BuildStatus = "lower_failed" if phase in {"start", "lower"} else "build_failed"
-        return [BuildResult(job.job_id, job.kernel_key, "timeout" if reason else status, f"{phase}: {words}")]
+        return [CandidateBuild(job.job_id, job.kernel_key, "timeout" if reason else status, f"{phase}: {words}")]
 
     @staticmethod
     def _stop(worker: _Worker) -> None:

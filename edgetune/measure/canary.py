@@ -1,4 +1,4 @@
-"""The canary: a small kernel that never changes, timed between candidates, so that a board that drifts is noticed."""
+"""Canary: a small kernel that never changes, timed between candidates to detect a board whose speed changes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
+from edgetune.boards.protocol import RunRequest
+from edgetune.boards.sampling import TimingPolicy
 from edgetune.errors import DiskFull
-from edgetune.measure.compiler import Toolchain, build_library, kill_group
-from edgetune.measure.jobs import RunRequest
-from edgetune.measure.sampling import TimingPolicy
+from edgetune.measure.compiler import CompilerCommand, build_library, kill_group
 
 NAME = "canary"
 _LENGTH, _ROUNDS, _FACTOR, _SHIFT = 1024, 32, 2654435761, 15
@@ -47,7 +47,7 @@ class Canary:
     arrays: tuple[Path, Path]
 
     def request(self) -> RunRequest:
-        """What to run; the paths are of this machine."""
+        """Return the request to run it; the paths are of this machine."""
         return RunRequest(
             candidate_id=NAME,
             library=str(self.library),
@@ -60,11 +60,11 @@ class Canary:
 
 
 class CanaryMaker:
-    """Compiles the canary in a thread of its own, on `cores` (None: any), as the session starts."""
+    """Compiles the canary in its own thread on `cores` (None: any) while the session starts."""
 
     def __init__(
         self,
-        toolchain: Toolchain,
+        toolchain: CompilerCommand,
         folder: Path,
         cores: frozenset[int] | None = None,
         on_failure: Callable[[str], None] = lambda _: None,
@@ -79,7 +79,7 @@ class CanaryMaker:
         self._thread.start()
 
     def get(self) -> Canary | None:
-        """Return the canary when it is ready."""
+        """Return the canary, None until it is ready."""
         return self._made
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Compiles a candidate as it ships: the kernel's object by the very command of the package, then a library of it."""
+"""Compiles a candidate as it ships: the object with the package's own command, then a shared library from it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgetune.config.target import Target
-from edgetune.config.tool_process import run_tool, tool_environment
 from edgetune.errors import DiskFull, ToolchainMissing
+from edgetune.target.target import Target
+from edgetune.target.tool_process import run_tool, tool_environment
 
 STANDARD = "-std=gnu11"
 _REASON = 2000
@@ -31,12 +31,12 @@ _NO_SPACE = os.strerror(errno.ENOSPC)
 
 
 @dataclass(frozen=True)
-class Toolchain:
-    """One compiler command line. `kernel_flags` are those of the shipped kernel file, in its order.
+class CompilerCommand:
+    """One compiler command line. `kernel_flags` are the flags of the shipped kernel file, in its order.
 
-    `position_flags` is empty where the object that ships can be linked into a shared library as it is (compilers that
-    make position independent executables by default, as Debian's do); otherwise it is `-fPIE`, which, for a file whose
-    data are all static, changes only how the address of a constant table is formed.
+    `position_flags` is empty where the shipped object can be linked into a shared library as it is (compilers that make
+    position independent executables by default, as Debian's do). Otherwise it is `-fPIE`; for a file whose data are all
+    static, this changes only how the address of a constant table is formed.
     """
 
     cc: str
@@ -49,21 +49,21 @@ class Toolchain:
 
 
 @dataclass(frozen=True)
-class Compiled:
-    """What a compilation came to: an empty `reason` is success. `code_bytes` is code and constants of the kernel."""
+class CompileResult:
+    """The result of a compilation; an empty `reason` means success. `code_bytes` is the kernel's code and constants."""
 
     reason: str
     timed_out: bool
     code_bytes: int
 
 
-def toolchain_of(target: Target, timeout_s: float = 30.0) -> Toolchain:
+def toolchain_of(target: Target, timeout_s: float = 30.0) -> CompilerCommand:
     """Return the command line of `target`, after trying it; raises ToolchainMissing if there is no such compiler."""
     compiler = target.compiler
     if shutil.which(compiler.cc) is None:
         install = f": sudo apt-get install {compiler.package}" if compiler.package else ": put it on PATH"
         raise ToolchainMissing(f"{compiler.cc} (the C compiler of board '{target.name}') is not on PATH{install}")
-    plain = Toolchain(
+    plain = CompilerCommand(
         cc=compiler.cc,
         size=f"{compiler.cross_prefix}size",
         kernel_flags=(STANDARD, *compiler.kernel_line),
@@ -71,7 +71,7 @@ def toolchain_of(target: Target, timeout_s: float = 30.0) -> Toolchain:
         link_flags=compiler.ldflags,
         timeout_s=timeout_s,
     )
-    movable = Toolchain(**{**vars(plain), "position_flags": ("-fPIE",)})
+    movable = CompilerCommand(**{**vars(plain), "position_flags": ("-fPIE",)})
     problem = ""
     with tempfile.TemporaryDirectory(prefix="edgetune-probe-") as folder:
         for toolchain in (plain, movable):
@@ -86,12 +86,12 @@ def toolchain_of(target: Target, timeout_s: float = 30.0) -> Toolchain:
 
 
 def build_library(
-    toolchain: Toolchain, unit: Path, shim: Path, library: Path, on_start: Callable[[int], None] | None = None
-) -> Compiled:
+    toolchain: CompilerCommand, unit: Path, shim: Path, library: Path, on_start: Callable[[int], None] | None = None
+) -> CompileResult:
     """Compile the kernel file `unit` as it ships and link it with `shim` into `library`.
 
-    Each step runs in a process group of its own, told to `on_start`, and is killed with it after `timeout_s`. Raises
-    DiskFull, which says nothing about the candidate.
+    Each step runs in its own process group, which is reported to `on_start` and killed after `timeout_s`. Raises
+    DiskFull, which is not the candidate's fault.
     """
     kernel = unit.with_suffix(".o")
     steps = (
@@ -116,19 +116,21 @@ def build_library(
     for command in steps:
         code, text = _run_limited(command, deadline, toolchain, on_start)
         if code is None:
-            return Compiled(f"{toolchain.cc} was stopped after {toolchain.timeout_s:g} s", timed_out=True, code_bytes=0)
+            return CompileResult(
+                f"{toolchain.cc} was stopped after {toolchain.timeout_s:g} s", timed_out=True, code_bytes=0
+            )
         if code != 0:
             if _NO_SPACE in text:
                 raise DiskFull(f"no space left for candidates in {unit.parent}: free some, or set TMPDIR")
             reason = _first_diagnostic(text) or f"{toolchain.cc}: exit code {code}"
-            return Compiled(reason, timed_out=False, code_bytes=0)
-    return Compiled("", timed_out=False, code_bytes=_code_bytes(toolchain, kernel, deadline))
+            return CompileResult(reason, timed_out=False, code_bytes=0)
+    return CompileResult("", timed_out=False, code_bytes=_code_bytes(toolchain, kernel, deadline))
 
 
 def _run_limited(
-    command: list[str], deadline: float, toolchain: Toolchain, on_start: Callable[[int], None] | None
+    command: list[str], deadline: float, toolchain: CompilerCommand, on_start: Callable[[int], None] | None
 ) -> tuple[int | None, str]:
-    """Run with limits on address space and CPU time, which hold even if we are killed; None instead of a late code."""
+    """Run with limits on address space and CPU time that hold even if this process is killed; code None: too late."""
     seconds, kilobytes = int(toolchain.timeout_s) + 1, toolchain.memory_bytes >> 10
     limits = f'ulimit -v {kilobytes}; ulimit -t {seconds}; ulimit -c 0; exec "$@"'
     process = subprocess.Popen(
@@ -166,8 +168,8 @@ def _first_diagnostic(text: str) -> str:
     return "\n".join(lines[start : start + 8])[:_REASON].strip()
 
 
-def _code_bytes(toolchain: Toolchain, kernel: Path, deadline: float) -> int:
-    """Bytes of code and constants in an object, by binutils' `size`; 0 where that is not installed."""
+def _code_bytes(toolchain: CompilerCommand, kernel: Path, deadline: float) -> int:
+    """Return the bytes of code and constants in an object, by binutils' `size`; 0 where that is not installed."""
     try:
         timeout = max(1.0, deadline - time.monotonic())
         command = [toolchain.size, str(kernel)]

@@ -1,48 +1,124 @@
-"""The boards of a session: they share one queue of built candidates, whatever becomes of some of them."""
+"""Fleet: the boards of a session share one queue of built candidates, and the session survives the loss of some boards.
+
+Also compares sibling boards: a board that is faster or slower than its siblings, by more than noise, is flagged.
+"""
 
 from __future__ import annotations
 
+import statistics
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import exp, log
 
-from edgetune.boards.board import Board
+from edgetune.boards.options import MeasuringOptions
+from edgetune.boards.protocol import Board
+from edgetune.boards.sampling import TimingPolicy
+from edgetune.boards.statistics import Summary
 from edgetune.errors import BoardFull, BoardLost, BoardUnavailable, HostUnknown, ProtocolViolation
 from edgetune.events import Event
+from edgetune.ipc.queue import SelectableQueue
 from edgetune.measure.accounting import Accounting
+from edgetune.measure.attempt import AttemptResult, Job, TimingTerms
+from edgetune.measure.board_worker import BoardWorker, Done
 from edgetune.measure.canary import Canary
-from edgetune.measure.lane import Done, Lane
-from edgetune.measure.mailbox import Mailbox
-from edgetune.measure.options import MeasuringOptions
-from edgetune.measure.sampling import TimingPolicy
-from edgetune.measure.turn import Taken, Terms, Work
-from edgetune.measure.twins import Twins
+
+_LEAST_DIFFERENCE = 0.02
+_DEVIATIONS = 3.0
+_LEAST_CANARIES = 3
+_LEAST_SHARED = 3
+
+
+@dataclass
+class _Board:
+    canary: float | None = None
+    noise: float = 0.0
+    canaries: int = 0
+    shared: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    flagged: bool = False
+
+
+class Twins:
+    """Compares sibling boards. Each method returns new flags: the board's name and a sentence, once per board."""
+
+    def __init__(self) -> None:
+        self._boards: defaultdict[str, _Board] = defaultdict(_Board)
+        self._times: defaultdict[str, dict[str, float]] = defaultdict(dict)
+
+    def canary(self, name: str, median: float, noise: float, count: int) -> list[tuple[str, str]]:
+        """Add a board's canary: the median of `count` times, and their relative standard deviation."""
+        board = self._boards[name]
+        board.canary, board.noise, board.canaries = log(median), noise, count
+        told = {
+            key: one.canary
+            for key, one in self._boards.items()
+            if one.canary is not None and one.canaries >= _LEAST_CANARIES
+        }
+        if len(told) < 2:  # noqa: PLR2004  one board has no sibling
+            return []
+        noisiest = max(self._boards[key].noise for key in told)
+        limit = max(_LEAST_DIFFERENCE, _DEVIATIONS * noisiest)
+        flags = []
+        for key, value in told.items():
+            gaps = [value - other for twin, other in told.items() if twin != key]
+            differing = [gap for gap in gaps if abs(gap) > limit]
+            if 2 * len(differing) > len(gaps) and (len(gaps) > 1 or gaps[0] > 0):  # of two boards, flag the slower one
+                flags += self._flag(key, statistics.median(differing), limit, "canary")
+        return flags
+
+    def candidate(self, name: str, candidate: str, summary: Summary) -> list[tuple[str, str]]:
+        """Add the time of a candidate; some candidates are timed on several boards."""
+        times = self._times[candidate]
+        flags: list[tuple[str, str]] = []
+        for twin, other in times.items():
+            if twin == name:
+                continue
+            offset = log(summary.median) - other
+            noise = max(_LEAST_DIFFERENCE, _DEVIATIONS / 2 * summary.relative_width)
+            for key, value in ((name, offset), (twin, -offset)):
+                shared = self._boards[key].shared[name if key == twin else twin]
+                shared.append(value)
+                same = all((one > 0) == (value > 0) and abs(one) > noise for one in shared)
+                if len(shared) >= _LEAST_SHARED and same and value > 0:
+                    flags += self._flag(key, statistics.median(shared), noise, "candidates that both have timed")
+        times[name] = log(summary.median)
+        return flags
+
+    def _flag(self, name: str, difference: float, limit: float, what: str) -> list[tuple[str, str]]:
+        board = self._boards[name]
+        if board.flagged or abs(difference) <= limit:
+            return []
+        board.flagged = True
+        change = 100 * abs(exp(difference) - 1)
+        kind = "slower" if difference > 0 else "faster"
+        return [(name, f"it is {change:.1f} % {kind} than its twins, by the {what}: its times are not theirs")]
+
 
 MOST_LOSSES = 2
-"""Boards that a candidate may lose before it is blamed."""
+"""Number of boards that may be lost with a candidate before the candidate is blamed."""
 MOST_IDLE_LOSSES = 3
 MOST_FRUITLESS = 8
-"""Losses of a board in a row, without a candidate at work and with, before it is given up."""
+"""Consecutive losses before a board is given up: without a candidate in progress, and with one."""
 
 _LOST = (BoardLost, ProtocolViolation)
-_LOST_LATER = (*_LOST, HostUnknown, BoardFull)  # a board that was fine before may be again
+_LOST_LATER = (*_LOST, HostUnknown, BoardFull)  # a board that worked before may work again
 
 
 @dataclass(frozen=True)
-class Finished:
-    """A candidate that is through: `taken` is None when it lost its boards, `reason` says how."""
+class CandidateResult:
+    """A finished candidate: `taken` is None when its boards were lost; `reason` then says how."""
 
-    work: Work
+    work: Job
     board: Board
-    taken: Taken | None
+    taken: AttemptResult | None
     reason: str = ""
 
 
 class Fleet:
-    """Use from one thread; the boards have threads of their own. `on_start` is told of a candidate's first turn.
+    """Use from one thread; the boards have their own threads. `on_start` gets each candidate before its first attempt.
 
-    Boards that are `remote` are taken at once, and given time to cool; `reserve_s` is how long taking one may last.
+    Boards that are `remote` are reserved at once, and given time to cool; `reserve_s` limits the time to reserve one.
     """
 
     def __init__(
@@ -53,24 +129,24 @@ class Fleet:
         accounting: Accounting,
         *,
         canary: Callable[[], Canary | None],
-        on_start: Callable[[Work], None],
+        on_start: Callable[[Job], None],
         on_event: Callable[[Event], None],
         reserve_s: float,
         remote: bool = False,
     ) -> None:
-        self._news: Mailbox[Done] = Mailbox()
+        self._news: SelectableQueue[Done] = SelectableQueue()
         self._accounting = accounting
         self._on_start = on_start
         self._on_event = on_event
         self._recovery_s = options.recovery_s
         self._twins = Twins()
-        self._queue: deque[Work] = deque()
-        self._sticky: dict[str, Lane] = {}
+        self._queue: deque[Job] = deque()
+        self._sticky: dict[str, BoardWorker] = {}
         self._reasons: dict[str, BoardUnavailable] = {}
         self._broke: Exception | None = None
-        terms = Terms(timing, options.min_trust, options.ceiling_c)
+        terms = TimingTerms(timing, options.min_trust, options.ceiling_c)
         self.lanes = [
-            Lane(
+            BoardWorker(
                 board,
                 terms,
                 options,
@@ -90,40 +166,40 @@ class Fleet:
 
     @property
     def waiting(self) -> int:
-        """Candidates that no board has yet."""
+        """Number of candidates that no board has yet."""
         return len(self._queue)
 
     @property
     def outstanding(self) -> int:
-        """Candidates that are not through."""
+        """Number of candidates that are not finished."""
         return len(self._queue) + sum(lane.work is not None for lane in self.lanes)
 
     @property
     def stuck(self) -> bool:
-        """Whether no board takes candidates now: all of them are being recovered, or are given up."""
+        """Whether no board accepts candidates now: all boards are being recovered, or are given up."""
         return all(lane.state in {"recovering", "quarantined"} for lane in self.lanes)
 
     def fileno(self) -> int:
         """Descriptor that becomes readable when `advance` has something to do."""
         return self._news.fileno()
 
-    def offer(self, work: Work) -> None:
+    def offer(self, work: Job) -> None:
         """Queue a candidate."""
         self._queue.append(work)
 
-    def drop(self) -> list[Work]:
-        """Forget the candidates that no board has, and return them."""
+    def drop(self) -> list[Job]:
+        """Remove the candidates that no board has, and return them."""
         dropped = list(self._queue)
         self._queue.clear()
         return dropped
 
-    def advance(self, *, hold: bool = False) -> list[Finished]:
-        """Take what boards have done, give them what waits; return what is through.
+    def advance(self, *, hold: bool = False) -> list[CandidateResult]:
+        """Collect the boards' results, give free boards new candidates; return the finished candidates.
 
-        Raises what is raised when no board is left, or what broke in a board's thread, once there is nothing more to
-        return; with `hold`, by a later call without it.
+        Raises the error of the last board when no board is left, or the error of a board's thread, once there is
+        nothing more to return; with `hold`, a later call without `hold` raises it.
         """
-        finished: list[Finished] = []
+        finished: list[CandidateResult] = []
         for done in self._news.take():
             if done.lane.current(done):
                 finished += self._take(done)
@@ -149,7 +225,7 @@ class Fleet:
             lane.join()
         self._news.close()
 
-    def _take(self, done: Done) -> list[Finished]:
+    def _take(self, done: Done) -> list[CandidateResult]:
         lane, account = done.lane, self._accounting.boards[done.lane.name]
         if done.broke is not None:
             self._broke = self._broke or done.broke
@@ -166,7 +242,7 @@ class Fleet:
             return []
         account.busy_s += done.ended - lane.since
         work, lane.work, lane.state = lane.work, None, "idle"
-        finished: list[Finished] = []
+        finished: list[CandidateResult] = []
         if work is not None and done.taken is not None:
             finished.append(self._through(lane, work, done.taken))
         elif work is not None and done.lost is not None:
@@ -175,8 +251,8 @@ class Fleet:
             self._lost(lane, done.lost)
         return finished
 
-    def _late(self, lane: Lane, step: str) -> list[Finished]:
-        """A board's thread hangs: it no longer counts, and another one tries to bring the board back."""
+    def _late(self, lane: BoardWorker, step: str) -> list[CandidateResult]:
+        """Handle a board's thread that hangs: it is replaced by another thread, which tries to recover the board."""
         account = self._accounting.boards[lane.name]
         now = time.monotonic()
         if lane.state == "recovering":
@@ -195,7 +271,7 @@ class Fleet:
         self._lost(lane, error)
         return finished
 
-    def _through(self, lane: Lane, work: Work, taken: Taken) -> Finished:
+    def _through(self, lane: BoardWorker, work: Job, taken: AttemptResult) -> CandidateResult:
         account = self._accounting.boards[lane.name]
         lane.fruitless = 0
         account.candidates += 1
@@ -206,9 +282,9 @@ class Fleet:
             lane.tell("noisy", f"samples of a candidate are refused: {taken.reason}")
         if len(self.lanes) > 1:
             self._compare(lane, work, taken)
-        return Finished(work, lane.board, taken)
+        return CandidateResult(work, lane.board, taken)
 
-    def _compare(self, lane: Lane, work: Work, taken: Taken) -> None:
+    def _compare(self, lane: BoardWorker, work: Job, taken: AttemptResult) -> None:
         flags: list[tuple[str, str]] = []
         trend = lane.watch.trend
         if lane.watch.canaries and (median := trend.median) is not None:
@@ -218,8 +294,8 @@ class Fleet:
         for name, sentence in flags:
             self._on_event(Event("board", {"board": name, "what": "drift", "detail": sentence}))
 
-    def _again(self, lane: Lane, work: Work, error: BoardUnavailable) -> list[Finished]:
-        """Put a candidate whose board was lost back to the front, unless it has lost too many."""
+    def _again(self, lane: BoardWorker, work: Job, error: BoardUnavailable) -> list[CandidateResult]:
+        """Return a candidate whose board was lost to the front of the queue, unless it has lost too many boards."""
         work.lost_on = lane.name
         if work.again and self._sticky.get(work.built.kernel_key) is lane:
             del self._sticky[work.built.kernel_key]
@@ -227,11 +303,11 @@ class Fleet:
             work.losses += 1
         if work.losses >= MOST_LOSSES:
             lane.fruitless = 0
-            return [Finished(work, lane.board, None, f"its board was lost {work.losses} times: {error.message}")]
+            return [CandidateResult(work, lane.board, None, f"its board was lost {work.losses} times: {error.message}")]
         self._queue.appendleft(work)
         return []
 
-    def _lost(self, lane: Lane, error: BoardUnavailable) -> None:
+    def _lost(self, lane: BoardWorker, error: BoardUnavailable) -> None:
         account = self._accounting.boards[lane.name]
         lane.fruitless += 1
         if not isinstance(error, _LOST_LATER if lane.proved else _LOST):
@@ -245,7 +321,7 @@ class Fleet:
         account.free_since = None
         lane.recover()
 
-    def _quarantine(self, lane: Lane, error: BoardUnavailable) -> None:
+    def _quarantine(self, lane: BoardWorker, error: BoardUnavailable) -> None:
         account = self._accounting.boards[lane.name]
         account.quarantined = error.message
         account.free_since = None
@@ -254,7 +330,7 @@ class Fleet:
         lane.tell("quarantined", error.message)
 
     def _ended(self) -> BoardUnavailable:
-        """What to raise when no board is left: the one board's own error, or all names with their reasons."""
+        """Return the error for a fleet without boards: the only board's own error, or all names with reasons."""
         errors = list(self._reasons.values())
         if len(errors) == 1:
             return errors[0]
@@ -277,10 +353,11 @@ class Fleet:
             self._accounting.boards[lane.name].free_since = None
             lane.give(work)
 
-    def _next_for(self, lane: Lane) -> Work | None:
-        """The first candidate in the queue that this board should take.
+    def _next_for(self, lane: BoardWorker) -> Job | None:
+        """Return the first candidate in the queue that this board should take.
 
-        Candidates compared side by side stay on one board; what lost a board goes to another one, where there is one.
+        Candidates that are compared with each other stay on one board. A candidate that lost a board goes to another
+        board, where there is one.
         """
         others = any(other.state in {"idle", "busy"} for other in self.lanes if other is not lane)
         for place, work in enumerate(self._queue):

@@ -1,23 +1,23 @@
-"""Bringing a lost board back: its own recovery, once more after each of some waits, for what keeps it away may pass."""
+"""Recovery of a lost board with retries: repeats the board's own recovery after waits, because the cause may pass."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-from edgetune.boards.board import Board
+from edgetune.boards.protocol import Board
 from edgetune.errors import BoardFull, BoardLost, BoardUnavailable, HostUnknown, ProtocolViolation
 
 WAITS_S = (5.0, 15.0, 45.0)
 SENSELESS = (ValueError, ArithmeticError, LookupError)
-"""What our own steps fail with when a board's answer makes no sense."""
+"""Errors that our own steps raise when a board's answer makes no sense."""
 LOSSES = (BoardUnavailable, OSError, EOFError, *SENSELESS)
-"""What a call of a board may raise when the board is lost."""
+"""Errors that a board's methods may raise when the board is lost."""
 _PASSING = (BoardLost, ProtocolViolation, HostUnknown, BoardFull)
 
 
 def loss_of(board: str, step: str, error: Exception) -> BoardUnavailable:
-    """Return one of `LOSSES` as an error of the board called `board`, which was lost in `step`."""
+    """Convert one of `LOSSES`, raised in `step`, into an error of the board called `board`."""
     if isinstance(error, BoardUnavailable):
         return error
     words = f"{type(error).__name__}: {error}"
@@ -31,7 +31,7 @@ def loss_of(board: str, step: str, error: Exception) -> BoardUnavailable:
 def bring_back(
     board: Board, within_s: float, tell: Callable[[str, str], None], pause: Callable[[float], None] = time.sleep
 ) -> None:
-    """Recover `board`, and after each of `WAITS_S` again, as long as the next attempt begins within `within_s`.
+    """Recover `board`, with retries after each of `WAITS_S`, as long as a retry begins within `within_s` seconds.
 
     `tell` is called with "rung" and a sentence before each wait; `pause` waits, and may raise to end this. Raises
     BoardLost, or another class of BoardUnavailable, when nothing helped.

@@ -1,19 +1,19 @@
-"""What a measuring session says about one candidate."""
+"""The result of a measuring session for one candidate."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from edgetune.measure.environment import Reading
-from edgetune.measure.jobs import BuildResult, Status
-from edgetune.measure.statistics import Summary
-from edgetune.measure.turn import Taken
+from edgetune.boards.environment import Reading
+from edgetune.boards.statistics import Summary
+from edgetune.measure.attempt import AttemptResult
+from edgetune.measure.jobs import CandidateBuild, Status
 
 
 @dataclass(frozen=True)
 class MeasureStart:
-    """Told right before a candidate is run for the first time."""
+    """Sent right before a candidate is run for the first time."""
 
     job_id: str
     kernel_key: str
@@ -22,11 +22,11 @@ class MeasureStart:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What became of a job. `summary` (nanoseconds per call) is there for "ok" and "refused_noisy" only.
+    """The result of a job. `summary` (nanoseconds per call) is present for "ok" and "refused_noisy" only.
 
-    `samples_ns` are all raw samples, `attempts` how often it was timed. `seconds` tells phases by `accounting.PHASES`,
-    `board` is the name of the board that had it, `environment` that board's facts, its readings after the timing, and
-    how far they let the time be trusted (`trust`, `trust_reason`).
+    `samples_ns` are all raw samples, `attempts` is how often it was timed. `seconds` maps phases (`accounting.PHASES`)
+    to durations, `board` is the name of the board that measured it. `environment` holds that board's facts, its
+    readings after the timing, and how far these let the time be trusted (`trust`, `trust_reason`).
     """
 
     job_id: str
@@ -48,9 +48,9 @@ class Measurement:
 
 
 def measured(
-    built: BuildResult, taken: Taken, board: str, facts: Mapping[str, Reading], seconds: Mapping[str, float]
+    built: CandidateBuild, taken: AttemptResult, board: str, facts: Mapping[str, Reading], seconds: Mapping[str, float]
 ) -> Measurement:
-    """Return the measurement of a candidate that had its turn on `board`; `seconds` were spent before it."""
+    """Return the measurement of a candidate after its attempt on `board`; `seconds` were spent before the attempt."""
     trust = {} if taken.trust is None else {"trust": taken.trust.grade, "trust_reason": taken.trust.reason}
     return Measurement(
         job_id=built.job_id,
@@ -71,8 +71,10 @@ def measured(
     )
 
 
-def unmeasured(built: BuildResult, status: Status, reason: str, board: str = "", lost_boards: int = 0) -> Measurement:
-    """Return the measurement of a candidate that was never run, or that lost its boards, the last of them `board`."""
+def unmeasured(
+    built: CandidateBuild, status: Status, reason: str, board: str = "", lost_boards: int = 0
+) -> Measurement:
+    """Return the measurement of a candidate that never ran, or that lost its boards, the last of them `board`."""
     return Measurement(
         built.job_id,
         built.kernel_key,

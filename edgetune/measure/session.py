@@ -1,4 +1,4 @@
-"""A measuring session: schedule traces in, measured candidates out as they finish, building ahead of measuring."""
+"""Measuring session: accepts schedule traces, returns measured candidates as they finish; builds ahead of measuring."""
 
 from __future__ import annotations
 
@@ -15,55 +15,48 @@ from typing import Self
 
 import numpy as np
 
-from edgetune.boards.board import Board
-from edgetune.boards.opening import open_boards
-from edgetune.config.target import Target
+from edgetune.boards.cores import split_cores
+from edgetune.boards.lock import LOCK_TIMEOUT_S
+from edgetune.boards.options import MeasuringOptions
+from edgetune.boards.protocol import Board, RunRequest
+from edgetune.boards.sampling import TimingPolicy
 from edgetune.events import Event
+from edgetune.ipc.queue import SelectableQueue
 from edgetune.measure.accounting import Accounting
+from edgetune.measure.attempt import Job
 from edgetune.measure.builder import REFERENCE_STEP, SOURCE_STEP, BuildPool
 from edgetune.measure.canary import CanaryMaker
 from edgetune.measure.compiler import toolchain_of
-from edgetune.measure.cores import split_cores
-from edgetune.measure.fleet import Finished, Fleet
-from edgetune.measure.jobs import (
-    BuildJob,
-    BuildResult,
-    Case,
-    KernelSpec,
-    ReferenceJob,
-    ReferenceResult,
-    RunRequest,
-)
-from edgetune.measure.lock import LOCK_TIMEOUT_S
-from edgetune.measure.mailbox import Mailbox
+from edgetune.measure.fleet import CandidateResult, Fleet
+from edgetune.measure.jobs import BuildJob, CandidateBuild, Case, ReferenceJob, ReferenceResult
 from edgetune.measure.measurement import Measurement, MeasureStart, measured, unmeasured
-from edgetune.measure.options import MeasuringOptions
-from edgetune.measure.sampling import TimingPolicy
-from edgetune.measure.turn import Work
 from edgetune.measure.workspace import Workspace
+from edgetune.schedule.kernel_spec import KernelSpec
+from edgetune.target.target import Target
 
 _TICK_S = 0.5
-_RESERVE_S = 60.0  # beyond what the lock allows
+_RESERVE_S = 60.0  # in addition to the timeout of the lock
 
 BoardFactory = Callable[[Path, Callable[[Event], None]], Sequence[Board]]
-"""Makes the boards of a session, given a folder of this machine for their files and whom to tell events."""
+"""Makes the boards of a session, given a folder of this machine for their files and a callback for events."""
 
 
 class MeasureSession:
     """Builds in `workers` processes (default: one per core that does not measure) and measures one at a time per board.
 
-    Use from one thread, the one that made it, and close it (it is a context manager): `prepare` kernels, then either
-    iterate over `measure(jobs)`, or `submit` jobs and `poll`. `on_start` is called right before each candidate is run
-    for the first time. `boards` makes other boards than those of `target` and `measuring`. Raises BoardUnavailable
-    (BoardLost, ...) when no board is left, after everything that was measured has been handed out.
+    Use it from the thread that made it, and close it (it is a context manager): `prepare` kernels, then either iterate
+    over `measure(jobs)`, or `submit` jobs and `poll`. `on_start` is called right before each candidate is run for the
+    first time. `boards` makes the boards, all of `target` (see `boards.opening.boards_of`); a board that another run
+    holds is waited for, `lock_timeout_s` at most. Raises BoardUnavailable (BoardLost, ...) when no board is left, after
+    all finished measurements have been returned.
     """
 
     def __init__(
         self,
         target: Target,
+        boards: BoardFactory,
         *,
         measuring: MeasuringOptions | None = None,
-        boards: BoardFactory | None = None,
         workers: int | None = None,
         timing: TimingPolicy | None = None,
         on_start: Callable[[MeasureStart], None] = lambda _: None,
@@ -73,7 +66,6 @@ class MeasureSession:
         deadline_s: float = 10.0,
         memory_bytes: int = 2 << 30,
         compile_timeout_s: float = 30.0,
-        lock_file: Path | None = None,
         lock_timeout_s: float = LOCK_TIMEOUT_S,
     ) -> None:
         self._on_start, self._on_event = on_start, on_event
@@ -86,7 +78,7 @@ class MeasureSession:
         cores = None if split.shared or not local else split.building
         self.workers = workers or len(split.building)
         self.accounting = Accounting()
-        self._events: Mailbox[Event] = Mailbox()
+        self._events: SelectableQueue[Event] = SelectableQueue()
         self._workspace = Workspace()
         self._opened: Sequence[Board] = ()
         self._fleet: Fleet | None = None
@@ -95,19 +87,7 @@ class MeasureSession:
         options = measuring or MeasuringOptions()
         try:
             toolchain = toolchain_of(target, compile_timeout_s)
-            self._opened = (
-                boards(self._workspace.path, self._events.put)
-                if boards is not None
-                else open_boards(
-                    target,
-                    options,
-                    self._workspace.path,
-                    split,
-                    lock_file=lock_file,
-                    lock_timeout_s=lock_timeout_s,
-                    on_event=self._events.put,
-                )
-            )
+            self._opened = boards(self._workspace.path, self._events.put)
             self._canary = CanaryMaker(toolchain, self._workspace.path, cores, self._warn)
             self._fleet = Fleet(
                 self._opened,
@@ -144,18 +124,18 @@ class MeasureSession:
 
     @property
     def outstanding(self) -> int:
-        """Jobs submitted whose measurements have not been handed out."""
+        """Number of submitted jobs whose measurements have not been returned."""
         jobs = self._open_pool.outstanding - self._references
         return jobs + len(self._backlog) + self._open_fleet.outstanding
 
     @property
     def boards(self) -> int:
-        """How many boards there are."""
+        """Number of boards."""
         return len(self._open_fleet.lanes)
 
     @property
     def stuck(self) -> bool:
-        """Whether no board takes candidates now: all of them are being recovered, or are given up."""
+        """Whether no board accepts candidates now: all boards are being recovered, or are given up."""
         return self._open_fleet.stuck
 
     def prepare(
@@ -170,7 +150,7 @@ class MeasureSession:
         """Make test vectors of kernels, once per key and session; return the reasons for kernels that have none.
 
         `constants`: weights to use instead of random ones, by kernel key and parameter index. `known`: candidate ids
-        measured earlier. `best_ns`: the best times so far. No jobs may be under way.
+        measured earlier. `best_ns`: the best times so far. No jobs may be in progress.
         """
         if self.outstanding:
             raise ValueError("prepare kernels before submitting jobs")
@@ -196,7 +176,7 @@ class MeasureSession:
         return dict(self._no_case)
 
     def measure(self, jobs: Iterable[BuildJob]) -> Iterator[Measurement]:
-        """Submit `jobs` and yield the measurements of everything under way, in order of completion."""
+        """Submit `jobs` and yield the measurements of all submitted jobs, in order of completion."""
         for job in jobs:
             self.submit(job)
         while self.outstanding:
@@ -213,7 +193,7 @@ class MeasureSession:
         self._feed()
 
     def poll(self, timeout_s: float = 0.0) -> list[Measurement]:
-        """Move things on; return what finished, waiting up to `timeout_s` seconds for the first."""
+        """Advance all work; return the finished measurements, waiting up to `timeout_s` seconds for the first."""
         deadline = time.monotonic() + timeout_s
         done: list[Measurement] = []
         while True:
@@ -230,7 +210,7 @@ class MeasureSession:
         return done
 
     def drop(self) -> None:
-        """Forget the jobs that no board is at work on: nothing is measured of them, not even what is being built."""
+        """Drop all jobs that no board is measuring; they get no measurement, even those that are being built."""
         self._backlog.clear()
         for work in self._open_fleet.drop():
             self._discard(work.built)
@@ -240,11 +220,11 @@ class MeasureSession:
             self.accounting.stop()
 
     def summary(self) -> dict[str, object]:
-        """Where the time went: see `Accounting.summary`."""
+        """Return where the time went: see `Accounting.summary`."""
         return self.accounting.summary(self.workers)
 
     def close(self) -> None:
-        """End all processes and remove all files of the session; what is under way is lost. May be called twice."""
+        """End all processes and remove all files of the session; unfinished jobs are lost. May be called twice."""
         if self._pool is not None:
             self._pool.close()
         if self._canary is not None:
@@ -293,7 +273,7 @@ class MeasureSession:
         return paths
 
     def _feed(self) -> None:
-        """Keep the pool busy without building further ahead than measuring can follow."""
+        """Keep the pool busy, but do not build further ahead than measuring can follow."""
         pool = self._open_pool
         while self._backlog and pool.outstanding + self._open_fleet.waiting < self._ahead:
             pool.submit(self._backlog.popleft())
@@ -301,7 +281,7 @@ class MeasureSession:
     def _advance(self) -> list[Measurement]:
         done: list[Measurement] = []
         for result in self._open_pool.poll():
-            if not isinstance(result, BuildResult):
+            if not isinstance(result, CandidateBuild):
                 continue
             if result.job_id not in self._submitted:  # dropped while it was built
                 self._discard(result)
@@ -318,14 +298,14 @@ class MeasureSession:
         self._feed()
         return done
 
-    def _unmeasured(self, built: BuildResult) -> Measurement:
+    def _unmeasured(self, built: CandidateBuild) -> Measurement:
         self._submitted.pop(built.job_id, None)
         self._discard(built)
         if built.status == "built":
             return unmeasured(built, "reference_failed", self._no_case[built.kernel_key])
         return unmeasured(built, built.status, built.reason)
 
-    def _work(self, built: BuildResult) -> Work:
+    def _work(self, built: CandidateBuild) -> Job:
         case = self._cases[built.kernel_key]
         if built.candidate_id is None or built.library is None:
             raise ValueError("a built candidate has an id and a library")
@@ -343,16 +323,16 @@ class MeasureSession:
             least_cycles=built.least_cycles,
         )
         submitted, again = self._submitted[built.job_id]
-        return Work(built, request, submitted, time.monotonic(), again)
+        return Job(built, request, submitted, time.monotonic(), again)
 
-    def _started(self, work: Work) -> None:
-        """A board is about to take a candidate for the first time."""
+    def _started(self, work: Job) -> None:
+        """Note that a board is about to take a candidate for the first time."""
         built = work.built
         work.queued_s = time.monotonic() - work.ready
         work.request = replace(work.request, best_ns=self._best.get(built.kernel_key, 0.0))
         self._on_start(MeasureStart(built.job_id, built.kernel_key, work.request.candidate_id))
 
-    def _measurement(self, finished: Finished) -> Measurement:
+    def _measurement(self, finished: CandidateResult) -> Measurement:
         built, taken = finished.work.built, finished.taken
         self._submitted.pop(built.job_id, None)
         self._discard(built)
@@ -372,6 +352,6 @@ class MeasureSession:
             self._on_event(event)
 
     @staticmethod
-    def _discard(built: BuildResult) -> None:
+    def _discard(built: CandidateBuild) -> None:
         if built.library is not None:
             shutil.rmtree(built.library.parent, ignore_errors=True)

@@ -1,8 +1,8 @@
-"""Whether a board still is as fast as it was: a change-point test on the times of its canary.
+"""Change-point detection (CUSUM) on the canary's times: is a board still as fast as it was?
 
 Two one-sided cumulative sums of standardised log-times (E. S. Page, Continuous Inspection Schemes, Biometrika 41,
 1954, pages 100-115), with the usual slack of half a standard deviation and threshold of 5: a lasting shift by one
-standard deviation is noticed after about ten canaries, by four after two, and a false alarm comes every 465
+standard deviation is detected after about ten canaries, by four after two, and a false alarm comes every 465
 (D. C. Montgomery, Introduction to Statistical Quality Control, 6th edition, Wiley 2009, section 9.1).
 """
 
@@ -15,13 +15,13 @@ from typing import Literal
 State = Literal["unknown", "steady", "drifted"]
 
 LEARNED = 5
-"""Canaries that make a reference level."""
+"""Number of canaries that make a reference level."""
 
 _SLACK = 0.5
 _THRESHOLD = 5.0
-_MOST = 4.0  # of a single canary's deviation counts, so that one interruption is no drift
+_MOST = 4.0  # limit of a single canary's deviation, so that one interruption does not count as drift
 _LEAST_DEVIATION = 0.01
-_OF_FIVE = 1.79  # times their median absolute deviation: what it is of a normal distribution, corrected for few samples
+_OF_FIVE = 1.79  # from median absolute to standard deviation, for a normal distribution, corrected for few samples
 _NEAR = 3.0
 _BACK = 3
 
@@ -45,13 +45,13 @@ class Trend:
 
     @property
     def noise(self) -> float:
-        """Standard deviation of the times, relative to them."""
+        """Relative standard deviation of the times."""
         return self._deviation
 
     def add(self, time: float) -> str:
-        """Take in a time; return a sentence when the state changes, else an empty text.
+        """Add a time; return a sentence when the state changes, else an empty text.
 
-        `shift` is then how far the last canaries are from the reference level, relative to it.
+        `shift` then is the relative distance of the last canaries from the reference level.
         """
         value = log(time)
         self._all.append(value)

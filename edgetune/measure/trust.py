@@ -1,22 +1,22 @@
-"""How far a time can be trusted: a grade from A to D with its reason, from what the board tells and the samples say."""
+"""Grades how far a time can be trusted, from A to D, with the reason, based on the board's readings and the samples."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from edgetune.measure.environment import Reading
-from edgetune.measure.options import GRADES, Grade
+from edgetune.boards.environment import Reading
+from edgetune.boards.options import GRADES, Grade
 from edgetune.measure.trend import State
 
 _NARROW = (("A", 0.02), ("B", 0.05), ("C", 0.10))
-_SELDOM, _OFTEN = 0.1, 0.5  # disturbed samples: the median stands, the median is one of them
-_MOVED = 0.02  # of the clock is more than it should move
+_SELDOM, _OFTEN = 0.1, 0.5  # share of disturbed samples: up to 0.1 the median holds, above 0.5 it is one of them
+_MOVED = 0.02  # a relative change of the clock above this lowers the grade
 
 
 @dataclass(frozen=True)
 class Trust:
-    """A grade and why it is not better (of A: why it is A), in one phrase."""
+    """A grade, and in one phrase why it is not better (for A: why it is A)."""
 
     grade: Grade
     reason: str
@@ -28,7 +28,7 @@ class Trust:
 
 @dataclass(frozen=True)
 class Conditions:
-    """What a grade depends on: the board's facts, its readings before and after, its canary, its ceiling in C."""
+    """The inputs of a grade: the board's facts, readings before and after, its canary, its temperature limit in C."""
 
     facts: Mapping[str, Reading]
     before: Mapping[str, Reading]
@@ -42,8 +42,8 @@ def trust_of(
 ) -> Trust:
     """Grade samples whose confidence interval is `relative_width` of the median.
 
-    `brief`: timed just long enough to see that it is hopeless. `refused`: why the samples are not to be kept.
-    `disturbed`: the share of them during which another thread of the core was busy.
+    `brief`: timed only until the candidate is known to be too slow. `refused`: why the samples are not kept.
+    `disturbed`: the share of samples during which another thread of the core was busy.
     """
     findings = [
         *_emulated(conditions.facts),

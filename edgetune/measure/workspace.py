@@ -1,4 +1,4 @@
-"""The folder in which a run keeps candidates: in memory where possible, gone when the run is, even if killed."""
+"""Folder of a run for its candidates: in memory where possible, removed after the run even if the run is killed."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _LOCK = "in_use"
 class Workspace:
     """A private folder under `/dev/shm` (or the temporary folder), removed by `close` or by the next run's start.
 
-    While it is in use, the file `in_use` in it is locked; where that lock is free, the run was killed.
+    While it is in use, its file `in_use` is locked; if that lock is free, the run was killed.
     """
 
     def __init__(self, roots: Iterable[Path] | None = None) -> None:
-        """Make the folder in the first of `roots` that will do; raises BoardUnavailable if none does."""
+        """Make the folder in the first usable one of `roots`; raises BoardUnavailable if none is usable."""
         base = _base(tuple(roots) if roots is not None else _roots())
         door = os.open(base / "door", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(door, fcntl.LOCK_EX)  # nobody takes our folder for abandoned before it is locked
+            fcntl.flock(door, fcntl.LOCK_EX)  # no other run takes our folder for abandoned before it is locked
             _remove_abandoned(base)
             self.path = Path(tempfile.mkdtemp(prefix="run-", dir=base))
             self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -58,7 +58,7 @@ def _roots() -> tuple[Path, ...]:
 
 
 def _base(roots: tuple[Path, ...]) -> Path:
-    """First root that takes files, runs code and has room; shared libraries cannot be loaded from `noexec` mounts."""
+    """Return the first root that takes files, runs code and has room; `noexec` mounts cannot load shared libraries."""
     for root in roots:
         base = root / f"edgetune-{os.getuid()}"
         try:

@@ -1,12 +1,17 @@
-"""Calls, kernels and arena slots as the templates print them."""
+"""Template views: calls, kernels and arena slots in the form that the templates print.
+
+Also selects what threads prefetch while they wait for the others at the end of a loop: weights of the next shared call.
+"""
 
 from __future__ import annotations
 
+import itertools
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from math import prod
+from operator import itemgetter
 
 import numpy as np
 
@@ -22,9 +27,9 @@ from edgetune.package.provenance import KernelProvenance
 
 @dataclass(frozen=True)
 class Slot:
-    """A stretch of the arena: a tensor, or the scratch of a call; `first` and `last` are the calls that use it.
+    """A range of the arena: a tensor, or the scratch of a call; `first` and `last` are the calls that use it.
 
-    `over` is the macro of the operand that the call `first` writes it over.
+    `over` is the macro of the operand that the call `first` overwrites with it.
     """
 
     macro: str
@@ -42,8 +47,8 @@ class Slot:
 class CallView:
     """One call: C symbol and argument expressions; `shape` is that of its first output, times are microseconds.
 
-    `nbytes`: of all tensors that it reads or writes, weights and scratch among them. `ahead`: pointer and bytes of the
-    weights that threads ask for while they wait at the ends of its loops; empty where they never ask for any.
+    `nbytes` counts all tensors that it reads or writes, including weights and scratch. `ahead` is pointer and size of
+    the weights that threads prefetch while they wait at the ends of its loops; empty where they prefetch none.
     """
 
     symbol: str
@@ -60,7 +65,7 @@ class CallView:
 
 @dataclass(frozen=True)
 class KernelView:
-    """One kernel function with what the comment above it says."""
+    """One kernel function with the contents of the comment above it."""
 
     symbol: str
     name: str
@@ -76,14 +81,14 @@ class KernelView:
 
     @property
     def operators(self) -> list[str]:
-        """The operators as lines for a comment; equal ones in a row are named once, with their number."""
+        """The operators as lines for a comment; equal ones in a row appear once, with their number."""
         runs = [(name, len(list(run))) for name, run in groupby(self.sources)]
         text = ", ".join(f"{name} ({count} times)" if count > 1 else name for name, count in runs)
         return textwrap.wrap(ctext.comment(text, None), 100, break_long_words=False, break_on_hyphens=False)
 
 
 def layer_labels(program: Program) -> tuple[str, ...]:
-    """Return the labels of the calls: harmless lines, whole, none empty, and no two the same."""
+    """Return the labels of the calls: sanitised, not truncated, not empty, and all different."""
     wanted = [ctext.comment(call.label, None) or "layer" for call in program.calls]
     taken = set(wanted)
     seen: set[str] = set()
@@ -99,7 +104,7 @@ def layer_labels(program: Program) -> tuple[str, ...]:
 
 
 def arena_slots(program: Program, plan: MemoryPlan, sources: Sequence[KernelSource]) -> tuple[Slot, ...]:
-    """Return the arena's slots in the order in which a run first touches them."""
+    """Return the arena's slots in the order in which a run first uses them."""
     buffers = {buffer.id: buffer for buffer in program.buffers}
     labels = layer_labels(program)
     first: dict[int, int] = {}
@@ -148,7 +153,7 @@ def call_views(
     api: Interface,
     provenance: Sequence[KernelProvenance],
 ) -> tuple[CallView, ...]:
-    """Return the calls of a run; raises KernelFailed where kernel, call and plan do not fit together."""
+    """Return the calls of a run; raises KernelFailed where kernel, call and plan are inconsistent."""
     shapes = {buffer.id: buffer.shape for buffer in program.buffers}
     labels = layer_labels(program)
     views = []
@@ -269,7 +274,7 @@ def kernel_views(
 
 
 def _gaps(param: Param) -> str:
-    """What of a tensor with gaps belongs to the kernel."""
+    """The part of a tensor with gaps that belongs to the kernel, as text."""
     return "" if param.rows is None else f" (the first {param.rows.length} of every {param.rows.pitch} elements)"
 
 
@@ -282,3 +287,26 @@ def _time_line(origin: KernelProvenance) -> str:
     if origin.low_us is not None and origin.high_us is not None:
         interval = f" ({origin.low_us:.2f} to {origin.high_us:.2f})"
     return f"{origin.amount()} us{interval}, {origin.measured_by()}"
+
+
+def ask_while_waiting(calls: Sequence[CallView], weights: Weights, cached_bytes: int) -> tuple[CallView, ...]:
+    """Return `calls` with the weights that threads prefetch while they wait at the ends of loops of each shared call.
+
+    These are the largest constant of the next shared call, up to half the second cache of a core (`cached_bytes`);
+    the other half is for the tensors in use. In a layer whose rows are shared, each core reads all weights, from
+    a cache or memory common to all cores, so a prefetch during the wait costs nothing. Nothing is prefetched where all
+    weights stay in the second cache from run to run.
+    """
+    if weights.nbytes <= cached_bytes:
+        return tuple(calls)
+    shared = [number for number, call in enumerate(calls) if call.workers > 1]
+    found = list(calls)
+    for number, following in itertools.zip_longest(shared, shared[1:]):
+        constants = {
+            calls[call].arguments[position]: weights.items[index].array.nbytes
+            for (call, position), index in weights.uses.items()
+            if call == following
+        }
+        largest, nbytes = max(constants.items(), key=itemgetter(1), default=("NULL", 0))
+        found[number] = replace(calls[number], ahead=f"{largest}, {min(nbytes, cached_bytes // 2)}u")
+    return tuple(found)

@@ -1,4 +1,4 @@
-"""Where the weights of a package live: deduplicated by content, as C arrays or as one aligned binary image."""
+"""Weight storage: deduplicates constants by content, and places them in C arrays or in one aligned binary image."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Placement = Literal["text", "binary", "external"]
 
 @dataclass(frozen=True, eq=False)
 class Weight:
-    """One distinct constant: `index` numbers it, `offset` is its place in the binary image, both in first-use order."""
+    """One distinct constant: `index` is its number, `offset` its place in the binary image, in order of first use."""
 
     index: int
     offset: int
@@ -48,7 +48,7 @@ class Weights:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the binary image, padding between the constants included."""
+        """Bytes of the binary image, including the padding between constants."""
         return self.items[-1].offset + _padded(self.items[-1].array.nbytes) if self.items else 0
 
     def image(self) -> bytes:
@@ -66,9 +66,9 @@ def place_weights(
     placement: Placement | None = None,
     text_limit: int = TEXT_LIMIT_BYTES,
 ) -> Weights:
-    """Collect the constants of all calls; `packed` wins over the program's own array of the same (call, parameter).
+    """Collect the constants of all calls; `packed` overrides the program's own array of the same (call, parameter).
 
-    `placement` None chooses text up to `text_limit` bytes, the binary above. Raises KernelFailed for a
+    With `placement` None, up to `text_limit` bytes go to C text, more to the binary. Raises KernelFailed for a
     missing constant.
     """
     kinds = {buffer.id: buffer.kind for buffer in program.buffers}

@@ -1,4 +1,4 @@
-"""How generated C finds out, without a library, whether the CPU has what the kernels were compiled for."""
+"""CPU feature detection: how the generated C checks, without a library, that the CPU has what its kernels need."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from edgetune.errors import ConfigError
 
-# Feature: (CPUID leaf, subleaf, register, bit, what XCR0 must enable). 0x06 is SSE and AVX state, 0xe6 AVX-512's too.
+# Feature: (CPUID leaf, subleaf, register, bit, bits required in XCR0). 0x06: SSE and AVX state; 0xe6: also AVX-512's.
 _AVX, _AVX512 = 0x06, 0xE6
 _X86 = {
     "sse": (1, 0, "edx", 25, 0),

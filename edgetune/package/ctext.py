@@ -1,4 +1,4 @@
-"""Text that is safe inside C, Markdown and assembler, and numbers and arrays as C initialisers."""
+"""Safe text for C, Markdown and assembler, and exact C literals for numbers and arrays."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from edgetune.errors import UnsupportedOperator
 
-# numpy dtype name -> (C type of one element, name in the self-test). Formats C lacks travel as their bits.
+# numpy dtype name -> (C type of one element, name in the self-test). Formats that C lacks are stored as their bits.
 _ELEMENTS = {
     "float32": ("float", "F32"),
     "float64": ("double", "F64"),
@@ -38,7 +38,7 @@ def c_type(dtype: str) -> str:
 
 
 def element_type(dtype: str) -> str:
-    """Return the name that the self-test has for a numpy dtype name."""
+    """Return the self-test's name for a numpy dtype name."""
     return _element(dtype)[1]
 
 
@@ -52,9 +52,9 @@ def _element(dtype: str) -> tuple[str, str]:
 
 
 def comment(text: str, limit: int | None = 96) -> str:
-    """Return `text` as it may stand in a C block comment: one line of printable ASCII, no escape, no end of comment.
+    """Return `text` for a C block comment: one line of printable ASCII, without escapes or the end of a comment.
 
-    More than `limit` characters are cut off, with None none.
+    Cut to `limit` characters; None means no limit.
     """
     flat = "".join(char if " " <= char <= "~" and char != "\\" else "?" for char in " ".join(text.split()))
     flat = re.sub(r"(?<=\*)(?=/)|(?<=/)(?=\*)|(?<=\?)(?=\?)", " ", flat)
@@ -62,9 +62,9 @@ def comment(text: str, limit: int | None = 96) -> str:
 
 
 def string(text: str, limit: int | None = 200) -> str:
-    """Return `text` as a C string literal with its quotes: UTF-8, everything that is not plain in octal escapes.
+    """Return `text` as a C string literal with quotes: UTF-8, with octal escapes for all special characters.
 
-    More than `limit` bytes are cut off, with None none.
+    Cut to `limit` bytes; None means no limit.
     """
     data = text.encode("utf-8", "replace")[:limit]
     plain = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\?%' else f"\\{byte:03o}" for byte in data)
@@ -72,7 +72,7 @@ def string(text: str, limit: int | None = 200) -> str:
 
 
 def markdown(text: str, limit: int | None = 96) -> str:
-    """Return `text` as one line that Markdown shows as it is, inside a table too; `limit` as for `comment`."""
+    """Return `text` as one line that Markdown displays literally, also in a table; `limit` as for `comment`."""
     flat = " ".join(text.split())
     flat = "".join(char if char.isprintable() else "?" for char in flat)
     flat = flat if limit is None or len(flat) <= limit else f"{flat[: limit - 4]} ..."
@@ -129,5 +129,5 @@ def _lines(words: Iterable[str]) -> Iterator[str]:
 
 
 def initializer(array: np.ndarray) -> str:
-    """Return the body of a C array initialiser, without braces; an empty array gives one zero: C has no empty one."""
+    """Return the body of a C array initialiser, without braces; an empty array gives one zero, as C has none."""
     return "\n".join(_lines(literals(array) or ["0"]))

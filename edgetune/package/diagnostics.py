@@ -1,4 +1,4 @@
-"""What a compiler or make said, cut down to the one line that matters."""
+"""Compiler diagnostics: reduces the output of a compiler or make to the one line that matters."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgetune.config.libc import lacks_libc, libc_package
-from edgetune.config.toolchain import install_command
 from edgetune.errors import CompileFailed, DiskFull, EdgetuneError, ToolchainMissing
+from edgetune.target.libc import lacks_libc, libc_package
+from edgetune.target.toolchain import install_command
 
 _NO_SPACE = os.strerror(errno.ENOSPC)
-_NO_ROOM_TO_MAP = "[Bus error]"  # how a linker ends that writes through a map of a file on a full disk
+_NO_ROOM_TO_MAP = "[Bus error]"  # how a linker dies that writes to a mapped file on a full disk
 _NOTHING_FREE = 1 << 20
 
 
 def compile_failure(cc: str, what: str, output: str, folder: Path, flags: Sequence[str] = ()) -> EdgetuneError:
-    """Return the error for a compiler that failed at `what` in `folder`, saying `output`.
+    """Return the error for a compiler that failed at `what` in `folder` and printed `output`.
 
-    DiskFull where there was no room, ToolchainMissing where its C library is not installed, else CompileFailed with
+    DiskFull where the disk is full, ToolchainMissing where its C library is not installed, else CompileFailed with
     the first diagnostic.
     """
     full = _NO_ROOM_TO_MAP in output and shutil.disk_usage(folder).free < _NOTHING_FREE
@@ -34,7 +34,7 @@ def compile_failure(cc: str, what: str, output: str, folder: Path, flags: Sequen
 
 
 def first_diagnostic(output: str) -> str:
-    """Return the first line that names an error, else the last line that says anything."""
+    """Return the first line that names an error, else the last line that is not empty."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     for line in lines:
         if re.search(r"\b(fatal error|error|undefined reference|Error \d+)\b", line):

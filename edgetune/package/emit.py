@@ -1,4 +1,4 @@
-"""Emission: every file of a package, from plain data through templates, renamed into place as a whole."""
+"""Package emission: renders all files of a package from plain data and renames the complete folder into place."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from pathlib import Path
 
 import numpy as np
 
-import edgetune
+from edgetune._version import __version__
 from edgetune.codegen.kernel_source import KernelSource
-from edgetune.config.target import Target
 from edgetune.errors import KernelFailed, MemoryLimitExceeded
 from edgetune.events import Event
 from edgetune.graph.memory_blocks import ARENA_ALIGNMENT
 from edgetune.graph.memory_plan import MemoryPlan
 from edgetune.graph.program import Program
-from edgetune.package.calls import arena_slots, call_views, kernel_views
+from edgetune.package.calls import arena_slots, ask_while_waiting, call_views, kernel_views
 from edgetune.package.constants import Placement, place_weights
 from edgetune.package.cpu_checks import cpu_checks
 from edgetune.package.facts import PackageFacts, manifest_facts, template_context
 from edgetune.package.flags import split_flags
-from edgetune.package.golden import Golden, Tolerance
+from edgetune.package.golden import Golden, OutputTolerance
 from edgetune.package.ident import package_prefix
 from edgetune.package.interface import Interface, alignments, public_tensors, workspace_bytes
 from edgetune.package.manifest import write_manifest
@@ -32,17 +31,17 @@ from edgetune.package.provenance import KernelProvenance
 from edgetune.package.rendering import render
 from edgetune.package.size import STACK_LIMIT_BYTES, CodeSize, StaticSize, measure_code, static_size
 from edgetune.package.vectors import place_vectors
-from edgetune.package.waiting import ask_while_waiting
+from edgetune.target.target import Target
 
 VERSION = (1, 0, 0)
 OnEvent = Callable[[Event], None]
 Check = Callable[[Path, Path], None]
-"""Looks at a package that is not yet in its place, given its folder and one with objects compiled from it."""
+"""Checks a package before it is in its place; gets its folder and a folder with objects compiled from it."""
 
 
 @dataclass(frozen=True)
 class PackageSummary:
-    """What was written: where, under which C prefix, and how large (bytes); `code` is None without a compiler."""
+    """The written package: folder, C prefix and sizes (bytes); `code` is None without a compiler."""
 
     folder: Path
     prefix: str
@@ -64,7 +63,7 @@ def emit_package(
     provenance: Sequence[KernelProvenance],
     reference: str = "",
     preamble: str = "",
-    tolerances: Mapping[str, Tolerance] | None = None,
+    tolerances: Mapping[str, OutputTolerance] | None = None,
     model_file: str = "",
     weights: Placement | None = None,
     threads: int = 1,
@@ -76,16 +75,17 @@ def emit_package(
     """Write the package of `program` for `target` to `out_dir`, replacing an earlier package there.
 
     `sources` and `provenance` hold one entry per kernel of the program; every symbol is `kernel_symbol(prefix, kernel)`
-    with `prefix = package_prefix(name or program.name)`. `packed` holds constants in the layout their kernel wants, by
-    (call index, parameter index); the others are taken from the program. `reference` names the evaluator that computed
-    the goldens. `preamble` is C text for the top of the kernels file. `tolerances` go by output name,
-    `Tolerance.default` for the rest. `model_file` is a name without a folder. `weights` None chooses text or binary by
-    size. `threads` is the most that a run may use. `measure` compiles once for code size and stack; weights and code
-    together may take `flash_limit` bytes. `check` may refuse the package by raising, before it replaces another.
+    with `prefix = package_prefix(name or program.name)`. `packed` holds constants in the layout that their kernel
+    reads, by (call index, parameter index); the others come from the program. `reference` names the evaluator that
+    computed the goldens. `preamble` is C text for the top of the kernels file. `tolerances` are by output name,
+    `OutputTolerance.default` for the rest. `model_file` is a name without a folder. With `weights` None, the size
+    decides between text and binary. `threads` is the most that a run may use. `measure` compiles once for code size and
+    stack; weights and code together may take `flash_limit` bytes. `check` may reject the package by raising, before it
+    replaces another.
 
-    The bytes depend on the arguments alone (and, with `measure`, on the compiler): not on time, folder or locale.
+    The bytes depend only on the arguments (and, with `measure`, on the compiler): not on time, folder or locale.
     Raises OutputRefused, DiskFull, KernelFailed, WrongResult (golden does not fit), CompileFailed and
-    MemoryLimitExceeded, and what `check` raises; whatever it raises, nothing is left behind.
+    MemoryLimitExceeded, and what `check` raises; after any error, nothing is left behind.
     """
     prefix = package_prefix(name or program.name)
     _check(program, sources, provenance, plan, prefix)
@@ -121,7 +121,7 @@ def emit_package(
         model_file=Path(model_file).name,
         model_name=program.name,
         version=VERSION,
-        generator=edgetune.__version__,
+        generator=__version__,
         size=static_size(program, plan, placed),
     )
     with staged(out_dir) as stage, tempfile.TemporaryDirectory(prefix="edgetune-size-") as objects:
@@ -157,7 +157,7 @@ def _check(
 
 
 def _write(stage: Path, facts: PackageFacts, objects: Path | None) -> CodeSize | None:
-    """Write all files; compile into `objects` to know what the code takes, where there is such a folder."""
+    """Write all files; with a folder `objects`, compile into it to measure the code size."""
     p = facts.api.prefix
     context = template_context(facts)
     for folder in ("include", "src", "test", "examples"):

@@ -1,4 +1,4 @@
-"""Why is this kernel the one in the package? Answered from the manifest alone."""
+"""Explanation of a kernel choice: why a kernel is in the package, from the manifest alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edgetune.package.provenance import KernelProvenance
 
 @dataclass(frozen=True)
 class Explanation:
-    """One kernel: the operators it stands for, the layers that call it, and its provenance. Times are microseconds."""
+    """One kernel: its operators, the layers that call it, and its provenance. Times are microseconds."""
 
     kernel: str
     symbol: str
@@ -25,13 +25,13 @@ class Explanation:
     provenance: KernelProvenance
 
     def to_json(self) -> dict[str, object]:
-        """Return plain JSON values, the provenance's beside the others."""
+        """Return plain JSON values, with those of the provenance at the same level."""
         own = {name: value for name, value in asdict(self).items() if name != "provenance"}
         return {**own, **self.provenance.to_json()}
 
 
 def explain(package: Path, kernel: str) -> Explanation:
-    """Return what the manifest of `package` says of `kernel`: its name, its C symbol, or the name or number of a layer.
+    """Return the explanation of `kernel` in `package`: its name, its C symbol, or the name or number of a layer.
 
     Raises PackageInvalid, and UsageError with the nearest names where there is no such kernel.
     """

@@ -1,29 +1,29 @@
-"""All facts of one package in one place: what the templates see and what the manifest says."""
+"""Package facts: all data that the templates and the manifest of one package use."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-from edgetune.config.target import Target
 from edgetune.graph.memory_plan import MemoryPlan
 from edgetune.graph.program import Program
 from edgetune.package.calls import CallView, KernelView, Slot
 from edgetune.package.constants import ALIGNMENT, Weights
 from edgetune.package.cpu_checks import CpuChecks
-from edgetune.package.flags import Flags
+from edgetune.package.flags import CompilerFlags
 from edgetune.package.interface import CONTEXT_WORDS, WORKSPACE_ALIGNMENT, Interface, PublicTensor
 from edgetune.package.native import make_words
 from edgetune.package.provenance import amount
 from edgetune.package.size import CodeSize, StaticSize
 from edgetune.package.vectors import Vectors
+from edgetune.target.target import Target
 
 _FLOATS = re.compile(r"\b(float|double|_Float16)\b")
 
 
 @dataclass(frozen=True)
 class Blob:
-    """A binary file linked by an assembler file: its symbol is defined in `path` over the bytes of `file`."""
+    """A binary file linked by an assembler file: `path` defines its symbol over the bytes of `file`."""
 
     path: str
     symbol: str
@@ -35,13 +35,13 @@ class Blob:
 
 @dataclass(frozen=True)
 class PackageFacts:
-    """Everything that decides the bytes of a package; plain data."""
+    """All data that determine the bytes of a package."""
 
     api: Interface
     program: Program
     plan: MemoryPlan
     target: Target
-    flags: Flags
+    flags: CompilerFlags
     cpu: CpuChecks
     slots: tuple[Slot, ...]
     calls: tuple[CallView, ...]
@@ -58,7 +58,7 @@ class PackageFacts:
     size: StaticSize
 
     def weight_blobs(self) -> tuple[Blob, ...]:
-        """Assembler files for the weights: in the library, or for the tests alone where weights are bound at init."""
+        """Assembler files for the weights: in the library, or only in the tests where weights are bound at init."""
         p = self.api.prefix
         external = self.api.external_weights
         path, symbol = (
@@ -82,7 +82,7 @@ class PackageFacts:
         )
 
     def computes_floats(self) -> bool:
-        """Whether any kernel has a float in it."""
+        """Whether any kernel uses floats."""
         texts = (self.preamble, *(kernel.definition for kernel in self.kernels))
         return any(_FLOATS.search(text) for text in texts)
 
@@ -165,7 +165,7 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
 
 
 def _unused_by_layers(facts: PackageFacts) -> tuple[str, ...]:
-    """Parameters of the function that calls the layers which no layer of this package needs."""
+    """Parameters of the function that calls the layers which no layer of this package uses."""
     named = " ".join(argument for call in facts.calls for argument in call.arguments)
     by_instance = r"\b(s->|ARENA\(|WEIGHT\()" if facts.api.external_weights else r"\b(s->|ARENA\()"
     uses = {
@@ -191,9 +191,9 @@ def build_info(facts: PackageFacts) -> str:
 
 
 def manifest_facts(facts: PackageFacts, code: CodeSize | None) -> dict[str, object]:
-    """Return the content of MANIFEST.json but for the table of files: JSON values only."""
-    # Left out is what decides nothing, or only the schedules, which traces tell. On one thread nobody hands over, and
-    # the second cache decides neither where tensors lie nor what threads that wait ask for.
+    """Return the content of MANIFEST.json except the table of files: JSON values only."""
+    # Omits facts that affect nothing, or only the schedules, which the traces hold. On one thread there is no handover,
+    # and the second cache affects neither the places of tensors nor what waiting threads prefetch.
     unused = {"defaults", "reach", "description", "cores", "l1_bytes", "memory_gb_per_s"}
     if facts.api.threads == 1:
         unused |= {"handover_cycles", "l2_bytes"}

@@ -1,15 +1,15 @@
-"""The target's compiler flags, split by what they may be put on."""
+"""Compiler flags: splits the target's flags by the files that they may apply to."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgetune.config.target import Target
+from edgetune.target.target import Target
 
 _MACHINE_NOTE = (
     "The -m flags are on the kernels alone: the check of the CPU must run where those instructions are lacking.",
 )
-# Flags that every object of a program must agree on, or that firmware chooses for a reason of its own.
+# Flags that all objects of a program must share, or that firmware chooses for its own reasons.
 _AGREED = ("-mabi", "-m32", "-m64", "-mx32", "-mcmodel", "-mfloat-abi", "-mbranch-protection", "-mlittle", "-mbig")
 _UNSAFE = "-funsafe-math-optimizations"
 _TAKEN_BACK = {"-fno-associative-math", "-fno-reciprocal-math", "-fsigned-zeros"}
@@ -21,11 +21,11 @@ _UNRESTRAINED_NOTE = ("Sums may be reassociated, x / c may become x * (1 / c), a
 
 
 @dataclass(frozen=True)
-class Flags:
-    """`all` is for every file and free to override, `arch` for every file and part of the ABI, `kernel` for kernels.
+class CompilerFlags:
+    """`all`: for every file, may be overridden. `arch`: for every file, part of the ABI. `kernel`: for kernels only.
 
-    `strict` ends the line of the kernels file, and of the self-test, whatever flags precede it. Together on the kernels
-    file they are the flags that candidates are timed with, `measured`.
+    `strict` comes last on the line of the kernels file, and of the self-test, whatever flags precede it. For the
+    kernels file all of them together are `measured`, the flags that candidates are timed with.
     """
 
     all: tuple[str, ...]
@@ -36,7 +36,7 @@ class Flags:
     notes: tuple[str, ...]
 
 
-def split_flags(target: Target) -> Flags:
+def split_flags(target: Target) -> CompilerFlags:
     """Split the flags of a target: machine flags go to the kernels alone, except on ARMv7, where they are the ABI."""
     compiler = target.compiler
     machine = tuple(flag for flag in compiler.cflags if flag.startswith("-m"))
@@ -47,7 +47,7 @@ def split_flags(target: Target) -> Flags:
         notes += _UNSAFE_NOTE
         if not set(compiler.kernel_cflags) >= _TAKEN_BACK:
             notes += _UNRESTRAINED_NOTE
-    return Flags(
+    return CompilerFlags(
         all=tuple(flag for flag in compiler.cflags if not flag.startswith("-m")),
         arch=arch,
         kernel=(*special, *compiler.kernel_cflags),

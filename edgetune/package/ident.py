@@ -1,4 +1,4 @@
-"""C identifiers from names that nobody controls: valid in C and C++, never colliding, the same on every run."""
+"""C identifiers from arbitrary names: valid in C and C++, unique, and the same on every run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_PREFIX = 32
 def unique_identifiers(
     names: Sequence[str], fallback: str, *, reserved: frozenset[str] = RESERVED, limit: int = MAX_IDENTIFIER
 ) -> tuple[str, ...]:
-    """Return one identifier per name, all different and none in `reserved`; names that are fine as they are stay."""
+    """Return one identifier per name, all different and none in `reserved`; valid names stay unchanged."""
     wanted = [identifier(name, fallback, limit=limit) for name in names]
     taken: dict[str, int] = {}
     for index, (name, want) in enumerate(zip(names, wanted, strict=True)):
@@ -43,7 +43,7 @@ def package_prefix(name: str) -> str:
     """Return the prefix of a package: of its files, its symbols and, in capitals, its macros.
 
     It has at most 32 characters and no double or trailing underscore, so that the internal symbols `<prefix>__x` of one
-    package never meet those of another. Names in `RESERVED_PREFIXES` get `_net` appended.
+    package never collide with those of another. Names in `RESERVED_PREFIXES` get `_net` appended.
     """
     prefix = identifier(name, "net", limit=MAX_PREFIX)
     return f"{prefix[: MAX_PREFIX - 4].rstrip('_')}_net" if prefix in RESERVED_PREFIXES else prefix
@@ -52,6 +52,6 @@ def package_prefix(name: str) -> str:
 def kernel_symbol(prefix: str, kernel: str) -> str:
     """Return the external C symbol of the kernel called `kernel` (unique and C-safe) in the package `prefix`.
 
-    The `k` keeps it apart from the internal symbols that are no kernels: `<prefix>__weights`, `<prefix>__w0` and so on.
+    The `k` separates it from internal symbols that are not kernels: `<prefix>__weights`, `<prefix>__w0` and so on.
     """
     return f"{prefix}__k_{kernel}"

@@ -1,4 +1,4 @@
-"""The public face of a package: tensors as C struct fields, sizes, alignment, and the fingerprint that ties them."""
+"""Public interface of a package: tensors as C struct fields, sizes, alignment, and a fingerprint over all of them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from math import prod
 
 from edgetune.codegen.kernel_source import KernelSource
-from edgetune.config.preferences import Layout
 from edgetune.graph.axis_order import axis_names, from_model, reordered, to_model
 from edgetune.graph.memory_blocks import ARENA_ALIGNMENT
 from edgetune.graph.program import Buffer, Program, TensorSpec
 from edgetune.package.ctext import c_type, element_type, real
-from edgetune.package.golden import Tolerance
+from edgetune.package.golden import OutputTolerance
 from edgetune.package.ident import unique_identifiers
+from edgetune.target.preferences import Layout
 
 LAYOUT_VERSION = 2
 CONTEXT_WORDS = 8
@@ -24,9 +24,9 @@ WORKSPACE_ALIGNMENT = 64
 
 @dataclass(frozen=True)
 class PublicTensor:
-    """An input or output: `field` of the C struct, `name` as in the model (hostile), shape in elements, `nbytes`.
+    """An input or output: `field` of the C struct, `name` as in the model (untrusted), shape in elements, `nbytes`.
 
-    `layout` tells how the order of its axes differs from the model's, `image` whether the model has (N, C, spatial...).
+    `layout` says how the order of its axes differs from the model's, `image` whether the model has (N, C, spatial...).
     """
 
     field: str
@@ -38,13 +38,13 @@ class PublicTensor:
     nbytes: int
     alignment: int
     buffer: int
-    tolerance: Tolerance
+    tolerance: OutputTolerance
     layout: Layout = "model"
     image: bool = False
 
     @property
     def extents(self) -> tuple[tuple[str, int], ...]:
-        """What each axis is called in macros and its extent, in order: N, C, H, W of an image, else DIM0, DIM1..."""
+        """Macro name and extent of each axis, in order: N, C, H, W of an image, else DIM0, DIM1..."""
         names: Sequence[str] = [f"DIM{axis}" for axis in range(len(self.shape))]
         if self.image:
             names = reordered(axis_names(len(self.shape)), from_model(len(self.shape), self.layout))
@@ -52,7 +52,7 @@ class PublicTensor:
 
     @property
     def axes(self) -> str:
-        """What the axes mean, where their order is not the model's; "" otherwise."""
+        """The meaning of the axes, where their order is not the model's; "" otherwise."""
         if self.layout == "model":
             return ""
         names = axis_names(len(self.shape))
@@ -71,7 +71,7 @@ class PublicTensor:
 
     @property
     def meaning(self) -> str:
-        """What an element is, for the header's comment."""
+        """The meaning of an element, for the header's comment."""
         special = {
             "float16": "IEEE 754 half precision, as bits",
             "bfloat16": "bfloat16, as bits",
@@ -112,7 +112,7 @@ class Interface:
 
     @property
     def pool_bytes(self) -> int:
-        """Bytes at the end of the workspace in which `threads` threads meet; 0 where there is one."""
+        """Bytes at the end of the workspace for the synchronisation of `threads` threads; 0 for one thread."""
         return pool_bytes(self.threads)
 
     @property
@@ -122,7 +122,7 @@ class Interface:
 
     @property
     def fingerprint(self) -> str:
-        """Eight hex digits that change with anything a caller could notice at compile time."""
+        """Eight hex digits that change with every property that a caller can notice at compile time."""
         facts: dict[str, object] = {
             "layout": LAYOUT_VERSION,
             "prefix": self.prefix,
@@ -135,7 +135,7 @@ class Interface:
             "external": self.external_weights and self.weights_bytes,
         }
         exchanged = [[t.field, t.layout] for t in (*self.inputs, *self.outputs) if t.layout != "model"]
-        if exchanged:  # the shape alone does not tell 3 channels of 3 x 3 pixels from 3 rows
+        if exchanged:  # the shape alone does not distinguish 3 channels of 3 x 3 pixels from 3 rows
             facts["layouts"] = exchanged
         if self.threads > 1:
             facts["threads"] = [self.threads, self.pool_bytes]
@@ -143,7 +143,7 @@ class Interface:
 
 
 def workspace_bytes(arena_bytes: int, threads: int) -> int:
-    """Bytes of the workspace: the arena and, where there are several threads, what they need to meet."""
+    """Bytes of the workspace: the arena and, for several threads, the memory of their synchronisation."""
     arena = max(arena_bytes, ARENA_ALIGNMENT)
     return arena if threads == 1 else -(-arena // ARENA_ALIGNMENT) * ARENA_ALIGNMENT + pool_bytes(threads)
 
@@ -157,7 +157,7 @@ def pool_bytes(threads: int) -> int:
 
 
 def alignments(program: Program, sources: Sequence[KernelSource]) -> dict[int, int]:
-    """Return, for each buffer, the largest alignment in bytes that a kernel using it states."""
+    """Return, for each buffer, the largest alignment in bytes that any kernel using it requires."""
     needed: dict[int, int] = {}
     for call in program.calls:
         for buffer, param in zip(call.arguments, sources[call.kernel].params, strict=True):
@@ -170,9 +170,9 @@ def public_tensors(
     buffers: Sequence[Buffer],
     needed: Mapping[int, int],
     fallback: str,
-    tolerances: Mapping[str, Tolerance],
+    tolerances: Mapping[str, OutputTolerance],
 ) -> tuple[PublicTensor, ...]:
-    """Return the struct fields of one side of the model, in the model's order; `fallback` names the nameless."""
+    """Return the struct fields of the inputs or outputs, in the model's order; unnamed tensors use `fallback`."""
     fields = unique_identifiers([spec.name for spec in specs], fallback)
     return tuple(
         PublicTensor(
@@ -185,7 +185,7 @@ def public_tensors(
             nbytes=spec.nbytes,
             alignment=max(_natural_alignment(spec.dtype), needed.get(buffer.id, 1)),
             buffer=buffer.id,
-            tolerance=tolerances.get(spec.name, Tolerance.default(spec.dtype)),
+            tolerance=tolerances.get(spec.name, OutputTolerance.default(spec.dtype)),
             layout=spec.layout,
             image=spec.image or spec.layout != "model",
         )

@@ -1,4 +1,4 @@
-"""MANIFEST.json: what a package is made of, where each kernel comes from, and the hash of every file."""
+"""Package manifest: reads and writes MANIFEST.json: contents, provenance of each kernel, hash of every file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def sha256_file(path: Path) -> str:
 
 
 def file_table(folder: Path) -> dict[str, dict[str, object]]:
-    """Return bytes and hash of every file under `folder` but the manifest, by POSIX path."""
+    """Return bytes and hash of every file under `folder` except the manifest, by POSIX path."""
     return {
         path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
         for path in sorted(folder.rglob("*"))
@@ -31,28 +31,28 @@ def file_table(folder: Path) -> dict[str, dict[str, object]]:
 
 
 def write_manifest(folder: Path, facts: dict[str, object]) -> None:
-    """Write MANIFEST.json over all files now in `folder`: sorted keys, no time, no path."""
+    """Write MANIFEST.json over all files now in `folder`, with sorted keys and without times or paths."""
     content = {"format": FORMAT, **facts, "files": file_table(folder)}
     text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=True, allow_nan=False)
     (folder / MANIFEST).write_text(text + "\n", encoding="ascii")
 
 
 def is_package(folder: Path) -> bool:
-    """Say whether `folder` holds a package that edgetune wrote, of whatever version."""
+    """Return whether `folder` holds a package that edgetune wrote, of whatever version."""
     return _ours(folder) is not None
 
 
 def listed_files(folder: Path) -> frozenset[str] | None:
-    """Return the files that the package in `folder` lists, by POSIX path; None where it says nothing usable.
+    """Return the files that the package in `folder` lists, by POSIX path; None where its manifest is unusable.
 
-    Asks for nothing else, so that packages of other versions and damaged ones can be replaced.
+    Needs no other key, so that packages of other versions and damaged ones can be replaced.
     """
     listed = (_ours(folder) or {}).get("files")
     return frozenset(listed) if isinstance(listed, dict) else None
 
 
 def _ours(folder: Path) -> dict[str, Any] | None:
-    """What the manifest in `folder` says, whatever that is; None where it is not of edgetune or no JSON."""
+    """The manifest in `folder`, unchecked; None where it is not of edgetune or no JSON."""
     try:
         content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -66,7 +66,7 @@ def _written_by(content: dict[str, Any]) -> object:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a package, all keys of `Manifest` there; raises PackageInvalid naming what is wrong."""
+    """Return the manifest of a package with all keys of `Manifest`; raises PackageInvalid naming what is wrong."""
     path = folder / MANIFEST
     if not folder.is_dir():
         raise PackageInvalid(f"{folder} is not a folder: give the folder of a package")
@@ -92,7 +92,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def interface_of(manifest: dict[str, Any]) -> tuple[TensorSpec, ...]:
-    """Return the inputs and outputs of a package, in this order, as its interface has them."""
+    """Return the inputs, then the outputs of a package, as its interface has them."""
     return tuple(
         TensorSpec(tensor["name"], tuple(tensor["shape"]), tensor["dtype"], tensor.get("layout", "model"))
         for tensor in (*manifest["inputs"], *manifest["outputs"])
@@ -104,7 +104,7 @@ def check_files(folder: Path, manifest: dict[str, Any]) -> None:
     listed: dict[str, dict[str, Any]] = manifest["files"]
     for name, facts in sorted(listed.items()):
         path = folder / name
-        # Names are joined to other folders as well, so their text must stay inside, not only where it leads from here.
+        # Names are joined to other folders as well, so their text itself must stay inside, not only the resolved path.
         plain = not Path(name).is_absolute() and ".." not in Path(name).parts
         if not plain or not path.resolve().is_relative_to(folder.resolve()):
             raise PackageInvalid(

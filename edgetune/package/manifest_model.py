@@ -1,4 +1,4 @@
-"""What MANIFEST.json must hold for a package to be verified, timed and explained. Unknown keys are kept and ignored."""
+"""Manifest schema: the keys of MANIFEST.json that verify, bench and explain need. Unknown keys are kept and ignored."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from edgetune.config.plain_words import complaint as in_words
-from edgetune.config.preferences import Layout
-from edgetune.config.target import Isa
+from edgetune.target.preferences import Layout
+from edgetune.target.target import Isa
+from edgetune.yaml_reader.messages import complaint as in_words
 
 
 class _Part(BaseModel):

@@ -1,24 +1,24 @@
-"""Whether a package's programs run on the machine at hand, asked from Python and from its Makefile."""
+"""Native execution: whether a package's programs run on this machine itself, for Python and for its Makefile."""
 
 from __future__ import annotations
 
 import platform
 import struct
 
-from edgetune.config.machines import BITS, MACHINES
-from edgetune.config.target import Isa
+from edgetune.target.machines import BITS, MACHINES
+from edgetune.target.target import Isa
 
 
 def runs_here(isa: Isa) -> bool:
-    """Tell whether this machine's own compiler makes programs of `isa` and runs them."""
-    # The interpreter's width: a 64-bit kernel may have a 32-bit userland, and the compiler is of the userland.
+    """Return whether this machine's own compiler builds programs for `isa` and this machine runs them."""
+    # The interpreter's width: a 64-bit kernel may have a 32-bit userland, and the compiler belongs to the userland.
     return platform.machine().lower() in MACHINES[isa] and struct.calcsize("P") * 8 == BITS[isa]
 
 
 def make_words(isa: Isa) -> tuple[str, ...]:
-    """Return what "`uname -m`-`getconf LONG_BIT`" may be on a machine that builds and runs `isa` itself.
+    """Return the values of "`uname -m`-`getconf LONG_BIT`" on machines that build and run `isa` natively.
 
-    Where there is no getconf, nothing follows the dash: a kernel that runs one instruction set only needs no more.
+    Without getconf, nothing follows the dash; that suffices for a kernel that runs only one instruction set.
     """
     words = []
     for machine in sorted(MACHINES[isa]):

@@ -1,4 +1,4 @@
-"""The output folder: written beside its place and renamed into it, so that there is never half a package."""
+"""Atomic output folder: written beside its place and renamed into it, so that there is never a partial package."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 def check_output_folder(out_dir: Path) -> None:
     """Raise OutputRefused unless a package may be written to `out_dir`: absent, empty, or an earlier package.
 
-    Cheap, so that a long run can ask before it starts.
+    The check is cheap, so that a long run can make it before it starts.
     """
     out_dir = Path(os.path.abspath(out_dir))  # noqa: PTH100 (resolve() would follow a link that is to be replaced)
     if out_dir.is_symlink() and not out_dir.exists():
@@ -65,16 +65,16 @@ def _require_nothing_foreign(out_dir: Path) -> None:
 
 
 def _require_writable(folder: Path) -> None:
-    # Root may write anywhere, but a folder that nobody may write to was made so on purpose.
+    # Root may write anywhere, but a folder that denies writing to everyone does so on purpose.
     if not os.access(folder, os.W_OK | os.X_OK) or not stat.S_IMODE(folder.stat().st_mode) & 0o222:
         raise OutputRefused(f"{folder} cannot be written to: make it writable or choose another folder with -o")
 
 
 @contextmanager
 def staged(out_dir: Path) -> Iterator[Path]:
-    """Give a new folder beside `out_dir`, and put it in the place of `out_dir` when the block ends well.
+    """Give a new folder beside `out_dir`, and move it to the place of `out_dir` when the block succeeds.
 
-    Otherwise nothing of it stays and what was there before is untouched. Raises OutputRefused and DiskFull.
+    Otherwise the new folder is removed and `out_dir` is untouched. Raises OutputRefused and DiskFull.
     """
     check_output_folder(out_dir)
     out_dir = out_dir.resolve()
@@ -95,7 +95,7 @@ def staged(out_dir: Path) -> Iterator[Path]:
             shutil.rmtree(stage, ignore_errors=True)
         if not out_dir.exists():
             for parent in made:
-                with suppress(OSError):  # not empty: somebody else's by now
+                with suppress(OSError):  # not empty: another process uses it by now
                     parent.rmdir()
 
 
@@ -103,7 +103,7 @@ def _replace(out_dir: Path, stage: Path) -> None:
     if not out_dir.exists():
         stage.rename(out_dir)
     elif not _exchange(stage, out_dir):
-        # A file system that cannot swap: for an instant there is no package, but never half of one.
+        # The file system cannot swap: for an instant there is no package, but never a partial one.
         graveyard = Path(tempfile.mkdtemp(prefix=f".{out_dir.name}.old-", dir=out_dir.parent))
         before = graveyard / "package"
         out_dir.rename(before)

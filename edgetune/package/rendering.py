@@ -1,4 +1,4 @@
-"""The Jinja2 environment: strict, no escaping of its own, the C filters of this project."""
+"""Jinja2 environment of the templates: undefined variables are errors, no autoescaping, C filters of this project."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from functools import lru_cache
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from edgetune.config.resources import templates_dir
 from edgetune.package import ctext
+from edgetune.resources import templates_dir
 
 
 @lru_cache(maxsize=1)
 def environment() -> Environment:
     """Return the environment of the package templates.
 
-    Filters: `c_comment`, `c_string`, `markdown` make hostile text harmless where they are named; `shape` writes a
+    Filters: `c_comment`, `c_string` and `markdown` make untrusted text harmless for their language; `shape` writes a
     shape; `c_array` writes the body of an initialiser; `json_text` a JSON string; `thousands` groups digits.
     """
     env = Environment(
@@ -38,5 +38,5 @@ def environment() -> Environment:
 
 
 def render(template: str, **context: object) -> str:
-    """Return the text of templates/package/`template`; an unknown variable is an error, not an empty place."""
+    """Return the text of templates/package/`template`; an unknown variable is an error, not an empty string."""
     return environment().get_template(template).render(**context)

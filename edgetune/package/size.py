@@ -1,4 +1,4 @@
-"""What a package costs: facts known without a compiler, and code and stack where one is at hand."""
+"""Package size: bytes known without a compiler, and code size and stack where a compiler is available."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgetune.config.target import Target
-from edgetune.config.tool_process import run_tool
 from edgetune.graph.memory_plan import MemoryPlan
 from edgetune.graph.program import Program
 from edgetune.package.constants import Weights
 from edgetune.package.diagnostics import compile_failure
 from edgetune.package.flags import split_flags
+from edgetune.target.target import Target
+from edgetune.target.tool_process import run_tool
 
 STACK_LIMIT_BYTES = 4096
 _COMPILE_SECONDS = 1800
@@ -41,10 +41,10 @@ class FunctionStack:
 
 @dataclass(frozen=True)
 class CodeSize:
-    """What the compiler made: code with its constants (no weights), and the stack of every function, deepest first.
+    """Compiled size: code with its constants (no weights), and the stack of every function, deepest first.
 
-    `call_stack_bytes` is a bound of what the deepest call into the library takes: init with its check, or run with a
-    kernel, and in both cases all helpers that the compiler left out of line in their files, as if each called the next.
+    `call_stack_bytes` bounds the stack of the deepest call into the library: init with its check, or run with a
+    kernel. Both include all helpers that the compiler did not inline, as if each called the next.
     """
 
     compiler: str
@@ -64,7 +64,7 @@ class CodeSize:
 
 
 def static_size(program: Program, plan: MemoryPlan, weights: Weights) -> StaticSize:
-    """Return what can be said before anything is compiled."""
+    """Return the sizes known before compilation."""
     arena = [buffer for buffer in program.buffers if buffer.id in plan.offsets]
     largest = sorted(arena, key=lambda buffer: (-buffer.nbytes, buffer.id))[:5]
     return StaticSize(
@@ -128,13 +128,13 @@ def _deepest_call(
     kernels: Sequence[FunctionStack],
     sharing: Sequence[FunctionStack] = (),
 ) -> int:
-    """Bytes of stack of init with the whole runtime, or of run with one kernel and all helpers: none recurses.
+    """Bytes of stack of init with the whole runtime, or of run with one kernel and all helpers; there is no recursion.
 
-    A kernel for threads comes with its parts and tasks, `<kernel>__part...`, and with all that shares out loops.
+    A kernel for threads includes its parts and tasks, `<kernel>__part...`, and everything that distributes loops.
     """
     frames = {function.name: function.stack_bytes for function in interface}
     profiling = frames.pop("profile_layers", 0)
-    # A part that GCC split off has a dot in its name, and is a helper whatever it was split from.
+    # A part that GCC split off has a dot in its name; it counts as a helper, whatever it was split from.
     ours = sum(nbytes for name, nbytes in frames.items() if "." in name or not name.startswith(f"{prefix}_"))
     symbol = re.compile(rf"({prefix}__k_\w+?)(__part\w*)?")
     whole: dict[str, int] = {}

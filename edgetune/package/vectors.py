@@ -1,4 +1,4 @@
-"""Golden vectors as the self-test holds them: C text while small, one binary image above that."""
+"""Storage of golden vectors in the self-test: C text while they are small, otherwise one binary image."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Vector:
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    """All golden vectors; the rows hold one C expression per tensor, in struct order, for each case."""
+    """All golden vectors; each row holds the C expressions of one case, one per tensor, in struct order."""
 
     items: tuple[Vector, ...]
     binary: bool

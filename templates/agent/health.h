@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What Linux tells about the conditions of a measurement. The same as the host's edgetune/measure/environment.py. */
+/* What Linux tells about the conditions of a measurement. The same as the host's edgetune/boards/environment.py. */
 #ifndef EDGETUNE_AGENT_HEALTH_H
 #define EDGETUNE_AGENT_HEALTH_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decides how often to call a kernel: enough to trust the median, no longer than the budget, briefly when hopeless.
-   The same rules as the host's edgetune/measure/sampling.py. */
+   The same rules as the host's edgetune/boards/sampling.py. */
 #ifndef EDGETUNE_AGENT_SAMPLING_H
 #define EDGETUNE_AGENT_SAMPLING_H
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
+from edgetune.frontend.importer import import_onnx
+from edgetune.frontend.onnx_file import read_onnx
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program
-from edgetune.models.importer import import_onnx
-from edgetune.models.onnx_file import read_onnx
 from tests.acceptance.case import Case, run
 
 ARENA_FACTOR = 1.10

@@ -9,12 +9,12 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from edgetune.models.onnx_file import OnnxModel, read_onnx
-from edgetune.models.reference import evaluate_model
-from edgetune.package.driver import run_cases
+from edgetune.frontend.onnx_file import OnnxModel, read_onnx
+from edgetune.frontend.reference import evaluate_model
 from edgetune.package.golden import Golden
-from edgetune.package.place import Here
-from edgetune.package.toolchain import Toolchain
+from edgetune.verify.driver import run_cases
+from edgetune.verify.place import Here
+from edgetune.verify.toolchain import PackageToolchain
 from tests.acceptance.case import Case, run
 
 Arrays = dict[str, np.ndarray]
@@ -99,6 +99,6 @@ def quantisation_steps(model: onnx.ModelProto) -> dict[str, float]:
 def package_outputs(case: Case, feeds: list[Arrays]) -> list[Arrays]:
     """What the package computes for `feeds`, natively or under the board's emulator."""
     folder = case.copy("results")
-    tools = Toolchain.of(case.manifest)
+    tools = PackageToolchain.of(case.manifest)
     run("make", "-s", "lib", f"build/{case.prefix}_selftest", cwd=folder)
     return run_cases(folder, case.manifest, tools, Here(tools), [Golden(feed, {}) for feed in feeds], RUN_SECONDS)

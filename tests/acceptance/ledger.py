@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from edgetune.tuning.tally import without_numbers
+from edgetune.search.counters import without_numbers
 from tests.acceptance.kill9 import State
 from tests.acceptance.soak_faults import COSTLY, Deed
 from tests.acceptance.stand_ins import Search, kind_of

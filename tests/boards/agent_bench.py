@@ -13,10 +13,10 @@ import numpy as np
 
 from edgetune.boards.agent.board import AgentBoard
 from edgetune.boards.process import ProcessReach
-from edgetune.config.target import Target, load_target
+from edgetune.boards.protocol import RunRequest, RunResult, Tolerance
+from edgetune.boards.sampling import TimingPolicy
 from edgetune.events import Event
-from edgetune.measure.jobs import RunRequest, RunResult, Tolerance
-from edgetune.measure.sampling import TimingPolicy
+from edgetune.target.target import Target, load_target
 
 HERE = Path(__file__).parent
 COUNT = 1000

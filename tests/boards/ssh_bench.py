@@ -15,9 +15,9 @@ import pytest
 from edgetune.boards.ssh.reach import SshReach
 from edgetune.boards.ssh.transport import SshTransport
 from edgetune.config.boards_file import BoardAddress
-from edgetune.config.target import Target, load_target
 from edgetune.errors import BoardLost
 from edgetune.events import Event
+from edgetune.target.target import Target, load_target
 from tests.boards.ssh_server import AARCH64, SshBoard
 
 

@@ -20,12 +20,12 @@ from edgetune.boards.agent.board import AgentBoard
 from edgetune.boards.agent.build import build_agent, build_plugin
 from edgetune.boards.agent.frames import FrameType, encode
 from edgetune.boards.agent.messages import Health
+from edgetune.boards.environment import read_environment
 from edgetune.boards.process import ProcessReach, ProcessTransport
-from edgetune.config.target import Target, load_target
+from edgetune.boards.protocol import RunRequest
 from edgetune.errors import BoardBusy, BoardLost, BoardUnfit, EdgetuneError, ProtocolViolation, ToolchainMissing
 from edgetune.events import Event
-from edgetune.measure.environment import read_environment
-from edgetune.measure.jobs import RunRequest
+from edgetune.target.target import Target, load_target
 from tests.boards.agent_bench import AgentBench, processes
 
 ENDS_S = 60.0

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from edgetune.boards.agent.build import SOURCES, WARNINGS, agent_folder, build_agent, build_plugin
-from edgetune.config.target import load_target
 from edgetune.errors import ToolchainMissing
+from edgetune.target.target import load_target
 
 TARGETS = ("host", "generic-aarch64", "generic-armv7", "generic-riscv64")
 OLDEST = {"generic-riscv64": (2, 27)}  # RISC-V came to glibc with that

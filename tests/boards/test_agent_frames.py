@@ -19,8 +19,8 @@ from edgetune.boards.agent.build import build_agent
 from edgetune.boards.agent.frames import Frame, FrameParser, FrameType, encode
 from edgetune.boards.agent.messages import Hello, Message, Pong, Refused, Result, Stored
 from edgetune.boards.process import ProcessReach, ProcessTransport
-from edgetune.config.target import load_target
 from edgetune.errors import BoardLost, ProtocolViolation
+from edgetune.target.target import load_target
 
 FROM_AGENT = [kind for kind in FrameType if kind >= FrameType.HELLO]
 

@@ -14,10 +14,10 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from edgetune.boards.agent.build import agent_folder
 from edgetune.boards.agent.messages import DTYPES, STOPS
-from edgetune.measure.comparison import compare
-from edgetune.measure.jobs import Tolerance
-from edgetune.measure.sampling import TimingPolicy, sample
-from edgetune.measure.statistics import summarise
+from edgetune.boards.comparison import compare
+from edgetune.boards.protocol import Tolerance
+from edgetune.boards.sampling import TimingPolicy, sample
+from edgetune.boards.statistics import summarise
 
 
 class Allowed(ctypes.Structure):

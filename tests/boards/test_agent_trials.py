@@ -15,9 +15,9 @@ import pytest
 
 from edgetune.boards.agent import messages
 from edgetune.boards.agent.build import build_agent
-from edgetune.config.target import load_target
+from edgetune.boards.protocol import RunResult, Tolerance
 from edgetune.errors import BoardLost
-from edgetune.measure.jobs import RunResult, Tolerance
+from edgetune.target.target import load_target
 from tests.boards.agent_bench import COUNT, AgentBench, command_of, compile_library, parent_of, processes
 
 BOARDS = ("host", "qemu-aarch64", "qemu-armv7")

@@ -13,8 +13,8 @@ import pytest
 
 from edgetune.boards.check import check
 from edgetune.config.boards_file import ResolvedBoard
-from edgetune.config.findings import Finding
-from edgetune.config.target import load_target
+from edgetune.findings import Finding
+from edgetune.target.target import load_target
 from tests.boards.ssh_bench import Bench
 
 _MAGIC = struct.pack("<i", 0x2F271)

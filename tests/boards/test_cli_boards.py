@@ -26,7 +26,7 @@ from edgetune.cli.main import run
 from edgetune.cli.options import BOARD, TARGET
 from edgetune.config.boards_file import BoardAddress, boards_path, list_addresses
 from edgetune.config.doctor import diagnose
-from edgetune.config.target import Target
+from edgetune.target.target import Target
 from tests.boards.ssh_server import AARCH64, SshBoard
 
 

@@ -21,9 +21,9 @@ from edgetune.boards.machine.machine import Machine
 from edgetune.boards.machine.reach import MachineReach
 from edgetune.boards.ssh.client_config import ClientConfig
 from edgetune.boards.ssh.reach import SshReach
-from edgetune.config.target import Target, load_target
 from edgetune.errors import BoardLost, HostKeyRefused, ToolchainMissing
 from edgetune.events import Event
+from edgetune.target.target import Target, load_target
 from tests.boards.listening import listeners
 
 _BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
@@ -35,7 +35,7 @@ from pathlib import Path
 from edgetune.boards.agent.board import AgentBoard
 from edgetune.boards.machine.image import find_image
 from edgetune.boards.machine.machine import Machine
-from edgetune.config.target import load_target
+from edgetune.target.target import load_target
 Machine(find_image(load_target("qemu-rpi4"), Path(sys.argv[1])), "qemu-rpi4", "orphan").start()
 """
 

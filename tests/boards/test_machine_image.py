@@ -18,10 +18,10 @@ from edgetune.boards.machine.archive import FileSystem
 from edgetune.boards.machine.image import find_image, setup
 from edgetune.boards.machine.packages import Mirror, system_mirrors
 from edgetune.boards.machine.recipe import Recipe, load_recipe, recipe_files, recipe_folder
-from edgetune.config.resources import cache_dir, deploy_dir
-from edgetune.config.target import Target, load_target
 from edgetune.errors import BoardUnavailable, ConfigError, DiskFull, EdgetuneError, OutputRefused, ToolchainMissing
 from edgetune.events import Event
+from edgetune.resources import cache_dir, deploy_dir
+from edgetune.target.target import Target, load_target
 
 Contents = dict[str, tuple[int, int, bytes]]
 _FIELDS = 13

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from edgetune import api, on_board
+from edgetune import api
 from edgetune.config.boards_file import boards_path
 from edgetune.events import Event
 from edgetune.package.manifest import read_manifest
+from edgetune.pipeline import on_board
 from tests import package_sample as sample
 
 

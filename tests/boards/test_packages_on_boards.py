@@ -13,15 +13,15 @@ import yaml
 
 from edgetune import api
 from edgetune.config.boards_file import boards_path, load_board
-from edgetune.config.settings import Flags, resolve_settings
+from edgetune.config.settings import CommandLineFlags, resolve_settings
 from edgetune.errors import BoardLost, BoardUnavailable, HostUnknown, SelfTestFailed, UsageError, WrongResult
 from edgetune.events import Event
-from edgetune.on_board import at_board
-from edgetune.package.place import OnBoard, needed_glibc, starts_with
+from edgetune.pipeline.on_board import at_board
+from edgetune.verify.place import OnBoard, needed_glibc, starts_with
 from tests import package_sample as sample
 from tests.boards.ssh_bench import Bench
 from tests.boards.ssh_server import SshBoard
-from tests.test_package_verify import reseal
+from tests.verify.test_verify import reseal
 
 MODEL = Path(__file__).parents[2] / "examples/models/ad_ae.onnx"
 
@@ -138,7 +138,7 @@ def test_the_gateway_of_a_farm_is_not_taken_for_a_board(bench: Bench, emitted: P
     with pytest.raises(BoardUnavailable, match="'farm' is lent by a tracker"):
         api.bench(emitted, "farm")
     told: list[Event] = []
-    settings = resolve_settings(Flags(model=MODEL, board="farm", out=emitted), {}, tmp_path)
+    settings = resolve_settings(CommandLineFlags(model=MODEL, board="farm", out=emitted), {}, tmp_path)
     assert api._verified(emitted, settings, told.append)[0] is None
     (warning,) = [str(e.data["message"]) for e in told if e.kind == "warning"]
     assert warning.endswith(f"; `edgetune verify {emitted}` runs it here")
@@ -158,7 +158,7 @@ def test_a_package_is_timed_on_the_cores_of_the_board_that_runs_it(
     def timed(*_: object, cores: Sequence[int], **__: object) -> None:
         asked.append(tuple(cores))
 
-    monkeypatch.setattr("edgetune.package.bench.bench", timed)
+    monkeypatch.setattr("edgetune.verify.bench.bench", timed)
     api.bench(emitted, "generic-aarch64")
     assert asked == [(1,)]
 
@@ -206,7 +206,7 @@ def test_after_a_search_the_package_is_verified_on_its_board_or_that_is_announce
 ) -> None:
     board = bench.board()
     shelve(bench, attic=board)
-    settings = resolve_settings(Flags(model=MODEL, board="attic", out=emitted), {}, tmp_path)
+    settings = resolve_settings(CommandLineFlags(model=MODEL, board="attic", out=emitted), {}, tmp_path)
     told: list[Event] = []
     report, why = api._verified(emitted, settings, told.append)
     assert report is not None, why
@@ -214,7 +214,7 @@ def test_after_a_search_the_package_is_verified_on_its_board_or_that_is_announce
     assert report.ran_on.startswith("board attic")
     assert [str(e.data["name"]).split(" (")[0] for e in told if e.kind == "phase"] == ["verified on board attic"]
     assert api._verified(emitted, settings, told.append, interrupted=True) == (None, "the search was interrupted")
-    here = resolve_settings(Flags(model=MODEL, board="host", out=emitted), {}, tmp_path)
+    here = resolve_settings(CommandLineFlags(model=MODEL, board="host", out=emitted), {}, tmp_path)
     assert api._verified(emitted, here, told.append, interrupted=True) == (None, "")
     board.close()
     told.clear()

@@ -16,19 +16,19 @@ from subprocess import PIPE
 import pytest
 
 from edgetune import api
+from edgetune.boards.cores import split_cores
+from edgetune.boards.lock import TimingLock
 from edgetune.boards.opening import open_boards
+from edgetune.boards.options import MeasuringOptions
 from edgetune.boards.tvm_rpc.launched import LAUNCH, LOOPBACK
 from edgetune.cli.main import run
 from edgetune.config.boards_file import load_board
 from edgetune.errors import BoardBusy
 from edgetune.events import Event
-from edgetune.measure.cores import split_cores
-from edgetune.measure.lock import TimingLock
-from edgetune.measure.options import MeasuringOptions
-from edgetune.on_board import at_board
-from edgetune.package import work_copy
-from edgetune.package.place import OnBoard
-from edgetune.package.work_copy import Finished
+from edgetune.pipeline.on_board import at_board
+from edgetune.verify import work_copy
+from edgetune.verify.place import OnBoard
+from edgetune.verify.work_copy import ProgramResult
 from tests import package_sample as sample
 from tests.boards.agent_bench import command_of
 from tests.boards.ssh_bench import Bench
@@ -82,7 +82,7 @@ def test_a_package_finds_its_board_taken_by_a_search(
 ) -> None:
     board = bench.board()
     shelve(bench, attic=board)
-    monkeypatch.setattr("edgetune.on_board.LOCK_TIMEOUT_S", WAIT_S)
+    monkeypatch.setattr("edgetune.pipeline.on_board.LOCK_TIMEOUT_S", WAIT_S)
     with searching("attic", tmp_path):
         with pytest.raises(BoardBusy, match=r"'attic' belongs to .* process \d+"):
             ASKED[verb](emitted, "attic")
@@ -97,7 +97,7 @@ def test_a_package_finds_its_board_taken_by_a_server_of_tvm(
 ) -> None:
     board = bench.board()
     shelve(bench, attic=board)
-    monkeypatch.setattr("edgetune.on_board.LOCK_TIMEOUT_S", WAIT_S)
+    monkeypatch.setattr("edgetune.pipeline.on_board.LOCK_TIMEOUT_S", WAIT_S)
     environment = {**os.environ, "EDGETUNE_OWNER": "tvm@shelf-7", "EDGETUNE_LOCK": f"edgetune-{board.mark}"}
     command = [sys.executable, str(LAUNCH), "server", LOOPBACK, "0", "key"]
     with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, env=environment, start_new_session=True) as server:
@@ -165,7 +165,7 @@ def test_when_all_boards_are_taken_the_first_that_comes_free_serves(
 ) -> None:
     boards: list[SshBoard] = [bench.board(), bench.board()]
     shelve(bench, a=boards[0], b=boards[1])
-    monkeypatch.setattr("edgetune.on_board._RETRY_S", 0.1)
+    monkeypatch.setattr("edgetune.pipeline.on_board._RETRY_S", 0.1)
     events: list[Event] = []
     with searching("a", tmp_path), ExitStack() as second:
         second.enter_context(searching("b", tmp_path))
@@ -176,7 +176,7 @@ def test_when_all_boards_are_taken_the_first_that_comes_free_serves(
                 second.close()
 
         assert api.verify(emitted, "generic-aarch64", events=tell).ran_on.startswith("board b ")
-        monkeypatch.setattr("edgetune.on_board.LOCK_TIMEOUT_S", WAIT_S)
+        monkeypatch.setattr("edgetune.pipeline.on_board.LOCK_TIMEOUT_S", WAIT_S)
         with searching("b", tmp_path), pytest.raises(BoardBusy):
             api.verify(emitted, "generic-aarch64")
     (told,) = [event for event in events if event.data.get("what") == "locked"]
@@ -263,8 +263,8 @@ def test_a_program_whose_link_broke_does_not_run_beside_its_second_try(bench: Be
 def test_this_machine_is_taken_too(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], verb: str
 ) -> None:
-    monkeypatch.setattr("edgetune.measure.lock.lock_path", lambda: tmp_path / "lock")
-    monkeypatch.setattr("edgetune.measure.lock.LOCK_TIMEOUT_S", WAIT_S)
+    monkeypatch.setattr("edgetune.boards.lock.lock_path", lambda: tmp_path / "lock")
+    monkeypatch.setattr("edgetune.boards.lock.LOCK_TIMEOUT_S", WAIT_S)
     search = TimingLock(tmp_path / "lock")
     search.acquire()
     assert run([verb, str(here), "--board", "host", "-q"]) == 26
@@ -278,15 +278,15 @@ def test_this_machine_is_taken_too(
 def test_a_search_waits_while_a_package_is_timed_here(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgetune.measure.lock.lock_path", lambda: tmp_path / "lock")
+    monkeypatch.setattr("edgetune.boards.lock.lock_path", lambda: tmp_path / "lock")
     running, seen = threading.Event(), threading.Event()
 
-    def run_until_seen(command: Sequence[str], folder: Path, timeout_s: float) -> Finished:
+    def run_until_seen(command: Sequence[str], folder: Path, timeout_s: float) -> ProgramResult:
         running.set()
         assert seen.wait(60.0)
         return work_copy.run(command, folder, timeout_s)
 
-    monkeypatch.setattr("edgetune.package.place.run", run_until_seen)
+    monkeypatch.setattr("edgetune.verify.place.run", run_until_seen)
     timing = threading.Thread(target=api.bench, args=(here, None))
     timing.start()
     search = TimingLock(tmp_path / "lock", timeout_s=0.0)

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.boards.machine.run_folder import RunFolder
+from edgetune.boards.machine.machine import RunFolder
 
 MAKE_AND_WAIT = """
 import sys
 from pathlib import Path
-from edgetune.boards.machine.run_folder import RunFolder
+from edgetune.boards.machine.machine import RunFolder
 made = RunFolder(Path(sys.argv[1]))
 print(made.path, flush=True)
 sys.stdin.read()

@@ -16,8 +16,8 @@ from edgetune.boards.round_trip import MOST_ROUND_TRIP_S, RoundTrip, allowed_s
 from edgetune.boards.setup import prepare
 from edgetune.boards.ssh.reach import SshReach
 from edgetune.config.boards_file import load_board
-from edgetune.config.target import load_target
 from edgetune.errors import BoardLost
+from edgetune.target.target import load_target
 from tests.boards.ssh_bench import Bench
 from tests.boards.test_packages_on_boards import shelve
 from tests.boards.test_ssh_agent import Shelf
@@ -33,7 +33,7 @@ _SCALED = {
     "edgetune.boards.agent.board": ("_ANSWER_S", "_PATIENCE_S", "PING_S", "AGENT_S", "CONNECT_S"),
     "edgetune.boards.agent.link": ("_ALIVE_TIMEOUT_S",),
     "edgetune.boards.conditions": ("_PATIENCE_S",),
-    "edgetune.measure.turn": ("PATIENCE_S",),
+    "edgetune.measure.attempt": ("PATIENCE_S",),
 }
 
 

@@ -12,9 +12,9 @@ import pytest
 
 from edgetune.boards.agent.board import AgentBoard
 from edgetune.boards.ssh.reach import SshReach
-from edgetune.config.target import load_target
 from edgetune.errors import BoardLost
 from edgetune.events import Event
+from edgetune.target.target import load_target
 from tests.boards.agent_bench import AgentBench, command_of, parent_of
 from tests.boards.listening import listeners
 from tests.boards.ssh_bench import Bench

@@ -18,7 +18,7 @@ import paramiko
 import pytest
 
 from edgetune.boards.ssh import connection, dial, remote_process, sessions
-from edgetune.boards.ssh.bounds import MOST_WAITING
+from edgetune.boards.ssh.connection import MOST_WAITING
 from edgetune.boards.ssh.deadline import Alarm
 from edgetune.boards.ssh.reach import SshReach
 from edgetune.errors import BoardFull, BoardLost, BoardUnavailable, HostUnknown
@@ -303,7 +303,7 @@ from collections.abc import Callable
 from pathlib import Path
 from edgetune.boards.ssh.reach import SshReach
 from edgetune.config.boards_file import BoardAddress
-from edgetune.config.target import load_target
+from edgetune.target.target import load_target
 address = BoardAddress(name="shelf-1", target="generic-aarch64", ssh="pi@127.0.0.1:{board.port}")
 reach = SshReach(address, load_target("generic-aarch64"), folders={board.folders!r})
 reach.start(Path({str(echo)!r}), [])

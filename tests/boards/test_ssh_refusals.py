@@ -14,10 +14,9 @@ import pytest
 from edgetune.boards.ssh.client_config import ClientConfig
 from edgetune.boards.ssh.connection import Connection
 from edgetune.boards.ssh.deadline import Deadline
-from edgetune.boards.ssh.known_hosts import Entry, fingerprint, own_file, trust
+from edgetune.boards.ssh.known_hosts import HostKeyEntry, fingerprint, own_file, trust
 from edgetune.boards.ssh.route import resolve_route
 from edgetune.boards.ssh.trusting import offered_keys
-from edgetune.config.target import load_target
 from edgetune.errors import (
     AuthenticationRefused,
     BoardFull,
@@ -29,6 +28,7 @@ from edgetune.errors import (
     HostUnknown,
     OutputRefused,
 )
+from edgetune.target.target import load_target
 from tests.boards.ssh_bench import Bench
 from tests.boards.ssh_server import SshBoard
 
@@ -148,7 +148,7 @@ def test_revoked_host_key(bench: Bench) -> None:
 
 
 def test_an_exception_of_a_known_hosts_line_holds_in_any_case() -> None:
-    entry = Entry(("shelf-*", "!Shelf-1"), "ssh-ed25519", b"", "known_hosts:1")
+    entry = HostKeyEntry(("shelf-*", "!Shelf-1"), "ssh-ed25519", b"", "known_hosts:1")
     assert [name for name in ("shelf-1", "SHELF-1", "shelf-2") if entry.holds(name)] == ["shelf-2"]
 
 

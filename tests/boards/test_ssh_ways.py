@@ -20,8 +20,8 @@ from edgetune.boards.ssh.reach import SshReach
 from edgetune.boards.ssh.route import resolve_route
 from edgetune.boards.ssh.trusting import offered_keys
 from edgetune.config.boards_file import BoardAddress
-from edgetune.config.target import Target, load_target
 from edgetune.errors import AuthenticationRefused, BoardLost, BoardUnavailable, ConfigError, HostUnknown
+from edgetune.target.target import Target, load_target
 from tests.boards.agent_bench import processes
 from tests.boards.conftest import ECHO
 from tests.boards.listening import listeners

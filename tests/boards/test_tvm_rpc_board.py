@@ -14,20 +14,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgetune.boards.environment import read_environment
 from edgetune.boards.tvm_rpc import board as board_module
 from edgetune.boards.tvm_rpc import trial
 from edgetune.boards.tvm_rpc import worker as worker_module
-from edgetune.boards.tvm_rpc.arrays import RemoteArrays
-from edgetune.boards.tvm_rpc.board import TvmRpcBoard
+from edgetune.boards.tvm_rpc.board import SHIM, TvmRpcBoard
 from edgetune.boards.tvm_rpc.launched import LOOPBACK, Launched
 from edgetune.boards.tvm_rpc.messages import Files
-from edgetune.boards.tvm_rpc.remote import RemoteError
-from edgetune.boards.tvm_rpc.shim import SHIM
-from edgetune.config.resources import templates_dir
-from edgetune.config.target import load_target
+from edgetune.boards.tvm_rpc.remote import RemoteArrays, RemoteError
 from edgetune.errors import BoardLost, BoardUnfit
 from edgetune.events import Event
-from edgetune.measure.environment import read_environment
+from edgetune.resources import templates_dir
+from edgetune.target.target import load_target
 from tests.boards.tvm_rpc_candidates import GOOD, Candidates, descendants, finish, listening_addresses, run
 from tests.boards.tvm_rpc_server import DirectDoor, start_server
 

@@ -15,8 +15,8 @@ from collections.abc import Callable
 import pytest
 
 from edgetune.boards.tvm_rpc import launch
+from edgetune.boards.tvm_rpc.deploy import Lifeline
 from edgetune.boards.tvm_rpc.launched import LAUNCH, LOOPBACK
-from edgetune.boards.tvm_rpc.lifeline import Lifeline
 from edgetune.errors import BoardLost
 
 

@@ -13,14 +13,14 @@ import pytest
 
 from edgetune.boards.ssh.reach import SshReach
 from edgetune.boards.tvm_rpc import deploy
-from edgetune.boards.tvm_rpc.deployed_door import DeployedDoor
+from edgetune.boards.tvm_rpc.deployed_lease import DeployedLender
 from edgetune.boards.tvm_rpc.launched import LOOPBACK
 from edgetune.boards.tvm_rpc.opening import open_tvm_board
 from edgetune.boards.tvm_rpc.server_tree import ServerTree, server_tree
 from edgetune.boards.tvm_rpc.tracker import LocalTracker
 from edgetune.config.boards_file import BoardAddress
-from edgetune.config.target import load_target
 from edgetune.errors import BoardBusy, BoardLost, BoardUnfit
+from edgetune.target.target import load_target
 from tests.boards.ssh_bench import Bench
 from tests.boards.ssh_server import SshBoard
 from tests.boards.tvm_rpc_candidates import GOOD, Candidates, descendants, finish, listening_addresses, run
@@ -120,7 +120,7 @@ def test_closing_ends_the_wait_for_a_server_that_restarts_its_board(
     try:
         assert run(board, candidates.request()).status == "ok"
         door = board._door
-        assert isinstance(door, DeployedDoor)
+        assert isinstance(door, DeployedLender)
         door._rungs, door._repaired = 2, time.monotonic()
         waiting = threading.Thread(target=lambda: said.append(_failure(lambda: door.repair(100.0))))
         said: list[str] = []

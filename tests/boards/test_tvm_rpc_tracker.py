@@ -16,20 +16,20 @@ from pathlib import Path
 import pytest
 
 from edgetune.boards.process import ProcessReach, ProcessTransport
-from edgetune.boards.reach import Finished
+from edgetune.boards.reach import CommandResult
 from edgetune.boards.tvm_rpc.board import TvmRpcBoard
 from edgetune.boards.tvm_rpc.deploy import DeployedServer
-from edgetune.boards.tvm_rpc.deployed_door import DeployedDoor
-from edgetune.boards.tvm_rpc.door import TrackerDoor
+from edgetune.boards.tvm_rpc.deployed_lease import DeployedLender
 from edgetune.boards.tvm_rpc.launched import LOOPBACK, Launched
+from edgetune.boards.tvm_rpc.lease import TrackerLender
 from edgetune.boards.tvm_rpc.opening import open_tvm_board
 from edgetune.boards.tvm_rpc.server_tree import ServerTree, server_tree
 from edgetune.boards.tvm_rpc.tracker import LocalTracker
 from edgetune.boards.tvm_rpc.tracker_client import Lease, TrackerClient, owner_name
 from edgetune.config.boards_file import BoardAddress
-from edgetune.config.target import load_target
 from edgetune.errors import BoardBusy, BoardLost, BoardUnfit, HostUnknown, ProtocolViolation
 from edgetune.events import Event
+from edgetune.target.target import load_target
 from tests.boards.tvm_rpc_candidates import GOOD, Candidates, descendants, finish, listening_addresses, run
 from tests.boards.tvm_rpc_server import start_server
 
@@ -66,7 +66,7 @@ def server(folder: Path, tracker: LocalTracker) -> Iterator[Launched]:
 
 
 def farm_board(name: str, tracker: LocalTracker, folder: Path, lock_timeout_s: float = 60.0) -> TvmRpcBoard:
-    door = TrackerDoor(*tracker.address, "shelf")
+    door = TrackerLender(*tracker.address, "shelf")
     return TvmRpcBoard(name, load_target("host"), door, folder, lock_timeout_s=lock_timeout_s)
 
 
@@ -179,7 +179,7 @@ def deployed(
     reach = ProcessReach("desk", target)
     tracker = LocalTracker(here, 0, events.append)
     server = DeployedServer(reach, target, here, events.append, folder / "cache")
-    door = DeployedDoor(reach, server, tracker=tracker, on_event=events.append)
+    door = DeployedLender(reach, server, tracker=tracker, on_event=events.append)
     board = TvmRpcBoard("desk", target, door, here, on_event=events.append)
     yield board, tracker, reach
     board.close()
@@ -204,14 +204,14 @@ def test_what_a_server_wants_to_hear_is_nowhere_to_be_read(
     board, _, _ = deployed
     assert run(board, candidates.request()).status == "ok"
     door = board._door
-    assert isinstance(door, DeployedDoor)
+    assert isinstance(door, DeployedLender)
     commands = {command_of(pid) for pid in descendants(os.getpid())}
     assert [one for one in commands if b"launch.py" in one]
     assert not [one for one in commands if door._secret.encode() in one]
 
 
-def farm_client(tracker: LocalTracker, key: str) -> TrackerDoor:
-    return TrackerDoor(*tracker.address, key)
+def farm_client(tracker: LocalTracker, key: str) -> TrackerLender:
+    return TrackerLender(*tracker.address, key)
 
 
 def test_a_tracker_that_is_killed_is_started_again(
@@ -263,7 +263,7 @@ def test_somebody_else_on_the_board_is_told_by_name(
     with pytest.raises(BoardLost, match="'desk' still has a server of this run"):
         server.start("other")
     monkeypatch.setattr("edgetune.boards.tvm_rpc.deploy.owner_name", lambda: "friend@desk-1")
-    door = DeployedDoor(reach, server, on_event=events.append)
+    door = DeployedLender(reach, server, on_event=events.append)
     with pytest.raises(BoardBusy, match=rf"'desk' belongs to {owner_name()}: .* at most \d+ s once it is gone"):
         door.lease(0.0)
     assert [event.data["what"] for event in events] == []
@@ -280,7 +280,7 @@ def test_a_server_that_could_not_be_ended_is_ended_by_a_new_connection(
     board, _, reach = deployed
     board.reserve()
     door = board._door
-    assert isinstance(door, DeployedDoor)
+    assert isinstance(door, DeployedLender)
     old = door._server._transport
     door._rungs, door._server._transport = 0, None  # as after a link that broke in silence
     events.clear()
@@ -312,18 +312,18 @@ class Taken(DeployedServer):
 
 
 def test_a_board_that_somebody_else_has_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgetune.boards.tvm_rpc.deployed_door._RETRY_S", 0.0)
+    monkeypatch.setattr("edgetune.boards.tvm_rpc.deployed_lease._RETRY_S", 0.0)
     events: list[Event] = []
     reach = ProcessReach("desk", load_target("host"))
     restarts: list[str] = []
     monkeypatch.setattr(reach, "reboot", lambda _: restarts.append("reboot"))
     monkeypatch.setattr(reach, "power_cycle", lambda _: restarts.append("power"))
-    patient = DeployedDoor(reach, Taken(reach, tmp_path, 3), on_event=events.append)
+    patient = DeployedLender(reach, Taken(reach, tmp_path, 3), on_event=events.append)
     patient.lease(60.0)
     assert [(event.data["what"], event.data["detail"]) for event in events] == [
         ("locked", "board 'desk' belongs to friend@desk-1")
     ]
-    hasty = DeployedDoor(reach, Taken(reach, tmp_path, 9))
+    hasty = DeployedLender(reach, Taken(reach, tmp_path, 9))
     with pytest.raises(BoardBusy, match="friend"):
         hasty.lease(0.0)
     assert [hasty.repair(1.0) for _ in range(4)] == ["a new server", "a new connection", "", ""]
@@ -482,9 +482,9 @@ def test_nobody_leases_a_board_whose_address_names_no_tracker(
 )
 def test_a_board_whose_python_talks_nonsense(tmp_path: Path, said: str) -> None:
     class Liar(ProcessReach):
-        def run(self, command: str, timeout_s: float, stdin: bytes = b"") -> Finished:
+        def run(self, command: str, timeout_s: float, stdin: bytes = b"") -> CommandResult:
             del command, timeout_s, stdin
-            return Finished(0, said, "")
+            return CommandResult(0, said, "")
 
     target = load_target("host")
     reach = Liar("liar", target)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
+from edgetune.boards.protocol import RunRequest, RunResult, Tolerance
+from edgetune.boards.sampling import TimingPolicy
 from edgetune.boards.tvm_rpc.board import TvmRpcBoard
-from edgetune.config.target import Target
 from edgetune.measure.compiler import build_library, toolchain_of
-from edgetune.measure.jobs import RunRequest, RunResult, Tolerance
-from edgetune.measure.sampling import TimingPolicy
+from edgetune.target.target import Target
 
 GOOD = "for (int i = 0; i < 1000; ++i) out[i] = 2.0f * a[i] + w[i];"
 BRIEF = TimingPolicy(budget_ns=5e6, sample_ns=0.1e6, warm_up_ns=0.2e6, min_sampling_ns=1e6)

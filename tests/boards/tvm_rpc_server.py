@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgetune.boards.tvm_rpc.door import Route, straight
 from edgetune.boards.tvm_rpc.launched import LOOPBACK, Launched
+from edgetune.boards.tvm_rpc.lease import Route, straight
 from edgetune.boards.tvm_rpc.tracker_client import Lease
 
 

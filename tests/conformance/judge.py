@@ -11,13 +11,13 @@ from typing import Literal
 import numpy as np
 from onnx.backend.test.runner import Runner
 
-from edgetune.config.target import Target, load_target
 from edgetune.errors import EdgetuneError, KernelFailed
+from edgetune.frontend.importer import import_onnx
+from edgetune.frontend.onnx_file import model_from_proto
+from edgetune.frontend.sub_byte_types import from_stored
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program
-from edgetune.models.importer import import_onnx
-from edgetune.models.narrow_types import from_stored
-from edgetune.models.onnx_file import model_from_proto
+from edgetune.target.target import Target, load_target
 from tests.conformance.case import Case, UnfitError, load
 from tests.conformance.chains import BY_KEY, load_chain
 from tests.conformance.native import RunError, compile_unit, emit_unit, execute

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import numpy as np
 
-from edgetune.assembly import pack_constants, print_kernels
-from edgetune.choosing import choose
 from edgetune.codegen import render_preamble
 from edgetune.codegen.compile_unit import INCLUDES
-from edgetune.config.target import Target
+from edgetune.frontend.sub_byte_types import to_stored
 from edgetune.graph.memory_blocks import owner_of
 from edgetune.graph.program import Program
-from edgetune.models.narrow_types import to_stored
+from edgetune.pipeline.link import pack_constants, print_kernels
+from edgetune.pipeline.select import choose
+from edgetune.target.target import Target
 
 _ALIGNMENT = 64
 _SECONDS = 30

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.boards.tvm_rpc.shim import SHIM
-from edgetune.config.resources import templates_dir
-from edgetune.measure import runner
+from edgetune.boards.local import runner
+from edgetune.boards.tvm_rpc.board import SHIM
+from edgetune.resources import templates_dir
 from tests.hostile.ways import RIGHT, STARTED, WRONG, Way, way
 
 STARTS = [what for what, (_, expected) in WRONG.items() if expected == STARTED]

@@ -11,15 +11,14 @@ from pathlib import Path
 import numpy as np
 
 from edgetune.boards.agent.board import AgentBoard
-from edgetune.boards.board import Board
-from edgetune.boards.local import LocalBoard
+from edgetune.boards.cores import split_cores
+from edgetune.boards.local.board import LocalBoard
 from edgetune.boards.process import ProcessReach
+from edgetune.boards.protocol import PART, Board, RunRequest, RunResult, Tolerance
+from edgetune.boards.sampling import TimingPolicy
 from edgetune.boards.tvm_rpc.board import TvmRpcBoard
 from edgetune.boards.tvm_rpc.launched import LOOPBACK
-from edgetune.config.target import Target, load_target
-from edgetune.measure.cores import split_cores
-from edgetune.measure.jobs import PART, RunRequest, RunResult, Tolerance
-from edgetune.measure.sampling import TimingPolicy
+from edgetune.target.target import Target, load_target
 from tests.boards.tvm_rpc_server import DirectDoor, start_server
 
 COUNT = 1000

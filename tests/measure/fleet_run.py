@@ -7,13 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from edgetune.boards.options import MeasuringOptions
+from edgetune.boards.sampling import TimingPolicy
 from edgetune.errors import BoardUnavailable
 from edgetune.events import Event
 from edgetune.measure.accounting import Accounting
-from edgetune.measure.fleet import Finished, Fleet
-from edgetune.measure.options import MeasuringOptions
-from edgetune.measure.sampling import TimingPolicy
-from edgetune.measure.turn import Work
+from edgetune.measure.attempt import Job
+from edgetune.measure.fleet import CandidateResult, Fleet
 from tests.measure.scripted import ScriptedBoard
 
 ENDS_S = 60.0  # nothing here takes a second; a test that is still at it after this hangs
@@ -27,7 +27,7 @@ class Run:
     def __init__(
         self,
         boards: Sequence[ScriptedBoard],
-        works: Sequence[Work],
+        works: Sequence[Job],
         options: MeasuringOptions | None = None,
         *,
         remote: bool = False,
@@ -37,7 +37,7 @@ class Run:
         self._on_event = on_event
         self.events: list[Event] = []
         self.started: list[str] = []
-        self.finished: list[Finished] = []
+        self.finished: list[CandidateResult] = []
         self.error: BoardUnavailable | None = None
         self.accounting = Accounting()
         self._lock = threading.Lock()

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from edgetune.boards.environment import Reading
+from edgetune.boards.protocol import RunRequest, RunResult
+from edgetune.boards.sampling import TimingPolicy
 from edgetune.errors import BoardLost, BoardUnavailable
-from edgetune.measure.environment import Reading
-from edgetune.measure.jobs import BuildResult, RunRequest, RunResult
-from edgetune.measure.mailbox import Mailbox
-from edgetune.measure.sampling import TimingPolicy
-from edgetune.measure.turn import Work
+from edgetune.ipc.queue import SelectableQueue
+from edgetune.measure.attempt import Job
+from edgetune.measure.jobs import CandidateBuild
 
 GOOD: dict[str, Reading] = {"governor": "performance", "clock_khz": 1_500_000, "temperature_c": 40.0}
 STEPS = ("reserve", "put", "health", "begin", "collect", "release")
@@ -56,7 +57,7 @@ class ScriptedBoard:
         self._fault = ""
         self._asked: RunRequest | None = None
         self._release = threading.Event()
-        self._bell: Mailbox[str] = Mailbox()
+        self._bell: SelectableQueue[str] = SelectableQueue()
 
     round_trip_s = 0.0
 
@@ -137,10 +138,10 @@ class ScriptedBoard:
             raise BoardLost(f"board '{self.name}' hung in {step}")
 
 
-def work(name: str, folder: Path, *, kernel: str = "k", again: bool = False) -> Work:
+def work(name: str, folder: Path, *, kernel: str = "k", again: bool = False) -> Job:
     """A candidate that is built; its library is an empty file."""
     library = folder / f"{name}.so"
     library.touch()
-    built = BuildResult(name, kernel, "built", candidate_id=name, library=library)
+    built = CandidateBuild(name, kernel, "built", candidate_id=name, library=library)
     request = RunRequest(name, str(library), (), (), (), 0, TimingPolicy(), deadline_s=0.2)
-    return Work(built, request, 0.0, 0.0, again)
+    return Job(built, request, 0.0, 0.0, again)

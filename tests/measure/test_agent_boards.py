@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 
 from edgetune.boards.agent.board import AgentBoard
+from edgetune.boards.options import MeasuringOptions
 from edgetune.boards.process import ProcessReach
-from edgetune.config.target import load_target
 from edgetune.errors import BoardLost
 from edgetune.events import Event
 from edgetune.measure.jobs import BuildJob
 from edgetune.measure.measurement import Measurement
-from edgetune.measure.options import MeasuringOptions
 from edgetune.measure.session import MeasureSession
+from edgetune.target.target import load_target
 
 HERE = Path(__file__).parents[1]
 STEPS: Any = {"source_step": "measure_steps:make_source", "reference_step": "measure_steps:make_case"}
@@ -44,9 +44,7 @@ class Shelf:
         return [AgentBoard(reach.name, self.target, reach, on_event=on_event) for reach in self.reaches]
 
     def open(self, **options: Any) -> MeasureSession:
-        return MeasureSession(
-            self.target, boards=self.boards, on_event=self.events.append, workers=1, **{**STEPS, **options}
-        )
+        return MeasureSession(self.target, self.boards, on_event=self.events.append, workers=1, **{**STEPS, **options})
 
     @contextmanager
     def session(self, **options: Any) -> Iterator[MeasureSession]:

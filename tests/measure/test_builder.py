@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.config.target import load_target
 from edgetune.measure import builder
 from edgetune.measure.builder import BuildPool
 from edgetune.measure.compiler import toolchain_of
-from edgetune.measure.jobs import BuildJob, BuildResult, ReferenceJob
+from edgetune.measure.jobs import BuildJob, CandidateBuild, ReferenceJob
+from edgetune.target.target import load_target
 from tests import measure_steps
 
 ENDS_S = 120.0  # nothing here takes more than some seconds beyond the workers' imports
@@ -39,16 +39,16 @@ def opened(folder: Path, workers: int) -> Iterator[BuildPool]:
         pool.close()
 
 
-def drain(pool: BuildPool) -> list[BuildResult]:
-    found: list[BuildResult] = []
+def drain(pool: BuildPool) -> list[CandidateBuild]:
+    found: list[CandidateBuild] = []
     ends = time.monotonic() + ENDS_S
     while pool.outstanding:
         assert time.monotonic() < ends, "the pool hangs"
-        found += [result for result in pool.poll(0.1) if isinstance(result, BuildResult)]
+        found += [result for result in pool.poll(0.1) if isinstance(result, CandidateBuild)]
     return found
 
 
-def twice(pool: BuildPool, trace: str) -> list[BuildResult]:
+def twice(pool: BuildPool, trace: str) -> list[CandidateBuild]:
     """One program under two names, given out before either is done: with two workers, each builds it."""
     for name in ("a", "b"):
         pool.submit(BuildJob(name, "k", trace))

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.boards.local import LocalBoard
-from edgetune.config.target import load_target
+from edgetune.boards.cores import split_cores
+from edgetune.boards.environment import Reading
+from edgetune.boards.local.board import LocalBoard
+from edgetune.boards.sampling import TimingPolicy
 from edgetune.errors import BoardLost
+from edgetune.ipc.queue import SelectableQueue
+from edgetune.measure.attempt import Attempt, TimingTerms
 from edgetune.measure.canary import Canary, CanaryMaker
 from edgetune.measure.compiler import toolchain_of
-from edgetune.measure.cores import split_cores
-from edgetune.measure.environment import Reading
-from edgetune.measure.mailbox import Mailbox
-from edgetune.measure.sampling import TimingPolicy
-from edgetune.measure.turn import Terms, Turn
-from edgetune.measure.watch import COST_SHARE, BoardWatch
+from edgetune.measure.health_monitor import COST_SHARE, BoardWatch
+from edgetune.target.target import load_target
 from tests.measure.scripted import GOOD, Script, ScriptedBoard
 
-NEVER: Mailbox[str] = Mailbox()
+NEVER: SelectableQueue[str] = SelectableQueue()
 
 
 def made(folder: Path, name: str = "host") -> Canary:
@@ -48,8 +48,8 @@ def watch_of(
     return watch, told
 
 
-def turn_on(board: LocalBoard | ScriptedBoard) -> Turn:
-    return Turn(board, Terms(TimingPolicy()), lambda _step, _seconds: None, NEVER.fileno())
+def turn_on(board: LocalBoard | ScriptedBoard) -> Attempt:
+    return Attempt(board, TimingTerms(TimingPolicy()), lambda _step, _seconds: None, NEVER.fileno())
 
 
 def nothing(_step: str, _seconds: float) -> None:
@@ -113,7 +113,7 @@ def test_instructions_need_no_canary(tmp_path: Path) -> None:
 
 
 def test_a_canary_that_fails_is_given_up_and_told(tmp_path: Path) -> None:
-    from edgetune.measure.jobs import RunResult
+    from edgetune.boards.protocol import RunResult
 
     board = ScriptedBoard("a", Script(results={"canary": RunResult("canary", "crashed", "killed by SIGILL")}))
     watch, told = watch_of(board, made(tmp_path))
@@ -144,7 +144,7 @@ def hot(degrees: float) -> dict[str, Reading]:
 
 
 def test_a_hot_board_is_given_time_to_cool(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgetune.measure.watch._COOL_TICK_S", 0.001)
+    monkeypatch.setattr("edgetune.measure.health_monitor._COOL_TICK_S", 0.001)
     script = Script()
     script.readings.extend([hot(85), hot(81), hot(78), hot(74)])
     board = ScriptedBoard("a", script)
@@ -156,7 +156,7 @@ def test_a_hot_board_is_given_time_to_cool(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_board_that_does_not_cool_is_not_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgetune.measure.watch._COOL_TICK_S", 0.001)
+    monkeypatch.setattr("edgetune.measure.health_monitor._COOL_TICK_S", 0.001)
     script = Script()
     script.readings.extend([hot(85)] * 10000)
     board = ScriptedBoard("a", script)

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from edgetune.boards.options import MeasuringOptions
+from edgetune.boards.sampling import TimingPolicy
 from edgetune.errors import BoardBusy, BoardLost, HostUnknown
 from edgetune.events import Event
-from edgetune.measure import lane, lost_board, turn
+from edgetune.measure import attempt, board_worker, lost_board
 from edgetune.measure.accounting import Accounting
 from edgetune.measure.fleet import MOST_IDLE_LOSSES, Fleet
-from edgetune.measure.options import MeasuringOptions
-from edgetune.measure.sampling import TimingPolicy
 from tests.measure.fleet_run import ENDS_S, STEP_S, Run, ids
 from tests.measure.scripted import STEPS, Script, ScriptedBoard, work
 
@@ -28,7 +28,12 @@ HASTY_S = 0.3  # the same where any board may be lost at any time
 
 def impatient(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Have every step of a board last `seconds` at most; taking it is given by `Run`."""
-    for module, name in ((turn, "_STEP_S"), (turn, "_PUT_S"), (turn, "PATIENCE_S"), (lane, "_RELEASE_S")):
+    for module, name in (
+        (attempt, "_STEP_S"),
+        (attempt, "_PUT_S"),
+        (attempt, "PATIENCE_S"),
+        (board_worker, "_RELEASE_S"),
+    ):
         monkeypatch.setattr(module, name, seconds)
 
 
@@ -270,8 +275,8 @@ class Tidying(ScriptedBoard):
 
 
 def test_a_board_that_cleans_up_for_long_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lane, "_LEAVE_S", 0.1)
-    monkeypatch.setattr(lane, "_CLOSE_S", ENDS_S)
+    monkeypatch.setattr(board_worker, "_LEAVE_S", 0.1)
+    monkeypatch.setattr(board_worker, "_CLOSE_S", ENDS_S)
     gate = threading.Event()
     board = Tidying("a", gate)
     timer = threading.Timer(0.5, gate.set)

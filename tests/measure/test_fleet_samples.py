@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.measure.environment import Reading
-from edgetune.measure.jobs import RunResult
-from edgetune.measure.options import MeasuringOptions
+from edgetune.boards.environment import Reading
+from edgetune.boards.options import MeasuringOptions
+from edgetune.boards.protocol import RunResult
+from edgetune.measure.attempt import AttemptResult
 from edgetune.measure.trust import Trust
-from edgetune.measure.turn import Taken
 from tests.measure.fleet_run import Run, ids
 from tests.measure.scripted import GOOD, Script, ScriptedBoard, work
 
@@ -56,7 +56,7 @@ def test_noise_under_an_emulator_is_no_reason_to_refuse(tmp_path: Path) -> None:
     assert run.told("noisy") == []
 
 
-def timed(readings: Sequence[dict[str, Reading]], folder: Path) -> tuple[Taken, int]:
+def timed(readings: Sequence[dict[str, Reading]], folder: Path) -> tuple[AttemptResult, int]:
     """Time a candidate that is noisy in its first attempt alone, on a board with these readings."""
     first, second = (tuple(1000.0 * (1 + n % 5 * size) for n in range(20)) for size in (1, 0))
     results = {"0": RunResult("0", "ok", samples_ns=first, stopped="budget")}

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.measure.neighbours import Neighbourhood, Undisturbed
-from edgetune.measure.runner import build_timer
-from edgetune.measure.sampling import TimingPolicy, sample
+from edgetune.boards.local.neighbours import Neighbourhood, Undisturbed
+from edgetune.boards.local.runner import build_timer
+from edgetune.boards.sampling import TimingPolicy, sample
 
 ALONE, BESIDE = 3.6, 2.3
 

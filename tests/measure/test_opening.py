@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from edgetune.boards.agent.board import AgentBoard
-from edgetune.boards.local import LocalBoard
+from edgetune.boards.cores import split_cores
+from edgetune.boards.local.board import LocalBoard
 from edgetune.boards.opening import open_boards, open_reach
+from edgetune.boards.options import MeasuringOptions
 from edgetune.boards.process import ProcessReach
 from edgetune.boards.ssh.reach import SshReach
 from edgetune.boards.tvm_rpc.board import TvmRpcBoard
 from edgetune.config.boards_file import BoardAddress
-from edgetune.config.preferences import Rpc
-from edgetune.config.target import Target, load_target
 from edgetune.errors import BoardUnavailable, UsageError
-from edgetune.measure.cores import split_cores
-from edgetune.measure.options import MeasuringOptions
+from edgetune.target.preferences import Rpc
+from edgetune.target.target import Target, load_target
 
 
 def opened(target: Target, folder: Path, options: MeasuringOptions | None = None) -> list[object]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.config.resources import templates_dir
+from edgetune.resources import templates_dir
 
 _PROGRAM = """#define _GNU_SOURCE
 #include "processes.h"

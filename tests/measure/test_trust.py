@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.measure.environment import Reading
-from edgetune.measure.options import GRADES
-from edgetune.measure.statistics import summarise
+from edgetune.boards.environment import Reading
+from edgetune.boards.options import GRADES
+from edgetune.boards.statistics import summarise
+from edgetune.measure.fleet import Twins
 from edgetune.measure.trend import LEARNED, State, Trend
 from edgetune.measure.trust import Conditions, trust_of
-from edgetune.measure.twins import Twins
 
 FINE: dict[str, Reading] = {
     "governor": "performance",

@@ -1,4 +1,4 @@
-"""A board behind an agent, however it is reached: the `Board` of a measuring session."""
+"""Board with an agent: implements `Board` for a measuring session, over any reach."""
 
 from __future__ import annotations
 
@@ -8,44 +8,41 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from edgetune.boards.agent import messages
-from edgetune.boards.agent.bell import Bell
+from edgetune.boards.agent import messages, recovery
 from edgetune.boards.agent.build import build_agent
 from edgetune.boards.agent.contents import Contents
-from edgetune.boards.agent.fitness import check_hello, fallbacks, told_facts
 from edgetune.boards.agent.frames import FrameType, encode
 from edgetune.boards.agent.link import AgentLink
 from edgetune.boards.agent.messages import Health, Hello, Message, Pong, Refused, Result, Stored
-from edgetune.boards.agent.owner import owner
-from edgetune.boards.agent.recovery import AGENT_S, CONNECT_S, PING_S, POWER_S, REBOOT_S, Rung, climb_ladder
-from edgetune.boards.agent.starting import AgentStart
-from edgetune.boards.agent.trial import Trial
-from edgetune.boards.agent.verdict import run_result
+from edgetune.boards.agent.recovery import RecoveryLevel
+from edgetune.boards.agent.starting import AgentStart, check_hello, fallbacks, owner, told_facts
+from edgetune.boards.agent.trial import Trial, run_result
 from edgetune.boards.closing import Closing
+from edgetune.boards.environment import Reading
+from edgetune.boards.lock import LOCK_TIMEOUT_S
+from edgetune.boards.protocol import RunRequest, RunResult
 from edgetune.boards.reach import BoardFacts, Reach
 from edgetune.boards.round_trip import ANSWER, LOGIN, STEPS, allowed_s
-from edgetune.config.target import Target
 from edgetune.errors import BoardLost, BoardUnavailable, ProtocolViolation
 from edgetune.events import Event
-from edgetune.measure.environment import Reading
-from edgetune.measure.jobs import RunRequest, RunResult
-from edgetune.measure.lock import LOCK_TIMEOUT_S
+from edgetune.ipc.wakeup_descriptor import WakeupDescriptor
+from edgetune.target.target import Target
 
-IDLE_S = 120.0  # silence after which an agent ends by itself
-_PATIENCE_S = 5.0  # beyond the request's own deadline, which the agent enforces
+IDLE_S = 120.0  # an agent that receives nothing for this time ends by itself
+_PATIENCE_S = 5.0  # after the request's own deadline, which the agent enforces
 _ANSWER_S = 10.0
-_RECOVER_LOCK_S = 10.0  # for the agent that was lost to let go; a board that somebody took meanwhile is his
+_RECOVER_LOCK_S = 10.0  # for the lost agent to release the lock; another user may have taken the board meanwhile
 _SLOWEST_BYTES_S = 100e3
 _MOST_CACHE_BYTES = 1 << 30
-_MOST_EARLY = 64  # answers about a candidate while another answer is awaited; an honest agent sends one
+_MOST_EARLY = 64  # stored answers about a candidate while waiting for another answer; a correct agent sends one
 
 
 class AgentBoard:
     """Tries candidates through an agent on the board that `reach` reaches.
 
-    `cores` are those a candidate is kept on (empty: the highest that the agent may use, or any where instructions are
-    counted). `cold_bytes` are swept before every timed call, so that caches are cold (0: they stay warm). While nobody
-    closes the board, its advisory lock is ours. `cache` keeps the compiled agent.
+    Candidates run on `cores` (empty: the highest core that the agent may use, or any where instructions are counted).
+    `cold_bytes` are swept before every timed call, so that caches are cold (0: they stay warm). The board's advisory
+    lock is held until the board is closed. `cache` keeps the compiled agent.
     """
 
     def __init__(
@@ -74,14 +71,14 @@ class AgentBoard:
         self._cache_bytes = self._room = _MOST_CACHE_BYTES
         self._link: AgentLink | None = None
         self._trial: Trial | None = None
-        self._ready: RunResult | None = None  # of a candidate that was not worth asking for
+        self._ready: RunResult | None = None  # of a candidate that no agent can run, so it was not sent
         self._number = 0
         self._refusal = ""
         self._early: list[Message] = []
         self._closing = Closing(name, self._leave)
         self._starting: AgentStart | None = None
         self._leaving = threading.Lock()
-        self._bell = Bell()  # rings while there is no agent to wait for
+        self._bell = WakeupDescriptor()  # readable while there is no agent to wait for
         self._bell.ring()
 
     @property
@@ -91,22 +88,22 @@ class AgentBoard:
 
     @property
     def facts(self) -> Mapping[str, Reading]:
-        """What stays as it is: `emulated`, `clock`, and after `reserve` what board and agent told."""
+        """Facts that do not change: `emulated`, `clock`, and after `reserve` those that board and agent reported."""
         return self._facts
 
     @property
     def round_trip_s(self) -> float:
-        """Seconds that a question to the board and its answer took lately."""
+        """Latest round-trip time to the board in seconds."""
         return self._reach.round_trip_s
 
     @property
     def reach(self) -> Reach:
-        """How it is reached, for whatever else is to be done there."""
+        """The reach of the board, for other uses of it."""
         return self._reach
 
     @property
     def described(self) -> BoardFacts:
-        """What the board said of itself when its agent was started; raises BoardLost before that."""
+        """The board's facts at the start of its agent; raises BoardLost before that."""
         if self._described is None:
             raise BoardLost(f"board '{self._name}' was never reserved")
         return self._described
@@ -114,9 +111,9 @@ class AgentBoard:
     def reserve(self, lock_timeout_s: float | None = None) -> None:
         """Connect, start the agent, take the lock; does nothing when that is done.
 
-        Raises BoardBusy after `lock_timeout_s` (default: as the board was made) when somebody else has the board,
-        BoardUnfit when it is not what the target says, and whatever the reach raises; BoardLost when another thread
-        closes the board.
+        Raises BoardBusy when another user keeps the board for `lock_timeout_s` (default: the one given at
+        construction), BoardUnfit when it does not match the target, what the reach raises, and BoardLost when another
+        thread closes the board.
         """
         if self._link is None:
             with self._closing.watched():
@@ -125,7 +122,7 @@ class AgentBoard:
                 self._start_agent(_ANSWER_S, min(wait_s, self._lock_timeout_s))
 
     def put(self, path: Path) -> str:
-        """Bring an array (.npy) or a library to the agent, once per content; return its name there."""
+        """Copy an array (.npy) or a library to the agent, once per content; return its name there."""
         content, frames = self._contents.put(path)
         if self._link is None:
             self._contents.all_gone()
@@ -134,7 +131,7 @@ class AgentBoard:
         return content.name
 
     def begin(self, request: RunRequest) -> None:
-        """Start to check and time a candidate, whatever of it the agent lacks being brought first."""
+        """Start to check and time a candidate, after sending the files that the agent lacks."""
         if self._trial is not None or self._ready is not None:
             raise ValueError(f"board '{self._name}' is busy")
         library, *arrays = [self._contents.named(name) for name in (request.library, *request.arrays)]
@@ -148,7 +145,7 @@ class AgentBoard:
             self._submit(trial, self._cache_bytes)
 
     def _submit(self, trial: Trial, most_bytes: int) -> None:
-        """Ask for a trial, after what it lacks was brought and what else takes more than `most_bytes` was freed."""
+        """Request a trial, after sending what it lacks and freeing other content beyond `most_bytes` in all."""
         frames = [frame for content in trial.contents for frame in self._contents.bring(content)]
         spared = self._contents.spare([content.key for content in trial.contents], most_bytes)
         data = b"".join((*spared, *frames, trial.ask(self._cores, self._cold_bytes)))
@@ -158,7 +155,7 @@ class AgentBoard:
         self._trial = replace(trial, gives_up=gives_up)
 
     def fileno(self) -> int:
-        """Descriptor that is readable when `collect` has something, be it bad news."""
+        """Descriptor that is readable when `collect` has something, even an error."""
         return self._bell.fileno() if self._link is None or self._ready is not None else self._link.fileno()
 
     def collect(self, timeout_s: float = 0.0) -> RunResult | None:
@@ -187,7 +184,7 @@ class AgentBoard:
         return None
 
     def health(self) -> dict[str, Reading]:
-        """Ask the board for its readings; under an emulator that counts, those of this machine mean nothing."""
+        """Read the board's sensors; only `page_faults` where an emulator counts instructions."""
         self._number += 1
         core = self._cores[-1] if self._cores else 0
         self._send(messages.ask_health(self._number, core))
@@ -198,25 +195,29 @@ class AgentBoard:
         return dict(readings.readings)
 
     def recover(self) -> None:
-        """Climb the ladder until the board answers; what was under way is forgotten. Raises BoardLost."""
+        """Try the recovery levels until the board answers; drops the current request. Raises BoardLost."""
         self._trial = self._ready = None
         rungs = (
-            Rung("the same agent", self._allowed(PING_S), self._same_agent),
-            Rung("a new agent", self._allowed(AGENT_S, STEPS), self._new_agent),
-            Rung("connecting again", self._allowed(CONNECT_S, LOGIN), self._connect_again),
-            Rung("restarting the board", REBOOT_S, lambda limit: self._after(self._reach.reboot, limit)),
-            Rung("cutting its power", POWER_S, lambda limit: self._after(self._reach.power_cycle, limit)),
+            RecoveryLevel("the same agent", self._allowed(recovery.PING_S), self._same_agent),
+            RecoveryLevel("a new agent", self._allowed(recovery.AGENT_S, STEPS), self._new_agent),
+            RecoveryLevel("connecting again", self._allowed(recovery.CONNECT_S, LOGIN), self._connect_again),
+            RecoveryLevel(
+                "restarting the board", recovery.REBOOT_S, lambda limit: self._after(self._reach.reboot, limit)
+            ),
+            RecoveryLevel(
+                "cutting its power", recovery.POWER_S, lambda limit: self._after(self._reach.power_cycle, limit)
+            ),
         )
         with self._closing.watched():
-            climb_ladder(self._name, rungs, self._on_event, self._closing.begun)
+            recovery.recover_by_levels(self._name, rungs, self._on_event, self._closing.begun)
 
     def release(self) -> None:
-        """Keep the board: its lock is taken once, and given back by `close`."""
+        """Keep the board: its lock is taken once, and released by `close`."""
 
     def close(self) -> None:
-        """End the agent, remove what was put there, disconnect. May be called twice.
+        """End the agent, remove the files that were put there, disconnect. May be called twice.
 
-        Another thread that takes the board or brings it back gets BoardLost, and leaves nothing there either.
+        Another thread that is reserving or recovering the board gets BoardLost, and leaves nothing there either.
         """
         if self._closing.begun.is_set():
             return
@@ -267,7 +268,7 @@ class AgentBoard:
             self._closing.check()
         self._link, self._refusal = link, ""
         self._contents.all_gone()
-        self._room = hello.memory_bytes // 2  # as the agent has it
+        self._room = hello.memory_bytes // 2  # the agent has the same limit
         self._cache_bytes = min(_MOST_CACHE_BYTES, hello.memory_bytes // 4)
         counts = self._target.clock == "instructions"
         self._cores = self._asked_cores or (() if counts or len(hello.cores) < 2 else (max(hello.cores),))  # noqa: PLR2004
@@ -284,20 +285,20 @@ class AgentBoard:
 
     def _same_agent(self, _: float) -> bool:
         token = time.monotonic_ns() | 1
-        self._send(encode(FrameType.CANCEL) + messages.ping(token), PING_S)
-        self._await(lambda message: isinstance(message, Pong) and message.token == token, PING_S)
+        self._send(encode(FrameType.CANCEL) + messages.ping(token), recovery.PING_S)
+        self._await(lambda message: isinstance(message, Pong) and message.token == token, recovery.PING_S)
         return True
 
     def _new_agent(self, _: float) -> bool:
         self._end_agent()
-        self._start_agent(AGENT_S, _RECOVER_LOCK_S)
+        self._start_agent(recovery.AGENT_S, _RECOVER_LOCK_S)
         return True
 
     def _connect_again(self, _: float) -> bool:
         self._end_agent()
         self._reach.close()
         self._closing.check()
-        self._reach.connect(CONNECT_S)
+        self._reach.connect(recovery.CONNECT_S)
         self._start_agent(_ANSWER_S, _RECOVER_LOCK_S)
         return True
 
@@ -336,7 +337,7 @@ class AgentBoard:
         return allowed_s(least_s, self._reach.round_trip_s, trips)
 
     def _await(self, wanted: Callable[[Message], bool], least_s: float = _ANSWER_S) -> Message:
-        """Receive until a message is the one; what others say of the candidate under way is kept for `collect`."""
+        """Receive until `wanted` accepts a message; keeps messages about the current candidate for `collect`."""
         timeout_s = self._allowed(least_s)
         deadline = time.monotonic() + timeout_s
         while (left := deadline - time.monotonic()) > 0:
@@ -352,7 +353,7 @@ class AgentBoard:
         raise self._silent(f"its agent did not answer within {timeout_s:.0f} s")
 
     def _result(self, trial: Trial, message: Message) -> RunResult | None:
-        """Return what a message says about the trial, if it is about it."""
+        """Return the result in a message about the trial; None for other messages."""
         if isinstance(message, Result) and message.number == trial.number:
             self._refusal = ""
             return run_result(trial.request, message)
@@ -362,7 +363,7 @@ class AgentBoard:
         return None
 
     def _refused(self, trial: Trial, reason: str) -> RunResult | None:
-        """Ask once more, with nothing else there; arrays that find no place even then are a matter of the candidate."""
+        """Send the request again with nothing else there; if its arrays do not fit even then, the candidate fails."""
         missing = self._contents.refused(trial.contents)
         if missing and not trial.again:
             self._number += 1
@@ -377,18 +378,18 @@ class AgentBoard:
         if isinstance(message, Stored):
             self._contents.stored(message.content)
         if isinstance(message, Refused):
-            self._refusal = self._refusal or message.reason  # of one push, each piece after the first is refused too
+            self._refusal = self._refusal or message.reason  # keep the first: later pieces of a push are refused too
             if message.type == 0:
                 raise self._lose(f"its agent gave up: {message.reason}")
 
     def _lose(self, why: str) -> BoardLost:
-        """Note that the agent is of no use any more; return what to raise."""
+        """Note that the agent is unusable; return the error to raise."""
         self._trial = self._ready = None
         self._end_agent()
         return BoardLost(why if self._name in why else f"board '{self._name}': {why}")
 
     def _silent(self, why: str) -> BoardLost:
-        """As `_lose`, but the agent may yet come round: that is the first rung of the ladder."""
+        """As `_lose`, but the agent may answer again: the first recovery level tries that."""
         self._trial = self._ready = None
         return BoardLost(f"board '{self._name}': {why}")
 

@@ -1,4 +1,4 @@
-"""Compiles the agent for a target, and the emulator's counting plugin for this machine, once per content."""
+"""Compiles the agent for a target, and QEMU's counting plugin and the launcher for this machine, once per content."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgetune.config.libc import lacks_libc, libc_package
-from edgetune.config.resources import cache_dir, templates_dir
-from edgetune.config.target import Target
-from edgetune.config.tool_process import run_tool
-from edgetune.config.toolchain import install_command
 from edgetune.errors import DiskFull, EdgetuneError, ToolchainMissing
+from edgetune.resources import cache_dir, templates_dir
+from edgetune.target.libc import lacks_libc, libc_package
+from edgetune.target.target import Target
+from edgetune.target.tool_process import run_tool
+from edgetune.target.toolchain import install_command
 
 _NO_SPACE = os.strerror(errno.ENOSPC)
 
@@ -43,15 +43,15 @@ SOURCES = tuple(
 )
 WARNINGS = ("-std=gnu11", "-Wall", "-Wextra", "-Wconversion", "-Wshadow")
 _AGENT = ("-O2", "-fPIE", "-fno-stack-protector", "-U_FORTIFY_SOURCE", "-DEDGETUNE_OWN_START")
-# Old boards keep dlopen in libdl; there, and nowhere else, does the program look for it by that name.
+# On old boards dlopen is in libdl; only there does the program look for it under that name.
 _LINK = ("-pie", "-nostartfiles", "-Wl,-e,_start", "-s", "-Wl,--no-as-needed", "-l:libdl.so.2")
 _PLUGIN = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-s")
-_ABI = ("--target", "--sysroot", "-mabi", "-mfloat-abi", "-march=rv")  # flags without which nothing links
+_ABI = ("--target", "--sysroot", "-mabi", "-mfloat-abi", "-march=rv")  # flags that linking needs too
 _TIMEOUT_S = 120.0
 
 
 def agent_folder() -> Path:
-    """Return where the C text of the agent is."""
+    """Return the folder of the agent's C text."""
     return templates_dir() / "agent"
 
 
@@ -63,13 +63,13 @@ def build_agent(target: Target, cache: Path | None = None, defines: Sequence[str
 
 
 def build_plugin(cache: Path | None = None, cc: str = "gcc") -> Path:
-    """Return the plugin by which QEMU counts instructions; raises ToolchainMissing."""
+    """Return the QEMU plugin that counts instructions; raises ToolchainMissing."""
     sources = [agent_folder() / "plugin" / "counting.c"]
     return _built("counting.so", cc, [*WARNINGS, *_PLUGIN], sources, [], cache, None)
 
 
 def build_launcher(cache: Path | None = None, cc: str = "gcc") -> Path:
-    """Return the program that starts emulators, so that nothing of a candidate outlives the agent in them."""
+    """Return the program that starts emulators, so that no process of a candidate outlives the agent in them."""
     sources = [agent_folder() / "plugin" / "launch.c"]
     return _built("launch", cc, [*WARNINGS, "-O2", "-s"], sources, [], cache, None)
 

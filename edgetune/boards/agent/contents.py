@@ -1,4 +1,4 @@
-"""What a board needs of our files, by content: raw values of arrays, libraries as they are."""
+"""Content-addressed cache of an agent: tracks which files it has, as raw values of arrays or whole libraries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_LIBRARIES = 64  # each is an open file of the agent
 
 @dataclass(frozen=True)
 class Content:
-    """A file of ours and its id on the agent; `dtype` is "" for libraries, `size` is in bytes."""
+    """A file of this machine and its id on the agent; `dtype` is "" for libraries, `size` is in bytes."""
 
     path: Path
     key: bytes
@@ -27,7 +27,7 @@ class Content:
 
     @property
     def name(self) -> str:
-        """Path of it on the board, as requests name it."""
+        """Its path on the board, as requests name it."""
         return f"agent:{self.key.hex()}"
 
 
@@ -43,7 +43,7 @@ def read_content(path: Path) -> tuple[Content, bytes]:
 
 
 class Contents:
-    """Files that were put, and which of them the agent of the moment has."""
+    """Files that were put, and which of them the current agent has."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[Path, int, int], Content] = {}
@@ -52,7 +52,7 @@ class Contents:
         self._stored: set[bytes] = set()  # those of them that the agent says it has
 
     def put(self, path: Path) -> tuple[Content, list[bytes]]:
-        """Return the content of `path`, and the frames that bring it if it is not there."""
+        """Return the content of `path`, and the frames that send it if the agent lacks it."""
         status = path.stat()
         stamp = (path, status.st_mtime_ns, status.st_size)
         content = self._known.get(stamp)
@@ -65,18 +65,18 @@ class Contents:
         return content, self.bring(content)
 
     def bring(self, content: Content) -> list[bytes]:
-        """Return the frames that bring it, none when it is there."""
+        """Return the frames that send `content`, none when the agent has it."""
         if content.key in self._there:
             self._there.move_to_end(content.key)
             return []
         return self._bring(content, read_content(content.path)[1])
 
     def named(self, name: str) -> Content:
-        """Return what was put under a name; raises KeyError."""
+        """Return the content that was put under `name`; raises KeyError."""
         return self._named[name]
 
     def all_gone(self) -> None:
-        """A new agent has nothing."""
+        """Note that a new agent has nothing."""
         self._there.clear()
         self._stored.clear()
 
@@ -86,14 +86,14 @@ class Contents:
             self._stored.add(key)
 
     def refused(self, needed: Collection[Content]) -> list[Content]:
-        """Return what of `needed` was sent and found no place; it can be brought again."""
+        """Return the parts of `needed` that were sent but not stored; they can be sent again."""
         missing = [content for content in needed if content.key in self._there and content.key not in self._stored]
         for content in missing:
             self._there.pop(content.key, None)
         return missing
 
     def spare(self, needed: Collection[bytes], most_bytes: int) -> list[bytes]:
-        """Return the frames that free what was used least recently, until the rest is within limits."""
+        """Return the frames that free the least recently used content, until the rest is within the limits."""
         frames = []
         size = sum(content.size for content in self._there.values())
         libraries = sum(content.kind == messages.LIBRARY for content in self._there.values())
@@ -110,7 +110,7 @@ class Contents:
         return frames
 
     def _latest(self, content: Content) -> None:
-        """Of files with one content, the path that was put last is the one that is still there."""
+        """Of files with the same content, keep the path that was put last, because that file still exists."""
         self._named[content.name] = content
         if content.key in self._there:
             self._there[content.key] = content
@@ -123,7 +123,7 @@ class Contents:
         return messages.push(content.key, content.kind, data)
 
     def _drop(self, content: Content) -> None:
-        """Forget libraries of candidates that are done with, so that a long run does not grow."""
+        """Forget libraries of finished candidates, so that memory does not grow during a long run."""
         known = self._named.get(content.name)
         if known is not None and not known.path.exists():
             self._named.pop(content.name, None)

@@ -1,4 +1,4 @@
-"""Frames between the host and an agent: 16 bytes of header, then the payload; little-endian, CRC-32 over both.
+"""Framing protocol between host and agent: 16 bytes of header, then the payload; little-endian, CRC-32 over both.
 
 Header: magic "ETAG", version (2 bytes), type (2), length of the payload (4), checksum (4) of the bytes before it and of
 the payload. `templates/agent/frame.c` is the other end.
@@ -15,8 +15,8 @@ from edgetune.errors import ProtocolViolation
 
 MAGIC = b"ETAG"
 VERSION = 2
-MOST_SENT = 1 << 20  # bytes of payload that an agent takes
-MOST_TAKEN = 1 << 17  # and that we take from one: a result with all its samples is half of that
+MOST_SENT = 1 << 20  # bytes of payload that an agent accepts
+MOST_TAKEN = 1 << 17  # bytes accepted from an agent; a result with all its samples takes half of them
 _HEADER = struct.Struct("<4sHHII")
 _COVERED = _HEADER.size - 4
 _EXCERPT = 40
@@ -43,14 +43,14 @@ class FrameType(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Frame:
-    """One frame as it came."""
+    """One frame as received."""
 
     type: FrameType
     payload: bytes
 
 
 def encode(kind: FrameType, payload: bytes = b"") -> bytes:
-    """Return one frame; raises ValueError when the payload is longer than an agent takes."""
+    """Return one frame; raises ValueError when the payload is longer than an agent accepts."""
     if len(payload) > MOST_SENT:
         raise ValueError(f"a frame of {len(payload)} bytes is longer than an agent takes")
     start = _HEADER.pack(MAGIC, VERSION, kind, len(payload), 0)[:_COVERED]
@@ -58,16 +58,17 @@ def encode(kind: FrameType, payload: bytes = b"") -> bytes:
 
 
 class FrameParser:
-    """Collects bytes from a board and hands out whole frames; raises ProtocolViolation for what is none.
+    """Collects bytes from a board and returns whole frames; raises ProtocolViolation for bytes that are no frame.
 
-    Holds at most one frame beyond what was fed: a length that is not allowed is refused before its bytes come.
+    Holds at most one frame in addition to the bytes just fed: a length that is too large is refused before its payload
+    arrives.
     """
 
     def __init__(self) -> None:
         self._bytes = bytearray()
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Add bytes; return the frames completed by them, oldest first."""
+        """Add bytes; return the frames that they complete, oldest first."""
         self._bytes += data
         frames: list[Frame] = []
         while True:
@@ -91,7 +92,7 @@ class FrameParser:
             del self._bytes[:end]
 
     def _check_start(self) -> None:
-        """Refuse as early as the first byte: a line that a login file prints would otherwise be waited upon."""
+        """Refuse wrong bytes from the first one on; otherwise, the output of a login file would block the parser."""
         start = bytes(self._bytes[: len(MAGIC)])
         if not MAGIC.startswith(start):
             raise ProtocolViolation(
@@ -104,5 +105,5 @@ _FROM_AGENT = frozenset(int(kind) for kind in FrameType if kind >= FrameType.HEL
 
 
 def printable(data: bytes) -> str:
-    """Return text of a board with everything that could steer a terminal replaced."""
+    """Return a board's text with all terminal control characters replaced."""
     return "".join(char if char.isprintable() else "?" for char in data.decode("utf-8", errors="replace"))

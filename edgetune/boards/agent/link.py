@@ -1,4 +1,4 @@
-"""One connection to one agent: frames out, messages in, and a word now and then so that the agent does not expire."""
+"""Connection to one agent: sends frames, receives messages, and sends keep-alive pings so that it does not expire."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from edgetune.boards.agent.messages import Busy, Hello, Message, Refused
 from edgetune.boards.reach import Transport
 from edgetune.errors import BoardLost, ProtocolViolation
 
-_SLICE_S = 0.25  # how long a wait may overlook that it was closed
-_KEPT_ALIVE = 0  # token of pings that nobody waits for
+_SLICE_S = 0.25  # a wait notices within this time that the link was closed
+_KEPT_ALIVE = 0  # token of keep-alive pings, whose answers are ignored
 _ALIVE_TIMEOUT_S = 5.0
 
 
@@ -35,7 +35,7 @@ class AgentLink:
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed from our side."""
+        """Whether this side closed it."""
         return self._closed.is_set()
 
     def send(self, frames: bytes, timeout_s: float) -> None:
@@ -46,7 +46,7 @@ class AgentLink:
             self._transport.send(frames, timeout_s)
 
     def receive(self, timeout_s: float) -> list[Message]:
-        """Return the messages that came, waiting up to `timeout_s` for the first; raises ProtocolViolation."""
+        """Return the messages that arrived, waiting up to `timeout_s` for the first; raises ProtocolViolation."""
         deadline = time.monotonic() + timeout_s
         while True:
             if self.closed:
@@ -62,7 +62,7 @@ class AgentLink:
                 return []
 
     def first_words(self, timeout_s: float) -> Hello | Busy:
-        """Return the greeting of an agent that starts; raises BoardLost, ProtocolViolation."""
+        """Return the greeting of a starting agent; raises BoardLost, ProtocolViolation."""
         deadline = time.monotonic() + timeout_s
         while (left := deadline - time.monotonic()) > 0:
             for message in self.receive(left):
@@ -76,11 +76,11 @@ class AgentLink:
         raise BoardLost(f"the agent of board '{self._name}' said nothing within {timeout_s:g} s: {self.diagnostics()}")
 
     def diagnostics(self) -> str:
-        """Last words of the agent on its stderr."""
+        """Last output of the agent on its stderr."""
         return self._transport.diagnostics()
 
     def close(self) -> None:
-        """Tell the agent to end, and end it. May be called twice, from any thread."""
+        """Ask the agent to end, then kill it. May be called twice, from any thread."""
         if self._closed.is_set():
             return
         self._closed.set()
@@ -91,7 +91,7 @@ class AgentLink:
                 finally:
                     self._sending.release()
         except BoardLost:
-            pass  # it is gone already
+            pass  # the agent has ended already
         finally:
             self._transport.close()
         if threading.current_thread() is not self._keeper:
@@ -113,4 +113,4 @@ class AgentLink:
             try:
                 self.send(messages.ping(_KEPT_ALIVE), _ALIVE_TIMEOUT_S)
             except BoardLost:
-                return  # whoever uses the link finds out
+                return  # the next use of the link raises the error

@@ -1,4 +1,4 @@
-"""What frames say: requests as bytes, and what an agent answers, checked value by value."""
+"""Messages of the agent protocol: encodes requests as frames, decodes an agent's answers and checks every value."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgetune.boards.agent.frames import Frame, FrameType, encode, printable
+from edgetune.boards.environment import Reading
+from edgetune.boards.protocol import RunRequest, Tolerance
 from edgetune.errors import ProtocolViolation
-from edgetune.measure.environment import Reading
-from edgetune.measure.jobs import RunRequest, Tolerance
 
 ID_BYTES = 32
 ARRAY, LIBRARY = 0, 1
@@ -25,7 +25,7 @@ DTYPES = {
     **{f"uint{8 << size}": 6 + size for size in range(4)},
     **{f"float{16 << size}": 10 + size for size in range(3)},
 }
-_ENDINGS, _VERDICTS, _PROBLEMS, _MOMENTS = 4, 4, 6, 2  # the last of each, as in report.h and supervise.h
+_ENDINGS, _VERDICTS, _PROBLEMS, _MOMENTS = 4, 4, 6, 2  # the highest code of each, as in report.h and supervise.h
 _PIECE = 1 << 18
 _READINGS = {
     1: ("governor", 0),
@@ -42,10 +42,10 @@ _READINGS = {
 
 @dataclass(frozen=True)
 class Hello:
-    """First words of an agent. `bits` is the width of a pointer, `cores` those it may use, `page` in bytes.
+    """Greeting of an agent. `bits` is the width of a pointer, `cores` those it may use, `page` in bytes.
 
-    `memfd`: libraries stay in memory; `counts`: instructions are counted; `limits_memory`: by the kernel, not by
-    looking; `locked`: the board is ours.
+    `memfd`: libraries stay in memory; `counts`: instructions are counted; `limits_memory`: the kernel limits memory,
+    not polling; `locked`: the agent holds the board's lock.
     """
 
     version: int
@@ -65,7 +65,7 @@ class Hello:
 
 @dataclass(frozen=True)
 class Busy:
-    """Somebody else has the board; his lock expires after so many seconds without a word from his host."""
+    """Another user has the board; the lock expires after this many seconds without a message from that user's host."""
 
     expires_s: int
     owner: str
@@ -90,7 +90,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Refused:
-    """The agent does not do what it was asked; `type` is that of the frame, `number` that of the request."""
+    """The agent refuses a request; `type` is the type of the frame, `number` the number of the request."""
 
     type: int
     number: int
@@ -99,7 +99,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Health:
-    """Readings by the keys of `edgetune.measure.environment`, with `page_faults` of the last timing."""
+    """Readings by the keys of `edgetune.boards.environment`, with `page_faults` of the last timing."""
 
     number: int
     readings: dict[str, Reading]
@@ -107,13 +107,13 @@ class Health:
 
 @dataclass(frozen=True)
 class Result:
-    """How a trial ended, as `templates/agent/report.h` and `supervise.h` number it.
+    """The result of a trial, with the codes of `templates/agent/report.h` and `supervise.h`.
 
-    `ending`: 0 it reported, 1 it died (`code`: exit code, or minus the signal), 2 deadline, 3 too much memory,
-    4 cancelled. `verdict`: 0 right, 1 wrong, 2 not loaded, 3 it forked, 4 it could not be tried. `seconds`: of loading,
+    `ending`: 0 it reported, 1 it died (`code`: exit code, or minus the signal), 2 deadline, 3 too much memory, 4
+    cancelled. `verdict`: 0 right, 1 wrong, 2 not loaded, 3 it forked, 4 it could not be tried. `seconds`: of loading,
     checking and timing, and of the whole trial on the board, from the request to the answer. `moment`: 0 the first
-    call, 1 the call number `call`, 2 after all of them. `cycle_ns`: of the core, in nanoseconds; 0 where
-    it was not measured.
+    call, 1 the call number `call`, 2 after all of them. `cycle_ns`: duration of a cycle of the core, in nanoseconds; 0
+    if not measured.
     """
 
     number: int
@@ -140,7 +140,7 @@ Message = Hello | Busy | Pong | Stored | Refused | Health | Result
 
 
 class _Payload:
-    """Reads values off a payload; raises ProtocolViolation for one that is too short, too long, or makes no sense."""
+    """Reads values from a payload; raises ProtocolViolation for a payload that is too short, too long, or invalid."""
 
     def __init__(self, frame: Frame) -> None:
         self._frame = frame
@@ -181,7 +181,7 @@ class _Payload:
 
 
 def decode(frame: Frame) -> Message:
-    """Return what a frame from an agent says; raises ProtocolViolation."""
+    """Return the message in a frame from an agent; raises ProtocolViolation."""
     payload = _Payload(frame)
     message: Message
     match frame.type:
@@ -284,12 +284,12 @@ def _result(payload: _Payload) -> Result:
 
 
 def ping(token: int) -> bytes:
-    """Ask whether the agent is there."""
+    """Return the frame that asks whether the agent answers."""
     return encode(FrameType.PING, struct.pack("<Q", token))
 
 
 def push(content: bytes, kind: int, data: bytes) -> list[bytes]:
-    """Return the frames that bring `data` to the agent under the id `content`."""
+    """Return the frames that send `data` to the agent under the id `content`."""
     head = content + struct.pack("<BQ", kind, len(data))
     return [
         encode(FrameType.PUT, head + struct.pack("<Q", offset) + data[offset : offset + _PIECE])
@@ -298,18 +298,18 @@ def push(content: bytes, kind: int, data: bytes) -> list[bytes]:
 
 
 def forget(content: bytes) -> bytes:
-    """Have the agent free what was pushed under an id."""
+    """Return the frame that has the agent free what was pushed under an id."""
     return encode(FrameType.FORGET, content)
 
 
 def ask_health(number: int, core: int) -> bytes:
-    """Ask for readings of a core."""
+    """Return the frame that asks for readings of a core."""
     return encode(FrameType.ASK_HEALTH, struct.pack("<IH", number, core))
 
 
 @dataclass(frozen=True)
 class ArrayUse:
-    """An array that was pushed, as a parameter of the call; dtypes that the agent lacks are compared as bytes."""
+    """A pushed array as a parameter of the call; arrays of a dtype that the agent lacks are compared as bytes."""
 
     content: bytes
     role: str
@@ -325,7 +325,7 @@ def run(
     cores: Sequence[int] = (),
     cold_bytes: int = 0,
 ) -> bytes:
-    """Ask for a trial; `request` gives limits and policy. Raises ValueError for more than the agent takes."""
+    """Return the frame that requests a trial; `request` has limits and policy. Raises ValueError if it is too large."""
     if len(arrays) > MOST_ARRAYS:
         raise ValueError(f"the kernel has {len(arrays)} parameters: an agent takes at most {MOST_ARRAYS}")
     policy = request.timing

@@ -1,4 +1,4 @@
-"""The ladder by which a board that misbehaves is brought back: each rung is dearer than the one below."""
+"""Recovery levels of a lost board, tried in order; each one costs more than the one before."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ POWER_S = 240.0
 
 
 @dataclass(frozen=True)
-class Rung:
-    """One way to bring a board back within `deadline_s`; `climb` is False where that is not possible for this board.
+class RecoveryLevel:
+    """One way to recover a board within `deadline_s`; `climb` returns False where it is not possible for this board.
 
-    After it, the board answers, or it has raised an EdgetuneError.
+    After `climb`, the board answers, or it has raised an EdgetuneError.
     """
 
     name: str
@@ -29,11 +29,13 @@ class Rung:
     climb: Callable[[float], bool]
 
 
-def climb_ladder(board: str, rungs: Sequence[Rung], on_event: Callable[[Event], None], ended: threading.Event) -> None:
-    """Try each rung in turn until one helps.
+def recover_by_levels(
+    board: str, rungs: Sequence[RecoveryLevel], on_event: Callable[[Event], None], ended: threading.Event
+) -> None:
+    """Try each recovery level in turn until one helps.
 
-    Each is announced, with what it came to. Raises BoardLost, which tells all of that, when none helped, or when the
-    board was `ended` meanwhile, and BoardBusy when somebody else took it.
+    An event reports each level and its result. Raises BoardLost, which lists all results, when no level helped or when
+    the board was `ended` meanwhile, and BoardBusy when another user took it.
     """
     failures = []
     for rung in rungs:

@@ -1,29 +1,89 @@
-"""Starts the agent on a board and waits for the board's lock: somebody else's agent says whose the board is."""
+"""Starts the agent on a board, waits for the board's advisory lock, and checks the agent's greeting.
+
+While another user has the board, the agent there names the owner and the time when the lock expires. The greeting shows
+whether the board suits the target, what it lacks, and which facts records keep.
+"""
 
 from __future__ import annotations
 
+import getpass
+import os
+import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgetune.boards.agent.link import AgentLink
 from edgetune.boards.agent.messages import Busy, Hello
 from edgetune.boards.closing import Closing
-from edgetune.boards.reach import Reach
+from edgetune.boards.environment import Reading
+from edgetune.boards.reach import BoardFacts, Reach
 from edgetune.boards.round_trip import ANSWER, allowed_s
-from edgetune.errors import BoardBusy, BoardUnavailable
+from edgetune.errors import BoardBusy, BoardUnavailable, BoardUnfit
+from edgetune.target.machines import BITS, MACHINES
+from edgetune.target.target import Target
 
-_RETRY_S = 2.0  # every look for the lock starts a program beside somebody's measurement
+
+def check_hello(name: str, target: Target, hello: Hello, cores: tuple[int, ...]) -> None:
+    """Raise BoardUnfit when the running agent lacks something that measuring needs."""
+    if hello.bits != BITS[target.isa] or hello.machine not in MACHINES[target.isa]:
+        raise BoardUnfit(
+            f"the agent of board '{name}' runs on {hello.machine} with {hello.bits} bits, "
+            f"but target '{target.name}' is {target.isa}: name the right target in boards.yaml"
+        )
+    if missing := sorted(set(cores) - set(hello.cores)):
+        raise BoardUnfit(
+            f"board '{name}' may not use core {missing[0]}, only {', '.join(map(str, hello.cores))}: "
+            "change `cores` in boards.yaml"
+        )
+
+
+def fallbacks(facts: BoardFacts, hello: Hello) -> Iterator[str]:
+    """Describe what a board lacks, and what is done instead."""
+    if not hello.memfd:
+        yield f"no memfd: libraries go through nameless files in {facts.folder}"
+    if not hello.locked:
+        yield "no abstract sockets: the board cannot be locked against other users"
+
+
+def told_facts(facts: BoardFacts, hello: Hello, cores: Sequence[int]) -> dict[str, Reading]:
+    """Return the facts that do not change, for records; `cores` are those of candidates, empty for all."""
+    return {
+        "machine": hello.machine,
+        "bits": hello.bits,
+        "libc": f"glibc {hello.libc}",
+        "kernel": hello.kernel,
+        "page_bytes": hello.page,
+        "memory_bytes": hello.memory_bytes,
+        "cores": ",".join(map(str, cores or hello.cores)),
+        "agent": hello.version,
+        **facts.identity,
+    }
+
+
+_LENGTH = 60
+
+
+def owner() -> str:
+    """Return our name for others, in at most 60 characters: user (or the user id, without a name), machine, process."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # frequent in containers
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()} process {os.getpid()}"[:_LENGTH]
+
+
+_RETRY_S = 2.0  # every check of the lock starts a program, which disturbs the other user's measurement
 
 
 @dataclass
 class AgentStart:
-    """How the agent of the board called `name` is started: `program` with `arguments`, over `reach`.
+    """Start of the agent on the board called `name`: `program` with `arguments`, over `reach`.
 
-    The connection is kept alive by a word every `keep_alive_s` seconds. `greeted` looks at the greeting and raises when
-    the board will not do; `tell` is called with what happened and a sentence. `link` is the connection to an agent that
-    has not greeted yet.
+    The connection sends a keep-alive ping every `keep_alive_s` seconds. `greeted` checks the greeting and raises when
+    the board does not suit; `tell` is called with the kind of event and a sentence. `link` is the connection to an
+    agent that has not greeted yet.
     """
 
     name: str
@@ -39,8 +99,8 @@ class AgentStart:
     def run(self, answer_s: float, lock_s: float) -> tuple[AgentLink, Hello]:
         """Return the connection to the agent that took the lock, and its greeting.
 
-        It has `answer_s` and what the link's round trips add to greet. Raises BoardBusy when somebody else has the lock
-        for `lock_s`, BoardLost when another thread closes the board, and what `greeted` and the reach raise.
+        The greeting may take `answer_s` and the link's round trips. Raises BoardBusy when another user has the lock for
+        `lock_s`, BoardLost when another thread closes the board, and what `greeted` and the reach raise.
         """
         until, told = time.monotonic() + lock_s, False
         while True:

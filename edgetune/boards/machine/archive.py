@@ -1,4 +1,4 @@
-"""The file system of an emulated board: packages and files of ours enter, one cpio archive for the kernel leaves."""
+"""File system of an emulated board: writes packages and our own files into one cpio archive for the kernel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import BinaryIO
 from edgetune.boards.machine.recipe import Recipe
 from edgetune.errors import BoardUnavailable
 
-_MERGED = ("bin", "sbin", "lib")  # links to the folder of that name in usr/
+_MERGED = ("bin", "sbin", "lib")  # symbolic links to the folders of these names in usr/
 _MODULES = "usr/lib/modules/start"
 _FOLDER = stat.S_IFDIR | 0o755
 _FILE = stat.S_IFREG | 0o644
@@ -27,8 +27,8 @@ _COMPRESSED = (".ko", ".ko.xz")
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One file, folder or link: mode with its kind, owner and group, and content or link target."""
+class ArchiveEntry:
+    """One file, folder or link: mode with file type, owner and group, and content or link target."""
 
     mode: int
     content: bytes = b""
@@ -37,18 +37,18 @@ class Entry:
 
 
 class FileSystem:
-    """Paths without leading slash, all under usr/ that Debian keeps there (/bin, /sbin and /lib are links)."""
+    """Files by path, without leading slash; /bin, /sbin and /lib are links into usr/, as in Debian."""
 
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe
-        self._entries: dict[str, Entry] = {name: Entry(_LINK, f"usr/{name}".encode()) for name in _MERGED}
-        self._entries["."] = Entry(_FOLDER)  # else the root folder is anybody's to write
+        self._entries: dict[str, ArchiveEntry] = {name: ArchiveEntry(_LINK, f"usr/{name}".encode()) for name in _MERGED}
+        self._entries["."] = ArchiveEntry(_FOLDER)  # otherwise every user could write to the root folder
         for name in ("dev", "proc", "sys", "run", "etc", "home", "var", "usr/bin", "usr/sbin", "usr/lib"):
-            self._entries[name] = Entry(_FOLDER)
+            self._entries[name] = ArchiveEntry(_FOLDER)
         for name in ("tmp", "var/tmp"):
-            self._entries[name] = Entry(stat.S_IFDIR | 0o1777)
-        self._entries["root"] = Entry(stat.S_IFDIR | 0o700)
-        self._entries[f"home/{recipe.user}"] = Entry(_FOLDER, owner=1000, group=1000)
+            self._entries[name] = ArchiveEntry(stat.S_IFDIR | 0o1777)
+        self._entries["root"] = ArchiveEntry(stat.S_IFDIR | 0o700)
+        self._entries[f"home/{recipe.user}"] = ArchiveEntry(_FOLDER, owner=1000, group=1000)
 
     def add_package(self, package: Path) -> None:
         """Add the files of a Debian package; raises BoardUnavailable when it cannot be read."""
@@ -57,16 +57,16 @@ class FileSystem:
             if not path or path in _MERGED or self._left_out(path):
                 continue
             if member.isdir():
-                self._entries.setdefault(path, Entry(stat.S_IFDIR | member.mode, b"", member.uid, member.gid))
+                self._entries.setdefault(path, ArchiveEntry(stat.S_IFDIR | member.mode, b"", member.uid, member.gid))
             elif member.issym():
-                self._entries[path] = Entry(_LINK, member.linkname.encode())
+                self._entries[path] = ArchiveEntry(_LINK, member.linkname.encode())
             elif member.islnk():
                 self._entries[path] = self._entries[_merged(member.linkname)]
             elif member.isreg():
-                self._entries[path] = Entry(stat.S_IFREG | member.mode, content, member.uid, member.gid)
+                self._entries[path] = ArchiveEntry(stat.S_IFREG | member.mode, content, member.uid, member.gid)
 
     def add_kernel(self, package: Path) -> bytes:
-        """Add the modules to load at the start, in the order in which they load; return the kernel itself."""
+        """Add the modules to load at the start, in load order; return the kernel itself."""
         kernel, modules = b"", {}
         for member, content in _members(package):
             name = member.name.removeprefix("./")
@@ -77,26 +77,26 @@ class FileSystem:
         if not kernel:
             raise BoardUnavailable(f"package {package.name} has no kernel in boot/: correct 'kernel' in the recipe")
         for position, name in enumerate(_load_order(self._recipe.modules, modules, package)):
-            self._entries[f"{_MODULES}/{position:02}-{name}.ko"] = Entry(_FILE, _plain(modules[name]))
+            self._entries[f"{_MODULES}/{position:02}-{name}.ko"] = ArchiveEntry(_FILE, _plain(modules[name]))
         return kernel
 
     def add_file(self, path: str, content: bytes, *, secret: bool = False) -> None:
-        """Add a file of ours, owned by root; one that starts with #! can be run."""
+        """Add our own file, owned by root; a file that starts with #! is executable."""
         mode = _SECRET if secret else _PROGRAM if content.startswith(b"#!") else _FILE
-        self._entries[_merged(path)] = Entry(mode, content)
+        self._entries[_merged(path)] = ArchiveEntry(mode, content)
 
     def add_link(self, path: str, leads_to: str) -> None:
         """Add a symbolic link."""
-        self._entries[_merged(path)] = Entry(_LINK, leads_to.encode())
+        self._entries[_merged(path)] = ArchiveEntry(_LINK, leads_to.encode())
 
     def write(self, file: BinaryIO) -> None:
-        """Write everything as a cpio archive (format newc). The same content gives the same bytes."""
+        """Write all entries as a cpio archive (format newc). The same content gives the same bytes."""
         paths = set(self._entries)
         for path in self._entries:
             paths.update(str(parent) for parent in Path(path).parents)
         for number, path in enumerate(sorted(paths), start=1):
-            _write_entry(file, path, number, self._entries.get(path, Entry(_FOLDER)))
-        _write_entry(file, "TRAILER!!!", 0, Entry(0))
+            _write_entry(file, path, number, self._entries.get(path, ArchiveEntry(_FOLDER)))
+        _write_entry(file, "TRAILER!!!", 0, ArchiveEntry(0))
 
     def _left_out(self, path: str) -> bool:
         return any(fnmatch.fnmatchcase(path, pattern) for pattern in self._recipe.without_files)
@@ -111,7 +111,7 @@ def _members(package: Path) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
                 for member in archive:
                     file = archive.extractfile(member) if member.isreg() else None
                     yield member, file.read() if file is not None else b""
-            unpack.communicate()  # the padding at the end
+            unpack.communicate()  # read the padding at the end
             damaged = unpack.returncode != 0
         except tarfile.TarError:
             damaged = True
@@ -149,7 +149,7 @@ def _plain(module: bytes) -> bytes:
     return lzma.decompress(module) if module.startswith(b"\xfd7zXZ\0") else module
 
 
-def _write_entry(file: BinaryIO, path: str, number: int, entry: Entry) -> None:
+def _write_entry(file: BinaryIO, path: str, number: int, entry: ArchiveEntry) -> None:
     name = path.encode() + b"\0"
     links = 2 if stat.S_ISDIR(entry.mode) else 1
     fields = (number, entry.mode, entry.owner, entry.group, links, 0, len(entry.content), 0, 0, 0, 0, len(name), 0)

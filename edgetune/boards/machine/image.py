@@ -1,4 +1,8 @@
-"""Images of emulated boards: made from Debian packages into the user's cache, once per recipe and package versions."""
+"""Image builder for emulated boards: Debian packages become images in the user's cache, once per recipe and versions.
+
+It also makes the user's two SSH keys for emulated boards, one for the host and one for the login, once; the cache keeps
+them.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +18,55 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from edgetune.boards.machine.archive import FileSystem
-from edgetune.boards.machine.keys import MachineKeys, machine_keys
 from edgetune.boards.machine.packages import Package, PackageSource
 from edgetune.boards.machine.recipe import Recipe, load_recipe, recipe_digest, recipe_files, recipe_folder
-from edgetune.config.resources import cache_dir
-from edgetune.config.target import Target
 from edgetune.errors import BoardUnavailable, DiskFull, OutputRefused
 from edgetune.events import Event
+from edgetune.resources import cache_dir
+from edgetune.target.target import Target
+
+
+@dataclass(frozen=True)
+class MachineKeys:
+    """Files of the two private keys (mode 0600, OpenSSH's format), and the public keys, one line each."""
+
+    host: Path
+    client: Path
+    host_public: str
+    client_public: str
+
+
+def machine_keys(folder: Path) -> MachineKeys:
+    """Return the keys in `folder`, making missing ones; concurrent calls must not make keys (see `_locked`)."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    host, client = folder / "host_key", folder / "client_key"
+    return MachineKeys(host, client, _public(host), _public(client))
+
+
+def _public(path: Path) -> str:
+    if not path.exists():
+        _make_key(path)
+    key = serialization.load_ssh_private_key(path.read_bytes(), password=None)
+    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    return public.decode()
+
+
+def _make_key(path: Path) -> None:
+    content = Ed25519PrivateKey.generate().private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+    )
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.unlink(missing_ok=True)
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.rename(path)
+
 
 OnEvent = Callable[[Event], None]
 _NEEDED_BYTES = 600 << 20  # packages, lists, the image being written and the one before it
@@ -30,7 +75,7 @@ _MB = 1_000_000
 
 @dataclass(frozen=True)
 class Image:
-    """What a machine starts from. Nothing here is written to after it was made."""
+    """Files to start a machine from. They never change after they were made."""
 
     folder: Path
     recipe: Recipe
@@ -39,20 +84,20 @@ class Image:
 
     @property
     def kernel(self) -> Path:
-        """The kernel's file."""
+        """File of the kernel."""
         return self.folder / "kernel"
 
     @property
     def file_system(self) -> Path:
-        """The archive that the kernel unpacks into its memory."""
+        """File of the archive that the kernel unpacks into its memory."""
         return self.folder / "filesystem.cpio"
 
 
 def setup(target: Target, on_event: OnEvent = lambda _: None, cache: Path | None = None) -> Image:
-    """Return the image of `target`, made when there is none for its recipe; one that is there stays as it is.
+    """Return the image of `target`; makes it when there is none for its recipe, else leaves it unchanged.
 
     `cache` is the folder for images (default: `machines` in the user's cache). Needs no privileges; takes about half a
-    minute and 300 MB. An interrupted call leaves nothing half done, the next one uses what was downloaded.
+    minute and 300 MB. An interrupted call leaves no partial image; the next call uses what was downloaded.
     Raises ToolchainMissing (no apt), BoardUnavailable (not an emulated machine, no mirror), DiskFull, OutputRefused.
     """
     source = recipe_folder(target)
@@ -75,7 +120,7 @@ def setup(target: Target, on_event: OnEvent = lambda _: None, cache: Path | None
 
 
 def find_image(target: Target, cache: Path | None = None) -> Image:
-    """Return the image made for the target's recipe as it is now; raises BoardUnavailable when there is none."""
+    """Return the image for the current recipe of the target; raises BoardUnavailable when there is none."""
     source = recipe_folder(target)
     recipe, files = load_recipe(source), recipe_files(source)
     folder = _folder(target, cache)
@@ -110,7 +155,7 @@ def _digest(recipe: Recipe, files: dict[str, bytes], keys: MachineKeys) -> str:
 
 
 def _find(folder: Path, recipe: Recipe, files: dict[str, bytes], keys: MachineKeys) -> Image | None:
-    """The newest image whose stamp, which is written last, names this recipe and these keys."""
+    """Return the newest image whose stamp, which is written last, names this recipe and these keys."""
     digest = _digest(recipe, files, keys)
     for path in sorted(folder.glob("image-*/stamp.json"), key=lambda path: path.stat().st_mtime, reverse=True):
         try:
@@ -157,7 +202,7 @@ def _write(
     packages: list[Path],
     stamp: str,
 ) -> None:
-    for left in folder.glob(".image-*"):  # we hold the lock: whoever wrote these was interrupted
+    for left in folder.glob(".image-*"):  # we hold the lock, so these are from interrupted calls
         shutil.rmtree(left)
     beside = folder / f".{made.name}"
     beside.mkdir(mode=0o700)
@@ -178,7 +223,7 @@ def _write(
         _to_disk(beside / name)
     (beside / "stamp.json").write_text(stamp, encoding="utf-8")
     _to_disk(beside / "stamp.json")
-    if made.exists():  # without a stamp, so nobody uses it
+    if made.exists():  # without a stamp, so it is not in use
         shutil.rmtree(made)
     beside.rename(made)
 

@@ -1,24 +1,123 @@
-"""An emulated board as a process: QEMU, started from an image, reachable by SSH on a port of the loopback."""
+"""Emulated board as a process: starts QEMU from an image; SSH reaches it on a loopback port.
+
+Each running machine has a private folder for its console and SSH files, which is removed after it even if this process
+is killed. QEMU's control channel (QMP) is JSON lines over a socket between this process and QEMU.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
+import json
 import os
 import re
+import shutil
 import socket
 import subprocess
+import tempfile
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 
 from edgetune.boards.machine.image import Image
-from edgetune.boards.machine.monitor import Monitor
-from edgetune.boards.machine.run_folder import RunFolder
 from edgetune.config.boards_file import BoardAddress
-from edgetune.config.programs import Program, require_programs
 from edgetune.errors import BoardLost
+from edgetune.target.programs import RequiredProgram, require_programs
+
+_READ_SIZE = 1 << 16
+
+
+class Monitor:
+    """This end of the control channel. Every call raises BoardLost when QEMU does not answer in time, or has ended."""
+
+    def __init__(self, name: str, ours: socket.socket) -> None:
+        self._name = name
+        self._socket = ours
+        self._buffer = b""
+
+    def greet(self, timeout_s: float) -> None:
+        """Wait until QEMU answers; must be called first."""
+        deadline = time.monotonic() + timeout_s
+        while "QMP" not in self._message(deadline):
+            pass
+        self.call("qmp_capabilities", timeout_s)
+
+    def call(self, command: str, timeout_s: float, arguments: Mapping[str, object] | None = None) -> object:
+        """Run one command; return its answer."""
+        deadline = time.monotonic() + timeout_s
+        try:
+            self._socket.settimeout(timeout_s)
+            self._socket.sendall(json.dumps({"execute": command, "arguments": arguments or {}}).encode())
+        except OSError as error:
+            raise self._lost(str(error)) from None
+        while True:
+            message = self._message(deadline)
+            if "return" in message:
+                return message["return"]
+            if "error" in message:
+                raise self._lost(f"{command}: {message['error']}")
+
+    def human(self, command: str, timeout_s: float) -> str:
+        """Run a command of QEMU's human monitor; return its output."""
+        return str(self.call("human-monitor-command", timeout_s, {"command-line": command}))
+
+    def close(self) -> None:
+        """Close the channel."""
+        self._socket.close()
+
+    def _message(self, deadline: float) -> dict[str, object]:
+        while b"\n" not in self._buffer:
+            try:
+                self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
+                data = self._socket.recv(_READ_SIZE)
+            except TimeoutError:
+                raise self._lost("it does not answer in time") from None
+            except OSError as error:
+                raise self._lost(str(error)) from None
+            if not data:
+                raise self._lost("it has ended")
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        message = json.loads(line)
+        return message if isinstance(message, dict) else {}
+
+    def _lost(self, why: str) -> BoardLost:
+        return BoardLost(f"the emulator of board '{self._name}' cannot be controlled ({why}): restart the board")
+
+
+_LOCK = "alive"
+
+
+class RunFolder:
+    """A new folder in `parent`. Making one also removes the folders of killed processes."""
+
+    def __init__(self, parent: Path) -> None:
+        parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        turn = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(turn, fcntl.LOCK_EX)  # so that no process removes a new folder before it is locked
+            _sweep(parent)
+            self.path = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
+            self._lock = (self.path / _LOCK).open("w")
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+        finally:
+            os.close(turn)
+
+    def remove(self) -> None:
+        """Remove the folder. May be called twice."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        self._lock.close()
+
+
+def _sweep(parent: Path) -> None:
+    for folder in parent.glob("run-*"):
+        with contextlib.suppress(OSError), (folder / _LOCK).open("w") as lock:  # the file may not exist yet
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+
 
 _PROGRAM = "qemu-system-aarch64"
 _READY = b"board: ready"
@@ -31,10 +130,11 @@ _FORWARDED = re.compile(r"TCP\[HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1\s+(\d+)")
 
 
 class Machine:
-    """One machine. Nothing it does outlives it: its disk is its memory. Many can run from one image at once.
+    """One machine. It leaves nothing behind, because its disk is its memory. Many can run from one image at once.
 
-    The kernel kills it when this process ends, however that happens. Its SSH port listens on 127.0.0.1 alone; the guest
-    reaches no network. The port stays the same over `reset`, and over `restart` unless somebody takes it in between.
+    The kernel kills it when this process ends, for any reason. Its SSH port listens only on 127.0.0.1; the guest
+    reaches no network. The port stays the same over `reset`, and over `restart` unless another process takes it in
+    between.
     """
 
     def __init__(self, image: Image, target: str, name: str) -> None:
@@ -48,7 +148,7 @@ class Machine:
 
     @property
     def alive(self) -> bool:
-        """Whether the emulator runs; the system in it may hang all the same."""
+        """Whether the emulator runs; the system in it may hang nevertheless."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -60,7 +160,7 @@ class Machine:
 
     @property
     def address(self) -> BoardAddress:
-        """How SSH reaches it; with the settings in `ssh_config`, its host key is verified."""
+        """Its address for SSH; with the settings in `ssh_config`, its host key is verified."""
         return BoardAddress(
             name=self.name,
             target=self._target,
@@ -70,18 +170,18 @@ class Machine:
 
     @property
     def ssh_config(self) -> Path:
-        """A configuration for SSH clients (`ssh -F`) by which any address is this machine; known_hosts lies beside."""
+        """Configuration for SSH clients (`ssh -F`) that maps any address to this machine; known_hosts is beside it."""
         return self._folder / "ssh_config"
 
     @property
     def console(self) -> Path:
-        """What the machine has printed since it was started, kernel's messages included."""
+        """The machine's output since its start, including the kernel's messages."""
         return self._folder / "console.log"
 
     def start(self, timeout_s: float = 90.0) -> None:
         """Start it and wait until its SSH server listens.
 
-        Raises ToolchainMissing (no QEMU), BoardLost (not up within `timeout_s`; the console's last lines say why).
+        Raises ToolchainMissing (no QEMU), BoardLost (not ready within `timeout_s`; the console's last lines say why).
         """
         if self.alive:
             return
@@ -115,12 +215,12 @@ class Machine:
         self._await_ready(seen, deadline, timeout_s)
 
     def restart(self, timeout_s: float = 90.0) -> None:
-        """Cut the power, switch it on again and wait until its SSH server listens. Raises BoardLost."""
+        """Switch the power off and on, and wait until its SSH server listens. Raises BoardLost."""
         self.kill()
         self.start(timeout_s)
 
     def kill(self) -> None:
-        """Cut the power."""
+        """Switch the power off."""
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
         if self._process is not None:
@@ -130,7 +230,7 @@ class Machine:
             self._monitor = None
 
     def stop(self) -> None:
-        """Cut the power and remove the machine's files. May be called twice."""
+        """Switch the power off and remove the machine's files. May be called twice."""
         self.kill()
         if self._run is not None:
             self._run.remove()
@@ -145,7 +245,10 @@ class Machine:
     def _command(self, control: int) -> list[str]:
         role = f"the emulator of board '{self.name}'"
         require_programs(
-            [Program(_PROGRAM, "qemu-system-arm", role), Program("setpriv", "util-linux", f"which ends {role}")]
+            [
+                RequiredProgram(_PROGRAM, "qemu-system-arm", role),
+                RequiredProgram("setpriv", "util-linux", f"which ends {role}"),
+            ]
         )
         identity = hashlib.sha256(self.name.encode()).hexdigest()[:32]
         arguments = f"{self._image.recipe.kernel_arguments} board.name={self.name} board.identity={identity}"
@@ -160,7 +263,7 @@ class Machine:
         ]
 
     def _greet(self, monitor: Monitor) -> None:
-        """Wait until the emulator itself is there."""
+        """Wait until the emulator itself runs."""
         try:
             monitor.greet(_ANSWER_S)
         except BoardLost:
@@ -202,7 +305,7 @@ class Machine:
                 text = text[-len(_READY) :] + console.read()
 
     def _last_words(self) -> str:
-        """The end of what QEMU and the console said, in one line."""
+        """Return the last output of QEMU and the console, in one line."""
         words: list[str] = []
         for name in ("qemu.log", "console.log"):
             with contextlib.suppress(OSError, BoardLost):
@@ -222,14 +325,14 @@ def _free(port: int) -> bool:
 
 
 def _quoted(path: Path) -> str:
-    return str(path).replace(",", ",,")  # as QEMU reads options
+    return str(path).replace(",", ",,")  # QEMU's escape for a comma in an option
 
 
 @lru_cache(maxsize=1)
 def _starter(process: int) -> ThreadPoolExecutor:
-    """The thread that starts machines, of the process `process`.
+    """Return the thread that starts machines, one per `process`.
 
-    The kernel ties a machine's life to the thread that started it, and this one lives as long as the process.
+    The kernel ties a machine's life to the thread that started it, and this thread lives as long as the process.
     """
     del process
     return ThreadPoolExecutor(max_workers=1, thread_name_prefix="machines")
@@ -243,5 +346,5 @@ def _spawn(command: list[str], control: int, log: Path) -> subprocess.Popen[byte
             stdout=said,
             stderr=said,
             pass_fds=(control,),
-            start_new_session=True,  # Ctrl-C at the terminal is for us
+            start_new_session=True,  # Ctrl-C at the terminal must reach only this process
         )

@@ -1,6 +1,6 @@
-"""Debian packages of another architecture: apt with a configuration of its own, as any user, into a folder of ours.
+"""Downloads Debian packages of another architecture: apt without privileges, with its own configuration and folder.
 
-Mirrors, release and proxy are those of this system's own apt. Nothing is installed and no package's script runs.
+Mirrors, release and proxy are those of this system's apt. Nothing is installed and no package's script runs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FETCH = re.compile(r"^'[^']+' (\S+) (\d+) (\S+)$")
 
 @dataclass(frozen=True)
 class Package:
-    """One package to fetch: its file's name, size in bytes and checksum as apt tells them."""
+    """One package to download: its file name, size in bytes and checksum, as apt reports them."""
 
     name: str
     version: str
@@ -37,16 +37,16 @@ class Package:
 
 @dataclass(frozen=True)
 class Mirror:
-    """One line of sources: address and suite, such as `bookworm-security`."""
+    """One line of apt sources: address and suite, such as `bookworm-security`."""
 
     uri: str
     suite: str
 
 
 class PackageSource:
-    """Packages for `recipe`, fetched into `folder`, which may be kept: what is there already is not fetched again.
+    """Packages for `recipe`, downloaded into `folder`, which may be kept: existing files are not downloaded again.
 
-    Raises ToolchainMissing (no apt here), BoardUnavailable (apt says no), DiskFull.
+    Raises ToolchainMissing (no apt here), BoardUnavailable (apt fails), DiskFull.
     """
 
     def __init__(self, recipe: Recipe, folder: Path) -> None:
@@ -61,7 +61,7 @@ class PackageSource:
         self._files = folder / "packages"
 
     def resolve(self) -> list[Package]:
-        """Ask the mirrors what is newest; return all packages of the image, the kernel first."""
+        """Query the mirrors for the newest versions; return all packages of the image, the kernel first."""
         self._configure()
         self._call("apt-get", "update", "--error-on=any")
         listed = self._call("apt-get", "install", "--simulate", *self._recipe.packages)
@@ -83,7 +83,7 @@ class PackageSource:
         return packages
 
     def fetch(self, packages: list[Package]) -> list[Path]:
-        """Download what is not there yet, remove what is no longer needed; return the files in the same order."""
+        """Download missing packages, remove those no longer needed; return the files in the same order."""
         self._files.mkdir(parents=True, exist_ok=True)
         missing = [package for package in packages if not self._is_there(package)]
         if missing:
@@ -93,7 +93,7 @@ class PackageSource:
         for path in self._files.iterdir():
             if path.name not in needed:
                 path.unlink()
-        shutil.rmtree(self._apt / "cache", ignore_errors=True)  # large, and quickly made again
+        shutil.rmtree(self._apt / "cache", ignore_errors=True)  # large, and quickly regenerated
         return [self._files / package.file for package in packages]
 
     def missing_bytes(self, packages: list[Package]) -> int:
@@ -147,7 +147,7 @@ class PackageSource:
         text = "".join(f"{line}\n" for line in carried if not line.startswith(tuple(own)))
         text += "".join(f'{key} "{value}";\n' for key, value in own.items())
         configuration = self._apt / "apt.conf"
-        configuration.touch(mode=0o600)  # a proxy's password may be in it
+        configuration.touch(mode=0o600)  # it may contain a proxy's password
         configuration.write_text(text)
 
     def _call(self, *command: str, folder: Path | None = None) -> str:

@@ -1,4 +1,4 @@
-"""The way to an emulated board: starts the machine, then it is a board like any other with an SSH address."""
+"""Reach of an emulated board: starts the machine, then uses it like any board with an SSH address."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from pathlib import Path
 
 from edgetune.boards.machine.image import find_image
 from edgetune.boards.machine.machine import Machine
-from edgetune.boards.reach import BoardFacts, Finished
+from edgetune.boards.reach import BoardFacts, CommandResult
 from edgetune.boards.ssh.client_config import ClientConfig
 from edgetune.boards.ssh.deadline import Deadline
 from edgetune.boards.ssh.reach import SshReach
 from edgetune.boards.ssh.transport import SshTransport
 from edgetune.boards.ssh.tunnel import Tunnel
 from edgetune.config.boards_file import BoardAddress
-from edgetune.config.target import Target
 from edgetune.errors import BoardLost
 from edgetune.events import Event
+from edgetune.target.target import Target
 
-_BOOT_S = 120.0  # on a machine with other work; alone it takes a few seconds
+_BOOT_S = 120.0  # on a busy host; on an idle host it takes a few seconds
 
 
 class MachineReach:
-    """The emulated board of `target`, called `name` (default: as the target). Nothing starts before it is needed.
+    """The emulated board of `target`, called `name` (default: as the target). It starts nothing before it is needed.
 
-    The first `connect`, and the first after `close`, starts the machine, for which it takes up to two minutes whatever
-    its own deadline is. A machine that has ended by itself is not started by it again: that is `power_cycle`.
+    The first `connect`, and the first after `close`, starts the machine, which may take up to two minutes whatever the
+    deadline of the call. A later `connect` does not start a machine that has ended by itself: `power_cycle` does.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class MachineReach:
 
     @property
     def round_trip_s(self) -> float:
-        """Seconds that a question to the machine and its answer took lately."""
+        """Latest round-trip time to the machine in seconds."""
         ssh = self._ssh
         return ssh.round_trip_s if ssh is not None else 0.0
 
@@ -70,38 +70,38 @@ class MachineReach:
 
     @property
     def ssh_config(self) -> Path:
-        """Configuration for `ssh -F` by which any host is this machine, its host key verified; raises BoardLost."""
+        """Configuration for `ssh -F` that maps any host to this machine, its host key verified; raises BoardLost."""
         return self.machine.ssh_config
 
     def connect(self, timeout_s: float = 20.0) -> None:
-        """Start the machine if it never was, and log in.
+        """Start the machine if it was never started, and log in.
 
         Raises BoardUnavailable (no image), ToolchainMissing (no QEMU), BoardLost.
         """
         self._started().connect(timeout_s)
 
     def facts(self) -> BoardFacts:
-        """Ask the board what it is; raises BoardUnfit when it cannot be what its target says."""
+        """Query the facts of the board; raises BoardUnfit when it does not match its target."""
         return self._started().facts()
 
     def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> SshTransport:
-        """Put the program there (once per content) and start it. Raises BoardFull, BoardLost."""
+        """Put the program on the board (once per content) and start it. Raises BoardFull, BoardLost."""
         return self._started().start(program, arguments, timeout_s)
 
-    def run(self, command: str, timeout_s: float, stdin: bytes = b"") -> Finished:
+    def run(self, command: str, timeout_s: float, stdin: bytes = b"") -> CommandResult:
         """Run one shell command; raises BoardLost when it has not ended after `timeout_s`."""
         return self._started().run(command, timeout_s, stdin)
 
     def put(self, local: Path, timeout_s: float) -> str:
-        """Bring a file there (once per content); return its path there. Raises BoardFull, BoardLost."""
+        """Copy a file to the board (once per content); return its path there. Raises BoardFull, BoardLost."""
         return self._started().put(local, timeout_s)
 
     def forward(self, port: int) -> Tunnel:
-        """Listen on a free port of this machine's loopback, which leads to `port` of the board's loopback."""
+        """Listen on a free port of this machine's loopback and forward it to `port` of the board's loopback."""
         return self._started().forward(port)
 
     def clean(self) -> None:
-        """Remove everything that was put there, end every process that was started there."""
+        """Remove all files that were put on the board, and end every process that was started there."""
         if self._ssh is not None and self.machine.alive:
             self._ssh.clean()
 
@@ -109,7 +109,7 @@ class MachineReach:
         """End the machine, and with it everything that was put there. May be called twice."""
         machine = self._machine
         if machine is not None:
-            machine.stop()  # first, and without the lock: it ends whatever another thread waits for
+            machine.stop()  # first, and without the lock: it ends the waits of other threads
         with self._lock:
             self._drop_link()
             if self._machine is not None:
@@ -128,7 +128,7 @@ class MachineReach:
             return True
 
     def power_cycle(self, timeout_s: float) -> bool:
-        """Cut the power, switch it on and log in again. Raises BoardLost."""
+        """Switch the power off and on, and log in again. Raises BoardLost."""
         deadline = Deadline(timeout_s)
         with self._lock:
             self.machine.restart(timeout_s)
@@ -155,7 +155,7 @@ class MachineReach:
             return self._ssh
 
     def _drop_link(self) -> None:
-        """Forget the link to a system that is gone, with what it knew of that system's files; nobody misses them."""
+        """Forget the link to a system that has ended, and its record of the files there, which are gone too."""
         if self._ssh is not None:
             self._silent = True
             self._ssh.close()

@@ -1,4 +1,4 @@
-"""How the machine of an emulated board is made: `deploy/<target>/recipe.yaml` and the files under `root/` beside it."""
+"""Recipe of an emulated board's machine: reads `deploy/<target>/recipe.yaml` and the files under `root/` beside it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Annotated
 
 from pydantic import Field, StrictStr
 
-from edgetune.config.checked import Checked, check_document
-from edgetune.config.resources import deploy_dir
-from edgetune.config.target import Target
-from edgetune.config.yaml_source import load_yaml
 from edgetune.errors import BoardUnavailable
+from edgetune.resources import deploy_dir
+from edgetune.target.target import Target
+from edgetune.yaml_reader.checked import Checked, check_document
+from edgetune.yaml_reader.source import load_yaml
 
-_FORMAT = 2  # of the archive that archive.py writes: another number, another image
+_FORMAT = 2  # version of the archive that archive.py writes; a new version makes a new image
 _Path = Annotated[StrictStr, Field(pattern=r"^[^/]")]
 
 
@@ -54,9 +54,9 @@ def recipe_files(folder: Path) -> dict[str, bytes]:
 
 
 def recipe_digest(recipe: Recipe, files: dict[str, bytes]) -> str:
-    """16 hex digits over everything in the image that does not come from packages.
+    """Return 16 hex digits over everything in the image that does not come from packages.
 
-    The arguments of emulator and kernel are not in the image: they may change without another one.
+    The arguments of emulator and kernel are not in the image, so a change of them needs no new image.
     """
     digest = hashlib.sha256(f"{_FORMAT}\n".encode())
     digest.update(recipe.model_dump_json(exclude={"machine", "kernel_arguments"}).encode())

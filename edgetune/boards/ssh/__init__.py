@@ -5,7 +5,7 @@ Knows paramiko, OpenSSH's files and POSIX shells; knows neither the agent's prot
 
 import logging
 
-# Paramiko tells of lost links with tracebacks on its loggers. What the user must know is in our errors,
-# so nothing of it may reach the terminal through logging's handler of last resort.
+# Paramiko logs lost links with tracebacks. Our own errors have all that the user needs,
+# so these tracebacks must not reach the terminal through logging's handler of last resort.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 logging.getLogger("paramiko").propagate = False

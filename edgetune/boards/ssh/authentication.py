@@ -1,4 +1,4 @@
-"""Proving who we are: keys of the agent and of files, in OpenSSH's order. Passwords are neither asked nor stored."""
+"""SSH public-key authentication: keys of the agent and of files, in OpenSSH's order. Never uses or stores passwords."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OPENSSH_MAGIC = b"openssh-key-v1\0"
 
 
 class KeyAgent(AgentSSH):
-    """The ssh-agent that listens at `path`; paramiko's own knows no other path than the environment's, and no end."""
+    """The ssh-agent that listens at `path`; paramiko's own takes only the environment's path and has no timeout."""
 
     def __init__(self, path: Path, timeout_s: float) -> None:
         super().__init__()
@@ -36,12 +36,12 @@ class KeyAgent(AgentSSH):
             raise
 
     def close(self) -> None:
-        """Leave the agent."""
+        """Disconnect from the agent."""
         self._socket.close()
 
 
 def authenticate(board: str, hop: Hop, transport: paramiko.Transport, deadline: Deadline) -> None:
-    """Log in at `hop`. Raises AuthenticationRefused, naming user and keys, and BoardLost when time runs out."""
+    """Log in at `hop`. Raises AuthenticationRefused, which names user and keys, and BoardLost at the deadline."""
     refusal = f"board '{board}': {hop.host} does not let user '{hop.user}' in"
     late = BoardLost(f"board '{board}': login at {hop.host} took longer than {deadline.seconds:.0f} s")
     tried: list[str] = []
@@ -75,7 +75,7 @@ def authenticate(board: str, hop: Hop, transport: paramiko.Transport, deadline: 
 
 
 def _hung_up(board: str, hop: Hop, refusal: str, tried: list[str]) -> AuthenticationRefused | BoardLost:
-    """Servers hang up after some wrong keys, without a word; after the first one it is rather the link that failed."""
+    """Return the error for a closed link: servers close it after some wrong keys; after one key, the link failed."""
     if len(tried) == 1:
         return BoardLost(f"board '{board}': the link to {hop.host} was lost during login")
     keys = ", ".join(tried)
@@ -88,7 +88,7 @@ def _target(hop: Hop) -> str:
 
 
 def _without_key(hop: Hop, transport: paramiko.Transport, deadline: Deadline, refusal: str) -> bool:
-    """Ask for login without a key, which tells what the board takes; some small boards do let us in."""
+    """Try to log in without a key: the answer lists the accepted methods, and some small boards accept this."""
     transport.auth_timeout = max(0.1, deadline.left)
     try:
         return not transport.auth_none(hop.user)
@@ -121,7 +121,7 @@ def _keys(settings: HostSettings, agent: KeyAgent | None, tried: list[str]) -> I
             key = paramiko.PKey.from_path(file)
         except FileNotFoundError:
             tried.append(f"{file} (there is no such file)")
-        except (TypeError, paramiko.PasswordRequiredException):  # cryptography's word for it, and paramiko's
+        except (TypeError, paramiko.PasswordRequiredException):  # an encrypted key, for cryptography and for paramiko
             tried.append(f"{file} (encrypted: add it with ssh-add)")
         except (OSError, ValueError, paramiko.SSHException, paramiko.pkey.UnknownKeyType) as error:
             tried.append(f"{file} (cannot be read: {error})")
@@ -131,7 +131,7 @@ def _keys(settings: HostSettings, agent: KeyAgent | None, tried: list[str]) -> I
 
 
 def _public(file: Path) -> bytes:
-    """Return the public half that lies beside a private key, or in it; b"" where there is none."""
+    """Return the public half from the file beside a private key, or from the key itself; b"" where there is none."""
     with suppress(OSError, ValueError, IndexError, paramiko.SSHException):
         return paramiko.pkey.PublicBlob.from_file(f"{file}.pub").key_blob
     with suppress(OSError, ValueError):
@@ -140,7 +140,7 @@ def _public(file: Path) -> bytes:
 
 
 def _public_within(text: str) -> bytes:
-    """Return the public half that OpenSSH's format keeps in clear, so that the agent is asked for an encrypted key."""
+    """Return the public half, which OpenSSH's format does not encrypt, so that the agent can be asked for the key."""
     begin, end = "-----BEGIN OPENSSH PRIVATE KEY-----", "-----END OPENSSH PRIVATE KEY-----"
     body = text.partition(begin)[2].partition(end)[0]
     blob = base64.b64decode("".join(body.split()), validate=True)
@@ -158,4 +158,4 @@ def _agent(settings: HostSettings, deadline: Deadline) -> KeyAgent | None:
     try:
         return KeyAgent(settings.agent, max(0.1, deadline.left))
     except (OSError, paramiko.SSHException):
-        return None  # as OpenSSH: an agent that is gone holds no keys
+        return None  # as in OpenSSH, an agent that does not answer has no keys

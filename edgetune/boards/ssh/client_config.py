@@ -1,4 +1,4 @@
-"""OpenSSH's client configuration: ``~/.ssh/config`` and the system's file, with their includes."""
+"""Reads OpenSSH's client configuration: ``~/.ssh/config`` and the system's file, with their includes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from edgetune.errors import ConfigError
 
 SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
 SYSTEM_KNOWN_HOSTS = Path("/etc/ssh/ssh_known_hosts")
-_MAX_INCLUDES = 16  # nested; OpenSSH stops there as well
+_MAX_INCLUDES = 16  # nesting depth; the same limit as OpenSSH's
 _SSH_PORT = 22
-# Paramiko fills tokens from the files alone, without user and port of an address: we fill them, it must not see them.
+# Paramiko expands tokens without the user and port of an address; we expand them, so tokens are hidden from paramiko.
 _MARK = "\x01"
-_BETWEEN = "\x02"  # the names of several files, which may have blanks in them
+_BETWEEN = "\x02"  # separates file names, which may contain blanks
 _TOKEN = re.compile(r"%([%hnprudi])")
 _FILLED = re.compile(r"\s*(proxycommand|identityfile|identityagent|userknownhostsfile)\b", re.IGNORECASE)
 _INCLUDE = re.compile(r"\s*include(?:\s*=\s*|\s+)(.+)", re.IGNORECASE)
@@ -32,7 +32,7 @@ _KNOWN_HOSTS = re.compile(r"(\s*userknownhostsfile)(?:\s*=\s*|\s+)(.+)", re.IGNO
 
 @dataclass(frozen=True)
 class HostSettings:
-    """What the configuration says of one host; ``None`` and empty where it says nothing.
+    """The configuration of one host; ``None`` or empty where the files have no value.
 
     `jumps` is the value of ProxyJump, `proxy_command` that of ProxyCommand; the first of both in the files wins.
     """
@@ -53,7 +53,7 @@ class HostSettings:
 
 
 class ClientConfig:
-    """The settings of hosts, from `files` in the order of precedence. Raises ConfigError: a file makes no sense."""
+    """The settings of hosts, from `files` in order of precedence. Raises ConfigError for an invalid file."""
 
     def __init__(self, files: Sequence[Path] | None = None) -> None:
         self._files = (user_folder() / "config", SYSTEM_CONFIG) if files is None else tuple(files)
@@ -61,11 +61,11 @@ class ClientConfig:
         try:
             text = "\n".join(_marked(line) for line in lines)
             self._config = paramiko.SSHConfig.from_text(text)
-        except (paramiko.ConfigParseError, ValueError) as error:  # ValueError: a quote that does not end
+        except (paramiko.ConfigParseError, ValueError) as error:  # ValueError: an unbalanced quote
             raise ConfigError(f"{self._named()} cannot be read: {error}") from error
 
     def lookup(self, host: str, user: str | None, port: int | None) -> HostSettings:
-        """Return the settings of `host`; a `user` and a `port` that are given win over the files'."""
+        """Return the settings of `host`; a given `user` or `port` overrides the files."""
         try:
             with _having_a_name():
                 found = self._config.lookup(host)
@@ -80,7 +80,7 @@ class ClientConfig:
 
 
 def is_file(path: Path) -> bool:
-    """Whether `path` is a file that we may know of; folders that cannot be searched hold none, as for OpenSSH."""
+    """Whether `path` is a file that we can see; as in OpenSSH, an unreadable folder counts as empty."""
     try:
         return path.is_file()
     except OSError:
@@ -88,7 +88,7 @@ def is_file(path: Path) -> bool:
 
 
 def own_name() -> str:
-    """Return the name of this user, the number of one who has no name (in containers)."""
+    """Return this user's name, or the user id where there is no name (in containers)."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -97,7 +97,7 @@ def own_name() -> str:
 
 @contextmanager
 def _having_a_name() -> Iterator[None]:
-    """For paramiko, which asks who we are whether or not that matters."""
+    """Give paramiko a user name for a block, because it asks for one even if it does not need it."""
     name = own_name()
     if name.isdecimal() and "LOGNAME" not in os.environ:
         os.environ["LOGNAME"] = name
@@ -171,10 +171,10 @@ def _path(text: str) -> Path:
 
 
 def _lines(file: Path, depth: int = 0, within: str = "Host *") -> Iterator[str]:
-    """Yield the lines of `file` with its includes in their places; paramiko leaves them out.
+    """Yield the lines of `file` with included files in place, because paramiko ignores includes.
 
-    `within` is the Host or Match line under which it is included. Raises ConfigError: a file cannot be read, or has a
-    block for some of the hosts of such a line, which cannot be said in one file.
+    `within` is the Host or Match line under which it is included. Raises ConfigError when a file cannot be read, or has
+    a block for some of the hosts of such a line, which one file cannot express.
     """
     if depth > _MAX_INCLUDES:
         raise ConfigError(f"{file}: includes are nested deeper than {_MAX_INCLUDES}: one of them includes itself")
@@ -202,7 +202,7 @@ def _lines(file: Path, depth: int = 0, within: str = "Host *") -> Iterator[str]:
         for pattern in shlex.split(included[1]):
             for path in sorted(folder.glob(pattern) if not _absolute(pattern) else _glob(pattern)):
                 yield from _lines(path, depth + 1, block)
-        yield block  # blocks of an included file end with it
+        yield block  # a block of an included file ends with that file
 
 
 def _marked(line: str) -> str:

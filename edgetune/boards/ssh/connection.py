@@ -1,4 +1,7 @@
-"""A connection to a board over all hosts on the way: verified, logged in, watched, closed without a trace."""
+"""SSH connection to a board over all jump hosts: verifies host keys, logs in, sends keep-alives, closes completely.
+
+It also bounds the bytes that a board may send before they are read: paramiko grants a window, but does not enforce it.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,33 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import paramiko
+from paramiko.buffered_pipe import BufferedPipe
 
 from edgetune.boards.round_trip import ANSWER, LOGIN, MOST_ROUND_TRIP_S, RoundTrip, allowed_s
 from edgetune.boards.ssh.authentication import authenticate
-from edgetune.boards.ssh.bounds import bounded
 from edgetune.boards.ssh.deadline import Deadline, guarded
 from edgetune.boards.ssh.dial import Proxy, dial
 from edgetune.boards.ssh.known_hosts import KnownHosts, preferred
 from edgetune.boards.ssh.route import Hop, Route
 from edgetune.errors import BoardLost, BoardUnavailable, HostUnknown
+
+MOST_WAITING = 4 << 20  # unread bytes per stream of a channel; a correct server keeps to the window of 2 MiB
+
+
+class _BoundedPipe(BufferedPipe):  # type: ignore[type-arg]  # generic in its stubs alone
+    def feed(self, data: bytes | str) -> None:
+        """Take bytes from the link; raises SSHException when too many are unread, which ends the link."""
+        if len(self) + len(data) > MOST_WAITING:
+            raise paramiko.SSHException("the server sends more than it was allowed to")
+        super().feed(data)
+
+
+def bounded(channel: paramiko.Channel) -> paramiko.Channel:
+    """Make the link of `channel` end when far more arrives than the channel's window allows; return `channel`."""
+    for pipe in (channel.in_buffer, channel.in_stderr_buffer):
+        pipe.__class__ = _BoundedPipe  # keeps the pipe, because it may already contain bytes
+    return channel
+
 
 _NOTICE_S = 1.5
 _RETRY_S = 0.05
@@ -27,7 +48,7 @@ KeyCheck = Callable[[Hop, paramiko.PKey], None]
 
 
 class Connection:
-    """An open way to a board. `open` may be called again after the link went down."""
+    """A connection to a board. `open` may be called again after the link went down."""
 
     def __init__(self, board: str, route: Route) -> None:
         self._board = board
@@ -39,11 +60,11 @@ class Connection:
 
     @property
     def round_trip_s(self) -> float:
-        """Seconds that a question to the board and its answer took lately, over all links so far."""
+        """Latest round-trip time to the board in seconds, over all links so far."""
         return self._round_trip.seconds
 
     def noted(self, began: float) -> None:
-        """Count an answer that came just now to a question asked at `began`, of `time.monotonic`."""
+        """Record the round trip of a request sent at `began` (of `time.monotonic`) whose answer arrives now."""
         self._round_trip.add(time.monotonic() - began)
 
     def allowed(self, least_s: float, trips: int = ANSWER) -> float:
@@ -52,13 +73,13 @@ class Connection:
 
     @property
     def alive(self) -> bool:
-        """Whether all links stand, as far as is known."""
+        """Whether all links are up, as far as is known."""
         return len(self._transports) == len(self._route.hops) and all(link.is_active() for link in self._transports)
 
     def open(self, timeout_s: float, check: KeyCheck | None = None, *, login: bool = True) -> None:
         """Connect within `timeout_s` seconds, over every hop, each verified by `check` (known_hosts files by default).
 
-        The first answer of each hop tells how long its round trips take; the rest of its login is given that time too.
+        The first answer of each hop gives its round-trip time; the rest of its login gets time for its round trips too.
         `login=False` stops at the last host once its key has been checked. Raises the classes of `edgetune.errors`:
         HostUnknown, HostKeyRefused, AuthenticationRefused, BoardLost (no answer in time, or the link went down).
         """
@@ -75,7 +96,7 @@ class Connection:
                     check(hop, transport.get_remote_server_key())
                 if login or hop is not self._route.board:
                     authenticate(self._board, hop, transport, deadline)
-        except BaseException:  # Ctrl-C as well: nothing may stay open
+        except BaseException:  # includes Ctrl-C: no link may stay open
             self.close()
             raise
         if login:
@@ -111,13 +132,13 @@ class Connection:
             raise self._lost(f"the link to {hop} broke", error) from error
         self._transports.append(transport)
         transport.banner_timeout = max(0.1, deadline.left)
-        transport.handshake_timeout = allowed_s(transport.banner_timeout, MOST_ROUND_TRIP_S, LOGIN)  # ours is sooner
+        transport.handshake_timeout = allowed_s(transport.banner_timeout, MOST_ROUND_TRIP_S, LOGIN)  # ours is earlier
         options = transport.get_security_options()
         kinds = KnownHosts(hop.settings.known_hosts).kinds(hop.known_as)
         options.key_types = tuple(preferred(kinds, tuple(options.key_types)))
         try:
             self._negotiate(transport, deadline)
-            transport.get_remote_server_key()  # raises where the handshake has not ended
+            transport.get_remote_server_key()  # raises if the handshake is not complete
         except paramiko.ssh_exception.IncompatiblePeer as error:
             raise HostUnknown(
                 f"board '{self._board}': {hop} knows only methods that are no longer safe ({error}): "
@@ -135,7 +156,7 @@ class Connection:
         return transport
 
     def _negotiate(self, transport: paramiko.Transport, deadline: Deadline) -> None:
-        """Shake hands; what is left of the login is given the time that the first answer, the banner, took."""
+        """Do the handshake; the time of the first answer, the banner, sets the extra time for the rest of the login."""
         began, heard, done = time.monotonic(), False, threading.Event()
         transport.start_client(event=done)
         while not done.wait(_LOOK_S) and transport.is_active() and not deadline.over:
@@ -169,8 +190,8 @@ class Connection:
     def channel(self, deadline: Deadline, destination: tuple[str, int] | None = None) -> paramiko.Channel:
         """Open a session, or a stream to a `destination` that the board itself reaches.
 
-        Servers that allow few sessions may not have noticed yet that one ended: a refusal is not taken at once.
-        Raises BoardLost, and BoardUnavailable when the server refuses.
+        A refusal is retried for a while, because a server with few sessions may notice late that one has ended. Raises
+        BoardLost, and BoardUnavailable when the server still refuses.
         """
         patience = deadline.part(_NOTICE_S)
         while True:
@@ -198,12 +219,12 @@ class Connection:
             raise BoardUnavailable(f"board '{self._board}' refuses another {kind} channel: {error.text}") from error
         except (paramiko.SSHException, OSError, EOFError) as error:
             if alarm.rang or deadline.over:
-                self.abort()  # the call may have noticed first: an answer that still came would leave a channel open
+                self.abort()  # paramiko may time out before the guard; a late answer would leave a channel open
                 raise self._lost(f"no {kind} channel within {deadline.seconds:.0f} s", None) from error
             raise self._lost("the link went down", error) from error
 
     def abort(self) -> None:
-        """Cut the link, whatever else is going on; blocked calls of other threads end."""
+        """Cut the link at once, from any thread; blocked calls of other threads end."""
         self._ended.set()
         for link in reversed(self._transports):
             link.close()
@@ -225,10 +246,10 @@ class Connection:
 def _pulse(
     link: paramiko.Transport, ended: threading.Event, interval_s: float, count: int, noted: Callable[[float], None]
 ) -> None:
-    """Ask the other side for an answer now and then; cut a link that gives none, so that whoever waits is told."""
+    """Send keep-alive requests; cut a link that does not answer, so that waiting threads are woken."""
     while not ended.wait(interval_s) and link.is_active():
         with suppress(paramiko.SSHException, OSError, EOFError), guarded(interval_s * count, link.close):
             began = time.monotonic()
             link.global_request("keepalive@openssh.com", wait=True)
-            if link.is_active():  # else there was no answer: the call ends with the link, which tells no time
+            if link.is_active():  # otherwise the call ended with the link, without an answer to measure
                 noted(began)

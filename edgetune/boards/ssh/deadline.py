@@ -1,4 +1,4 @@
-"""One end for a call of several steps, and for the calls below that know no end of their own."""
+"""Deadlines: one time limit for a call of several steps, enforced also for library calls without a timeout."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """Seconds until then, at least 0."""
+        """Seconds until it, at least 0."""
         return max(0.0, self._end - time.monotonic())
 
     @property
@@ -26,17 +26,17 @@ class Deadline:
         return self.left == 0.0
 
     def allow(self, more_s: float) -> None:
-        """Put it off by `more_s` seconds."""
+        """Extend it by `more_s` seconds."""
         self.seconds += more_s
         self._end += more_s
 
     def part(self, most_s: float) -> Deadline:
-        """Return a deadline at most `most_s` away that does not outlast this one."""
+        """Return a deadline at most `most_s` away and not later than this one."""
         return Deadline(min(most_s, self.left))
 
 
 class Alarm:
-    """Tells whether the time of a guarded block ran out."""
+    """Notes whether the time of a guarded block ran out."""
 
     def __init__(self) -> None:
         self.rang = False
@@ -44,7 +44,7 @@ class Alarm:
 
 @contextmanager
 def guarded(seconds: float, abort: Callable[[], None]) -> Iterator[Alarm]:
-    """Call `abort` from another thread when the block takes longer than `seconds`; it must wake whatever blocks."""
+    """Call `abort` from another thread when the block exceeds `seconds`; `abort` must end the blocking call."""
     alarm = Alarm()
 
     def ring() -> None:

@@ -1,4 +1,4 @@
-"""The first stream on the way to a board: a TCP connection, or what a ProxyCommand gives; each with a deadline."""
+"""Opens the first stream to a board with a deadline: a TCP connection, or the program of a ProxyCommand."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from edgetune.boards.ssh.route import Hop
 from edgetune.errors import HostUnknown
 
 _LOOK_S = 0.2
-_UNACKNOWLEDGED_MS = 30_000  # a link that takes nothing for so long is dead
+_UNACKNOWLEDGED_MS = 30_000  # a link that acknowledges no data for this time is dead
 
 Addresses = list[tuple[socket.AddressFamily, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]]]
 
 
 class Proxy:
-    """The program of a ProxyCommand; it speaks on `stream`, our end of a socket pair."""
+    """The program of a ProxyCommand; `stream` is our end of a socket pair to it."""
 
     def __init__(self, command: str) -> None:
         self.stream, theirs = socket.socketpair()
         with theirs:
-            self._process = subprocess.Popen(  # as OpenSSH: the user's own command, by the shell
+            self._process = subprocess.Popen(  # as in OpenSSH, a shell runs the user's command
                 ["/bin/sh", "-c", f"exec {command}"],
                 stdin=theirs.fileno(),
                 stdout=theirs.fileno(),
@@ -37,7 +37,7 @@ class Proxy:
             )
 
     def close(self) -> None:
-        """End the program and what it started."""
+        """End the program and all processes it started."""
         self.stream.close()
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGTERM)
@@ -50,9 +50,9 @@ class Proxy:
 
 
 def dial(board: str, hop: Hop, deadline: Deadline, ended: threading.Event) -> socket.socket:
-    """Return a TCP connection to `hop`, unless somebody sets `ended`.
+    """Return a TCP connection to `hop`, unless another thread sets `ended`.
 
-    Raises HostUnknown: no such host, nobody listens, no answer in time.
+    Raises HostUnknown: no such host, no server listens, or no answer in time.
     """
     reasons: list[str] = []
     for family, address in _resolve(board, hop.host, hop.port, deadline):
@@ -82,7 +82,7 @@ def _connect(stream: socket.socket, address: tuple[object, ...], deadline: Deadl
         if deadline.over or ended.is_set():
             raise TimeoutError
     if code != 0:
-        raise OSError(code, os.strerror(code))  # of the class that belongs to the code
+        raise OSError(code, os.strerror(code))  # Python selects the subclass of OSError for the code
     stream.settimeout(max(0.05, deadline.left))
 
 
@@ -93,7 +93,7 @@ def _keep_alive(stream: socket.socket) -> None:
 
 
 def _resolve(board: str, host: str, port: int, deadline: Deadline) -> Addresses:
-    """Ask for the addresses of `host` in a thread: the resolver knows no deadline."""
+    """Look up the addresses of `host` in a thread, because the resolver has no timeout."""
     answers: queue.SimpleQueue[Addresses | OSError | UnicodeError] = queue.SimpleQueue()
 
     def ask() -> None:

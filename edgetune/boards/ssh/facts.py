@@ -1,4 +1,4 @@
-"""What a board is: asked with the plainest of commands, so that small systems answer too, and judged for its target."""
+"""Facts of a board: a portable shell script queries them, also on small systems; its target is checked against them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 
 from edgetune.boards.reach import BoardFacts
-from edgetune.config.machines import BITS, MACHINES
-from edgetune.config.target import Target
+from edgetune.target.machines import BITS, MACHINES
+from edgetune.target.target import Target
 
 OLDEST_GLIBC = (2, 17)
 _LONGEST = 1000  # characters of a value
@@ -15,7 +15,7 @@ _IDENTITY = ("machine_id", "serial", "model", "hostname")
 _ELF_WIDTH = {"01": 32, "02": 64}
 _ELF_CLASS_AT = 4
 
-# Each program costs a slow board tens of milliseconds: the shell reads files, other ways are asked where one fails.
+# Each program takes a slow board tens of milliseconds, so the shell reads files; programs run only where that fails.
 SCRIPT = r"""
 exec 2>/dev/null
 say() { echo "$1=$2"; }
@@ -55,7 +55,7 @@ def parse(output: str) -> dict[str, str]:
 
 
 def board_facts(said: Mapping[str, str], folder: str, free_bytes: int) -> BoardFacts:
-    """Return the facts from what the board said; what it does not tell is 0 or empty."""
+    """Return the facts from the board's answers; an unknown fact is 0 or empty."""
     elf = said.get("elf", "").split()
     width = _ELF_WIDTH.get(elf[_ELF_CLASS_AT], 0) if len(elf) > _ELF_CLASS_AT else 0
     identity = {name: said[name].rpartition(": ")[2] for name in _IDENTITY if said.get(name)}
@@ -74,7 +74,7 @@ def board_facts(said: Mapping[str, str], folder: str, free_bytes: int) -> BoardF
 
 
 def misfit(facts: BoardFacts, target: Target) -> str | None:
-    """Return why the board cannot be measured as a `target`, and what to do; None when it can."""
+    """Return why the board cannot be measured as `target`, and the remedy; None when it can."""
     bits = BITS[target.isa]
     if facts.machine not in MACHINES[target.isa]:
         kind = facts.machine or "unknown"
@@ -101,7 +101,7 @@ def _libc(said: Mapping[str, str]) -> str:
             version = re.search(r"Version (\d[\d.]*)", text)
             return f"musl {version[1]}" if version else "musl"
     numbers = re.findall(r"\d+\.\d+", said.get("ldd", ""))
-    if numbers and said.get("ldd", "").startswith("ldd ("):  # the name of the distribution, then the version
+    if numbers and said.get("ldd", "").startswith("ldd ("):  # the distribution's name and then the version follow
         return f"glibc {numbers[-1]}"
     return "musl" if said.get("musl") else ""
 

@@ -1,4 +1,4 @@
-"""Host keys: what known_hosts files say of them, and edgetune's own file, to which only `trust` adds."""
+"""SSH host keys: reads known_hosts files, and edgetune's own file, to which only `trust` adds keys."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from pathlib import Path
 import paramiko
 
 from edgetune.boards.ssh.client_config import SYSTEM_KNOWN_HOSTS, is_file
-from edgetune.config.resources import user_dir
 from edgetune.errors import HostKeyRefused, OutputRefused
+from edgetune.resources import user_dir
 
 _FIELDS = 3  # names, type, key
-_RSA = ("rsa-sha2-512", "rsa-sha2-256")  # how an ssh-rsa key is offered today
+_RSA = ("rsa-sha2-512", "rsa-sha2-256")  # algorithms with which servers offer an ssh-rsa key today
 
 
 @dataclass(frozen=True)
-class Entry:
+class HostKeyEntry:
     """One line of a known_hosts file."""
 
     names: tuple[str, ...]
@@ -35,7 +35,7 @@ class Entry:
     revoked: bool = False
 
     def holds(self, name: str) -> bool:
-        """Whether the line speaks of the host `name` (as in known_hosts: "[host]:port" off port 22)."""
+        """Whether the line applies to the host `name` (as in known_hosts: "[host]:port" for ports other than 22)."""
         found = False
         for pattern in self.names:
             if pattern.startswith("!"):
@@ -49,26 +49,26 @@ class Entry:
 
 
 def own_file() -> Path:
-    """Return edgetune's own known_hosts; it need not exist."""
+    """Return the path of edgetune's own known_hosts; the file need not exist."""
     return user_dir() / "known_hosts"
 
 
 def fingerprint(key: paramiko.PKey) -> str:
-    """Return what ssh-keygen -l shows of a key, such as "ED25519 SHA256:..."."""
+    """Return the fingerprint of a key as ssh-keygen -l shows it, such as "ED25519 SHA256:..."."""
     kind = key.get_name().removeprefix("ssh-").removeprefix("ecdsa-sha2-").upper()
     kind = "ECDSA" if kind.startswith("NISTP") else kind
     return f"{kind} {_sha256(key.asbytes())}"
 
 
 class KnownHosts:
-    """The keys that are known of hosts."""
+    """The known keys of hosts."""
 
     def __init__(self, files: Iterable[Path]) -> None:
         every = dict.fromkeys((*files, SYSTEM_KNOWN_HOSTS, own_file()))
         self._entries = [entry for file in every if is_file(file) for entry in _entries(file)]
 
     def kinds(self, name: str) -> list[str]:
-        """Return the algorithms by which `name` should be asked to prove itself, so that it offers a known key."""
+        """Return the key algorithms to request from `name`, so that it offers a known key."""
         kinds: list[str] = []
         for entry in self._entries:
             if entry.holds(name) and not entry.revoked:
@@ -110,7 +110,7 @@ class KnownHosts:
 def trust(name: str, key: paramiko.PKey) -> Path:
     """Write `key` into edgetune's own file as the key of the host `name`; return the file.
 
-    Older keys of that host in that file are dropped. Raises OutputRefused: the file cannot be written.
+    Drops older keys of that host from that file. Raises OutputRefused when the file cannot be written.
     """
     file = own_file()
     line = f"{name} {key.get_name()} {key.get_base64()}\n"
@@ -149,11 +149,11 @@ def _replace(file: Path, text: str) -> None:
         raise
 
 
-def _entries(file: Path) -> Iterator[Entry]:
+def _entries(file: Path) -> Iterator[HostKeyEntry]:
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return  # as OpenSSH: a file that cannot be read knows nobody
+        return  # as in OpenSSH, an unreadable file has no entries
     for number, line in enumerate(text.splitlines(), 1):
         fields = line.split()
         marker = fields.pop(0) if fields and fields[0].startswith("@") else ""
@@ -161,11 +161,11 @@ def _entries(file: Path) -> Iterator[Entry]:
             continue
         with suppress(binascii.Error, ValueError):
             blob = base64.b64decode(fields[2], validate=True)
-            yield Entry(tuple(fields[0].split(",")), fields[1], blob, f"{file}:{number}", marker == "@revoked")
+            yield HostKeyEntry(tuple(fields[0].split(",")), fields[1], blob, f"{file}:{number}", marker == "@revoked")
 
 
 def _literal(pattern: str) -> str:
-    return pattern.replace("[", "[[]")  # brackets belong to names with a port
+    return pattern.replace("[", "[[]")  # names with a port contain literal brackets
 
 
 def _hashed(name: str, pattern: str) -> str:

@@ -1,4 +1,4 @@
-"""A board at the other end of SSH, as `edgetune.boards.reach.Reach`."""
+"""Reach of a board over SSH; implements `edgetune.boards.reach.Reach`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from edgetune.boards.reach import BoardFacts, Finished
+from edgetune.boards.reach import BoardFacts, CommandResult
 from edgetune.boards.round_trip import COMMAND, LOGIN, STEPS
 from edgetune.boards.ssh import facts as asking
 from edgetune.boards.ssh.client_config import ClientConfig
@@ -24,24 +24,24 @@ from edgetune.boards.ssh.staging import FOLDERS, Staging
 from edgetune.boards.ssh.transport import SshTransport
 from edgetune.boards.ssh.tunnel import Tunnel
 from edgetune.config.boards_file import BoardAddress
-from edgetune.config.target import Target
 from edgetune.errors import BoardLost, BoardUnavailable, BoardUnfit, HostUnknown
 from edgetune.events import Event
+from edgetune.target.target import Target
 
 _FACTS_S = 30.0
 _CLEAN_S = 15.0
-_LEAVE_S = 5.0  # at the end nobody waits long for a board that is gone
+_LEAVE_S = 5.0  # short, so that closing does not wait long for a lost board
 _ASK_S = 10.0
 _RETRY_S = 0.5
-_WAIT_S = 2.0  # for another thread to end its call before its link is cut
+_WAIT_S = 2.0  # another thread gets this time to end its call before its link is cut
 _BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 
 
 class SshReach:
-    """A board with an address. Made without touching the network; every call connects if need be.
+    """A board with an address. Making one needs no network; every call connects if necessary.
 
-    Deadlines are counted once the link is up; they are what calls are given and the round trips of the link
-    (`round_trip.allowed_s`). `folders` are tried after the folder of the address. Events of kind "board" tell of every
+    A deadline begins when the link is up; it is the time given to the call plus the round trips of the link
+    (`round_trip.allowed_s`). `folders` are tried after the folder of the address. Events of kind "board" report every
     fallback.
     """
 
@@ -69,7 +69,7 @@ class SshReach:
         self._said: dict[str, str] = {}
         self._scanned = ""
         self._lock = threading.RLock()
-        self._leaving = threading.Event()  # from `clean` and `close` to the next `connect`: nobody waits for the board
+        self._leaving = threading.Event()  # from `clean` and `close` to the next `connect`: waits end at once
 
     @property
     def name(self) -> str:
@@ -78,16 +78,16 @@ class SshReach:
 
     @property
     def round_trip_s(self) -> float:
-        """Seconds that a question to the board and its answer took lately."""
+        """Latest round-trip time to the board in seconds."""
         return self._connection.round_trip_s
 
     def _announce(self, detail: str, what: str = "fallback") -> None:
         self._on_event(Event("board", {"board": self.name, "what": what, "detail": detail}))
 
     def connect(self, timeout_s: float = 20.0) -> None:
-        """Connect; does nothing when the link is up, connects again when it is down.
+        """Connect; does nothing when the link is up, reconnects when it is down.
 
-        A board that answered before and does not now may be booting: it is waited for until the deadline.
+        A board that answered before and does not answer now may be booting, so this waits for it until the deadline.
         Raises HostUnknown, HostKeyRefused, AuthenticationRefused, BoardLost.
         """
         deadline = Deadline(self._connection.allowed(timeout_s, LOGIN))
@@ -108,14 +108,14 @@ class SshReach:
             self._answered = True
 
     def _linked(self, timeout_s: float, trips: int) -> Deadline:
-        """Have the link up; return the deadline of a step that begins now: `timeout_s` and so many round trips."""
+        """Connect if necessary; return the deadline of a step that begins now: `timeout_s` plus `trips` round trips."""
         self._link(timeout_s)
         return Deadline(self._connection.allowed(timeout_s, trips))
 
     def facts(self) -> BoardFacts:
-        """Ask the board what it is, have a folder there, remove what sessions left that died.
+        """Query the facts of the board, make a folder there, remove the files of crashed sessions.
 
-        Raises BoardUnfit when it cannot be what its target says, BoardFull.
+        Raises BoardUnfit when the board does not match its target, BoardFull.
         """
         described = self.describe()
         if (problem := asking.misfit(described, self._target)) is not None:
@@ -127,7 +127,7 @@ class SshReach:
             return asking.board_facts(self._said, self._staging.folder, self._staging.free_bytes)
 
     def describe(self) -> BoardFacts:
-        """Ask the board what it is, fit or not, and write nothing there; `folder` is empty."""
+        """Query the facts of the board, even if it does not match, and write nothing there; `folder` is empty."""
         with self._lock:
             deadline = self._linked(_FACTS_S, STEPS)
             script = f"{asking.SCRIPT}{self._staging.scan_script()}say end here"
@@ -140,7 +140,7 @@ class SshReach:
             return asking.board_facts(self._said, "", 0)
 
     def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> SshTransport:
-        """Put the program there (once per content) and start it. Raises BoardFull, BoardLost."""
+        """Put the program on the board (once per content) and start it. Raises BoardFull, BoardLost."""
         with self._lock:
             path = self.put(program, timeout_s)
             deadline = Deadline(self._connection.allowed(timeout_s, COMMAND))
@@ -150,14 +150,14 @@ class SshReach:
             self._programs.append(started)
             return started
 
-    def run(self, command: str, timeout_s: float, stdin: bytes = b"") -> Finished:
+    def run(self, command: str, timeout_s: float, stdin: bytes = b"") -> CommandResult:
         """Run one shell command; raises BoardLost when it has not ended after `timeout_s`."""
         with self._lock:
             deadline = self._linked(timeout_s, COMMAND)
         return run_command(self.name, self._connection, f"{command}\nexit $?", deadline, stdin)[0]
 
     def put(self, local: Path, timeout_s: float) -> str:
-        """Bring a file there (once per content); return its path there. Raises BoardFull, BoardLost."""
+        """Copy a file to the board (once per content); return its path there. Raises BoardFull, BoardLost."""
         with self._lock:
             deadline = self._linked(timeout_s, STEPS)
             sftp = self._staging.sftp
@@ -166,11 +166,11 @@ class SshReach:
             except BoardLost:
                 if self._staging.sftp == sftp or deadline.over:
                     raise
-                self._link(deadline.left)  # SFTP hung; what is left of the time is for the other way
+                self._link(deadline.left)  # SFTP hung; use the remaining time for the other method
                 return self._staging.put(local, deadline)
 
     def forward(self, port: int) -> Tunnel:
-        """Listen on a free port of this machine's loopback, which leads to `port` of the board's loopback."""
+        """Listen on a free port of this machine's loopback and forward it to `port` of the board's loopback."""
         with self._lock:
             self._link(_ASK_S)
             tunnel = Tunnel(self._connection, port)
@@ -178,13 +178,13 @@ class SshReach:
             return tunnel
 
     def clean(self) -> None:
-        """Remove everything that was put there, end every process that was started there. Raises BoardUnavailable."""
+        """Remove all files and end all processes that we put or started on the board. Raises BoardUnavailable."""
         with self._alone():
             self._leave(_CLEAN_S)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Hold the lock. A call of another thread that does not end soon is ended: its waits, and then its link."""
+        """Hold the lock. Another thread's call that does not end soon is ended: first its waits, then its link."""
         self._leaving.set()
         if not self._lock.acquire(timeout=_WAIT_S):
             self._connection.abort()
@@ -217,9 +217,9 @@ class SshReach:
                 self._connection.close()
 
     def reboot(self, timeout_s: float) -> bool:
-        """Restart the board by the command of its address and wait until it answers; False: there is none.
+        """Restart the board by the `reboot` command of its address and wait until it answers; False: there is none.
 
-        Raises BoardLost: the command was refused, or the board did not come back within `timeout_s`.
+        Raises BoardLost when the command fails, or the board does not come back within `timeout_s`.
         """
         if self._address.reboot is None:
             return False
@@ -233,7 +233,7 @@ class SshReach:
                 return True
             before = self._boot
             finished = None
-            with suppress(BoardLost):  # the link going down is what a reboot looks like
+            with suppress(BoardLost):  # a reboot takes the link down
                 finished = self.run(self._address.reboot, min(timeout_s, _ASK_S))
             if finished is not None and finished.status > 0 and self._connection.alive:
                 said = printable(finished.stderr.encode())[:200]
@@ -242,9 +242,9 @@ class SshReach:
             return True
 
     def power_cycle(self, timeout_s: float) -> bool:
-        """Cut the power by the command of its address, wait until the board answers; False: there is none.
+        """Switch the power off and on by the command of its address, wait until it answers; False: there is none.
 
-        Raises BoardLost: the command failed, or the board did not come back within `timeout_s`.
+        Raises BoardLost when the command fails, or the board does not come back within `timeout_s`.
         """
         if self._address.power is None:
             return False
@@ -262,7 +262,7 @@ class SshReach:
             raise BoardLost(f"board '{self.name}' was closed")
 
     def _power(self, words: Sequence[str], deadline: Deadline) -> None:
-        """Run the command, of which messages show nothing: there may be passwords in it."""
+        """Run the power command; messages never show it, because it may contain passwords."""
         what = f"board '{self.name}': its `power` command"
         with tempfile.TemporaryFile() as errors:
             try:
@@ -293,7 +293,7 @@ class SshReach:
         return run_command(self.name, self._connection, _BOOT_ID, deadline)[0].stdout.strip()
 
     def _await(self, before: str, deadline: Deadline) -> None:
-        """Connect again and again until the board tells another boot than `before`."""
+        """Connect again and again until the board's boot id differs from `before`."""
         problem = "it is still the same boot"
         while not deadline.over:
             self._stay()

@@ -1,4 +1,4 @@
-"""Processes on the board: a command on an exec channel, announced by its process id, ended when we are done."""
+"""Remote processes: runs a command on an exec channel of the board, learns its process id, and kills it at the end."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from contextlib import suppress
 
 import paramiko
 
-from edgetune.boards.reach import Finished
+from edgetune.boards.reach import CommandResult
 from edgetune.boards.round_trip import COMMAND
 from edgetune.boards.ssh.connection import Connection
 from edgetune.boards.ssh.deadline import Deadline, guarded
 from edgetune.errors import BoardLost, BoardUnavailable
 
 _CHUNK = 1 << 16
-_MAX_NOISE = 1 << 16  # what a login shell may print before our command, in bytes
-_MAX_OUTPUT = 1 << 24  # of one command, in bytes
+_MAX_NOISE = 1 << 16  # limit of a login shell's output before our command, in bytes
+_MAX_OUTPUT = 1 << 24  # limit of one command's output, in bytes
 _POLL_S = 0.02
 _NOTICE_S = 0.5
 _END_S, _KILL_S = 2.0, 3.0
-_KILLED = 128 + 9  # paramiko does not tell which signal it was; where nobody asked for one, it is this one
-# Some servers give commands no process group of their own: then the tree of their children is what there is.
+_KILLED = 128 + 9  # paramiko does not report the signal; SIGKILL is assumed
+# Some servers give a command no process group of its own; then the tree of its children is killed.
 _KILL = """
 all={pid}
 new={pid}
@@ -45,16 +45,16 @@ exit 0
 
 
 class RemoteProcess:
-    """A shell command that runs on the board. Whatever login shells print before it is dropped.
+    """A shell command that runs on the board. Output of login shells before it is dropped.
 
-    `record` is a file of the board to which the process id is added.
+    `record` is a file of the board to which the process id is appended.
     """
 
     def __init__(self, board: str, connection: Connection, command: str, deadline: Deadline, record: str = "") -> None:
         self.board = board
         self._connection = connection
         self.channel = connection.channel(deadline)
-        self._link = self.channel.get_transport()  # of its own time: the connection may have got another since
+        self._link = self.channel.get_transport()  # keep this link, because the connection may replace it later
         self.pid = 0
         self.noise = b""
         token = f"edgetune-{secrets.token_hex(8)}"
@@ -65,10 +65,10 @@ class RemoteProcess:
             with guarded(deadline.left, self._link.close):
                 self.channel.exec_command(f"exec /bin/sh -c {shlex.quote(script)}")
             self._await_token(token.encode(), deadline)
-            connection.noted(began)  # of a shell that had to start: of a slow board as of a slow link
+            connection.noted(began)  # includes the start of a shell, so a slow board counts like a slow link
         except (paramiko.SSHException, OSError, EOFError) as error:
             self.channel.close()
-            self._link.join(_NOTICE_S)  # channels are told first that a link is down
+            self._link.join(_NOTICE_S)  # channels learn before the link object that the link is down
             if deadline.over or not self.linked:
                 raise BoardLost(f"board '{board}' did not start a command within {deadline.seconds:.0f} s") from error
             raise BoardUnavailable(f"board '{board}' refuses to run commands: its sshd allows none") from error
@@ -81,11 +81,11 @@ class RemoteProcess:
         self.channel.settimeout(max(0.05, deadline.left))
         seen = bytearray()
         while (found := pattern.search(seen, max(0, len(seen) - 80))) is None:
-            byte = self.channel.recv(1)  # no more than our line: what follows belongs to the command
+            byte = self.channel.recv(1)  # read only our line: the bytes after it belong to the command
             seen += byte
             if not byte:
                 self.channel.status_event.wait(max(0.05, min(1.0, deadline.left)))
-                if self.channel.exit_status < 0:  # nobody says that it ended by itself
+                if self.channel.exit_status < 0:  # no exit status, so the command did not end by itself
                     raise BoardLost(f"board '{self.board}': the link went down before a command began")
                 words = printable((bytes(seen) + self._errors())[-300:]) or "nothing"
                 raise BoardUnavailable(f"board '{self.board}' does not run commands by /bin/sh; it said: {words}")
@@ -103,7 +103,7 @@ class RemoteProcess:
         return b""
 
     def write(self, data: bytes, deadline: Deadline) -> None:
-        """Send all of `data` to its standard input; raises BoardLost when it is not taken in time."""
+        """Send all of `data` to its standard input; raises BoardLost at the deadline."""
         left = memoryview(data)
         try:
             with guarded(deadline.left, self._link.close):
@@ -113,12 +113,12 @@ class RemoteProcess:
                     if sent == 0 or not self.linked:
                         raise BoardLost(f"board '{self.board}': the link went down while {len(data)} bytes were sent")
                     left = left[sent:]
-        except (paramiko.SSHException, OSError, EOFError) as error:  # OSError: timed out as well, closed as well
+        except (paramiko.SSHException, OSError, EOFError) as error:  # OSError: includes timed out and closed
             taken = f"took {len(data) - len(left)} of {len(data)} bytes"
             if not deadline.over:
                 why = "the link went down" if not self.linked else "the program there has ended"
                 raise BoardLost(f"board '{self.board}': {why}, it {taken}") from error
-            self._link.close()  # as the guard does: a part of the bytes went over, and no more can follow
+            self._link.close()  # as the guard does: the data is sent only in part, so the stream is unusable
             raise BoardLost(f"board '{self.board}' {taken} within {deadline.seconds:.0f} s") from error
 
     def finish(self, deadline: Deadline, stdin: bytes = b"") -> tuple[int, bytes, bytes]:
@@ -126,7 +126,7 @@ class RemoteProcess:
         out, err = bytearray(), bytearray()
         try:
             if stdin:
-                with suppress(BoardLost):  # a command may end without reading it all; its status tells
+                with suppress(BoardLost):  # a command may end without reading all input; its exit status matters
                     self.write(stdin, deadline)
             if not self.linked:
                 raise self._lost(deadline)
@@ -147,7 +147,7 @@ class RemoteProcess:
         try:
             with guarded(deadline.left, self._link.close):
                 self.channel.shutdown_write()
-        except (paramiko.SSHException, OSError, EOFError) as error:  # the link may go down at this very moment
+        except (paramiko.SSHException, OSError, EOFError) as error:  # the link may go down at this moment
             raise self._lost(deadline) from error
 
     def _lost(self, deadline: Deadline) -> BoardLost:
@@ -156,7 +156,7 @@ class RemoteProcess:
         return BoardLost(f"board '{self.board}': the link went down while a command ran")
 
     def _collect(self, out: bytearray, err: bytearray, deadline: Deadline) -> bool:
-        """Take what is there; tell whether more may come."""
+        """Read the available output; return whether more may come."""
         ended = self.channel.exit_status_ready()
         taken = False
         while self.channel.recv_stderr_ready() and len(err) <= _MAX_OUTPUT:
@@ -170,23 +170,23 @@ class RemoteProcess:
             with suppress(TimeoutError):
                 data = self.channel.recv(_CHUNK)
                 out += data
-                if not data:  # the status follows the end of the output
+                if not data:  # the exit status arrives after the end of the output
                     self.channel.status_event.wait(_POLL_S)
         return not ended or taken
 
     def allowed(self, least_s: float) -> float:
-        """Return the seconds that the program may take to take or answer something; see `round_trip.allowed_s`."""
+        """Return the seconds that the program may take to read or answer something; see `round_trip.allowed_s`."""
         return self._connection.allowed(least_s)
 
     @property
     def linked(self) -> bool:
-        """Whether the link to the board stands."""
+        """Whether the link to the board is up."""
         return self._link.is_active()
 
     def end(self, patience_s: float = 0.0) -> None:
-        """Close its input, wait for it to leave, kill it and what it started; free the channel.
+        """Close its input, wait for it to end, kill it and its children; free the channel.
 
-        It has `patience_s` to leave, and the round trips that tell of it.
+        It has `patience_s` seconds, plus round trips, to end by itself.
         """
         if self.linked and not self.channel.closed:
             with suppress(paramiko.SSHException, OSError, EOFError):
@@ -212,14 +212,14 @@ class RemoteProcess:
 
 def run_command(
     board: str, connection: Connection, command: str, deadline: Deadline, stdin: bytes = b""
-) -> tuple[Finished, bytes]:
-    """Run a command to its end; return how it ended, and its output as bytes."""
+) -> tuple[CommandResult, bytes]:
+    """Run a command to its end; return its result, and its output as bytes."""
     process = RemoteProcess(board, connection, command, deadline)
     status, out, err = process.finish(deadline, stdin)
-    return Finished(status, out.decode(errors="replace"), err.decode(errors="replace")), out
+    return CommandResult(status, out.decode(errors="replace"), err.decode(errors="replace")), out
 
 
 def printable(text: bytes) -> str:
-    """Return `text` on one line, with nothing in it that a terminal would obey."""
+    """Return `text` on one line, without terminal control characters."""
     words = " ".join(text.decode(errors="replace").split())
     return "".join(character if character.isprintable() else "?" for character in words)

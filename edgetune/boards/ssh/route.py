@@ -1,4 +1,4 @@
-"""The way to a board: the hosts to pass, each with its port, user and keys, as address and OpenSSH's files tell it."""
+"""SSH route: the hosts on the way to a board, each with port, user and keys, from the address and OpenSSH's files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ADDRESS = re.compile(
 
 @dataclass(frozen=True)
 class Hop:
-    """One host on the way. `known_as` is its name in known_hosts files."""
+    """One host of a route. `known_as` is its name in known_hosts files."""
 
     host: str
     port: int
@@ -36,7 +36,7 @@ class Hop:
 
 @dataclass(frozen=True)
 class Route:
-    """All hosts in the order in which they are passed, the board last. `proxy_command` reaches the first ("" = TCP)."""
+    """All hosts in the order of connecting, the board last. `proxy_command` connects to the first one ("" = TCP)."""
 
     hops: tuple[Hop, ...]
     proxy_command: str = ""
@@ -48,10 +48,10 @@ class Route:
 
 
 def resolve_route(address: str, config: ClientConfig, identity: str | None = None) -> Route:
-    """Return the way to `address` ("[user@]host[:port]" or a Host of the configuration).
+    """Return the route to `address` ("[user@]host[:port]" or a Host of the configuration).
 
-    `identity` is the file of a private key that is tried first, before the configuration's; keys that only the agent
-    has are then not tried, as with IdentitiesOnly. Raises ConfigError.
+    `identity` is the file of a private key that is tried first, before those of the configuration; keys that only the
+    agent has are not tried then, as with IdentitiesOnly. Raises ConfigError.
     """
     own = () if identity is None else (Path(identity).expanduser(),)
     return _resolve(address, config, own, 0)
@@ -81,6 +81,6 @@ def _hop(address: str, config: ClientConfig, own: tuple[Path, ...]) -> Hop:
     name = settings.host_key_alias or settings.host
     known_as = name if where == SSH_PORT or settings.host_key_alias else f"[{name}]:{where}"
     if own:
-        # A server hangs up after a few wrong keys: those of a well-filled agent must not come before the named one.
+        # A server disconnects after a few wrong keys, so the agent's keys must not come before the named one.
         settings = replace(settings, identities=(*own, *settings.identities), identities_only=True)
     return Hop(settings.host, where, known_as, settings)

@@ -1,4 +1,4 @@
-"""Who put what on a board: each session has a folder there with its owner's name; those of dead sessions are found."""
+"""Session folders on a board: each has its owner's name in it, so that those of dead sessions can be removed."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pathlib import Path
 from edgetune.boards.reach import ENDING
 
 PREFIX = ".edgetune-"
-_STALE_MINUTES = 60  # a folder of another machine's session, unchanged for so long and without a process, is dead
+_STALE_MINUTES = 60  # another machine's session is dead if its folder is unchanged for this time and no process runs
 _PARTS = 6  # of a line that `scan_script` prints
 _MOST_DIGITS = 10  # of a process id
 _UNKNOWN = "0"
 
-_living: set[str] = set()  # tokens of this process
+_living: set[str] = set()  # tokens of this process's live sessions
 
 
 class Session:
-    """A name for the files of one use of a board, told from those of others."""
+    """A unique name for the files of one use of a board."""
 
     def __init__(self) -> None:
         self.token = secrets.token_hex(8)
@@ -33,23 +33,23 @@ class Session:
 
     @property
     def owner(self) -> str:
-        """Three words: this machine with its boot and its space of process ids, the process, when that started."""
+        """Three words: this machine with its boot and process id namespace, the process id, the process start time."""
         pid = os.getpid()
         return f"{_machine()} {pid} {_start_time(pid)}"
 
     def begin(self) -> None:
-        """Have others leave its folder alone."""
+        """Mark the session as live, so that others keep its folder."""
         _living.add(self.token)
 
     def end(self) -> None:
-        """Let others remove what is left."""
+        """Mark the session as ended, so that others may remove the rest of it."""
         _living.discard(self.token)
 
 
 def scan_script(folders: Iterable[str]) -> str:
-    """Return a script that prints a line "session=" for each session folder of ours in `folders`.
+    """Return a script that prints a line "session=" for each edgetune session folder in `folders`.
 
-    The rest of the line: alive or dead (its processes), old or new (its folder), the folder, and the owner's words.
+    The rest of the line: alive or dead (its processes), old or new (its folder), the owner's words, and the folder.
     """
     words = " ".join(quoted(folder) for folder in folders)
     return f"""
@@ -66,7 +66,7 @@ fi; done; done
 
 
 def stale(output: str) -> list[str]:
-    """Return the folders of dead sessions from the lines of `scan_script`."""
+    """Return the folders of dead sessions from the output lines of `scan_script`."""
     found = []
     for line in output.splitlines():
         words = line.removeprefix("session=").split(maxsplit=_PARTS - 1)
@@ -80,10 +80,10 @@ def stale(output: str) -> list[str]:
 
 
 def removal_script(words: Sequence[str]) -> str:
-    """Return a script that kills what still runs from folders, and removes them.
+    """Return a script that kills the processes that run from folders, and removes the folders.
 
-    It prints the folders that are still there, one to a line, and fails if there are any.
-    `words` are the folders as `quoted` writes them for a shell.
+    It prints the folders that are still there, one per line, and fails if there are any. `words` are the folders as
+    `quoted` writes them for a shell.
     """
     return f"""
 left=0
@@ -97,7 +97,7 @@ exit $left
 
 
 def quoted(folder: str) -> str:
-    """Return `folder` for a shell, a leading $HOME left to be expanded there."""
+    """Return `folder` quoted for a shell, except a leading $HOME, which the board's shell expands."""
     if folder == "$HOME" or folder.startswith("$HOME/"):
         return '"$HOME"' + shlex.quote(folder.removeprefix("$HOME")) if folder != "$HOME" else '"$HOME"'
     return shlex.quote(folder)
@@ -107,14 +107,14 @@ def _machine() -> str:
     boot = Path("/proc/sys/kernel/random/boot_id")
     booted = boot.read_text().strip() if boot.is_file() else ""
     try:
-        space = str(Path("/proc/self/ns/pid").stat().st_ino)  # containers of one machine see other processes
+        space = str(Path("/proc/self/ns/pid").stat().st_ino)  # each container has its own process ids
     except OSError:
         space = ""
     return f"{socket.gethostname()}-{booted}-{space}".replace(" ", "_")
 
 
 def _runs(pid: str, start: str, token: str) -> bool | None:
-    """Whether a process of this machine runs; None where we may not see when it started (hidepid)."""
+    """Whether the process runs on this machine; None where its start time is hidden (hidepid)."""
     if not pid.isdecimal() or len(pid) > _MOST_DIGITS:
         return None
     if int(pid) == os.getpid():
@@ -130,7 +130,7 @@ def _runs(pid: str, start: str, token: str) -> bool | None:
 
 
 def _start_time(pid: int) -> str:
-    """Return when a process of this machine started, in ticks since boot; "0" when we may not know."""
+    """Return the start time of a local process, in ticks since boot; "0" if it is hidden."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

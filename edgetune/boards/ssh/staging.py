@@ -1,4 +1,4 @@
-"""Files on a board: a folder that can be written and run from, files by content, nothing left when we are done."""
+"""File staging on a board: finds a folder for files and programs, copies files once per content, cleans up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import paramiko
 
-from edgetune.boards.reach import Finished
+from edgetune.boards.reach import CommandResult
 from edgetune.boards.ssh import sessions
 from edgetune.boards.ssh.connection import Connection
 from edgetune.boards.ssh.deadline import Deadline, guarded
@@ -18,21 +18,21 @@ from edgetune.boards.ssh.remote_process import printable, run_command
 from edgetune.errors import BoardFull, BoardLost, BoardUnavailable
 
 FOLDERS = ("/dev/shm", "/tmp", "/var/tmp", "$HOME/.cache", "$HOME")  # noqa: S108 (folders of the board, names are random)
-_LEAST_BYTES = 4 << 20  # free space below which a folder is not taken
-_RAN = 42  # exit status of the program that is tried
+_LEAST_BYTES = 4 << 20  # a folder with less free space is not used
+_RAN = 42  # exit status of the test program
 _REASONS = {3: "cannot be written", 4: "programs there cannot run (noexec)"}
 _WRITE_AT_ONCE = 1 << 15
-_KILLED = 128  # exit status from which on a signal ended a command
+_KILLED = 128  # an exit status from this on means that a signal ended the command
 
 Announce = Callable[[str], None]
 
 
 class _FolderUnusableError(Exception):
-    """A folder took no file; the reason is its argument."""
+    """A folder cannot take a file; the argument is the reason."""
 
 
 class Staging:
-    """The folder of one session on a board, and what is in it."""
+    """The folder of one session on a board, and its files."""
 
     def __init__(self, board: str, connection: Connection, folders: Sequence[str], announce: Announce) -> None:
         self._board = board
@@ -41,7 +41,7 @@ class Staging:
         self._announce = announce
         self._session = sessions.Session()
         self._failed: dict[str, str] = {}
-        self._made: list[str] = []  # folders, as words for a shell
+        self._made: list[str] = []  # folders, quoted for a shell
         self._put: dict[str, str] = {}
         self._sftp = True
         self._base = ""
@@ -50,20 +50,20 @@ class Staging:
 
     @property
     def sftp(self) -> bool:
-        """Whether files are sent over SFTP, until that fails."""
+        """Whether files are sent over SFTP; False after SFTP failed."""
         return self._sftp
 
     @property
     def pids_file(self) -> str:
-        """File of the board that takes the ids of our processes."""
+        """File on the board that lists the ids of our processes."""
         return f"{self.folder}/pids"
 
     def scan_script(self) -> str:
-        """Return the script that finds folders of dead sessions in the folders that come into question."""
+        """Return the script that finds folders of dead sessions in all candidate folders."""
         return sessions.scan_script(self._candidates)
 
     def remove_stale(self, output: str, deadline: Deadline) -> None:
-        """Remove the folders of dead sessions, by what `scan_script` printed."""
+        """Remove the folders of dead sessions, given the output of `scan_script`."""
         if not (folders := sessions.stale(output)):
             return
         finished = self._run(sessions.removal_script([shlex.quote(folder) for folder in folders]), deadline)
@@ -76,19 +76,19 @@ class Staging:
             why = f" ({said})" if said else ""
             self._announce(f"files of a session that died cannot be removed: {', '.join(stuck)}{why}")
 
-    def _run(self, script: str, deadline: Deadline, stdin: bytes = b"") -> Finished:
+    def _run(self, script: str, deadline: Deadline, stdin: bytes = b"") -> CommandResult:
         finished, _ = run_command(self._board, self._connection, script, deadline, stdin)
         if finished.status >= _KILLED:
             raise BoardLost(f"board '{self._board}': a command was killed there while files were prepared")
         return finished
 
     def prepare(self, deadline: Deadline) -> None:
-        """Have a folder. Raises BoardFull, naming the folders that were tried and why each will not do."""
+        """Make the folder. Raises BoardFull, which names the folders tried and why each is unusable."""
         self._session.begin()
         if self.folder:
             if self._still_there(deadline):
                 return
-            self._failed.clear()  # another boot, perhaps other folders
+            self._failed.clear()  # after a reboot, other folders may be usable
             self._put.clear()
             self.folder = ""
         for base in self._candidates:
@@ -101,13 +101,13 @@ class Staging:
                 return
             self._failed[base] = reason
         reasons = "; ".join(f"{folder} {reason}" for folder, reason in self._failed.items())
-        self._failed.clear()  # what fills a disk may go again: the next call tries each anew
+        self._failed.clear()  # a full disk may get space again, so the next call tries all folders
         raise BoardFull(
             f"board '{self._board}' has no folder for our files ({reasons}): name one as 'folder' in boards.yaml"
         )
 
     def _still_there(self, deadline: Deadline) -> bool:
-        """After a reboot, folders in memory are gone."""
+        """Whether the folder still exists; after a reboot, folders in memory do not."""
         finished = self._run(f"test -f {shlex.quote(self.pids_file)}", deadline)
         return finished.status == 0
 
@@ -118,9 +118,9 @@ class Staging:
             self._announce(f"files go to {taken}: {'; '.join(reasons)}")
 
     def _try(self, base: str, deadline: Deadline) -> str | None:
-        """Make our folder in `base` and run a program from it; return why that does not work, None when it does."""
+        """Make our folder in `base` and run a program from it; return why that fails, None when it works."""
         word = f"{sessions.quoted(base)}/{self._session.folder_name}"
-        self._made = list(dict.fromkeys((*self._made, word)))  # before it is: who knows how far the script comes
+        self._made = list(dict.fromkeys((*self._made, word)))  # before it is made: the script may fail halfway
         script = f"""
 umask 077
 d={word}
@@ -153,7 +153,7 @@ exit 0
         return None
 
     def put(self, local: Path, deadline: Deadline) -> str:
-        """Bring a file there, once per content; return its path. Raises BoardFull when no folder takes it."""
+        """Copy a file to the board, once per content; return its path. Raises BoardFull when no folder takes it."""
         content = local.read_bytes()
         digest = hashlib.sha256(content).hexdigest()
         self.prepare(deadline)
@@ -170,7 +170,7 @@ exit 0
                 return self._put[digest]
 
     def _move_on(self, reason: str, deadline: Deadline) -> None:
-        """Take another folder, the one in use stays: programs may run from it. Raises BoardFull."""
+        """Use another folder from now on, but keep the current one: programs may run from it. Raises BoardFull."""
         folder, base = self.folder, self._base
         self._failed[base] = reason
         self.folder = ""
@@ -182,7 +182,7 @@ exit 0
 
     def _bring(self, content: bytes, digest: str, path: str, deadline: Deadline) -> None:
         beside = f"{path}.part"
-        slow_s = len(content) / _WRITE_AT_ONCE * self._connection.round_trip_s  # each write waits for its answer
+        slow_s = len(content) / _WRITE_AT_ONCE * self._connection.round_trip_s  # each write waits for an answer
         if self._sftp and slow_s < deadline.left / 2 and self._over_sftp(content, beside, path, deadline):
             return
         check = _check_script(content, digest, beside, path)
@@ -200,7 +200,7 @@ exit 0
                 channel.settimeout(max(0.1, part.left))
                 channel.invoke_subsystem("sftp")
                 with paramiko.SFTPClient(channel) as client:
-                    with client.open(beside, "wb") as file:  # not pipelined: then failures would not be told
+                    with client.open(beside, "wb") as file:  # not pipelined: that would hide failures
                         for start in range(0, len(content), _WRITE_AT_ONCE):
                             file.write(content[start : start + _WRITE_AT_ONCE])
                     if client.stat(beside).st_size != len(content):
@@ -219,7 +219,7 @@ exit 0
             said = printable(str(error).encode())
             self._sftp = isinstance(error, OSError) and not isinstance(
                 error, TimeoutError
-            )  # it is there, but this file is too much for it
+            )  # SFTP works, but fails for this file
             self._announce(
                 f"SFTP took no file ({said}): it goes through cat"
                 if self._sftp
@@ -237,7 +237,7 @@ exit 0
         self._made = [word for word in self._made if word not in words]
 
     def remove(self, deadline: Deadline) -> None:
-        """Remove everything, kill what runs from there. Raises BoardUnavailable when something stays."""
+        """Remove all files, kill the processes that run from there. Raises BoardUnavailable when something remains."""
         if self._made:
             self._remove(list(self._made), deadline)
         self.folder = ""
@@ -245,19 +245,19 @@ exit 0
 
     @property
     def clean(self) -> bool:
-        """Whether nothing of ours is on the board."""
+        """Whether the board has no file of ours."""
         return not self._made
 
     def end(self) -> None:
-        """What is left may be removed by others from now on."""
+        """Let other sessions remove what remains."""
         self._session.end()
 
 
 def _rename(client: paramiko.SFTPClient, beside: str, path: str) -> None:
-    """Give a file its name, in place of one that a link left there when it broke."""
+    """Give a file its final name; replaces a file that a broken link left there."""
     try:
         client.posix_rename(beside, path)
-    except OSError:  # an extension of OpenSSH's; without it there must be no such file
+    except OSError:  # replacing is an extension of OpenSSH's; without it, the target must not exist
         client.rename(beside, path)
 
 

@@ -1,4 +1,4 @@
-"""The bytes of a program on the board: an exec channel seen as `edgetune.boards.reach.Transport`."""
+"""Byte stream of a remote program: an SSH exec channel as `edgetune.boards.reach.Transport`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgetune.errors import BoardLost
 _CHUNK = 1 << 16
 _MOST_AT_ONCE = 1 << 20  # bytes that one receive() returns at most
 _LAST_WORDS = 1000  # characters
-_PATIENCE_S = 1.0  # for a program to leave by itself once its input has ended
+_PATIENCE_S = 1.0  # for a program to end by itself after its input has ended
 
 
 class SshTransport:
@@ -30,21 +30,21 @@ class SshTransport:
         return self._process.pid
 
     def fileno(self) -> int:
-        """Descriptor that is readable when `receive` has bytes or the end."""
+        """Descriptor that is readable when `receive` has bytes, or at the end of the stream."""
         return self._descriptor
 
     def send(self, data: bytes, timeout_s: float) -> None:
-        """Write all of `data`; raises BoardLost when the link is down, or it is not taken in time (`round_trip`)."""
+        """Write all of `data`; raises BoardLost when the link is down, or at the deadline (see `round_trip`)."""
         if self._closed:
             raise self._ended()
         self._process.write(data, Deadline(self._process.allowed(timeout_s)))
 
     def receive(self) -> bytes:
-        """Return what is there now, b"" when there is nothing yet; raises BoardLost at the end of the stream."""
+        """Return the bytes that have arrived, b"" without any; raises BoardLost at the end of the stream."""
         if self._closed:
             raise self._ended()
         channel = self._process.channel
-        over = channel.eof_received or channel.closed  # before reading: what came earlier is read first
+        over = channel.eof_received or channel.closed  # checked before reading, so that earlier bytes are read first
         self._take_errors()
         taken = bytearray()
         while channel.recv_ready() and len(taken) < _MOST_AT_ONCE:
@@ -55,7 +55,7 @@ class SshTransport:
 
     def _take_errors(self) -> None:
         channel = self._process.channel
-        for _ in range(_MOST_AT_ONCE // _CHUNK):  # a board may write faster than we read
+        for _ in range(_MOST_AT_ONCE // _CHUNK):  # bounded, because a board may write faster than we read
             if not channel.recv_stderr_ready():
                 break
             self._errors = (self._errors + channel.recv_stderr(_CHUNK))[-4 * _LAST_WORDS :]
@@ -64,7 +64,7 @@ class SshTransport:
         process = self._process
         if self._closed:
             return BoardLost(f"board '{process.board}': the program there was closed")
-        process.channel.status_event.wait(0.5)  # the status follows the end of the output
+        process.channel.status_event.wait(0.5)  # the exit status arrives after the end of the output
         self._take_errors()
         status = process.channel.exit_status
         words = self.diagnostics()
@@ -76,14 +76,14 @@ class SshTransport:
         return BoardLost(f"board '{process.board}': the program there closed its output or was killed{said}")
 
     def diagnostics(self) -> str:
-        """Last words of the program on stderr, printable, at most 1000 characters."""
+        """Last output of the program on stderr, printable, at most 1000 characters."""
         if not self._closed:
             with suppress(TimeoutError):
                 self._take_errors()
         return printable(self._errors)[-_LAST_WORDS:]
 
     def close(self) -> None:
-        """End the program: first by the end of its input, then by force. May be called twice."""
+        """End the program: first close its input, then kill it. May be called twice."""
         if not self._closed:
             with suppress(TimeoutError):
                 self._take_errors()

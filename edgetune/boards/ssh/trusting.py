@@ -1,7 +1,8 @@
-"""What `edgetune boards trust` needs: the host keys on the way to a board, and what is known of each."""
+"""`edgetune boards trust`: collects the host keys on the route to a board, with the known_hosts status of each."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,9 +18,9 @@ from edgetune.errors import HostKeyRefused
 
 @dataclass(frozen=True)
 class OfferedKey:
-    """A host key as the host showed it. `status`: "known", "unknown", "changed" or "revoked".
+    """A host key as the host offers it. `status`: "known", "unknown", "changed" or "revoked".
 
-    `host` is its name in known_hosts, `fingerprint` what `ssh-keygen -l` shows.
+    `host` is its name in known_hosts, `fingerprint` is as `ssh-keygen -l` shows it.
     """
 
     host: str
@@ -28,16 +29,16 @@ class OfferedKey:
     key: paramiko.PKey
 
     def trust(self) -> Path:
-        """Add it to edgetune's own known_hosts, in place of older ones; return the file. Raises OutputRefused."""
+        """Add it to edgetune's own known_hosts, replacing older ones; return the file. Raises OutputRefused."""
         return trust(self.host, self.key)
 
 
 def offered_keys(
     address: BoardAddress, *, timeout_s: float = 20.0, config: ClientConfig | None = None
 ) -> list[OfferedKey]:
-    """Return the host keys on the way to a board, up to the first that is not known.
+    """Return the host keys on the route to a board, up to the first that is not known.
 
-    Nothing is sent to a host whose key is not known: trust it, then ask again for those behind it.
+    Nothing is sent to a host whose key is not known; trust the key, then call again for the hosts after it.
     Raises HostUnknown, AuthenticationRefused (at a jump host) and BoardLost.
     """
     route = resolve_route(address.ssh, config or ClientConfig(), address.identity)
@@ -53,7 +54,26 @@ def offered_keys(
     try:
         connection.open(timeout_s, note, login=False)
     except HostKeyRefused:
-        pass  # what it says is in the list
+        pass  # the list contains the refused key
     finally:
         connection.close()
     return offered
+
+
+def shown_keys(address: BoardAddress) -> Iterator[OfferedKey]:
+    """Yield the key of every host on the route to a board, the board last.
+
+    The caller must trust an unknown key before asking for the next: we log in only at trusted hosts, and not at the
+    board itself. Raises what connecting raises, and HostKeyRefused for a key of a jump host that was not trusted.
+    """
+    told: set[str] = set()
+    while True:
+        offered = offered_keys(address)
+        for key in offered:
+            if key.host not in told:
+                told.add(key.host)
+                yield key
+            elif key.status != "known":
+                raise HostKeyRefused(f"board '{address.name}': the host key of {key.host} was not trusted")
+        if not offered or offered[-1].status == "known":
+            return

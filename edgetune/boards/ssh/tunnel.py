@@ -1,4 +1,4 @@
-"""A port of this machine's loopback that leads to a port of the board's loopback."""
+"""Port forwarding: a port of this machine's loopback that leads to a port of the board's loopback."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Stream(Protocol):
 
 
 class Tunnel:
-    """Listens on 127.0.0.1:`port`; each connection goes through the board's link to `there` on its loopback."""
+    """Listens on 127.0.0.1:`port`; forwards each connection over the board's link to port `there` of its loopback."""
 
     def __init__(self, connection: Connection, there: int) -> None:
         self._connection = connection
@@ -42,7 +42,7 @@ class Tunnel:
 
     @property
     def closed(self) -> bool:
-        """Whether it listens no more."""
+        """Whether it has stopped listening."""
         return self._listener.fileno() < 0
 
     def _accept(self) -> None:
@@ -55,7 +55,7 @@ class Tunnel:
                 deadline = Deadline(self._connection.allowed(_OPEN_S))
                 channel = self._connection.channel(deadline, ("127.0.0.1", self._there))
             except BoardUnavailable:
-                client.close()  # whoever connected learns it as from a port that closes at once
+                client.close()  # the client sees a connection that closes at once
                 continue
             channel.settimeout(None)
             with self._lock:
@@ -73,7 +73,7 @@ class Tunnel:
             self._streams = [stream for stream in self._streams if stream is not client and stream is not channel]
 
     def close(self) -> None:
-        """Stop to listen, cut what is connected. May be called twice."""
+        """Stop listening, close all connections. May be called twice."""
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()

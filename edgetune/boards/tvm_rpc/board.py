@@ -1,30 +1,63 @@
-"""A board behind TVM's RPC server: leased, measured through a session, brought back when it is lost."""
+"""Board behind TVM's RPC server: leases a server, measures through a session, recovers the board when it is lost.
+
+It also compiles the module that a session loads on the server to try candidates (templates/agent/tvm_shim.c).
+"""
 
 from __future__ import annotations
 
 import re
+import subprocess
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from edgetune.boards.environment import Reading, read_environment
+from edgetune.boards.lock import LOCK_TIMEOUT_S
+from edgetune.boards.protocol import RunRequest, RunResult
 from edgetune.boards.round_trip import COMMAND, STEPS, allowed_s
-from edgetune.boards.tvm_rpc.door import Door
+from edgetune.boards.tvm_rpc.lease import ServerLender
 from edgetune.boards.tvm_rpc.messages import Bring, Connect, Connected, Disconnect, Files, Read, Try
-from edgetune.boards.tvm_rpc.shim import build_shim
 from edgetune.boards.tvm_rpc.worker_process import RpcWorker
-from edgetune.config.target import Target
-from edgetune.errors import BoardBusy, BoardLost, BoardUnavailable
+from edgetune.errors import BoardBusy, BoardLost, BoardUnavailable, ToolchainMissing
 from edgetune.events import Event
-from edgetune.measure.environment import Reading, read_environment
-from edgetune.measure.jobs import RunRequest, RunResult
-from edgetune.measure.lock import LOCK_TIMEOUT_S
+from edgetune.resources import templates_dir
+from edgetune.target.target import Target
+from edgetune.target.tool_process import run_tool
 
-_SESSION_S = 900  # the server ends a session after this, should we be gone without a word
+SHIM = "agent/tvm_shim.c"
+_TIMEOUT_S = 60
+
+
+def build_shim(target: Target, folder: Path) -> Path:
+    """Compile the shim for `target` into `folder`, unless it is there; raises ToolchainMissing if that fails.
+
+    It is linked without libraries, so that it requires no version of a libc: the server's process has one.
+    """
+    compiler, library = target.compiler, folder / f"tvm_shim_{target.name}.so"
+    if library.exists():  # a sibling board made it
+        return library
+    source = templates_dir() / SHIM
+    command = [compiler.cc, *compiler.cflags, "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-shared"]
+    command += [f"-I{source.parent}", "-nodefaultlibs", "-o", str(library), str(source), "-lgcc"]
+    try:
+        run_tool(command, timeout_s=_TIMEOUT_S, check=True)
+    except FileNotFoundError as error:
+        install = f": sudo apt-get install {compiler.package}" if compiler.package else ": put it on PATH"
+        raise ToolchainMissing(
+            f"{compiler.cc} (the C compiler of board '{target.name}') is not on PATH{install}"
+        ) from error
+    except subprocess.SubprocessError as error:
+        words = str(getattr(error, "stderr", None) or error).strip()[-500:]
+        raise ToolchainMissing(f"{compiler.cc} cannot compile {source.name}: {words}") from error
+    return library
+
+
+_SESSION_S = 900  # the server ends a session after this, in case its client is lost
 _RENEW_S = 600  # a lease older than this is renewed between candidates
-_FAIR_S = 60  # one older than this is given back between candidates when others wait
-_PATIENCE_S = 30.0  # beyond a candidate's own deadline, which the shim keeps: for what goes over the wire
+_FAIR_S = 60  # a lease older than this is given back between candidates when other clients wait
+_PATIENCE_S = 30.0  # for transfers, after a candidate's own deadline, which the shim enforces
 _READ_S = 10.0
 _BRING_S, _SLOWEST_BYTES_S = 40.0, 100e3
 _REPAIR_S = 120.0
@@ -52,7 +85,7 @@ _IDENTITY = {
 class TvmRpcBoard:
     """A `Board`. `door` lends the server; `folder` takes the shim and the worker's logs, and outlives the board.
 
-    Waiting for the lease takes at most `lock_timeout_s`, the session with the server that was lent
+    Waiting for the lease takes at most `lock_timeout_s` seconds, opening the session with the lent server
     `connect_timeout_s`.
     """
 
@@ -60,7 +93,7 @@ class TvmRpcBoard:
         self,
         name: str,
         target: Target,
-        door: Door,
+        door: ServerLender,
         folder: Path,
         *,
         cores: Sequence[int] = (),
@@ -70,12 +103,12 @@ class TvmRpcBoard:
     ) -> None:
         self._name, self._target, self._door, self._on_event = name, target, door, on_event
         self._asked_cores = tuple(cores)
-        self._cores: tuple[int, ...] = (0,)  # those of candidates, known with the session
+        self._cores: tuple[int, ...] = (0,)  # cores of candidates; the session sets them
         self._lock_timeout_s, self._connect_timeout_s = lock_timeout_s, connect_timeout_s
         self._worker = RpcWorker(name, folder)
         self._shim = build_shim(target, folder)
         self._facts: dict[str, Reading] = {}
-        self._since: float | None = None  # when the session began, None without one
+        self._since: float | None = None  # start of the session, None without one
         self._request: RunRequest | None = None
         self._deadline = 0.0
         self._patience = _PATIENCE_S
@@ -90,19 +123,19 @@ class TvmRpcBoard:
 
     @property
     def facts(self) -> Mapping[str, Reading]:
-        """What the server's system told when the session began."""
+        """Facts of the server's system, read when the session began."""
         return self._facts
 
     @property
     def round_trip_s(self) -> float:
-        """Seconds that a question on the way to the server and its answer took lately."""
+        """Latest round-trip time on the way to the server in seconds."""
         return self._door.round_trip_s
 
     def _allowed(self, least_s: float, trips: int = COMMAND) -> float:
         return allowed_s(least_s, self._door.round_trip_s, trips)
 
     def reserve(self) -> None:
-        """Lease a server and open a session, unless there is one that is fresh enough."""
+        """Lease a server and open a session, unless there is a recent one."""
         with self._using:
             if self._since is not None and time.monotonic() - self._since > _RENEW_S:
                 self._end_session()
@@ -110,7 +143,7 @@ class TvmRpcBoard:
                 self._connect(self._lock_timeout_s)
 
     def put(self, path: Path) -> str:
-        """Bring an array to the board, once per content; a library travels with its candidate."""
+        """Send an array to the board, once per content; a library is sent with its candidate."""
         with self._using:
             if self._since is not None and self._request is None and path.suffix == ".npy":
                 limit_s = self._allowed(_BRING_S) + path.stat().st_size / _SLOWEST_BYTES_S
@@ -118,7 +151,7 @@ class TvmRpcBoard:
         return str(path)
 
     def begin(self, request: RunRequest) -> None:
-        """Hand the candidate to the worker."""
+        """Send the candidate to the worker."""
         with self._using:
             if self._request is not None:
                 raise ValueError(f"board '{self._name}' is busy")
@@ -130,11 +163,11 @@ class TvmRpcBoard:
             self._request = request
 
     def fileno(self) -> int:
-        """The worker's answers."""
+        """Descriptor of the worker's answers."""
         return self._worker.fileno()
 
     def collect(self, timeout_s: float = 0.0) -> RunResult | None:
-        """Return the result if it is there within `timeout_s`; raises BoardLost when session or server are gone."""
+        """Return the result if it arrives within `timeout_s`; raises BoardLost when session or server are lost."""
         with self._using:
             if self._request is None:
                 return None
@@ -159,7 +192,7 @@ class TvmRpcBoard:
             return _readings(files, self._cores[-1])
 
     def recover(self) -> None:
-        """Try a new session, then what the door can do about the server; raises BoardLost when nothing helps."""
+        """Try a new session, then the lender's repairs of the server; raises BoardLost when nothing helps."""
         with self._using:
             self._lose()
             done, failure = "a new session", None
@@ -180,14 +213,14 @@ class TvmRpcBoard:
             raise BoardLost(f"board '{self._name}' does not come back: {words}") from failure
 
     def release(self) -> None:
-        """Keep the session for the next candidate, unless others wait and have waited long enough."""
+        """Keep the session for the next candidate, unless other clients wait and the lease is old enough."""
         with self._using:
             old = self._since is not None and time.monotonic() - self._since > _FAIR_S
             if old and self._request is None and self._door.wanted():
                 self._end_session()
 
     def close(self) -> None:
-        """End the session and what was started for it; a call that hangs in another thread ends with BoardLost."""
+        """End the session and everything started for it; a call that hangs in another thread ends with BoardLost."""
         self._closed = True
         self._worker.interrupt()
         self._door.close()
@@ -212,11 +245,11 @@ class TvmRpcBoard:
         if lease.origin:
             self._facts["server"] = lease.origin
         self._cores = connected.cores
-        self._facts["cores"] = ",".join(map(str, connected.cores))  # as the agent tells it
+        self._facts["cores"] = ",".join(map(str, connected.cores))  # the same text as the agent's
         self._facts |= {"emulated": int(self._target.emulated), "clock": "time"}
 
     def _attempt(self) -> BoardUnavailable | None:
-        """Connect, a few times, for a server that is about to serve again; return the last failure."""
+        """Connect, with a few retries for a server that is about to serve again; return the last failure."""
         failure: BoardUnavailable | None = None
         for pause_s in _PAUSES_S:
             time.sleep(pause_s)
@@ -227,7 +260,7 @@ class TvmRpcBoard:
                 self._lose()
             else:
                 return None
-            if self._closed or isinstance(failure, BoardBusy):  # the door has waited already
+            if self._closed or isinstance(failure, BoardBusy):  # the lender has already waited
                 break
         return failure
 
@@ -242,7 +275,7 @@ class TvmRpcBoard:
         self._door.give_back()
 
     def _guard(self, call: Callable[[], object]) -> object:
-        """Make a call of the worker; when it fails, the session is over."""
+        """Call the worker; if the call fails, the session is over."""
         try:
             return call()
         except BoardUnavailable:
@@ -254,13 +287,13 @@ class TvmRpcBoard:
 
 
 def _readings(files: object, core: int) -> dict[str, Reading]:
-    """Lay the board's files out as they are there, for the one reader of such files."""
+    """Copy the board's files into a folder in the same layout, so that `read_environment` can read them."""
     if not isinstance(files, Files):
         return {}
     with tempfile.TemporaryDirectory(prefix="edgetune-readings-") as folder:
         root = Path(folder)
         for name, content in files.contents.items():
-            if _ASKED.fullmatch(name):  # a board's answer leads nowhere else
+            if _ASKED.fullmatch(name):  # a board's answer must not name other paths
                 path = root / name.lstrip("/")
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)

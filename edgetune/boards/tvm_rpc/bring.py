@@ -1,4 +1,4 @@
-"""Brings the files of TVM's RPC server to a board: a board enters, the folder of them there leaves."""
+"""Deployment of TVM's RPC server files: copies them to a board and returns their folder there."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ whole = all(importlib.util.find_spec(name) for name in ("multiprocessing", "json
 try: cxx = ctypes.CDLL("libstdc++.so.6") and 1
 except OSError: cxx = 0
 print(*sys.version_info[:2], os.uname().machine, libc, cxx, whole and 1)'"""
-_CXX = ("libstdc++.so.6", "libgcc_s.so.1")  # brought where a board has none
+_CXX = ("libstdc++.so.6", "libgcc_s.so.1")  # copied to a board that has none
 _OLDEST_PYTHON = (3, 10)
 _OLDEST_GLIBC = (2, 28)
 _NUMBER = re.compile(r"\d{1,4}", re.ASCII)
@@ -36,10 +36,10 @@ _VERSION = re.compile(r"\d{1,4}\.\d{1,4}(\..*)?", re.ASCII)
 def bring_server(
     reach: Reach, cc: str, go_on: Callable[[], None], on_event: Callable[[Event], None], cache: Path | None = None
 ) -> str:
-    """Put the files there and unpack them; return their folder on the board.
+    """Copy the files to the board and unpack them; return their folder there.
 
-    `go_on` is called after a download, which takes minutes, and raises what is to end this. `cc` is the compiler of the
-    board's target, whose libstdc++ goes to boards without one. Raises BoardUnfit, BoardFull, BoardUnavailable (the
+    `go_on` is called after a download, which takes minutes, and may raise to end this. `cc` is the compiler of the
+    board's target; its libstdc++ goes to boards that have none. Raises BoardUnfit, BoardFull, BoardUnavailable (the
     files cannot be downloaded) and what the reach raises.
     """
     name = reach.name
@@ -71,7 +71,7 @@ def bring_server(
 
 
 def _what_is_there(reach: Reach) -> tuple[str, tuple[int, int], bool]:
-    """Return machine (uname -m), version of Python, whether there is a libstdc++; raises BoardUnfit."""
+    """Return machine (uname -m), version of Python, and whether there is a libstdc++; raises BoardUnfit."""
     name = reach.name
     asked = reach.run(_WHICH, _ASK_S)
     words = asked.stdout.split()
@@ -89,7 +89,7 @@ def _what_is_there(reach: Reach) -> tuple[str, tuple[int, int], bool]:
 
 
 def _cxx_libraries(board: str, cc: str) -> list[Path]:
-    """Those of the target's own compiler, for a board without any C++."""
+    """Return the C++ libraries of the target's own compiler, for a board without any."""
     found = []
     for name in _CXX:
         command = [cc, f"-print-file-name={name}"]

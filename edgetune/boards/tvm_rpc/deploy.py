@@ -1,4 +1,7 @@
-"""TVM's RPC server on a board without one: brought over its reach, bound to its loopback, removed at the end."""
+"""Deployed TVM RPC server: brought over the board's reach, bound to its loopback, removed at the end.
+
+A keep-alive thread sends it bytes, because the server ends by itself when it receives none for long.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,49 @@ from typing import Protocol, runtime_checkable
 from edgetune.boards.reach import Reach, Transport
 from edgetune.boards.tvm_rpc.bring import bring_server
 from edgetune.boards.tvm_rpc.launched import KEY_ON_STDIN, LOOPBACK
-from edgetune.boards.tvm_rpc.lifeline import Lifeline
 from edgetune.boards.tvm_rpc.tracker_client import owner_name
-from edgetune.config.target import Target
 from edgetune.errors import BoardBusy, BoardLost
 from edgetune.events import Event
+from edgetune.target.target import Target
 
-IDLE_S = 120.0  # silence after which a server ends by itself
+_WORD = b"\n"
+_SEND_S = 5.0
+_JOIN_S = 10.0
+
+
+class Sender(Protocol):
+    """The part of a transport that a lifeline uses."""
+
+    def send(self, data: bytes, timeout_s: float) -> None:
+        """Write all of `data`; raises BoardLost when the link is down, or `data` is not taken within `timeout_s`."""
+
+
+class Lifeline:
+    """Sends a byte to `transport` every `every_s` seconds, from its own thread, until it is closed.
+
+    It ends when the transport is lost; the transport's user then gets the error.
+    """
+
+    def __init__(self, transport: Sender, every_s: float) -> None:
+        self._transport = transport
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._hold, args=(every_s,), name="edgetune-lifeline", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop sending. May be called twice."""
+        self._closed.set()
+        self._thread.join(_JOIN_S)
+
+    def _hold(self, every_s: float) -> None:
+        while not self._closed.wait(every_s):
+            try:
+                self._transport.send(_WORD, _SEND_S)
+            except BoardLost:
+                return
+
+
+IDLE_S = 120.0  # a server that receives nothing for this time ends by itself
 _ASK_S = 20.0
 _START_S = 120.0  # an emulated board takes 20 s
 _BUSY = re.compile(r"busy (\d{1,6}) (.*)", re.ASCII)
@@ -35,27 +74,27 @@ cd "$folder" && exec python3 -S "$folder/launch.py" "$@"
 """
 
 
-class Tunnel(Protocol):
+class ForwardedPort(Protocol):
     """A port of this machine's loopback that leads to the board's."""
 
     port: int
 
     def close(self) -> None:
-        """Stop to listen."""
+        """Stop listening."""
 
 
 @runtime_checkable
 class Forwarding(Protocol):
-    """A reach through which ports are reached."""
+    """A reach that can forward ports."""
 
-    def forward(self, port: int) -> Tunnel:
-        """Lead a port of this machine's loopback to `port` of the board's."""
+    def forward(self, port: int) -> ForwardedPort:
+        """Forward a port of this machine's loopback to `port` of the board's."""
 
 
 class DeployedServer:
-    """The server on the board behind `reach`, which belongs to whoever made it. `folder` is one of this machine.
+    """The server on the board behind `reach`, which the caller owns. `folder` is a folder of this machine.
 
-    `idle_s` after it last heard of us it ends by itself, and with it the board's lock.
+    The server ends by itself, and releases the board's lock, when it receives nothing from us for `idle_s` seconds.
     """
 
     def __init__(
@@ -73,18 +112,18 @@ class DeployedServer:
         self._place = ""
         self._transport: Transport | None = None
         self._lifeline: Lifeline | None = None
-        self._tunnel: Tunnel | None = None
+        self._tunnel: ForwardedPort | None = None
         self._port = 0
         self._ended = threading.Event()
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it is reached from here; after `start`."""
+        """Its address as seen from here; after `start`."""
         return LOOPBACK, self._port
 
     @property
     def running(self) -> bool:
-        """Whether it was started and its connection is up, as far as that is known."""
+        """Whether it was started and its connection is up, as far as is known."""
         if self._transport is None:
             return False
         try:
@@ -95,14 +134,14 @@ class DeployedServer:
         return True
 
     def start(self, key: str) -> None:
-        """Bring the files (once), start the server, open the way to it.
+        """Copy the files (once), start the server, open the connection to it.
 
-        Raises BoardUnfit, BoardFull, BoardBusy (somebody else's run has the board), BoardLost: after `end` as well.
+        Raises BoardUnfit, BoardFull, BoardBusy (another user's run has the board), BoardLost: also after `end`.
         """
         self.stop()
         self._go_on()
         self._reach.connect()
-        self._reach.facts()  # as sessions of the agent begin: is it what its target says, did dead ones leave anything
+        self._reach.facts()  # as agent sessions do: checks the board against its target, removes files of dead sessions
         self._go_on()
         if not self._place or self._reach.run(f"test -f {shlex.quote(self._place)}/launch.py", _ASK_S).status != 0:
             self._place = bring_server(self._reach, self._cc, self._go_on, self._on_event, self._cache)
@@ -113,7 +152,7 @@ class DeployedServer:
         arguments = (self._place, owner_name(), f"{self._idle_s:g}", "server", LOOPBACK, "0", KEY_ON_STDIN)
         transport = self._transport = self._reach.start(script, arguments, _ASK_S)
         try:
-            transport.send(f"{key}\n".encode(), _ASK_S)  # arguments are for everybody there to read
+            transport.send(f"{key}\n".encode(), _ASK_S)  # every user there can read arguments
         except BoardLost as error:
             raise self._silent(transport) from error
         self._lifeline = Lifeline(transport, self._idle_s / 4)
@@ -122,12 +161,12 @@ class DeployedServer:
         if isinstance(self._reach, Forwarding):
             tunnel = self._tunnel = self._reach.forward(there)
             self._port = tunnel.port
-        else:  # processes of this machine
+        else:  # the board is a process of this machine
             self._port = there
 
     def stop(self) -> None:
         """End the server; its files stay for the next start, until the reach is cleaned. May be called twice."""
-        # Another thread may stop it as well: each part is taken by one of them.
+        # Another thread may stop it at the same time: each part is closed by only one of them.
         tunnel, self._tunnel = self._tunnel, None
         transport, self._transport = self._transport, None
         lifeline, self._lifeline = self._lifeline, None
@@ -136,7 +175,7 @@ class DeployedServer:
                 part.close()
 
     def end(self) -> None:
-        """Have a `start` in another thread go no further than the step that it is at, and none begin any more."""
+        """Make a `start` in another thread stop after its current step, and prevent new starts."""
         self._ended.set()
 
     def _go_on(self) -> None:
@@ -166,7 +205,7 @@ class DeployedServer:
 
     def _busy(self, owner: str, seconds: int) -> BoardBusy | BoardLost:
         name = self._reach.name
-        if owner == owner_name():  # the link to it broke, so it could not be ended
+        if owner == owner_name():  # our own server, which we could not end because its link broke
             return BoardLost(
                 f"board '{name}' still has a server of this run, which ends {seconds} s after its link did"
             )

@@ -1,7 +1,7 @@
-"""Joins a server that knows no tracker to one: registers it, and passes one session at a time on to it.
+"""Tracker proxy for a server that cannot reach the tracker: registers the server and forwards one session at a time.
 
-A board's server listens on the board's loopback and cannot reach a tracker of ours; so a thread here registers it,
-listens on this machine's loopback for whoever got the lease, and offers the server again when that session has ended.
+A board's server listens on the board's loopback and cannot reach a tracker of ours. So a thread here registers it,
+listens on this machine's loopback for the client that got the lease, and offers the server again after that session.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _MAGIC, _TRACKER_MAGIC, _MISMATCH = 0xFF271, 0x2F271, 0xFF273
 _PUT, _UPDATE_INFO, _PENDING = 3, 5, 7
 _STEP_S = 5.0
 _PING_S = 1.0
-_UNUSED_S = 6.0  # a lease that nobody uses for so long is offered again
+_UNUSED_S = 6.0  # a lease that is unused for this time is offered again
 _RETRY_S = 0.5
 _MOST_KEY = 1024
 _MOST_ANSWER = 1 << 20
 
 
 class Joiner:
-    """Offers the server at `server()` (host and port from here, and the key it wants) to `tracker()` under `key`.
+    """Offers the server at `server()` (host and port from here, and the key it expects) to `tracker()` under `key`.
 
-    `board` is its name at the tracker. The tracker may come and go: the server is registered again.
+    `board` is its name at the tracker. If the tracker restarts, the server is registered again.
     """
 
     def __init__(
@@ -53,13 +53,13 @@ class Joiner:
         self._thread.start()
 
     def cut(self) -> None:
-        """End the session that is passed on."""
+        """End the forwarded session."""
         for stream in list(self._streams):
             with contextlib.suppress(OSError):
                 stream.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Take the server back from the tracker, end its session. May be called twice."""
+        """Withdraw the server from the tracker, end its session. May be called twice."""
         self._stop.set()
         self.cut()
         self._thread.join(2 * _STEP_S)
@@ -88,7 +88,7 @@ class Joiner:
         _ask(tracker, [_UPDATE_INFO, {"key": f"server:{self._key}", "addr": [self._board, self.port]}])
 
     def _offer(self, tracker: socket.socket) -> None:
-        """Put the server into the tracker's queue, wait for who was lent it, pass his session on."""
+        """Put the server into the tracker's queue, wait for the client that leases it, forward the client's session."""
         match_key = f"{self._key}:{secrets.token_hex(8)}"
         _ask(tracker, [_PUT, self._key, [self.port, match_key], LOOPBACK])
         self.registered.set()
@@ -109,7 +109,7 @@ class Joiner:
                 return
 
     def _admit(self, client: socket.socket, match_key: str) -> bool:
-        """Pass a session on if its key is the one that was lent; True when that is over."""
+        """Forward a session if its key is the leased one; return True after that session."""
         try:
             client.settimeout(_STEP_S)
             magic, length = struct.unpack("<ii", _exactly(client, 8))
@@ -134,7 +134,7 @@ class Joiner:
 
 
 def _pass_on(one: socket.socket, other: socket.socket, stop: threading.Event) -> None:
-    """Carry bytes both ways until either side ends."""
+    """Copy bytes both ways until either side ends."""
     for stream in (one, other):
         stream.settimeout(None)
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,15 +1,15 @@
-"""Starts TVM's stock RPC server, or its tracker, in one process that ends with whoever started it.
+"""Launcher of TVM's stock RPC server, or of its tracker, in one process that ends with the process that started it.
 
-Runs on boards as well, with nothing but a Python, numpy, tvm_ffi and TVM's runtime: it imports nothing of edgetune.
+It also runs on boards, so it needs only Python, numpy, tvm_ffi and TVM's runtime, and imports nothing of edgetune.
 
     python launch.py server HOST PORT KEY [TRACKER_HOST:PORT [NAME]]        PORT 0: any free one
     python launch.py tracker HOST PORT
 
-With KEY "-" the key is the first line of stdin. With EDGETUNE_OWNER in its environment it takes the board's advisory
-lock first, the one of the agent, or prints `busy SECONDS OWNER` and ends: whoever has it lets it go SECONDS after his
-host was last heard of (0: he does not say). Prints `port N` once it listens, `port N unlocked` where the system has no
-such locks. Ends at the end of stdin, and after EDGETUNE_IDLE seconds without a byte there: a host that has gone does
-not always close its end. A server whose session crashed, which ends the stock one, serves again at its port.
+With KEY "-" the key is the first line of stdin. With EDGETUNE_OWNER in its environment it first takes the board's
+advisory lock, the same one as the agent, or prints `busy SECONDS OWNER` and ends: OWNER's lock expires SECONDS after
+the last byte from OWNER's host (0: unknown). It prints `port N` when it listens, `port N unlocked` where the system has
+no such locks. It ends at the end of stdin, and after EDGETUNE_IDLE seconds without a byte there, because a lost host
+does not always close its end. A crashed session ends the stock server; this one then serves again at its port.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RETRY_S = 0.5
 
 
 class Host:
-    """Whoever started us, heard of by what comes on stdin. Without a word for `idle_s` (0: for ever) he is gone."""
+    """The host that started this process, as seen on stdin. Lost after `idle_s` seconds without a byte (0: never)."""
 
     def __init__(self, idle_s: float) -> None:
         self._idle_s = idle_s or math.inf
@@ -38,11 +38,11 @@ class Host:
 
     @property
     def left_s(self) -> float:
-        """Seconds until he is gone, should he say nothing more."""
+        """Seconds until it counts as lost if it sends nothing more."""
         return max(0.0, self._heard + self._idle_s - time.monotonic())
 
     def read(self, most: int) -> bytes:
-        """Return what he says next; ends this process when he is gone."""
+        """Return the next bytes from it; ends this process when the host is lost."""
         while (left := self.left_s) > 0:
             if select.select([0], [], [], min(left, 1e6))[0]:
                 data = os.read(0, most)
@@ -54,14 +54,14 @@ class Host:
         return b""
 
     def read_line(self) -> str:
-        """Return his next line."""
+        """Return the next line from it."""
         line = b""
         while not line.endswith(b"\n"):
             line += self.read(1)
         return line.decode().strip()
 
     def wait_for_end(self) -> None:
-        """Listen to him until he is gone."""
+        """Read until the host is lost."""
         while True:
             self.read(4096)
 
@@ -73,10 +73,10 @@ def _free_port(host: str) -> int:
 
 
 def _spare_backtraces() -> None:
-    """Ask for the types of TVM's compiler only where there are any.
+    """Look up the types of TVM's compiler only where they exist.
 
-    The answer to each of these questions is an exception, and the backtrace of the first takes longer than all the rest
-    of the start.
+    Each failing lookup raises an exception, and the backtrace of the first one takes longer than all the rest of the
+    start.
     """
     from tvm_ffi import core, registry
 
@@ -92,9 +92,10 @@ def _spare_backtraces() -> None:
 
 
 def _take_lock(name: str, owner: str, host: Host) -> str | None:
-    """Take the lock, and tell whoever asks that it is ours, and until when.
+    """Take the lock, and answer other processes that ask for its owner and its expiry.
 
-    Return "" when it is ours, what to print when somebody else has it, None where there are no such locks.
+    Return "" when the lock is ours, the text to print when another user has it, None where the system has no such
+    locks.
     """
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     place = b"\0" + name.encode()
@@ -109,10 +110,10 @@ def _take_lock(name: str, owner: str, host: Host) -> str | None:
         while True:
             try:
                 visitor, _ = lock.accept()
-            except OSError:  # he has left again, or there is no descriptor just now
+            except OSError:  # the visitor has left, or no descriptor is free now
                 time.sleep(_RETRY_S)
                 continue
-            with visitor, suppress(OSError):  # he need not wait for the answer
+            with visitor, suppress(OSError):  # the visitor may leave before the answer
                 left = 0 if math.isinf(host.left_s) else math.ceil(host.left_s)
                 visitor.send(f"{owner[:200]}\n{left}\n".encode())
 
@@ -152,14 +153,14 @@ def _track(arguments: list[str], port: int) -> tuple[int, threading.Thread, None
 
 
 def _end(code: int) -> None:
-    """End this process with all that it started."""
+    """End this process and all processes it started."""
     if os.getpgrp() == os.getpid():
         os.killpg(os.getpid(), signal.SIGKILL)
     os._exit(code)
 
 
 def main() -> None:
-    """Start what the command line asks for, and wait."""
+    """Start what the command line requests, and wait."""
     if os.getpgrp() != os.getpid():
         os.setpgid(0, 0)
     os.environ["TVM_USE_RUNTIME_LIB"] = "1"
@@ -176,7 +177,7 @@ def main() -> None:
             _end(3)
         unlocked = " unlocked" if other is None else ""
     _spare_backtraces()
-    home = os.getcwd()  # noqa: PTH109  no more modules than needed, on a slow board
+    home = os.getcwd()  # noqa: PTH109  imports few modules, because boards are slow
     start = _serve if kind == "server" else _track
     port, thread, listener = start(arguments, int(arguments[1]) or _free_port(arguments[0]))
     os.write(1, f"port {port}{unlocked}\n".encode())
@@ -186,8 +187,8 @@ def main() -> None:
             continue
         if listener is None:
             break
-        os.chdir(home)  # out of the session's folder
-        listener.close()  # the stock server stops to serve when a session crashes: serve again
+        os.chdir(home)  # leave the session's folder
+        listener.close()  # the stock server stops serving when a session crashes, so start it again
         port, thread, listener = start(arguments, port)
     _end(1)
 

@@ -1,4 +1,4 @@
-"""Servers and trackers of TVM that run on this machine, each one process that cannot outlive us."""
+"""Local servers and trackers of TVM's RPC: each is one process that ends when this process ends."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LAST_WORDS = 400
 
 
 class Launched:
-    """`launch.py` with `arguments` on this machine; `what` is its name in messages, `log` takes what it prints.
+    """`launch.py` with `arguments` on this machine; `what` is its name in messages, `log` takes its output.
 
     Raises BoardUnavailable when it does not listen in time.
     """
@@ -33,7 +33,7 @@ class Launched:
     def __init__(self, what: str, arguments: Sequence[str], log: Path, timeout_s: float = _START_S) -> None:
         self._what, self._log = what, log
         environment = dict(os.environ) | {"TVM_USE_RUNTIME_LIB": "1", "TVM_NUM_THREADS": "1"}
-        self._folder = Path(tempfile.mkdtemp(prefix="tvm-", dir=log.parent))  # sessions have folders in it
+        self._folder = Path(tempfile.mkdtemp(prefix="tvm-", dir=log.parent))  # sessions make folders in it
         environment["TMPDIR"] = str(self._folder)
         environment["PYTHONPATH"] = os.pathsep.join(entry for entry in sys.path if entry)
         with log.open("wb") as stderr:
@@ -58,17 +58,17 @@ class Launched:
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs."""
+        """Whether it is still running."""
         return self._process.poll() is None
 
     def close(self) -> None:
-        """End it with all that it started. May be called twice."""
+        """End it and all processes it started. May be called twice."""
         if self._process.stdin is not None:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_S)
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # what is left of its group
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # the rest of its group
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         if self._process.stdout is not None:

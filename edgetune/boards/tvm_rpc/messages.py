@@ -1,4 +1,4 @@
-"""What travels between a board of TVM's RPC and its worker: plain frozen data, all picklable."""
+"""Messages between a TVM RPC board and its worker: plain frozen data, all picklable."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgetune.measure.jobs import RunRequest
+from edgetune.boards.protocol import RunRequest
 
 
 @dataclass(frozen=True)
 class Connect:
-    """Open a session with the server at `host:port`, for at most `session_s` seconds; ends the one before.
+    """Open a session with the server at `host:port`, for at most `session_s` seconds; ends the previous session.
 
-    `key` is what the server, or the tracker's lease, wants to hear. `shim` is a library of this machine, `cores` those
-    that candidates are kept on (none: the last that the server may use).
+    `key` is the one that the server, or the tracker's lease, expects. `shim` is a library of this machine, `cores` are
+    those of candidates (none: the last one that the server may use).
     """
 
     host: str
@@ -27,7 +27,7 @@ class Connect:
 
 @dataclass(frozen=True)
 class Connected:
-    """The session is open: `facts` of the board's system, `cores` that candidates are kept on."""
+    """The session is open: `facts` of the board's system, `cores` of candidates."""
 
     facts: Mapping[str, str]
     cores: tuple[int, ...]
@@ -40,7 +40,7 @@ class Disconnect:
 
 @dataclass(frozen=True)
 class Disconnected:
-    """There is no session."""
+    """The session has ended."""
 
 
 @dataclass(frozen=True)
@@ -52,21 +52,21 @@ class Read:
 
 @dataclass(frozen=True)
 class Files:
-    """Content by path, of those there are."""
+    """Contents of the existing files, by path."""
 
     contents: Mapping[str, bytes]
 
 
 @dataclass(frozen=True)
 class Bring:
-    """Bring an array (.npy of this machine) that the next candidate needs; the answer is `Brought`."""
+    """Send an array (.npy of this machine) that the next candidate needs; the answer is `Brought`."""
 
     path: Path
 
 
 @dataclass(frozen=True)
 class Brought:
-    """It is there."""
+    """The array is on the board."""
 
 
 @dataclass(frozen=True)
@@ -77,15 +77,15 @@ class Try:
 
 
 @dataclass(frozen=True)
-class Step:
-    """What the worker does now, told before it begins."""
+class WorkerStep:
+    """The worker's current step, sent before the step begins."""
 
     name: str
 
 
 @dataclass(frozen=True)
-class Failed:
-    """The session broke, or could not be opened: the server's words. `unfit`: the board is not what it has to be."""
+class SessionFailed:
+    """The session broke, or could not be opened: the server's message. `unfit`: the board does not match its target."""
 
     step: str
     reason: str

@@ -1,20 +1,20 @@
-"""Makes the board of an address with `rpc: tvm`, by what the address says about a tracker."""
+"""Factory of boards with `rpc: tvm`: chooses the lender by the tracker in the board's address."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
+from edgetune.boards.lock import LOCK_TIMEOUT_S
 from edgetune.boards.reach import Reach
 from edgetune.boards.tvm_rpc.board import TvmRpcBoard
-from edgetune.boards.tvm_rpc.deploy import DeployedServer, Forwarding, Tunnel
-from edgetune.boards.tvm_rpc.deployed_door import DeployedDoor
-from edgetune.boards.tvm_rpc.door import Door, Route, TrackerDoor
+from edgetune.boards.tvm_rpc.deploy import DeployedServer, ForwardedPort, Forwarding
+from edgetune.boards.tvm_rpc.deployed_lease import DeployedLender
+from edgetune.boards.tvm_rpc.lease import Route, ServerLender, TrackerLender
 from edgetune.boards.tvm_rpc.tracker import LocalTracker
 from edgetune.config.boards_file import BoardAddress
-from edgetune.config.target import Target
 from edgetune.events import Event
-from edgetune.measure.lock import LOCK_TIMEOUT_S
+from edgetune.target.target import Target
 
 LOCAL = "local"
 _LOOPBACKS = ("localhost", "127.", "::1")
@@ -29,48 +29,49 @@ def open_tvm_board(
     *,
     lock_timeout_s: float = LOCK_TIMEOUT_S,
 ) -> TvmRpcBoard:
-    """Return the board, not yet connected; it owns `reach` from now on. `lock_timeout_s` is for others to leave it.
+    """Return the board, not yet connected; it owns `reach` from now on. `lock_timeout_s` limits waits for other users.
 
     `tracker: host:port` leases a server of a farm, as the ssh host sees it: loopback addresses through its tunnel,
-    others straight. Without one a server is brought to the board, which nobody else can lease; `tracker: local` joins
-    it to a tracker of this machine as well, under the board's name: whoever reaches that may lease the board, and run
-    what he likes there. An emulated machine, which has no address and nothing to lose, always joins one.
+    others directly. Without a tracker, a server is brought to the board, and no other user can lease it. `tracker:
+    local` also joins that server to a tracker of this machine, under the board's name: then every user who can reach
+    the tracker may lease the board, and run any program there. An emulated machine, which has no address and no data to
+    protect, always joins a local tracker.
     """
     tracker, key = (address.tracker, address.key) if address is not None else (LOCAL, None)
     priority = address.priority if address is not None else 1
-    door: Door
+    door: ServerLender
     if tracker is None or tracker == LOCAL:
         server = DeployedServer(reach, target, folder, on_event)
         local = LocalTracker(folder, on_event=on_event) if tracker == LOCAL else None
-        door = DeployedDoor(reach, server, tracker=local, priority=priority, on_event=on_event)
+        door = DeployedLender(reach, server, tracker=local, priority=priority, on_event=on_event)
     else:
         host, _, port = tracker.rpartition(":")
-        door = FarmDoor(host, int(port), key or target.name, reach, priority=priority)
+        door = FarmLender(host, int(port), key or target.name, reach, priority=priority)
     cores = address.cores if address is not None else ()
     return TvmRpcBoard(reach.name, target, door, folder, cores=cores, lock_timeout_s=lock_timeout_s, on_event=on_event)
 
 
-class FarmDoor(TrackerDoor):
+class FarmLender(TrackerLender):
     """Servers of a farm, whose loopback addresses are reached through the ssh host; owns `reach`."""
 
     def __init__(self, host: str, port: int, key: str, reach: Reach, *, priority: int = 1) -> None:
         self._reach = reach
-        self._tunnels: dict[int, Tunnel] = {}
+        self._tunnels: dict[int, ForwardedPort] = {}
         super().__init__(host, port, key, priority=priority, route=through(reach, self._tunnels))
 
     @property
     def round_trip_s(self) -> float:
-        """That of the link to the ssh host, or of the tracker's greeting where that takes longer."""
+        """Round-trip time of the link to the ssh host, or of the tracker's greeting if that is longer."""
         return max(self._reach.round_trip_s, super().round_trip_s)
 
     def repair(self, timeout_s: float) -> str:
-        """Connect again; the next lease may be another server of the key."""
+        """Reconnect; the next lease may be another server of the key."""
         self._drop_tunnels()
         self._reach.connect(min(timeout_s, 30.0))
         return super().repair(timeout_s)
 
     def close(self) -> None:
-        """Give back, disconnect."""
+        """End the lease, disconnect."""
         super().close()
         self._drop_tunnels()
         self._reach.close()
@@ -81,8 +82,8 @@ class FarmDoor(TrackerDoor):
         self._tunnels.clear()
 
 
-def through(reach: Reach, tunnels: dict[int, Tunnel]) -> Route:
-    """Return the route that leads to the loopback of the ssh host by its tunnels, which are kept in `tunnels`."""
+def through(reach: Reach, tunnels: dict[int, ForwardedPort]) -> Route:
+    """Return the route through tunnels to the ssh host's loopback; the tunnels are kept in `tunnels`."""
 
     def route(host: str, port: int) -> tuple[str, int]:
         if not host.startswith(_LOOPBACKS) or not isinstance(reach, Forwarding):

@@ -1,4 +1,7 @@
-"""The worker's side of a session: TVM's RPC client without TVM's Python, by the functions of its runtime library."""
+"""TVM RPC client without TVM's Python package: the worker's side of a session, by functions of TVM's runtime library.
+
+It also caches arrays on the board by content: each is sent once, and kept while there is room.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,74 @@ import hashlib
 import importlib.util
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from edgetune.boards.tvm_rpc.arrays import RemoteArrays
-from edgetune.measure.child_process import describe_exit
+from edgetune.boards.protocol import OUTPUTS
+from edgetune.ipc.child_process import describe_exit
+
+_CACHED_BYTES = 64 << 20  # a small board can spare this much; one candidate may need more
+
+
+class RemoteArrays:
+    """`allocate` makes a tensor of so many bytes on the board, `fill` copies bytes to it; their errors are passed on.
+
+    The least recently used arrays of finished candidates make room for new ones.
+    """
+
+    def __init__(
+        self, allocate: Callable[[int], Any], fill: Callable[[Any, np.ndarray], None], most_bytes: int = _CACHED_BYTES
+    ) -> None:
+        self._allocate, self._fill, self._most_bytes = allocate, fill, most_bytes
+        self._there: OrderedDict[bytes, tuple[Any, int]] = OrderedDict()
+        self._needed: set[bytes] = set()  # by the next candidate, or the current one
+        self._tried = False
+
+    def bring(self, content: np.ndarray) -> None:
+        """Send bytes that the next candidate needs."""
+        if self._tried:
+            self._needed.clear()
+            self._tried = False
+        key = _key(content, "")
+        self._needed.add(key)
+        self._tensor(key, content, filled=True)
+
+    def of_candidate(self, contents: Sequence[np.ndarray], roles: Sequence[str]) -> list[Any]:
+        """Return one tensor per parameter of a candidate, filled except for outputs; each output has its own tensor."""
+        slots = [f"output {index}" if role in OUTPUTS else "" for index, role in enumerate(roles)]
+        keys = [_key(content, slot) for content, slot in zip(contents, slots, strict=True)]
+        self._needed, self._tried = set(keys), True
+        return [
+            self._tensor(key, content, filled=not slot)
+            for key, content, slot in zip(keys, contents, slots, strict=True)
+        ]
+
+    def _tensor(self, key: bytes, content: np.ndarray, *, filled: bool) -> Any:
+        if key in self._there:
+            self._there.move_to_end(key)
+            return self._there[key][0]
+        self._make_room(content.size)
+        tensor = self._allocate(content.size)
+        if filled:
+            self._fill(tensor, content)
+        self._there[key] = (tensor, content.size)
+        return tensor
+
+    def _make_room(self, size: int) -> None:
+        used = size + sum(taken for _, taken in self._there.values())
+        for key in [key for key in self._there if key not in self._needed]:
+            if used <= self._most_bytes:
+                break
+            used -= self._there.pop(key)[1]
+
+
+def _key(content: np.ndarray, slot: str) -> bytes:
+    return hashlib.sha256(content.data).digest() + slot.encode()
+
 
 _CPU = 1
 _SESSION_STRIDE = 128
@@ -24,13 +87,13 @@ _MOST_SAMPLES = 4096
 _LONGEST_NS = 1e15  # eleven days: no call took that long
 _LEAST_NS = 1e-9
 _DIFFERS = 10
-_ENOUGH_CALLS = 1_000_000  # in one sample: the coarsest of clocks sees them pass
-MOST_TENSORS = 64  # of one candidate; the shim's limit
+_ENOUGH_CALLS = 1_000_000  # in one sample: long enough for the coarsest clock
+MOST_TENSORS = 64  # per candidate; the shim's limit
 SHIM_NAME = "edgetune_shim.so"
 
 
 class RemoteError(Exception):
-    """A call to the server failed: its words. `unfit` when it cannot load what is compiled for the target."""
+    """A call to the server failed, with the server's message. `unfit`: it cannot load libraries of its target."""
 
     def __init__(self, reason: str, *, unfit: bool = False) -> None:
         super().__init__(reason)
@@ -38,7 +101,7 @@ class RemoteError(Exception):
 
 
 class Runtime:
-    """TVM's runtime library, found beside the package `tvm` without importing that."""
+    """TVM's runtime library, found in the package `tvm` without importing that."""
 
     def __init__(self) -> None:
         import tvm_ffi
@@ -47,7 +110,7 @@ class Runtime:
 
         folder = _package_folder("tvm") / "lib"
         self._library = load_lib_ctypes("tvm", "tvm_runtime", "RTLD_GLOBAL", extra_lib_paths=[folder])
-        registry._SKIP_UNKNOWN_OBJECTS = True  # noqa: SLF001  as `tvm.base` does for a runtime alone
+        registry._SKIP_UNKNOWN_OBJECTS = True  # noqa: SLF001  as `tvm.base` does without the compiler
         self.ffi: Any = tvm_ffi
 
     def function(self, name: str) -> Any:
@@ -86,7 +149,7 @@ class RemoteSession:
         self._page = self._empty(_READ_BYTES)
 
     def facts(self) -> Mapping[str, str]:
-        """What the board's system says it is."""
+        """Return the facts of the board's system."""
         self._call("facts", self._text)
         return dict(line.split("=", 1) for line in self._words().splitlines() if "=" in line)
 
@@ -105,7 +168,7 @@ class RemoteSession:
         return found
 
     def upload(self, library: Path) -> str:
-        """Bring a candidate to the board; return its path there."""
+        """Send a candidate to the board; return its path there."""
         name = f"{library.stem[:40]}-{hashlib.sha256(str(library).encode()).hexdigest()[:16]}.so"
         self._guard(self._upload, name, library.read_bytes())
         return str(self._guard(self._workpath, name))
@@ -115,11 +178,11 @@ class RemoteSession:
         self._guard(self._remove, Path(path).name)
 
     def bring(self, content: np.ndarray) -> None:
-        """Bring an array's bytes that the next candidate needs, unless they are there."""
+        """Send an array's bytes that the next candidate needs, unless they are there."""
         self._arrays.bring(content)
 
     def tensors(self, contents: Sequence[np.ndarray], roles: Sequence[str]) -> list[Any]:
-        """Return tensors of the board for a candidate's parameters, outputs without their bytes."""
+        """Return tensors on the board for a candidate's parameters, with outputs unfilled."""
         return self._arrays.of_candidate(contents, roles)
 
     def fetch(self, tensor: Any, count: int) -> np.ndarray:
@@ -137,7 +200,7 @@ class RemoteSession:
         scratch_bytes: int,
         timeout_s: float,
     ) -> tuple[int, str]:
-        """Load a candidate, keep it on `cores`, call it once; return the shim's code and, unless that is 0, why."""
+        """Load a candidate, restrict it to `cores`, call it once; return the shim's code and, unless it is 0, why."""
         limits = (memory_bytes, int(timeout_s) + 2, scratch_bytes, _milliseconds(timeout_s))
         kept = ",".join(map(str, cores))
         code = self._call("open", path, kept, *limits, roles, self._text, *tensors)
@@ -155,7 +218,7 @@ class RemoteSession:
         return values
 
     def watch(self, timeout_s: float) -> tuple[float, bool]:
-        """Make one call over outputs that hold a pattern; return its nanoseconds and whether it does as the first did.
+        """Make one call over outputs that hold a pattern; return its nanoseconds, and whether it acts like the first.
 
         Raises CandidateEndedError.
         """
@@ -169,7 +232,7 @@ class RemoteSession:
         self._call("outputs", *tensors)
 
     def look_after_all(self, timeout_s: float) -> float:
-        """Look at what the candidate left; return how long a cycle of the core takes, in ns. CandidateEndedError."""
+        """Check what the candidate left behind; return the ns of a cycle of the core. Raises CandidateEndedError."""
         if code := self._call("end", _milliseconds(timeout_s), self._text, self._samples):
             raise CandidateEndedError(code, self._words())
         return self._times(1, least=0.0)[0]
@@ -180,7 +243,7 @@ class RemoteSession:
 
     def _times(self, count: int, least: float) -> list[float]:
         taken = self._fetch(self._samples, 8 * count).view(np.float64)
-        if not ((taken >= least) & (taken < _LONGEST_NS)).all():  # NaN is neither
+        if not ((taken >= least) & (taken < _LONGEST_NS)).all():  # false for NaN
             raise RemoteError("it answers with times that are none")
         return [float(value) for value in taken]
 
@@ -219,7 +282,7 @@ class RemoteSession:
 
 
 class CandidateEndedError(Exception):
-    """The candidate ended while it was timed, or went wrong: the shim's code, and its words."""
+    """The candidate ended while it was timed, or went wrong: the shim's code, and its message."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(reason)
@@ -239,7 +302,7 @@ def _package_folder(name: str) -> Path:
     for entry in sys.path:
         if (Path(entry) / name / "__init__.py").exists():
             return Path(entry) / name
-    spec = importlib.util.find_spec(name)  # editable installs: finders instead of folders
+    spec = importlib.util.find_spec(name)  # also works for editable installs, which use finders
     if spec is None or not spec.submodule_search_locations:
         raise RemoteError(f"the package {name} is not installed")
     return Path(next(iter(spec.submodule_search_locations)))

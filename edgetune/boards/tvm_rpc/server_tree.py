@@ -1,4 +1,7 @@
-"""The files that TVM's stock RPC server needs on a board, from wheels for its architecture, without a compiler."""
+"""Builds the archive of files that TVM's stock RPC server needs on a board, from wheels for its architecture.
+
+It needs no compiler.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,9 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from edgetune.boards.tvm_rpc.launched import LAUNCH
-from edgetune.config.resources import cache_dir
 from edgetune.errors import BoardUnavailable, BoardUnfit
 from edgetune.events import Event
+from edgetune.resources import cache_dir
 
 _NUMPY = Path(__file__).with_name("numpy_stub.py")
 _PACKAGES = ("apache-tvm", "apache-tvm-ffi", "typing-extensions", "cloudpickle")
@@ -51,7 +54,7 @@ _LEFT_OUT = (
 
 @dataclass(frozen=True)
 class ServerTree:
-    """A gzipped tar with `launch.py` and the packages at its top: where it is, and how many bytes it unpacks to."""
+    """A gzipped tar with `launch.py` and the packages at its top: its path, and its unpacked size in bytes."""
 
     archive: Path
     unpacked_bytes: int
@@ -63,7 +66,7 @@ def server_tree(
     on_event: Callable[[Event], None] = lambda _: None,
     cache: Path | None = None,
 ) -> ServerTree:
-    """Return the tree for boards of `machine` (uname -m) with that Python, made once per version into the cache.
+    """Return the tree for boards of `machine` (uname -m) with that Python, made once per version in the cache.
 
     Raises BoardUnfit where TVM has no wheels, BoardUnavailable when they cannot be downloaded.
     """
@@ -77,7 +80,7 @@ def server_tree(
             return ServerTree(archive, _unpacked_bytes(archive))
         except FileNotFoundError:
             pass
-        except (tarfile.TarError, EOFError, zlib.error, OSError):  # a disk that was full, a machine that went off
+        except (tarfile.TarError, EOFError, zlib.error, OSError):  # damaged by a full disk or a power loss
             archive.unlink()
         with tempfile.TemporaryDirectory(prefix="tree-", dir=folder) as tree:
             if not (machine == os.uname().machine and python == sys.version_info[:2] and _take_installed(Path(tree))):
@@ -96,7 +99,7 @@ def _unpacked_bytes(archive: Path) -> int:
 
 @contextmanager
 def _ours(archive: Path) -> Iterator[None]:
-    """Have the archive to ourselves, among the threads and processes that would make it."""
+    """Lock the archive against other threads and processes that would make it."""
     with archive.with_suffix(".lock").open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -128,7 +131,7 @@ def _download(machine: str, python: tuple[int, int], folder: Path) -> None:
 
 
 def _take_installed(tree: Path) -> bool:
-    """Copy what is installed here, for boards that are as this machine; False where a package is not here in files."""
+    """Copy the packages installed here, for boards like this machine; False where a package has no files here."""
     for name in _PACKAGES:
         try:
             files = importlib.metadata.files(name) or []
@@ -153,7 +156,7 @@ def _unpack(wheels: Path, tree: Path) -> None:
 def _pack(tree: Path, python: tuple[int, int], archive: Path) -> None:
     shutil.copy(LAUNCH, tree)
     shutil.copy(_NUMPY, tree / "numpy.py")
-    if python == sys.version_info[:2]:  # compiled here, not at every start on a slow board
+    if python == sys.version_info[:2]:  # compile here, because compiling at every start is slow on a board
         unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
         compileall.compile_dir(tree, quiet=2, legacy=True, invalidation_mode=unchecked)
         for source in tree.rglob("*.py"):
@@ -175,7 +178,7 @@ def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def _belongs(name: str) -> bool:
-    if name.endswith(".dist-info/METADATA"):  # packages look their own version up by it
+    if name.endswith(".dist-info/METADATA"):  # packages read their own version from it
         return True
     if ".so" in Path(name).name and not any(fnmatch(name, pattern) for pattern in _KEPT_LIBRARIES):
         return False

@@ -1,4 +1,4 @@
-"""A tracker on this machine's loopback, for `tracker: local`: shared by all runs here, started by the first of them."""
+"""Local TVM tracker on this machine's loopback, for `tracker: local`: the first run starts it, all runs share it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from edgetune.boards.tvm_rpc.tracker_client import TrackerClient
 from edgetune.errors import BoardLost, BoardUnavailable, HostUnknown, ProtocolViolation
 from edgetune.events import Event
 
-PORT = 9190  # where TVM's own tools look first
+PORT = 9190  # the default port of TVM's own tools
 _PROBE_S = 2.0
 
 
 class LocalTracker:
-    """The tracker at `port` of the loopback (0: one of our own on a free port). `ensure` before each use."""
+    """The tracker at `port` of the loopback (0: our own on a free port). Call `ensure` before each use."""
 
     def __init__(self, folder: Path, port: int = PORT, on_event: Callable[[Event], None] = lambda _: None) -> None:
         self._folder, self._port, self._on_event = folder, port, on_event
@@ -25,19 +25,19 @@ class LocalTracker:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the tracker that we started, if we did."""
+        """Process id of the tracker if we started it, else None."""
         return self._own.pid if self._own is not None else None
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens; after `ensure`."""
+        """Its address; after `ensure`."""
         return LOOPBACK, self._port
 
     def ensure(self) -> tuple[str, int]:
         """Start the tracker unless one answers; return its address. Raises BoardUnavailable if it does not start.
 
-        It comes back at the port it had, where servers and clients look for it. Where something else has that port
-        from the beginning, ours takes a free one.
+        A restarted tracker gets its previous port, where servers and clients look for it. If another program has that
+        port from the beginning, ours takes a free one.
         """
         if self._port and self._answers():
             return self.address

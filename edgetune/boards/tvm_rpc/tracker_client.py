@@ -1,4 +1,4 @@
-"""What a TVM tracker is asked, in its own protocol (length, JSON), with a deadline on every step."""
+"""Client of a TVM tracker: sends requests in the tracker's protocol (length, JSON), with a deadline on every step."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _LEASED = "leased"
 
 @dataclass(frozen=True)
 class Lease:
-    """A server that is ours until the session with it ends: where it listens, and the key it wants to hear.
+    """A server that is ours until the session with it ends: its address, and the key it expects.
 
-    `origin` names it as its tracker does, where there is one.
+    `origin` is its name at its tracker, where there is one.
     """
 
     host: str
@@ -37,10 +37,10 @@ class Lease:
 
 
 class TrackerClient:
-    """One connection to a tracker. While it is open, a lease taken by it is shown to others with our name.
+    """One connection to a tracker. While it is open, the tracker shows its lease to others with our name.
 
-    `where` is what messages call the tracker, `host` and `port` how it is reached from here. It has `timeout_s` for
-    each answer.
+    `where` is the tracker's name in messages, `host` and `port` are its address as seen from here. Each answer may take
+    `timeout_s` seconds.
     """
 
     def __init__(self, host: str, port: int, where: str = "", timeout_s: float = STEP_S) -> None:
@@ -66,12 +66,12 @@ class TrackerClient:
             raise ProtocolViolation(f"what listens at {self._where} is not a TVM tracker: correct `tracker:`")
 
     def lease(self, key: str, priority: int, timeout_s: float) -> Lease:
-        """Wait for a server of that key, in order of priority (the highest first); raises BoardBusy after a time."""
+        """Wait for a server of that key, by priority (the highest first); raises BoardBusy after `timeout_s`."""
         self._send([_REQUEST, key, owner_name(), priority])
         try:
             answer = self._receive(timeout_s)
         except TimeoutError as error:
-            self.close()  # takes the request back
+            self.close()  # withdraws the request
             raise BoardBusy(self._why_busy(key, timeout_s)) from error
         match answer:
             case [0, [str(host), int(port), str(matched)]]:
@@ -79,7 +79,7 @@ class TrackerClient:
         raise ProtocolViolation(f"the TVM tracker at {self._where} answers a request with {str(answer)[:100]!r}")
 
     def announce(self, key: str, lease: Lease) -> None:
-        """Show others, for as long as this connection is open, who has the lease."""
+        """Show others who has the lease, for as long as this connection is open."""
         info = {"key": f"server:{key}-{_LEASED}", "addr": [owner_name(), lease.port], "since": int(time.time())}
         self._ask([_UPDATE_INFO, info])
 
@@ -91,12 +91,12 @@ class TrackerClient:
         raise ProtocolViolation(f"the TVM tracker at {self._where} gives no summary")
 
     def waiting(self, key: str) -> int:
-        """How many clients wait for a server of that key."""
+        """Number of clients that wait for a server of that key."""
         queue = self.summary().get("queue_info", {}).get(key, {})
         return int(queue.get("pending", 0))
 
     def close(self) -> None:
-        """Close the connection, whoever waits on it; the tracker forgets what was announced. May be called twice."""
+        """Close the connection, even while a thread waits on it; the tracker forgets our name. May be called twice."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         with contextlib.suppress(OSError):
@@ -162,7 +162,7 @@ class TrackerClient:
 
 
 def owner_name() -> str:
-    """Who leases: user, machine and process, as other users see it."""
+    """Return our name as shown to other users: user, machine and process."""
     with contextlib.suppress(OSError, KeyError):
         return f"{getpass.getuser()}@{socket.gethostname()}-{os.getpid()}"
     return f"{socket.gethostname()}-{os.getpid()}"

@@ -1,4 +1,4 @@
-"""What the worker does with one candidate: upload, load and call once, compare, time, compare among that."""
+"""Trial of one candidate in the worker: uploads it, loads it, checks its first call, times it, checks watched calls."""
 
 from __future__ import annotations
 
@@ -9,18 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from edgetune.boards.comparison import OutputError, compare
+from edgetune.boards.misconduct import LEFT_MODE, LEFT_THREADS, STARTED_PROCESS, after_calls, changed_input, in_call
+from edgetune.boards.protocol import OUTPUTS, PART, RunRequest, RunResult, RunStatus, Tolerance, gap_fill
+from edgetune.boards.sampling import sample
 from edgetune.boards.tvm_rpc.remote import MOST_TENSORS, CandidateEndedError, RemoteError, RemoteSession
-from edgetune.measure.comparison import Difference, compare
-from edgetune.measure.jobs import OUTPUTS, PART, RunRequest, RunResult, RunStatus, Tolerance, gap_fill
-from edgetune.measure.misconduct import (
-    LEFT_MODE,
-    LEFT_THREADS,
-    STARTED_PROCESS,
-    after_calls,
-    changed_input,
-    in_call,
-)
-from edgetune.measure.sampling import sample
 
 _HARM, _STARTED_PROCESS, _UNCONFINED, _MODE, _THREADS, _INPUT = 4, 5, 7, 8, 9, 11
 _STATUS: dict[int, RunStatus] = {
@@ -37,27 +30,27 @@ _STATUS: dict[int, RunStatus] = {
 
 
 def load_array(path: str | Path) -> np.ndarray:
-    """Return an array of this machine (.npy), not yet read."""
+    """Return an array of this machine (.npy), mapped but not yet read."""
     array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
     return array
 
 
 def _letter(role: str, array: np.ndarray) -> str:
-    """What the shim calls a role; that of an output with gaps says what is in them."""
+    """Return the shim's code for a role; that of an output with gaps includes the content of the gaps."""
     return role[0] if role != PART else "pq"[gap_fill(array.dtype.name) != gap_fill("float32")]
 
 
 def bytes_of(array: np.ndarray) -> np.ndarray:
-    """Return an array's bytes, one after the other."""
+    """Return an array's bytes as a flat array."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def try_candidate(
     session: RemoteSession, request: RunRequest, cores: Sequence[int], note: Callable[[str], None]
 ) -> RunResult:
-    """Check and time a candidate on `cores` of the board; `note` is told each step before it begins.
+    """Check and time a candidate on `cores` of the board; `note` is called with each step before it begins.
 
-    Its deadline begins when everything that it needs is there. Raises RemoteError.
+    Its deadline begins when all its files and arrays are on the board. Raises RemoteError.
     """
     if (count := len(request.arrays)) > MOST_TENSORS:
         reason = f"the kernel has {count} parameters, a server of TVM's RPC is given {MOST_TENSORS} at most"
@@ -120,7 +113,7 @@ def try_candidate(
 
 
 class _Timing:
-    """All calls of a candidate that is open except the first."""
+    """All calls of an open candidate except the first."""
 
     def __init__(
         self,
@@ -142,7 +135,7 @@ class _Timing:
         return values
 
     def watch(self) -> float:
-        """Make one call and compare its outputs, quickly where they are those of the first; CandidateEndedError."""
+        """Make one call and compare its outputs, quickly if they equal the first call's. Raises CandidateEndedError."""
         self._made += 1
         nanoseconds, alike = self._session.watch(self._left())
         if not alike:
@@ -153,12 +146,12 @@ class _Timing:
         return nanoseconds
 
     def end(self) -> float:
-        """Look at what the candidate left; return the nanoseconds of a cycle. Raises CandidateEndedError."""
+        """Check what the candidate left behind; return the nanoseconds of a cycle. Raises CandidateEndedError."""
         self._over = True
         return self._session.look_after_all(self._left())
 
-    def ended(self, error: CandidateEndedError, worst: Difference, seconds: dict[str, float]) -> RunResult:
-        """Return what became of a candidate that ended, or went wrong."""
+    def ended(self, error: CandidateEndedError, worst: OutputError, seconds: dict[str, float]) -> RunResult:
+        """Return the result of a candidate that ended, or went wrong."""
         words, status = _words(error.code, error.reason), _status(error.code)
         if status != "wrong_result":
             return RunResult(self._request.candidate_id, status, words, seconds=seconds)
@@ -170,12 +163,12 @@ class _Timing:
 
 
 def _status(code: int) -> RunStatus:
-    """What a code of the shim means; one that it does not have comes from a candidate that answered in its place."""
+    """Return the status for a code of the shim; an unknown code comes from a candidate that answered in its place."""
     return _STATUS.get(code, "crashed")
 
 
 def _words(code: int, reason: str) -> str:
-    """What a code of the shim means, where it says no more."""
+    """Return the meaning of a code of the shim that comes without a reason."""
     if code not in _STATUS:
         return "answers in the place of the process that tries it"
     if code == _INPUT:
@@ -190,8 +183,8 @@ def _clear(session: RemoteSession, path: str) -> None:
 
 def _judge(
     session: RemoteSession, request: RunRequest, arrays: Sequence[np.ndarray], tensors: Sequence[Any]
-) -> tuple[str, Difference]:
-    worst, problem = Difference(0.0, 0.0, allowed=True), ""
+) -> tuple[str, OutputError]:
+    worst, problem = OutputError(0.0, 0.0, allowed=True), ""
     for index, (array, role) in enumerate(zip(arrays, request.roles, strict=True)):
         if role not in OUTPUTS:
             continue
@@ -205,7 +198,7 @@ def _judge(
     return problem, worst
 
 
-def _wrong(request: RunRequest, problem: str, worst: Difference, seconds: dict[str, float]) -> RunResult:
+def _wrong(request: RunRequest, problem: str, worst: OutputError, seconds: dict[str, float]) -> RunResult:
     return RunResult(
         request.candidate_id,
         "wrong_result",

@@ -1,6 +1,6 @@
-"""The worker: makes TVM's RPC calls, which have no deadline, so that the board's process never waits for one.
+"""Worker process for TVM's RPC calls: these have no deadline, so the board's process must not make them itself.
 
-It is killed when it is late, and ends by itself when the process that started it does.
+It is killed when it is late, and ends by itself when the process that started it ends.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from edgetune.boards.tvm_rpc.messages import (
     Connected,
     Disconnect,
     Disconnected,
-    Failed,
     Files,
     Read,
-    Step,
+    SessionFailed,
     Try,
+    WorkerStep,
 )
 from edgetune.boards.tvm_rpc.remote import RemoteError, RemoteSession, Runtime
 from edgetune.boards.tvm_rpc.trial import bytes_of, load_array, try_candidate
-from edgetune.measure import wire
-from edgetune.measure.child_process import claim_pipes
+from edgetune.ipc import frames
+from edgetune.ipc.child_process import claim_pipes
 
 _WATCH_S = 0.5
 _RANGE = r"\d{1,4}-\d{1,4}"
@@ -35,7 +35,7 @@ _RANGES = re.compile(rf"{_RANGE}(,{_RANGE})*", re.ASCII)
 
 
 class Worker:
-    """Takes one message at a time, answers each."""
+    """Takes one message at a time and answers each."""
 
     def __init__(self, outgoing: int) -> None:
         self._outgoing = outgoing
@@ -45,12 +45,12 @@ class Worker:
         self._step = "start"
 
     def answer(self, message: object) -> object:
-        """Do what the message asks; what fails is an answer as well."""
+        """Do what the message requests; a failure is also an answer."""
         try:
             return self._do(message)
         except RemoteError as error:
             self._session = None
-            return Failed(self._step, str(error), error.unfit)
+            return SessionFailed(self._step, str(error), error.unfit)
 
     def _do(self, message: object) -> object:
         if isinstance(message, Disconnect):
@@ -67,7 +67,7 @@ class Worker:
             self._cores = chosen_cores(message.cores, facts.pop("allowed", ""))
             return Connected(facts, self._cores)
         if self._session is None:
-            return Failed(self._step, "there is no session")
+            return SessionFailed(self._step, "there is no session")
         if isinstance(message, Read):
             self._note("read")
             return Files(self._session.read(message.patterns))
@@ -81,13 +81,13 @@ class Worker:
 
     def _note(self, step: str) -> None:
         self._step = step
-        wire.send(self._outgoing, Step(step))
+        frames.send(self._outgoing, WorkerStep(step))
 
 
 def chosen_cores(asked: tuple[int, ...], allowed: str) -> tuple[int, ...]:
-    """Return the cores that candidates are kept on: those `asked` for, or the last of `allowed`, such as "0-1,3-3".
+    """Return the cores of candidates: those `asked` for, or the last one of `allowed`, such as "0-1,3-3".
 
-    Raises RemoteError: unfit when a core is asked for that the server may not use.
+    Raises RemoteError; it is `unfit` when the server may not use a core that is asked for.
     """
     if _RANGES.fullmatch(allowed) is None:
         raise RemoteError("it does not say which cores it may use")
@@ -115,7 +115,7 @@ def main() -> None:
     worker = Worker(outgoing)
     while True:
         try:
-            message = wire.receive(incoming)
+            message = frames.receive(incoming)
         except EOFError:
-            os._exit(0)  # without waiting for the server to take its leave
-        wire.send(outgoing, worker.answer(message))
+            os._exit(0)  # without waiting for the server to end the session
+        frames.send(outgoing, worker.answer(message))

@@ -1,4 +1,4 @@
-"""Our side of the worker: questions with deadlines, through whatever happens to it or to the server."""
+"""Manager of the worker process: sends it requests with deadlines, and handles its crashes and those of the server."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import signal
 import time
 from pathlib import Path
 
-from edgetune.boards.tvm_rpc.messages import Failed, Step
+from edgetune.boards.tvm_rpc.messages import SessionFailed, WorkerStep
 from edgetune.errors import BoardLost, BoardUnfit
-from edgetune.measure.child_process import ChildProcess
+from edgetune.ipc.child_process import ChildProcess
 
 _MODULE = "edgetune.boards.tvm_rpc.worker"
 
 
 class RpcWorker:
-    """A worker that is started when it is first needed, and again after it was killed. `name` is the board's."""
+    """A worker that is started when first needed, and again after it was killed. `name` is the board's."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self._name = name
@@ -29,12 +29,12 @@ class RpcWorker:
 
     @property
     def step(self) -> str:
-        """What the worker did last, as far as it told."""
+        """The worker's last reported step."""
         return self._step
 
     @property
     def running(self) -> bool:
-        """Whether there is a worker."""
+        """Whether a worker runs."""
         return self._process is not None
 
     def fileno(self) -> int:
@@ -44,7 +44,7 @@ class RpcWorker:
         return self._process.fileno()
 
     def send(self, message: object) -> None:
-        """Hand over a message, starting the worker if there is none; raises BoardLost when it ends at once."""
+        """Send a message, starting the worker if there is none; raises BoardLost when it ends at once."""
         if self._process is None:
             self._starts += 1
             log = self._folder / f"tvm-{self._name}-{self._starts}.log"
@@ -54,9 +54,9 @@ class RpcWorker:
             raise self._ended()
 
     def receive(self, timeout_s: float) -> object | None:
-        """Return an answer if there is one within `timeout_s`; raises BoardLost when the session or the worker broke.
+        """Return an answer if one arrives within `timeout_s`; raises BoardLost when the session or the worker broke.
 
-        Raises BoardUnfit when the board is not of its target, or lacks the cores of its address.
+        Raises BoardUnfit when the board does not match its target, or lacks the cores of its address.
         """
         deadline = time.monotonic() + timeout_s
         while not self._answers:
@@ -67,14 +67,14 @@ class RpcWorker:
             if not select.select([process], [], [], max(0.0, left))[0]:
                 return None
             for message in process.read_available():
-                if isinstance(message, Step):
+                if isinstance(message, WorkerStep):
                     self._step = message.name
                 else:
                     self._answers.append(message)
             if process.ended and not self._answers:
                 raise self._ended()
         answer = self._answers.pop(0)
-        if isinstance(answer, Failed):
+        if isinstance(answer, SessionFailed):
             self.kill()
             if answer.unfit:
                 raise BoardUnfit(f"board '{self._name}' cannot be measured on: {answer.reason}")
@@ -82,7 +82,7 @@ class RpcWorker:
         return answer
 
     def ask(self, message: object, timeout_s: float) -> object:
-        """Send, and wait for the answer; kills the worker and raises BoardLost when it is late."""
+        """Send, and wait for the answer; kills the worker and raises BoardLost at the deadline."""
         self.send(message)
         answer = self.receive(timeout_s)
         if answer is None:
@@ -90,20 +90,20 @@ class RpcWorker:
         return answer
 
     def late(self, timeout_s: float) -> BoardLost:
-        """Kill the worker; return the error that says at which step it was late."""
+        """Kill the worker; return the error that names the step in which it was late."""
         self.kill()
         return BoardLost(
             f"TVM's RPC server of board '{self._name}' did not answer within {timeout_s:.0f} s in step '{self._step}'"
         )
 
     def kill(self) -> None:
-        """End the worker at once; the server ends its session when it sees the connection go."""
+        """End the worker at once; the server ends its session when the connection closes."""
         if self._process is not None:
             self._process.kill()
             self._process = None
 
     def interrupt(self) -> None:
-        """Kill the worker from another thread: whoever waits for it gets BoardLost."""
+        """Kill the worker from another thread; a thread that waits for it gets BoardLost."""
         process = self._process
         if process is not None:
             with contextlib.suppress(ProcessLookupError):

@@ -1,0 +1,3 @@
+"""Version number of edgetune."""
+
+__version__ = "0.1.0"

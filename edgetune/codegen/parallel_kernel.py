@@ -1,0 +1,214 @@
+"""Multithreaded kernels: C code for kernels whose loops several threads share.
+
+Each stage of a kernel (see `edgetune.codegen.parallel_regions`) is a separate function. A shared one takes the range of
+iterations to run; the kernel distributes these ranges through `<prefix>__parallel_for` of the package's runtime:
+
+    typedef void <prefix>__task(const void *work, int32_t begin, int32_t end, int32_t worker);
+    void <prefix>__parallel_for(struct <prefix>__pool *pool, <prefix>__task *task, const void *work, int32_t count,
+                                int32_t ranges);
+
+Every iteration does the same as in the single-threaded kernel, in the same order, so results have the same bits for any
+number of threads. They differ from those of the single-threaded kernel at most by what a compiler contracts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import tvm
+
+from edgetune.codegen.collapse_loops import check_range, shared_loops
+from edgetune.codegen.dtypes import element_and_lanes, storage_type
+from edgetune.codegen.emit import SCRATCH, PrintedFunction, declaration, print_function, prototype, serial_kernel
+from edgetune.codegen.kernel_source import CParam, KernelSource
+from edgetune.codegen.lower import flat, lower, lower_flat
+from edgetune.codegen.memory import SCRATCH_ALIGNMENT, size_of
+from edgetune.codegen.names import Names
+from edgetune.codegen.parallel_regions import Cut, Region, cut
+from edgetune.target.target import Target
+
+RANGES = 8  # ranges per thread, so that a thread that has finished can help another one
+RANGES_INSIDE = 1  # the same if each range runs other loops completely
+_TAKEN = ("begin", "end", "pool", "work", "worker")
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """How the kernels of a package use threads.
+
+    `prefix` is that of the package; `workers` is the number of threads that share a loop, including the caller's; nests
+    of fewer than `least_steps` steps (see `steps_of`) stay on one thread.
+    """
+
+    prefix: str
+    workers: int
+    least_steps: int
+
+
+def least_steps(target: Target, workers: int) -> int:
+    """Fewest steps of a nest that `workers` threads of `target` share.
+
+    The model: one step of one native vector takes one cycle, so the work takes steps / lanes cycles; shared, it takes 1
+    / workers of that plus the handover. A nest is shared if the handover is less than half of the greatest saving.
+    """
+    lanes = max(1, target.vector_bits // 32)
+    return 2 * target.handover_cycles * lanes * workers // max(1, workers - 1)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One stage, printed as the function `symbol`; `operands` are the kernel's own names of its parameters."""
+
+    stage: Region
+    symbol: str
+    printed: PrintedFunction
+    operands: tuple[str, ...]
+
+
+def emit_shared_kernel(
+    mod: tvm.IRModule, target: Target, symbol: str, sharing: Sharing, in_place: Collection[int] = ()
+) -> KernelSource:
+    """`emit_kernel` for several threads: exactly the single-threaded text if no loop of the kernel is worth sharing.
+
+    Parameters whose numbers are in `in_place` may point to the same memory.
+    """
+    function = flat(mod)
+    pieces = cut(function, sharing.workers, sharing.least_steps) if sharing.workers > 1 else None
+    if pieces is None:
+        return serial_kernel(lower(mod), target, symbol, in_place)
+    names = Names((symbol, *_TAKEN))
+    own = {buffer: names.unique(str(buffer.name).removesuffix("_global")) for buffer in function.params}
+    own |= {buffer: names.unique(str(buffer.name)) for buffer in pieces.between}
+    numbered = enumerate(pieces.stages, 1)
+    parts = [_part(stage, number, pieces, target, symbol, own, sharing.workers) for number, stage in numbered]
+    same = frozenset(own[function.params[number]] for number in in_place)
+    return _kernel(function, [_beside(part, same) for part in parts], pieces, target, symbol, sharing, own, same)
+
+
+def _beside(part: _Part, same: Collection[str]) -> _Part:
+    """`part`, whose operands named in `same` may point to the same memory."""
+    named = zip(part.operands, part.printed.params, strict=True)
+    params = tuple(replace(param, shared=name in same) for name, param in named)
+    return replace(part, printed=replace(part.printed, params=params))
+
+
+def _part(
+    stage: Region, number: int, pieces: Cut, target: Target, symbol: str, own: dict[Any, str], workers: int
+) -> _Part:
+    name = f"{symbol}__part{number if len(pieces.stages) > 1 else ''}"
+    if stage.loops:
+        shared = shared_loops(stage.loops, stage.iterations, workers * _ranges(stage), stage.across)
+        lowered = lower_flat(stage.function, shared)
+        check_range(lowered.body, shared.variable)
+        printed = print_function(lowered, target, (symbol, name, *_TAKEN), shared)
+    else:
+        printed = print_function(lower_flat(stage.function), target, (symbol, name, *_TAKEN))
+    return _Part(stage, name, printed, tuple(own[buffer] for buffer in stage.function.params))
+
+
+def _kernel(
+    function: Any,
+    parts: Sequence[_Part],
+    pieces: Cut,
+    target: Target,
+    symbol: str,
+    sharing: Sharing,
+    own: dict[Any, str],
+    same: Collection[str],
+) -> KernelSource:
+    written = {name for part in parts for name, p in zip(part.operands, part.printed.params, strict=True) if p.writable}
+    plain = (_param(buffer, own[buffer], own[buffer] in written, target) for buffer in function.params)
+    params = tuple(replace(param, shared=param.name in same) for param in plain)
+    offsets, shared_bytes = _places(pieces.between)
+    own_bytes = -(-max(part.printed.scratch_bytes for part in parts) // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+    scratch_bytes = shared_bytes + sharing.workers * own_bytes
+    text = []
+    body = []
+    for buffer, offset in offsets.items():
+        c_type = storage_type(element_and_lanes(buffer.ty.dtype)[0], target.has_float16)
+        where = f"scratch + {offset}" if offset else "scratch"
+        body.append(f"  {c_type} *const {own[buffer]} = ({c_type} *)(void *)({where}); /* 64-byte aligned */")
+    for part in parts:
+        text.append(_definition(part))
+        scratch = f"scratch + {shared_bytes}" if shared_bytes else "scratch"
+        operands = [*part.operands, *([scratch] if part.printed.scratch_bytes else [])]
+        if not part.stage.loops:
+            body.append(f"  {part.symbol}({', '.join(operands)});")
+            continue
+        text.append(_task(part, own_bytes))
+        work = f"work{part.symbol.removeprefix(f'{symbol}__part')}"
+        body.append(f"  const struct {part.symbol}_work {work} = {{{', '.join(operands)}}};")
+        given = f"{part.stage.iterations}, {_ranges(part.stage)}"
+        call = f"{sharing.prefix}__parallel_for(pool, {part.symbol}_task, &{work}, {given});"
+        body.append(f"  {call}")
+    pool = f"struct {sharing.prefix}__pool *pool"
+    heads = [*map(declaration, params), *([SCRATCH] if scratch_bytes else []), pool]
+    head = prototype(f"void {symbol}(", heads)
+    lines = "\n".join(body)
+    return KernelSource(
+        symbol=symbol,
+        prototype=head,
+        definition="\n".join([*text, f"{head} {{\n{lines}\n}}\n"]),
+        preamble=frozenset().union(*(part.printed.preamble for part in parts)),
+        params=params,
+        scratch_bytes=scratch_bytes,
+        local_bytes=max(part.printed.local_bytes for part in parts),
+        workers=sharing.workers,
+    )
+
+
+def _ranges(stage: Region) -> int:
+    return RANGES_INSIDE if stage.inner else RANGES
+
+
+def _param(buffer: Any, name: str, writable: bool, target: Target) -> CParam:
+    of, _ = element_and_lanes(buffer.ty.dtype)
+    shape = tuple(int(extent.value) for extent in buffer.ty.shape)
+    return CParam(name, storage_type(of, target.has_float16), shape, of.dtype, writable, of.bytes)
+
+
+def _places(buffers: Sequence[Any]) -> tuple[dict[Any, int], int]:
+    """(offset of each buffer in the scratch, bytes of all buffers)."""
+    offsets: dict[Any, int] = {}
+    total = 0
+    for buffer in buffers:
+        offsets[buffer] = total
+        total += -(-size_of(buffer) // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+    return offsets, total
+
+
+def _definition(part: _Part) -> str:
+    printed = part.printed
+    heads = [*map(declaration, printed.params), *([SCRATCH] if printed.scratch_bytes else [])]
+    comment = ""
+    if part.stage.loops:
+        heads += ["int32_t begin", "int32_t end"]
+        whole = f"Iterations begin to end - 1 of {part.stage.iterations}"
+        across = part.stage.across
+        if across is not None:
+            whole += f", numbered with the loop of {across.blocks} around them as the last digit"
+        comment = f"/* {whole}. Each writes elements that no other one touches. */\n"
+    # If it were inlined, compilers would lose the `restrict` of its parameters.
+    head = prototype(f"static void {part.symbol}(", heads)
+    return f"{comment}__attribute__((noinline))\n{head} {{\n{printed.body()}\n}}\n"
+
+
+def _task(part: _Part, own_bytes: int) -> str:
+    """The function that workers call, and the structure with the arguments of its part."""
+    fields = [replace(p, name=f"*{p.name}") for p in part.printed.params]
+    lines = [f"  {'' if p.writable else 'const '}{p.c_type} {p.name};" for p in fields]
+    values = [f"w->{p.name}" for p in part.printed.params]
+    silent = "  (void)worker;\n"
+    if part.printed.scratch_bytes:
+        lines.append("  unsigned char *scratch;")
+        values.append(f"w->scratch + {own_bytes} * (size_t)worker")
+        silent = ""
+    members = "\n".join(lines)
+    return (
+        f"struct {part.symbol}_work {{\n{members}\n}};\n\n"
+        f"static void {part.symbol}_task(const void *work, int32_t begin, int32_t end, int32_t worker) {{\n"
+        f"  const struct {part.symbol}_work *const w = work;\n\n{silent}"
+        f"  {part.symbol}({', '.join(values)}, begin, end);\n}}\n"
+    )

@@ -1,0 +1,28 @@
+"""Cost model of parallel execution: a kernel's expected time on several threads relative to one, before measuring."""
+
+from __future__ import annotations
+
+import tvm
+
+from edgetune.codegen.lower import flat
+from edgetune.codegen.parallel_kernel import least_steps
+from edgetune.codegen.parallel_regions import cut, idle
+from edgetune.target.target import Target
+
+
+def expected_share(mod: tvm.IRModule, target: Target, workers: int) -> float:
+    """Time of a scheduled kernel on `workers` threads divided by its time on one thread, 1 / workers to 1.
+
+    Stages are weighted by their steps; a thread is assumed to do one native vector per cycle (see `least_steps`). A
+    shared stage takes the longest part that a thread gets, plus the handover. Raises KernelFailed if a pass rejects the
+    schedule.
+    """
+    pieces = cut(flat(mod), workers, least_steps(target, workers)) if workers > 1 else None
+    if pieces is None:
+        return 1.0
+    hand_over = target.handover_cycles * max(1, target.vector_bits // 32)
+    taken = sum(
+        stage.steps / (workers * (1 - idle(stage.iterations, workers))) + hand_over if stage.loops else stage.steps
+        for stage in pieces.stages
+    )
+    return min(1.0, taken / sum(stage.steps for stage in pieces.stages))

@@ -1,0 +1,43 @@
+"""Prefetch statements: TIR intrinsics that load cache lines early; a needless one costs time, but changes no result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import ir, tirx
+
+from edgetune.codegen.dtypes import element_and_lanes
+from edgetune.codegen.intrinsics import operator
+from edgetune.codegen.traverse import operands
+
+LINE = 64
+"""Bytes of a cache line."""
+
+FIRST_CACHE = 3
+"""The locality of __builtin_prefetch that loads a line into L1."""
+
+SECOND_CACHE = 2
+"""The locality that loads a line into L2 only, so that L1 keeps the data of the current computation."""
+
+
+def request(load: Any, cache: int, *, write: bool = False, ahead: int = 0) -> Any:
+    """A statement that prefetches the line `ahead` bytes after what `load` reads, to read it or, with `write`, store.
+
+    TVM calls the last argument the kind of cache, of which C has only one; here it is `ahead`.
+    """
+    return tirx.Evaluate(tirx.call_intrin("int32", "tirx.prefetch", load, int(write), cache, ahead))
+
+
+def requests(buffer: Any, start: Any, length: int, cache: int, ahead: int = 0) -> list[Any]:
+    """One `request` per line for `length` elements of `buffer`, from the index `start` on."""
+    dtype = str(buffer.ty.dtype)
+    each = LINE // element_and_lanes(buffer.ty.dtype)[0].bytes
+    return [request(buffer.vload([start + n], dtype), cache, ahead=ahead) for n in range(0, length, each)]
+
+
+def certain_loads(node: Any) -> list[Any]:
+    """Loads of an expression that are executed under any condition: other loads may be outside the buffer."""
+    if isinstance(node, tirx.Select) or (isinstance(node, ir.Call) and operator(node) == "if_then_else"):
+        return []
+    own = [node] if isinstance(node, ir.TensorLoad) else []
+    return own + [load for operand in operands(node) for load in certain_loads(operand)]

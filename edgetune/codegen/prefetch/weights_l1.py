@@ -1,0 +1,43 @@
+"""Software prefetching of weights into L1, a few steps ahead, while L2 holds a block of them.
+
+Each tile of pixels reads the weights of its block again. Weights larger than L1 come line by line from L2, and the
+hardware prefetcher is not always early enough for a tile that needs several lines in each step. A needless prefetch
+costs time, but never changes a result.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from edgetune.codegen.contiguous_access import innermost_changed, preceded, stream_of, total_of, written_in
+from edgetune.codegen.dtypes import element_and_lanes
+from edgetune.codegen.prefetch.intrinsics import FIRST_CACHE, requests
+from edgetune.codegen.traverse import loops_changed
+from edgetune.codegen.unrolling import with_kind
+
+ANNOTATION = "edgetune_near_lines"
+"""On a loop: its innermost loops prefetch the contiguous data that they read, ahead of each step."""
+
+_AHEAD = 2048  # bytes, rounded up to whole steps: several times what is read while a line comes from L2
+
+
+def ask_near(node: Any) -> Any:
+    """`node` with prefetches in the innermost loops of annotated loops; unchanged if no read is contiguous."""
+    return loops_changed(node, _changed)
+
+
+def _changed(loop: Any) -> Any:
+    if ANNOTATION not in loop.annotations:
+        return with_kind(loop, int(loop.kind), ask_near(loop.body))
+    written = written_in(loop)
+    return with_kind(loop, int(loop.kind), innermost_changed(loop.body, lambda inner, _: _asking(inner, written)))
+
+
+def _asking(loop: Any, written: set[Any]) -> Any:
+    stream = stream_of(loop.body, loop.loop_var, written)
+    if stream is None or stream.start.factors[loop.loop_var] != stream.length:
+        return loop
+    step = stream.length * element_and_lanes(stream.buffer.ty.dtype)[0].bytes
+    start = total_of(stream.start, loop.loop_var.ty.dtype)
+    ahead = -(-_AHEAD // step) * step
+    return preceded(loop, requests(stream.buffer, start, stream.length, FIRST_CACHE, ahead))

@@ -1,0 +1,25 @@
+"""Operator domains: an operator name has ONNX's meaning only in ONNX's own domains."""
+
+from __future__ import annotations
+
+import onnx
+
+# Operators of ONNX Runtime's domain that TVM's converters implement; others with a name of ONNX's may differ from it.
+_OF_ONNX_RUNTIME = frozenset(
+    ["BiasGelu", "EmbedLayerNormalization", "FastGelu", "Gelu", "MatMulInteger16", "SkipLayerNormalization"]
+)
+
+
+def is_onnx(node: onnx.NodeProto) -> bool:
+    """Whether ONNX defines the operator of `node`: the default domain, or one such as ai.onnx.ml."""
+    return node.domain in {"", "ai.onnx"} or node.domain.startswith("ai.onnx.")
+
+
+def means_what_it_says(node: onnx.NodeProto) -> bool:
+    """Whether a converter chosen only by the name of the operator may be used for `node`."""
+    return is_onnx(node) or (node.domain == "com.microsoft" and node.op_type in _OF_ONNX_RUNTIME)
+
+
+def shown_operator(node: onnx.NodeProto) -> str:
+    """The operator's name in messages: Relu, or com.example::Relu."""
+    return f"{node.domain}::{node.op_type}" if node.domain not in {"", "ai.onnx"} else node.op_type

@@ -1,0 +1,95 @@
+"""Type inference for one node: element types and shapes of its outputs, also in types that ONNX does not allow.
+
+Decompositions write such nodes, for example a convolution of int32, which ONNX defines only for floats. The rule for
+shapes is the same in every type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper, shape_inference
+
+# ONNX's shape inference gets constants up to this many elements, because it reads shapes, axes and the like.
+_SHAPE_LIKE = 4096
+Types = Mapping[str, onnx.TypeProto]
+
+
+def inferred_types(
+    node: onnx.NodeProto,
+    schema: onnx.defs.OpSchema | None,
+    types: Types,
+    constants: Mapping[str, np.ndarray],
+    opsets: Sequence[onnx.OperatorSetIdProto],
+    ir_version: int,
+) -> dict[str, onnx.TypeProto]:
+    """Known types of the outputs of `node`, from the `types` and `constants` of its inputs, by name; may be empty.
+
+    An output that by definition has the type of an input has it here too, whatever type that is.
+    """
+    if schema is None or any(i and i not in types for i in node.input):
+        return {}
+    nested = any(a.type == onnx.AttributeProto.GRAPH for a in node.attribute)
+    known = dict(types) if nested else {i: types[i] for i in node.input if i}
+    foreign = _foreign(node, schema, types)
+    for name, (stand_in, _) in foreign.items():
+        known[name] = _retyped(types[name], stand_in)
+    data = {
+        i: numpy_helper.from_array(constants[i])
+        for i in node.input
+        if i in constants and i not in foreign and constants[i].size <= _SHAPE_LIKE
+    }
+    try:
+        found: dict[str, onnx.TypeProto] = shape_inference.infer_node_outputs(
+            schema, node, known, data, opset_imports=list(opsets), ir_version=ir_version
+        )
+    except (shape_inference.InferenceError, onnx.checker.ValidationError, ValueError):  # ValueError: not a type of ONNX
+        return {}  # nodes that depend on these types stay unchanged
+    own = {variable: types[name].tensor_type.elem_type for name, (_, variable) in foreign.items()}
+    for name, variable in _paired(node.output, schema.outputs):
+        if variable in own and name in found:
+            found[name] = _retyped(found[name], own[variable])
+    return found
+
+
+def _foreign(node: onnx.NodeProto, schema: onnx.defs.OpSchema, types: Types) -> dict[str, tuple[int, str]]:
+    """Inputs of a disallowed element type: an allowed type to use instead, and the type variable."""
+    allowed = {c.type_param_str: set(c.allowed_type_strs) for c in schema.type_constraints}
+    found = {}
+    for name, variable in _paired(node.input, schema.inputs):
+        if not name or variable not in allowed or not types[name].HasField("tensor_type"):
+            continue
+        if _text(types[name].tensor_type.elem_type) not in allowed[variable]:
+            floats = _text(onnx.TensorProto.FLOAT) in allowed[variable]
+            others = (element for element in map(_element, sorted(allowed[variable])) if element)
+            stand_in = onnx.TensorProto.FLOAT if floats else next(others, 0)
+            if stand_in:
+                found[name] = (stand_in, variable)
+    return found
+
+
+def _paired(names: Sequence[str], formal: Sequence[onnx.defs.OpSchema.FormalParameter]) -> Iterator[tuple[str, str]]:
+    """Each value with its type variable; the last formal parameter stands for all that follow."""
+    for index, name in enumerate(names):
+        if formal:
+            yield name, formal[min(index, len(formal) - 1)].type_str
+
+
+def _text(element: int) -> str:
+    name = onnx.TensorProto.DataType.Name(element).lower()
+    return f"tensor({name})"
+
+
+def _element(text: str) -> int:
+    """The element type that `tensor(...)` names, 0 for other types."""
+    name = text.removeprefix("tensor(").removesuffix(")").upper()
+    return onnx.TensorProto.DataType.Value(name) if name in onnx.TensorProto.DataType.keys() else 0  # noqa: SIM118
+
+
+def _retyped(value: onnx.TypeProto, element: int) -> onnx.TypeProto:
+    result = helper.make_tensor_type_proto(element, None)
+    if value.tensor_type.HasField("shape"):
+        result.tensor_type.shape.CopyFrom(value.tensor_type.shape)
+    return result

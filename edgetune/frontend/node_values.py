@@ -1,0 +1,80 @@
+"""Constant folding of one ONNX node whose inputs are known, or whose result depends only on the shape of its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+# Random numbers are not constant; weights of a quantised model stay integers; another module unrolls loops.
+_NOT_EVALUATED = frozenset(
+    [
+        "RandomNormal",
+        "RandomNormalLike",
+        "RandomUniform",
+        "RandomUniformLike",
+        "Multinomial",
+        "Bernoulli",
+        "DequantizeLinear",
+        "If",
+        "Loop",
+        "Scan",
+    ]
+)
+
+
+def constant_value(
+    node: onnx.NodeProto,
+    constants: Mapping[str, np.ndarray],
+    types: Mapping[str, onnx.TypeProto],
+    model: onnx.ModelProto,
+) -> list[np.ndarray] | None:
+    """The outputs of `node`, or None when they depend on an input of the model.
+
+    ONNX's reference evaluator computes them.
+    """
+    if node.op_type in {"Shape", "Size", "EyeLike"} and node.input[0] not in constants:
+        return _of_shape(node, types)
+    if node.op_type in _NOT_EVALUATED or any(i and i not in constants for i in node.input):
+        return None
+    inputs = {i: constants[i] for i in node.input if i}
+    graph = helper.make_graph(
+        [node], "constant", [helper.make_value_info(i, types[i]) for i in inputs],
+        [helper.make_empty_tensor_value_info(o) for o in node.output if o],
+    )  # fmt: skip
+    single = helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
+    try:
+        with np.errstate(all="ignore"):
+            results = iter(ReferenceEvaluator(single).run(None, inputs))
+    except (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError, ZeroDivisionError):
+        # The evaluator raises any of these for operators, versions and attributes that it lacks, the last one
+        # for averages of nothing. The node then stays for TVM, which either supports it or rejects it by name:
+        # only a constant is lost.
+        return None
+    values = [next(results) if o else np.zeros(0) for o in node.output]
+    usable = all(isinstance(v, np.ndarray | np.generic) and np.asarray(v).dtype.kind not in "OUS" for v in values)
+    return [np.asarray(v) for v in values] if usable else None
+
+
+def static_shape(name: str, types: Mapping[str, onnx.TypeProto]) -> tuple[int, ...] | None:
+    """The shape of a value, None where it is not known."""
+    if name not in types or not types[name].HasField("tensor_type") or not types[name].tensor_type.HasField("shape"):
+        return None
+    dims = types[name].tensor_type.shape.dim
+    return tuple(d.dim_value for d in dims) if all(d.HasField("dim_value") for d in dims) else None
+
+
+def _of_shape(node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto]) -> list[np.ndarray] | None:
+    shape = static_shape(node.input[0], types)
+    if shape is None:
+        return None
+    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    if node.op_type == "Shape":
+        return [np.array(shape[attributes.get("start", 0) : attributes.get("end")], "int64")]
+    if node.op_type == "Size":
+        return [np.array(int(np.prod(shape)), "int64")]
+    dtype = attributes.get("dtype", types[node.input[0]].tensor_type.elem_type)
+    return [np.eye(shape[0], shape[1], k=attributes.get("k", 0)).astype(helper.tensor_dtype_to_np_dtype(dtype))]

@@ -1,0 +1,1 @@
+"""Communication between processes and threads of one run: child processes, frames, queues."""

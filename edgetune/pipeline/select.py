@@ -1,0 +1,216 @@
+"""Schedule selection: the fastest record for this target and compiler for each kernel, else the default schedule."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from edgetune.boards.options import GRADES, Grade
+from edgetune.codegen import CODEGEN_VERSION
+from edgetune.codegen.parallel_time import expected_share
+from edgetune.errors import KernelFailed
+from edgetune.events import Event
+from edgetune.graph.memory_plan import scratch_limits
+from edgetune.graph.program import Kernel, Program
+from edgetune.package.emit import OnEvent
+from edgetune.package.provenance import KernelProvenance
+from edgetune.pipeline.in_model_cost import PackageContext, compared_first, expected_order, streams
+from edgetune.pipeline.link import Choice
+from edgetune.records import Record, RecordStore
+from edgetune.records.ranking import passes
+from edgetune.schedule.algorithms.apply import apply_schedule
+from edgetune.schedule.algorithms.catalogue import rounding_of
+from edgetune.schedule.algorithms.schedule_text import DIRECT, FORMS, algorithm_of
+from edgetune.schedule.default_algorithms import default_schedule, times_faster
+from edgetune.schedule.summary import summary
+from edgetune.search.migrate import record_key, still_valid, trouble
+from edgetune.target.target import Target
+
+_CONSIDERED = 50
+"""How many of the fastest records of a kernel are checked for one whose trace gives the text that was timed."""
+
+_STREAMED = 400
+"""The same number where the fastest with cached weights need not be the fastest with weights from memory."""
+
+
+def choose(
+    program: Program,
+    target: Target,
+    store: RecordStore | None,
+    events: OnEvent,
+    min_trust: Grade = GRADES[-1],
+    forms: Collection[str] = FORMS,
+    threads: int = 1,
+) -> list[Choice]:
+    """One choice per kernel of `program`, in order; none needs more scratch than this program's memory plan allows.
+
+    A record counts only if its trace still gives the very C text that was timed; a warning names the others, and those
+    graded below `min_trust`. A record without a grade counts as D. Only `forms` (names of algorithms) may win. Without
+    a record a kernel uses an overlapped tail where that should be faster, else its direct algorithm. Kernels are timed
+    on one thread with cached weights. For several `threads`, the expected time under sharing decides; for a program
+    that `streams` its weights, the expected time with weights from memory decides.
+    """
+    rules = _rules(program, target, min_trust, forms, threads)
+    limits = _limits(program, threads)
+    return [_choose(kernel, store, limits[i], rules, events) for i, kernel in enumerate(program.kernels)]
+
+
+def contenders(
+    program: Program,
+    target: Target,
+    store: RecordStore,
+    min_trust: Grade = GRADES[-1],
+    forms: Collection[str] = FORMS,
+    threads: int = 1,
+) -> dict[int, list[Record]]:
+    """Records of each kernel (by index) that `choose` would consider, the expected fastest first.
+
+    Earlier comparisons in a package are ignored.
+    """
+    rules = _rules(program, target, min_trust, forms, threads)
+    limits = _limits(program, threads)
+    return {
+        index: rules.expected(kernel, rules.looked_through(kernel, store, limits[index]))
+        for index, kernel in enumerate(program.kernels)
+    }
+
+
+def _rules(program: Program, target: Target, min_trust: Grade, forms: Collection[str], threads: int) -> _Rules:
+    stage = PackageContext(program.model_sha256, threads)
+    return _Rules(target, min_trust, frozenset(forms), streams(program, target), stage)
+
+
+def _limits(program: Program, threads: int) -> dict[int, int]:
+    """Bytes of scratch for each kernel (by index); each thread has its own scratch."""
+    return {kernel: limit // threads for kernel, limit in scratch_limits(program, threads).items()}
+
+
+@dataclass(frozen=True)
+class _Rules:
+    """Settings common to all kernels of a selection."""
+
+    target: Target
+    min_trust: Grade
+    forms: frozenset[str]
+    streamed: bool
+    stage: PackageContext
+
+    @property
+    def threads(self) -> int:
+        """Number of threads of the package."""
+        return self.stage.threads
+
+    def looked_through(self, kernel: Kernel, store: RecordStore, scratch_limit: int) -> list[Record]:
+        """Records of the kernel that may win, ranked by their times alone."""
+        most = _STREAMED if self.streamed else _CONSIDERED
+        return store.best(record_key(kernel, self.target), most, self.min_trust, scratch_limit, self.forms)
+
+    def expected(self, kernel: Kernel, records: list[Record]) -> list[Record]:
+        """`records`, ranked by their times alone, reordered so that the expected fastest in the package comes first."""
+        return expected_order(kernel, records, self.target, self.threads, streamed=self.streamed)
+
+    def order(self, kernel: Kernel, records: list[Record]) -> list[Record]:
+        """The same order, but records compared in a package come before all others."""
+        expected = self.expected(kernel, records)
+        return compared_first(expected, self.stage) if self.streamed or self.threads > 1 else expected
+
+
+def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules: _Rules, events: OnEvent) -> Choice:
+    target, min_trust, forms = rules.target, rules.min_trust, rules.forms
+    if store is not None:
+        key = record_key(kernel, target)
+        best = rules.looked_through(kernel, store, scratch_limit)
+        if not best and min_trust != GRADES[-1] and store.best(key, scratch_limit=scratch_limit, forms=forms):
+            text = f"the records of {kernel.name} are passed over: their trust is below {min_trust}"
+            events(Event("warning", {"message": text}))
+        places = {record.candidate: place for place, record in enumerate(best)}
+        best = rules.order(kernel, best)[:_CONSIDERED]
+        while best and (reason := trouble(kernel, best[0], target)):
+            text = f"record {best[0].candidate[:16]} of {kernel.name} is passed over: {reason}"
+            events(Event("warning", {"message": text}))
+            best = best[1:]
+        if best:
+            valid = sum(record.status == "ok" and record.form in forms for record in store.all(key))
+            reordered = any(places[record.candidate] < places[best[0].candidate] for record in best)
+            return Choice(best[0].trace, _measured(best, valid, rules if reordered else None))
+        older = (
+            record
+            for record in still_valid(kernel, target, store)
+            if passes(record, min_trust) and record.scratch_bytes <= scratch_limit and record.form in forms
+        )
+        taken = [*islice(older, 1 if rules.threads == 1 else None)]
+        for record in rules.order(kernel, taken)[:1]:
+            told = f"code generator {record.environment['codegen_version']}, which made the same C"
+            why = f"the fastest that was timed with {told}"
+            return Choice(record.trace, replace(_measured([record], 1), why=why))
+    text, note = _fixed(kernel, scratch_limit, rules)
+    why = f"no record: the fixed schedule ({note})"
+    provenance = KernelProvenance(
+        kernel.workload,
+        "fixed",
+        codegen_version=CODEGEN_VERSION,
+        form=algorithm_of(text),
+        schedule=summary(text),
+        why=why,
+    )
+    return Choice(text, provenance)
+
+
+def _fixed(kernel: Kernel, scratch_limit: int, rules: _Rules) -> tuple[str, str]:
+    """The default schedule; that of the direct algorithm where several threads should finish it sooner."""
+    function, target, streamed = kernel.function, rules.target, rules.streamed
+    text, note = default_schedule(function, target, scratch_limit, rules.forms, streamed=streamed)
+    if rules.threads == 1 or algorithm_of(text) == DIRECT:
+        return text, note
+    direct, of_direct = default_schedule(function, target, scratch_limit, (), streamed=streamed)
+    try:
+        overlapping, plain = (
+            expected_share(apply_schedule(function, t).module, target, rules.threads) for t in (text, direct)
+        )
+    except KernelFailed:
+        return direct, of_direct  # if this schedule is used, printing it reports the error
+    sooner = plain * times_faster(function, algorithm_of(text), target) < overlapping
+    return (direct, of_direct) if sooner else (text, note)
+
+
+def _measured(best: list[Record], valid: int, decided: _Rules | None = None) -> KernelProvenance:
+    winner = best[0]
+    counted = winner.environment.get("clock") == "instructions"  # the record stores one instruction as one nanosecond
+    why = f"fastest of {valid} correct candidates"
+    if decided is not None and (there := decided.stage.ns(winner)) is not None:
+        why = f"of {valid} correct candidates the one that is fastest in a run of the package ({there / 1000:.2f} us)"
+    elif decided is not None:
+        threads = f"{decided.threads} threads" if decided.threads > 1 else "a core"
+        weights = " with weights from memory" if decided.streamed else ""
+        why = f"of {valid} correct candidates the one that {threads} should run fastest{weights}"
+    elif len(best) > 1 and winner.median_ns:
+        much = "many" if counted else "long"
+        why += f"; the next takes {(best[1].median_ns or 0) / winner.median_ns:.3f} times as {much}"
+    return KernelProvenance(
+        workload=winner.workload,
+        origin="record",
+        board=winner.board,
+        record=winner.candidate[:16],
+        trace_sha256=hashlib.sha256(winner.trace.encode()).hexdigest(),
+        median_us=None if counted else _us(winner.median_ns),
+        low_us=None if counted else _us(winner.ci_low_ns),
+        high_us=None if counted else _us(winner.ci_high_ns),
+        samples=len(winner.samples_ns),
+        candidates=valid,
+        codegen_version=winner.codegen_version,
+        toolchain=winner.toolchain,
+        form=winner.form,
+        rounding=rounding_of(winner.form),
+        schedule=summary(winner.trace),
+        why=why,
+        clock="instructions" if counted else "time",
+        instructions=round(winner.median_ns) if counted and winner.median_ns is not None else None,
+        trust=str(winner.environment.get("trust", "")),
+        trust_reason=str(winner.environment.get("trust_reason", "")),
+    )
+
+
+def _us(nanoseconds: float | None) -> float | None:
+    return None if nanoseconds is None else round(nanoseconds / 1000, 4)

@@ -1,0 +1,240 @@
+"""Tune and build: searches for schedules on a board, and writes the package of the best known schedules.
+
+A self-test runs before the package is put in its place; a package that fails it is not written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from edgetune.boards.lock import timing_lock
+from edgetune.boards.options import MeasuringOptions
+from edgetune.config.boards_file import ResolvedBoard
+from edgetune.config.settings import Settings
+from edgetune.errors import EdgetuneError, MemoryLimitExceeded, SelfTestFailed, ToolchainMissing, WrongResult
+from edgetune.events import Event
+from edgetune.graph.memory_plan import plan, scratch_limits
+from edgetune.graph.program import Program
+from edgetune.package.emit import Check, PackageSummary
+from edgetune.pipeline import link
+from edgetune.pipeline.compile_input import CompileInput, Events, assembled, limits_of
+from edgetune.pipeline.double_precision_reference import judged_by_double
+from edgetune.pipeline.end_to_end_ranking import rank_end_to_end
+from edgetune.pipeline.in_model_cost import streams
+from edgetune.pipeline.link import Choice
+from edgetune.pipeline.on_board import elsewhere
+from edgetune.pipeline.select import choose
+from edgetune.records import RecordStore
+from edgetune.schedule.algorithms.schedule_text import DIRECT, allowed_algorithms
+from edgetune.search.migrate import carry_over, known_to_older
+from edgetune.search.options import TuneOptions
+from edgetune.search.outcome import TuneOutcome
+from edgetune.search.tune import tune as search
+from edgetune.target.target import Target
+from edgetune.verify.verify import CPU_TOO_OLD, verify
+
+_SHOWN = 3
+
+
+class SelfTest:
+    """Runs self-tests on this machine, natively or under the emulator of `target`; reports once where it cannot."""
+
+    def __init__(self, target: Target, events: Events) -> None:
+        self._target = target
+        self._events = events
+        self._told = False
+
+    def __call__(self, package: Path, objects: Path) -> None:
+        """Test `package`, from which `objects` were compiled, while no other run times here.
+
+        Raises CompileFailed, SelfTestFailed, WrongResult, and BoardBusy where another run holds the lock.
+        """
+        start = time.monotonic()
+        self._events(Event("phase", {"name": "testing the package"}))
+        try:
+            alone = partial(timing_lock, self._events)
+            report = verify(package, target=self._target, objects=objects, alone=alone)
+        except ToolchainMissing as error:
+            self._cannot(error.message)
+        except SelfTestFailed as error:
+            if not error.message.endswith(CPU_TOO_OLD):
+                raise
+            self._cannot(CPU_TOO_OLD)
+        else:
+            seconds = round(time.monotonic() - start, 3)
+            self._events(Event("phase", {"name": f"self-test on {report.ran_on}", "seconds": seconds}))
+
+    def _cannot(self, why: str) -> None:
+        if not self._told:
+            self._told = True
+            self._events(Event("warning", {"message": f"the self-test of the package is not run here: {why}"}))
+
+
+def not_written(error: EdgetuneError, choices: Sequence[Choice], kernels: Sequence[str], settings: Settings) -> str:
+    """Message for a package that failed its self-test: nothing is written, and which kernels were never measured."""
+    fixed = [n for n, choice in zip(kernels, choices, strict=True) if choice.provenance.origin != "record"]
+    said = f"{error.message}; nothing is written to {settings.out}"
+    if not fixed:
+        return f"{said}, though all kernels have a record: please report it with the model"
+    more = f" and {len(fixed) - _SHOWN} more" if len(fixed) > _SHOWN else ""
+    names = ", ".join(fixed[:_SHOWN]) + more
+    return f"{said}: no record of {names} is right, nor is the fixed schedule; a longer `edgetune tune` may find one"
+
+
+@dataclass(frozen=True)
+class PackageBuild:
+    """A built package: its folder, its sizes (bytes), and how many of its kernels have a measured schedule."""
+
+    package: PackageSummary
+    kernels: int
+    measured_kernels: int
+    reference: str
+
+    def to_json(self) -> dict[str, object]:
+        """Plain JSON values."""
+        size, code = self.package.size, self.package.code
+        return {
+            "package": str(self.package.folder),
+            "arena_bytes": size.arena_bytes,
+            "arena_bound_bytes": size.bound_bytes,
+            "weights_bytes": size.weights_bytes,
+            "code_bytes": code.code_bytes if code else None,
+            "kernels": self.kernels,
+            "measured_kernels": self.measured_kernels,
+            "reference": self.reference,
+            "warnings": list(self.package.warnings),
+        }
+
+
+class VerifiedThere(Protocol):
+    """Verifies a package, not yet in its place, on the board it was tuned for; False where the board was not used."""
+
+    def __call__(self, package: Path, *, interrupted: bool) -> bool:
+        """`interrupted`: the user ended the search."""
+        ...
+
+
+def tune_input(
+    subject: CompileInput, settings: Settings, events: Events, verified_there: VerifiedThere
+) -> tuple[TuneOutcome, PackageBuild]:
+    """Searches for the fastest kernels of `subject` on the board of `settings`, then writes the package.
+
+    `settings.model` is not read. A package that was not verified on its board is tested here. Raises what `build_input`
+    raises, and BoardUnavailable when the board cannot be measured from here.
+    """
+    program = subject.program
+    _check_limits_early(program, settings)
+    # Kernels are timed on one thread; in the package each thread has its own scratch.
+    room = scratch_limits(program, settings.threads)
+    limits = {program.kernels[i].workload: limit // settings.threads for i, limit in room.items()}
+    options = TuneOptions(
+        trials=settings.budget_trials,
+        seconds=settings.budget_seconds,
+        seed=settings.seed,
+        scratch_limits=limits,
+        forms=allowed_algorithms(settings.winograd),
+        streamed=streams(program, settings.target),
+    )
+    if options.streamed:
+        size = f"{program.constant_bytes / 1e6:.1f} MB"
+        told = f"timing kernels with their weights in a cache; in a run of the package {size} of them come from memory"
+        events(Event("phase", {"name": told}))
+    with RecordStore.open(settings.db) as store:
+        _carry_over(program, settings, store, events)
+        measuring = MeasuringOptions(settings.addresses, settings.rpc, settings.min_trust)
+        outcome = search(program, settings.target, store, options, events, measuring)
+        apart = options.streamed or settings.threads > 1  # a kernel's time alone differs from its time in a package
+        here = not elsewhere(ResolvedBoard(settings.target, settings.addresses)) and not settings.target.emulated
+        if apart and here and not outcome.interrupted and not rank_end_to_end(subject, settings, store, events):
+            outcome = replace(outcome, interrupted=True)
+        self_test = SelfTest(settings.target, events)
+
+        def check(package: Path, objects: Path) -> None:
+            if not verified_there(package, interrupted=outcome.interrupted):
+                self_test(package, objects)
+
+        built = _build(subject, settings, store, events, check)
+    return outcome, built
+
+
+def build_input(subject: CompileInput, settings: Settings, events: Events) -> PackageBuild:
+    """Writes the package of `subject` from existing records; a kernel without a record gets the default schedule.
+
+    Raises KernelFailed, MemoryLimitExceeded, OutputRefused, DiskFull, DatabaseError, CompileFailed, SelfTestFailed,
+    WrongResult, BoardBusy.
+    """
+    _check_limits_early(subject.program, settings)
+    check = SelfTest(settings.target, events)
+    if not settings.db.exists():
+        events(Event("warning", {"message": f"there are no records at {settings.db}: all schedules are fixed ones"}))
+        return _build(subject, settings, None, events, check)
+    with RecordStore.open(settings.db, create=False) as store:
+        return _build(subject, settings, store, events, check)
+
+
+def _carry_over(program: Program, settings: Settings, store: RecordStore, events: Events) -> None:
+    outdated = known_to_older(program.kernels, settings.target, store)
+    if not outdated:
+        return
+    start = time.monotonic()
+    events(Event("phase", {"name": f"looking at older records of {len(outdated)} kernels"}))
+    carried = carry_over(outdated, settings.target, store)
+    name = f"taking over {carried} records that were timed with the same C"
+    events(Event("phase", {"name": name, "seconds": round(time.monotonic() - start, 3)}))
+
+
+def _build(
+    subject: CompileInput, settings: Settings, store: RecordStore | None, events: Events, check: Check
+) -> PackageBuild:
+    forms = allowed_algorithms(settings.winograd)
+    try:
+        return _build_with(subject, settings, store, events, check, forms)
+    except MemoryLimitExceeded as error:
+        if settings.flash_limit is None or forms == {DIRECT}:
+            raise
+        # If this fails as well, its error is the one to report.
+        built = _build_with(subject, settings, store, events, check, frozenset({DIRECT}))
+        message = f"{error.message}; kernels are computed in their direct form, whose weights are the smallest"
+        events(Event("warning", {"message": message}))
+        return built
+
+
+def _build_with(
+    subject: CompileInput,
+    settings: Settings,
+    store: RecordStore | None,
+    events: Events,
+    check: Check,
+    forms: frozenset[str],
+) -> PackageBuild:
+    choices = choose(subject.program, settings.target, store, events, settings.min_trust, forms, settings.threads)
+    try:
+        try:
+            summary = assembled(subject, settings, choices, settings.out, events, check)
+        except WrongResult:
+            judged = judged_by_double(subject, events)
+            if judged is None:
+                raise
+            summary = assembled(judged, settings, choices, settings.out, events, check)
+    except (SelfTestFailed, WrongResult) as error:
+        names = [kernel.name for kernel in subject.program.kernels]
+        raise type(error)(not_written(error, choices, names, settings)) from error
+    measured = sum(choice.provenance.origin == "record" for choice in choices)
+    return PackageBuild(summary, len(choices), measured, subject.reference)
+
+
+def _check_limits_early(program: Program, settings: Settings) -> None:
+    """Fails before the search where no schedule can fit the limits: scratch only adds to the arena planned here."""
+    limits = limits_of(settings)
+    try:
+        link.check_limits(program, plan(program, {}), {}, limits, settings.threads)
+    except MemoryLimitExceeded:
+        if limits.ram is None:
+            raise
+        least = plan(program, {}, link.written_over_at_best(program, settings.target))
+        link.check_limits(program, least, {}, limits, settings.threads)

@@ -1,0 +1,257 @@
+"""Database schema: the tables of the records database, and the conversion between records and rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import fields
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    Float,
+    Integer,
+    MetaData,
+    RowMapping,
+    Table,
+    Text,
+    UniqueConstraint,
+    and_,
+    false,
+    func,
+    not_,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.dialects.sqlite import insert
+
+from edgetune.errors import DatabaseError
+from edgetune.records.history import statuses
+from edgetune.records.ranking import GRADES, Standing, sweeps
+from edgetune.records.record import FIELDS, Record, RecordKey, record_line
+from edgetune.schedule.algorithms.schedule_text import DIRECT, prefix_of
+
+SCHEMA_VERSION = 1
+"""Stored in SQLite's ``user_version``; increases whenever a table changes."""
+
+APPLICATION_ID = 0x65744E31
+"""Stored in SQLite's ``application_id``: identifies the databases of edgetune."""
+
+IDENTITY = ("workload", "target_fingerprint", "toolchain", "codegen_version", "board", "candidate")
+"""The columns that make a record unique, and the order of exported lines."""
+
+SHORTEST_PREFIX = 8
+"""Least number of characters of a workload's hash that may stand for all of it."""
+
+_JSON_COLUMNS = ("samples_ns", "environment")
+
+
+def _key_columns() -> tuple[Column[Any], ...]:
+    """The columns of a record key, made anew for each table because a column belongs to one table."""
+    return (
+        Column("workload", Text, nullable=False),
+        Column("target_fingerprint", Text, nullable=False),
+        Column("toolchain", Text, nullable=False),
+        Column("codegen_version", BigInteger, nullable=False),
+        Column("board", Text, nullable=False),
+    )
+
+
+metadata = MetaData()
+
+# Long columns come last: SQLite reads a row only as far as needed.
+records = Table(
+    "records",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    *_key_columns(),
+    Column("candidate", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("median_ns", Float),
+    Column("ci_low_ns", Float),
+    Column("ci_high_ns", Float),
+    Column("max_error", Float),
+    Column("scratch_bytes", BigInteger, nullable=False),
+    Column("code_bytes", BigInteger, nullable=False),
+    Column("seed", BigInteger, nullable=False),
+    Column("round", BigInteger, nullable=False),
+    Column("build_seconds", Float, nullable=False),
+    Column("measure_seconds", Float, nullable=False),
+    Column("created_utc", Text, nullable=False),
+    Column("tool_version", Text, nullable=False),
+    Column("workload_name", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("environment", Text, nullable=False),
+    Column("samples_ns", Text, nullable=False),
+    Column("trace", Text, nullable=False),
+    UniqueConstraint(*IDENTITY, name="one_record_per_candidate"),
+    sqlite_autoincrement=True,  # the id of a pruned record is never reused
+)
+
+starts = Table(
+    "starts",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    *_key_columns(),
+    Column("candidate", Text, nullable=False, index=True),
+    Column("utc", Text, nullable=False),
+    Column("pid", BigInteger, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+later = MetaData()
+"""Tables added after the first version: created on the first write, so that older versions can read the file."""
+
+ends = Table(
+    "ends",
+    later,
+    Column("id", Integer, primary_key=True),
+    *_key_columns(),
+    Column("utc", Text, nullable=False),
+    UniqueConstraint(*IDENTITY[:-1], name="one_end_per_key"),
+)
+
+
+def to_row(record: Record) -> dict[str, Any]:
+    """The columns of a record, id excluded."""
+    row = {name: getattr(record, name) for name in FIELDS if name != "id"}
+    row["samples_ns"] = json.dumps(record.samples_ns, allow_nan=False)
+    row["environment"] = json.dumps(record.environment, allow_nan=False, sort_keys=True)
+    return row
+
+
+def row_values(row: Mapping[str, Any] | RowMapping) -> dict[str, Any]:
+    """A complete or partial row as plain JSON values."""
+    return {name: json.loads(value) if name in _JSON_COLUMNS else value for name, value in dict(row).items()}
+
+
+def from_row(row: RowMapping) -> Record:
+    """The record of a complete row. Raises DatabaseError when edgetune did not write the row."""
+    try:
+        values = row_values(row)
+        values["samples_ns"] = tuple(values["samples_ns"])
+        return Record(**values)
+    except (TypeError, ValueError) as error:
+        raise DatabaseError(
+            f"record {row['id']} was changed by another program ({error}): delete its row, or restore a copy"
+        ) from error
+
+
+def of_key(table: Table, key: RecordKey) -> ColumnElement[bool]:
+    """The condition that a row of `table` belongs to `key`."""
+    return and_(_but_for_version(table, key), table.c.codegen_version == key.codegen_version)
+
+
+def of_older(table: Table, key: RecordKey) -> ColumnElement[bool]:
+    """The condition that a row of `table` belongs to `key`, except for its code generator, which is an older one."""
+    return and_(_but_for_version(table, key), table.c.codegen_version < key.codegen_version)
+
+
+def _but_for_version(table: Table, key: RecordKey) -> ColumnElement[bool]:
+    terms = [
+        table.c.workload == key.workload,
+        table.c.target_fingerprint == key.target_fingerprint,
+        table.c.toolchain == key.toolchain,
+    ]
+    if key.board is not None:
+        terms.append(table.c.board == key.board)
+    return and_(*terms)
+
+
+def of_forms(forms: Collection[str]) -> ColumnElement[bool]:
+    """The condition that a record's schedule is for one of the named algorithms; old records are direct."""
+    terms = [records.c.trace.startswith(prefix_of(form), autoescape=True) for form in sorted(forms) if form != DIRECT]
+    if DIRECT in forms:
+        terms.append(not_(records.c.trace.startswith(prefix_of("").partition('""')[0], autoescape=True)))
+    return or_(false(), *terms)
+
+
+def chosen(
+    workload: str | None = None,
+    target: str | None = None,
+    status: str | None = None,
+    board: str | None = None,
+    min_trust: str | None = None,
+) -> ColumnElement[bool]:
+    """The condition of the filters that `list` and `export` share.
+
+    `workload` is a name, a hash, or the first 8 or more characters of a hash. `min_trust` is the lowest grade that
+    passes, A to D; a record without a grade has the lowest.
+    """
+    terms: list[ColumnElement[bool]] = [records.c.id.is_not(None)]
+    if workload is not None:
+        names = [records.c.workload_name == workload, records.c.workload == workload]
+        if len(workload) >= SHORTEST_PREFIX:
+            names.append(records.c.workload.startswith(workload, autoescape=True))
+        terms.append(or_(*names))
+    if target is not None:
+        terms.append(records.c.target == target)
+    if status is not None:
+        terms.append(records.c.status == status)
+    if board is not None:
+        terms.append(records.c.board == board)
+    if min_trust is not None and min_trust != GRADES[-1]:
+        passing = GRADES[: GRADES.index(min_trust) + 1]
+        terms.append(func.json_extract(records.c.environment, "$.trust").in_(passing))
+    return and_(*terms)
+
+
+def insert_new(connection: Connection, record: Record) -> int | None:
+    """Inserts the record and returns its id; changes nothing and returns None when its candidate is known."""
+    statement = insert(records).values(to_row(record)).on_conflict_do_nothing().returning(records.c.id)
+    return connection.execute(statement).scalar_one_or_none()
+
+
+def find_same(connection: Connection, record: Record) -> Record:
+    """The stored record of the same candidate under the same key, which must exist."""
+    found = find_earlier(connection, record)
+    if found is None:
+        raise DatabaseError(f"the record of candidate {record.candidate} was deleted meanwhile: run the same again")
+    return found
+
+
+def find_earlier(connection: Connection, record: Record) -> Record | None:
+    """The stored record of the same candidate under the same key, if there is one."""
+    same = and_(*(records.c[name] == getattr(record, name) for name in IDENTITY))
+    row = connection.execute(select(records).where(same)).mappings().one_or_none()
+    return None if row is None else from_row(row)
+
+
+def replace_same(connection: Connection, record: Record) -> bool:
+    """Replaces the record of the same candidate and key by this one; returns whether there was one."""
+    same = and_(*(records.c[name] == getattr(record, name) for name in IDENTITY))
+    return connection.execute(update(records).where(same).values(to_row(record))).rowcount == 1
+
+
+def keep_better(connection: Connection, stored: Record, other: Record) -> bool:
+    """Replaces `stored` by `other` when `other` has more evidence, or equal evidence earlier; returns whether it did.
+
+    A comparison of finalists is the best evidence, then a longer history. Ties are decided by the time, the number of
+    samples and finally the text of the record, so that two databases merged in either order agree.
+    """
+    if _precedence(other) >= _precedence(stored):
+        return False
+    connection.execute(update(records).where(records.c.id == stored.id).values(to_row(other)))
+    return True
+
+
+def _precedence(record: Record) -> tuple[int, int, str, int, str]:
+    return (
+        -sweeps(record),
+        -len(statuses(record)),
+        record.created_utc,
+        -len(record.samples_ns),
+        record_line(record),
+    )
+
+
+def standings(connection: Connection, condition: ColumnElement[bool]) -> list[Standing]:
+    """The columns that ranking reads, for the correct records that meet the condition."""
+    columns = [records.c[item.name] for item in fields(Standing)]
+    rows = connection.execute(select(*columns).where(condition, records.c.status == "ok"))
+    return [Standing(**row_values(row)) for row in rows.mappings()]

@@ -1,0 +1,361 @@
+"""`RecordStore`: the interface of the search, the packages and the command line to the records database."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+from sqlalchemy import ColumnElement, Select, and_, delete, exists, func, inspect, or_, select
+from sqlalchemy.dialects.sqlite import insert
+
+from edgetune.errors import DatabaseError
+from edgetune.records import exchange
+from edgetune.records.database import Database
+from edgetune.records.history import followed, noted
+from edgetune.records.pruning import doomed_by
+from edgetune.records.ranking import GRADES, passes, ranked
+from edgetune.records.record import Record, RecordKey, parse_line, record_line, utc_now
+from edgetune.records.schema import (
+    IDENTITY,
+    chosen,
+    ends,
+    find_earlier,
+    find_same,
+    from_row,
+    insert_new,
+    of_forms,
+    of_key,
+    of_older,
+    records,
+    replace_same,
+    row_values,
+    standings,
+    starts,
+)
+
+# `list` is a method below, and would shadow the type in annotations of the class.
+RecordList: TypeAlias = list[Record]
+RowList: TypeAlias = list[dict[str, Any]]
+StartList: TypeAlias = "list[Start]"
+
+
+@dataclass(frozen=True)
+class Start:
+    """A candidate whose measurement started: its key, the time (UTC) and the process."""
+
+    key: RecordKey
+    candidate: str
+    utc: str
+    pid: int
+
+
+class RecordStore:
+    """All measurements of one database file, each durable before the call that adds it returns.
+
+    Several processes may use one file at once, each with a store of its own; threads may share a store.
+    Every method raises DatabaseError or DiskFull when the file cannot be read or written.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], create: bool = True) -> RecordStore:
+        """Opens the file; creates it and its folder when they are missing and `create` is true.
+
+        Raises DatabaseError for a file that is no records database, is damaged, or has another schema.
+        """
+        return cls(Database.open(Path(path), create=create))
+
+    @property
+    def path(self) -> Path:
+        """The database file, symbolic links resolved."""
+        return self._database.path
+
+    def close(self) -> None:
+        """Closes the file; without it nothing is lost."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def add(self, record: Record) -> int:
+        """Stores the record durably and returns its id; the id of the stored one if its candidate is known.
+
+        Raises DatabaseError when a field breaks the rules of `Record`.
+        """
+        return self.add_new(record)[0]
+
+    def add_all(self, found: Iterable[Record]) -> None:
+        """Stores all of the records or, after an error, none. Raises DatabaseError as `add` does."""
+        checked = [_checked(record) for record in found]
+        with self._database.writing() as connection:
+            for record in checked:
+                insert_new(connection, record)
+
+    def add_new(self, record: Record) -> tuple[int, bool]:
+        """Stores the record as `add` does; returns its id, and whether it is an additional record."""
+        checked = _checked(record)
+        with self._database.writing() as connection:
+            number = insert_new(connection, checked)
+            return (find_same(connection, checked).id, False) if number is None else (number, True)
+
+    def add_again(self, record: Record) -> tuple[Record, bool]:
+        """Stores a candidate measured again; returns the stored record, and whether it is an additional one.
+
+        The new measurement replaces the earlier one of the same board, keeps its seed, round and trace,
+        and includes it as history (`history.EARLIER`). Refused samples do not replace a correct record: they are noted
+        in it. Raises DatabaseError when a field breaks the rules of `Record`.
+        """
+        with self._database.writing() as connection:
+            earlier = find_earlier(connection, record)
+            if earlier is not None and earlier.status == "ok" and record.status == "refused_noisy":
+                replace_same(connection, _checked(noted(earlier, record)))
+                return replace(_checked(followed(earlier, record)), id=earlier.id), False
+            checked = _checked(record if earlier is None else followed(earlier, record))
+            if earlier is None:
+                return replace(checked, id=insert_new(connection, checked) or 0), True
+            replace_same(connection, checked)
+            return replace(checked, id=earlier.id), False
+
+    def refine(self, record: Record) -> None:
+        """Replaces the record of the same candidate and key by this one, which was timed better.
+
+        Raises DatabaseError when there is no such record, or a field breaks the rules of `Record`.
+        """
+        checked = _checked(record)
+        with self._database.writing() as connection:
+            if not replace_same(connection, checked):
+                raise DatabaseError(f"{self.path} has no record of candidate {record.candidate}: add it first")
+
+    def has(self, key: RecordKey, candidate: str) -> bool:
+        """Whether the candidate was measured, or failed, under this key."""
+        found = exists().where(of_key(records, key), records.c.candidate == candidate)
+        with self._database.reading() as connection:
+            return bool(connection.execute(select(found)).scalar_one())
+
+    def seen(self, key: RecordKey, scratch_limit: int | None = None) -> set[str]:
+        """All candidates with a record under this key, including failed ones.
+
+        With `scratch_limit` (bytes), excludes those refused for their scratch that would fit now.
+        """
+        condition = of_key(records, key)
+        if scratch_limit is not None:
+            fits = and_(records.c.status == "over_scratch", records.c.scratch_bytes <= scratch_limit)
+            condition = and_(condition, ~fits)
+        with self._database.reading() as connection:
+            return set(connection.scalars(select(records.c.candidate).where(condition)))
+
+    def best(
+        self,
+        key: RecordKey,
+        limit: int = 1,
+        min_trust: str = GRADES[-1],
+        scratch_limit: int | None = None,
+        forms: Collection[str] | None = None,
+    ) -> RecordList:
+        """The fastest correct records of this key graded `min_trust` or better, as `ranking.ranked` orders them.
+
+        With `scratch_limit`, only records that need at most that many bytes of scratch, even if others are faster;
+        with `forms` (names), only schedules for these algorithms.
+        """
+        condition = of_key(records, key)
+        if forms is not None:
+            condition = and_(condition, of_forms(forms))
+        if scratch_limit is not None:
+            condition = and_(condition, records.c.scratch_bytes <= scratch_limit)
+        with self._database.reading() as connection:
+            graded = [one for one in standings(connection, condition) if passes(one, min_trust)]
+            first = ranked(graded)[: max(limit, 0)]
+            found = select(records).where(records.c.id.in_([standing.id for standing in first]))
+            loaded = {row["id"]: from_row(row) for row in connection.execute(found).mappings()}
+        return [loaded[standing.id] for standing in first]
+
+    def older(self, key: RecordKey, limit: int) -> RecordList:
+        """The fastest correct records under this key but of older code generators, each candidate once."""
+        with self._database.reading() as connection:
+            fastest: dict[str, int] = {}
+            for standing in ranked(standings(connection, of_older(records, key))):
+                fastest.setdefault(standing.candidate, standing.id)
+            first = [*fastest.values()][: max(limit, 0)]
+            found = select(records).where(records.c.id.in_(first))
+            loaded = {row["id"]: from_row(row) for row in connection.execute(found).mappings()}
+        return [loaded[number] for number in first]
+
+    def count(self, keys: Iterable[RecordKey]) -> int:
+        """How many candidates have a record under any of the keys, failures included."""
+        with self._database.reading() as connection:
+            return sum(
+                connection.execute(select(func.count()).select_from(records).where(of_key(records, key))).scalar_one()
+                for key in set(keys)
+            )
+
+    def all(self, key: RecordKey) -> RecordList:
+        """Every record of this key, in the order of arrival."""
+        return self._load(select(records).where(of_key(records, key)).order_by(records.c.id))
+
+    def get(self, id: int) -> Record:  # noqa: A002 - the name of the field
+        """The record of that id. Raises DatabaseError when there is none."""
+        found = self._load(select(records).where(records.c.id == id)) if 0 < id < 2**63 else []
+        if not found:
+            raise DatabaseError(f"{self.path} has no record {id}: `edgetune records list` shows the ids")
+        return found[0]
+
+    def list(
+        self,
+        workload: str | None = None,
+        target: str | None = None,
+        status: str | None = None,
+        limit: int | None = None,
+        board: str | None = None,
+        min_trust: str | None = None,
+    ) -> RowList:
+        """The newest `limit` records that pass the filters, oldest first, as plain JSON values.
+
+        All fields except the trace, which `get` returns. `workload` is a name, a hash, or the first 8 or more
+        characters of a hash; `min_trust` is the lowest grade that passes, A to D.
+        """
+        columns = [column for column in records.c if column.name != "trace"]
+        query = select(*columns).where(chosen(workload, target, status, board, min_trust)).order_by(records.c.id.desc())
+        if limit is not None:
+            query = query.limit(max(limit, 0))
+        with self._database.reading() as connection:
+            rows = [row_values(row) for row in connection.execute(query).mappings()]
+        rows.reverse()
+        return rows
+
+    def log_start(self, key: RecordKey, candidate: str) -> None:
+        """Logs durably that the measurement of a candidate starts now, in this process."""
+        row = {
+            "workload": key.workload,
+            "target_fingerprint": key.target_fingerprint,
+            "toolchain": key.toolchain,
+            "codegen_version": key.codegen_version,
+            "board": key.board or "",
+            "candidate": candidate,
+            "utc": utc_now(),
+            "pid": os.getpid(),
+        }
+        with self._database.writing() as connection:
+            connection.execute(insert(starts).values(row))
+
+    def starts(self, key: RecordKey | None = None) -> StartList:
+        """Every measurement that started, in order; a candidate appears twice when a kill interrupted its first one."""
+        return self._load_starts(_start_of(key))
+
+    def in_flight(self, key: RecordKey | None = None) -> StartList:
+        """The measurements that started and left no record: running now, or interrupted by a kill."""
+        return self._load_starts(and_(_start_of(key), ~_recorded()))
+
+    def log_ends(self, keys: Iterable[RecordKey]) -> None:
+        """Logs durably that a run over these keys ended now, neither killed nor interrupted."""
+        with self._database.writing() as connection:
+            ends.create(connection, checkfirst=True)
+            for key in set(keys):
+                row = {**asdict(key), "board": key.board or "", "utc": utc_now()}
+                statement = insert(ends).values(row)
+                connection.execute(
+                    statement.on_conflict_do_update(index_elements=IDENTITY[:-1], set_={"utc": statement.excluded.utc})
+                )
+
+    def last_end(self, key: RecordKey) -> str | None:
+        """When the last run over this key ended, in UTC; None when none did."""
+        with self._database.reading() as connection:
+            if not inspect(connection).has_table(ends.name):
+                return None
+            same = [ends.c[name] == value for name, value in {**asdict(key), "board": key.board or ""}.items()]
+            return connection.scalar(select(ends.c.utc).where(*same))
+
+    def prune(self, keep_best: int | None = None, older_codegen: bool = True, dry_run: bool = False) -> int:
+        """Deletes records and their starts, frees the space, and returns the number of deleted records.
+
+        `keep_best` keeps that many of the fastest correct records per key, board and algorithm and deletes all others,
+        including failures; a later search measures these again when it proposes them. `older_codegen` deletes the
+        records of every codegen version but the newest in the file. `dry_run` only counts.
+        """
+        if keep_best is not None and keep_best < 0:
+            raise DatabaseError(f"cannot keep {keep_best} records: give 0 or more")
+        if dry_run:
+            with self._database.reading() as connection:
+                doomed = doomed_by(connection, keep_best, older_codegen)
+                return int(connection.execute(select(func.count()).where(doomed)).scalar_one())
+        with self._database.writing() as connection:
+            doomed = doomed_by(connection, keep_best, older_codegen)
+            same = and_(*(records.c[name] == starts.c[name] for name in IDENTITY if name != "board"))
+            board = or_(starts.c.board == "", starts.c.board == records.c.board)
+            connection.execute(delete(starts).where(exists().where(same, board, doomed)))
+            return connection.execute(delete(records).where(doomed)).rowcount
+
+    def export_jsonl(
+        self,
+        path: str | os.PathLike[str],
+        workload: str | None = None,
+        target: str | None = None,
+        status: str | None = None,
+        board: str | None = None,
+        min_trust: str | None = None,
+    ) -> int:
+        """Writes the records that pass the filters, one JSON line each, and returns their number.
+
+        The same records give the same bytes, whatever their ids. Raises OutputRefused or DiskFull.
+        """
+        return exchange.export_jsonl(self._database, Path(path), chosen(workload, target, status, board, min_trust))
+
+    def import_jsonl(self, path: str | os.PathLike[str]) -> exchange.ImportCounts:
+        """Adds the records of an export; wrong lines are refused one by one. Raises DatabaseError."""
+        return exchange.import_jsonl(self._database, Path(path))
+
+    def _load(self, query: Select[Any]) -> RecordList:
+        with self._database.reading() as connection:
+            return [from_row(row) for row in connection.execute(query).mappings()]
+
+    def _load_starts(self, condition: ColumnElement[bool]) -> StartList:
+        query = select(starts).where(condition).order_by(starts.c.id)
+        with self._database.reading() as connection:
+            rows = connection.execute(query).all()
+        return [
+            Start(
+                RecordKey(
+                    row.workload,
+                    row.target_fingerprint,
+                    row.toolchain,
+                    row.codegen_version,
+                    row.board or None,
+                ),
+                row.candidate,
+                row.utc,
+                row.pid,
+            )
+            for row in rows
+        ]
+
+
+def _checked(record: Record) -> Record:
+    try:
+        return parse_line(record_line(record))
+    except (TypeError, ValueError) as error:
+        raise DatabaseError(
+            f"a record of {record.workload_name} cannot be stored ({error}): correct that field"
+        ) from error
+
+
+def _start_of(key: RecordKey | None) -> ColumnElement[bool]:
+    return starts.c.id.is_not(None) if key is None else of_key(starts, key)
+
+
+def _recorded() -> ColumnElement[bool]:
+    """The condition that a start has its record; a start logged without a board matches any board."""
+    same = [records.c[name] == starts.c[name] for name in IDENTITY if name != "board"]
+    return exists().where(*same, or_(starts.c.board == "", starts.c.board == records.c.board))

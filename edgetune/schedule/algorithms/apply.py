@@ -1,0 +1,67 @@
+"""Schedule application: from a kernel's function and schedule text to the scheduled module and its constant transforms.
+
+It replays the trace's JSON text on the function. The same trace always gives the same program.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import Trace
+
+from edgetune.codegen.packing import split_packing
+from edgetune.errors import KernelFailed
+from edgetune.schedule.algorithms.algorithm import Chain, ConstantTransform
+from edgetune.schedule.algorithms.catalogue import algorithm_named
+from edgetune.schedule.algorithms.schedule_text import algorithm_and_trace
+from edgetune.schedule.sketches.guards import guard_accumulations
+from edgetune.schedule.sketches.spaces import module_of
+
+
+def replay(function: Any, trace_json: str) -> Any:
+    """The IRModule of the one scheduled PrimFunc that `trace_json` makes of the unscheduled `function`.
+
+    Raises KernelFailed if the text is not a trace, or the trace does not fit the function.
+    """
+    sch = Schedule(module_of(function), seed=1)
+    try:
+        Trace.apply_json_to_schedule(json.loads(trace_json), sch)
+    except (RuntimeError, ValueError, TypeError, KeyError, IndexError) as error:
+        lines = str(error).strip().splitlines()
+        reason = lines[-1].strip() if lines else type(error).__name__
+        msg = f"a recorded schedule does not fit its kernel ({reason}): delete the record or tune again"
+        raise KernelFailed(msg) from error
+    return guard_accumulations(sch.mod)
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """A module of one scheduled function, ready to be printed.
+
+    `constants` has, by parameter index, the change of the program's array when the package is built: the algorithm's
+    transform, then the layout that the schedule wants. All other arrays stay unchanged.
+    """
+
+    form: str
+    module: Any
+    constants: Mapping[int, ConstantTransform]
+
+
+def apply_schedule(function: Any, text: str) -> Scheduled:
+    """The algorithm that `text` names, derived from the kernel's unscheduled `function` and scheduled.
+
+    Equal arguments always give the same result. Raises KernelFailed if the kernel does not have this algorithm, or the
+    trace does not fit it.
+    """
+    name, trace = algorithm_and_trace(text)
+    form = algorithm_named(function, name)
+    module, layouts = split_packing(replay(form.function, trace))
+    constants: dict[int, ConstantTransform] = {}
+    for index in sorted(form.transforms.keys() | layouts.keys()):
+        steps = [step for step in (form.transforms.get(index), layouts.get(index)) if step is not None]
+        constants[index] = steps[0] if len(steps) == 1 else Chain(tuple(steps))
+    return Scheduled(name, module, constants)

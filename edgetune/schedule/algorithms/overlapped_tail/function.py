@@ -1,0 +1,220 @@
+"""Construction of an overlapped-tail function: a kernel's function with one axis stretched to whole blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, s_tir, tirx
+
+from edgetune.schedule.algorithms.overlapped_tail.overlap import Overlap
+from edgetune.schedule.sketches.block_analysis import (
+    BlockAnalysis,
+    BlockStage,
+    block_of,
+    extent_of,
+    is_one,
+    mentions,
+    statements_of,
+)
+
+
+def weight_axis(stage: BlockStage, weights: Any, axis: int) -> int | None:
+    """The axis of the parameter `weights` that `stage` indexes with its spatial axis `axis`; None if there is none."""
+    variable = stage.spatial[axis].var
+    regions = [region.region for region in stage.block.reads if region.source.same_as(weights)]
+    if len(regions) != 1 or sum(mentions(item.min, variable) for item in regions[0]) != 1:
+        return None
+    return next((n for n, item in enumerate(regions[0]) if item.min.same_as(variable)), None)
+
+
+def reads_in_step(stages: Sequence[BlockStage], axes: Sequence[int]) -> bool:
+    """Whether each stage reads earlier stages, along `axes`, exactly at the index that it writes."""
+    written: list[Any] = []
+    for stage in stages:
+        for region in stage.reads():
+            if any(region.source.same_as(buffer) for buffer in written) and not all(
+                is_one(region.region[axis].extent) and region.region[axis].min.same_as(stage.spatial[axis].var)
+                for axis in axes
+            ):
+                return False
+        written.append(stage.block.writes[0].source)
+    return True
+
+
+@dataclass
+class Stretching:
+    """Builds a function that computes the same as that of `anatomy`, with `stages` run for each place of one axis.
+
+    `stages` are the reduction and all stages after it. `axes` numbers the spatial axes that become the stretched one:
+    one axis, or two adjacent ones, which then become one axis with as many elements as both together. `weights` maps
+    parameter numbers to the axis of each that is stretched too. Tensors between stages are stretched; other parameters
+    are accessed at the element of the place. `told` are the function attributes that state which sizes keep elements of
+    a block adjacent.
+    """
+
+    anatomy: BlockAnalysis
+    stages: Sequence[BlockStage]
+    axes: Sequence[int]
+    overlap: Overlap
+    weights: Mapping[int, int]
+    told: Mapping[str, int]
+    _wide: list[tuple[Any, Any]] = field(default_factory=list, init=False)  # (original buffer, stretched buffer)
+
+    def function(self) -> Any:
+        """The PrimFunc."""
+        unstretched, last = self.anatomy.function, self.stages[-1]
+        root = unstretched.body.block
+        for number, axis in self.weights.items():
+            self._widen(unstretched.params[number], (axis,))
+        between = [self._widen(stage.block.writes[0].source, self.axes) for stage in self.stages[:-1]]
+        output = last.block.writes[0].source
+        if last.reduction:  # two blocks share elements of the output, so sums are made in a separate tensor
+            between.append(self._widen(output, self.axes, f"{last.name}_sums"))
+        statements = [
+            statement
+            for statement in statements_of(root.body)
+            if not any(block_of(statement).same_as(stage.block) for stage in self.stages)
+        ]
+        statements += [self._nest(stage) for stage in self.stages]
+        if last.reduction:
+            statements.append(self._copy(last))
+        kept = [buffer for buffer in root.alloc_buffers if self._widened(buffer) is None]
+        block = s_tir.SBlock([], [], [], "root", tirx.SeqStmt(statements), None, [*kept, *between])
+        params = [p if p.same_as(output) else self._widened(p, p) for p in unstretched.params]
+        realize = s_tir.SBlockRealize([], True, block)
+        made = s_tir.renew_defs(tirx.PrimFunc(params, realize, unstretched.ret_type, unstretched.attrs))
+        for name, value in self.told.items():
+            made = made.with_attr(name, value)
+        return made
+
+    def _widen(self, buffer: Any, axes: Sequence[int], name: str = "") -> Any:
+        shape = list(buffer.ty.shape)
+        shape[axes[0] : axes[-1] + 1] = [tirx.IntImm(str(shape[axes[0]].ty.dtype), self.overlap.extent)]
+        wide = tirx.decl_buffer(shape, str(buffer.ty.dtype), name or buffer.name)
+        self._wide.append((buffer, wide))
+        return wide
+
+    def _widened(self, buffer: Any, otherwise: Any = None) -> Any:
+        return next((new for old, new in self._wide if old.same_as(buffer)), otherwise)
+
+    def _nest(self, stage: BlockStage) -> Any:
+        moved = _Moved(self._replaced(stage), self.overlap, self._wide)
+        axes, first, last = [*stage.spatial, *stage.reduction], self.axes[0], self.axes[-1]
+        kept = [*axes[:first], *axes[last + 1 :]]
+        variables, extents = [axis.var for axis in kept], [extent_of(axis) for axis in kept]
+        kinds = [int(axis.iter_type) for axis in kept]
+        variables.insert(first, moved.place)
+        extents.insert(first, self.overlap.extent)
+        kinds.insert(first, int(axes[first].iter_type))
+        block = stage.block
+        reads, writes = ([moved.region(region) for region in regions] for regions in (block.reads, block.writes))
+        init = None if block.init is None else moved.statement(block.init)
+        body = moved.statement(block.body)
+        return _loops(stage.name, variables, extents, kinds, s_tir.SBlock([], reads, writes, "", body, init))
+
+    def _replaced(self, stage: BlockStage) -> list[Any]:
+        return [stage.spatial[axis] for axis in self.axes]
+
+    def _copy(self, stage: BlockStage) -> Any:
+        """Copy the stretched sums of `stage` to its original output."""
+        moved = _Moved(self._replaced(stage), self.overlap, self._wide)
+        first = self.axes[0]
+        outside = [axis for number, axis in enumerate(stage.spatial) if number not in self.axes]
+        variables = [tirx.Var(axis.var.name, axis.var.ty) for axis in outside]  # new ones: the sums use theirs
+        extents = [extent_of(axis) for axis in outside]
+        at = [*variables[:first], *moved.elements, *variables[first:]]
+        variables.insert(first, moved.place)
+        extents.insert(first, self.overlap.extent)
+        output = stage.block.writes[0].source
+        wide = self._widened(output)
+        body = tirx.BufferStore(output, tirx.BufferLoad(wide, variables), at)
+        block = s_tir.SBlock([], [_point(wide, variables)], [_point(output, at)], "", body)
+        kinds = [int(axis.iter_type) for axis in stage.spatial[: len(variables)]]
+        return _loops(f"{stage.name}_result", variables, extents, kinds, block)
+
+
+class _Moved:
+    """Statements and regions of one stage in which a place replaces the `replaced` axes."""
+
+    def __init__(self, replaced: Sequence[Any], overlap: Overlap, wide: Sequence[tuple[Any, Any]]) -> None:
+        self._old = [axis.var for axis in replaced]
+        self._overlap, self._wide = overlap, wide
+        self.place = tirx.Var(self._old[-1].name, self._old[-1].ty)
+        element = overlap.element_of(self.place)
+        self.elements = [element]
+        for axis in reversed(replaced[1:]):  # the last axis is the fastest
+            extent = tirx.IntImm(str(self.place.ty.dtype), extent_of(axis))
+            whole = self.elements.pop(0)
+            self.elements = [tirx.floordiv(whole, extent), tirx.floormod(whole, extent), *self.elements]
+
+    def region(self, region: Any) -> Any:
+        wide = self._widened(region.source)
+        indices = self._indices([self._at_place(item.min) for item in region.region], wide)
+        extents = [self.statement(item.extent) for item in region.region]
+        extents = extents[-len(indices) :]  # if two axes became one, both have one element
+        ranges = [ir.Range.from_min_extent(index, extent) for index, extent in zip(indices, extents, strict=True)]
+        return tirx.BufferRegion(region.source if wide is None else wide, ranges)
+
+    def statement(self, statement: Any) -> Any:
+        return self._renamed(self._at_place(statement))
+
+    def _at_place(self, node: Any) -> Any:
+        """`node` with its loads and stores at the place; a load may read the stretched version of its tensor."""
+
+        def load(node: Any) -> Any:
+            wide = self._widened(node.source)
+            return tirx.BufferLoad(node.source if wide is None else wide, self._indices(node.indices, wide))
+
+        def store(node: Any) -> Any:
+            wide = self._widened(node.buffer)
+            return tirx.BufferStore(
+                node.buffer if wide is None else wide, node.value, self._indices(node.indices, wide)
+            )
+
+        return tvm_ffi.structural_map(node, [(ir.TensorLoad, load), (tirx.BufferStore, store)])
+
+    def _widened(self, buffer: Any) -> Any:
+        return next((new for old, new in self._wide if old.same_as(buffer)), None)
+
+    def _indices(self, indices: Sequence[Any], wide: Any) -> list[Any]:
+        if wide is None:
+            return [self._renamed(tvm_ffi.structural_map(index, [(tirx.FloorDiv, self._grouped)])) for index in indices]
+        kept = [index for index in indices if not any(index.same_as(old) for old in self._old[1:])]
+        return [self.place if index.same_as(self._old[0]) else index for index in kept]
+
+    def _grouped(self, node: Any) -> Any:
+        groups, width = self._overlap.groups, self._overlap.width
+        whole = groups > 1 and node.a.same_as(self._old[0]) and isinstance(node.b, tirx.IntImm) and int(node.b) == width
+        return self._overlap.group_of(self.place) if whole else node
+
+    def _renamed(self, node: Any) -> Any:
+        def rename(variable: Any) -> Any:
+            found = (new for old, new in zip(self._old, self.elements, strict=True) if variable.same_as(old))
+            return next(found, variable)
+
+        return tvm_ffi.structural_map(node, [(ir.Var, rename)])
+
+
+def _loops(name: str, variables: Sequence[Any], extents: Sequence[int], kinds: Sequence[int], block: Any) -> Any:
+    """One loop per axis around `block`, which gets its axes and its name here."""
+    types = [str(variable.ty.dtype) for variable in variables]
+    zeros = [tirx.IntImm(dtype, 0) for dtype in types]
+    ends = [tirx.IntImm(dtype, extent) for dtype, extent in zip(types, extents, strict=True)]
+    axes = [
+        tirx.IterVar(ir.Range.from_min_extent(zero, end), variable, kind)
+        for zero, end, variable, kind in zip(zeros, ends, variables, kinds, strict=True)
+    ]
+    loops = [tirx.Var(variable.name.removeprefix("v_"), variable.ty) for variable in variables]
+    named = s_tir.SBlock(axes, block.reads, block.writes, name, block.body, block.init)
+    statement: Any = s_tir.SBlockRealize(loops, True, named)
+    for loop, zero, end in reversed([*zip(loops, zeros, ends, strict=True)]):
+        statement = tirx.For(loop, zero, end, tirx.ForKind.SERIAL, statement)
+    return statement
+
+
+def _point(buffer: Any, indices: Sequence[Any]) -> Any:
+    ranges = [ir.Range.from_min_extent(index, tirx.IntImm(str(index.ty.dtype), 1)) for index in indices]
+    return tirx.BufferRegion(buffer, ranges)

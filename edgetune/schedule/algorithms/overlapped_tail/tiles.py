@@ -1,0 +1,115 @@
+"""Overlapped-tail algorithms of a kernel: whole tiles of pixels and whole vectors of channels.
+
+They apply if the number of pixels is not a multiple of a good tile, or the number of channels not a multiple of the
+vector.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from edgetune.schedule.algorithms.algorithm import Algorithm
+from edgetune.schedule.algorithms.overlapped_tail.function import Stretching, reads_in_step, weight_axis
+from edgetune.schedule.algorithms.overlapped_tail.overlap import Overlap
+from edgetune.schedule.algorithms.schedule_text import size_of
+from edgetune.schedule.sketches.block_analysis import (
+    MOST_LANES,
+    TILE_PIXELS,
+    BlockAnalysis,
+    analyse_blocks,
+    mentions,
+    widest_element_bits,
+)
+from edgetune.schedule.sketches.tile import Tile, find_tile
+
+_ANY_LANES = 64
+
+
+def whole_tiles_algorithm(function: Any, name: str) -> Algorithm | None:
+    """The algorithm called `name` ("tiles_" and the pixels of a tile) of an unscheduled PrimFunc.
+
+    Pixels are those of a row, or of all rows if these are adjacent in every tensor that the kernel reads and writes, or
+    the rows of a matrix. None if there are fewer pixels than a tile has, or whole tiles already.
+    """
+    anatomy = analyse_blocks(function)
+    tile = find_tile(anatomy, _ANY_LANES) if anatomy is not None else None
+    if anatomy is None or tile is None or tile.overlaps or not (axes := pixel_axes(tile)):
+        return None
+    pixels = prod(tile.anchor.spatial_extents[axis] for axis in axes)
+    stages = [tile.anchor, *(anatomy.stage(after) for after in tile.after)]
+    if pixels <= size_of(name) or pixels % size_of(name) == 0 or not reads_in_step(stages, axes):
+        return None
+    overlap, told = Overlap(1, pixels, size_of(name)), {TILE_PIXELS: size_of(name)}
+    return Algorithm(name, Stretching(anatomy, stages, axes, overlap, {}, told).function())
+
+
+def pixel_axes(tile: Tile) -> list[int]:
+    """The spatial axes whose elements count as pixels of a tile; empty if it has no pixels."""
+    if tile.pixel is None:
+        return []
+    return [tile.row, tile.pixel] if tile.fusible and tile.row is not None else [tile.pixel]
+
+
+def whole_vectors_algorithm(function: Any, name: str) -> Algorithm | None:
+    """The algorithm called `name` ("vectors_" and the bits of a vector) of an unscheduled PrimFunc.
+
+    None if the function has no register tile, if channels are whole vectors already, or are fewer than one vector.
+    """
+    anatomy = analyse_blocks(function)
+    lanes = size_of(name) // widest_element_bits(function)
+    tile = find_tile(anatomy, lanes) if anatomy is not None and lanes > 1 else None
+    if anatomy is None or tile is None or tile.overlaps or tile.lanes == lanes:
+        return None
+    overlap = _overlap(tile, lanes)
+    weights = _weights(anatomy, tile)
+    stages = [tile.anchor, *(anatomy.stage(after) for after in tile.after)]
+    if overlap is None or len(weights) > 1 or None in weights.values() or not reads_in_step(stages, [tile.channel]):
+        return None
+    axes = {number: axis for number, axis in weights.items() if axis is not None}
+    stretched_weights = [function.params[number] for number in axes]
+    if any(region.source.same_as(w) for stage in stages[1:] for region in stage.block.reads for w in stretched_weights):
+        return None
+    stretched = Stretching(anatomy, stages, [tile.channel], overlap, axes, {MOST_LANES: lanes}).function()
+    return Algorithm(name, stretched, {number: Stretch(axis, overlap) for number, axis in axes.items()})
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Weights for each place of the stretched channels, which are the axis `axis` of the constant."""
+
+    axis: int
+    overlap: Overlap
+
+    def apply(self, source: np.ndarray) -> np.ndarray:
+        """`source` with that axis stretched; elements that two vectors share appear twice."""
+        return np.ascontiguousarray(source.take(self.overlap.elements(), self.axis))
+
+
+def _overlap(tile: Tile, lanes: int) -> Overlap | None:
+    extent = tile.anchor.spatial_extents[tile.channel]
+    width = extent if tile.per_channel else tile.group
+    if width < lanes or extent % width:
+        return None
+    return Overlap(extent // width, width, lanes)
+
+
+def _weights(anatomy: BlockAnalysis, tile: Tile) -> dict[int, int | None]:
+    """Tensors with a free layout indexed by the channel: parameter number, and the axis that is exactly the channel.
+
+    -1 stands for a tensor that is computed from a parameter.
+    """
+    channel = tile.anchor.spatial[tile.channel].var
+    found: dict[int, int | None] = {}
+    for region in tile.anchor.reads():
+        follows = any(mentions(item.min, channel) for item in region.region)
+        if not follows or not any(region.source.same_as(weights) for weights in anatomy.weights()):
+            continue
+        numbers = [n for n, param in enumerate(anatomy.function.params) if param.same_as(region.source)]
+        found[numbers[0] if numbers else -1] = (
+            weight_axis(tile.anchor, region.source, tile.channel) if numbers else None
+        )
+    return found

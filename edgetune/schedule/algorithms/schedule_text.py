@@ -1,0 +1,65 @@
+"""The text format of a schedule: the name of the algorithm that it schedules, and TVM's trace.
+
+The text of the direct algorithm is the trace's own JSON, as it was before other algorithms existed.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+DIRECT = "direct"
+"""The algorithm that uses the kernel's function unchanged."""
+
+WINOGRAD = ("winograd_f2", "winograd_f4")
+"""Convolutions by tiles of 2x2 and 4x4 outputs; a larger tile needs fewer products, but is less exact."""
+
+VECTORS = ("vectors_512", "vectors_256", "vectors_128", "vectors_64")
+"""Channels in whole vectors of this many bits, the widest first; the last vector overlaps the one before it."""
+
+TILES = tuple(f"tiles_{pixels}" for pixels in range(2, 17))
+"""Pixels in whole tiles of this many pixels; the last tile overlaps the one before it."""
+
+FORMS = (DIRECT, *WINOGRAD, *VECTORS, *TILES)
+"""The names of all algorithms."""
+
+
+def allowed_algorithms(winograd: str) -> frozenset[str]:
+    """The algorithms that are allowed if `winograd` ("off", "f2" or "f4") is the largest allowed tile."""
+    largest = {"off": 0, "f2": 1, "f4": 2}[winograd]
+    return frozenset((DIRECT, *WINOGRAD[:largest], *VECTORS, *TILES))
+
+
+def size_of(name: str) -> int:
+    """Bits of a vector for an algorithm in `VECTORS`, pixels of a tile for one in `TILES`."""
+    return int(name.rpartition("_")[2])
+
+
+def schedule_text(form: str, trace: str) -> str:
+    """The text of a schedule; `trace` is the JSON of a trace."""
+    return trace if form == DIRECT else f"{prefix_of(form)}{trace}}}"
+
+
+def prefix_of(form: str) -> str:
+    """The first part of the text of every schedule of an algorithm; "" for the direct one."""
+    return "" if form == DIRECT else f'{{"form":{json.dumps(form)},"trace":'
+
+
+def algorithm_and_trace(text: str) -> tuple[str, str]:
+    """The algorithm's name and the trace's JSON; text without an algorithm's name is a trace of the direct one."""
+    form = algorithm_of(text)
+    return (form, text) if form == DIRECT else (form, text.removeprefix(prefix_of(form))[:-1])
+
+
+def algorithm_of(text: str) -> str:
+    """The name of the algorithm that a schedule belongs to."""
+    start = prefix_of("?").partition("?")[0]
+    if not text.startswith(start):
+        return DIRECT
+    name = text[len(start) :].partition('"')[0]
+    return name if text.startswith(prefix_of(name)) and text.endswith("}") else DIRECT
+
+
+def trace_text(trace: Any) -> str:
+    """The trace as compact JSON text, postprocessing included; equal traces give equal text."""
+    return json.dumps(trace.as_json(), separators=(",", ":"), default=lambda constant: constant.value)

@@ -1,0 +1,136 @@
+"""Winograd convolution stages as tensor expressions: padding, input transform, products, output transform.
+
+All transforms are sums along one axis of a tile with constant coefficients, and every element of the axis has its own
+sum. The element's index selects the sum; it is a constant once the schedule has unrolled the axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from tvm import te, tirx
+
+from edgetune.schedule.algorithms.winograd.algorithm import MinimalFiltering
+from edgetune.schedule.algorithms.winograd.convolution import Convolution
+from edgetune.schedule.sketches.winograd_tile import PADDED, PRODUCTS, RESULT, ROWS, SUMMED, TRANSFORMED
+
+_Element = Callable[[int], Any]
+_Arrangement = Callable[[Sequence[float], _Element], Any]
+
+
+def tensors_of(convolution: Convolution, algorithm: MinimalFiltering) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
+    """Placeholders for the source (as the convolution reads it) and the transformed weights, and the result.
+
+    Weights have the shape (m+2, m+2, channels, filters), the result (batch, height, width, filters).
+    """
+    batch, height, width, filters = convolution.output_shape
+    m, a = algorithm.tile, algorithm.inputs
+    rows, columns, channels = -(-height // m), -(-width // m), convolution.channels
+    into, back = algorithm.input_transform(), algorithm.output_transform()
+    index = str(convolution.anchor.spatial[0].dom.extent.ty.dtype)  # loops of different types cannot be fused
+
+    def shape(*extents: int) -> list[Any]:
+        return [tirx.IntImm(index, extent) for extent in extents]
+
+    source = te.placeholder(convolution.source.ty.shape, "float32", "source")
+    weights = te.placeholder(shape(a, a, channels, filters), "float32", "weights")
+    padded = te.compute(
+        shape(batch, rows * m + a - m, columns * m + a - m, channels),
+        lambda n, y, x, c: _inside(source, convolution, n, y, x, c),
+        PADDED,
+    )
+    row_sums = te.compute(
+        shape(batch, rows, columns, a, a, channels),
+        lambda n, r, s, i, j, c: _sum(i, _by_parity, into, lambda k: padded[n, r * m + k, s * m + j, c]),
+        ROWS,
+    )
+    transformed = te.compute(
+        shape(a, a, batch, rows, columns, channels),
+        lambda i, j, n, r, s, c: _sum(j, _by_parity, into, lambda k: row_sums[n, r, s, i, k, c]),
+        TRANSFORMED,
+    )
+    channel = te.reduce_axis((tirx.IntImm(index, 0), tirx.IntImm(index, channels)), "channel")
+    products = te.compute(
+        shape(a, a, batch, rows, columns, filters),
+        lambda i, j, n, r, s, f: te.sum(transformed[i, j, n, r, s, channel] * weights[i, j, channel, f], channel),
+        PRODUCTS,
+    )
+    summed = te.compute(
+        shape(batch, rows, columns, m, a, filters),
+        lambda n, r, s, i, j, f: _sum(i, _by_pairs, back, lambda k: products[k, j, n, r, s, f]),
+        SUMMED,
+    )
+    result = te.compute(
+        shape(batch, height, width, filters),
+        lambda n, y, x, f: _sum(x % m, _by_pairs, back, lambda k: summed[n, y // m, x // m, y % m, k, f]),
+        RESULT,
+    )
+    return source, weights, result
+
+
+def _inside(source: te.Tensor, convolution: Convolution, n: Any, y: Any, x: Any, c: Any) -> Any:
+    _, height, width, _ = source.shape
+    top, left = convolution.top, convolution.left
+    inside = tirx.all(y >= top, y < top + height, x >= left, x < left + width)
+    return tirx.if_then_else(inside, source[n, y - top, x - left, c], tirx.const(0.0, "float32"))
+
+
+def _sum(row: Any, arrange: _Arrangement, matrix: np.ndarray, element: _Element) -> Any:
+    """The sum of `element(k)` times the coefficients of the matrix row that the index `row` selects."""
+    expressions = [arrange(coefficients, element) for coefficients in matrix.tolist()]
+    value = expressions[-1]
+    for number in reversed(range(len(expressions) - 1)):
+        value = tirx.if_then_else(row == number, expressions[number], value)
+    return value
+
+
+def _by_parity(coefficients: Sequence[float], element: _Element) -> Any:
+    """Elements times `coefficients`: even and odd powers are summed separately.
+
+    The rows of p and -p then consist of the same two sums, and differ in one sign.
+    """
+    even, odd = (_weighted(coefficients, element, range(start, len(coefficients), 2)) for start in (0, 1))
+    return _joined([even, odd])
+
+
+def _by_pairs(coefficients: Sequence[float], element: _Element) -> Any:
+    """Elements times `coefficients`: elements of p and -p, which are adjacent, are added or subtracted first."""
+    last = len(coefficients) - 1
+    terms = [_weighted(coefficients, element, [0])]
+    for first in range(1, last, 2):
+        one, other = coefficients[first], coefficients[first + 1]
+        if one != 0.0:
+            pair = element(first) + element(first + 1) if one == other else element(first) - element(first + 1)
+            terms.append((_scaled(pair, abs(one)), one < 0))
+    terms.append(_weighted(coefficients, element, [last]))
+    return _joined(terms)
+
+
+def _weighted(coefficients: Sequence[float], element: _Element, powers: Sequence[int]) -> tuple[Any, bool] | None:
+    """The sum over `powers`, and whether to negate it, so that its last term is positive; None if all are zero."""
+    used = [power for power in powers if coefficients[power] != 0.0]
+    if not used:
+        return None
+    negated = coefficients[used[-1]] < 0
+    total = _scaled(element(used[-1]), abs(coefficients[used[-1]]))
+    for power in reversed(used[:-1]):
+        term = _scaled(element(power), abs(coefficients[power]))
+        total = total + term if (coefficients[power] > 0) != negated else total - term
+    return total, negated
+
+
+def _joined(terms: Sequence[tuple[Any, bool] | None]) -> Any:
+    """The sum of terms, some of which are negated; a term that is not negated comes first."""
+    there = sorted((term for term in terms if term is not None), key=lambda term: term[1])
+    total, negated = there[0]
+    if negated:
+        total = tirx.const(0.0, str(total.ty.dtype)) - total
+    for term, subtracted in there[1:]:
+        total = total - term if subtracted else total + term
+    return total
+
+
+def _scaled(value: Any, factor: float) -> Any:
+    return value if factor == 1.0 else value * tirx.const(factor, "float32")

@@ -1,0 +1,109 @@
+"""Algorithm selection: the algorithms that a search tries for a kernel, and the one that packages use without records.
+
+There are many overlapped tails; the cost model of register tiles selects the one worth a try.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import chain
+from math import prod
+from typing import Any
+
+from edgetune.schedule.algorithms.algorithm import Algorithm
+from edgetune.schedule.algorithms.catalogue import algorithm_named, algorithms_among
+from edgetune.schedule.algorithms.overlapped_tail.tiles import pixel_axes
+from edgetune.schedule.algorithms.schedule_text import DIRECT, TILES, VECTORS, WINOGRAD, schedule_text, size_of
+from edgetune.schedule.default_schedule import best_guess, best_sizes, default_trace, has_empty_tensor, preferred
+from edgetune.schedule.sketches.spaces import tile_of
+from edgetune.schedule.sketches.variants import Variant
+from edgetune.schedule.tile_costs import cheapest
+from edgetune.target.target import Target
+
+_GAIN = 0.92
+"""Whole tiles are tried below this share of the direct algorithm's cycles; the cost model is not a measurement."""
+
+_GAIN_OVER_PARTS = 0.75
+"""The same if the direct algorithm sums in parts, which keeps operands in L2; overlapping tiles cannot do that."""
+
+
+def algorithms_of(function: Any, allowed: Collection[str], target: Target) -> list[Algorithm]:
+    """The algorithms worth a search for an unscheduled PrimFunc, among those `allowed`; the direct one first."""
+    winograd = algorithms_among(function, (name for name in WINOGRAD if name in allowed))
+    overlapping = overlapped_tail_algorithm(function, allowed, target)
+    return [Algorithm(DIRECT, function), *winograd, *([] if overlapping is None else [overlapping])]
+
+
+def overlapped_tail_algorithm(function: Any, allowed: Collection[str], target: Target) -> Algorithm | None:
+    """The widest whole vectors that the target's registers hold, else whole tiles if the cost model predicts a gain."""
+    if has_empty_tensor(function):
+        return None
+    vectors = (name for name in VECTORS if name in allowed and size_of(name) <= target.vector_bits)
+    return next(
+        chain(algorithms_among(function, vectors), algorithms_among(function, _tiles(function, allowed, target))), None
+    )
+
+
+def _tiles(function: Any, allowed: Collection[str], target: Target) -> list[str]:
+    """The name of the whole-tiles algorithm that should be fastest, if it should be faster than the direct one."""
+    # A tile with more pixels is narrow, and the addresses of its rows do not fit the other registers.
+    names = [name for name in TILES if name in allowed and size_of(name) <= target.vector_registers // 2]
+    costs, parts = _costs(function, names, target)
+    best = min(costs, key=lambda name: costs[name], default=DIRECT)
+    gain = _GAIN if parts == 1 else _GAIN_OVER_PARTS
+    return [best] if costs and costs[best] < gain * costs[DIRECT] else []
+
+
+def _costs(function: Any, names: Collection[str], target: Target) -> tuple[dict[str, float], int]:
+    """Predicted cycles per needed multiply-add of one vector: of the direct algorithm, and of whole tiles.
+
+    Covers those of `names` that the function supports; empty if the cost model does not apply to the function. The
+    second result is the number of parts in which the direct algorithm sums.
+    """
+    found = tile_of(function, target)
+    if found is None or found[1].overlaps or not (axes := pixel_axes(found[1])):
+        return {}, 1
+    anatomy, tile = found
+    variant = preferred(tile, target, streamed=False)[0]
+    sizes = best_sizes(anatomy, tile, variant, target)
+    if not sizes:
+        return {}, variant.parts
+    costs = {DIRECT: cheapest(anatomy, tile, variant, target, [(sizes["row"], sizes["pixel"])])[0]}
+    pixels = prod(tile.anchor.spatial_extents[axis] for axis in axes)
+    plain = Variant(("channel", "pixel"))
+    for name in names:
+        size = size_of(name)
+        if size < pixels and pixels % size:
+            cost, _ = cheapest(anatomy, tile, plain, target, [(1, size)])
+            costs[name] = cost * -(-pixels // size) * size / pixels
+    return costs, variant.parts
+
+
+def times_faster(function: Any, name: str, target: Target) -> float:
+    """Predicted speed on one thread of the overlapped tail called `name`, relative to the direct algorithm."""
+    if name in TILES:
+        costs, _ = _costs(function, [name], target)
+        return costs[DIRECT] / costs[name]
+    vectors = [_vectors(each, target) for each in (function, algorithm_named(function, name).function)]
+    return vectors[0] / vectors[1]
+
+
+def _vectors(function: Any, target: Target) -> float:
+    """Vectors of channels for one pixel."""
+    found = tile_of(function, target)
+    return 1.0 if found is None else found[1].anchor.spatial_extents[found[1].channel] / found[1].lanes
+
+
+def default_schedule(
+    function: Any, target: Target, scratch_limit: int, forms: Collection[str], *, streamed: bool = False
+) -> tuple[str, str]:
+    """Text of the best-guess schedule and a note for people: for the overlapped tail if there is one, else direct.
+
+    Arguments are as for `default_trace`. Winograd algorithms are never guessed: only a measurement can show that they
+    are faster.
+    """
+    form = overlapped_tail_algorithm(function, forms, target)
+    found = None if form is None else best_guess(form.function, target, scratch_limit, streamed=streamed)
+    if form is None or found is None:
+        return default_trace(function, target, scratch_limit, streamed=streamed)
+    return schedule_text(form.name, found[0]), found[1]

@@ -1,0 +1,40 @@
+"""Tile size decisions of a sketch: sampled for a search, or chosen in advance.
+
+Both ways leave the same sampling instructions in the trace, so a chosen schedule can be a parent in a search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class Decisions:
+    """Sampled decisions."""
+
+    def tile(self, sch: Any, name: str, loop: Any, limit: int) -> tuple[Any, Any]:
+        """Split `loop` into two loops (outer, inner); the inner extent divides the loop's and is at most `limit`.
+
+        `name` identifies the tile size for decisions made in advance.
+        """
+        extent = int(sch.get(loop).extent.value)
+        factors = sch.sample_perfect_tile(loop, 2, max(1, min(limit, extent)), self._decision(name, extent))
+        outer, inner = sch.split(loop, factors)
+        return outer, inner
+
+    def _decision(self, name: str, extent: int) -> list[int] | None:
+        del name, extent
+        return None
+
+
+class Chosen(Decisions):
+    """Decisions made in advance: `sizes` maps tile names to inner extents; a missing name is not tiled (1)."""
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self._sizes = dict(sizes)
+
+    def _decision(self, name: str, extent: int) -> list[int] | None:
+        inner = self._sizes.get(name, 1)
+        if extent % inner:
+            inner = 1
+        return [extent // inner, inner]

@@ -1,0 +1,116 @@
+"""Sketch for kernels without a reduction: inlines all stages into the last one and vectorises its contiguous axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import ir
+from tvm.s_tir import Schedule
+
+from edgetune.schedule.sketches.block_analysis import (
+    BlockAnalysis,
+    BlockStage,
+    expressions,
+    extent_of,
+    mentions,
+    stores,
+)
+from edgetune.schedule.sketches.decisions import Decisions
+from edgetune.schedule.sketches.inlining import inline_all
+from edgetune.schedule.sketches.tile import lanes_for
+
+MAX_VECTORS = 8
+
+
+def applies(anatomy: BlockAnalysis) -> bool:
+    """Whether the kernel has no reduction."""
+    return not anatomy.reductions
+
+
+def apply_elementwise(sch: Schedule, anatomy: BlockAnalysis, native_lanes: int, decide: Decisions) -> None:
+    """Schedule `sch` (untouched so far): inline, then vectorise each stage that remains.
+
+    `decide` chooses how many vectors of the innermost loop are unrolled ("vectors").
+    """
+    hidden = [stage.name for stage in anatomy.stages if stage.name not in anatomy.outputs]
+    left = set(inline_all(sch, hidden))
+    for stage in anatomy.stages:
+        if stage.name in left or stage.name in anatomy.outputs:
+            vectorize_stage(sch, stage, native_lanes, decide)
+
+
+def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide: Decisions) -> None:
+    """Vectorise the innermost loops of a spatial stage, if adjacent elements are contiguous."""
+    loops = sch.get_loops(sch.get_sblock(stage.name))[-len(stage.spatial) :] if stage.spatial else []
+    if not loops or stage.reduction or not stage.writes_its_axes():
+        return
+    block = sch.get(sch.get_sblock(stage.name))
+    width = lanes_for(int(sch.get(loops[-1]).extent.value), native_lanes)
+    if width < native_lanes and uniform(block):
+        flat = sch.fuse(*loops)
+        flat_width = lanes_for(int(sch.get(flat).extent.value), native_lanes)
+        if flat_width > 1:
+            _lanes(sch, flat, flat_width, decide)
+    elif width > 1 and contiguous(block):
+        _lanes(sch, loops[-1], width, decide)
+    elif (axis := _transposed(block)) is not None:
+        across = lanes_for(int(sch.get(loops[axis]).extent.value), native_lanes)
+        if across > 1 and _calls(block):
+            outer, lane = sch.split(loops[axis], [None, across])
+            sch.reorder(outer, *loops[axis + 1 :], lane)
+            sch.vectorize(lane)
+        elif width > 1:  # only `width` lines are read in turn, so that they stay in L1
+            outer, inner = sch.split(loops[-1], [None, width])
+            sch.reorder(outer, *loops[axis:-1], inner)
+
+
+def _lanes(sch: Schedule, loop: Any, width: int, decide: Decisions) -> None:
+    vectors, lane = sch.split(loop, [None, width])
+    _, unrolled = decide.tile(sch, "vectors", vectors, MAX_VECTORS)
+    sch.unroll(unrolled)
+    sch.vectorize(lane)
+
+
+def _transposed(block: Any) -> int | None:
+    """The axis along which every read is contiguous, while the output is not: a transposition."""
+    for number, axis in enumerate(block.iter_vars[:-1]):
+        uses = [region.region for region in block.reads if any(mentions(i.min, axis.var) for i in region.region)]
+        if uses and all(
+            region[-1].min.same_as(axis.var) and not any(mentions(i.min, axis.var) for i in region[:-1])
+            for region in uses
+        ):
+            return number
+    return None
+
+
+def _calls(block: Any) -> bool:
+    """Whether the value needs more than copying and arithmetic: it calls a function of an element."""
+    values = (node for store in stores(block.body) for node in expressions(store.value))
+    return any(isinstance(node, ir.Call) and "if_then_else" not in str(node.op) for node in values)
+
+
+def contiguous(block: Any) -> bool:
+    """Whether every read that depends on the last axis of `block` has it as last index, with stride one."""
+    lane = block.iter_vars[-1].var
+    for region in block.reads:
+        if any(mentions(item.min, lane) for item in region.region[:-1]):
+            return False
+        last = [item.min for item in region.region[-1:]]  # none for a scalar
+        if any(mentions(index, lane) and not index.same_as(lane) for index in last):
+            return False
+    return True
+
+
+def uniform(block: Any) -> bool:
+    """Whether each element depends only on elements at the same position of tensors of the same shape, no gaps."""
+    axes = block.iter_vars
+    shape = [extent_of(axis) for axis in axes]
+    for region in (*block.reads, *block.writes):
+        if [int(extent) for extent in region.source.shape] != shape:
+            return False
+        if not all(
+            item.min.same_as(axis.var) or extent == 1
+            for item, axis, extent in zip(region.region, axes, shape, strict=True)
+        ):
+            return False
+    return True

@@ -1,0 +1,120 @@
+"""Guarded padding: an accumulation of `condition ? x : 0` times a weight becomes a conditional accumulation.
+
+Inlined padding leaves `acc = acc + (inside ? x : 0) * w`. Elements outside add nothing, so the store itself moves under
+the condition. Later passes lift the condition out of loops, and remove it from the interior of the image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tvm import ir, s_tir, tirx
+
+
+def guard_accumulations(mod: Any) -> Any:
+    """`mod` (scheduled functions) with its padded accumulations guarded; other statements are unchanged."""
+    functions = {}
+    for name, function in mod.functions.items():
+        body = _rebuilt(function.body) if isinstance(function, tirx.PrimFunc) else None
+        functions[name] = function if body is None else function.with_body(body)
+    result = ir.IRModule(functions)
+    return result.with_attrs(mod.attrs) if mod.attrs else result
+
+
+def _rebuilt(node: Any) -> Any:
+    """`node` with guards; the same object if nothing changed."""
+    if isinstance(node, tirx.BufferStore):
+        return _guarded(node)
+    if isinstance(node, tirx.SeqStmt):
+        old = list(node.seq)
+        parts = [_rebuilt(part) for part in old]
+        same = all(new is part for new, part in zip(parts, old, strict=True))
+        return node if same else tirx.SeqStmt(parts)
+    if isinstance(node, tirx.For):
+        before = node.body
+        body = _rebuilt(before)
+        return node if body is before else _with_body(node, body)
+    if isinstance(node, s_tir.SBlockRealize):
+        block = node.block
+        before = block.body
+        body = _rebuilt(before)
+        if body is before:
+            return node
+        inner = s_tir.SBlock(
+            block.iter_vars,
+            block.reads,
+            block.writes,
+            block.name_hint,
+            body,
+            block.init,
+            block.alloc_buffers,
+            block.match_buffers,
+            block.annotations,
+            block.span,
+        )
+        return s_tir.SBlockRealize(node.iter_values, node.predicate, inner, node.span)
+    return node
+
+
+def _with_body(loop: Any, body: Any) -> Any:
+    return tirx.For(
+        loop.loop_var,
+        loop.min,
+        loop.extent,
+        loop.kind,
+        body,
+        loop.thread_binding,
+        loop.annotations,
+        loop.step,
+        loop.span,
+    )
+
+
+def _guarded(store: Any) -> Any:
+    value = store.value
+    if not isinstance(value, tirx.Add) or not _is_own_load(value.a, store):
+        return store
+    found = _unpadded(value.b)
+    if found is None:
+        return store
+    condition, term = found
+    result: Any = tirx.BufferStore(store.buffer, value.a + term, store.indices)
+    for part in reversed(list(_conjuncts(condition))):
+        result = tirx.IfThenElse(tirx.likely(part), result, None)
+    return result
+
+
+def _is_own_load(value: Any, store: Any) -> bool:
+    return (
+        isinstance(value, ir.TensorLoad)
+        and value.source.same_as(store.buffer)
+        and all(a.same_as(b) or a == b for a, b in zip(value.indices, store.indices, strict=True))
+    )
+
+
+def _unpadded(term: Any) -> tuple[Any, Any] | None:
+    """Condition and value of a term that is zero unless the condition holds; None for any other term."""
+    if isinstance(term, tirx.Mul):
+        for padded, other, first in ((term.a, term.b, True), (term.b, term.a, False)):
+            found = _unpadded(padded)
+            if found is not None:
+                condition, value = found
+                return condition, value * other if first else other * value
+    if isinstance(term, ir.Call) and getattr(term.op, "name", "").endswith("if_then_else"):
+        condition, inside, outside = term.args
+        if isinstance(outside, (tirx.FloatImm, tirx.IntImm)) and float(outside.value) == 0.0:
+            return condition, inside
+    if isinstance(term, tirx.Cast):
+        found = _unpadded(term.value)
+        if found is not None:
+            return found[0], tirx.Cast(term.ty, found[1])
+    return None
+
+
+def _conjuncts(condition: Any) -> Iterator[Any]:
+    if isinstance(condition, tirx.And):
+        yield from _conjuncts(condition.a)
+        yield from _conjuncts(condition.b)
+    else:
+        yield condition

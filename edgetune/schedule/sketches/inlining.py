@@ -1,0 +1,41 @@
+"""Stage inlining: computes stages inside their readers, so that no intermediate tensor is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tvm import ir
+from tvm.s_tir import Schedule
+
+from edgetune.schedule.sketches.block_analysis import BlockAnalysis, BlockStage, expressions, stores
+
+_COSTLY = ("exp", "log", "tanh", "erf", "pow", "sqrt", "sin", "cos", "tan", "sigmoid", "asin", "acos", "atan")
+
+
+def inline_all(sch: Schedule, names: Iterable[str]) -> list[str]:
+    """Inline the stages called `names` into their readers; returns those that TVM would not inline."""
+    left = []
+    for name in names:
+        try:
+            sch.compute_inline(sch.get_sblock(name))
+        except RuntimeError:  # ScheduleError, or TVM's error for a case that it does not handle
+            left.append(name)
+    return left
+
+
+def cheap_to_repeat(anatomy: BlockAnalysis, stage: BlockStage) -> bool:
+    """Whether each reader may compute a stage again: it has one reader that runs once per element, or little work."""
+    if stage.reduction:
+        return False
+    readers = [other for other in anatomy.stages if other is not stage and _reads(other, stage)]
+    once = len(readers) == 1 and readers[0].work <= stage.work
+    return once or not any(_costly(node) for store in stores(stage.block.body) for node in expressions(store.value))
+
+
+def _reads(reader: BlockStage, stage: BlockStage) -> bool:
+    return any(r.source.same_as(w.source) for r in reader.block.reads for w in stage.block.writes)
+
+
+def _costly(node: Any) -> bool:
+    return isinstance(node, ir.Call) and any(word in getattr(node.op, "name", "") for word in _COSTLY)

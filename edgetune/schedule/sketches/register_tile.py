@@ -1,0 +1,129 @@
+"""Register tiling: accumulates a tile of pixels times vectors of channels in registers over the whole reduction.
+
+Loops from outside to inside: outer tiles in the order of the variant, reductions, unrolled parts of reductions, rows,
+pixels, vectors, lanes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm.s_tir import Schedule
+from tvm.tirx import IndexMap
+
+from edgetune.codegen.prefetch.inputs import ANNOTATION as NEXT_TILE
+from edgetune.codegen.prefetch.outputs import ANNOTATION as EPILOGUE_LINES
+from edgetune.codegen.prefetch.weights_l1 import ANNOTATION as NEAR_LINES
+from edgetune.codegen.prefetch.weights_l2 import ANNOTATION as PREFETCHED
+from edgetune.codegen.reduction_blocks import ANNOTATION as PARTS
+from edgetune.schedule.sketches.decisions import Decisions
+from edgetune.schedule.sketches.tile import Tile, lanes_for
+from edgetune.schedule.sketches.variants import Variant
+
+MAX_UNROLLED_WINDOW = 7  # largest part of a window axis that is unrolled
+MAX_UNROLLED_DEPTH = 8  # largest part of the last reduction axis that is unrolled
+MAX_ROWS = 4
+
+
+def apply_tile(sch: Schedule, tile: Tile, variant: Variant, decide: Decisions, registers: int) -> None:
+    """Schedule `sch` (untouched so far) by the variant; sizes come from `decide`.
+
+    Raises TVM's ScheduleError if the kernel does not allow it.
+    """
+    for name in tile.before:
+        if not (variant.pad_rows and name == tile.pad):
+            sch.compute_inline(sch.get_sblock(name))
+    for name in tile.after[:-1]:
+        sch.compute_inline(sch.get_sblock(name))
+    anchor = sch.get_sblock(tile.anchor.name)
+    if tile.after:
+        epilogue = sch.get_sblock(tile.after[-1])
+        sch.set_scope(anchor, 0, "local")
+    else:
+        epilogue = sch.cache_write(anchor, 0, "local")
+    rank = len(tile.anchor.spatial)
+    row, pixel, channel = tile.row, tile.pixel, tile.channel
+    if variant.fuse:
+        _fuse_axes(sch, tile, anchor, epilogue)
+        rank, row, pixel, channel = rank - 1, None, tile.row, channel - 1
+    _tile_loops(sch, tile, variant, decide, registers, (anchor, epilogue, rank, row, pixel, channel))
+
+
+def _tile_loops(
+    sch: Schedule, tile: Tile, variant: Variant, decide: Decisions, registers: int, where: tuple[Any, ...]
+) -> None:
+    anchor, epilogue, rank, row, pixel, channel = where
+    loops = sch.get_loops(anchor)
+    spatial, reduction = loops[:rank], loops[rank:]
+    outer: dict[str, Any] = {}
+    inner: list[Any] = []
+    for name, axis, limit in (("row", row, MAX_ROWS), ("pixel", pixel, registers)):
+        if axis is not None:
+            outer[name], part = decide.tile(sch, name, spatial[axis], limit)
+            inner.append(part)
+    vectors, lanes = sch.split(spatial[channel], [None, tile.lanes])
+    outer["channel"], vectors = decide.tile(sch, "vectors", vectors, registers)
+    slow, unrolled = [], []
+    for number, loop in enumerate(reduction):
+        last = number == len(reduction) - 1
+        limit = MAX_UNROLLED_DEPTH if last else MAX_UNROLLED_WINDOW
+        big, small = decide.tile(sch, f"reduction{number}", loop, limit)
+        slow.append(big)
+        unrolled.append(small)
+    others = [loop for i, loop in enumerate(spatial) if i not in {row, pixel, channel}]
+    outers = [outer[name] for name in variant.order if name in outer]
+    sch.reorder(*others, *outers, *slow, *unrolled, *inner, vectors, lanes)
+    for loop in (*unrolled, *inner, vectors):
+        sch.unroll(loop)
+    if variant.pad_rows and tile.pad is not None:
+        at = outer["row"] if row is not None else outer["pixel"]
+        _copy_rows(sch, sch.get_sblock(tile.pad), at, tile.lanes)
+    _finish_epilogue(sch, epilogue, outers[-1], rank, tile.lanes)
+    sch.vectorize(lanes)
+    long = max(range(len(slow)), key=lambda number: tile.anchor.reduction_extents[number])
+    if variant.parts > 1:
+        sch.annotate(slow[long], PARTS, variant.parts)
+    if variant.ahead:
+        sch.annotate(slow[long], EPILOGUE_LINES, 1)
+    if variant.prefetch:
+        sch.annotate(outer["channel"], PREFETCHED, 1)
+    if variant.onward and "pixel" in outer:
+        sch.annotate(outer["pixel"], NEXT_TILE, 1)
+    if variant.near:
+        sch.annotate(outer["channel"], NEAR_LINES, 1)
+    sch.decompose_reduction(anchor, slow[0])
+
+
+def _finish_epilogue(sch: Schedule, epilogue: Any, at: Any, rank: int, lanes: int) -> None:
+    sch.reverse_compute_at(epilogue, at, preserve_unit_loops=True)
+    own = sch.get_loops(epilogue)[-rank:]
+    vectors, lane = sch.split(own[-1], [None, lanes])
+    for loop in (*own[:-1], vectors):
+        sch.unroll(loop)
+    sch.vectorize(lane)
+
+
+def _copy_rows(sch: Schedule, pad: Any, at: Any, lanes: int) -> None:
+    rank = len(sch.get(pad).iter_vars)
+    sch.compute_at(pad, at, preserve_unit_loops=True)
+    last = sch.get_loops(pad)[-rank:][-1]
+    width = lanes_for(int(sch.get(last).extent.value), lanes)
+    _, lane = sch.split(last, [None, width])
+    sch.vectorize(lane)
+
+
+def _fuse_axes(sch: Schedule, tile: Tile, anchor: Any, epilogue: Any) -> None:
+    """Make row and pixel one axis of both blocks and of the buffer between them."""
+    assert tile.row is not None  # noqa: S101 (a fusible tile has both axes)
+    row, width = tile.row, tile.anchor.spatial_extents[tile.row + 1]
+
+    def fused(*axes: Any) -> list[Any]:
+        return [*axes[:row], axes[row] * width + axes[row + 1], *axes[row + 2 :]]
+
+    axes = len(tile.anchor.spatial)
+    dtype = str(tile.anchor.spatial[row].dom.extent.ty.dtype)
+    ranks = (axes, axes + len(tile.anchor.reduction))
+    short, long = (IndexMap.from_func(fused, ndim=rank, index_dtype=dtype) for rank in ranks)
+    sch.transform_layout(anchor, ("write", 0), short)
+    sch.transform_block_layout(anchor, long)
+    sch.transform_block_layout(epilogue, short)

@@ -1,0 +1,179 @@
+"""Search spaces: the designs, postprocessors and mutators of a search for a kernel, and single chosen schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import tvm
+from tvm import s_tir
+from tvm.s_tir import Schedule
+from tvm.s_tir import meta_schedule as ms
+
+from edgetune.schedule.sketches import elementwise, rowwise
+from edgetune.schedule.sketches.attention_rows import VARIANTS as ROWS_VARIANTS
+from edgetune.schedule.sketches.attention_rows import AttentionRows, RowsVariant, apply_rows, find_rows
+from edgetune.schedule.sketches.block_analysis import BlockAnalysis, analyse_blocks, widest_element_bits
+from edgetune.schedule.sketches.decisions import Decisions
+from edgetune.schedule.sketches.limits import UNLIMITED_SCRATCH, FitsLimits, ScheduleLimits
+from edgetune.schedule.sketches.register_tile import apply_tile
+from edgetune.schedule.sketches.tile import Tile, find_tile
+from edgetune.schedule.sketches.variants import Variant, variants_of
+from edgetune.schedule.sketches.winograd_tile import (
+    VARIANTS,
+    BlockVariant,
+    TransformedTiles,
+    apply_tiles,
+    find_tiles,
+    streams_filters,
+)
+from edgetune.target.target import Target
+
+
+def module_of(function: Any) -> Any:
+    """The module that traces of `function` apply to: a copy of the function alone, called "main".
+
+    It is a copy, because TVM schedules in place what it believes to be unshared, and can be wrong about that.
+    """
+    return tvm.IRModule({"main": s_tir.renew_defs(function).with_attr("global_symbol", "main")})
+
+
+def design_spaces(function: Any, target: Target, *, seed: int = 1, streamed: bool = False) -> list[Schedule]:
+    """Traced schedules of an unscheduled PrimFunc, one per structure; their sampled decisions span the space.
+
+    `streamed`: L2 keeps no weights from one run of the program to the next. Never empty: the last resort is the
+    untouched function.
+    """
+    anatomy = analyse_blocks(function)
+    if anatomy is None:
+        return [untouched(function, seed)]
+    found = [
+        *_in_blocks(function, anatomy, target, seed, streamed=streamed),
+        *_in_rows(function, anatomy, target, seed),
+    ]
+    if found or (found := list(_tiled(function, anatomy, target, seed, streamed=streamed))):
+        return found
+    sch = untouched(function, seed)
+    lanes = native_lanes(function, target)
+    if elementwise.applies(anatomy):
+        elementwise.apply_elementwise(sch, anatomy, lanes, Decisions())
+        return [sch]
+    return [rowwise.apply_rowwise(sch, anatomy, lanes, Decisions())]
+
+
+def postprocs(target: Target, scratch_limit: int = UNLIMITED_SCRATCH) -> list[Any]:
+    """The postprocessors of every sampled schedule: limits of `target` (and scratch bytes), then weight packing."""
+    return [FitsLimits(limits(target, scratch_limit)), ms.postproc.RewriteLayout()]
+
+
+def mutator_probs() -> dict[Any, float]:
+    """The mutators of evolutionary search and their probabilities."""
+    return {ms.mutator.MutateTileSize(): 1.0}
+
+
+def limits(target: Target, scratch_limit: int = UNLIMITED_SCRATCH) -> ScheduleLimits:
+    """Limits of `target`: all vector registers except one for an operand; 16 registers of 8 bytes without vectors."""
+    if target.vector_bits == 0:
+        return ScheduleLimits(16 * 8, scratch_limit)
+    return ScheduleLimits((target.vector_registers - 1) * target.vector_bits // 8, scratch_limit)
+
+
+def tile_of(function: Any, target: Target) -> tuple[BlockAnalysis, Tile] | None:
+    """Analysis and register tile of a function; None if it has none."""
+    anatomy = analyse_blocks(function)
+    tile = find_tile(anatomy, native_lanes(function, target)) if anatomy else None
+    return None if anatomy is None or tile is None else (anatomy, tile)
+
+
+def tiled(function: Any, tile: Tile, variant: Variant, decide: Decisions, target: Target, seed: int = 1) -> Schedule:
+    """The function scheduled as a register tile. Raises ScheduleError if the kernel does not allow the variant."""
+    sch = untouched(function, seed)
+    apply_tile(sch, tile, variant, decide, max(1, target.vector_registers - 2))
+    return sch
+
+
+def cache_for_blocks(target: Target) -> int:
+    """Bytes of L2 that operands may fill: a quarter is left for the output and other streaming data."""
+    return target.l2_bytes * 3 // 4
+
+
+def kept_bytes(target: Target, *, streamed: bool) -> int:
+    """Bytes of weights that are still cached when a kernel runs again; for `streamed` see `design_spaces`."""
+    return target.l1_bytes if streamed else cache_for_blocks(target)
+
+
+def untouched(function: Any, seed: int = 1) -> Schedule:
+    """A traced schedule of the function without any step."""
+    return Schedule(module_of(function), seed=seed)
+
+
+def native_lanes(function: Any, target: Target) -> int:
+    """Elements of the widest type among the function's tensors in one vector register of `target`; at least 1."""
+    return max(1, target.vector_bits // widest_element_bits(function))
+
+
+def _tiled(function: Any, anatomy: BlockAnalysis, target: Target, seed: int, *, streamed: bool) -> Iterator[Schedule]:
+    tile = find_tile(anatomy, native_lanes(function, target))
+    if tile is None:
+        return
+    for variant in variants_of(tile, cache_for_blocks(target), kept_bytes(target, streamed=streamed), target.l1_bytes):
+        try:
+            yield tiled(function, tile, variant, Decisions(), target, seed)
+        except RuntimeError:  # ScheduleError, or TVM's error for a case that it does not handle
+            continue  # TVM cannot apply this structure to this kernel
+
+
+def tiles_of(function: Any, target: Target) -> TransformedTiles | None:
+    """The transformed tiles of a function; None if it has none."""
+    anatomy = analyse_blocks(function)
+    return find_tiles(anatomy, native_lanes(function, target)) if anatomy else None
+
+
+def in_blocks(
+    function: Any, tiles: TransformedTiles, variant: BlockVariant, decide: Decisions, target: Target, seed: int = 1
+) -> Schedule:
+    """The function scheduled as blocks of transformed tiles. Raises ScheduleError if that is not possible."""
+    sch = untouched(function, seed)
+    apply_tiles(sch, tiles, variant, decide, max(1, target.vector_registers - 2))
+    return sch
+
+
+def _in_blocks(
+    function: Any, anatomy: BlockAnalysis, target: Target, seed: int, *, streamed: bool
+) -> Iterator[Schedule]:
+    tiles = find_tiles(anatomy, native_lanes(function, target))
+    if tiles is None:
+        return
+    far = streams_filters(tiles, kept_bytes(target, streamed=streamed))
+    for variant in (replace(v, prefetch=far) for v in VARIANTS):
+        try:
+            yield in_blocks(function, tiles, variant, Decisions(), target, seed)
+        except RuntimeError:  # ScheduleError, or TVM's error for a case that it does not handle
+            continue
+
+
+def rows_of(function: Any, target: Target) -> AttentionRows | None:
+    """The parts of a function that computes attention; None for any other function."""
+    anatomy = analyse_blocks(function)
+    return find_rows(anatomy, native_lanes(function, target)) if anatomy else None
+
+
+def in_rows(
+    function: Any, rows: AttentionRows, variant: RowsVariant, decide: Decisions, target: Target, seed: int = 1
+) -> Schedule:
+    """The function scheduled as blocks of queries. Raises ScheduleError if that is not possible."""
+    sch = untouched(function, seed)
+    apply_rows(sch, rows, variant, decide, max(1, target.vector_registers - 2))
+    return sch
+
+
+def _in_rows(function: Any, anatomy: BlockAnalysis, target: Target, seed: int) -> Iterator[Schedule]:
+    rows = find_rows(anatomy, native_lanes(function, target))
+    if rows is None:
+        return
+    for variant in ROWS_VARIANTS:
+        try:
+            yield in_rows(function, rows, variant, Decisions(), target, seed)
+        except RuntimeError:  # ScheduleError, or TVM's error for a case that it does not handle
+            continue

@@ -1,0 +1,226 @@
+"""Register tile analysis: which axes of a kernel are pixels and channels of a tile, and which operands they share.
+
+Applies to every kernel with one reduction whose last output axis is contiguous: convolutions (plain, grouped,
+depthwise, 1D to 3D), matrix products, pooling, sums over leading axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd, prod
+from typing import Any
+
+from tvm import DataType, sym, tirx
+
+from edgetune.schedule.sketches.block_analysis import (
+    MOST_LANES,
+    TILE_PIXELS,
+    BlockAnalysis,
+    BlockStage,
+    extent_of,
+    mentions,
+)
+
+FLOAT = 4
+"""Bytes per element that are assumed for sums and weights."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Facts about a kernel that can be tiled; axis numbers count the anchor's spatial axes."""
+
+    anchor: BlockStage
+    before: tuple[str, ...]  # stages before the anchor, in order
+    after: tuple[str, ...]  # stages after the anchor, in order; the last one writes the output
+    pad: str | None  # the stage in `before` that adds padding
+    channel: int
+    pixel: int | None
+    row: int | None
+    fusible: bool  # row and pixel may become one axis
+    group: int  # adjacent channels that read the same input: 1 for depthwise and pooling, all for a plain product
+    lanes: int
+    keeps_type: bool = True  # the output has the type of the sums
+    output_element: int = FLOAT  # bytes
+    overlaps: bool = False  # several places of the axes are the same output element
+    block: int = 0  # the pixels of a tile should divide this number; 0: all pixels
+    input_bytes: int = 0  # bytes of the operands that pixels do not share
+    added: int = 0  # tensors of the output's size that stages after the anchor read
+
+    @property
+    def per_channel(self) -> bool:
+        """Whether each channel reads its own input, so that channels share no operand."""
+        return self.group == 1
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of channels that read the same input."""
+        return max(1, (self.anchor.spatial_extents[self.channel] if self.per_channel else self.group) // self.lanes)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the operand that all pixels share."""
+        return FLOAT * self.anchor.spatial_extents[self.channel] * prod(self.anchor.reduction_extents)
+
+    @property
+    def passing_bytes(self) -> int:
+        """Bytes of the results and of the tensors added to them: each is accessed once."""
+        return (1 + self.added) * self.output_element * prod(self.anchor.spatial_extents)
+
+
+def find_tile(anatomy: BlockAnalysis, native_lanes: int) -> Tile | None:
+    """The register tile of a kernel; None if it has none. `native_lanes`: elements of one vector register."""
+    native_lanes = min(native_lanes, anatomy.told(MOST_LANES) or native_lanes)
+    if len(anatomy.reductions) != 1 or len(anatomy.outputs) != 1:
+        return None
+    anchor = anatomy.reductions[0]
+    if not anchor.spatial or not anchor.writes_its_axes():
+        return None
+    place = anatomy.stages.index(anchor)
+    before, after = anatomy.stages[:place], anatomy.stages[place + 1 :]
+    if (after and after[-1].name != anatomy.outputs[0]) or not all(_aligned(anchor, stage) for stage in after):
+        return None
+    pads = [stage for stage in before if _pads(stage)]
+    channel = len(anchor.spatial) - 1
+    if _strided(anatomy, anchor, anchor.spatial[channel]):
+        return None
+    wide = [i for i in range(channel) if anchor.spatial_extents[i] > 1 and not _batches(anchor, anchor.spatial[i])]
+    pixel = wide[-1] if wide else None
+    row = wide[-2] if len(wide) > 1 else None
+    fusible = pixel is not None and row is not None and not pads and row + 1 == pixel and _linear(anchor, row, pixel)
+    extent = anchor.spatial_extents[channel]
+    group = _group(anatomy, anchor, anchor.spatial[channel], [anchor.spatial[i] for i in (row, pixel) if i is not None])
+    return Tile(
+        anchor,
+        tuple(stage.name for stage in before),
+        tuple(stage.name for stage in after),
+        pads[0].name if len(pads) == 1 else None,
+        channel,
+        pixel,
+        row,
+        fusible,
+        group,
+        lanes_for(extent if group == 1 else gcd(extent, group), native_lanes),  # no vector straddles two groups
+        _type_of(anchor) == _type_of(after[-1] if after else anchor),
+        (DataType(_type_of(after[-1] if after else anchor)).bits + 7) // 8,
+        not all(stage.writes_its_axes() for stage in after),
+        anatomy.told(TILE_PIXELS) or 0,
+        0 if pixel is None else _input_bytes(anchor, anchor.spatial[pixel]),
+        _added(anatomy, anchor, after),
+    )
+
+
+def _input_bytes(anchor: BlockStage, pixel: Any) -> int:
+    """Bytes of the tensors from which each pixel reads its own elements."""
+    own = [read.source for read in anchor.reads() if any(mentions(item.min, pixel.var) for item in read.region)]
+    return sum(prod(map(int, buffer.ty.shape)) * ((DataType(str(buffer.ty.dtype)).bits + 7) // 8) for buffer in own)
+
+
+def _added(anatomy: BlockAnalysis, anchor: BlockStage, after: Sequence[BlockStage]) -> int:
+    """Number of reads by stages `after` of a parameter with at least as many elements as `anchor` writes."""
+    made = [write.source for stage in anatomy.stages for write in stage.block.writes]
+    read = [region.source for stage in after for region in stage.reads()]
+    elements = prod(anchor.spatial_extents)
+    return sum(
+        prod(map(int, buffer.ty.shape)) >= elements and not any(buffer.same_as(other) for other in made)
+        for buffer in read
+    )
+
+
+def _type_of(stage: BlockStage) -> str:
+    return str(stage.block.writes[0].source.ty.dtype)
+
+
+def lanes_for(extent: int, native_lanes: int) -> int:
+    """The largest power of two that divides `extent` and fits a vector register."""
+    lanes = 1
+    while extent % (2 * lanes) == 0 and 2 * lanes <= native_lanes:
+        lanes *= 2
+    return lanes
+
+
+def reads_each_once(tile: Tile) -> bool:
+    """Whether pixels read their own rows, as in a matrix product, so that no window moves over them."""
+    return not tile.per_channel and max(tile.anchor.reduction_extents) == prod(tile.anchor.reduction_extents)
+
+
+def streams_weights(tile: Tile, kept_bytes: int) -> bool:
+    """Whether the weights, each of which all pixels need, exceed the `kept_bytes` that stay in a cache."""
+    return not tile.per_channel and tile.pixel is not None and tile.weight_bytes > kept_bytes
+
+
+def _aligned(anchor: BlockStage, stage: BlockStage) -> bool:
+    """Whether a stage after the anchor has exactly the anchor's spatial axes."""
+    return not stage.reduction and stage.spatial_extents == anchor.spatial_extents and stage.writes_along_its_axes()
+
+
+def _pads(stage: BlockStage) -> bool:
+    """Whether a stage selects by position from a parameter (padding); inlined, each access costs a test."""
+    return stage.branches()
+
+
+def _strided(anatomy: BlockAnalysis, anchor: BlockStage, axis: Any) -> bool:
+    """Whether adjacent elements along `axis` are not contiguous in a read of the anchor, except packed weights."""
+    packed = anatomy.weights()
+    for region in anchor.reads():
+        if any(region.source.same_as(weight) for weight in packed):
+            continue
+        if any(mentions(item.min, axis.var) for item in region.region[:-1]) and extent_of(axis) > 1:
+            return True
+    return False
+
+
+def _batches(anchor: BlockStage, axis: Any) -> bool:
+    """Whether every tensor that the anchor reads depends on `axis`, so that its steps share no operand."""
+    reads = anchor.reads()
+    return len(reads) > 1 and all(any(mentions(item.min, axis.var) for item in r.region) for r in reads)
+
+
+def _group(anatomy: BlockAnalysis, anchor: BlockStage, axis: Any, pixels: list[Any]) -> int:
+    """Number of adjacent steps along `axis` with the same inputs, except weights and inputs that all `pixels` share.
+
+    The right-hand operand of a product of two run-time matrices is such an input: one row is loaded once per tile.
+    """
+    packed = anatomy.weights()
+    group = extent_of(axis)
+    for region in anchor.reads():
+        if not region.region or any(region.source.same_as(weight) for weight in packed):
+            continue
+        shared = pixels and not any(mentions(item.min, pixel.var) for item in region.region for pixel in pixels)
+        last = region.region[-1].min
+        if mentions(last, axis.var) and not shared:
+            group = gcd(group, _shared(last, axis.var))
+    return max(1, group)
+
+
+def _shared(index: Any, variable: Any) -> int:
+    """Largest n such that `index` depends on `variable` only by `variable // n`, as in grouped convolutions; else 1."""
+    if isinstance(index, tirx.FloorDiv) and index.a.same_as(variable) and isinstance(index.b, tirx.IntImm):
+        return int(index.b.value)
+    if index.same_as(variable):
+        return 1
+    parts = [part for part in (getattr(index, "a", None), getattr(index, "b", None)) if part is not None]
+    users = [part for part in parts if mentions(part, variable)]
+    return gcd(*(_shared(part, variable) for part in users)) if users else 1
+
+
+def _linear(anchor: BlockStage, row: int, pixel: int) -> bool:
+    """Whether every read with row and pixel has exactly these two axes as adjacent, complete indices."""
+    analyzer = sym.Analyzer()
+    for axis in (*anchor.spatial, *anchor.reduction):
+        if extent_of(axis) == 1:
+            analyzer.bind(axis.var, axis.dom)
+    axes = (anchor.spatial[row], anchor.spatial[pixel])
+    for region in anchor.reads():
+        used = [any(mentions(item.min, axis.var) for axis in axes) for item in region.region]
+        if not any(used):
+            continue
+        first = used.index(True)
+        if sum(used) != len(axes) or used[first + 1 : first + 2] != [True]:
+            return False
+        for place, axis in zip((first, first + 1), axes, strict=True):
+            if not analyzer.simplify(region.region[place].min).same_as(axis.var):
+                return False
+            if int(region.source.shape[place]) != extent_of(axis):
+                return False
+    return True

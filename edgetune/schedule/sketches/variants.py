@@ -1,0 +1,95 @@
+"""Structural variants of a register tile that a search tries: loop orders, reduction parts and prefetching."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Literal
+
+from edgetune.codegen.reduction_blocks import near_divisor
+from edgetune.schedule.sketches.tile import FLOAT, Tile, reads_each_once, streams_weights
+
+Outer = Literal["row", "pixel", "channel"]
+_BLOCK_VECTORS = 3  # approximate vectors of channels in a tile
+_SHORTEST_PART = 256  # steps; storing and loading the sums costs little compared with them
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The choices that change a trace's structure. `pad_rows` copies padded rows instead of testing each access.
+
+    `parts`: number of parts of the reduction, each computed for all tiles (see `edgetune.codegen.reduction_blocks`).
+    `prefetch`: the weights of the next block of channels are prefetched while the current block is computed. `ahead`:
+    the output (and residual) lines of a tile are prefetched before its reduction. `near`: weights are prefetched a few
+    steps before their use. `onward`: the next tile's inputs are prefetched while the current tile is summed.
+    """
+
+    order: tuple[Outer, ...]
+    fuse: bool = False
+    pad_rows: bool = False
+    parts: int = 1
+    prefetch: bool = False
+    ahead: bool = False
+    near: bool = False
+    onward: bool = False
+
+
+def variants_of(tile: Tile, cache_bytes: int = 0, kept_bytes: int = 0, first_bytes: int = 0) -> tuple[Variant, ...]:
+    """All structures worth searching for a tile.
+
+    `cache_bytes`: the cache in which operands of a block of channels should stay; `kept_bytes`: weights up to this size
+    are still cached when the kernel runs again; `first_bytes`: the size of L1. A value of 0 means unknown.
+    """
+    parts = parts_for(tile, cache_bytes)
+    found = _whole(tile)
+    if kept_bytes > 0 and streams_weights(tile, kept_bytes):
+        found = tuple(replace(v, prefetch=v.order[0] == "channel") for v in found)
+    if parts > 1:
+        found += tuple(replace(v, parts=parts) for v in found if v.order[0] == "channel" and not v.pad_rows)
+    if 0 < cache_bytes < tile.passing_bytes:
+        found += tuple(replace(v, ahead=True) for v in found if v.parts == 1)
+    if 0 < cache_bytes < tile.input_bytes and reads_each_once(tile):
+        found += tuple(replace(v, onward=True) for v in found if v.parts == 1)
+    if first_bytes > 0 and streams_weights(tile, first_bytes):
+        found += tuple(replace(v, near=True) for v in found if v.order[0] == "channel")
+    return found
+
+
+def parts_for(tile: Tile, cache_bytes: int) -> int:
+    """Number of reduction parts so that the data of a block of channels in one part stays in `cache_bytes`; at least 1.
+
+    Only for tiles of matrix products: one long reduction, inputs that all channels share. Unfinished sums are stored
+    where the results will be, so results must have the type of the sums, and no two tiles may share one. 1 if no
+    divisor is near.
+    """
+    extents = tile.anchor.reduction_extents
+    if cache_bytes <= 0 or tile.pixel is None or not reads_each_once(tile):
+        return 1
+    if not tile.keeps_type or tile.overlaps:
+        return 1
+    rows = prod(tile.anchor.spatial_extents[axis] for axis in (tile.row, tile.pixel) if axis is not None)
+    columns = 2 * min(_BLOCK_VECTORS, tile.vectors) * tile.lanes  # the current block, and the next one being loaded
+    size = FLOAT * (rows + columns)
+    wanted = 1
+    while max(extents) // wanted > _SHORTEST_PART and max(extents) // wanted * size > cache_bytes:
+        wanted += 1
+    return near_divisor(max(extents), wanted)
+
+
+def _whole(tile: Tile) -> tuple[Variant, ...]:
+    if tile.pixel is None:
+        return (Variant(("channel",)),)
+    if tile.row is None:
+        orders: tuple[tuple[Outer, ...], ...] = (("pixel", "channel"), ("channel", "pixel"))
+        return tuple(Variant(order, pad_rows=rows) for order in orders for rows in _pad_choices(tile, order))
+    orders = (("row", "pixel", "channel"), ("row", "channel", "pixel"), ("channel", "row", "pixel"))
+    found = [Variant(order, pad_rows=rows) for order in orders for rows in _pad_choices(tile, order)]
+    if tile.fusible:
+        fused: tuple[tuple[Outer, ...], ...] = (("pixel", "channel"), ("channel", "pixel"))
+        found = [Variant(order, fuse=True) for order in fused] + found[:1]
+    return tuple(found)
+
+
+def _pad_choices(tile: Tile, order: tuple[Outer, ...]) -> tuple[bool, ...]:
+    # Rows copied inside the channel loop would be copied again for each block of channels.
+    return (False, True) if tile.pad is not None and order[0] != "channel" else (False,)

@@ -1,0 +1,92 @@
+"""Cost model of register tiles: multiply-adds and loads of the unrolled body, and how far it hides latency.
+
+Tiles that do not fit the registers are excluded: no measurement could show that they are fast anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import product
+from math import inf, prod
+
+from edgetune.schedule.sketches.block_analysis import BlockAnalysis
+from edgetune.schedule.sketches.liveness import Body, Reads, epilogue_operands, reads_of
+from edgetune.schedule.sketches.register_tile import MAX_UNROLLED_WINDOW
+from edgetune.schedule.sketches.tile import Tile
+from edgetune.schedule.sketches.variants import Variant
+from edgetune.target.target import Target
+
+_LATENCY = 8  # multiply-adds in flight that keep a core's units busy
+_DEPTH = 4  # steps of a long reduction that are unrolled
+_UNROLLED = 256  # most stores in a body that is unrolled by default
+_ARMV7_ROWS = 2  # most rows of several pixels: vector loads have no offset there, and 13 registers hold few addresses
+_AHEAD = 2  # operands of the next multiply-add, loaded while this one runs; the vectors of a block are loaded together
+
+
+def cheapest(
+    anatomy: BlockAnalysis, tile: Tile, variant: Variant, target: Target, pixels: Iterable[tuple[int, int]]
+) -> tuple[float, dict[str, int]]:
+    """Cycles per multiply-add of one vector, and the sizes (as in `default_schedule.best_sizes`) of the cheapest tile.
+
+    `pixels` has the choices: pairs of the number of rows and the pixels in each. Infinity and no sizes if no tile fits.
+    """
+    columns = tile.anchor.spatial_extents[tile.pixel] if variant.fuse and tile.pixel is not None else 0
+    registers = max(2, target.vector_registers)
+    reads = reads_of(tile.anchor, tile.row, tile.pixel, tile.channel, tile.lanes)
+    epilogue = epilogue_operands(anatomy, tile.after, tile.channel)
+    best: tuple[tuple[float, int], dict[str, int]] | None = None
+    for (row, pixel), vectors in product(pixels, divisors(tile.vectors, registers)):
+        size = row * pixel * vectors
+        if size > registers or (target.isa == "armv7" and row > _ARMV7_ROWS and pixel > 1):
+            continue
+        unrolled = _unrolled(tile, max(1, _UNROLLED // size))
+        body = Body(row, pixel, vectors, tuple(unrolled.values()), columns)
+        over_pixels = variant.order[-1] != "channel" or vectors == tile.vectors
+        cost = _cost(body, reads, epilogue, over_pixels, tile, target)
+        if best is None or cost < best[0]:
+            best = cost, {"row": row, "pixel": pixel, "vectors": vectors} | unrolled
+    return (best[0][0], best[1]) if best else (inf, {})
+
+
+def _windows(tile: Tile) -> list[int]:
+    """Reduction axes short enough to be unrolled completely, innermost first; without the depth of a first layer."""
+    extents = tile.anchor.reduction_extents
+    found = [n for n in reversed(range(len(extents))) if 1 < extents[n] <= MAX_UNROLLED_WINDOW]
+    return found[1:] if len(found) > 1 and found[0] == len(extents) - 1 and not tile.per_channel else found
+
+
+def _unrolled(tile: Tile, room: int) -> dict[str, int]:
+    """The unrolled steps of each reduction axis, at most `room` steps in total."""
+    extents, windows = tile.anchor.reduction_extents, _windows(tile)
+    sizes = {f"reduction{number}": 1 for number in range(len(extents))}
+    for number in windows if tile.per_channel else windows[:1]:
+        if extents[number] <= room:
+            sizes[f"reduction{number}"] = extents[number]
+            room //= extents[number]
+    if not windows and extents:
+        sizes[f"reduction{len(extents) - 1}"] = max(divisors(extents[-1], min(_DEPTH, room)))
+    return sizes
+
+
+def _cost(body: Body, reads: Reads, epilogue: int, over_pixels: bool, tile: Tile, target: Target) -> tuple[float, int]:
+    """Cycles per multiply-add of one vector (lower is better), then the tile size: smaller tiles first.
+
+    `over_pixels`: the loop around the reduction runs over pixels, so channels and their operands, such as the
+    `epilogue` operands of each vector, are the same in all iterations; compilers load them before the loop.
+    """
+    size = body.accumulators
+    whole = over_pixels and body.reduction == tile.anchor.reduction_extents
+    ahead = max(_AHEAD, body.vectors, epilogue * body.vectors + 1 if over_pixels else 0)
+    taken = reads.registers(body, over_pixels=whole) + ahead
+    if taken > max(2, target.vector_registers):
+        return (1e3 + taken, size)
+    loads = reads.loads(body) / prod(body.reduction)
+    cycles = max(size, _LATENCY, loads) / 2 + 0.1 * loads
+    if not tile.per_channel and tile.weight_bytes > target.l1_bytes // 2:
+        cycles += 0.5 * body.vectors
+    return (cycles / size, size)
+
+
+def divisors(extent: int, limit: int) -> list[int]:
+    """Divisors of `extent` that are at most `limit`; always contains 1."""
+    return [n for n in range(1, max(1, min(extent, limit)) + 1) if extent % n == 0]

@@ -1,0 +1,154 @@
+"""Measurement queue: one thread measures batches of requests in their order and stores each result at once."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from edgetune.interrupts import held
+from edgetune.records import Record, RecordKey, RecordStore
+from edgetune.records.ranking import SEARCHED, searched_ns
+from edgetune.search.measuring import Measurer, MeasureRequest, RequestResult
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Measure requests of one round of one task (of many tasks in round 0); `seed` goes into the records."""
+
+    task: int | None
+    round: int
+    orders: tuple[MeasureRequest, ...]
+    seed: int
+    best_ns: Mapping[str, float]
+
+
+class MeasureQueue:
+    """Measures batches in the order of submission, in a thread of its own.
+
+    A record is durable before the next candidate's result is accepted, and the start of each timing is logged before
+    it.
+    """
+
+    def __init__(self, measurer: Measurer, store: RecordStore) -> None:
+        self._measurer = measurer
+        self._store = store
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="edgetune-measure")
+        self._news: queue.SimpleQueue[RequestResult] = queue.SimpleQueue()
+        self._came = threading.Event()
+        self._stopped = self._cancelled = False
+
+    def submit(self, batch: Batch) -> Future[list[RequestResult]]:
+        """Queue a batch; the future returns its results in the order of the requests, records with their ids."""
+        return self._thread.submit(self._measure, batch)
+
+    def compare(self, groups: Sequence[Sequence[Record]], sweeps: int) -> Future[list[Record]]:
+        """Time groups of records again, one after the other, and store the better samples; the future returns them."""
+        return self._thread.submit(self._compare, groups, sweeps)
+
+    def wait(
+        self,
+        future: Future[Result],
+        on_news: Callable[[RequestResult], None],
+        on_tick: Callable[[], None],
+        tick: float = 0.25,
+    ) -> Result:
+        """The result of a future of any thread; until then call `on_news` per measurement and `on_tick` often."""
+        future.add_done_callback(lambda _: self._came.set())
+        while not future.done():
+            self._came.wait(tick)
+            self.tell_rest(on_news)
+            on_tick()
+        self.tell_rest(on_news)
+        return future.result()
+
+    def tell_rest(self, on_news: Callable[[RequestResult], None]) -> None:
+        """Call `on_news` for measurements not reported yet; Ctrl-C takes effect between two calls, never within one."""
+        self._came.clear()
+        while not self._news.empty():
+            with held():
+                on_news(self._news.get())
+
+    def stop(self) -> None:
+        """End the current measurement and drop the waiting ones; no measurement can be submitted after it."""
+        self._stopped = True
+        self._measurer.cancel()
+
+    def cancel(self) -> None:
+        """End the current measurement; a comparison starts no further group."""
+        self._cancelled = True
+        self._measurer.cancel()
+
+    def close(self) -> None:
+        """Close the measurer and end its thread, after its current work."""
+        closing = self._thread.submit(self._measurer.close)
+        self._thread.shutdown(wait=True)
+        closing.result()
+
+    def _measure(self, batch: Batch) -> list[RequestResult]:
+        place = {order: index for index, order in enumerate(batch.orders)}
+        results: list[RequestResult] = []
+        if self._stopped:
+            return results
+        for measurement in self._measurer.measure(batch.orders, batch.best_ns, self._log_start):
+            stored = measurement
+            if measurement.record is not None:
+                record = replace(measurement.record, round=batch.round, seed=batch.seed)
+                if measurement.order.again:
+                    record, more = self._store.add_again(record)
+                else:
+                    number, more = self._store.add_new(record)
+                    record = replace(record, id=number)
+                stored = replace(measurement, record=record, more=more)
+            results.append(stored)
+            self._news.put(stored)
+            self._came.set()
+        results.sort(key=lambda measurement: place[measurement.order])
+        return self._firsts(results)
+
+    def _firsts(self, results: list[RequestResult]) -> list[RequestResult]:
+        """Where several requests give one program, give the record to the first of them, whichever was built first."""
+        first: dict[tuple[str, str], int] = {}
+        for index, result in enumerate(results):
+            if result.candidate is None:
+                continue
+            before = first.setdefault((result.order.workload, result.candidate), index)
+            record = result.record
+            if before == index or record is None or record.status == "lower_failed":
+                continue
+            if results[before].record is None:
+                renamed = replace(record, trace=results[before].order.trace)
+                self._store.refine(renamed)
+                results[before] = replace(results[before], record=renamed, more=result.more)
+                results[index] = replace(result, record=None)
+        return results
+
+    def _log_start(self, key: RecordKey, candidate: str) -> None:
+        self._store.log_start(key, candidate)
+
+    def _compare(self, groups: Sequence[Sequence[Record]], sweeps: int) -> list[Record]:
+        results: list[Record] = []
+        self._cancelled = False
+        for group in groups:
+            if self._stopped or self._cancelled:
+                return results
+            before = {record.candidate: record for record in group}
+            for record in self._measurer.time_again(group, sweeps):
+                if self._stopped:
+                    return results
+                results.append(self._refine(before[record.candidate], record))
+        return results
+
+    def _refine(self, before: Record, record: Record) -> Record:
+        """Store a record with better samples, or the late failure of its candidate."""
+        if record.status != "ok":
+            return self._store.add_again(record)[0]
+        searched = {SEARCHED: searched_ns(before)}
+        refined = replace(record, environment={**record.environment, **searched})
+        self._store.refine(refined)
+        return refined

@@ -1,0 +1,93 @@
+"""Toolchain check of a target: compiles a small program with the target's flags and runs it where possible."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from edgetune.errors import BoardUnavailable, CompileFailed, ToolchainMissing
+from edgetune.findings import Finding
+from edgetune.target.libc import lacks_libc, libc_package
+from edgetune.target.target import Target
+from edgetune.target.tool_process import run_tool
+from edgetune.target.toolchain import install_command
+
+_TIMEOUT_S = 60
+_PROGRAM = """\
+#include <math.h>
+#include <stdio.h>
+typedef float lanes __attribute__((vector_size({bytes})));
+static volatile float two = 2.0f;
+int main(void) {{
+    lanes sum = {{0}};
+    for (int i = 0; i < 8; ++i) sum += sum * two + (float)i;
+    {half}
+    printf("%d\\n", (int)sqrtf(sum[0] * sum[0]));
+    return 0;
+}}
+"""
+_EXPECTED = "1636"  # s = 3 s + i, eight times
+_HALF = "sum[0] += (float)((_Float16)two - (_Float16)2.0f);"
+
+
+def check_board(target: Target, *, emulated: bool = True) -> list[Finding]:
+    """Return the findings: compiler installed, program compiled, program run with the right result.
+
+    Only ``host`` requires any of these; the fix of a missing tool is the command that installs it. Without `emulated`,
+    the target's emulator is not needed, because boards run its programs.
+    """
+    compiler, required = target.compiler, target.reach == "local"
+    path = shutil.which(compiler.cc)
+    name = f"compiler of {target.name}"
+    if path is None:
+        fix = install_command(compiler.package)
+        return [Finding(name, False, f"{compiler.cc} is not on PATH", fix, required, ToolchainMissing.exit_code)]
+    findings = [Finding(name, True, f"{compiler.cc}: {_first_line([path, '--version'])}")]
+    with tempfile.TemporaryDirectory(prefix="edgetune-check-") as folder:
+        findings += _compile_and_run(target, path, Path(folder), required=required, emulated=emulated)
+    return findings
+
+
+def _compile_and_run(target: Target, cc: str, folder: Path, *, required: bool, emulated: bool) -> list[Finding]:
+    compiler, source, program = target.compiler, folder / "check.c", folder / "check"
+    half = _HALF if target.has_float16 else ""
+    source.write_text(_PROGRAM.format(bytes=max(4, target.vector_bits // 8), half=half), encoding="ascii")
+    flags = ["-std=gnu11", *compiler.kernel_line]
+    done = _run([cc, *flags, str(source), "-o", str(program), *compiler.ldflags])
+    name = f"compiles for {target.name}"
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines() or ["no message"]
+        first = next((line for line in lines if "error" in line or "cannot find" in line), lines[0])
+        bare = lacks_libc(done.stderr)
+        fix = install_command(libc_package(compiler.cc, flags) if bare else compiler.package)
+        return [Finding(name, False, first, fix, required, CompileFailed.exit_code)]
+    findings = [Finding(name, True, " ".join(flags))]
+    if target.emulator and not emulated:
+        return findings
+    name = f"runs for {target.name}"
+    if target.emulator and shutil.which(target.emulator[0]) is None:
+        fix = install_command(target.emulator_package)
+        detail = f"{target.emulator[0]} is not on PATH"
+        return [*findings, Finding(name, False, detail, fix, required, ToolchainMissing.exit_code)]
+    done = _run([*target.emulator, str(program)])
+    where = " ".join(target.emulator) if target.emulator else "natively"
+    if done.stdout.strip() == _EXPECTED:
+        return [*findings, Finding(name, True, where)]
+    detail = f"{where}: exit status {done.returncode}, {(done.stderr.strip().splitlines() or ['wrong result'])[-1]}"
+    fix = f"set TMPDIR to a folder that allows programs (now {folder.parent}), or correct the flags of the target file"
+    return [*findings, Finding(name, False, detail, fix, required, BoardUnavailable.exit_code)]
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return run_tool(command, timeout_s=_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 124, "", f"no answer within {_TIMEOUT_S} s")
+    except PermissionError as error:
+        return subprocess.CompletedProcess(command, 126, "", str(error))
+
+
+def _first_line(command: list[str]) -> str:
+    return (_run(command).stdout.splitlines() or [""])[0]

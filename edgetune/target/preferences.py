@@ -1,0 +1,79 @@
+"""Settings that the project file, the user file and target files have in common."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BeforeValidator, Field, StrictInt, model_validator
+
+from edgetune.yaml_reader.checked import Checked
+from edgetune.yaml_reader.quantities import MOST_THREADS, ByteCount, Seconds
+
+Objective = Literal["latency"]
+Rpc = Literal["agent", "tvm"]
+Grade = Literal["A", "B", "C", "D"]
+Winograd = Literal["off", "f2", "f4"]
+Layout = Literal["model", "channels_last"]
+
+
+def _off(value: object) -> object:
+    return "off" if value is False else value  # YAML reads off as False
+
+
+class Budget(Checked):
+    """How long to search: a number of trials over all tasks, or a time."""
+
+    trials: Annotated[StrictInt, Field(ge=0)] | None = Field(
+        default=None,
+        description="Candidates to measure, over all tasks; those already in the database count.",
+    )
+    time: Seconds | None = Field(default=None, description="Time to search, such as 30m.")
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if (self.trials is None) == (self.time is None):
+            msg = "needs one of 'trials' and 'time'"
+            raise ValueError(msg)
+        return self
+
+
+class MemoryLimits(Checked):
+    """What the package may use at most."""
+
+    ram: ByteCount | None = Field(default=None, description="Workspace (arena with scratch) in bytes.")
+    flash: ByteCount | None = Field(default=None, description="Code and weights in bytes.")
+
+
+class Accuracy(Checked):
+    """Which algorithms may be used that round more than the sum of products that a convolution is."""
+
+    winograd: Annotated[Winograd, BeforeValidator(_off)] | None = Field(
+        default=None,
+        description="3x3 convolutions by transformed tiles: off; f2: tiles of 2x2, which round hardly more than a "
+        "direct sum; f4: also tiles of 4x4, which round about three to ten times as much.",
+    )
+
+
+class Preferences(Checked):
+    """Settings with a default, common to every configuration file."""
+
+    budget: Budget | None = Field(default=None, description="How long to search.")
+    objective: Objective | None = Field(default=None, description="What to make small.")
+    memory: MemoryLimits | None = Field(default=None, description="What the package may use at most.")
+    accuracy: Accuracy | None = Field(default=None, description="Which less exact algorithms may be used.")
+    seed: Annotated[StrictInt, Field(ge=0, lt=2**31)] | None = Field(default=None, description="Seed of the search.")
+    threads: Annotated[StrictInt, Field(ge=1, le=MOST_THREADS)] | None = Field(
+        default=None,
+        description="Threads that the package may use on the board.",
+    )
+    layout: Layout | None = Field(
+        default=None,
+        description="Axes of image inputs and outputs: model, as the model has them; channels_last: (N, H, W, C).",
+    )
+    rpc: Rpc | None = Field(
+        default=None,
+        description="agent: our own program over SSH; tvm: TVM's RPC server. By default what boards.yaml says.",
+    )
+    min_trust: Grade | None = Field(
+        default=None, description="Refuse times whose trust is below this grade: A, B, C, or D for all."
+    )

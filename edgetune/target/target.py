@@ -1,0 +1,262 @@
+"""Targets: reads the description of a kind of board from its YAML file. A new target needs no change of Python code.
+
+Also lists the compiler options that relax floating-point arithmetic, and the options that undo them at the end of the
+command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, model_validator
+
+from edgetune.errors import UnknownBoard
+from edgetune.resources import targets_dir, user_dir
+from edgetune.target.preferences import Preferences
+from edgetune.yaml_reader.checked import Checked, check_document
+from edgetune.yaml_reader.nearest import nearest
+from edgetune.yaml_reader.source import YamlDocument, load_yaml
+
+# Maps the option that forbids a relaxation to the option that allows it. Options that allow several are below.
+_ALLOWED_BY = {
+    "-fno-unsafe-math-optimizations": "-funsafe-math-optimizations",
+    "-fno-associative-math": "-fassociative-math",
+    "-fno-reciprocal-math": "-freciprocal-math",
+    "-fsigned-zeros": "-fno-signed-zeros",
+    "-fno-finite-math-only": "-ffinite-math-only",
+}
+_UNSAFE = frozenset(_ALLOWED_BY) - {"-fno-finite-math-only"}
+_SEVERAL = {
+    "-funsafe-math-optimizations": _UNSAFE,
+    "-ffast-math": frozenset(_ALLOWED_BY),
+    "-Ofast": frozenset(_ALLOWED_BY),
+}
+
+
+def strict_math(asked: Sequence[str]) -> tuple[str, ...]:
+    """Options that undo the float relaxations of other flags, except those that the flags `asked` allow in the end.
+
+    They go last on the command line of a file. A target that asks for such a relaxation for its kernels keeps it.
+    """
+    kept: set[str] = set()
+    for flag in asked:
+        if flag in _ALLOWED_BY:
+            kept.discard(flag)
+        kept |= _SEVERAL.get(flag, frozenset())
+        kept |= {back for back, allowing in _ALLOWED_BY.items() if allowing == flag}
+    return tuple(back for back in _ALLOWED_BY if back not in kept)
+
+
+Isa = Literal["x86_64", "aarch64", "armv7", "riscv64"]
+Reach = Literal["local", "ssh", "emulator", "machine", "none"]
+Words = tuple[StrictStr, ...]
+_SWEEP = 16  # times the size of the L2 cache, so that the L3 cache of a small board is swept as well
+_LEAST_SWEPT = {"x86_64": 64 << 20}  # bytes; the L3 cache of these machines is far larger than the L2 cache
+Count = Annotated[StrictInt, Field(ge=1)]
+GigabytesPerSecond = Annotated[StrictFloat | StrictInt, Field(gt=0)]
+
+
+class Compiler(Checked):
+    """The one compiler command line of a board: what is timed is what ships."""
+
+    cc: StrictStr = Field(description="C compiler, as found on PATH.")
+    cxx: StrictStr | None = Field(default=None, description="C++ compiler, for tests of the header only.")
+    cross_prefix: StrictStr = Field(default="", description="Prefix of the binutils, such as aarch64-linux-gnu-.")
+    cflags: Words = Field(description="Flags for every C file.")
+    kernel_cflags: Words = Field(
+        default=(),
+        description="Flags added for the kernel file alone. "
+        "What they allow of float arithmetic (-funsafe-math-optimizations) is kept; what other flags allow is taken "
+        "back.",
+    )
+    ldflags: Words = Field(default=("-lm",), description="Flags after the objects when linking a program.")
+    package: StrictStr | None = Field(default=None, description="Debian packages that bring the compiler.")
+
+    @property
+    def strict_math(self) -> Words:
+        """Flags at the end of the kernel file's line; they undo the float relaxations of the flags before them."""
+        return strict_math(self.kernel_cflags)
+
+    @property
+    def kernel_line(self) -> Words:
+        """All flags of the kernel file, in the order in which they are shipped and timed."""
+        return (*self.cflags, *self.kernel_cflags, *self.strict_math)
+
+
+class Target(Checked):
+    """A board, fixed in every detail that code generation, compilation and measuring depend on."""
+
+    name: Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")] = Field(description="Name for --board.")
+    description: StrictStr = Field(description="One line for `edgetune boards list`.")
+    isa: Isa = Field(description="Instruction set family.")
+    triple: StrictStr = Field(description="LLVM target triple.")
+    cpu: StrictStr = Field(description="LLVM name of the CPU (mcpu).")
+    llvm_features: Words = Field(default=(), description="LLVM features beyond those of the CPU, such as +dotprod.")
+    vector_bits: Literal[0, 64, 128, 256, 512] = Field(description="Native vector width; 0 means no vectors.")
+    vector_registers: Annotated[StrictInt, Field(ge=0)] = Field(description="Vector registers at that width.")
+    cores: Count = Field(description="Cores of the board.")
+    l1_bytes: Count = Field(description="L1 data cache of one core, in bytes.")
+    l2_bytes: Count = Field(description="L2 cache that one core sees, in bytes.")
+    handover_cycles: Count = Field(
+        default=4000,
+        description="Cycles of a core that it takes to share a loop out among threads and to meet at its end, without "
+        "the loop itself. benchmarks/threads.py measures it; loops that it would eat up stay on one thread.",
+    )
+    memory_gb_per_s: GigabytesPerSecond = Field(
+        default=8,
+        description="GB/s at which one core reads what no cache holds. benchmarks/roofline.py measures it; it decides "
+        "how much a kernel may lose while it asks for weights early.",
+    )
+    compiler: Compiler
+    has_float16: StrictBool = Field(default=False, description="The compiler has _Float16 for this board.")
+    reach: Reach = Field(
+        description="local: measured on this machine; ssh: on boards with an address; emulator: instructions counted "
+        "under a user-mode emulator; machine: in an emulated machine; none: build only, unless a board has an address.",
+    )
+    clock: Literal["time", "instructions"] = Field(
+        default="time",
+        description="What is measured: time, or executed instructions, of which one counts as a nanosecond.",
+    )
+    caches: Literal["warm", "cold"] = Field(
+        default="warm",
+        description="How kernels find the caches when they are timed: warm, or cold, swept before every call, for "
+        "models that run seldom. Boards behind the agent only; warm and cold times share no records.",
+    )
+    cpu_part: StrictStr = Field(
+        default="",
+        description="Implementer and part of its cores as /proc/cpuinfo tells them, such as 0x41:0xd08, where cpu is "
+        "a whole family: boards of different cores must not share records.",
+    )
+    emulator: Words = Field(default=(), description="Command prefix that runs its binaries on this machine.")
+    emulator_package: StrictStr | None = Field(default=None, description="Debian packages that bring the emulator.")
+    cpu_checks: Words = Field(
+        default=(),
+        description="CPU features that init() verifies: names of __builtin_cpu_supports, or of HWCAP bits on ARM.",
+    )
+    defaults: Preferences = Field(default=Preferences(), description="Settings that hold unless said elsewhere.")
+
+    @model_validator(mode="after")
+    def _counts_under_an_emulator(self) -> Self:
+        if (self.clock == "instructions") != (self.reach == "emulator"):
+            raise ValueError("needs 'clock: instructions' with 'reach: emulator', and only there")
+        if self.reach == "emulator" and not self.emulator:
+            raise ValueError("needs 'emulator', the command that runs its programs, with 'reach: emulator'")
+        if self.caches == "cold" and self.reach in {"local", "emulator"}:
+            raise ValueError("needs 'reach: ssh' or 'reach: machine' with 'caches: cold': the agent sweeps them")
+        return self
+
+    @property
+    def emulated(self) -> bool:
+        """Whether measurements come from an emulator, and say nothing about the speed of a real core."""
+        return self.reach in {"emulator", "machine"}
+
+    @property
+    def caveat(self) -> str:
+        """The note that must accompany every measured number, for an emulated board or cold caches; else empty."""
+        if self.clock == "instructions":
+            return (
+                f"instructions executed under {self.emulator[0]}, 1000 of them written as 1 us: exact and repeatable, "
+                "but no time"
+            )
+        if self.emulated:
+            return "times of an emulated machine, which say nothing about a real board"
+        return "times with cold caches, swept before every call" if self.caches == "cold" else ""
+
+    @property
+    def cold_bytes(self) -> int:
+        """Bytes to sweep before every timed call, more than the caches hold; 0 keeps the caches warm."""
+        least = _LEAST_SWEPT.get(self.isa, 0)
+        return max(least, _SWEEP * self.l2_bytes) if self.caches == "cold" else 0
+
+    @property
+    def addressable(self) -> bool:
+        """Whether boards of this target are reached by an address in boards.yaml."""
+        return self.reach in {"ssh", "none"}
+
+
+class DetectedCompiler(Checked):
+    """Overrides of the detected compiler."""
+
+    cc: StrictStr | None = None
+    cxx: StrictStr | None = None
+    ldflags: Words | None = None
+
+
+class DetectedTarget(Checked):
+    """A target file whose facts are detected on this machine; what it states wins over what was detected."""
+
+    name: Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
+    description: StrictStr
+    detect: Literal[True] = Field(description="Fill the rest from this machine.")
+    cores: Count | None = None
+    handover_cycles: Count | None = None
+    memory_gb_per_s: GigabytesPerSecond | None = None
+    compiler: DetectedCompiler = DetectedCompiler()
+    defaults: Preferences = Preferences()
+
+
+def load_target(name: str) -> Target:
+    """Return the target called ``name``, or the one in the file ``name`` if that ends in ``.yaml``.
+
+    Files in the user's own ``targets`` folder come before the shipped ones.
+    Raises UnknownBoard (no such file, names the nearest) and ConfigError (the file is wrong).
+    """
+    if name.endswith((".yaml", ".yml")):
+        path = Path(name)
+        if not path.is_file():
+            msg = f"there is no target file {name}: give the name of a board or the path of its YAML file"
+            raise UnknownBoard(msg)
+        return _read(path)
+    files = _target_files()
+    if name not in files:
+        msg = f"unknown target '{name}': {nearest(name, files)} (`edgetune boards list` shows all)"
+        raise UnknownBoard(msg)
+    return _read(files[name])
+
+
+def target_names() -> set[str]:
+    """Return the names of all targets; reads only the file names."""
+    return set(_target_files())
+
+
+def list_targets() -> list[Target]:
+    """Return all targets, ``host`` first, then by name."""
+    targets = [_read(path) for path in _target_files().values()]
+    return sorted(targets, key=lambda target: (target.name != "host", target.name))
+
+
+def _target_files() -> dict[str, Path]:
+    files: dict[str, Path] = {}
+    for folder in (targets_dir(), user_dir() / "targets"):
+        if folder.is_dir():
+            files |= {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    return files
+
+
+def _read(path: Path) -> Target:
+    document = load_yaml(path)
+    target = _complete(document) if "detect" in document.data else check_document(Target, document)
+    if target.name != path.stem:
+        raise document.error(("name",), f"'name' must be '{path.stem}', like the file")
+    return target
+
+
+def _complete(document: YamlDocument) -> Target:
+    from edgetune.target.detect import detect_host
+
+    stated = check_document(DetectedTarget, document)
+    detected = detect_host(cc=stated.compiler.cc or "gcc")
+    compiler = detected.compiler.model_copy(
+        update=stated.compiler.model_dump(exclude_none=True, exclude_unset=True),
+    )
+    update: dict[str, object] = {
+        "name": stated.name,
+        "description": stated.description,
+        "compiler": compiler,
+        "defaults": stated.defaults,
+    }
+    measured = ("cores", "handover_cycles", "memory_gb_per_s")
+    update |= {key: getattr(stated, key) for key in measured if getattr(stated, key) is not None}
+    return detected.model_copy(update=update)

@@ -1,0 +1,215 @@
+"""Package benchmark: times a package as a whole and layer by layer, on this machine or on a board."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from edgetune.boards.environment import throttled
+from edgetune.boards.statistics import Summary, summarise
+from edgetune.errors import PackageInvalid, SelfTestFailed
+from edgetune.measure.trust import Conditions, trust_of
+from edgetune.target.target import Target
+from edgetune.verify.driver import last_words
+from edgetune.verify.place import ExecutionPlace, Here
+from edgetune.verify.toolchain import PackageToolchain
+from edgetune.verify.work_copy import ProgramResult, work_copy
+
+TIMEOUT_S = 1800.0
+_SAMPLES = "samples_ns:"
+_EMULATED = "times under an emulator, which say nothing about a real core"
+_TOO_SHORT = "a run takes less than a tick of the clock there: nothing tells how sure the median is"
+
+
+@dataclass(frozen=True)
+class LayerTime:
+    """Median and least time of one layer in microseconds, from separate runs: they include reading the clock."""
+
+    index: int
+    name: str
+    kernel: str
+    macs: int
+    median_us: float
+    min_us: float
+
+
+@dataclass(frozen=True)
+class BenchReport:
+    """Times in microseconds, taken where `ran_on` says; where `emulated`, they say nothing about a real core.
+
+    `samples_us` are all runs of the package as a whole, in their order; `outliers` of them are left out. With
+    probability `coverage`, `interval_us` encloses the median. `trust` is a grade from A to D, `trust_reason` says why
+    it is not better. Packages of earlier versions give no samples, nor do runs shorter than a tick of the clock (`note`
+    reports this); then there is neither interval nor grade: () and "".
+    """
+
+    package: str
+    board: str
+    compiler: str
+    emulator: str | None
+    ran_on: str
+    emulated: bool
+    median_us: float
+    min_us: float
+    runs: int
+    threads: int
+    layers: tuple[LayerTime, ...]
+    note: str = ""
+    samples_us: tuple[float, ...] = ()
+    outliers: int = 0
+    interval_us: tuple[float, ...] = ()
+    coverage: float = 0.0
+    trust: str = ""
+    trust_reason: str = ""
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain JSON values."""
+        return asdict(self)
+
+
+def bench(
+    package: Path,
+    *,
+    target: Target | None = None,
+    place: ExecutionPlace | None = None,
+    cores: Sequence[int] = (),
+    runs: int = 1000,
+    seconds: float = 3.0,
+    timeout_s: float = TIMEOUT_S,
+    alone: Callable[[], AbstractContextManager[object]] = nullcontext,
+) -> BenchReport:
+    """Build a copy of `package` and run its benchmark: at most `runs` runs, not much longer than `seconds`.
+
+    It runs at `place`, by default here as `verify` does, with the context of `alone` entered, and on `cores` of a
+    board. Raises what the place raises, PackageInvalid, ToolchainMissing, CompileFailed and SelfTestFailed (it crashed
+    or refused).
+    """
+    with work_copy(package) as (copy, manifest):
+        tools = PackageToolchain.of(manifest, target)
+        place = place or Here(tools, alone)
+        binary = _linked(copy, manifest, tools, place, timeout_s)
+        words = (str(runs), f"{seconds:g}", str(manifest.get("threads", 1)), "samples")
+        done, conditions = place.timed(binary, words, timeout_s, cores)
+    result, layers = _answer(package, manifest, done)
+    report = BenchReport(
+        package=manifest["prefix"],
+        board=tools.board,
+        compiler=tools.cc,
+        emulator=tools.emulator[0] if tools.emulator and isinstance(place, Here) else None,
+        ran_on=place.where,
+        emulated=place.emulated,
+        median_us=result["median_us"],
+        min_us=result["min_us"],
+        runs=result["runs"],
+        threads=result["threads"],
+        layers=layers,
+        note=_EMULATED if place.emulated else "",
+    )
+    samples = _samples(package, done)
+    if not all(samples):
+        return replace(report, note="; ".join(filter(None, (report.note, _TOO_SHORT))))
+    return _judged(report, samples, summarise(samples), conditions) if samples else report
+
+
+def _judged(report: BenchReport, samples: tuple[float, ...], summary: Summary, conditions: Conditions) -> BenchReport:
+    """Add the confidence interval of the median and the trust grade, as for any measurement."""
+    refused = ""
+    if throttled(conditions.before, conditions.after):
+        refused = "the core was throttled while timing"
+    elif summary.noisy:
+        refused = f"the confidence interval of the median is {100 * summary.relative_width:.0f} % of it"
+    trust = trust_of(conditions, summary.relative_width, refused=refused)
+    return replace(
+        report,
+        median_us=summary.median,
+        samples_us=samples,
+        outliers=summary.dropped,
+        interval_us=(summary.low, summary.high),
+        coverage=summary.coverage,
+        trust=trust.grade,
+        trust_reason=trust.reason,
+    )
+
+
+@contextmanager
+def benchmark_of(package: Path, *, target: Target) -> Iterator[Callable[[int, float], tuple[LayerTime, ...]]]:
+    """Build a copy of `package` here, and yield a function that runs its benchmark.
+
+    Its arguments are the maximum number of runs and the approximate seconds. Both raise what `bench` raises.
+    """
+    with work_copy(package) as (copy, manifest):
+        tools = PackageToolchain.of(manifest, target)
+        place = Here(tools)
+        binary = _linked(copy, manifest, tools, place, TIMEOUT_S)
+
+        def run(runs: int, seconds: float) -> tuple[LayerTime, ...]:
+            done = place.execute(binary, (str(runs), f"{seconds:g}"), TIMEOUT_S)
+            return _answer(package, manifest, done)[1]
+
+        yield run
+
+
+def _linked(
+    copy: Path, manifest: Mapping[str, Any], tools: PackageToolchain, place: ExecutionPlace, timeout_s: float
+) -> Path:
+    tools.require(emulator=isinstance(place, Here))
+    binary = f"build/{manifest['prefix']}_bench"
+    place.link(copy, binary, tools, timeout_s)
+    return copy / binary
+
+
+def _answer(
+    package: Path, manifest: Mapping[str, Any], done: ProgramResult
+) -> tuple[dict[str, Any], tuple[LayerTime, ...]]:
+    """The benchmark's output, and the times of layers in it; raises SelfTestFailed and PackageInvalid."""
+    if done.status:
+        raise SelfTestFailed(f"the benchmark of {package} failed: {last_words(done.status, done.stderr)}")
+    try:
+        result = json.loads(done.stdout.strip().splitlines()[-1])
+        layers = tuple(
+            LayerTime(
+                entry["index"],
+                entry["name"],
+                layer["kernel"],
+                layer["macs"],
+                _number(entry["median_us"]),
+                _number(entry.get("min_us", entry["median_us"])),  # earlier versions report only the median
+            )
+            for entry, layer in zip(result["layers"], manifest["layers"], strict=True)
+        )
+        told: dict[str, Any] = {name: _number(result[name]) for name in ("median_us", "min_us")}
+        told |= {name: int(_number(result[name])) for name in ("runs", "threads")}
+    except (ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
+        raise PackageInvalid(
+            f"the benchmark of {package} wrote no usable JSON ({error}): write it again with `edgetune build`"
+        ) from error
+    return told, layers
+
+
+def _number(value: object) -> float:
+    """A time or a count from a program's output; raises TypeError and ValueError for any other value."""
+    if not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is no number")
+    if not 0 <= value < float("inf"):
+        raise ValueError(f"{value} is no time and no count")
+    return float(value)
+
+
+def _samples(package: Path, done: ProgramResult) -> tuple[float, ...]:
+    """The runs in the benchmark's output, in microseconds; none for a package of an earlier version.
+
+    Raises PackageInvalid.
+    """
+    lines = [line for line in done.stdout.splitlines() if line.startswith(_SAMPLES)]
+    try:
+        words = (lines[-1] if lines else _SAMPLES).removeprefix(_SAMPLES).split()
+        return tuple(_number(int(word)) / 1e3 for word in words)
+    except (ValueError, OverflowError) as error:
+        raise PackageInvalid(
+            f"the benchmark of {package} wrote samples that are no numbers ({error}): write it again with "
+            "`edgetune build`"
+        ) from error

@@ -1,0 +1,69 @@
+"""Package toolchain: the compiler, make and emulator that build and run an existing package again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from edgetune.errors import PackageInvalid, UsageError
+from edgetune.package.native import runs_here
+from edgetune.target.programs import MAKE, RequiredProgram, require_programs
+from edgetune.target.target import Target
+
+
+@dataclass(frozen=True)
+class PackageToolchain:
+    """Compiler and emulator of one board; `package` and `emulator_package` are their Debian packages."""
+
+    board: str
+    isa: str
+    cc: str
+    cflags: tuple[str, ...]
+    ldflags: tuple[str, ...]
+    emulator: tuple[str, ...]
+    package: str | None
+    emulator_package: str | None
+
+    @classmethod
+    def of(cls, manifest: dict[str, Any], target: Target | None = None) -> PackageToolchain:
+        """Return the tools of `target`, or of the board that the package was made for.
+
+        Raises UsageError where the package holds instructions that `target` does not have, PackageInvalid where the
+        manifest lacks its target.
+        """
+        try:
+            facts = manifest["target"]
+            isa = facts["isa"]
+            if target is not None:
+                if target.isa != isa:
+                    raise UsageError(
+                        f"the package is for {isa} (board {facts['name']}), board {target.name} is {target.isa}: "
+                        f"build it with `edgetune build MODEL --board {target.name}`"
+                    )
+                facts = target.model_dump(mode="json")
+            compiler = facts["compiler"]
+            return cls(
+                board=facts["name"],
+                isa=isa,
+                cc=compiler["cc"],
+                cflags=tuple(compiler["cflags"]),
+                ldflags=tuple(compiler["ldflags"]),
+                emulator=() if runs_here(isa) else tuple(facts["emulator"]),
+                package=compiler["package"],
+                emulator_package=facts["emulator_package"],
+            )
+        except (KeyError, TypeError) as error:
+            raise PackageInvalid(
+                f"MANIFEST.json has no usable target ({error}): write the package again with `edgetune build`"
+            ) from error
+
+    def require(self, *, emulator: bool = True) -> None:
+        """Raise ToolchainMissing, naming all tools that are not on PATH and the one command that installs them.
+
+        Without `emulator`, none is required, as the programs run elsewhere.
+        """
+        needed = [MAKE, RequiredProgram(self.cc, self.package, f"the C compiler of board '{self.board}'")]
+        if self.emulator and emulator:
+            role = f"which runs binaries of board '{self.board}'"
+            needed.append(RequiredProgram(self.emulator[0], self.emulator_package, role))
+        require_programs(needed)

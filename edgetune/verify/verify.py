@@ -1,0 +1,270 @@
+"""Package verification: checks that a package is intact, compiles, and computes what the reference computes.
+
+Also measures the distance of two tensors: largest absolute and relative error, and units in the last place (ULP).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgetune.errors import SelfTestFailed, WrongResult
+from edgetune.package.golden import Golden, OutputTolerance
+from edgetune.package.reference_error import off_double
+from edgetune.target.target import Target
+from edgetune.verify.driver import last_words, run_cases
+from edgetune.verify.place import ExecutionPlace, Here
+from edgetune.verify.toolchain import PackageToolchain
+from edgetune.verify.work_copy import ProgramResult, reuse, work_copy
+
+_INTEGERS: dict[int, np.dtype[Any]] = {2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The distance of one output from its reference; `ulp` counts integer steps for integers.
+
+    `differing` is the share of elements that are not bit-equal. Infinities and NaN that agree count as no error; where
+    they do not agree, `ok` is False whatever the bound.
+    """
+
+    name: str
+    max_abs: float
+    max_rel: float
+    ulp: float
+    differing: float
+    bound: float
+    ok: bool
+
+    def worse(self, other: Difference) -> Difference:
+        """Return the worst of both: the larger of each number, ok only if both are."""
+        return Difference(
+            self.name,
+            max(self.max_abs, other.max_abs),
+            max(self.max_rel, other.max_rel),
+            max(self.ulp, other.ulp),
+            max(self.differing, other.differing),
+            max(self.bound, other.bound),
+            self.ok and other.ok,
+        )
+
+
+def difference(name: str, got: np.ndarray, wanted: np.ndarray, tolerance: OutputTolerance) -> Difference:
+    """Compare `got` with `wanted`, which have equal shape and dtype."""
+    bound = tolerance.bound(wanted)
+    if not wanted.size:
+        return Difference(name, 0.0, 0.0, 0.0, 0.0, bound, ok=True)
+    a, b = got.astype(np.float64), wanted.astype(np.float64)
+    finite = np.isfinite(a) & np.isfinite(b)
+    agree = np.array_equal(a[~finite], b[~finite], equal_nan=True)
+    error = np.abs(np.where(finite, a, 0.0) - np.where(finite, b, 0.0))
+    if not np.issubdtype(wanted.dtype, np.inexact) and wanted.dtype.itemsize == 8:
+        error = np.where(got == wanted, 0.0, np.maximum(error, 1.0))  # adjacent values may be equal as doubles there
+    magnitude = np.abs(b)
+    relative = np.divide(error, magnitude, out=np.zeros_like(error), where=finite & (magnitude > 0.0))
+    steps = np.where(finite, _steps(got, wanted), 0.0)
+    return Difference(
+        name=name,
+        max_abs=float(error.max()),
+        max_rel=float(relative.max()),
+        ulp=float(steps.max()),
+        differing=float(np.mean(error > 0.0)),
+        bound=bound,
+        ok=bool(agree and error.max() <= bound),
+    )
+
+
+def _steps(got: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Number of representable values between two arrays of one dtype, as doubles."""
+    bits: np.dtype[Any] | None = _INTEGERS.get(wanted.dtype.itemsize)
+    if bits is None or wanted.dtype.kind in "iub":
+        return np.abs(got.astype(np.float64) - wanted.astype(np.float64))
+
+    def position(values: np.ndarray) -> np.ndarray:
+        whole = np.ascontiguousarray(values).view(bits).astype(np.int64)
+        return np.where(whole < 0, -(whole & (2 ** (8 * bits.itemsize - 1) - 1)), whole)
+
+    a, b = position(got), position(wanted)
+    apart = np.abs(a.astype(np.float64)) + np.abs(b.astype(np.float64))
+    return np.where((a < 0) == (b < 0), np.abs((a - b).astype(np.float64)), apart)
+
+
+TIMEOUT_S = 1800.0
+CPU_TOO_OLD = "this CPU lacks instructions that the kernels were compiled for"
+"""End of the self-test's output on a CPU that cannot run the package; it says nothing about the package."""
+_LINE = re.compile(
+    r"case (?P<case>\d+) output (?P<output>\d+) max_abs (?P<abs>\S+) max_rel (?P<rel>\S+) ulp (?P<ulp>\S+) "
+    r"differing (?P<share>\S+) bound (?P<bound>\S+) (?P<verdict>ok|WRONG) "
+)
+
+
+@dataclass(frozen=True)
+class OutputReport:
+    """Worst case of one output over all comparisons of one kind; `against` is "golden" or "fresh".
+
+    `differing` is the share (0 to 1) of elements that are not equal. `note` says if `bound` had to be widened.
+    """
+
+    name: str
+    against: str
+    max_abs: float
+    max_rel: float
+    ulp: float
+    differing: float
+    bound: float
+    note: str = ""
+
+    def worse(self, other: OutputReport) -> OutputReport:
+        """Return the worst of both: the larger of each number."""
+        numbers = ("max_abs", "max_rel", "ulp", "differing", "bound")
+        return replace(self, **{name: max(getattr(self, name), getattr(other, name)) for name in numbers})
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """A package that passed: its compiler, where it ran, and the error of each output.
+
+    `not_compared` says why no fresh inputs were compared, "" where they were.
+    """
+
+    package: str
+    model: str
+    board: str
+    compiler: str
+    emulator: str | None
+    ran_on: str
+    reference: str
+    golden_cases: int
+    fresh_cases: int
+    outputs: tuple[OutputReport, ...]
+    passed: bool = True
+    not_compared: str = ""
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain JSON values."""
+        return asdict(self)
+
+
+def verify(
+    package: Path,
+    *,
+    target: Target | None = None,
+    place: ExecutionPlace | None = None,
+    fresh: Sequence[Golden] = (),
+    reference: str = "",
+    tolerances: Mapping[str, OutputTolerance] | None = None,
+    objects: Path | None = None,
+    timeout_s: float = TIMEOUT_S,
+    alone: Callable[[], AbstractContextManager[object]] = nullcontext,
+) -> VerifyReport:
+    """Check the hashes of `package`, build a copy, run its self-test, and compare with `fresh` cases if given.
+
+    `target` overrides the compiler and the emulator of the board that the package was made for. `fresh` are inputs with
+    the outputs that `reference` computed for them just now. `tolerances` are by output name; the package's own apply
+    to the rest. Binaries run at `place`: by default here, natively where possible, else under the board's emulator,
+    with the context of `alone` entered. `objects` is a folder of objects compiled from this very package with its
+    own flags, for runs here. Raises what the place raises, PackageInvalid, ToolchainMissing, CompileFailed, DiskFull,
+    SelfTestFailed and WrongResult.
+    """
+    with work_copy(package) as (copy, manifest):
+        tools = PackageToolchain.of(manifest, target)
+        place = place or Here(tools, alone)
+        tools.require(emulator=isinstance(place, Here))
+        if objects is not None:
+            reuse(copy, objects, tools, timeout_s)
+        binary = f"build/{manifest['prefix']}_selftest"
+        place.link(copy, binary, tools, timeout_s)
+        outputs = _judge(place.execute(copy / binary, (), timeout_s), manifest)
+        if fresh:
+            computed = run_cases(copy, manifest, tools, place, fresh, timeout_s)
+            outputs += _compare(manifest, fresh, computed, tolerances or {})
+    return VerifyReport(
+        package=manifest["prefix"],
+        model=manifest["name"],
+        board=tools.board,
+        compiler=tools.cc,
+        emulator=tools.emulator[0] if tools.emulator and isinstance(place, Here) else None,
+        ran_on=place.where,
+        reference=reference if fresh and reference else manifest["goldens"]["reference"],
+        golden_cases=manifest["goldens"]["cases"],
+        fresh_cases=len(fresh),
+        outputs=tuple(outputs),
+    )
+
+
+def _judge(done: ProgramResult, manifest: dict[str, Any]) -> list[OutputReport]:
+    """Parse the self-test's output into reports; raises WrongResult for a wrong output, SelfTestFailed for all else."""
+    worst: dict[int, OutputReport] = {}
+    for match in _LINE.finditer(done.stdout):
+        index, report = _reported(match, manifest)
+        if match["verdict"] == "WRONG":
+            raise WrongResult(
+                f"output '{report.name}' of golden case {match['case']} is off by {report.max_abs:g}, "
+                f"the tolerance is {report.bound:g}"
+            )
+        worst[index] = worst.get(index, report).worse(report)
+    lines = done.stdout.strip().splitlines()
+    if done.status or not lines or lines[-1] != "PASS":
+        complaint = next((line for line in lines if line.startswith("FAIL: ")), "") or last_words(
+            done.status, done.stderr
+        )
+        raise SelfTestFailed(f"the self-test did not end with PASS: {complaint}")
+    if len(worst) < len(manifest["outputs"]):
+        raise SelfTestFailed(f"the self-test compared {len(worst)} of {len(manifest['outputs'])} outputs: run it again")
+    return [worst[index] for index in sorted(worst)]
+
+
+def _reported(match: re.Match[str], manifest: dict[str, Any]) -> tuple[int, OutputReport]:
+    """The number of an output and its report, from a self-test line; raises SelfTestFailed for an invalid line."""
+    try:
+        index = int(match["output"])
+        tensor = manifest["outputs"][index]
+        largest, relative, ulp, share, bound = (float(match[n]) for n in ("abs", "rel", "ulp", "share", "bound"))
+    except (ValueError, IndexError) as error:
+        said = f"the self-test said what makes no sense ({match[0][:200]})"
+        raise SelfTestFailed(f"{said}: look after the board") from error
+    note = _note(tensor["name"], OutputTolerance(**tensor["tolerance"]))
+    return index, OutputReport(tensor["name"], "golden", largest, relative, ulp, share, bound, note)
+
+
+def _compare(
+    manifest: dict[str, Any],
+    fresh: Sequence[Golden],
+    computed: Sequence[dict[str, Any]],
+    tolerances: Mapping[str, OutputTolerance],
+) -> list[OutputReport]:
+    reports = []
+    for tensor in manifest["outputs"]:
+        name = tensor["name"]
+        tolerance = tolerances.get(name, OutputTolerance(**tensor["tolerance"]))
+        worst: Difference | None = None
+        for number, (case, got) in enumerate(zip(fresh, computed, strict=True)):
+            wanted = case.outputs[name].reshape(tensor["shape"])
+            found = difference(name, got[name], wanted, tolerance)
+            if not found.ok:
+                raise WrongResult(
+                    f"output '{name}' of fresh case {number} is off by {found.max_abs:g}, "
+                    f"the tolerance is {found.bound:g}"
+                )
+            worst = found if worst is None else worst.worse(found)
+        if worst is not None:
+            numbers = (worst.max_abs, worst.max_rel, worst.ulp, worst.differing, worst.bound)
+            reports.append(OutputReport(name, "fresh", *numbers, note=_note(name, tolerance)))
+    return reports
+
+
+def _note(name: str, tolerance: OutputTolerance) -> str:
+    if tolerance.reference_error:
+        return off_double(name, tolerance)
+    if not tolerance.widened:
+        return ""
+    return (
+        f"evaluators of the reference differ among themselves by {tolerance.disagreement / tolerance.step:.1f} steps "
+        f"in {tolerance.disagreeing:.1%} of the elements, so more than one step is allowed"
+    )

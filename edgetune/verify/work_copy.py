@@ -1,0 +1,89 @@
+"""Temporary copy of a package for building and running, so that the package itself stays as it was emitted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgetune.errors import SelfTestFailed
+from edgetune.package.diagnostics import compile_failure
+from edgetune.package.manifest import check_files, read_manifest
+from edgetune.target.tool_process import tool_environment
+from edgetune.verify.toolchain import PackageToolchain
+
+_BUILT = "build"
+
+
+@dataclass(frozen=True)
+class ProgramResult:
+    """A program that ended: exit status (negative: killed by that signal) and what it wrote."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+@contextmanager
+def work_copy(package: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Give a temporary copy of the listed files of a package, checked against their hashes, and the manifest.
+
+    Raises PackageInvalid.
+    """
+    manifest = read_manifest(package)
+    check_files(package, manifest)
+    with tempfile.TemporaryDirectory(prefix="edgetune-check-") as name:
+        copy = Path(name).resolve() / "package"
+        for file in manifest["files"]:
+            place = copy / file
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(package / file, place)
+        yield copy, manifest
+
+
+def make(copy: Path, goal: str, tools: PackageToolchain, timeout_s: float, variables: Sequence[str] = ()) -> None:
+    """Build `goal` with the package's own Makefile; raises the error of `compile_failure`."""
+    done = run(["make", "-s", goal, f"CC={tools.cc}", *variables], copy, timeout_s)
+    if done.status:
+        raise compile_failure(tools.cc, goal, done.stderr or done.stdout, copy, tools.cflags)
+
+
+def reuse(copy: Path, objects: Path, tools: PackageToolchain, timeout_s: float) -> None:
+    """Put `objects`, compiled from the very files of `copy` with its own flags, where `make` would write them.
+
+    `make` first records its command line, and then accepts these newer objects as its own.
+    """
+    make(copy, f"{_BUILT}/commands", tools, timeout_s)
+    for made in sorted(objects.glob("*.o")):
+        shutil.copyfile(made, copy / _BUILT / made.name)
+
+
+def run(command: Sequence[str], folder: Path, timeout_s: float) -> ProgramResult:
+    """Run a program to its end, killing it with its children after `timeout_s` seconds (SelfTestFailed)."""
+    with subprocess.Popen(
+        list(command),
+        cwd=folder,
+        env=tool_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as process:
+        try:
+            stdout, stderr = process.communicate(timeout=timeout_s)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise SelfTestFailed(f"{Path(command[0]).name} did not end within {timeout_s:g} s") from None
+            raise
+    return ProgramResult(process.returncode, stdout, stderr)

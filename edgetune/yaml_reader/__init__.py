@@ -1,0 +1,1 @@
+"""YAML files as checked models: every error names file, line and the nearest valid key."""

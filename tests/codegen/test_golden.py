@@ -1,0 +1,69 @@
+"""Texts of kernels against golden files, and what compilers say about them: nothing, on any target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgetune.codegen import emit_kernel, kernel_unit, shim, split_packing
+from edgetune.schedule.algorithms.apply import replay
+from edgetune.schedule.default_schedule import default_trace
+from edgetune.target.target import Target, load_target
+from tests import codegen_samples as samples
+from tests.attention_sample import Attention
+from tests.codegen_run import compile_strictly, wide_target
+
+
+def attention() -> Any:
+    """Two heads of four queries, in a schedule of few enough registers for every target."""
+    function = Attention(queries=4, keys=16, depth=8, width=8).function()
+    return replay(function, default_trace(function, load_target("generic-armv7"), 1 << 20)[0])
+
+
+KERNELS: dict[str, Callable[[], Any]] = {
+    "register_tile": lambda: split_packing(samples.register_tile(samples.convolution()))[0],
+    "softmax": lambda: samples.module(samples.softmax()),
+    "padded_copy": samples.padded_copy,
+    "requantised": samples.requantised,
+    "gather": samples.gather,
+    "attention": attention,
+}
+TARGETS: dict[str, Callable[[], Target]] = {
+    "wide": wide_target,
+    "rpi4": lambda: load_target("rpi4"),
+    "armv7": lambda: load_target("generic-armv7"),
+    "scalar": lambda: wide_target(0),
+}
+
+
+@pytest.mark.parametrize("target", ["wide", "rpi4"])
+@pytest.mark.parametrize("kernel", sorted(KERNELS))
+def test_kernels_are_written_as_the_golden_files_say(
+    kernel: str, target: str, golden: Callable[[str, str], None]
+) -> None:
+    source = emit_kernel(KERNELS[kernel](), TARGETS[target](), f"sample_{kernel}")
+    golden(f"codegen/{kernel}_{target}.c", kernel_unit(source, TARGETS[target](), "sample"))
+
+
+@pytest.mark.parametrize("target", sorted(TARGETS))
+@pytest.mark.parametrize("kernel", sorted(KERNELS))
+def test_compilers_have_nothing_to_say(kernel: str, target: str, tmp_path: Path) -> None:
+    board = TARGETS[target]()
+    compilers = [board.compiler.cc] if board.emulator else [board.compiler.cc, "clang-19"]
+    for cc in compilers:
+        compile_strictly(emit_kernel(KERNELS[kernel](), board, "sample"), board, tmp_path, cc)
+
+
+def test_the_same_kernel_is_the_same_text_twice() -> None:
+    first, second = (emit_kernel(KERNELS["register_tile"](), wide_target(), "sample") for _ in range(2))
+    assert first == second
+
+
+def test_the_shim_passes_buffers_in_order() -> None:
+    source = emit_kernel(samples.module(samples.softmax(100, 100)), wide_target(), "sample")
+    assert source.scratch_bytes == -(-source.scratch_bytes // 64) * 64 > 0
+    text = shim(source, "sample")
+    assert "sample((const float *)buffers[0], (float *)buffers[1], (unsigned char *)buffers[2]);" in text

@@ -1,0 +1,122 @@
+"""Vectors of bytes: widening, narrowing, rounding and multiply-add agree with numpy on every compiler and ISA."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import te, tirx
+
+from edgetune.codegen import KernelSource, emit_kernel, split_packing
+from edgetune.schedule.algorithms.apply import replay
+from edgetune.schedule.default_schedule import default_trace
+from edgetune.schedule.sketches import rowwise
+from edgetune.schedule.sketches.block_analysis import analyse_blocks
+from edgetune.schedule.sketches.decisions import Chosen
+from edgetune.schedule.sketches.spaces import untouched
+from edgetune.target.target import Target, load_target
+from tests.codegen_run import compile_strictly, run_kernel, wide_target
+from tests.integer_samples import Quantised, close
+
+BOARDS = [load_target("generic-aarch64"), load_target("generic-armv7")] + [wide_target(n) for n in (128, 256, 512)]
+IDS = ["aarch64", "armv7", "x86-128", "x86-256", "x86-512"]
+
+
+def _elementwise(
+    array: np.ndarray, to: str, body: Callable[..., Any], target: Target, folder: Path, cc: str | None
+) -> np.ndarray:
+    source = te.placeholder(array.shape, str(array.dtype), name="x")
+    out = te.compute(array.shape, lambda i: body(source[i]), name="out")
+    schedule = tvm.s_tir.Schedule(te.create_prim_func([source, out]))
+    lanes = max(1, target.vector_bits // 32)
+    schedule.vectorize(schedule.split(schedule.get_loops(schedule.get_sblock("out"))[-1], [None, lanes])[-1])
+    kernel = emit_kernel(schedule.mod, target, "elementwise")
+    return run_kernel(kernel, target, [array, np.zeros(array.shape, to)], folder, cc=cc)[-1]
+
+
+def _compilers(target: Target) -> list[str | None]:
+    return [None, "clang-19"] if target.isa == "x86_64" else [None]
+
+
+@pytest.mark.parametrize("target", BOARDS, ids=IDS)
+def test_rounding_is_half_to_even_for_every_kind_of_number(target: Target, tmp_path: Path) -> None:
+    special = [0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 0.49999997, -0.49999997, 2.0**22 + 0.5, 2.0**23 - 0.5, 2.0**23 + 1]
+    special += [2.0**24 + 2, -(2.0**31), 2.0**40, -3e38, np.inf, -np.inf, np.nan]
+    random = np.random.default_rng(1).uniform(-300, 300, 1000)
+    numbers = np.concatenate([special, np.round(random * 2) / 2, random])
+    x = np.resize(numbers, 2048).astype(np.float32)
+    for cc in _compilers(target):
+        result = _elementwise(x, "float32", tirx.nearbyint, target, tmp_path, cc)
+        np.testing.assert_array_equal(result, np.rint(x))
+        np.testing.assert_array_equal(np.signbit(result), np.signbit(np.rint(x)))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("target", BOARDS, ids=IDS)
+def test_bytes_become_words_and_floats_become_bytes(target: Target, dtype: str, tmp_path: Path) -> None:
+    numbers = np.arange(256).astype(np.uint8).view(dtype)
+    limits = np.iinfo(dtype)
+    floats = np.resize(np.arange(-300, 301, dtype=np.float32), 1024)
+
+    def clamped(v: Any) -> Any:
+        return tirx.min(tirx.max(v, tirx.const(limits.min, "float32")), tirx.const(limits.max, "float32"))
+
+    for cc in _compilers(target):
+        wide = _elementwise(numbers, "int32", lambda v: v.astype("int32") * 3 - 5, target, tmp_path, cc)
+        np.testing.assert_array_equal(wide, numbers.astype(np.int32) * 3 - 5)
+        half = tirx.const(0.5, "float32")
+        real = _elementwise(numbers, "float32", lambda v, h=half: v.astype("float32") * h, target, tmp_path, cc)
+        np.testing.assert_array_equal(real, numbers.astype(np.float32) / 2)
+        narrow = _elementwise(floats, dtype, lambda v: clamped(v).astype(dtype), target, tmp_path, cc)
+        np.testing.assert_array_equal(narrow, np.clip(floats, limits.min, limits.max).astype(dtype))
+
+
+def _kernel(case: Quantised, target: Target) -> tuple[KernelSource, list[np.ndarray]]:
+    function = case.function()
+    module, packing = split_packing(replay(function, default_trace(function, target)[0]))
+    arrays = [packing[i].apply(array) if i in packing else array for i, array in enumerate(case.arrays())]
+    return emit_kernel(module, target, "kernel"), arrays
+
+
+@pytest.mark.parametrize("case", [Quantised(), Quantised((5, 5, 16), 16, groups=16, residual=True, zeros=(3, -2))])
+@pytest.mark.parametrize("target", BOARDS, ids=IDS)
+def test_a_quantised_convolution_is_right_and_short(target: Target, case: Quantised, tmp_path: Path) -> None:
+    source, arrays = _kernel(case, target)
+    assert "ET_MAC_" in source.definition
+    assert "nearbyintf" not in source.definition
+    assert len(source.definition) < 60_000
+    for cc in _compilers(target):
+        compile_strictly(source, target, tmp_path, cc or target.compiler.cc)
+        close(run_kernel(source, target, arrays, tmp_path, cc=cc)[-1], case.expected(*case.arrays()[:-1]))
+
+
+def test_a_quantised_convolution_is_clean_under_sanitizers(tmp_path: Path) -> None:
+    target, case = wide_target(128), Quantised()
+    source, arrays = _kernel(case, target)
+    extra = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1")
+    close(
+        run_kernel(source, target, arrays, tmp_path, cc="clang-19", extra=extra)[-1], case.expected(*case.arrays()[:-1])
+    )
+
+
+def test_products_that_do_not_fit_wrap(tmp_path: Path) -> None:
+    target = wide_target(512)
+    x = np.array([2**31 - 1, -(2**31), 65537, 3] * 8, np.int32)
+    result = _elementwise(x, "int32", lambda v: v * v + v * 70000, target, tmp_path, None)
+    np.testing.assert_array_equal(result, (x.astype(np.int64) * x + x.astype(np.int64) * 70000).astype(np.int32))
+
+
+def test_a_row_by_row_schedule_copies_no_reduction(tmp_path: Path) -> None:
+    case, target = Quantised(), wide_target(512)
+    function = case.function()
+    anatomy = analyse_blocks(function)
+    assert anatomy is not None
+    module = rowwise.apply_rowwise(untouched(function), anatomy, 16, Chosen({})).mod
+    source = emit_kernel(module, target, "kernel")
+    assert source.definition.count("for (") < 20
+    assert len(source.definition) < 10_000
+    close(run_kernel(source, target, case.arrays(), tmp_path)[-1], case.expected(*case.arrays()[:-1]))

@@ -1,0 +1,155 @@
+"""Polynomials against double precision: the stated bounds hold, for scalars and vectors, with and without FMA."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgetune.codegen import render_preamble
+from edgetune.codegen.polynomials import ULP_BOUND
+from edgetune.target.target import Target, load_target
+from tests.codegen_run import STRICT, flags_for, wide_target
+
+_MAIN = """
+#include <stdio.h>
+int main(int count, char **names) {
+  static float x[4096], y[4096];
+  FILE *in = fopen(names[1], "rb"), *out = fopen(names[2], "wb");
+  size_t read = 0;
+  while (count == 3 && in && out && (read = fread(x, 4, 4096, in)) > 0) {
+    CALLS
+  }
+  return !in || !out || fclose(in) || fclose(out);
+}
+"""
+
+# Of a build that is not ours, which has none of the flags that take it back.
+_FREEING = "-ffast-math"
+
+
+def _inputs() -> np.ndarray:
+    """Floats all over the range, of both signs, subnormals among them, and densely where it matters."""
+    everywhere = np.arange(0, 2**32, 65521, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    special = np.array([0, -0.0, np.inf, -np.inf, 1, -1, 88.72, 88.73, 89, -87.4, -103.9, -105, 1e-40], np.float32)
+    parts: list[np.ndarray] = [everywhere[~np.isnan(everywhere)], special]
+    parts += [np.linspace(-20, 20, 60001), np.linspace(0.4, 2.5, 30001), np.linspace(-1.1, 1.1, 30001)]
+    values = np.concatenate([part.astype(np.float32) for part in parts])
+    return values[: len(values) // 4096 * 4096]
+
+
+def _exact(name: str, x: np.ndarray) -> np.ndarray:
+    wide = x.astype(np.float64)
+    with np.errstate(all="ignore"):
+        if name == "erf":
+            return np.array([math.erf(value) for value in wide])
+        functions: dict[str, Any] = {
+            "exp": np.exp,
+            "log": np.log,
+            "tanh": np.tanh,
+            "sigmoid": lambda v: 1 / (1 + np.exp(-v)),
+        }
+        return np.asarray(functions[name](wide))
+
+
+def _computed(
+    target: Target, width: int, x: np.ndarray, folder: Path, extra: Sequence[str], linked: Sequence[str] = ()
+) -> dict[str, np.ndarray]:
+    """What the functions give for `x`; `extra` are flags of the compilation, `linked` of the linking."""
+    kind = "f32" if width == 1 else f"f32x{width}"
+    names = sorted(ULP_BOUND)
+    needs = [f"{name}:{kind}" for name in names] + ([f"type:{kind}u"] if width > 1 else [])
+    calls = []
+    for name in names:
+        if width == 1:
+            calls.append(f"for (int i = 0; i < 4096; ++i) y[i] = et_{name}_f32(x[i]);")
+        else:
+            body = f"{kind} v = *({kind}u *)(x + i); et_{name}_{kind}(&v); *({kind}u *)(y + i) = v;"
+            calls.append(f"for (int i = 0; i < 4096; i += {width}) {{ {body} }}")
+        calls.append("fwrite(y, 4, 4096, out);")
+    source = folder / "maths.c"
+    preamble = render_preamble(needs, target, "test")
+    source.write_text("#include <stdint.h>\n" + preamble + _MAIN.replace("CALLS", "\n    ".join(calls)))
+    compiler = target.compiler.cc
+    program = [str(folder / "maths")]
+    flags = flags_for(target, compiler)
+    if _FREEING in extra:
+        flags = [flag for flag in flags if flag not in target.compiler.strict_math]
+    subprocess.run([compiler, *flags, *STRICT, *extra, "-c", str(source), "-o", f"{program[0]}.o"], check=True)
+    subprocess.run([compiler, *linked, f"{program[0]}.o", "-o", program[0], "-lm"], check=True)
+    x.tofile(folder / "in")
+    subprocess.run([*target.emulator, *program, str(folder / "in"), str(folder / "out")], check=True)
+    blocks = np.fromfile(folder / "out", np.float32).reshape(-1, len(names), 4096)
+    return {name: blocks[:, number].reshape(-1) for number, name in enumerate(names)}
+
+
+def _largest_error(name: str, x: np.ndarray, y: np.ndarray, *, flushes: bool) -> float:
+    exact = _exact(name, x)
+    with np.errstate(all="ignore"):
+        nearest = exact.astype(np.float32)
+        smallest = 0.0 if name == "exp" and not flushes else 2.0**-126  # a row of small exponentials has its sum
+        normal = np.isfinite(nearest) & (np.abs(nearest) >= smallest)
+        special = ~np.isfinite(nearest)
+        if flushes:
+            normal &= np.abs(x) >= 2.0**-126
+            special &= (np.abs(x) >= 2.0**-126) | (x == 0)
+        assert ((y == nearest) | (np.isnan(y) & np.isnan(nearest)))[special].all(), x[special]
+        units = np.abs(y.astype(np.float64) - exact) / np.spacing(np.abs(nearest)).astype(np.float64)
+    return float(np.where(normal, units, 0).max())
+
+
+@pytest.mark.parametrize("width", [1, 4, 16])
+@pytest.mark.parametrize("fused", ["fast", "off"])
+def test_errors_stay_below_the_stated_bounds(width: int, fused: str, tmp_path: Path) -> None:
+    x = _inputs()
+    found = _computed(wide_target(), width, x, tmp_path, [f"-ffp-contract={fused}"])
+    for name, bound in ULP_BOUND.items():
+        assert _largest_error(name, x, found[name], flushes=False) <= bound, name
+
+
+@pytest.mark.parametrize(("board", "width"), [("generic-armv7", 1), ("generic-armv7", 4), ("generic-aarch64", 4)])
+def test_the_bounds_hold_on_arm(board: str, width: int, tmp_path: Path) -> None:
+    """Also on armv7, where vectors flush subnormals."""
+    x = _inputs()
+    found = _computed(load_target(board), width, x, tmp_path, [])
+    for name, bound in ULP_BOUND.items():
+        assert _largest_error(name, x, found[name], flushes=board == "generic-armv7") <= bound, name
+
+
+@pytest.mark.parametrize(
+    ("board", "cc", "width"),
+    [
+        *((board, cc, width) for board in ("wide", "generic-x86_64") for cc in ("gcc", "clang-19") for width in (1, 4)),
+        ("wide", "gcc", 16),
+        ("generic-aarch64", "aarch64-linux-gnu-gcc", 4),
+        ("generic-riscv64", "riscv64-linux-gnu-gcc", 1),
+    ],
+)
+def test_the_bounds_hold_twice_over_where_compilers_may_reassociate(
+    board: str, cc: str, width: int, tmp_path: Path
+) -> None:
+    target = wide_target() if board == "wide" else load_target(board)
+    other = target.model_copy(update={"compiler": target.compiler.model_copy(update={"cc": cc})})
+    x = _inputs()
+    found = _computed(other, width, x, tmp_path, ["-ffast-math", "-fno-finite-math-only"])
+    for name, bound in ULP_BOUND.items():
+        assert _largest_error(name, x, found[name], flushes=False) <= 2 * bound, name
+
+
+def test_nan_stays_nan(tmp_path: Path) -> None:
+    x = np.full(4096, np.nan, np.float32)
+    for width in (1, 16):
+        assert all(np.isnan(y).all() for y in _computed(wide_target(), width, x, tmp_path, []).values())
+
+
+@pytest.mark.parametrize("width", [1, 4])
+def test_no_input_leads_to_undefined_behaviour(width: int, tmp_path: Path) -> None:
+    """Negative numbers next to zero and -0.0 overflowed an integer in log; the program stops at the first such case."""
+    x = np.concatenate([_inputs(), np.resize(np.array([-0.0, -1e-8, np.nan, -np.nan], np.float32), 4096)])
+    sanitizer = ["-fsanitize=undefined", "-fno-sanitize-recover=all"]
+    _computed(wide_target(), width, x, tmp_path, sanitizer, sanitizer)

@@ -1,0 +1,55 @@
+"""Kernels are read by people: offsets tell what they lead into, steps are added up, registers cleared together."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgetune.codegen import emit_kernel, split_packing
+from edgetune.codegen.dtypes import element
+from edgetune.codegen.emit import joined_zeroes
+from edgetune.codegen.literals import plus
+from edgetune.codegen.text import ADD, ATOM, Text
+from tests import codegen_samples as samples
+from tests.codegen_run import wide_target
+
+
+@given(st.lists(st.integers(-1000, 1000), max_size=6))
+def test_steps_add_up_to_one_constant(steps: list[int]) -> None:
+    text = Text("at", ATOM, True)
+    for step in steps:
+        text = plus(text, step, element("int32"))
+    assert eval(text.code, {"at": 7}) == 7 + sum(steps)  # noqa: S307
+    assert len(re.findall(r"\d+", text.code)) <= 1
+
+
+def test_only_the_last_summand_is_added_to() -> None:
+    assert plus(Text("a - b * 16", ADD, True), 4, element("int32")).code == "a - b * 16 + 4"
+    assert plus(Text("a * 3 - 16", ADD, True), 16, element("int32")).code == "a * 3"
+    assert plus(Text("a + 16", ADD, False), 4, element("int32")).code == "a + 16 + 4"
+
+
+def test_registers_are_cleared_together() -> None:
+    cleared = [f"  acc_{number} = (f32x8){{0}};" for number in range(20)]
+    lines = ["  int32_t a;", *cleared, "    b = 0.0f;", "  b = 0.0f;", "  c = 0;", "  d = 0;"]
+    found = joined_zeroes(lines)
+    assert found[0] == "  int32_t a;"
+    assert found[-4:] == ["    b = 0.0f;", "  b = 0.0f;", "  c = 0;", "  d = 0;"]
+    chains = found[1:-4]
+    assert len(chains) == 3
+    assert all(len(line) <= 100 for line in chains)
+    names = [name for line in chains for name in line.strip().split(" = ")[:-1]]
+    assert names == [f"acc_{number}" for number in range(20)]
+    assert all(line.endswith(" = (f32x8){0};") for line in chains)
+
+
+def test_offsets_are_called_after_what_they_lead_into() -> None:
+    target = wide_target()
+    module, _ = split_packing(samples.register_tile(samples.convolution(), lanes=16))
+    definition = emit_kernel(module, target, "tile").definition
+    assert "cse_v" not in definition
+    assert "const int32_t x_at = " in definition
+    assert re.search(r"\*\(const f32x16u \*\)&w\[\w*_at \+ 16\]", definition)
+    assert all(len(line) <= 100 for line in definition.partition("{")[0].splitlines())

@@ -1,0 +1,56 @@
+"""The rules of this suite hold: a skipped test fails the run, golden files change only when asked."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CONFTEST = Path(__file__).parents[1] / "conftest.py"
+
+
+def pytest_run(folder: Path, body: str, *flags: str) -> subprocess.CompletedProcess[str]:
+    tests = folder / "tests"
+    tests.mkdir(exist_ok=True)
+    shutil.copy(CONFTEST, tests / "conftest.py")
+    (tests / "test_it.py").write_text(body, encoding="utf-8")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(folder),
+        *flags,
+        str(tests),
+    ]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("def test_it():\n    pass\n", 0),
+        ("import pytest\ndef test_other():\n    pass\ndef test_it():\n    pytest.skip('no tool')\n", 1),
+        ("import pytest\npytest.importorskip('no_such_module')\n", 1),
+        ("import pytest\n@pytest.mark.xfail\ndef test_it():\n    assert False\n", 1),
+    ],
+)
+def test_what_could_not_run_fails(tmp_path: Path, body: str, code: int) -> None:
+    done = pytest_run(tmp_path, body)
+    failed = done.returncode != 0
+    assert failed == bool(code), done.stdout
+    assert ("which counts as failed" in done.stdout) == bool(code)
+
+
+def test_golden_files(tmp_path: Path) -> None:
+    body = "def test_it(golden):\n    golden('sub/a.txt', 'text')\n"
+    assert "is missing" in pytest_run(tmp_path, body).stdout
+    assert pytest_run(tmp_path, body, "--update-golden").returncode == 0
+    assert pytest_run(tmp_path, body).returncode == 0
+    assert "differs" in pytest_run(tmp_path, body.replace("'text'", "'other'")).stdout

@@ -1,0 +1,108 @@
+"""Sums of very many terms: right in every schedule, or refused; the sums that a reference takes are in double."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm
+from tvm import te, tirx
+
+import edgetune
+from edgetune.errors import WrongResult
+from edgetune.graph.long_sums import in_parts
+from edgetune.records import RecordStore
+
+MANY = 1 << 20
+
+
+def squares(shape: tuple[int, ...], axes: tuple[int, ...]) -> tirx.PrimFunc:
+    x = te.placeholder(shape, "float32", "x")
+    summed = {axis: te.reduce_axis((0, shape[axis]), f"k{axis}") for axis in axes}
+
+    def total(*kept: tirx.Var) -> te.Tensor:
+        rest = iter(kept)
+        index = [summed[axis] if axis in summed else next(rest) for axis in range(len(shape))]
+        return te.sum(x[tuple(index)] * x[tuple(index)], axis=list(summed.values()))
+
+    out = tuple(extent for axis, extent in enumerate(shape) if axis not in summed)
+    return te.create_prim_func([x, te.compute(out, total, "total")])
+
+
+def as_written(function: tirx.PrimFunc, x: np.ndarray, out: tuple[int, ...]) -> np.ndarray:
+    """What `function` computes in float32 as it stands."""
+    result = tvm.runtime.tensor(np.zeros(out, np.float32))
+    tvm.compile(tvm.IRModule({"main": function}), target="llvm")["main"](tvm.runtime.tensor(x), result)
+    return np.asarray(result.numpy())
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((MANY,), (0,)),
+        ((1, MANY), (1,)),
+        ((3, MANY), (1,)),
+        ((1, 3, 512, 1024), (2, 3)),
+        ((6, 50, 1000), (0, 1, 2)),
+    ],
+)
+def test_parts_of_a_long_sum_are_right(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+    function, x = squares(shape, axes), np.random.default_rng(0).standard_normal(shape, np.float32)
+    exact = (x.astype(np.float64) ** 2).sum(axes)
+    before, after = (as_written(one, x, exact.shape) for one in (function, in_parts(function)))
+    off = float(np.abs(after / exact - 1).max())
+    assert off < 6e-5
+    assert off < float(np.abs(before / exact - 1).max())
+
+
+@pytest.mark.parametrize(
+    "unchanged",
+    [squares((1000,), (0,)), squares((MANY // 4, 4), (0,)), squares((4, MANY), (1,)), squares((1000003,), (0,))],
+    ids=["a short sum", "sums side by side", "sums of many elements", "a prime number of terms"],
+)
+def test_other_sums_stay_as_they_are(unchanged: tirx.PrimFunc) -> None:
+    assert in_parts(unchanged).same_as(unchanged)
+
+
+def test_every_candidate_of_a_million_squares_is_right_and_so_is_its_package(tmp_path: Path) -> None:
+    def sum_of_squares(x: te.Tensor) -> te.Tensor:
+        k = te.reduce_axis((0, MANY), name="k")
+        return te.compute((1,), lambda _: te.sum(x[k] * x[k], axis=k), name="total")
+
+    edgetune.tune(
+        sum_of_squares,
+        {"x": ((MANY,), "float32")},
+        name="squares",
+        trials=4,
+        db=tmp_path / "records.db",
+        out=tmp_path / "squares",
+    )
+    with RecordStore.open(tmp_path / "records.db") as store:
+        found = [str(row["status"]) for row in store.list()]
+    assert found
+    assert set(found) <= {"ok", "refused_noisy"}  # on a noisy machine all may be refused
+    done = subprocess.run(
+        ["make", "-s", "-C", tmp_path / "squares", "selftest"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.rstrip().endswith("PASS")
+
+
+def test_where_no_schedule_is_right_nothing_is_written(tmp_path: Path) -> None:
+    def sums_of_squares(x: te.Tensor) -> te.Tensor:
+        k = te.reduce_axis((0, MANY), name="k")
+        return te.compute((16,), lambda j: te.sum(x[k % 64, j] * x[k % 64, j], axis=k), name="totals")
+
+    with pytest.raises(WrongResult, match=r"nothing is written to .*: no record of squares is right, nor is the fixed"):
+        edgetune.tune(
+            sums_of_squares,
+            {"x": ((64, 16), "float32")},
+            name="squares",
+            trials=1,
+            db=tmp_path / "records.db",
+            out=tmp_path / "squares",
+        )
+    with RecordStore.open(tmp_path / "records.db") as store:
+        assert [row["status"] for row in store.list()] == ["wrong_result"]
+    assert [path.name for path in tmp_path.iterdir()] == ["records.db"]

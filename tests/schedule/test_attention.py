@@ -1,0 +1,129 @@
+"""Attention in one kernel computes what numpy computes, whatever its shape, mask, schedule and board."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgetune.codegen import KernelSource, emit_kernel
+from edgetune.codegen.in_place import replaceable
+from edgetune.codegen.lower import flat
+from edgetune.schedule.algorithms.apply import replay
+from edgetune.schedule.default_schedule import default_trace
+from edgetune.schedule.sketches.spaces import rows_of
+from edgetune.target.target import Target, load_target
+from tests.attention_sample import Attention, Mask
+from tests.codegen_run import run_kernel, wide_target
+from tests.schedule.test_sketches import sampled
+from tests.sketch_samples import board, dense, run
+
+TOLERANCE = 1e-5  # of the largest output
+
+
+def assert_near(actual: Any, expected: Any) -> None:
+    """Numbers within the tolerance, and nan in the same places."""
+    assert (np.isnan(actual) == np.isnan(expected)).all()
+    numbers = ~np.isnan(expected)
+    if numbers.any():
+        assert np.abs(actual - expected)[numbers].max() <= TOLERANCE * max(1.0, np.abs(expected[numbers]).max())
+
+
+def by_guess(attention: Attention, target: Target, scratch_limit: int = 1 << 20) -> tuple[KernelSource, str]:
+    """The kernel that nobody tuned, and the note on its schedule."""
+    function = attention.function()
+    trace, note = default_trace(function, target, scratch_limit)
+    return emit_kernel(replay(function, trace), target, "attention"), note
+
+
+masks = st.sampled_from(["none", "scale", "keys", "scores", "where"])
+boards = st.sampled_from([board(512, 32), board(256, 16), board(128, 32), board(0, 0)])
+
+
+@settings(max_examples=12)
+@given(
+    st.integers(1, 3), st.integers(1, 24), st.sampled_from([1, 2, 6, 16, 24, 32, 48]), st.sampled_from([1, 3, 8, 16]),
+    st.sampled_from([1, 4, 12, 16, 32]), masks, boards, st.integers(1, 10_000),
+)  # fmt: skip
+def test_sampled_schedules_mean_what_numpy_says(
+    heads: int, queries: int, keys: int, depth: int, width: int, mask: Mask, target: Target, seed: int
+) -> None:
+    attention = Attention(heads, queries, keys, depth, width, mask)
+    function, arrays = attention.function(), attention.arguments(seed)
+    expected = attention.expected(*arrays[:-1])
+    traces = [*sampled(function, target, seed), default_trace(function, target, 1 << 20)[0]]
+    for trace in traces:
+        assert_near(run(replay(function, trace), arrays), expected)
+
+
+@pytest.mark.parametrize("mask", ["none", "scale", "keys", "scores", "where"])
+@pytest.mark.parametrize("bits", [512, 128])
+def test_emitted_kernels_compute_what_numpy_says(mask: Mask, bits: int, tmp_path: Path) -> None:
+    attention = Attention(mask=mask)
+    source, note = by_guess(attention, wide_target(bits))
+    assert note.startswith("blocks of ")
+    arrays = attention.arguments(1)
+    assert_near(run_kernel(source, wide_target(bits), arrays, tmp_path)[-1], attention.expected(*arrays[:-1]))
+
+
+@pytest.mark.parametrize("queries", [1, 5])
+def test_few_queries_are_one_block(queries: int, tmp_path: Path) -> None:
+    attention = Attention(queries=queries, keys=64)
+    source, note = by_guess(attention, wide_target())
+    assert note.startswith(f"blocks of {queries} queries")
+    arrays = attention.arguments(4)
+    assert_near(run_kernel(source, wide_target(), arrays, tmp_path)[-1], attention.expected(*arrays[:-1]))
+
+
+@pytest.mark.parametrize("name", ["rpi4", "generic-armv7", "generic-riscv64"])
+def test_cross_built_kernels_compute_what_numpy_says(name: str, tmp_path: Path) -> None:
+    attention, target = Attention(mask="scores"), load_target(name)
+    source, _ = by_guess(attention, target)
+    arrays = attention.arguments(2)
+    assert_near(run_kernel(source, target, arrays, tmp_path)[-1], attention.expected(*arrays[:-1]))
+
+
+@pytest.mark.parametrize(("hidden", "defined"), [(-np.inf, False), (-3.4028234663852886e38, True)])
+def test_a_query_without_keys_is_what_softmax_makes_of_it(hidden: float, defined: bool, tmp_path: Path) -> None:
+    """All scores -infinity: nan, as of 0 / 0; all so low that adding them loses what they were: all keys alike."""
+    attention = Attention(mask="scores")
+    *inputs, output = attention.arguments(3)
+    inputs[-1] = np.zeros_like(inputs[-1])
+    inputs[-1][..., 5, :] = hidden
+    source, _ = by_guess(attention, wide_target())
+    result = run_kernel(source, wide_target(), [*inputs, output], tmp_path)[-1]
+    assert_near(result, attention.expected(*inputs))
+    assert np.isnan(result[:, 5]).all() != defined
+    assert not np.isnan(np.delete(result, 5, axis=1)).any()
+
+
+def test_scores_of_a_few_queries_are_all_that_is_stored() -> None:
+    attention = Attention(heads=4, queries=64, keys=256)
+    source, note = by_guess(attention, wide_target())
+    assert note.startswith("blocks of ")
+    block = int(note.split()[2])
+    assert source.scratch_bytes == block * attention.keys * 4  # powers take the place of scores
+    assert block < attention.queries
+    assert "f32x16 acc_0 = {0}" in source.definition  # the register tile is registers
+
+
+@pytest.mark.parametrize("limit", [0, 3000, 9000])
+def test_tight_scratch_means_fewer_queries_at_a_time(limit: int) -> None:
+    attention = Attention(heads=4, queries=64, keys=256)
+    source, _ = by_guess(attention, wide_target(), limit)
+    assert source.scratch_bytes <= max(limit, attention.keys * 4)
+
+
+def test_the_result_is_not_written_over_the_queries() -> None:
+    """A block of queries is read until its result is written, but other columns of it are read again."""
+    attention = Attention(queries=16, keys=16, depth=32, width=32)
+    function = attention.function()
+    assert replaceable(flat(replay(function, default_trace(function, wide_target(), 1 << 20)[0]))) == ()
+
+
+def test_kernels_without_attention_have_no_such_schedule() -> None:
+    assert rows_of(dense(4, 16, 16), wide_target()) is None

@@ -1,0 +1,111 @@
+"""The fixed schedule's formula: what a register tile takes, counted by hand, and tiles that fit on every target."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.disassembly import loops_of
+from edgetune.codegen import emit_kernel, kernel_unit, split_packing
+from edgetune.schedule.algorithms.apply import replay
+from edgetune.schedule.default_schedule import default_trace
+from edgetune.schedule.sketches.block_analysis import analyse_blocks
+from edgetune.schedule.sketches.liveness import Body, Reads, epilogue_operands, reads_of
+from edgetune.schedule.sketches.spaces import tile_of
+from edgetune.target.target import load_target
+from tests.sketch_samples import board, conv2d, dense
+
+
+def reads(function: Any) -> Reads:
+    """Of the tile that a function has on a board of 4 lanes."""
+    found = tile_of(function, board(128, 32))
+    assert found is not None
+    tile = found[1]
+    return reads_of(tile.anchor, tile.row, tile.pixel, tile.channel, tile.lanes)
+
+
+def test_a_product_keeps_its_weights_and_one_broadcast() -> None:
+    pointwise = reads(conv2d((8, 8, 16), 32, kernel=(1, 1), pad=(0, 0, 0, 0)))
+    one_step = Body(1, 4, 3, (1, 1, 1))
+    assert pointwise.registers(one_step) == 12 + 3 + 1
+    assert pointwise.loads(one_step) == 3 + 4
+    # Weights of the next step replace those of this one.
+    assert pointwise.registers(Body(1, 4, 3, (1, 1, 4))) == 12 + 3 + 1
+    assert pointwise.loads(Body(1, 4, 3, (1, 1, 4))) == 4 * (3 + 4)
+    # A weight that one pixel uses is dropped at once.
+    assert pointwise.registers(Body(1, 1, 3, (1, 1, 1))) == 3 + 1 + 1
+
+
+def test_pixels_of_a_fused_row_are_told_apart() -> None:
+    pointwise = reads(conv2d((8, 8, 16), 32, kernel=(1, 1), pad=(0, 0, 0, 0)))
+    assert pointwise.loads(Body(1, 16, 1, (1, 1, 1), columns=8)) == 1 + 16
+
+
+def test_neighbours_in_a_window_share_inputs() -> None:
+    depthwise = reads(conv2d((12, 12, 16), 16, groups=16))
+    row = Body(1, 6, 1, (1, 3, 1))
+    assert depthwise.loads(row) == 3 + (6 + 2)
+    # Before the second weight, five inputs of the first are needed again; the weight and the sixth input beside them.
+    assert depthwise.registers(row) == 6 + 5 + 1
+    strided = reads(conv2d((13, 13, 16), 16, groups=16, stride=2))
+    assert strided.loads(row) == 3 + 13
+
+
+def test_weights_of_a_whole_window_stay_over_a_loop_of_pixels() -> None:
+    depthwise = reads(conv2d((12, 12, 16), 16, groups=16))
+    window = Body(1, 2, 1, (3, 3, 1))
+    assert depthwise.registers(window, over_pixels=True) - 2 >= 9
+    assert depthwise.registers(window) - 2 < 9
+
+
+def test_an_epilogue_keeps_what_only_channels_move() -> None:
+    for tail, kept in (("", 0), ("bias_relu", 1), ("residual", 1)):
+        function = conv2d((8, 8, 16), 32, tail=tail)
+        anatomy, found = analyse_blocks(function), tile_of(function, board())
+        assert anatomy is not None
+        assert found is not None
+        assert epilogue_operands(anatomy, found[1].after, found[1].channel) == kept
+
+
+KERNELS = {
+    "pointwise": lambda: conv2d((14, 14, 48), 48, kernel=(1, 1), pad=(0, 0, 0, 0)),
+    "pointwise with residual": lambda: conv2d((7, 7, 24), 96, kernel=(1, 1), pad=(0, 0, 0, 0), tail="residual"),
+    "window": lambda: conv2d((12, 12, 16), 48),
+    "window 13 wide": lambda: conv2d((28, 13, 64), 64),
+    "strided window": lambda: conv2d((56, 56, 128), 128, stride=2),
+    "depthwise": lambda: conv2d((12, 12, 48), 48, groups=48),
+    "strided depthwise": lambda: conv2d((24, 24, 48), 48, groups=48, stride=2),
+    "first layer": lambda: conv2d((24, 24, 3), 24, stride=2),
+    "dense": lambda: dense(1, 64, 12),
+}
+
+
+@pytest.mark.parametrize("name", ["generic-aarch64", "generic-armv7", "generic-x86_64"])
+@pytest.mark.parametrize("kernel", sorted(KERNELS))
+def test_fixed_tiles_stay_in_registers(kernel: str, name: str, tmp_path: Path) -> None:
+    target = load_target(name)
+    function = KERNELS[kernel]()
+    trace, note = default_trace(function, target)
+    module, _ = split_packing(replay(function, trace))
+    unit, compiler = tmp_path / "kernel.c", target.compiler
+    unit.write_text(kernel_unit(emit_kernel(module, target, "kernel"), target, "sample"), encoding="utf-8")
+    flags = (*compiler.cflags, *compiler.kernel_cflags)
+    subprocess.run([compiler.cc, "-std=gnu11", *flags, "-c", str(unit), "-o", str(unit.with_suffix(".o"))], check=True)
+    objdump = [f"{compiler.cross_prefix}objdump", "--disassemble", "--no-show-raw-insn", str(unit.with_suffix(".o"))]
+    listing = subprocess.run(objdump, check=True, capture_output=True, text=True).stdout
+    tiles = [loop for loop in loops_of(listing, target.isa)["kernel"] if loop.multiply_adds]
+    assert tiles, note
+    assert [loop.stack for loop in tiles] == [()] * len(tiles), note
+
+
+@pytest.mark.parametrize(
+    ("bits", "channels", "asks"), [(128, 64, False), (256, 64, True), (512, 64, True), (512, 8, False)]
+)
+def test_wide_vectors_ask_for_weights_that_the_first_cache_does_not_hold(
+    bits: int, channels: int, *, asks: bool
+) -> None:
+    trace, _ = default_trace(conv2d((8, 8, 4 * channels), 4 * channels), board(bits, 32))
+    assert ("edgetune_near_lines" in trace) == asks

@@ -1,0 +1,87 @@
+"""Compilers see nothing of the caller's shell but where things are: whole verbs with a compiler that writes it down."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgetune.target.tool_process import run_tool, tool_environment
+from tests.cli.test_termination import save_model
+
+# Each changes what GCC, make or their messages say, or what they write.
+FOREIGN = {
+    "COLUMNS": "40",
+    "LC_ALL": "de_DE.UTF-8",
+    "LANGUAGE": "de",
+    "CFLAGS": "-DFOREIGN -O0",
+    "CC": "false",
+    "MAKEFLAGS": "-k",
+    "GCC_COLORS": "error=01;31",
+    "GCC_COMPARE_DEBUG": "1",
+    "SOURCE_DATE_EPOCH": "now",
+    "OBJC_INCLUDE_PATH": "/nowhere",
+}
+COMPILER = """#!/bin/sh
+env >>{log}
+exec {real} "$@"
+"""
+
+
+def test_kept_are_paths_licences_and_caches() -> None:
+    given = {"PATH": "/bin", "CCACHE_DIR": "/c", "ARMLMD_LICENSE_FILE": "1@host", "CPATH": "/i", "PYTHONPATH": "/p"}
+    kept = tool_environment(given | FOREIGN)
+    assert kept == {
+        "PATH": "/bin",
+        "CCACHE_DIR": "/c",
+        "ARMLMD_LICENSE_FILE": "1@host",
+        "CPATH": "/i",
+        "LC_ALL": "C",
+        "TERM": "dumb",
+    }
+
+
+def test_a_tool_reads_no_input_and_may_write_any_bytes() -> None:
+    done = run_tool(["sh", "-c", "cat; printf '\\377ok'; exit 3"], timeout_s=10)
+    assert (done.returncode, done.stdout) == (3, "�ok")
+    with pytest.raises(subprocess.CalledProcessError):
+        run_tool(["false"], timeout_s=10, check=True)
+
+
+def test_no_verb_hands_the_shell_of_its_user_to_a_compiler(tmp_path: Path) -> None:
+    log, folder = tmp_path / "log", tmp_path / "bin"
+    folder.mkdir()
+    for name in ("gcc", "make"):
+        wrapper = folder / name
+        wrapper.write_text(COMPILER.format(log=log, real=f"/usr/bin/{name}"), encoding="ascii")
+        wrapper.chmod(0o755)
+    save_model(tmp_path / "m.onnx")
+    environment = {
+        **os.environ,
+        **FOREIGN,
+        "DEPENDENCIES_OUTPUT": str(tmp_path / "dependencies"),
+        "PATH": f"{folder}:{os.environ['PATH']}",
+        "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry),
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+    }
+    for words in (
+        ["tune", "m.onnx", "--board", "host", "--trials", "2", "-o", "out", "--db", "r.db"],
+        ["verify", "out", "--model", "m.onnx"],
+        ["bench", "out"],
+        ["doctor"],
+    ):
+        log.write_text("")
+        command = [sys.executable, "-m", "edgetune", *words, "--json"]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (words, done.stderr[-2000:])
+        json.loads(done.stdout)
+        seen = {line.split("=", 1)[0]: line.split("=", 1)[1] for line in log.read_text().splitlines() if "=" in line}
+        assert seen["LC_ALL"] == "C", words
+        foreign = {name: value for name, value in FOREIGN.items() if seen.get(name) == value}
+        foreign.pop("MAKEFLAGS", None)  # make's own children have some
+        assert not foreign, words
+    assert not (tmp_path / "dependencies").exists()

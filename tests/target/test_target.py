@@ -1,0 +1,185 @@
+"""Targets: all shipped files, the detected host, a board of the user's own, and what a wrong file says."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from edgetune.config.boards_file import require_measurable
+from edgetune.errors import BoardUnavailable, ConfigError, EdgetuneError, ToolchainMissing, UnknownBoard
+from edgetune.target.board_check import check_board
+from edgetune.target.detect import cache_bytes, describe_aarch64, describe_armv7, describe_x86
+from edgetune.target.identity import target_fingerprint
+from edgetune.target.target import list_targets, load_target
+from edgetune.target.toolchain import require_compiler, require_emulator
+
+SHIPPED = [
+    "host",
+    "generic-aarch64",
+    "generic-armv7",
+    "generic-riscv64",
+    "generic-x86_64",
+    "qemu-aarch64",
+    "qemu-armv7",
+    "qemu-rpi4",
+    "rpi3",
+    "rpi4",
+    "rpi5",
+]
+HASWELL = "flags\t\t: fpu sse sse2 pni ssse3 sse4_1 sse4_2 popcnt avx avx2 fma f16c bmi1 bmi2 abm\n"
+ZEN4 = HASWELL.strip() + " avx512f avx512cd avx512bw avx512dq avx512vl avx512_vnni avx512_bf16\n"
+
+
+def test_arm_machines_of_different_cores_do_not_share_records() -> None:
+    text = "Features\t: fp asimd crc32\nCPU implementer\t: 0x41\nCPU part\t: {}\n"
+    hosts = [
+        describe_aarch64(text.format(a) + text.format(b), cores=2, l1=32768, l2=524288, cc="gcc")
+        for a, b in (("0xd03", "0xd03"), ("0xd08", "0xd08"), ("0xd03", "0xd08"), ("0xd08", "0xd03"))
+    ]
+    assert [host.cpu_part for host in hosts[:3]] == ["0x41:0xd03", "0x41:0xd08", "0x41:0xd03+0x41:0xd08"]
+    prints = [target_fingerprint(host) for host in hosts]
+    assert len(set(prints)) == 3
+    assert prints[2] == prints[3]
+    small = [
+        describe_armv7(f"Features : neon vfpv4\n{text.format(part)}", cores=4, l1=32768, l2=524288, cc="gcc")
+        for part in ("0xc07", "0xc0f")
+    ]
+    assert target_fingerprint(small[0]) != target_fingerprint(small[1])
+
+
+def test_all_shipped_targets_load() -> None:
+    assert [target.name for target in list_targets()] == SHIPPED
+    for target in list_targets():
+        assert target.compiler.package
+        assert "-O3" in target.compiler.cflags
+        assert "-ffp-contract=fast" in target.compiler.cflags
+        assert not any("native" in flag for flag in target.compiler.cflags)
+        assert (target.reach == "local") == (target.emulator == ())
+        assert target.emulated == target.name.startswith("qemu-")
+        assert (target.clock == "instructions") == (target.reach == "emulator")
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_toolchain_of_each_target_compiles_and_runs(name: str) -> None:
+    findings = check_board(load_target(name))
+    assert [finding for finding in findings if not finding.ok] == []
+    assert len(findings) == 3
+
+
+def test_the_host_flags_are_those_that_init_checks() -> None:
+    target = load_target("host")
+    require_measurable(target)
+    assert require_compiler(target).name == target.compiler.cc
+    assert require_emulator(target) is None
+    if target.isa == "x86_64":
+        assert [f"-m{feature}" for feature in target.cpu_checks] == [
+            flag for flag in target.compiler.cflags if flag.startswith("-m") and "=" not in flag
+        ]
+
+
+def test_every_x86_check_is_known_to_both_compilers(tmp_path: Path) -> None:
+    zen4 = describe_x86(ZEN4, cores=1, l1=1, l2=1, cc="gcc", tune="znver3")
+    checks = " && ".join(f'__builtin_cpu_supports("{feature}")' for feature in zen4.cpu_checks)
+    source = tmp_path / "check.c"
+    source.write_text(f"int main(void) {{ return !({checks}); }}\n", encoding="ascii")
+    flags = ["-Werror", *zen4.compiler.cflags, str(source), "-o", str(tmp_path / "check")]
+    for compiler in (["gcc"], ["clang-19", "--target=x86_64-linux-gnu"]):
+        extra = ["-c"] if "clang" in compiler[0] else []
+        subprocess.run([*compiler, *extra, *flags], check=True)
+
+
+def test_x86_levels() -> None:
+    zen4 = describe_x86(ZEN4, cores=2, l1=32768, l2=1048576, cc="gcc", tune="znver3")
+    assert (zen4.cpu, zen4.vector_bits, zen4.vector_registers) == ("x86-64-v4", 512, 32)
+    assert zen4.llvm_features == ("+avx512vnni", "+avx512bf16")
+    assert "-mprefer-vector-width=512" in zen4.compiler.cflags
+    assert "-mtune=znver3" in zen4.compiler.cflags
+    haswell = describe_x86(HASWELL, cores=2, l1=32768, l2=262144, cc="gcc", tune=None)
+    assert (haswell.cpu, haswell.vector_bits, haswell.vector_registers) == ("x86-64-v3", 256, 16)
+    old = describe_x86("flags : fpu sse sse2\n", cores=1, l1=1, l2=1, cc="gcc", tune=None)
+    assert (old.cpu, old.vector_bits, old.cpu_checks) == ("x86-64", 128, ())
+    # AVX-512F without its companions (Knights Landing) counts as AVX2: half an extension is a trap.
+    odd = describe_x86(HASWELL.strip() + " avx512f avx512cd\n", cores=1, l1=1, l2=1, cc="gcc", tune=None)
+    assert (odd.cpu, odd.vector_bits) == ("x86-64-v3", 256)
+
+
+def test_arm_hosts() -> None:
+    text = "Features\t: fp asimd evtstrm crc32 atomics fphp asimdhp cpuid asimdrdm asimddp\n"
+    modern = describe_aarch64(text, cores=4, l1=65536, l2=524288, cc="gcc")
+    assert "-march=armv8.2-a+fp16+dotprod" in modern.compiler.cflags
+    plain = describe_aarch64("Features : fp asimd crc32\n", cores=4, l1=32768, l2=524288, cc="gcc")
+    assert "-march=armv8-a" in plain.compiler.cflags
+    small = describe_armv7("Features : half neon vfpv4\n", cores=4, l1=32768, l2=524288, cc="gcc")
+    assert small.compiler.kernel_cflags == load_target("generic-armv7").compiler.kernel_cflags
+    assert plain.compiler.kernel_cflags == load_target("generic-aarch64").compiler.kernel_cflags
+    by_clang = describe_aarch64("Features : fp asimd crc32\n", cores=4, l1=32768, l2=524288, cc="clang-19")
+    assert by_clang.compiler.kernel_cflags == ()
+    with pytest.raises(EdgetuneError, match="lacks NEON"):
+        describe_armv7("Features : half vfp\n", cores=1, l1=1, l2=1, cc="gcc")
+
+
+def test_caches_are_read_and_have_a_fallback(tmp_path: Path) -> None:
+    assert cache_bytes(tmp_path) == (32 * 1024, 512 * 1024)
+    for index, (level, kind, size) in enumerate(
+        [("1", "Data", "48K"), ("1", "Instruction", "32K"), ("2", "Unified", "2M")]
+    ):
+        folder = tmp_path / f"index{index}"
+        folder.mkdir()
+        for name, text in {"level": level, "type": kind, "size": size}.items():
+            (folder / name).write_text(text + "\n", encoding="ascii")
+    assert cache_bytes(tmp_path) == (48 * 1024, 2 * 1024**2)
+
+
+def test_unknown_boards_name_the_nearest() -> None:
+    with pytest.raises(UnknownBoard, match="unknown target 'rpi44': did you mean 'rpi4'"):
+        load_target("rpi44")
+    with pytest.raises(UnknownBoard, match="there is no target file"):
+        load_target("no/such.yaml")
+
+
+def test_a_board_of_the_user_needs_only_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shipped = Path(__file__).parents[2] / "targets" / "rpi4.yaml"
+    text = shipped.read_text(encoding="utf-8").replace("name: rpi4", "name: shelf")
+    folder = tmp_path / "edgetune" / "targets"
+    folder.mkdir(parents=True)
+    (folder / "shelf.yaml").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert load_target("shelf").cpu == "cortex-a72"
+    assert load_target(str(folder / "shelf.yaml")).name == "shelf"
+    (folder / "other.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"other.yaml, line 2: 'name' must be 'other', like the file"):
+        load_target("other")
+    (folder / "shelf.yaml").write_text(text.replace("vector_bits: 128", "vector_bits: 100"), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"shelf.yaml, line \d+: 'vector_bits' must be 0, 64, 128, 256 or 512"):
+        load_target("shelf")
+    (folder / "shelf.yaml").write_text(text.replace("reach: ssh", "reach: emulator"), encoding="utf-8")
+    with pytest.raises(ConfigError, match="needs 'clock: instructions' with 'reach: emulator', and only there"):
+        load_target("shelf")
+    (folder / "shelf.yaml").write_text(text + "\ncaches: cold\n", encoding="utf-8")
+    cold = load_target("shelf")
+    assert "cold caches" in cold.caveat
+    assert cold.cold_bytes >= 8 * cold.l2_bytes
+    assert target_fingerprint(cold) != target_fingerprint(load_target("rpi4"))
+    local = text.replace("reach: ssh", "reach: local") + "\ncaches: cold\n"
+    (folder / "shelf.yaml").write_text(local, encoding="utf-8")
+    with pytest.raises(ConfigError, match="needs 'reach: ssh' or 'reach: machine' with 'caches: cold'"):
+        load_target("shelf")
+    (folder / "shelf.yaml").write_text(text.replace("  cflags:", "  cflgas:"), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"unknown key 'compiler\.cflgas': did you mean 'cflags'"):
+        load_target("shelf")
+
+
+def test_boards_out_of_reach_and_missing_compilers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    target = load_target("rpi4")
+    with pytest.raises(BoardUnavailable, match="edgetune boards add NAME --target rpi4 --ssh USER@HOST"):
+        require_measurable(target)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ToolchainMissing, match="apt-get install gcc-aarch64-linux-gnu"):
+        require_compiler(target)
+    with pytest.raises(ToolchainMissing, match="apt-get install qemu-user"):
+        require_emulator(target)
+    (finding,) = check_board(target)
+    assert not finding.ok
+    assert finding.fix.startswith("sudo apt-get install gcc-aarch64-linux-gnu")

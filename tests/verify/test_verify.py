@@ -1,0 +1,291 @@
+"""What can be said of a package later: whole, right, fast, explained, small enough."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgetune import api
+from edgetune.errors import (
+    CompileFailed,
+    PackageInvalid,
+    SelfTestFailed,
+    ToolchainMissing,
+    UsageError,
+    WrongResult,
+)
+from edgetune.package.explain import explain
+from edgetune.package.golden import Golden, OutputTolerance
+from edgetune.package.manifest import MANIFEST, read_manifest, write_manifest
+from edgetune.verify.bench import bench
+from edgetune.verify.verify import difference, verify
+from tests import package_sample as sample
+
+
+@pytest.fixture(scope="module")
+def emitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("verify") / "package"
+    sample.emit(folder, reference="numpy", model_file="models/tiny.onnx")
+    return folder
+
+
+@pytest.fixture
+def package(emitted: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(emitted, tmp_path / "package"))
+
+
+def reseal(package: Path, name: str, old: str, new: str) -> None:
+    """Change a file and the manifest with it, as a bug of the generator would."""
+    path = package / name
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    facts = {key: value for key, value in read_manifest(package).items() if key not in {"files", "format"}}
+    write_manifest(package, facts)
+
+
+def test_a_good_package_passes_and_says_how_near_it_came(emitted: Path) -> None:
+    fresh = sample.goldens(sample.program(), cases=5)
+    report = verify(emitted, fresh=fresh, reference="numpy again")
+    assert (report.golden_cases, report.fresh_cases, report.reference, report.emulator) == (3, 5, "numpy again", None)
+    assert [(o.name, o.against) for o in report.outputs] == [("y", "golden"), ("y", "fresh")]
+    assert all(0 <= o.max_abs <= o.bound for o in report.outputs)
+    json.dumps(report.to_json(), allow_nan=False)
+    assert not (emitted / "build").exists()
+
+
+def test_the_shells_own_flags_do_not_leak_in(emitted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CFLAGS", "-DKWS=( -fno-such-flag")
+    monkeypatch.setenv("MAKEFLAGS", "--no-such-option")
+    assert verify(emitted).golden_cases == 3
+
+
+@pytest.mark.parametrize("board", ["generic-aarch64", "generic-armv7", "generic-riscv64"])
+def test_packages_of_other_machines_run_under_their_emulator(tmp_path: Path, board: str) -> None:
+    sample.emit(tmp_path / "p", target=sample.arm(board), weights="external", measure=False)
+    report = verify(tmp_path / "p", fresh=sample.goldens(sample.program(), cases=1))
+    assert report.emulator is not None
+    assert report.emulator.startswith("qemu-")
+    assert bench(tmp_path / "p", runs=3, seconds=0.01).emulator == report.emulator
+
+
+def test_tampering_is_named(package: Path) -> None:
+    with (package / "src/tiny.c").open("a", encoding="ascii") as stream:
+        stream.write("/* improved */\n")
+    with pytest.raises(PackageInvalid, match=r"src/tiny\.c was changed"):
+        verify(package)
+    (package / "src/tiny.c").unlink()
+    with pytest.raises(PackageInvalid, match=r"lacks src/tiny\.c"):
+        verify(package)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"generator": {"name": "edgetune"}, "format": 99}'])
+def test_a_broken_manifest_is_one_sentence(package: Path, text: str) -> None:
+    (package / MANIFEST).write_text(text, encoding="utf-8")
+    for question in (verify, bench):
+        with pytest.raises(PackageInvalid):
+            question(package)
+    with pytest.raises(PackageInvalid):
+        explain(package, "add")
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("model", "model.sha256", "target.isa", "target.compiler.cc", "goldens", "layers", "layers.1.macs"),
+        *("kernels.0.name", "prefix", "name", "outputs.0.tolerance", "inputs", "memory.weights_placement", "files"),
+    ],
+)
+def test_a_manifest_without_a_key_is_one_sentence_that_names_it(package: Path, key: str) -> None:
+    content = json.loads((package / MANIFEST).read_text(encoding="utf-8"))
+    *parents, last = key.split(".")
+    inner = content
+    for parent in parents:
+        inner = inner[int(parent)] if isinstance(inner, list) else inner[parent]
+    del inner[last]
+    (package / MANIFEST).write_text(json.dumps(content), encoding="utf-8")
+    for question in (verify, bench, lambda folder: explain(folder, "add"), lambda folder: api.verify(folder, None)):
+        with pytest.raises(PackageInvalid, match=f"lacks the key '{re.escape(key)}'"):
+            question(package)
+
+
+@pytest.mark.parametrize(("key", "value"), [("prefix", "../x"), ("layers", 3), ("prefix", "$(reboot)"), ("model", "x")])
+def test_a_manifest_with_a_wrong_value_is_one_sentence_that_names_it(package: Path, key: str, value: object) -> None:
+    content = json.loads((package / MANIFEST).read_text(encoding="utf-8"))
+    (package / MANIFEST).write_text(json.dumps(content | {key: value}), encoding="utf-8")
+    with pytest.raises(PackageInvalid, match=f"its key '{key}' is wrong"):
+        verify(package)
+
+
+def test_what_is_no_package_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PackageInvalid, match="no MANIFEST"):
+        verify(tmp_path)
+    with pytest.raises(PackageInvalid, match="not a folder"):
+        verify(tmp_path / "nothing")
+
+
+def test_a_manifest_cannot_reach_outside(package: Path) -> None:
+    content = json.loads((package / MANIFEST).read_text(encoding="utf-8"))
+    content["files"]["../../outside"] = {"bytes": 0, "sha256": ""}
+    (package / MANIFEST).write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(PackageInvalid, match="outside the package"):
+        verify(package)
+
+
+def test_wrong_kernels_are_wrong_results(package: Path) -> None:
+    reseal(package, "src/tiny_kernels.c", "a[i] + b[i]", "a[i] + b[i] + 0.25f")
+    with pytest.raises(WrongResult, match=r"output 'y' of golden case 0 is off by 0\.25"):
+        verify(package)
+
+
+def test_wrong_references_are_wrong_results(emitted: Path) -> None:
+    x = np.zeros((4, 8), np.float32)
+    with pytest.raises(WrongResult, match="output 'y' of fresh case 0"):
+        verify(emitted, fresh=[Golden({"x": x}, {"y": x})])
+
+
+def test_a_crash_is_a_failed_self_test(package: Path) -> None:
+    reseal(package, "src/tiny_kernels.c", "out[i] = a[i] + b[i];", "__builtin_trap();")
+    with pytest.raises(SelfTestFailed, match="killed by signal"):
+        verify(package)
+
+
+def test_a_hang_ends(package: Path) -> None:
+    reseal(package, "src/tiny_kernels.c", "out[i] = a[i] + b[i];", 'for (;;) __asm__ volatile("");')
+    with pytest.raises(SelfTestFailed, match="did not end within"):
+        verify(package, timeout_s=3)
+
+
+def test_code_that_does_not_compile_shows_the_first_diagnostic(package: Path) -> None:
+    reseal(package, "src/tiny_kernels.c", "a[i] + b[i]", "a[i] + nobody")
+    with pytest.raises(CompileFailed, match="nobody"):
+        verify(package)
+
+
+def test_missing_tools_name_the_command_that_installs_them(emitted: Path) -> None:
+    target = sample.generic_x86()
+    nothing = target.compiler.model_copy(update={"cc": "no-such-cc", "package": "gcc"})
+    with pytest.raises(ToolchainMissing, match=r"no-such-cc.*apt-get install gcc"):
+        verify(emitted, target=target.model_copy(update={"compiler": nothing}))
+
+
+def test_a_package_of_an_earlier_version_is_timed_without_a_grade(package: Path) -> None:
+    reseal(package, "test/tiny_bench.c", "if (argc > 4) {", "if (argc > 999) {")
+    report = bench(package, runs=20, seconds=0.05)
+    assert 0 < report.min_us <= report.median_us
+    assert (report.samples_us, report.interval_us, report.trust) == ((), (), "")
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("case 0 output 99 max_abs 0 max_rel 0 ulp 0 differing 0 bound 0 ok (0 of 1)", "makes no sense"),
+        ("case 0 output 0 max_abs much max_rel 0 ulp 0 differing 0 bound 0 ok (0 of 1)", "makes no sense"),
+        ("PASS", "compared 0 of 1 outputs"),
+    ],
+)
+def test_a_self_test_that_says_what_it_cannot_have_seen_does_not_pass(package: Path, line: str, complaint: str) -> None:
+    body = f'{{\n    puts("{line}");\n    puts("PASS");\n    return 0;\n}}\nint unused(void)\n{{'
+    text = (package / "test/tiny_selftest.c").read_text(encoding="utf-8")
+    start = text.index("int main(")
+    brace = text.index("{", start)
+    reseal(package, "test/tiny_selftest.c", text[start : brace + 1], f"{text[start:brace]}{body}")
+    with pytest.raises(SelfTestFailed, match=complaint):
+        verify(package)
+
+
+def says(package: Path, line: str) -> None:
+    """Have the benchmark say `line`, then what else it says."""
+    reseal(
+        package,
+        "test/tiny_bench.c",
+        "if (argc > 4) {",
+        f'if (argc > 4)\n        puts("{line}");\n    if (argc > 999) {{',
+    )
+
+
+def test_runs_shorter_than_a_tick_are_said_to_be(package: Path) -> None:
+    says(package, "samples_ns: 0 1000 0")
+    report = bench(package, runs=3, seconds=0.01)
+    assert (report.samples_us, report.interval_us, report.trust) == ((), (), "")
+    assert report.note.startswith("a run takes less than a tick of the clock there")
+
+
+@pytest.mark.parametrize("word", ["-5", "9" * 400, "nan"])
+def test_samples_that_are_no_times_are_refused(package: Path, word: str) -> None:
+    says(package, f"samples_ns: 1000 {word}")
+    with pytest.raises(PackageInvalid, match="wrote samples that are no numbers"):
+        bench(package, runs=3, seconds=0.01)
+
+
+@pytest.mark.parametrize("word", ["-5", r"\"fast\"", "NaN", "1e999"])
+def test_medians_that_are_no_times_are_refused(package: Path, word: str) -> None:
+    reseal(package, "test/tiny_bench.c", r'"{\"median_us\": %.3f', rf'"{{\"median_us\": {word}, \"real\": %.3f')
+    with pytest.raises(PackageInvalid, match=r"wrote no usable JSON \(.* is no (number|time)"):
+        bench(package, runs=3, seconds=0.01)
+
+
+def test_another_board_is_refused(emitted: Path) -> None:
+    with pytest.raises(UsageError, match="the package is for x86_64"):
+        verify(emitted, target=sample.arm("rpi4"))
+
+
+def test_bench_gives_whole_runs_and_layers(emitted: Path) -> None:
+    report = bench(emitted, runs=20, seconds=0.05)
+    assert 0 < report.min_us <= report.median_us
+    assert (report.runs, report.threads) == (20, 1)
+    assert [layer.kernel for layer in report.layers] == ["scale_add", "scale_add", "add"]
+    json.dumps(report.to_json(), allow_nan=False)
+
+
+@pytest.mark.parametrize("name", ["scale_add", "tiny__k_scale_add", "1"])
+def test_explain_tells_where_a_kernel_comes_from(emitted: Path, name: str) -> None:
+    told = explain(emitted, name)
+    assert (told.kernel, told.provenance.record, told.provenance.board) == ("scale_add", "17", "bench-1")
+    assert told.to_json()["why"] == "fastest median of 12 correct candidates"
+    assert [layer.split(":")[0] for layer in told.layers] == ["0", "1"]
+    with pytest.raises(UsageError, match="nearest are scale_add"):
+        explain(emitted, "scale")
+
+
+def test_the_manifest_is_complete(emitted: Path) -> None:
+    manifest = read_manifest(emitted)
+    assert manifest["model"] == {"file": "tiny.onnx", "sha256": sample.SHA}
+    assert manifest["memory"]["arena_bytes"] == manifest["memory"]["arena_bound_bytes"] == 256
+    assert manifest["memory"]["code_bytes"] > 0
+    assert manifest["target"]["compiler"]["cflags"] == ["-O2", "-msse2"]
+    on_disk = {p.relative_to(emitted).as_posix() for p in emitted.rglob("*") if p.is_file()}
+    assert set(manifest["files"]) == on_disk - {MANIFEST}
+
+
+def test_differences() -> None:
+    wanted = np.array([1.0, -2.0, np.inf, np.nan, 0.0], np.float32)
+    same = difference("y", wanted.copy(), wanted, OutputTolerance(relative=1e-4))
+    assert (same.ok, same.max_abs, same.ulp, same.differing) == (True, 0.0, 0.0, 0.0)
+    near = wanted.copy()
+    near[0] = np.nextafter(np.float32(1), np.float32(2))
+    assert difference("y", near, wanted, OutputTolerance(relative=1e-4)).ulp == 1.0
+    lost = wanted.copy()
+    lost[2] = 1.0
+    assert not difference("y", lost, wanted, OutputTolerance(relative=1e-4)).ok
+    big = np.array([2**62], np.int64)
+    assert not difference("y", big + 1, big, OutputTolerance.default("int64")).ok
+    assert difference("y", np.array([3], np.uint8), np.array([4], np.uint8), OutputTolerance(absolute=1.0)).ok
+    crossing = difference(
+        "y", np.array([-1e-45], np.float32), np.array([1e-45], np.float32), OutputTolerance(absolute=1.0)
+    )
+    assert crossing.ulp == 2.0
+
+
+def test_half_precision_may_round_the_other_way() -> None:
+    """One unit in the last place of float16 is up to a thousandth of the value, of bfloat16 up to a 128th."""
+    one = np.array([1.0], np.float16)
+    assert difference("y", np.nextafter(one, np.float16(2)), one, OutputTolerance.default("float16")).ok
+    assert not difference("y", one + np.float16(0.01), one, OutputTolerance.default("float16")).ok
+    assert OutputTolerance.default("bfloat16").bound(np.array([1.0])) > 2.0**-7
+    assert OutputTolerance.default("uint8") == OutputTolerance()
