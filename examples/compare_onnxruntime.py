@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 
-from edgetune.measure.lock import TimingLock
+from edgetune.boards.lock import TimingLock
 
 ROUNDS = 7
 ROUND_SECONDS = 0.3
