@@ -65,7 +65,8 @@ class Module:
     @property
     def hides_imports(self) -> bool:
         """Whether it names `__import__`."""
-        return any(isinstance(node, ast.Name) and node.id == "__import__" for node in ast.walk(self.tree))
+        named = (getattr(node, "id", getattr(node, "attr", "")) for node in ast.walk(self.tree))
+        return "__import__" in named
 
     @property
     def lines(self) -> int:
@@ -116,7 +117,7 @@ def importers(found: dict[str, Module]) -> dict[str, set[str]]:
 def _imported(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
-    if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+    if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:  # ruff forbids relative ones
         return [f"{node.module}.{alias.name}" for alias in node.names]
     return []
 
@@ -159,6 +160,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("\n".join(f"  {name}" for name in small))
     faults = [f"{m.path} has {m.lines} lines, more than {MOST_LINES}" for m in found.values() if m.lines > MOST_LINES]
     faults += [f"{m.path} uses __import__: import the module by its name" for m in found.values() if m.hides_imports]
+    folders = {path.parent for path in options.package.rglob("*.py")}
+    faults += [f"{folder} has no __init__.py" for folder in sorted(folders) if not (folder / "__init__.py").is_file()]
     if len(small) > MOST_SLICES:
         faults.append(
             f"{len(small)} small files have one reader next door, more than {MOST_SLICES}: merge those of a kind"

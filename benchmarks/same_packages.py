@@ -1,9 +1,9 @@
 """Do two checkouts emit the same packages? A line for each file that differs, exit status 1 where one does.
 
-python benchmarks/same_packages.py BEFORE [AFTER] [--models FILE ...] [--boards NAME ...] [--out DIR]
+python benchmarks/same_packages.py BEFORE [AFTER] [--models FILE ...] [--boards NAME ...] [--out DIR] [--reuse]
 
-BEFORE and AFTER are checkouts; AFTER is this one by default. Each model is built for each board by both, with no
-records, and all files are compared byte by byte. Packages of an earlier run with the same --out are not built again.
+BEFORE and AFTER are checkouts; AFTER is this one by default. Each model is built for each board by both, for one thread
+and with no records, and all files are compared byte by byte. With --reuse, packages in DIR are not built again.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ _TIMEOUT_S = 1800.0
 
 
 def build(checkout: Path, model: Path, board: str, package: Path) -> None:
-    """Build `package` by the code of `checkout`, unless it is there; raises CalledProcessError."""
-    if package.is_dir():
-        return
+    """Build `package` by the code of `checkout`; raises CalledProcessError."""
     package.parent.mkdir(parents=True, exist_ok=True)
     words = ["build", str(model), "--board", board, "--db", str(package.parent / "none.db"), "-o", str(package), "-q"]
     subprocess.run(
@@ -37,12 +35,15 @@ def build(checkout: Path, model: Path, board: str, package: Path) -> None:
     )
 
 
+def files_of(package: Path) -> set[str]:
+    """Paths of what was emitted, relative to the package: not of what was built in it."""
+    found = (path.relative_to(package) for path in package.rglob("*") if path.is_file())
+    return {str(path) for path in found if path.parts[0] != "build"}
+
+
 def differences(before: Path, after: Path) -> list[str]:
     """Paths of files that differ between two packages, or that one of them lacks."""
-    sides = [
-        {str(path.relative_to(side)) for path in side.rglob("*") if path.is_file() and "build" not in path.parts}
-        for side in (before, after)
-    ]
+    sides = [files_of(before), files_of(after)]
     shared = sorted(sides[0] & sides[1])
     _, different, unread = filecmp.cmpfiles(before, after, shared, shallow=False)
     return sorted({*(sides[0] ^ sides[1]), *different, *unread})
@@ -56,19 +57,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--models", type=Path, nargs="+", default=MODELS)
     parser.add_argument("--boards", nargs="+", default=list(BOARDS))
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "same_packages")
+    parser.add_argument("--reuse", action="store_true")
     options = parser.parse_args(arguments)
-    compared, files = 0, 0
+    compared, files, different = 0, 0, 0
     for model in options.models:
         for board in options.boards:
             sides = [options.out.resolve() / side / board / model.stem for side in ("before", "after")]
             for checkout, package in zip((options.before, options.after), sides, strict=True):
-                build(checkout.resolve(), model.resolve(), board, package)
+                if not (options.reuse and package.is_dir()):
+                    build(checkout.resolve(), model.resolve(), board, package)
             compared += 1
+            files += len(files_of(sides[0]))
             for file in differences(*sides):
-                files += 1
+                different += 1
                 print(f"{model.stem} for {board}: {file} differs", flush=True)
-    print(f"{compared} packages compared, {files} files differ")
-    return int(files > 0 or compared == 0)
+    print(f"{compared} packages, untuned, for one thread: {files} files compared, {different} differ")
+    return int(different > 0 or files == 0)
 
 
 if __name__ == "__main__":

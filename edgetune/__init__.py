@@ -1,7 +1,7 @@
 """edgetune: takes a trained model, times candidate kernels on the board, and writes a folder of plain C.
 
 Its input is a model file and the name of a board. Its output is a C package that needs nothing of edgetune to
-build or run. Each subpackage uses of the others only what their docstrings describe.
+build or run. The subpackages are layers: docs/architecture.md shows them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Python interface: tune, build, verify, bench and explain as library calls, as the command line offers them.
 
-`tune` and `build` need TVM and import their part when called. The other calls work on a finished package without TVM.
+`tune` and `build` need TVM and import their part when called, as does `verify` for fresh inputs. `bench` and `explain`
+work on a finished package without TVM.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def probe(reach: Reach, cores: Sequence[int]) -> tuple[Mapping[str, list[str]], 
 
 
 def findings(name: str, told: Mapping[str, list[str]], skew_s: float) -> Iterator[Finding]:
-    """Judge the answers of the board ``name``; no finding prevents measuring, but each lowers the trust in times."""
+    """Judge the answers of the board ``name``; a fault lowers the trust in times, none prevents measuring."""
     yield _lock(told)
     yield _governor(name, told)
     yield _skew(name, skew_s)

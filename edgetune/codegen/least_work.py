@@ -116,7 +116,7 @@ def _sums_products(store: Any) -> bool:
 
 
 def _different(buffer: Any, indices: Any, extents: dict[Any, int]) -> int:
-    """Elements of `buffer` that are certainly accessed: product over dimensions of their longest unshared iterator."""
+    """Elements of `buffer` that are certainly accessed: a product over dimensions with iterators of their own."""
     used: set[Any] = set()
     count = 1
     for index in indices:

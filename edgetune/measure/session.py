@@ -46,9 +46,9 @@ class MeasureSession:
 
     Use it from the thread that made it, and close it (it is a context manager): `prepare` kernels, then either iterate
     over `measure(jobs)`, or `submit` jobs and `poll`. `on_start` is called right before each candidate is run for the
-    first time. `boards` makes the boards, all of `target` (see `boards.opening.boards_of`); a board that another run
-    holds is waited for, `lock_timeout_s` at most. Raises BoardUnavailable (BoardLost, ...) when no board is left, after
-    all finished measurements have been returned.
+    first time. `boards` makes the boards, all of `target` (see `boards.opening.boards_of`), which wait for another run
+    for `lock_timeout_s` at most. Raises BoardUnavailable (BoardLost, ...) when no board is left, after all finished
+    measurements have been returned.
     """
 
     def __init__(

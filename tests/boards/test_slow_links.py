@@ -30,7 +30,8 @@ ENDS_S = 300.0
 _SCALED = {
     "edgetune.boards.ssh.reach": ("_FACTS_S", "_CLEAN_S", "_LEAVE_S", "_ASK_S"),
     "edgetune.boards.ssh.remote_process": ("_END_S", "_KILL_S"),
-    "edgetune.boards.agent.board": ("_ANSWER_S", "_PATIENCE_S", "PING_S", "AGENT_S", "CONNECT_S"),
+    "edgetune.boards.agent.board": ("_ANSWER_S", "_PATIENCE_S"),
+    "edgetune.boards.agent.recovery": ("PING_S", "AGENT_S", "CONNECT_S"),
     "edgetune.boards.agent.link": ("_ALIVE_TIMEOUT_S",),
     "edgetune.boards.conditions": ("_PATIENCE_S",),
     "edgetune.measure.attempt": ("PATIENCE_S",),

@@ -1,4 +1,4 @@
-"""Pooling with `auto_pad` as ONNX defines it: the number of results is the extent over the stride, rounded up."""
+"""Pooling with `auto_pad` SAME_*: as ONNX defines it, there are as many results as strides begin in the extent."""
 
 from __future__ import annotations
 
