@@ -60,6 +60,7 @@ class Faults:
     half_close_after: int | None = None  # bytes of output after which the output ends while the program goes on
     kill_after: int | None = None  # bytes of output after which the program is killed
     status_lost: bool = False  # no exit status is told
+    late_output_s: float = 0.0  # after the exit status, until the output is sent: OpenSSH may send it first
     ignores_window: bool = False  # sends output and errors whether or not the client granted room for them
 
 
@@ -323,7 +324,7 @@ class Program(threading.Thread):
         pumps[1].join()
         status = process.wait()
         with suppress(OSError, EOFError, paramiko.SSHException):
-            if not self._faults.status_lost and status >= 0 and not self._killed:
+            if not self._faults.status_lost and status >= 0 and not self._killed and not self._faults.late_output_s:
                 channel.send_exit_status(status)
             if self._faults.half_close_after is None:
                 channel.close()
@@ -341,6 +342,8 @@ class Program(threading.Thread):
                 self._channel.out_window_size = 1 << 30
             if self._faults.noise:
                 self._channel.sendall(self._faults.noise)
+            if self._faults.late_output_s:
+                self._send_late(self._process.stdout.fileno())
             while data := os.read(self._process.stdout.fileno(), _CHUNK):
                 before, sent = sent, sent + len(data)
                 limit = self._faults.kill_after
@@ -355,6 +358,19 @@ class Program(threading.Thread):
                 self._channel.sendall(data)
         if self._channel.closed:
             self._process.stdout.close()  # the next write of the program fails, as with sshd
+
+    def _send_late(self, output: int) -> None:
+        """Send the line by which a command begins, and the rest when its exit status has long been sent."""
+        first = b""
+        while not first.endswith(b"\n") and (byte := os.read(output, 1)):
+            first += byte
+        self._channel.sendall(first)
+        rest = b""
+        while data := os.read(output, _CHUNK):
+            rest += data
+        self._channel.send_exit_status(self._process.wait())
+        time.sleep(self._faults.late_output_s)
+        self._channel.sendall(rest)
 
     def _errors(self) -> None:
         assert self._process.stderr is not None

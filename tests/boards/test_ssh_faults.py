@@ -17,6 +17,7 @@ from typing import Any
 import paramiko
 import pytest
 
+from edgetune.boards.reach import CommandResult
 from edgetune.boards.ssh import connection, dial, remote_process, sessions
 from edgetune.boards.ssh.connection import MOST_WAITING
 from edgetune.boards.ssh.deadline import Alarm
@@ -76,6 +77,28 @@ def test_a_link_that_drops_as_the_input_of_a_command_ends(bench: Bench, monkeypa
         with pytest.raises(BoardLost, match="the link went down while a command ran"):
             reach.facts()
     reach.facts()  # connects again
+    reach.close()
+
+
+def test_output_that_follows_the_exit_status_is_read(bench: Bench) -> None:
+    """OpenSSH sends the status as soon as the program ends, and then what is left of the output."""
+    board = bench.board()
+    reach = bench.reach(board)
+    reach.facts()
+    board.faults.late_output_s = 0.3
+    assert reach.run("echo hello; exit 3", 60.0) == CommandResult(3, "hello\n", "")
+    assert reach.facts().machine
+    reach.close()
+
+
+def test_a_program_left_running_with_the_output_is_not_waited_for(bench: Bench) -> None:
+    board = bench.board()
+    reach = bench.reach(board)
+    began = time.monotonic()
+    board.faults.late_output_s = 600.0
+    assert reach.run("echo hello", 900.0).status == 0
+    assert time.monotonic() - began < 300.0
+    board.faults.late_output_s = 0.0
     reach.close()
 
 

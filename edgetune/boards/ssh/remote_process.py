@@ -22,6 +22,7 @@ _MAX_OUTPUT = 1 << 24  # limit of one command's output, in bytes
 _POLL_S = 0.02
 _NOTICE_S = 0.5
 _END_S, _KILL_S = 2.0, 3.0
+_DRAIN_S = 2.0  # for output that follows the exit status; what a program left running may keep its output open
 _KILLED = 128 + 9  # paramiko does not report the signal; SIGKILL is assumed
 # Some servers give a command no process group of its own; then the tree of its children is killed.
 _KILL = """
@@ -57,6 +58,7 @@ class RemoteProcess:
         self._link = self.channel.get_transport()  # keep this link, because the connection may replace it later
         self.pid = 0
         self.noise = b""
+        self._ended = 0.0  # when the exit status was first seen
         token = f"edgetune-{secrets.token_hex(8)}"
         kept = f"echo $$ >> {shlex.quote(record)}; " if record else ""
         script = f"echo {token} $$; {kept}{command}"
@@ -157,7 +159,7 @@ class RemoteProcess:
 
     def _collect(self, out: bytearray, err: bytearray, deadline: Deadline) -> bool:
         """Read the available output; return whether more may come."""
-        ended = self.channel.exit_status_ready()
+        ended = self.channel.exit_status_ready() and self._drained(deadline)
         taken = False
         while self.channel.recv_stderr_ready() and len(err) <= _MAX_OUTPUT:
             err += self.channel.recv_stderr(_CHUNK)
@@ -173,6 +175,18 @@ class RemoteProcess:
                 if not data:  # the exit status arrives after the end of the output
                     self.channel.status_event.wait(_POLL_S)
         return not ended or taken
+
+    def _drained(self, deadline: Deadline) -> bool:
+        """Whether no output follows the exit status.
+
+        OpenSSH sends the status when the program ends, and then what it has not read of the output yet (session.c,
+        session_exit_message). So the end of the output is waited for, but not for long.
+        """
+        if self._ended == 0.0:
+            self._ended = time.monotonic()
+        limit = min(self.allowed(_DRAIN_S), deadline.seconds / 2)
+        over = time.monotonic() - self._ended > limit or deadline.left < _POLL_S
+        return bool(self.channel.closed or self.channel.eof_received or over)
 
     def allowed(self, least_s: float) -> float:
         """Return the seconds that the program may take to read or answer something; see `round_trip.allowed_s`."""
