@@ -164,7 +164,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     faults += [f"{folder} has no __init__.py" for folder in sorted(folders) if not (folder / "__init__.py").is_file()]
     if len(small) > MOST_SLICES:
         faults.append(
-            f"{len(small)} small files have one reader next door, more than {MOST_SLICES}: merge those of a kind"
+            f"{len(small)} small files are imported by one file of their room alone, more than {MOST_SLICES}: merge"
         )
     for fault in faults if options.check else ():
         print(f"rooms: {fault}", file=sys.stderr)

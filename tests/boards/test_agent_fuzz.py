@@ -25,7 +25,7 @@ def test_no_input_harms_the_agent(tmp_path: Path) -> None:
     )
     assert built.returncode == 0, f"{built.stderr}\n(the fuzzer needs: apt-get install clang-19 libclang-rt-19-dev)"
     corpus = shutil.copytree(FUZZ / "corpus", tmp_path / "corpus")
-    # libFuzzer limits the peak of its memory, to which Linux adds that of whoever executed it: a shell is small.
+    # libFuzzer limits its peak resident set. Linux carries the parent's peak over exec, so a small shell starts it.
     words = [str(fuzzer), f"-max_total_time={SECONDS}", "-seed=1", "-max_len=5000", "-timeout=10", str(corpus)]
     done = subprocess.run(
         ["sh", "-c", '"$@"; exit $?', "sh", *words],

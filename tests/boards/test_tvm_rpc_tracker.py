@@ -399,7 +399,7 @@ def test_a_run_that_is_killed_leaves_no_server(tmp_path: Path) -> None:
         server = int(run_.stdout.readline())
         run_.kill()
     deadline = time.monotonic() + 60.0
-    while command_of(server):  # empty as well where it ended and whoever adopted it has not looked yet
+    while command_of(server):  # also empty for a zombie, until init reaps it
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
