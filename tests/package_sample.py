@@ -251,3 +251,21 @@ def _values(random: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> 
 def arm(name: str) -> Target:
     """A shipped ARM target."""
     return load_target(name)
+
+
+def emit_copies(
+    folder: Path, program: Program, made: list[KernelSource], goldens: list[Golden], *, measure: bool = True
+) -> None:
+    """Write the package of what `copies` made, for any x86-64."""
+    provenance = [KernelProvenance("33" * 32, "fixed")] * len(made)
+    emit_package(
+        program,
+        made,
+        {},
+        plan(program, {}),
+        generic_x86(),
+        folder,
+        goldens=goldens,
+        provenance=provenance,
+        measure=measure,
+    )

@@ -158,17 +158,7 @@ def test_two_packages_link_into_one_program(tmp_path: Path) -> None:
 
 def test_overlapping_tensors_are_refused_with_a_status(tmp_path: Path) -> None:
     model, made, cases = sample.copies([("float32", (8,)), ("int8", (32,))])
-    emit_package(
-        model,
-        made,
-        {},
-        plan(model, {}),
-        sample.generic_x86(),
-        tmp_path / "p",
-        goldens=cases,
-        provenance=[KernelProvenance("33" * 32, "fixed")] * 2,
-        measure=False,
-    )
+    sample.emit_copies(tmp_path / "p", model, made, cases, measure=False)
     make(tmp_path / "p", "lib")
     main = """
         #include "copies.h"
@@ -374,16 +364,7 @@ def test_every_element_type_and_odd_shapes(tmp_path: Path) -> None:
     ]
     shapes = {"float32": (), "int8": (0, 4), "bool": (1, 1, 3)}
     model, made, cases = sample.copies([(dtype, shapes.get(dtype, (2, 3))) for dtype in dtypes])
-    emit_package(
-        model,
-        made,
-        {},
-        plan(model, {}),
-        sample.generic_x86(),
-        tmp_path / "p",
-        goldens=cases,
-        provenance=[KernelProvenance("33" * 32, "fixed")] * len(made),
-    )
+    sample.emit_copies(tmp_path / "p", model, made, cases)
     for compiler in ("gcc", "clang-19"):
         words = (
             f"CC={compiler}",

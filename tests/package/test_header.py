@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.graph.memory_plan import plan
-from edgetune.package.emit import emit_package
 from edgetune.target.preferences import Layout
 from tests import package_sample as sample
 from tests.package.test_build import make
@@ -102,17 +100,7 @@ def test_the_header_states_what_it_promises(tmp_path: Path) -> None:
 def test_every_axis_has_a_macro(tmp_path: Path, shape: tuple[int, ...], layout: Layout, image: bool, axes: str) -> None:
     model, made, goldens = sample.copies([("float32", shape)])
     model = replace(model, inputs=tuple(replace(spec, layout=layout, image=image) for spec in model.inputs))
-    emit_package(
-        model,
-        made,
-        {},
-        plan(model, {}),
-        sample.generic_x86(),
-        tmp_path / "p",
-        goldens=goldens,
-        provenance=sample.provenance()[:1],
-        measure=False,
-    )
+    sample.emit_copies(tmp_path / "p", model, made, goldens, measure=False)
     header = (tmp_path / "p/include/copies.h").read_text(encoding="ascii")
     found = re.findall(r"#define COPIES_INPUT_IN_FLOAT32_(\w+) (\d+)u", header)
     named = [(name, int(value)) for name, value in found if name not in {"BYTES", "ELEMENTS"}]
