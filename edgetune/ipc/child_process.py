@@ -121,7 +121,8 @@ class ChildProcess:
         environment |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TVM_NUM_THREADS": "1"}
         with log.open("wb") as stderr:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", f"from {module} import main; main()", str(os.getpid()), *arguments],
+                # -P: what lies in the working folder is not imported; the path of this process is in PYTHONPATH
+                [sys.executable, "-P", "-c", f"from {module} import main; main()", str(os.getpid()), *arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
