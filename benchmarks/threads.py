@@ -195,7 +195,7 @@ def handover() -> dict[str, float]:
         folder = Path(place)
         api = {"upper": "IDLE", "threads": 2}
         for name in ("parallel.h", "parallel.c"):
-            (folder / f"idle_{name}").write_text(render(f"{name}.j2", p="idle", api=api, generator=""))
+            (folder / f"idle_{name}").write_text(render(f"core/{name}.j2", p="idle", api=api, generator=""))
         (folder / "idle.h").write_text(_HEADER)
         (folder / "main.c").write_text(_HANDOVER % LOOPS)
         sources = ["main.c", "idle_parallel.c"]

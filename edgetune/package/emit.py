@@ -19,6 +19,7 @@ from edgetune.graph.memory_plan import MemoryPlan
 from edgetune.graph.program import Program
 from edgetune.package.calls import arena_slots, ask_while_waiting, call_views, kernel_views
 from edgetune.package.constants import Placement, place_weights
+from edgetune.package.core_files import core_files
 from edgetune.package.cpu_checks import cpu_checks
 from edgetune.package.facts import PackageFacts, manifest_facts, template_context
 from edgetune.package.flags import split_flags
@@ -27,8 +28,8 @@ from edgetune.package.ident import package_prefix
 from edgetune.package.interface import Interface, alignments, public_tensors, workspace_bytes
 from edgetune.package.manifest import write_manifest
 from edgetune.package.output_folder import staged
+from edgetune.package.package_file import PackageFile, write_files
 from edgetune.package.provenance import KernelProvenance
-from edgetune.package.rendering import render
 from edgetune.package.size import STACK_LIMIT_BYTES, CodeSize, StaticSize, measure_code, static_size
 from edgetune.package.vectors import place_vectors
 from edgetune.target.target import Target
@@ -103,6 +104,7 @@ def emit_package(
         threads=threads,
     )
     calls = call_views(program, sources, plan, placed, api, provenance)
+    vectors = place_vectors(api, goldens)
     facts = PackageFacts(
         api=api,
         program=program,
@@ -114,7 +116,7 @@ def emit_package(
         calls=ask_while_waiting(calls, placed, target.l2_bytes),
         kernels=kernel_views(program, sources, provenance, Counter(call.kernel for call in program.calls)),
         weights=placed,
-        vectors=place_vectors(api, goldens),
+        vectors=vectors,
         goldens=len(goldens),
         reference=reference,
         preamble=preamble,
@@ -123,6 +125,7 @@ def emit_package(
         version=VERSION,
         generator=__version__,
         size=static_size(program, plan, placed),
+        files=core_files(api, placed, vectors),
     )
     with staged(out_dir) as stage, tempfile.TemporaryDirectory(prefix="edgetune-size-") as objects:
         code = _write(stage, facts, Path(objects) if measure else None)
@@ -160,44 +163,14 @@ def _write(stage: Path, facts: PackageFacts, objects: Path | None) -> CodeSize |
     """Write all files; with a folder `objects`, compile into it to measure the code size."""
     p = facts.api.prefix
     context = template_context(facts)
-    for folder in ("include", "src", "test", "examples"):
-        (stage / folder).mkdir()
-
-    def write(path: str, template: str, **more: object) -> None:
-        text = render(template, **context, **more)
-        (stage / path).write_text(text, encoding="utf-8", newline="\n")
-
-    write(f"include/{p}.h", "public.h.j2")
-    write(f"src/{p}.c", "run.c.j2")
-    write(f"src/{p}_kernels.h", "kernels.h.j2")
-    write(f"src/{p}_kernels.c", "kernels.c.j2")
-    if facts.api.threads > 1:
-        write(f"src/{p}_parallel.h", "parallel.h.j2")
-        write(f"src/{p}_parallel.c", "parallel.c.j2")
-    write(f"src/{p}_rt.h", "rt.h.j2")
-    write(f"src/{p}_rt.c", "rt.c.j2")
-    if facts.weights.items:
-        write(f"src/{p}_weights.h", "weights.h.j2")
-        if facts.weights.placement == "text":
-            write(f"src/{p}_weights.c", "weights.c.j2")
-        else:
-            (stage / f"src/{p}_weights.bin").write_bytes(facts.weights.image())
-            for blob in facts.weight_blobs():
-                write(blob.path, "blob.S.j2", blob=blob)
-    write(f"test/{p}_vectors.h", "vectors.h.j2")
-    if facts.vectors.binary:
-        (stage / f"test/{p}_vectors.bin").write_bytes(facts.vectors.image())
-        write(f"test/{p}_vectors.S", "blob.S.j2", blob=facts.vector_blob())
-    write(f"test/{p}_selftest.c", "selftest.c.j2")
-    write(f"test/{p}_bench.c", "bench.c.j2")
-    write("examples/main.c", "example.c.j2")
-    write("Makefile", "Makefile.j2")
-    write("CMakeLists.txt", "CMakeLists.txt.j2")
-    write(f"{p}.pc.in", "package.pc.in.j2")
-    write("README.md", "README.md.j2")
-    write("LICENSE", "LICENSE")
+    build_files = (
+        PackageFile("Makefile", "make/Makefile.j2"),
+        PackageFile("CMakeLists.txt", "cmake/CMakeLists.txt.j2"),
+        PackageFile(f"{p}.pc.in", "make/package.pc.in.j2"),
+    )
+    write_files(stage, (*facts.files, *build_files), context)
     code = None if objects is None else measure_code(stage, p, facts.target, objects, threads=facts.api.threads)
-    write("REPORT.md", "REPORT.md.j2", code=code)
+    write_files(stage, (PackageFile("REPORT.md", "core/REPORT.md.j2", {"code": code}),), context)
     write_manifest(stage, manifest_facts(facts, code))
     return code
 

@@ -13,6 +13,7 @@ from edgetune.package.cpu_checks import CpuChecks
 from edgetune.package.flags import CompilerFlags
 from edgetune.package.interface import CONTEXT_WORDS, WORKSPACE_ALIGNMENT, Interface, PublicTensor
 from edgetune.package.native import make_words
+from edgetune.package.package_file import PackageFile
 from edgetune.package.provenance import amount
 from edgetune.package.size import CodeSize, StaticSize
 from edgetune.package.vectors import Vectors
@@ -22,20 +23,8 @@ _FLOATS = re.compile(r"\b(float|double|_Float16)\b")
 
 
 @dataclass(frozen=True)
-class Blob:
-    """A binary file linked by an assembler file: `path` defines its symbol over the bytes of `file`."""
-
-    path: str
-    symbol: str
-    file: str
-    what: str
-    nbytes: int
-    section_macro: str
-
-
-@dataclass(frozen=True)
 class PackageFacts:
-    """All data that determine the bytes of a package."""
+    """All data that determine the bytes of a package; `files` are its core files."""
 
     api: Interface
     program: Program
@@ -56,30 +45,7 @@ class PackageFacts:
     version: tuple[int, int, int]
     generator: str
     size: StaticSize
-
-    def weight_blobs(self) -> tuple[Blob, ...]:
-        """Assembler files for the weights: in the library, or only in the tests where weights are bound at init."""
-        p = self.api.prefix
-        external = self.api.external_weights
-        path, symbol = (
-            (f"test/{p}_test_weights.S", f"{p}__test_weights")
-            if external
-            else (
-                f"src/{p}_weights.S",
-                f"{p}__weights",
-            )
-        )
-        what = f"{p}: the weights{', for the tests' if external else ''}"
-        return (Blob(path, symbol, f"{p}_weights.bin", what, self.weights.nbytes, f"{self.api.upper}_WEIGHTS_SECTION"),)
-
-    def vector_blob(self) -> Blob:
-        """Assembler file for the golden vectors."""
-        p = self.api.prefix
-        what = f"{p}: golden vectors"
-        path = f"test/{p}_vectors.S"
-        return Blob(
-            path, f"{p}__vectors", f"{p}_vectors.bin", what, self.vectors.nbytes, f"{self.api.upper}_VECTORS_SECTION"
-        )
+    files: tuple[PackageFile, ...]
 
     def computes_floats(self) -> bool:
         """Whether any kernel uses floats."""
@@ -88,21 +54,15 @@ class PackageFacts:
 
     def sources(self) -> tuple[str, ...]:
         """Names of the files in src/ that make up the library."""
-        p = self.api.prefix
-        names = [f"{p}.c", f"{p}_kernels.c", f"{p}_rt.c"]
-        if self.api.threads > 1:
-            names.append(f"{p}_parallel.c")
-        if self.weights.items and self.weights.placement != "external":
-            names.append(f"{p}_weights.c" if self.weights.placement == "text" else f"{p}_weights.S")
-        return tuple(names)
+        return self._names("src/", (".c", ".S"))
 
     def test_assembly(self) -> tuple[str, ...]:
         """Names of the assembler files in test/."""
-        p = self.api.prefix
-        names = [f"{p}_vectors.S"] if self.vectors.binary else []
-        if self.weights.items and self.api.external_weights:
-            names.append(f"{p}_test_weights.S")
-        return tuple(names)
+        return self._names("test/", (".S",))
+
+    def _names(self, folder: str, suffixes: tuple[str, ...]) -> tuple[str, ...]:
+        paths = (file.path for file in self.files if file.path.endswith(suffixes))
+        return tuple(path.removeprefix(folder) for path in paths if path.startswith(folder))
 
 
 def template_context(facts: PackageFacts) -> dict[str, object]:

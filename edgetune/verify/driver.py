@@ -38,7 +38,7 @@ def run_cases(
     threads = manifest.get("threads", 1)
     alignment = max([64, *(t["alignment"] for t in (*inputs, *outputs))])
     source = render(
-        "driver.c.j2",
+        "core/driver.c.j2",
         p=p,
         inputs=inputs,
         outputs=outputs,

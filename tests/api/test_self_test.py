@@ -54,9 +54,9 @@ def spoiled(monkeypatch: pytest.MonkeyPatch, change: Callable[[str], str]) -> No
 
     def changed(template: str, **context: Any) -> str:
         text = render(template, **context)
-        return change(text) if template == "kernels.c.j2" else text
+        return change(text) if template == "core/kernels.c.j2" else text
 
-    monkeypatch.setattr("edgetune.package.emit.render", changed)
+    monkeypatch.setattr("edgetune.package.package_file.render", changed)
 
 
 def tenth_off(text: str) -> str:

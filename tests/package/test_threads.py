@@ -165,7 +165,7 @@ def test_every_iteration_runs_once_whoever_comes_to_help(tmp_path: Path) -> None
     """On one thread, by executors that call task 0 alone, all backwards and all forwards, and on two and three."""
     for name in ("parallel.h", "parallel.c"):
         api = {"upper": "IDLE", "threads": 3}
-        (tmp_path / f"idle_{name}").write_text(render(f"{name}.j2", p="idle", api=api, generator=""))
+        (tmp_path / f"idle_{name}").write_text(render(f"core/{name}.j2", p="idle", api=api, generator=""))
     (tmp_path / "idle.h").write_text(_IDLE)
     (tmp_path / "main.c").write_text(_ONCE)
     command = [

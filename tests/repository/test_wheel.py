@@ -20,7 +20,7 @@ from edgetune.target.target import load_target
 from edgetune.package.rendering import environment
 assert resources.__file__.startswith(sys.argv[1]), resources.__file__
 print(load_target("rpi4").name)
-environment().get_template("Makefile.j2")
+environment().get_template("make/Makefile.j2")
 """
 
 
