@@ -20,17 +20,11 @@ from edgetune.boards.agent.frames import printable
 from edgetune.boards.reach import BoardFacts, CommandResult
 from edgetune.errors import BoardLost, ToolchainMissing
 from edgetune.ipc.child_process import pipes_of
-from edgetune.target.target import Isa, Target
+from edgetune.target.target import Target
 
 _LAST_WORDS = 1000
 _CHUNK = 1 << 16
 _PATIENCE_S = 2.0  # for a process to end after its input has ended
-_MACHINES: dict[Isa, tuple[str, int]] = {
-    "x86_64": ("x86_64", 64),
-    "aarch64": ("aarch64", 64),
-    "armv7": ("armv7l", 32),
-    "riscv64": ("riscv64", 64),
-}
 
 
 class ProcessTransport:
@@ -178,12 +172,12 @@ class ProcessReach:
 
     def facts(self) -> BoardFacts:
         """Return the facts of this machine, with the machine name of the target."""
-        machine, bits = _MACHINES[self._target.isa]
+        isa = self._target.instruction_set
         folder = self._place()
         free = os.statvfs(folder)
         return BoardFacts(
-            machine=machine,
-            bits=bits,
+            machine=isa.machine,
+            bits=isa.bits,
             libc="" if self.prefix else (os.confstr("CS_GNU_LIBC_VERSION") or ""),
             cores=len(os.sched_getaffinity(0)),
             memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE"),

@@ -24,7 +24,6 @@ from edgetune.target.target import Target
 _AT_ONCE = 4  # vectors per cycle that are multiplied, or loaded and stored in L1: no known core does more
 _INTEGERS = 8  # multiply-adds of bytes per multiply-add of floats: two instructions with four each
 _LEAST_BITS = 128
-_LIBRARY_BYTES = {"x86_64": 64}  # bytes of a vector in the C library's memcpy, which may exceed the target's vectors
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class LeastWork:
     def cycles(self, target: Target) -> float:
         """Least cycles of a core of `target` for this work, with the best possible code on the best possible core."""
         lanes = max(target.vector_bits, _LEAST_BITS) // 32
-        memory = max(_LIBRARY_BYTES.get(target.isa, 0), 4 * lanes)
+        memory = max(target.instruction_set.library_vector_bytes, 4 * lanes)
         return max(
             self.float_multiply_adds / (_AT_ONCE * lanes),
             self.integer_multiply_adds / (_AT_ONCE * lanes * _INTEGERS),

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, StrictSt
 
 from edgetune.errors import BoardUnavailable, UnknownBoard, UsageError
 from edgetune.resources import user_dir
+from edgetune.target.isa import INSTRUCTION_SETS
 from edgetune.target.preferences import Rpc
 from edgetune.target.target import Target, load_target, target_names
 from edgetune.yaml_reader.checked import Checked, check_document
@@ -19,7 +20,6 @@ from edgetune.yaml_reader.nearest import nearest
 from edgetune.yaml_reader.source import YamlDocument, load_yaml
 
 BOARDS_FILE = "boards.yaml"
-_SERVED = ("aarch64", "x86_64")  # ISAs of boards to which edgetune can bring a server of TVM's RPC
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 # [user@]host[:port], where host is a name or a bracketed address; refuses text that looks like an option
@@ -120,8 +120,9 @@ class BoardEntry(Checked):
         """Return a key that has no effect on a board of ``target``, and the reason; None where there is none."""
         if self.tracker is not None and self.rpc != "tvm":
             return "tracker", "is for rpc tvm: give that as well, or leave the tracker out"
-        if self.rpc == "tvm" and not self.farm and target.isa not in _SERVED:
-            where = f"no server of TVM can be brought to {target.isa}, only to {' and '.join(_SERVED)}"
+        if self.rpc == "tvm" and not self.farm and not target.instruction_set.tvm_wheels:
+            served = sorted(name for name, isa in INSTRUCTION_SETS.items() if isa.tvm_wheels)
+            where = f"no server of TVM can be brought to {target.isa}, only to {' and '.join(served)}"
             return "rpc", f"is tvm, but {where}: name the tracker of a farm, or leave rpc out"
         if self.key is not None and not self.farm:
             return "key", "is for boards of a farm: give rpc tvm and its tracker's host:port, or leave the key out"

@@ -20,7 +20,6 @@ from edgetune.graph.program import Program
 from edgetune.package.calls import arena_slots, ask_while_waiting, call_views, kernel_views
 from edgetune.package.constants import Placement, place_weights
 from edgetune.package.core_files import core_files
-from edgetune.package.cpu_checks import cpu_checks
 from edgetune.package.facts import PackageFacts, manifest_facts, template_context
 from edgetune.package.flags import split_flags
 from edgetune.package.golden import Golden, OutputTolerance
@@ -111,7 +110,7 @@ def emit_package(
         plan=plan,
         target=target,
         flags=split_flags(target),
-        cpu=cpu_checks(target.isa, target.cpu_checks),
+        cpu=target.instruction_set.cpu_checks(target.cpu_checks),
         slots=arena_slots(program, plan, sources),
         calls=ask_while_waiting(calls, placed, target.l2_bytes),
         kernels=kernel_views(program, sources, provenance, Counter(call.kernel for call in program.calls)),

@@ -9,7 +9,6 @@ from edgetune.graph.memory_plan import MemoryPlan
 from edgetune.graph.program import Program
 from edgetune.package.calls import CallView, KernelView, Slot
 from edgetune.package.constants import ALIGNMENT, Weights
-from edgetune.package.cpu_checks import CpuChecks
 from edgetune.package.flags import CompilerFlags
 from edgetune.package.interface import CONTEXT_WORDS, WORKSPACE_ALIGNMENT, Interface, PublicTensor
 from edgetune.package.native import make_words
@@ -17,6 +16,7 @@ from edgetune.package.package_file import PackageFile
 from edgetune.package.provenance import amount
 from edgetune.package.size import CodeSize, StaticSize
 from edgetune.package.vectors import Vectors
+from edgetune.target.isa.cpu_features import CpuChecks
 from edgetune.target.target import Target
 
 _FLOATS = re.compile(r"\b(float|double|_Float16)\b")

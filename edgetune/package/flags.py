@@ -37,10 +37,11 @@ class CompilerFlags:
 
 
 def split_flags(target: Target) -> CompilerFlags:
-    """Split the flags of a target: machine flags go to the kernels alone, except on ARMv7, where they are the ABI."""
+    """Split the flags of a target: machine flags go to the kernels alone, except where they are the ABI."""
     compiler = target.compiler
+    shared = target.instruction_set.machine_flags_are_abi
     machine = tuple(flag for flag in compiler.cflags if flag.startswith("-m"))
-    arch = tuple(flag for flag in machine if target.isa == "armv7" or flag.startswith(_AGREED))
+    arch = tuple(flag for flag in machine if shared or flag.startswith(_AGREED))
     special = tuple(flag for flag in machine if flag not in arch)
     notes: tuple[str, ...] = _MACHINE_NOTE if special else ()
     if _UNSAFE in compiler.kernel_cflags:

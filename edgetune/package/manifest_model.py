@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from edgetune.target.isa import Isa
 from edgetune.target.preferences import Layout
-from edgetune.target.target import Isa
 from edgetune.yaml_reader.messages import complaint as in_words
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import platform
 import struct
 
-from edgetune.target.machines import BITS, MACHINES
-from edgetune.target.target import Isa
+from edgetune.target.isa import INSTRUCTION_SETS, Isa
 
 
 def runs_here(isa: Isa) -> bool:
     """Return whether this machine's own compiler builds programs for `isa` and this machine runs them."""
     # The interpreter's width: a 64-bit kernel may have a 32-bit userland, and the compiler belongs to the userland.
-    return platform.machine().lower() in MACHINES[isa] and struct.calcsize("P") * 8 == BITS[isa]
+    known = INSTRUCTION_SETS[isa]
+    return platform.machine().lower() in known.all_machines and struct.calcsize("P") * 8 == known.bits
 
 
 def make_words(isa: Isa) -> tuple[str, ...]:
@@ -20,9 +20,10 @@ def make_words(isa: Isa) -> tuple[str, ...]:
 
     Without getconf, nothing follows the dash; that suffices for a kernel that runs only one instruction set.
     """
+    known = INSTRUCTION_SETS[isa]
     words = []
-    for machine in sorted(MACHINES[isa]):
-        words.append(f"{machine}-{BITS[isa]}")
-        if not (BITS[isa] == 32 and any(machine in MACHINES[other] for other in MACHINES if BITS[other] == 64)):
+    for machine in sorted(known.all_machines):
+        words.append(f"{machine}-{known.bits}")
+        if machine not in known.wider_machines:
             words.append(f"{machine}-")
     return tuple(words)

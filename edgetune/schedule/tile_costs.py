@@ -19,7 +19,6 @@ from edgetune.target.target import Target
 _LATENCY = 8  # multiply-adds in flight that keep a core's units busy
 _DEPTH = 4  # steps of a long reduction that are unrolled
 _UNROLLED = 256  # most stores in a body that is unrolled by default
-_ARMV7_ROWS = 2  # most rows of several pixels: vector loads have no offset there, and 13 registers hold few addresses
 _AHEAD = 2  # operands of the next multiply-add, loaded while this one runs; the vectors of a block are loaded together
 
 
@@ -37,7 +36,7 @@ def cheapest(
     best: tuple[tuple[float, int], dict[str, int]] | None = None
     for (row, pixel), vectors in product(pixels, divisors(tile.vectors, registers)):
         size = row * pixel * vectors
-        if size > registers or (target.isa == "armv7" and row > _ARMV7_ROWS and pixel > 1):
+        if size > registers or (row > target.instruction_set.tile_rows and pixel > 1):
             continue
         unrolled = _unrolled(tile, max(1, _UNROLLED // size))
         body = Body(row, pixel, vectors, tuple(unrolled.values()), columns)

@@ -6,11 +6,10 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-_PACKAGES = {
-    "aarch64-linux-gnu": "libc6-dev-arm64-cross",
-    "arm-linux-gnueabihf": "libc6-dev-armhf-cross",
-    "arm-linux-gnueabi": "libc6-dev-armel-cross",
-    "riscv64-linux-gnu": "libc6-dev-riscv64-cross",
+from edgetune.target.isa import INSTRUCTION_SETS
+
+# Of compilers that a user's own target file may name, beyond those of the instruction sets.
+_OTHERS = {
     "powerpc-linux-gnu": "libc6-dev-powerpc-cross",
     "powerpc64-linux-gnu": "libc6-dev-ppc64-cross",
     "arm-none-eabi": "libnewlib-arm-none-eabi",
@@ -35,7 +34,10 @@ def lacks_libc(output: str) -> bool:
 def libc_package(cc: str, flags: Sequence[str] = ()) -> str:
     """Return the Debian package of the C library for the target of `cc`; a ``--target`` in `flags` may name another."""
     words = [Path(cc).name, *(flag.partition("=")[2] for flag in flags if flag.startswith("--target="))]
-    for triplet in sorted(_PACKAGES, key=len, reverse=True):
+    packages = dict(_OTHERS)
+    for isa in INSTRUCTION_SETS.values():
+        packages |= isa.libc_packages
+    for triplet in sorted(packages, key=len, reverse=True):
         if any(word == triplet or word.startswith(f"{triplet}-") for word in words):
-            return _PACKAGES[triplet]
+            return packages[triplet]
     return _NATIVE

@@ -14,6 +14,7 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, model
 
 from edgetune.errors import UnknownBoard
 from edgetune.resources import targets_dir, user_dir
+from edgetune.target.isa import INSTRUCTION_SETS, InstructionSet, Isa
 from edgetune.target.preferences import Preferences
 from edgetune.yaml_reader.checked import Checked, check_document
 from edgetune.yaml_reader.nearest import nearest
@@ -49,11 +50,9 @@ def strict_math(asked: Sequence[str]) -> tuple[str, ...]:
     return tuple(back for back in _ALLOWED_BY if back not in kept)
 
 
-Isa = Literal["x86_64", "aarch64", "armv7", "riscv64"]
 Reach = Literal["local", "ssh", "emulator", "machine", "none"]
 Words = tuple[StrictStr, ...]
 _SWEEP = 16  # times the size of the L2 cache, so that the L3 cache of a small board is swept as well
-_LEAST_SWEPT = {"x86_64": 64 << 20}  # bytes; the L3 cache of these machines is far larger than the L2 cache
 Count = Annotated[StrictInt, Field(ge=1)]
 GigabytesPerSecond = Annotated[StrictFloat | StrictInt, Field(gt=0)]
 
@@ -148,6 +147,11 @@ class Target(Checked):
         return self
 
     @property
+    def instruction_set(self) -> InstructionSet:
+        """The facts of its instruction set."""
+        return INSTRUCTION_SETS[self.isa]
+
+    @property
     def emulated(self) -> bool:
         """Whether measurements come from an emulator, and say nothing about the speed of a real core."""
         return self.reach in {"emulator", "machine"}
@@ -167,8 +171,8 @@ class Target(Checked):
     @property
     def cold_bytes(self) -> int:
         """Bytes to sweep before every timed call, more than the caches hold; 0 keeps the caches warm."""
-        least = _LEAST_SWEPT.get(self.isa, 0)
-        return max(least, _SWEEP * self.l2_bytes) if self.caches == "cold" else 0
+        swept = max(self.instruction_set.least_swept_bytes, _SWEEP * self.l2_bytes)
+        return swept if self.caches == "cold" else 0
 
     @property
     def addressable(self) -> bool:

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.target.detect import describe_aarch64, describe_armv7, describe_x86, detect_host, native_tuning
+from edgetune.target.detect import describe_host, detect_host, native_tuning
+from edgetune.target.isa.aarch64 import AARCH64
+from edgetune.target.isa.armv7 import ARMV7
+from edgetune.target.isa.x86_64 import X86_64
 
 ANSWERS = Path(__file__).parents[1] / "compiler_answers"
 HASWELL = "fpu sse sse2 pni ssse3 sse4_1 sse4_2 popcnt avx avx2 fma f16c bmi1 bmi2 abm"
@@ -59,7 +62,9 @@ def recorded(compiler: str) -> list[tuple[str, str]]:
 def test_gcc_names_the_whole_cpu_and_takes_the_flags_that_follow(cpu: str, answer: str, tmp_path: Path) -> None:
     assert native_tuning(answer) == cpu
     flags, bits, extras = X86[cpu]
-    host = describe_x86(f"flags\t\t: {flags}\n", cores=2, l1=1 << 15, l2=1 << 20, cc="gcc", tune=cpu)
+    host = describe_host(
+        X86_64, f"flags\t\t: {flags}\n", cores=2, l1=1 << 15, l2=1 << 20, cc="gcc", native=lambda _: cpu
+    )
     assert (host.vector_bits, host.llvm_features) == (bits, extras)
     assert ("-mprefer-vector-width=512" in host.compiler.cflags) == (bits == 512)
     assert f"-mtune={cpu}" in host.compiler.cflags
@@ -95,11 +100,11 @@ def test_arm_cores(cpu: str) -> None:
     features, part, march = ARM[cpu]
     text = f"Features\t: {features}\nCPU implementer\t: 0x41\nCPU part\t: {part}\n"
     for compiler in ("gcc", "clang-19"):
-        host = describe_aarch64(text, cores=4, l1=32768, l2=524288, cc=compiler)
+        host = describe_host(AARCH64, text, cores=4, l1=32768, l2=524288, cc=compiler)
         assert march in host.compiler.cflags
         assert host.cpu_part == f"0x41:{part}"
         assert ("-fno-schedule-insns" in host.compiler.kernel_cflags) == (compiler == "gcc")
-    small = describe_armv7(f"Features : half neon vfpv4\n{text}", cores=4, l1=32768, l2=524288, cc="gcc")
+    small = describe_host(ARMV7, f"Features : half neon vfpv4\n{text}", cores=4, l1=32768, l2=524288, cc="gcc")
     assert "-mfpu=neon-vfpv4" in small.compiler.cflags
 
 

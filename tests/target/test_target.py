@@ -10,8 +10,11 @@ import pytest
 from edgetune.config.boards_file import require_measurable
 from edgetune.errors import BoardUnavailable, ConfigError, EdgetuneError, ToolchainMissing, UnknownBoard
 from edgetune.target.board_check import check_board
-from edgetune.target.detect import cache_bytes, describe_aarch64, describe_armv7, describe_x86
+from edgetune.target.detect import cache_bytes, describe_host
 from edgetune.target.identity import target_fingerprint
+from edgetune.target.isa.aarch64 import AARCH64
+from edgetune.target.isa.armv7 import ARMV7
+from edgetune.target.isa.x86_64 import X86_64
 from edgetune.target.target import list_targets, load_target
 from edgetune.target.toolchain import require_compiler, require_emulator
 
@@ -35,7 +38,7 @@ ZEN4 = HASWELL.strip() + " avx512f avx512cd avx512bw avx512dq avx512vl avx512_vn
 def test_arm_machines_of_different_cores_do_not_share_records() -> None:
     text = "Features\t: fp asimd crc32\nCPU implementer\t: 0x41\nCPU part\t: {}\n"
     hosts = [
-        describe_aarch64(text.format(a) + text.format(b), cores=2, l1=32768, l2=524288, cc="gcc")
+        describe_host(AARCH64, text.format(a) + text.format(b), cores=2, l1=32768, l2=524288, cc="gcc")
         for a, b in (("0xd03", "0xd03"), ("0xd08", "0xd08"), ("0xd03", "0xd08"), ("0xd08", "0xd03"))
     ]
     assert [host.cpu_part for host in hosts[:3]] == ["0x41:0xd03", "0x41:0xd08", "0x41:0xd03+0x41:0xd08"]
@@ -43,7 +46,7 @@ def test_arm_machines_of_different_cores_do_not_share_records() -> None:
     assert len(set(prints)) == 3
     assert prints[2] == prints[3]
     small = [
-        describe_armv7(f"Features : neon vfpv4\n{text.format(part)}", cores=4, l1=32768, l2=524288, cc="gcc")
+        describe_host(ARMV7, f"Features : neon vfpv4\n{text.format(part)}", cores=4, l1=32768, l2=524288, cc="gcc")
         for part in ("0xc07", "0xc0f")
     ]
     assert target_fingerprint(small[0]) != target_fingerprint(small[1])
@@ -80,7 +83,7 @@ def test_the_host_flags_are_those_that_init_checks() -> None:
 
 
 def test_every_x86_check_is_known_to_both_compilers(tmp_path: Path) -> None:
-    zen4 = describe_x86(ZEN4, cores=1, l1=1, l2=1, cc="gcc", tune="znver3")
+    zen4 = describe_host(X86_64, ZEN4, cores=1, l1=1, l2=1, cc="gcc", native=lambda _: "znver3")
     checks = " && ".join(f'__builtin_cpu_supports("{feature}")' for feature in zen4.cpu_checks)
     source = tmp_path / "check.c"
     source.write_text(f"int main(void) {{ return !({checks}); }}\n", encoding="ascii")
@@ -91,33 +94,35 @@ def test_every_x86_check_is_known_to_both_compilers(tmp_path: Path) -> None:
 
 
 def test_x86_levels() -> None:
-    zen4 = describe_x86(ZEN4, cores=2, l1=32768, l2=1048576, cc="gcc", tune="znver3")
+    zen4 = describe_host(X86_64, ZEN4, cores=2, l1=32768, l2=1048576, cc="gcc", native=lambda _: "znver3")
     assert (zen4.cpu, zen4.vector_bits, zen4.vector_registers) == ("x86-64-v4", 512, 32)
     assert zen4.llvm_features == ("+avx512vnni", "+avx512bf16")
     assert "-mprefer-vector-width=512" in zen4.compiler.cflags
     assert "-mtune=znver3" in zen4.compiler.cflags
-    haswell = describe_x86(HASWELL, cores=2, l1=32768, l2=262144, cc="gcc", tune=None)
+    haswell = describe_host(X86_64, HASWELL, cores=2, l1=32768, l2=262144, cc="gcc", native=lambda _: None)
     assert (haswell.cpu, haswell.vector_bits, haswell.vector_registers) == ("x86-64-v3", 256, 16)
-    old = describe_x86("flags : fpu sse sse2\n", cores=1, l1=1, l2=1, cc="gcc", tune=None)
+    old = describe_host(X86_64, "flags : fpu sse sse2\n", cores=1, l1=1, l2=1, cc="gcc", native=lambda _: None)
     assert (old.cpu, old.vector_bits, old.cpu_checks) == ("x86-64", 128, ())
     # AVX-512F without its companions (Knights Landing) counts as AVX2: half an extension is a trap.
-    odd = describe_x86(HASWELL.strip() + " avx512f avx512cd\n", cores=1, l1=1, l2=1, cc="gcc", tune=None)
+    odd = describe_host(
+        X86_64, HASWELL.strip() + " avx512f avx512cd\n", cores=1, l1=1, l2=1, cc="gcc", native=lambda _: None
+    )
     assert (odd.cpu, odd.vector_bits) == ("x86-64-v3", 256)
 
 
 def test_arm_hosts() -> None:
     text = "Features\t: fp asimd evtstrm crc32 atomics fphp asimdhp cpuid asimdrdm asimddp\n"
-    modern = describe_aarch64(text, cores=4, l1=65536, l2=524288, cc="gcc")
+    modern = describe_host(AARCH64, text, cores=4, l1=65536, l2=524288, cc="gcc")
     assert "-march=armv8.2-a+fp16+dotprod" in modern.compiler.cflags
-    plain = describe_aarch64("Features : fp asimd crc32\n", cores=4, l1=32768, l2=524288, cc="gcc")
+    plain = describe_host(AARCH64, "Features : fp asimd crc32\n", cores=4, l1=32768, l2=524288, cc="gcc")
     assert "-march=armv8-a" in plain.compiler.cflags
-    small = describe_armv7("Features : half neon vfpv4\n", cores=4, l1=32768, l2=524288, cc="gcc")
+    small = describe_host(ARMV7, "Features : half neon vfpv4\n", cores=4, l1=32768, l2=524288, cc="gcc")
     assert small.compiler.kernel_cflags == load_target("generic-armv7").compiler.kernel_cflags
     assert plain.compiler.kernel_cflags == load_target("generic-aarch64").compiler.kernel_cflags
-    by_clang = describe_aarch64("Features : fp asimd crc32\n", cores=4, l1=32768, l2=524288, cc="clang-19")
+    by_clang = describe_host(AARCH64, "Features : fp asimd crc32\n", cores=4, l1=32768, l2=524288, cc="clang-19")
     assert by_clang.compiler.kernel_cflags == ()
     with pytest.raises(EdgetuneError, match="lacks NEON"):
-        describe_armv7("Features : half vfp\n", cores=1, l1=1, l2=1, cc="gcc")
+        describe_host(ARMV7, "Features : half vfp\n", cores=1, l1=1, l2=1, cc="gcc")
 
 
 def test_caches_are_read_and_have_a_fallback(tmp_path: Path) -> None:

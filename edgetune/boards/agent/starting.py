@@ -21,13 +21,13 @@ from edgetune.boards.environment import Reading
 from edgetune.boards.reach import BoardFacts, Reach
 from edgetune.boards.round_trip import ANSWER, allowed_s
 from edgetune.errors import BoardBusy, BoardUnavailable, BoardUnfit
-from edgetune.target.machines import BITS, MACHINES
 from edgetune.target.target import Target
 
 
 def check_hello(name: str, target: Target, hello: Hello, cores: tuple[int, ...]) -> None:
     """Raise BoardUnfit when the running agent lacks something that measuring needs."""
-    if hello.bits != BITS[target.isa] or hello.machine not in MACHINES[target.isa]:
+    isa = target.instruction_set
+    if hello.bits != isa.bits or hello.machine not in isa.all_machines:
         raise BoardUnfit(
             f"the agent of board '{name}' runs on {hello.machine} with {hello.bits} bits, "
             f"but target '{target.name}' is {target.isa}: name the right target in boards.yaml"

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 
 from edgetune.boards.reach import BoardFacts
-from edgetune.target.machines import BITS, MACHINES
 from edgetune.target.target import Target
 
 OLDEST_GLIBC = (2, 17)
@@ -75,8 +74,8 @@ def board_facts(said: Mapping[str, str], folder: str, free_bytes: int) -> BoardF
 
 def misfit(facts: BoardFacts, target: Target) -> str | None:
     """Return why the board cannot be measured as `target`, and the remedy; None when it can."""
-    bits = BITS[target.isa]
-    if facts.machine not in MACHINES[target.isa]:
+    bits = target.instruction_set.bits
+    if facts.machine not in target.instruction_set.all_machines:
         kind = facts.machine or "unknown"
         return f"has a processor of kind {kind}, which cannot run {target.isa} programs: name another target for it"
     if facts.bits and facts.bits != bits:

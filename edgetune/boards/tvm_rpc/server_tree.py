@@ -28,11 +28,12 @@ from edgetune.boards.tvm_rpc.launched import LAUNCH
 from edgetune.errors import BoardUnavailable, BoardUnfit
 from edgetune.events import Event
 from edgetune.resources import cache_dir
+from edgetune.target.isa import INSTRUCTION_SETS
 
 _NUMPY = Path(__file__).with_name("numpy_stub.py")
 _PACKAGES = ("apache-tvm", "apache-tvm-ffi", "typing-extensions", "cloudpickle")
 _EXACT = ("apache-tvm", "apache-tvm-ffi")
-_MACHINES = {"aarch64", "x86_64"}
+_MACHINES = {isa.machine for isa in INSTRUCTION_SETS.values() if isa.tvm_wheels}
 _GLIBCS = (17, 24, 26, 27, 28)  # manylinux tags, by the minor version of the C library
 _DOWNLOAD_S = 600
 _KEPT_LIBRARIES = ("tvm/lib/libtvm_runtime.so", "tvm_ffi/lib/*.so", "*.cpython-*", "*.abi3.so")

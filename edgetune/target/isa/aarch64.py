@@ -1,0 +1,50 @@
+"""AArch64 (64-bit ARM) with Advanced SIMD, on a host also with the dot products and float16 of ARMv8.2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from edgetune.target.isa.cpu_features import HwcapBit
+from edgetune.target.isa.cpuinfo import arm_parts, listed_features
+from edgetune.target.isa.instruction_set import HostCpu, InstructionSet
+
+# Bits of the Linux ABI.
+_HWCAP = {
+    "fp": 0, "asimd": 1, "aes": 3, "pmull": 4, "sha1": 5, "sha2": 6, "crc32": 7, "atomics": 8, "fphp": 9, "asimdhp": 10,
+    "asimdrdm": 12, "jscvt": 13, "fcma": 14, "lrcpc": 15, "asimddp": 20, "sve": 22, "asimdfhm": 23,
+}  # fmt: skip
+_HWCAP2 = {"sve2": 1, "i8mm": 13, "bf16": 14}
+# As in the target files, which explain why. GCC only: clang warns about flags of GCC's scheduler.
+_GCC_KERNELS = ("-fno-schedule-insns",)
+
+
+def describe_host(cpuinfo: str, cc: str, _native: Callable[[str], str | None]) -> HostCpu:
+    """Describe the CPU of `cpuinfo`; 8.2 extensions are used only where all cores list them."""
+    listed = listed_features(cpuinfo, "Features")
+    modern = {"asimddp", "asimdhp", "fphp", "atomics", "crc32"} <= listed
+    return HostCpu(
+        cpu="generic",
+        vector_bits=128,
+        vector_registers=32,
+        machine_flags=("-march=armv8.2-a+fp16+dotprod" if modern else "-march=armv8-a",),
+        has_float16=True,
+        cpu_checks=("asimd", "asimddp", "asimdhp", "fphp", "atomics") if modern else ("asimd",),
+        llvm_features=("+v8.2a", "+fullfp16", "+dotprod") if modern else (),
+        kernel_cflags=() if "clang" in cc else _GCC_KERNELS,
+        cpu_part=arm_parts(cpuinfo),
+    )
+
+
+AARCH64 = InstructionSet(
+    name="aarch64",
+    machines=("aarch64", "arm64"),
+    bits=64,
+    features={
+        **{name: HwcapBit(bit) for name, bit in _HWCAP.items()},
+        **{name: HwcapBit(bit, word=2) for name, bit in _HWCAP2.items()},
+    },
+    host_triple="aarch64-linux-gnu",
+    describe_host=describe_host,
+    libc_packages={"aarch64-linux-gnu": "libc6-dev-arm64-cross"},
+    tvm_wheels=True,
+)

@@ -1,0 +1,110 @@
+"""x86-64, with its levels v2 to v4 (x86-64 psABI) as the vectors of a host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from edgetune.target.isa.cpu_features import CpuidBit
+from edgetune.target.isa.cpuinfo import listed_features
+from edgetune.target.isa.instruction_set import HostCpu, InstructionSet
+
+_AVX, _AVX512 = 0x06, 0xE6  # bits required in XCR0: SSE and AVX state, and that of AVX-512
+_FEATURES = {
+    "sse": CpuidBit(1, 0, "edx", 25),
+    "sse2": CpuidBit(1, 0, "edx", 26),
+    "sse3": CpuidBit(1, 0, "ecx", 0),
+    "pclmul": CpuidBit(1, 0, "ecx", 1),
+    "ssse3": CpuidBit(1, 0, "ecx", 9),
+    "fma": CpuidBit(1, 0, "ecx", 12, _AVX),
+    "sse4.1": CpuidBit(1, 0, "ecx", 19),
+    "sse4.2": CpuidBit(1, 0, "ecx", 20),
+    "movbe": CpuidBit(1, 0, "ecx", 22),
+    "popcnt": CpuidBit(1, 0, "ecx", 23),
+    "avx": CpuidBit(1, 0, "ecx", 28, _AVX),
+    "f16c": CpuidBit(1, 0, "ecx", 29, _AVX),
+    "bmi": CpuidBit(7, 0, "ebx", 3),
+    "avx2": CpuidBit(7, 0, "ebx", 5, _AVX),
+    "bmi2": CpuidBit(7, 0, "ebx", 8),
+    "avx512f": CpuidBit(7, 0, "ebx", 16, _AVX512),
+    "avx512dq": CpuidBit(7, 0, "ebx", 17, _AVX512),
+    "avx512ifma": CpuidBit(7, 0, "ebx", 21, _AVX512),
+    "avx512cd": CpuidBit(7, 0, "ebx", 28, _AVX512),
+    "avx512bw": CpuidBit(7, 0, "ebx", 30, _AVX512),
+    "avx512vl": CpuidBit(7, 0, "ebx", 31, _AVX512),
+    "avx512vbmi": CpuidBit(7, 0, "ecx", 1, _AVX512),
+    "avx512vbmi2": CpuidBit(7, 0, "ecx", 6, _AVX512),
+    "avx512vnni": CpuidBit(7, 0, "ecx", 11, _AVX512),
+    "avx512bitalg": CpuidBit(7, 0, "ecx", 12, _AVX512),
+    "avx512fp16": CpuidBit(7, 0, "edx", 23, _AVX512),
+    "avxvnni": CpuidBit(7, 1, "eax", 4, _AVX),
+    "avx512bf16": CpuidBit(7, 1, "eax", 5, _AVX512),
+}
+# Features that a host uses: the name in /proc/cpuinfo by that of __builtin_cpu_supports. The flag is -m<feature>.
+_CPUINFO = {
+    "sse3": "pni",
+    "ssse3": "ssse3",
+    "sse4.1": "sse4_1",
+    "sse4.2": "sse4_2",
+    "popcnt": "popcnt",
+    "avx": "avx",
+    "avx2": "avx2",
+    "fma": "fma",
+    "f16c": "f16c",
+    "bmi": "bmi1",
+    "bmi2": "bmi2",
+    "avx512f": "avx512f",
+    "avx512cd": "avx512cd",
+    "avx512bw": "avx512bw",
+    "avx512dq": "avx512dq",
+    "avx512vl": "avx512vl",
+    "avx512vnni": "avx512_vnni",
+    "avx512bf16": "avx512_bf16",
+    "avxvnni": "avx_vnni",
+}
+_V2 = {"sse3", "ssse3", "sse4.1", "sse4.2", "popcnt"}
+_V3 = _V2 | {"avx", "avx2", "fma", "f16c", "bmi", "bmi2"}
+_V4 = _V3 | {"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"}
+_LEVELS = (("x86-64-v4", _V4, 512, 32), ("x86-64-v3", _V3, 256, 16), ("x86-64-v2", _V2, 128, 16))
+# An extension counts only with its vector level: without the full v4 set, avx512vnni code could trap.
+_EXTRAS = {"x86-64-v4": {"avx512vnni", "avx512bf16", "avxvnni"}, "x86-64-v3": {"avxvnni"}}
+
+
+def describe_host(cpuinfo: str, cc: str, native: Callable[[str], str | None]) -> HostCpu:
+    """Describe the CPU of `cpuinfo`; features without their base are left out."""
+    listed = listed_features(cpuinfo, "flags")
+    present = {feature for feature, name in _CPUINFO.items() if name in listed}
+    level, base, bits, registers = "x86-64", set[str](), 128, 16
+    for name, needed, width, count in _LEVELS:
+        if needed <= present:
+            level, base, bits, registers = name, needed, width, count
+            break
+    extras = _EXTRAS.get(level, set())
+    used = tuple(feature for feature in _CPUINFO if feature in base | (extras & present))
+    flags = [f"-m{feature}" for feature in used]
+    if bits == 512:  # noqa: PLR2004 (GCC prefers 256 bits by itself)
+        flags.append("-mprefer-vector-width=512")
+    if tune := native(cc):
+        flags.append(f"-mtune={tune}")
+    return HostCpu(
+        cpu=level,
+        vector_bits=bits,
+        vector_registers=registers,
+        machine_flags=tuple(flags),
+        has_float16=True,
+        cpu_checks=used,
+        llvm_features=tuple(f"+{feature}" for feature in used if feature in extras),
+    )
+
+
+X86_64 = InstructionSet(
+    name="x86_64",
+    machines=("x86_64", "amd64"),
+    bits=64,
+    features=_FEATURES,
+    host_triple="x86_64-linux-gnu",
+    describe_host=describe_host,
+    tvm_wheels=True,
+    other_modes="`-m32` with SSE2",
+    least_swept_bytes=64 << 20,  # the L3 cache of these machines is far larger than the L2 cache
+    library_vector_bytes=64,
+)
