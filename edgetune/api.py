@@ -25,6 +25,7 @@ from edgetune.package.explain import Explanation
 from edgetune.package.golden import Golden, OutputTolerance
 from edgetune.package.manifest import check_files, interface_of, read_manifest
 from edgetune.package.output_folder import check_output_folder
+from edgetune.pipeline.backends import require_search, require_threads
 from edgetune.pipeline.on_board import Events, at_board, elsewhere, tell_here
 from edgetune.verify import bench as bench_package
 from edgetune.verify import verify as verify_package
@@ -75,6 +76,7 @@ def tune(settings: Settings, *, events: Events, model: OnnxModel | None = None) 
     content of `settings.model` if the caller has read it already. Raises the errors of `build` and `verify`, and
     BoardUnavailable when the board cannot be measured from here.
     """
+    require_search(settings.target)
     _mind_threads(settings, events)
     check_output_folder(settings.out)
     from edgetune.pipeline.compile_input import load
@@ -252,6 +254,7 @@ def explain(package: Path, kernel: str) -> Explanation:
 
 
 def _mind_threads(settings: Settings, events: Events) -> None:
+    require_threads(settings.target, settings.threads)
     if settings.threads > settings.target.cores:
         origin = settings.origins.get("threads", "a setting")
         message = (

@@ -21,5 +21,6 @@ def command(output: Output, /, board: str | None) -> None:
     """
     from edgetune.cli.findings import show_findings
     from edgetune.config.doctor import diagnose
+    from edgetune.pipeline.backends import start_words
 
-    show_findings(output, diagnose(os.environ, Path.cwd(), board))
+    show_findings(output, diagnose(os.environ, Path.cwd(), board, start_words))

@@ -36,9 +36,11 @@ def command(output: Output, /, **flags: Any) -> None:
     show_origins(output, settings)
     from edgetune.config.boards_file import require_measurable
     from edgetune.config.stack import check_stack
+    from edgetune.pipeline.backends import require_search
     from edgetune.target.programs import measuring_programs, require_programs
     from edgetune.target.toolchain import require_trust
 
+    require_search(settings.target)
     require_measurable(settings.target, settings.addresses)
     require_trust(settings.target, settings.min_trust)
     require_programs(measuring_programs(settings.target))

@@ -15,7 +15,7 @@ from edgetune.config.settings import resolve_db
 from edgetune.config.stack import REPAIR, check_stack, installed_version
 from edgetune.errors import ConfigError, DiskFull, OutputRefused, StackMismatch, ToolchainMissing
 from edgetune.findings import Finding
-from edgetune.target.board_check import check_board
+from edgetune.target.board_check import StartWords, check_board, hosted
 from edgetune.target.target import list_targets
 from edgetune.yaml_reader.checked import check_document
 from edgetune.yaml_reader.quantities import format_bytes
@@ -29,15 +29,17 @@ _PACKAGES = (
 )
 
 
-def diagnose(environment: Mapping[str, str], folder: Path, board: str | None = None) -> list[Finding]:
+def diagnose(
+    environment: Mapping[str, str], folder: Path, board: str | None = None, start: StartWords = hosted
+) -> list[Finding]:
     """Return the findings for this machine and the project in ``folder``: faults first, then warnings, then the rest.
 
     With ``board``, only the target of that board is checked, and its tools are required. Raises UnknownBoard.
     """
     if board is None:
-        found = [finding for target in list_targets() for finding in check_board(target)]
+        found = [finding for target in list_targets() for finding in check_board(target, start=start)]
     else:
-        found = [replace(finding, required=True) for finding in check_board(load_board(board).target)]
+        found = [replace(finding, required=True) for finding in check_board(load_board(board).target, start=start)]
     findings = [*_of_machine(), *_once(found), *_of_project(environment, folder)]
     return sorted(findings, key=lambda finding: (finding.ok, not finding.required))
 

@@ -25,7 +25,7 @@ from edgetune.boards import cores
 from edgetune.errors import DiskFull, EdgetuneError
 from edgetune.ipc import frames
 from edgetune.ipc.child_process import claim_pipes, die_with_parent
-from edgetune.measure.compiler import CompilerCommand, build_library
+from edgetune.measure.compiler import BUILDERS, CompilerCommand
 from edgetune.measure.jobs import BuildJob, BuildStatus, CandidateBuild, Case, ReferenceJob, ReferenceResult
 from edgetune.schedule.kernel_spec import KernelSpec
 from edgetune.schedule.source import CandidateSource
@@ -87,6 +87,7 @@ class BuildWorker:
         self._count = 0
         self._known: dict[str, set[str]] = {}
         self._specs: dict[str, KernelSpec] = {}
+        self._builder = BUILDERS.get(setup.target.backend)
         self._source_step: SourceStep = load_step(setup.source_step)
         warm_up = getattr(importlib.import_module(setup.source_step.partition(":")[0]), "warm_up", None)
         if warm_up is not None:
@@ -154,7 +155,7 @@ class BuildWorker:
         unit, shim, library = folder / "kernel.c", folder / "shim.c", folder / "candidate.so"
         unit.write_text(source.unit)
         shim.write_text(source.shim)
-        compiled = build_library(
+        compiled = self._builder.build_candidate(
             self._setup.toolchain, unit, shim, library, lambda group: self._tell(Progress("compile", group))
         )
         seconds = {**built.seconds, "pack": ready - started, "compile": time.perf_counter() - ready}

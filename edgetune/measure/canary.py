@@ -13,7 +13,7 @@ import numpy as np
 from edgetune.boards.protocol import RunRequest
 from edgetune.boards.sampling import TimingPolicy
 from edgetune.errors import DiskFull
-from edgetune.measure.compiler import CompilerCommand, build_library, kill_group
+from edgetune.measure.compiler import CandidateBuilder, CompilerCommand, kill_group
 
 NAME = "canary"
 _LENGTH, _ROUNDS, _FACTOR, _SHIFT = 1024, 32, 2654435761, 15
@@ -64,12 +64,13 @@ class CanaryMaker:
 
     def __init__(
         self,
+        builder: CandidateBuilder,
         toolchain: CompilerCommand,
         folder: Path,
         cores: frozenset[int] | None = None,
         on_failure: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._toolchain = toolchain
+        self._builder, self._toolchain = builder, toolchain
         self._folder = folder / NAME
         self._cores = cores
         self._on_failure = on_failure
@@ -93,7 +94,7 @@ class CanaryMaker:
             os.sched_setaffinity(0, self._cores)  # of this thread, and of the compiler
         try:
             made = self._files()
-            compiled = build_library(
+            compiled = self._builder.build_candidate(
                 self._toolchain, self._folder / "unit.c", self._folder / "shim.c", made.library, self._note
             )
         except (DiskFull, OSError) as error:

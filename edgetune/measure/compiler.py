@@ -13,8 +13,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final, Protocol
 
 from edgetune.errors import DiskFull, ToolchainMissing
+from edgetune.registry import Registry
 from edgetune.target.target import Target
 from edgetune.target.tool_process import run_tool, tool_environment
 
@@ -28,6 +30,7 @@ _PROBE_SHIM = """void edgetune_call(void *const *buffers);
 void edgetune_call(void *const *buffers) { (void)buffers; }
 """
 _NO_SPACE = os.strerror(errno.ENOSPC)
+OnStart = Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,25 @@ class CompileResult:
     reason: str
     timed_out: bool
     code_bytes: int
+
+
+class CandidateBuilder(Protocol):
+    """Builds candidates: the part of a backend that a search needs."""
+
+    def toolchain(self, target: Target, timeout_s: float) -> CompilerCommand:
+        """Return the command that builds a candidate, after trying it; raises ToolchainMissing and BoardUnavailable."""
+
+    def build_candidate(
+        self, toolchain: CompilerCommand, unit: Path, shim: Path, library: Path, on_start: OnStart | None = None
+    ) -> CompileResult:
+        """Compile the kernel file `unit` as it ships, and make `library` of it and `shim`, which boards load.
+
+        `on_start` gets the process group of each compiler. Raises DiskFull.
+        """
+
+
+BUILDERS: Final = Registry[CandidateBuilder]("backend", "edgetune.backends")
+"""The builders of backends, for the processes of a search."""
 
 
 def toolchain_of(target: Target, timeout_s: float = 30.0) -> CompilerCommand:
@@ -86,7 +108,7 @@ def toolchain_of(target: Target, timeout_s: float = 30.0) -> CompilerCommand:
 
 
 def build_library(
-    toolchain: CompilerCommand, unit: Path, shim: Path, library: Path, on_start: Callable[[int], None] | None = None
+    toolchain: CompilerCommand, unit: Path, shim: Path, library: Path, on_start: OnStart | None = None
 ) -> CompileResult:
     """Compile the kernel file `unit` as it ships and link it with `shim` into `library`.
 

@@ -26,7 +26,7 @@ from edgetune.measure.accounting import Accounting
 from edgetune.measure.attempt import Job
 from edgetune.measure.builder import REFERENCE_STEP, SOURCE_STEP, BuildPool
 from edgetune.measure.canary import CanaryMaker
-from edgetune.measure.compiler import toolchain_of
+from edgetune.measure.compiler import BUILDERS
 from edgetune.measure.fleet import CandidateResult, Fleet
 from edgetune.measure.jobs import BuildJob, CandidateBuild, Case, ReferenceJob, ReferenceResult
 from edgetune.measure.measurement import Measurement, MeasureStart, measured, unmeasured
@@ -86,9 +86,10 @@ class MeasureSession:
         self._canary: CanaryMaker | None = None
         options = measuring or MeasuringOptions()
         try:
-            toolchain = toolchain_of(target, compile_timeout_s)
+            builder = BUILDERS.get(target.backend)
+            toolchain = builder.toolchain(target, compile_timeout_s)
             self._opened = boards(self._workspace.path, self._events.put)
-            self._canary = CanaryMaker(toolchain, self._workspace.path, cores, self._warn)
+            self._canary = CanaryMaker(builder, toolchain, self._workspace.path, cores, self._warn)
             self._fleet = Fleet(
                 self._opened,
                 self._timing,

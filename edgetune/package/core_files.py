@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from edgetune.package.constants import Weights
 from edgetune.package.interface import Interface
 from edgetune.package.package_file import PackageFile
+from edgetune.package.program_image import ProgramImage
 from edgetune.package.vectors import Vectors
 
 
@@ -21,7 +22,7 @@ class Blob:
     section_macro: str
 
 
-def core_files(api: Interface, weights: Weights, vectors: Vectors) -> tuple[PackageFile, ...]:
+def core_files(api: Interface, weights: Weights, vectors: Vectors, image: ProgramImage) -> tuple[PackageFile, ...]:
     """Return the files that every package has, whatever builds it; see `merged` for how to replace some of them.
 
     What lies in src/ is the library, in this order. What lies in test/ as assembler text is linked into the tests.
@@ -37,8 +38,8 @@ def core_files(api: Interface, weights: Weights, vectors: Vectors) -> tuple[Pack
         *_thread_files(api),
         *_vector_files(api, vectors),
         *_weight_files(api, weights),
-        PackageFile(f"test/{p}_selftest.c", "core/selftest.c.j2"),
-        PackageFile(f"test/{p}_bench.c", "core/bench.c.j2"),
+        *(PackageFile(f"test/{p}_{program}.c", f"core/{program}.c.j2") for program in image.programs),
+        *image.files,
         PackageFile("examples/main.c", "core/example.c.j2"),
         PackageFile("README.md", "core/README.md.j2"),
         PackageFile("LICENSE", "core/LICENSE"),

@@ -28,6 +28,7 @@ from edgetune.package.interface import Interface, alignments, public_tensors, wo
 from edgetune.package.manifest import write_manifest
 from edgetune.package.output_folder import staged
 from edgetune.package.package_file import PackageFile, write_files
+from edgetune.package.program_image import HOSTED, ProgramImage
 from edgetune.package.provenance import KernelProvenance
 from edgetune.package.size import STACK_LIMIT_BYTES, CodeSize, StaticSize, measure_code, static_size
 from edgetune.package.vectors import place_vectors
@@ -71,6 +72,7 @@ def emit_package(
     flash_limit: int | None = None,
     on_event: OnEvent | None = None,
     check: Check | None = None,
+    image: ProgramImage = HOSTED,
 ) -> PackageSummary:
     """Write the package of `program` for `target` to `out_dir`, replacing an earlier package there.
 
@@ -80,7 +82,8 @@ def emit_package(
     computed the goldens. `preamble` is C text for the top of the kernels file. `tolerances` are by output name,
     `OutputTolerance.default` for the rest. `model_file` is a name without a folder. With `weights` None, the size
     decides between text and binary. `threads` is the most that a run may use. `measure` compiles once for code size and
-    stack; weights and code together may take `flash_limit` bytes. `check` may reject the package by raising, before it
+    stack; weights and code together may take `flash_limit` bytes. `image` says what test programs are linked with.
+    `check` may reject the package by raising, before it
     replaces another.
 
     The bytes depend only on the arguments (and, with `measure`, on the compiler): not on time, folder or locale.
@@ -124,7 +127,8 @@ def emit_package(
         version=VERSION,
         generator=__version__,
         size=static_size(program, plan, placed),
-        files=core_files(api, placed, vectors),
+        files=core_files(api, placed, vectors, image),
+        image=image,
     )
     with staged(out_dir) as stage, tempfile.TemporaryDirectory(prefix="edgetune-size-") as objects:
         code = _write(stage, facts, Path(objects) if measure else None)

@@ -13,6 +13,7 @@ from edgetune.package.flags import CompilerFlags
 from edgetune.package.interface import CONTEXT_WORDS, WORKSPACE_ALIGNMENT, Interface, PublicTensor
 from edgetune.package.native import make_words
 from edgetune.package.package_file import PackageFile
+from edgetune.package.program_image import ProgramImage
 from edgetune.package.provenance import amount
 from edgetune.package.size import CodeSize, StaticSize
 from edgetune.package.vectors import Vectors
@@ -24,7 +25,7 @@ _FLOATS = re.compile(r"\b(float|double|_Float16)\b")
 
 @dataclass(frozen=True)
 class PackageFacts:
-    """All data that determine the bytes of a package; `files` are its core files."""
+    """All data that determine the bytes of a package; `files` are its core files, `image` says how tests are linked."""
 
     api: Interface
     program: Program
@@ -46,6 +47,7 @@ class PackageFacts:
     generator: str
     size: StaticSize
     files: tuple[PackageFile, ...]
+    image: ProgramImage
 
     def computes_floats(self) -> bool:
         """Whether any kernel uses floats."""
@@ -77,6 +79,7 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "plan": plan,
         "target": target,
         "flags": facts.flags,
+        "image": facts.image,
         "cpu": facts.cpu,
         "computes_floats": facts.computes_floats(),
         "slots": facts.slots,
@@ -158,8 +161,8 @@ def manifest_facts(facts: PackageFacts, code: CodeSize | None) -> dict[str, obje
     if facts.api.threads == 1:
         unused |= {"handover_cycles", "l2_bytes"}
     target = facts.target.model_dump(mode="json", exclude=unused)
-    for key, usual in (("clock", "time"), ("cpu_part", "")):
-        if target.get(key) == usual:
+    for key in ("clock", "cpu_part", "backend", "memory_map"):
+        if target.get(key) == Target.model_fields[key].default:
             del target[key]
     threads = {"threads": facts.api.threads} if facts.api.threads > 1 else {}
     return {

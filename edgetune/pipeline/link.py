@@ -15,7 +15,7 @@ from edgetune.codegen.kernel_source import KernelSource
 from edgetune.codegen.lower import flat
 from edgetune.codegen.parallel_kernel import Sharing, emit_shared_kernel, least_steps
 from edgetune.codegen.preamble import render_preamble
-from edgetune.errors import MemoryLimitExceeded
+from edgetune.errors import MemoryLimitExceeded, UnsupportedOperator
 from edgetune.events import Event
 from edgetune.graph.cache_model import Caches
 from edgetune.graph.core_affinity import on_own_lines
@@ -26,10 +26,12 @@ from edgetune.package.golden import Golden, OutputTolerance
 from edgetune.package.ident import kernel_symbol, package_prefix
 from edgetune.package.interface import workspace_bytes
 from edgetune.package.provenance import KernelProvenance
+from edgetune.pipeline.backends import backend_of
 from edgetune.schedule.algorithms.algorithm import ConstantTransform
 from edgetune.schedule.algorithms.apply import Scheduled, apply_schedule
 from edgetune.schedule.default_schedule import default_trace
 from edgetune.schedule.sketches.limits import FREE_SCRATCH
+from edgetune.target.dialect import Dialect
 from edgetune.target.target import Target
 
 _LARGEST_SHOWN = 3
@@ -70,12 +72,14 @@ class PrintedKernels:
 def print_kernels(
     program: Program, choices: Sequence[Choice], target: Target, prefix: str, events: OnEvent, threads: int = 1
 ) -> PrintedKernels:
-    """The C text of every kernel of `program` under `choices` for `threads` threads, in order; raises KernelFailed.
+    """The C text of every kernel of `program` under `choices` for `threads` threads, in order.
 
+    Raises KernelFailed, and UnsupportedOperator for a type that the backend's dialect of C lacks.
     A kernel stays on one thread, with a warning, when all threads together need more scratch than the memory plan has.
     """
     sharing = Sharing(prefix, threads, least_steps(target, threads))
     limits = scratch_limits(program, threads) if threads > 1 else {}
+    dialect = backend_of(target).dialect
     printed = []
     schedules = [
         apply_schedule(kernel.function, choice.trace) for kernel, choice in zip(program.kernels, choices, strict=True)
@@ -93,8 +97,18 @@ def print_kernels(
             )
             events(Event("warning", {"message": message}))
             source = emit_kernel(scheduled.module, target, symbol, shared.get(number, ()))
+        _require_types(dialect, source, kernel.name, target)
         printed.append(Printed(source, scheduled.constants))
     return PrintedKernels(tuple(printed), in_place)
+
+
+def _require_types(dialect: Dialect, source: KernelSource, kernel: str, target: Target) -> None:
+    """Raises UnsupportedOperator where the kernel computes in a type that the target's dialect of C lacks."""
+    if (lacking := dialect.lacking(source.definition)) is not None:
+        raise UnsupportedOperator(
+            f"kernel {kernel} computes in {lacking}, which board '{target.name}' lacks ({dialect.name}): export the "
+            "model with a narrower type"
+        )
 
 
 def written_over_at_best(program: Program, target: Target) -> dict[int, int]:
@@ -177,6 +191,7 @@ def assemble(
         flash_limit=limits.flash,
         on_event=events,
         check=check,
+        image=backend_of(target).program_image(prefix, target),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from edgetune.errors import BoardUnavailable, CompileFailed, ToolchainMissing
@@ -32,11 +33,21 @@ _EXPECTED = "1636"  # s = 3 s + i, eight times
 _HALF = "sum[0] += (float)((_Float16)two - (_Float16)2.0f);"
 
 
-def check_board(target: Target, *, emulated: bool = True) -> list[Finding]:
+StartWords = Callable[[Target, Path], Sequence[str]]
+"""Writes into a folder what starts a program of a target; returns the compiler's words for it, run in that folder."""
+
+
+def hosted(target: Target, folder: Path) -> tuple[str, ...]:
+    """`StartWords` where an operating system starts programs: none."""
+    del target, folder
+    return ()
+
+
+def check_board(target: Target, *, emulated: bool = True, start: StartWords = hosted) -> list[Finding]:
     """Return the findings: compiler installed, program compiled, program run with the right result.
 
     Only ``host`` requires any of these; the fix of a missing tool is the command that installs it. Without `emulated`,
-    the target's emulator is not needed, because boards run its programs.
+    the target's emulator is not needed, because boards run its programs. `start` is that of the target's backend.
     """
     compiler, required = target.compiler, target.reach == "local"
     path = shutil.which(compiler.cc)
@@ -46,16 +57,18 @@ def check_board(target: Target, *, emulated: bool = True) -> list[Finding]:
         return [Finding(name, False, f"{compiler.cc} is not on PATH", fix, required, ToolchainMissing.exit_code)]
     findings = [Finding(name, True, f"{compiler.cc}: {_first_line([path, '--version'])}")]
     with tempfile.TemporaryDirectory(prefix="edgetune-check-") as folder:
-        findings += _compile_and_run(target, path, Path(folder), required=required, emulated=emulated)
+        findings += _compile_and_run(target, path, Path(folder), start, required=required, emulated=emulated)
     return findings
 
 
-def _compile_and_run(target: Target, cc: str, folder: Path, *, required: bool, emulated: bool) -> list[Finding]:
+def _compile_and_run(
+    target: Target, cc: str, folder: Path, start: StartWords, *, required: bool, emulated: bool
+) -> list[Finding]:
     compiler, source, program = target.compiler, folder / "check.c", folder / "check"
     half = _HALF if target.has_float16 else ""
     source.write_text(_PROGRAM.format(bytes=max(4, target.vector_bits // 8), half=half), encoding="ascii")
     flags = ["-std=gnu11", *compiler.kernel_line]
-    done = _run([cc, *flags, str(source), "-o", str(program), *compiler.ldflags])
+    done = _run([cc, *flags, str(source), *start(target, folder), "-o", str(program), *compiler.ldflags], folder)
     name = f"compiles for {target.name}"
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or ["no message"]
@@ -80,9 +93,9 @@ def _compile_and_run(target: Target, cc: str, folder: Path, *, required: bool, e
     return [*findings, Finding(name, False, detail, fix, required, BoardUnavailable.exit_code)]
 
 
-def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+def _run(command: list[str], folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     try:
-        return run_tool(command, timeout_s=_TIMEOUT_S)
+        return run_tool(command, timeout_s=_TIMEOUT_S, folder=folder)
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(command, 124, "", f"no answer within {_TIMEOUT_S} s")
     except PermissionError as error:

@@ -18,6 +18,7 @@ from edgetune.target.isa import INSTRUCTION_SETS, InstructionSet, Isa
 from edgetune.target.preferences import Preferences
 from edgetune.yaml_reader.checked import Checked, check_document
 from edgetune.yaml_reader.nearest import nearest
+from edgetune.yaml_reader.quantities import ByteCount
 from edgetune.yaml_reader.source import YamlDocument, load_yaml
 
 # Maps the option that forbids a relaxation to the option that allows it. Options that allow several are below.
@@ -84,11 +85,30 @@ class Compiler(Checked):
         return (*self.cflags, *self.kernel_cflags, *self.strict_math)
 
 
+class MemoryRegion(Checked):
+    """Contiguous memory of a board without operating system."""
+
+    origin: Annotated[StrictInt, Field(ge=0)] = Field(description="First address.")
+    bytes: ByteCount = Field(description="Size, such as 4MiB.")
+
+
+class MemoryMap(Checked):
+    """Where the linker puts an image on a board without operating system; the image starts at the origin of flash."""
+
+    flash: MemoryRegion = Field(description="Vector table, code and constants.")
+    ram: MemoryRegion = Field(description="Variables, and the stack at its end.")
+
+
 class Target(Checked):
     """A board, fixed in every detail that code generation, compilation and measuring depend on."""
 
     name: Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")] = Field(description="Name for --board.")
     description: StrictStr = Field(description="One line for `edgetune boards list`.")
+    backend: StrictStr = Field(
+        default="c-linux",
+        description="How kernels are written, built and run: c-linux, c-bare-metal (no operating system), or the "
+        "backend of an installed distribution.",
+    )
     isa: Isa = Field(description="Instruction set family.")
     triple: StrictStr = Field(description="LLVM target triple.")
     cpu: StrictStr = Field(description="LLVM name of the CPU (mcpu).")
@@ -127,6 +147,9 @@ class Target(Checked):
         default="",
         description="Implementer and part of its cores as /proc/cpuinfo tells them, such as 0x41:0xd08, where cpu is "
         "a whole family: boards of different cores must not share records.",
+    )
+    memory_map: MemoryMap | None = Field(
+        default=None, description="Flash and RAM, for boards without operating system."
     )
     emulator: Words = Field(default=(), description="Command prefix that runs its binaries on this machine.")
     emulator_package: StrictStr | None = Field(default=None, description="Debian packages that bring the emulator.")

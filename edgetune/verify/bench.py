@@ -11,7 +11,7 @@ from typing import Any
 
 from edgetune.boards.environment import throttled
 from edgetune.boards.statistics import Summary, summarise
-from edgetune.errors import PackageInvalid, SelfTestFailed
+from edgetune.errors import BoardUnavailable, PackageInvalid, SelfTestFailed
 from edgetune.measure.trust import Conditions, trust_of
 from edgetune.target.target import Target
 from edgetune.verify.driver import last_words
@@ -156,6 +156,11 @@ def benchmark_of(package: Path, *, target: Target) -> Iterator[Callable[[int, fl
 def _linked(
     copy: Path, manifest: Mapping[str, Any], tools: PackageToolchain, place: ExecutionPlace, timeout_s: float
 ) -> Path:
+    if f"test/{manifest['prefix']}_bench.c" not in manifest["files"]:
+        raise BoardUnavailable(
+            f"the package has no benchmark: nothing can be timed yet on board '{tools.board}', which has no operating "
+            "system; REPORT.md has its sizes"
+        )
     tools.require(emulator=isinstance(place, Here))
     binary = f"build/{manifest['prefix']}_bench"
     place.link(copy, binary, tools, timeout_s)

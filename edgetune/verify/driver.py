@@ -1,4 +1,4 @@
-"""Test driver: runs a built package on new inputs, through a generated program that reads a file and prints outputs."""
+"""Test driver: runs a built package on new inputs, by a generated program that holds them and prints the outputs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from edgetune.errors import SelfTestFailed, WrongResult
-from edgetune.package.diagnostics import compile_failure
 from edgetune.package.golden import Golden
 from edgetune.package.rendering import render
 from edgetune.verify.place import ExecutionPlace
 from edgetune.verify.toolchain import PackageToolchain
-from edgetune.verify.work_copy import run
+
+_INPUTS = "driver.in"  # of all cases, in the folder of the package
 
 
 def run_cases(
@@ -29,8 +29,8 @@ def run_cases(
 ) -> list[dict[str, np.ndarray]]:
     """Return the outputs by name that the package built in `copy` computes at `place` for the inputs of `cases`.
 
-    Raises the error of `compile_failure` when the compiler fails, SelfTestFailed (it crashed or refused) and
-    WrongResult (inputs do not fit the package).
+    The package's own Makefile links the program. Raises what the place raises, SelfTestFailed (it crashed or refused)
+    and WrongResult (inputs do not fit the package).
     """
     p = manifest["prefix"]
     inputs, outputs = manifest["inputs"], manifest["outputs"]
@@ -46,26 +46,13 @@ def run_cases(
         alignment=alignment,
         cases=len(cases),
         threads=threads,
+        file=_INPUTS,
     )
-    (copy / "driver.c").write_text(source, encoding="ascii")
-    (copy / "driver.in").write_bytes(b"".join(_input(tensor, case) for case in cases for tensor in inputs))
-    objects = [f"build/{p}_test_weights.o"] if external and manifest["memory"]["weights_bytes"] else []
-    command = [
-        tools.cc,
-        "-std=gnu11",
-        *tools.cflags,
-        "-Iinclude",
-        "driver.c",
-        *objects,
-        f"build/lib{p}.a",
-        *tools.ldflags,
-        *(["-pthread"] if threads > 1 else []),
-        *place.flags,
-    ]
-    built = run([*command, "-o", "build/driver"], copy, timeout_s)
-    if built.status:
-        raise compile_failure(tools.cc, "the test driver", built.stderr, copy, tools.cflags)
-    done = place.execute(copy / "build/driver", [copy / "driver.in"], timeout_s)
+    (copy / f"test/{p}_driver.c").write_text(source, encoding="ascii")
+    (copy / _INPUTS).write_bytes(b"".join(_input(tensor, case) for case in cases for tensor in inputs))
+    binary = f"build/{p}_driver"
+    place.link(copy, binary, tools, timeout_s)
+    done = place.execute(copy / binary, (), timeout_s)
     if done.status:
         raise SelfTestFailed(f"{p}_run failed on fresh inputs: {last_words(done.status, done.stderr)}")
     return _outputs(p, done.stdout, outputs, len(cases))

@@ -37,10 +37,6 @@ class ExecutionPlace(Protocol):
     def emulated(self) -> bool:
         """Whether an emulator runs the programs."""
 
-    @property
-    def flags(self) -> tuple[str, ...]:
-        """Link flags that programs need to start there."""
-
     def link(self, copy: Path, goal: str, tools: PackageToolchain, timeout_s: float) -> None:
         """Build `goal` of the package in `copy` so that it starts there; raises CompileFailed."""
 
@@ -71,11 +67,6 @@ class Here:
     def emulated(self) -> bool:
         """Whether there is an emulator."""
         return bool(self.tools.emulator)
-
-    @property
-    def flags(self) -> tuple[str, ...]:
-        """None."""
-        return ()
 
     def link(self, copy: Path, goal: str, tools: PackageToolchain, timeout_s: float) -> None:
         """Build `goal`."""
@@ -137,11 +128,6 @@ class OnBoard:
     def emulated(self) -> bool:
         """Whether the board is an emulated machine."""
         return self._board.facts.get("emulated") == 1
-
-    @property
-    def flags(self) -> tuple[str, ...]:
-        """Flags of the linking mode that `link` chose."""
-        return ("-static", "-s") if self._linking == "static" else ("-s",)
 
     def link(self, copy: Path, goal: str, tools: PackageToolchain, timeout_s: float) -> None:
         """Build `goal`; build it again statically where the board's C library is too old."""

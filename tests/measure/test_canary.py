@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from edgetune.backends.c_linux import BACKEND
 from edgetune.boards.cores import split_cores
 from edgetune.boards.environment import Reading
 from edgetune.boards.local.board import LocalBoard
@@ -25,7 +26,7 @@ NEVER: SelectableQueue[str] = SelectableQueue()
 
 
 def made(folder: Path, name: str = "host") -> Canary:
-    maker = CanaryMaker(toolchain_of(load_target(name)), folder)
+    maker = CanaryMaker(BACKEND, toolchain_of(load_target(name)), folder)
     maker._thread.join()
     canary = maker.get()
     maker.close()
@@ -81,9 +82,8 @@ def test_it_compiles_for_other_boards(tmp_path: Path, name: str) -> None:
 def test_no_compiler_is_told_and_does_no_harm(tmp_path: Path) -> None:
     told: list[str] = []
     toolchain = toolchain_of(load_target("host"))
-    maker = CanaryMaker(
-        type(toolchain)(**{**vars(toolchain), "kernel_flags": ("-nonsense",)}), tmp_path, None, told.append
-    )
+    wrong = type(toolchain)(**{**vars(toolchain), "kernel_flags": ("-nonsense",)})
+    maker = CanaryMaker(BACKEND, wrong, tmp_path, None, told.append)
     maker._thread.join()
     maker.close()
     assert maker.get() is None

@@ -1,0 +1,25 @@
+"""The protocol of a backend, for one kind of device: what all other rooms ask of it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from edgetune.measure.compiler import CandidateBuilder
+from edgetune.package.program_image import ProgramImage
+from edgetune.target.dialect import Dialect
+from edgetune.target.target import Target
+
+
+class Backend(CandidateBuilder, Protocol):
+    """A member of the registry `edgetune.backends`; a target names it with the key `backend`.
+
+    `dialect` is the C that its compilers take. `most_threads` limits the threads of a package (None: no limit).
+    `transport` is the default way to its boards, "" where nothing can be measured.
+    """
+
+    dialect: Dialect
+    most_threads: int | None
+    transport: str
+
+    def program_image(self, prefix: str, target: Target) -> ProgramImage:
+        """Return what the test programs of the package called `prefix` need. Raises ConfigError."""

@@ -1,0 +1,62 @@
+"""Backend c-bare-metal: C for boards without operating system; test programs are images that start by themselves.
+
+An image has its own start-up code and linker script, prints by semihosting (ARM, "Semihosting for AArch32 and AArch64")
+and runs under a system emulator. It uses no double: on a single-precision FPU each operation would be a library call.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NoReturn
+
+from edgetune.errors import BoardUnavailable, ConfigError
+from edgetune.measure.compiler import CompilerCommand, CompileResult, OnStart
+from edgetune.package.package_file import PackageFile
+from edgetune.package.program_image import ProgramImage
+from edgetune.target.dialect import Dialect
+from edgetune.target.target import Target
+
+_RUNTIME = ("-nostartfiles", "--specs=nano.specs", "--specs=rdimon.specs")  # newlib's small library, by semihosting
+
+
+class CBareMetal:
+    """See `Backend`."""
+
+    dialect = Dialect("C without double", frozenset({"double"}))
+    most_threads: int | None = 1
+    transport = ""
+
+    def toolchain(self, target: Target, timeout_s: float) -> NoReturn:
+        """Raise BoardUnavailable: no candidate can be timed yet."""
+        del timeout_s
+        raise BoardUnavailable(
+            f"board '{target.name}' has no operating system, so that nothing can be timed on it yet: `edgetune build "
+            f"--board {target.name}` makes a package without measuring"
+        )
+
+    def build_candidate(
+        self, toolchain: CompilerCommand, unit: Path, shim: Path, library: Path, on_start: OnStart | None = None
+    ) -> CompileResult:
+        """Do nothing: without `toolchain` no candidate gets here."""
+        del toolchain, unit, shim, library, on_start
+        return CompileResult("a board without operating system loads no candidates", timed_out=False, code_bytes=0)
+
+    def program_image(self, prefix: str, target: Target) -> ProgramImage:
+        """Return start-up code and linker script; raises ConfigError where the target has no memory map."""
+        if target.memory_map is None:
+            raise ConfigError(f"target '{target.name}' lacks 'memory_map', which its backend links programs with")
+        script = f"test/{prefix}_image.ld"
+        return ProgramImage(
+            programs=("selftest",),
+            files=(
+                PackageFile(f"test/{prefix}_startup.c", "bare_metal/startup.c.j2"),
+                PackageFile(script, "bare_metal/image.ld.j2"),
+            ),
+            objects=(f"{prefix}_startup.o",),
+            link_words=(*_RUNTIME, f"-Wl,-T,{script}"),
+            real="float",
+            native=False,
+        )
+
+
+BACKEND = CBareMetal()

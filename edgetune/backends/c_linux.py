@@ -1,0 +1,36 @@
+"""Backend c-linux: C for boards with Linux, where candidates are shared libraries and programs are processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from edgetune.measure.compiler import CompilerCommand, CompileResult, OnStart, build_library, toolchain_of
+from edgetune.package.program_image import HOSTED, ProgramImage
+from edgetune.target.dialect import C
+from edgetune.target.target import Target
+
+
+class CLinux:
+    """See `Backend`."""
+
+    dialect = C
+    most_threads: int | None = None
+    transport = "agent"
+
+    def toolchain(self, target: Target, timeout_s: float) -> CompilerCommand:
+        """Return the compiler of the target; raises ToolchainMissing."""
+        return toolchain_of(target, timeout_s)
+
+    def build_candidate(
+        self, toolchain: CompilerCommand, unit: Path, shim: Path, library: Path, on_start: OnStart | None = None
+    ) -> CompileResult:
+        """Build a shared library; raises DiskFull."""
+        return build_library(toolchain, unit, shim, library, on_start)
+
+    def program_image(self, prefix: str, target: Target) -> ProgramImage:
+        """Return `HOSTED`."""
+        del prefix, target
+        return HOSTED
+
+
+BACKEND = CLinux()

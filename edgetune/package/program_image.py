@@ -1,0 +1,38 @@
+"""Program images: which test programs a package has, and what they are linked with on a kind of system."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from edgetune.package.package_file import PackageFile, write_files
+
+Real = Literal["double", "float"]
+
+
+@dataclass(frozen=True)
+class ProgramImage:
+    """What the test programs of a package need beyond its library.
+
+    `programs` are "selftest" and, where there is a clock, "bench". `files` lie in test/; `objects` are compiled from
+    them. `link_words` go on the linker's command line, run in the package's folder. The self-test compares in the C
+    type `real`. With `native` the programs also run where the machine that builds them has the package's ISA.
+    """
+
+    programs: tuple[str, ...] = ("selftest", "bench")
+    files: tuple[PackageFile, ...] = ()
+    objects: tuple[str, ...] = ()
+    link_words: tuple[str, ...] = ()
+    real: Real = "double"
+    native: bool = True
+
+    def start_words(self, folder: Path, context: Mapping[str, object]) -> tuple[str, ...]:
+        """Write `files` into `folder`, and return the words that compile and link them with a program, run there."""
+        write_files(folder, self.files, context)
+        return (*(file.path for file in self.files if file.path.endswith(".c")), *self.link_words)
+
+
+HOSTED = ProgramImage()
+"""Programs that an operating system and its C library start."""

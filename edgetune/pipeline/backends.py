@@ -1,0 +1,44 @@
+"""Backends by name: looks up the backend of a target, and asks what it can do for the user's settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from edgetune._version import __version__
+from edgetune.backends.backend import Backend
+from edgetune.errors import BoardUnavailable, ConfigError, UsageError
+from edgetune.registry import Registry
+from edgetune.target.target import Target
+
+BACKENDS: Final = Registry[Backend]("backend", "edgetune.backends")
+
+
+def backend_of(target: Target) -> Backend:
+    """Return the backend that `target` names; raises ConfigError where no installed distribution has it."""
+    return BACKENDS.get(target.backend, lambda message: ConfigError(f"target '{target.name}' has an {message}"))
+
+
+def start_words(target: Target, folder: Path) -> tuple[str, ...]:
+    """`StartWords` of the backend of `target`."""
+    image = backend_of(target).program_image("program", target)
+    return image.start_words(folder, {"p": "program", "target": target, "generator": __version__})
+
+
+def require_search(target: Target) -> None:
+    """Raise BoardUnavailable where no candidate can be timed on boards of `target`, whatever their addresses."""
+    if not backend_of(target).transport:
+        raise BoardUnavailable(
+            f"board '{target.name}' cannot be tuned: nothing can be timed yet on a board without operating system; "
+            f"`edgetune build --board {target.name}` makes a package without measuring"
+        )
+
+
+def require_threads(target: Target, threads: int) -> None:
+    """Raise UsageError where a package for `target` cannot have that many `threads`."""
+    most = backend_of(target).most_threads
+    if most is not None and threads > most:
+        raise UsageError(
+            f"{threads} threads are asked for, but a package for board '{target.name}' has {most} at most: "
+            f"ask for {most}"
+        )

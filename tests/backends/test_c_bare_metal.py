@@ -1,0 +1,182 @@
+"""Packages for boards without operating system: they are built, run under a system emulator, and use no double."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from edgetune.errors import BoardUnavailable, ToolchainMissing, UnsupportedOperator, UsageError
+from edgetune.verify.work_copy import work_copy
+from tests.distribution_sample import edgetune
+
+BOARD = "mps2-an500"
+DOUBLES = re.compile(r"__aeabi_(d\w+|\w+2d|cd\w+)$|__\w*(df|d)[23]$|__(fix|float)\w*df\w*$")
+
+
+def model(path: Path) -> Path:
+    """A convolution, a softmax and the largest index: floats, our own exponential and an integer output."""
+    weights = np.random.default_rng(0).standard_normal((4, 2, 3, 3)).astype(np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Softmax", ["c"], ["y"], axis=1),
+        helper.make_node("ArgMax", ["c"], ["z"], axis=1),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "small",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 2, 6, 6])],
+        [
+            helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4, 6, 6]),
+            helper.make_tensor_value_info("z", TensorProto.INT64, [1, 1, 6, 6]),
+        ],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("bare")
+    model(found / "small.onnx")
+    return found
+
+
+@pytest.fixture(scope="module")
+def package(folder: Path) -> Path:
+    """Built by the command line, which runs the self-test under the emulator."""
+    done = edgetune(["build", "small.onnx", "--board", BOARD, "-o", "small"], cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "self-test on this machine, under qemu-system-arm" in done.stderr
+    return folder / "small"
+
+
+def test_the_package_is_verified_with_fresh_inputs_under_the_emulator(package: Path) -> None:
+    done = edgetune(["verify", "small", "--board", BOARD, "--json"], cwd=package.parent)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert (report["passed"], report["fresh_cases"], report["emulator"]) == (True, 2, "qemu-system-arm")
+    assert {(each["name"], each["against"]) for each in report["outputs"]} == {
+        (name, against) for name in ("y", "z") for against in ("golden", "fresh")
+    }
+
+
+def test_a_wrong_kernel_fails_on_the_device(package: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(package, copy)
+    kernels = copy / "src/small_kernels.c"
+    text = kernels.read_text()
+    assert "0x1.63p-1f" in text
+    kernels.write_text(text.replace("0x1.63p-1f", "0x1.73p-1f"))
+    done = subprocess.run(["make", "-s", "selftest"], cwd=copy, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "WRONG (y)" in done.stdout
+    assert "FAIL: an output is too far from its golden vector" in done.stdout
+
+
+def test_the_images_hold_no_double_and_no_warning(package: Path) -> None:
+    warnings = "-Wall -Wextra -Wconversion -Wdouble-promotion -Wshadow -Werror"
+    with work_copy(package) as (copy, _):
+        goals = ["build/small_selftest", "build/small_example"]
+        done = subprocess.run(
+            ["make", "-s", *goals, f"WARNINGS={warnings}"], cwd=copy, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        for goal in goals:
+            names = subprocess.run(["arm-none-eabi-nm", goal], cwd=copy, capture_output=True, text=True, check=True)
+            symbols = {line.split()[-1] for line in names.stdout.splitlines()}
+            assert "small_run" in symbols
+            assert {symbol for symbol in symbols if DOUBLES.fullmatch(symbol)} == set()
+
+
+def test_double_helpers_would_be_seen(tmp_path: Path) -> None:
+    (tmp_path / "a.c").write_text("double f(double a, float b, long long c) { return a * b + a / (double)c - a; }\n")
+    command = ["arm-none-eabi-gcc", "-O1", "-mcpu=cortex-m7", "-mfpu=fpv5-sp-d16", "-mfloat-abi=hard", "-c", "a.c"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    done = subprocess.run(["arm-none-eabi-nm", "-u", "a.o"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    wanted = {line.split()[-1] for line in done.stdout.splitlines()}
+    assert {"__aeabi_dmul", "__aeabi_f2d", "__aeabi_l2d"} <= wanted
+    assert {symbol for symbol in wanted if not DOUBLES.fullmatch(symbol)} == set()
+
+
+def test_the_library_needs_no_operating_system(package: Path) -> None:
+    with work_copy(package) as (copy, _):
+        subprocess.run(["make", "-s"], cwd=copy, check=True)
+        done = subprocess.run(
+            ["arm-none-eabi-nm", "-u", "lib/libsmall.a"], cwd=copy, capture_output=True, text=True, check=True
+        )
+    wanted = {line.split()[-1] for line in done.stdout.splitlines() if line.startswith(" ")}
+    assert {name for name in wanted if not name.startswith(("small", "mem", "__aeabi_mem"))} == set()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (
+            ["tune", "small.onnx", "--board", BOARD, "--trials", "2"],
+            BoardUnavailable.exit_code,
+            "board 'mps2-an500' cannot be tuned: nothing can be timed yet on a board without operating system",
+        ),
+        (
+            ["bench", "small"],
+            BoardUnavailable.exit_code,
+            "the package has no benchmark: nothing can be timed yet on board 'mps2-an500'",
+        ),
+        (
+            ["build", "small.onnx", "--board", BOARD, "--threads", "2", "-o", "other"],
+            UsageError.exit_code,
+            "2 threads are asked for, but a package for board 'mps2-an500' has 1 at most",
+        ),
+    ],
+    ids=["tune", "bench", "threads"],
+)
+@pytest.mark.usefixtures("package")
+def test_what_is_not_there_yet_is_said(folder: Path, words: list[str], code: int, sentence: str) -> None:
+    done = edgetune(words, cwd=folder)
+    assert done.returncode == code
+    errors = [line for line in done.stderr.splitlines() if "error: " in line]
+    assert len(errors) == 1
+    assert sentence in errors[0]
+
+
+def test_a_model_in_double_is_refused(tmp_path: Path) -> None:
+    values = [helper.make_tensor_value_info(name, TensorProto.DOUBLE, [4]) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Add", ["x", "x"], ["y"])], "wide", values[:1], values[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "wide.onnx")
+    done = edgetune(["build", "wide.onnx", "--board", BOARD], cwd=tmp_path)
+    assert done.returncode == UnsupportedOperator.exit_code
+    assert "computes in double, which board 'mps2-an500' lacks" in done.stderr
+    assert not (tmp_path / "build").exists()
+
+
+@pytest.mark.parametrize("missing", ["arm-none-eabi-gcc", "qemu-system-arm"])
+def test_a_missing_tool_is_named_with_its_package(package: Path, tmp_path: Path, missing: str) -> None:
+    bin_folder = tmp_path / "bin"
+    bin_folder.mkdir()
+    for tool in ("make", "arm-none-eabi-gcc", "qemu-system-arm", "sh", "gcc"):
+        found = shutil.which(tool)
+        if tool != missing and found is not None:
+            (bin_folder / tool).symlink_to(found)
+    done = edgetune(["verify", "small"], cwd=package.parent, environment={"PATH": str(bin_folder)})
+    assert done.returncode == ToolchainMissing.exit_code
+    (error,) = [line for line in done.stderr.splitlines() if "error: " in line]
+    assert f"{missing} " in error
+    assert "apt-get install" in error
+
+
+def test_the_doctor_compiles_and_runs_for_the_board(tmp_path: Path) -> None:
+    done = edgetune(["doctor", "--board", BOARD, "--json"], cwd=tmp_path)
+    found = {each["check"]: each["ok"] for each in json.loads(done.stdout)}
+    assert {name: ok for name, ok in found.items() if BOARD in name} == {
+        f"compiler of {BOARD}": True,
+        f"compiles for {BOARD}": True,
+        f"runs for {BOARD}": True,
+    }
