@@ -15,7 +15,8 @@ from edgetune.frontend.onnx_file import OnnxModel, model_from_proto
 from edgetune.frontend.reference import evaluate_model
 from edgetune.frontend.sample_inputs import sample_inputs
 from edgetune.graph import partition
-from edgetune.graph.memory_plan import live_bytes, plan
+from edgetune.graph.memory.live_ranges import live_bytes
+from edgetune.graph.memory.plan import plan
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program
 from edgetune.pipeline.link import written_over_at_best

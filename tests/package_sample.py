@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from edgetune.codegen.kernel_source import CParam, KernelSource
-from edgetune.graph.memory_plan import MemoryPlan, plan
+from edgetune.graph.memory.plan import MemoryPlan, plan
 from edgetune.graph.program import Buffer, Call, Kernel, Param, Program, TensorSpec
 from edgetune.package import ctext
 from edgetune.package.emit import PackageSummary, emit_package

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 from tvm import te, topi
 
-from edgetune.graph.concatenation import concatenation_of
 from edgetune.graph.kernels import kernel_of, plain_function
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Program, TensorSpec
-from edgetune.graph.slicing import slice_of
+from edgetune.graph.views.copy_kernels import concatenation_of, slice_of
 from edgetune.graph.workload import workload_hash
 
 Shape = tuple[int, ...]

@@ -8,7 +8,7 @@ from typing import Any
 
 from edgetune.codegen.emit import declaration
 from edgetune.codegen.kernel_source import KernelSource
-from edgetune.graph.memory_plan import plan
+from edgetune.graph.memory.plan import plan
 from edgetune.package.emit import PackageSummary, emit_package
 from edgetune.target.target import Target
 from tests import package_sample as sample

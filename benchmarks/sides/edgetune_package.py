@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.package_library import build_library
 from benchmarks.side import Arrays, Call, Case, Loaded
 from edgetune.errors import SelfTestFailed
-from edgetune.graph.axis_order import exchanged, to_model
+from edgetune.graph.layout.axis_order import exchanged, to_model
 from edgetune.package.manifest import interface_of, read_manifest
 
 

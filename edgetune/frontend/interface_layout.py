@@ -20,8 +20,8 @@ from edgetune.errors import ModelError
 from edgetune.frontend.domains import is_onnx
 from edgetune.frontend.importer import BORDER, import_onnx
 from edgetune.frontend.onnx_file import OnnxModel, real_inputs
-from edgetune.graph.axis_order import LEAST_RANK, from_model, reordered, to_model
 from edgetune.graph.imported import Imported
+from edgetune.graph.layout.axis_order import LEAST_RANK, from_model, reordered, to_model
 from edgetune.graph.program import TensorSpec
 from edgetune.target.preferences import Layout
 from edgetune.yaml_reader.nearest import nearest

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import tvm_ffi
 from tvm import s_tir, te, tirx
 
-from edgetune.graph.folded_transposes import matmul, transposed
+from edgetune.graph.layout.fold_transposes import matmul, transposed
+from edgetune.graph.tvm_types import Expr, PrimFunc, SBlock, Tensor, Var
 
 PRODUCTS = "attention_products"
 SCORES = "attention_scores"
@@ -49,29 +49,29 @@ def attend(
     return te.compute(mixed.shape, lambda *i: mixed(*i) / totals(*transposed(i, axes)[:-1]), name=RESULT)
 
 
-def where(condition: te.Tensor, chosen: Any, other: Any) -> te.Tensor:
+def where(condition: te.Tensor, chosen: Tensor | Expr, other: Tensor | Expr) -> te.Tensor:
     """Elements of `chosen` where `condition` holds, else of `other`. Each operand may broadcast or be a literal."""
     tensors = [operand for operand in (condition, chosen, other) if isinstance(operand, te.Tensor)]
     rank = max(len(tensor.shape) for tensor in tensors)
     padded = [[1] * (rank - len(tensor.shape)) + [int(extent) for extent in tensor.shape] for tensor in tensors]
 
-    def at(operand: Any, index: Sequence[tirx.Var]) -> Any:
+    def at(operand: Tensor | Expr, index: Sequence[Var]) -> Expr:
         if not isinstance(operand, te.Tensor):
             return operand
         own = index[rank - len(operand.shape) :]
         return operand(*(0 if int(extent) == 1 else i for i, extent in zip(own, operand.shape, strict=True)))
 
-    def element(*index: tirx.Var) -> Any:
+    def element(*index: Var) -> Expr:
         return tirx.Select(at(condition, index), at(chosen, index), at(other, index))
 
     return te.compute([max(extents) for extents in zip(*padded, strict=True)], element, name="T_where")
 
 
-def least_scratch(function: tirx.PrimFunc) -> int:
+def least_scratch(function: PrimFunc) -> int:
     """Bytes of scratch for scores and powers of enough queries for a good tile; 0 if `function` is not attention."""
     found = [0]
 
-    def visit(block: s_tir.SBlock) -> None:
+    def visit(block: SBlock) -> None:
         if str(block.name_hint) == SCORES:
             *_, queries, keys = (int(axis.dom.extent) for axis in block.iter_vars)
             found.append(2 * _FLOAT * min(queries, _ENOUGH) * (keys + 1))

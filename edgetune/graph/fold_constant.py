@@ -6,7 +6,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from edgetune.graph.rewrite import View, constant, constant_of, rewrite
+from edgetune.graph.rewrite import DefUse, constant, constant_of, rewrite
 from edgetune.graph.tvm_errors import tvm_refusals
 
 _RESHAPES = frozenset({"relax.reshape", "relax.expand_dims", "relax.squeeze", "relax.flatten"})
@@ -28,7 +28,7 @@ def permutation(call: relax.Call) -> list[int]:
     return [int(a) % rank for a in call.attrs.axes] if call.attrs.axes is not None else list(range(rank))[::-1]
 
 
-def _moves_data(call: relax.Call, _view: View, _builder: relax.BlockBuilder) -> relax.Expr | None:
+def _moves_data(call: relax.Call, _chains: DefUse, _builder: relax.BlockBuilder) -> relax.Expr | None:
     value = constant(call.args[0]) if call.args else None
     if value is None:
         return None

@@ -7,7 +7,7 @@ import tvm
 from tvm import relax
 
 from edgetune.graph.fold_constant import fold_constants
-from edgetune.graph.rewrite import View, constant, constant_of, rewrite
+from edgetune.graph.rewrite import DefUse, constant, constant_of, rewrite
 
 _CONVOLUTIONS = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
 _LINEAR = (*_CONVOLUTIONS, "relax.matmul")
@@ -33,12 +33,12 @@ def _split(call: relax.Call) -> tuple[relax.Expr, np.ndarray] | None:
     return left, value.astype("float64")
 
 
-def _is_linear(expr: relax.Expr, view: View) -> bool:
+def _is_linear(expr: relax.Expr, chains: DefUse) -> bool:
     """Whether `expr` is a linear operator, perhaps with constant shifts added, whose steps have no other reader."""
-    while view.used_once(expr):
-        if view.call(expr, *_LINEAR) is not None:
+    while chains.used_once(expr):
+        if chains.call(expr, *_LINEAR) is not None:
             return True
-        call = view.call(expr, "relax.add")
+        call = chains.call(expr, "relax.add")
         parts = _split(call) if call is not None else None
         if parts is None:
             return False
@@ -46,11 +46,11 @@ def _is_linear(expr: relax.Expr, view: View) -> bool:
     return False
 
 
-def _rule(call: relax.Call, view: View, _: relax.BlockBuilder) -> relax.Expr | None:
+def _rule(call: relax.Call, chains: DefUse, _: relax.BlockBuilder) -> relax.Expr | None:
     if call.op.name not in {"relax.add", "relax.subtract", "relax.multiply", "relax.divide"}:
         return None
     parts = _split(call)
-    if parts is None or not _is_linear(parts[0], view):
+    if parts is None or not _is_linear(parts[0], chains):
         return None
     inner, value = parts
     dtype = str(call.ty.dtype)
@@ -60,12 +60,12 @@ def _rule(call: relax.Call, view: View, _: relax.BlockBuilder) -> relax.Expr | N
         return relax.op.add(inner, constant_of((-value).astype(dtype)))
     if call.op.name == "relax.divide":
         return None if not value.all() else relax.op.multiply(inner, constant_of((1.0 / value).astype(dtype)))
-    previous = view.call(inner, "relax.add")
+    previous = chains.call(inner, "relax.add")
     if call.op.name == "relax.add":
         return _merge_shifts(previous, value, dtype)
     if previous is not None:
         return _scale_shift(previous, value, dtype)
-    return _scale_weights(view.call(inner, *_LINEAR), value, dtype)
+    return _scale_weights(chains.call(inner, *_LINEAR), value, dtype)
 
 
 def _keeps_shape(call: relax.Call, inner: relax.Expr) -> bool:

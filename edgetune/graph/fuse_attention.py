@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import tvm
 from tvm import relax, te, tirx, topi
 
 from edgetune.graph.attention import attend, where
-from edgetune.graph.folded_transposes import in_place, kept_last
-from edgetune.graph.rewrite import View, constant, rewrite
+from edgetune.graph.layout.fold_transposes import folded_operand, kept_last
+from edgetune.graph.rewrite import DefUse, constant, rewrite
 from edgetune.graph.te_call import call_fusable
+from edgetune.graph.tvm_types import Expr, Tensor
 
 _ELEMENTWISE: dict[str, Callable[..., te.Tensor]] = {
     "relax.add": topi.add,
@@ -59,37 +59,37 @@ def fuse_attention(module: tvm.IRModule) -> tvm.IRModule:
     return rewrite(rewrite(module, _transposed_attention), _attention)
 
 
-def _transposed_attention(call: relax.Call, view: View, builder: relax.BlockBuilder) -> relax.Expr | None:
-    if call.op.name != "relax.permute_dims" or not view.used_once(call.args[0]):
+def _transposed_attention(call: relax.Call, chains: DefUse, builder: relax.BlockBuilder) -> relax.Expr | None:
+    if call.op.name != "relax.permute_dims" or not chains.used_once(call.args[0]):
         return None
-    product = view.call(call.args[0], "relax.matmul")
+    product = chains.call(call.args[0], "relax.matmul")
     axes = kept_last(call)
-    return None if product is None or axes is None else _fused(product, axes, call, view, builder)
+    return None if product is None or axes is None else _fused(product, axes, call, chains, builder)
 
 
-def _attention(call: relax.Call, view: View, builder: relax.BlockBuilder) -> relax.Expr | None:
+def _attention(call: relax.Call, chains: DefUse, builder: relax.BlockBuilder) -> relax.Expr | None:
     if call.op.name != "relax.matmul":
         return None
-    return _fused(call, list(range(len(call.ty.shape))), call, view, builder)
+    return _fused(call, list(range(len(call.ty.shape))), call, chains, builder)
 
 
 def _fused(
-    product: relax.Call, axes: list[int], result: relax.Call, view: View, builder: relax.BlockBuilder
+    product: relax.Call, axes: list[int], result: relax.Call, chains: DefUse, builder: relax.BlockBuilder
 ) -> relax.Expr | None:
     """The attention whose last product is `product`; `axes` transpose it to `result`. None if it is not attention."""
-    weights = view.call(product.args[0], "relax.nn.softmax")
-    if weights is None or not view.used_once(product.args[0]):
+    weights = chains.call(product.args[0], "relax.nn.softmax")
+    if weights is None or not chains.used_once(product.args[0]):
         return None
     rank = len(product.ty.shape)
     if int(weights.attrs.axis) not in {-1, rank - 1} or not _at_run_time(product, rank):
         return None
-    found = _steps(weights.args[0], _shape(weights), view)
+    found = _steps(weights.args[0], _shape(weights), chains)
     if found is None:
         return None
     scores, steps = found
     if not _at_run_time(scores, rank) or _shape(product)[:-2] != _shape(scores)[:-2] or not _worth(scores, product):
         return None
-    operands = [in_place(operand, view) for operand in (*scores.args, product.args[1])]
+    operands = [folded_operand(operand, chains) for operand in (*scores.args, product.args[1])]
     orders = [order or list(range(rank)) for _, order in operands]
     others = [operand for step in steps for n, operand in enumerate(step.operands) if n != step.place]
     tensors = [operand for operand in others if _scalar(operand) is None]
@@ -100,17 +100,17 @@ def _fused(
         filled = iter([next(rest) if value is None else value for value in values])
         return attend(q, k, v, orders, lambda x: _applied(x, steps, filled), axes)
 
-    variable = view.variable(result)
-    alone = variable is not None and _broadcasts(variable, view)
+    variable = chains.variable(result)
+    alone = variable is not None and _broadcasts(variable, chains)
     return call_fusable(builder, attention, *(operand for operand, _ in operands), *tensors, alone=alone)
 
 
-def _broadcasts(value: relax.Var, view: View) -> bool:
+def _broadcasts(value: relax.Var, chains: DefUse) -> bool:
     """Whether any operator in the chain of elementwise operators after `value` enlarges its shape."""
-    for reader in view.readers(value):
-        if view.call(reader, *_ELEMENTWISE, *_SAME_SHAPE) is None:
+    for reader in chains.readers(value):
+        if chains.call(reader, *_ELEMENTWISE, *_SAME_SHAPE) is None:
             continue
-        if _shape(reader) != _shape(value) or _broadcasts(reader, view):
+        if _shape(reader) != _shape(value) or _broadcasts(reader, chains):
             return True
     return False
 
@@ -130,33 +130,33 @@ def _worth(scores: relax.Call, product: relax.Call) -> bool:
     return whole and (queries < _GOOD_TILE.stop or any(queries % rows == 0 for rows in _GOOD_TILE))
 
 
-def _steps(value: relax.Expr, shape: list[int], view: View) -> tuple[relax.Call, list[_Step]] | None:
+def _steps(value: relax.Expr, shape: list[int], chains: DefUse) -> tuple[relax.Call, list[_Step]] | None:
     """The product that `value` comes from, and the elementwise operators in between, each on tensors of `shape`."""
-    if not view.used_once(value):
+    if not chains.used_once(value):
         return None
-    product = view.call(value, "relax.matmul")
+    product = chains.call(value, "relax.matmul")
     if product is not None:
         return product, []
-    call = view.call(value, *_ELEMENTWISE)
+    call = chains.call(value, *_ELEMENTWISE)
     if call is None:
         return None
     for place, operand in enumerate(call.args):
         if constant(operand) is not None or _shape(operand) != shape or str(operand.ty.dtype) != "float32":
             continue
-        found = _steps(operand, shape, view)
+        found = _steps(operand, shape, chains)
         if found is not None:
             return found[0], [*found[1], _Step(call.op.name, tuple(call.args), place)]
     return None
 
 
-def _applied(x: te.Tensor, steps: Sequence[_Step], others: Iterator[Any]) -> te.Tensor:
+def _applied(x: te.Tensor, steps: Sequence[_Step], others: Iterator[Tensor | Expr]) -> te.Tensor:
     for step in steps:
         operands = [x if n == step.place else next(others) for n in range(len(step.operands))]
         x = _ELEMENTWISE[step.operator](*operands)
     return x
 
 
-def _scalar(operand: relax.Expr) -> Any:
+def _scalar(operand: relax.Expr) -> Expr | None:
     """A constant with one element as a literal; None for anything else."""
     value = constant(operand)
     return None if value is None or value.size != 1 else tirx.const(value.item(), str(value.dtype))

@@ -19,7 +19,8 @@ from edgetune.graph.kernels import copy_function, kernel_of, named, plain_functi
 from edgetune.graph.layer_names import layer_label
 from edgetune.graph.passes import Fused, fuse
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Program, TensorSpec
-from edgetune.graph.views import without_copies
+from edgetune.graph.tvm_types import PrimFunc
+from edgetune.graph.views.eliminate_copies import without_copies
 from edgetune.graph.workload import workload_hash
 
 
@@ -44,7 +45,7 @@ def partition(fused: Fused, imported: Imported) -> Program:
 
 @dataclass
 class _Work:
-    function: tirx.PrimFunc
+    function: PrimFunc
     operators: tuple[str, ...]
     mask: tuple[bool, ...]
     calls: int = 0
@@ -128,7 +129,7 @@ class _Cutter:
 
     def _emit(
         self,
-        function: tirx.PrimFunc,
+        function: PrimFunc,
         sources: tuple[str, ...],
         label: str,
         arguments: list[int],
@@ -143,7 +144,7 @@ class _Cutter:
         self.calls.append((key, (*arguments, *written), label))
         return written
 
-    def _workload(self, function: tirx.PrimFunc, sources: tuple[str, ...], mask: tuple[bool, ...]) -> str:
+    def _workload(self, function: PrimFunc, sources: tuple[str, ...], mask: tuple[bool, ...]) -> str:
         plain = plain_function(function, mask)
         key = workload_hash(plain)
         self.work.setdefault(key, _Work(plain, sources, mask))

@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
-from edgetune.graph.axis_order import reordered, to_model
+from edgetune.graph.layout.axis_order import reordered, to_model
+from edgetune.graph.tvm_types import PrimFunc
 from edgetune.target.preferences import Layout
-
-if TYPE_CHECKING:
-    import tvm
 
 Role = Literal["input", "constant", "output"]
 BufferKind = Literal["input", "output", "intermediate", "constant"]
@@ -94,7 +92,7 @@ class Kernel:
 
     name: str
     workload: str
-    function: tvm.tirx.PrimFunc
+    function: PrimFunc
     params: tuple[Param, ...]
     sources: tuple[str, ...]
     macs: int

@@ -8,14 +8,14 @@ channel.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import tvm
 from tvm import relax, te, topi
 
-from edgetune.graph.rewrite import View, constant, rewrite
+from edgetune.graph.rewrite import DefUse, constant, rewrite
 from edgetune.graph.te_call import call_fusable
+from edgetune.graph.tvm_types import Attrs
 
 
 @dataclass(frozen=True)
@@ -32,30 +32,30 @@ def integer_operators(module: tvm.IRModule) -> tvm.IRModule:
     return rewrite(module, _rule)
 
 
-def _dequantised(expr: relax.Expr, view: View) -> _Dequantised | None:
-    product = view.call(expr, "relax.multiply")
+def _dequantised(expr: relax.Expr, chains: DefUse) -> _Dequantised | None:
+    product = chains.call(expr, "relax.multiply")
     scale = constant(product.args[1]) if product is not None else None
-    widened = view.call(product.args[0], "relax.astype") if product is not None else None
+    widened = chains.call(product.args[0], "relax.astype") if product is not None else None
     if scale is None or widened is None or str(widened.ty.dtype) != "float32":
         return None
     zero_point = np.zeros((), "int32")
     inner = widened.args[0]
-    difference = view.call(inner, "relax.subtract")
+    difference = chains.call(inner, "relax.subtract")
     if difference is not None:
         value = constant(difference.args[1])
         if value is None:
             return None
         zero_point, inner = value, difference.args[0]
-    integers = view.call(inner, "relax.astype")
+    integers = chains.call(inner, "relax.astype")
     if integers is None or str(integers.args[0].ty.dtype) not in {"int8", "uint8"}:
         return None
     return _Dequantised(integers.args[0], zero_point, scale)
 
 
-def _rule(call: relax.Call, view: View, builder: relax.BlockBuilder) -> relax.Expr | None:
+def _rule(call: relax.Call, chains: DefUse, builder: relax.BlockBuilder) -> relax.Expr | None:
     if call.op.name not in {"relax.nn.conv2d", "relax.matmul"}:
         return None
-    data, weights = (_dequantised(argument, view) for argument in call.args[:2])
+    data, weights = (_dequantised(argument, chains) for argument in call.args[:2])
     if data is None or weights is None or data.scale.size != 1 or data.zero_point.size != 1:
         return None
     if weights.zero_point.size != 1:
@@ -87,7 +87,7 @@ def _centred(tensor: te.Tensor, zero_point: int) -> te.Tensor:
     return te.compute(tensor.shape, lambda *i: tensor(*i).astype("int32") - zero_point, name="centred")
 
 
-def integer_conv2d(data: te.Tensor, weights: te.Tensor, data_zero: int, weight_zero: int, attrs: Any) -> te.Tensor:
+def integer_conv2d(data: te.Tensor, weights: te.Tensor, data_zero: int, weight_zero: int, attrs: Attrs) -> te.Tensor:
     """Channels-last int32 convolution of (N, H, W, C) with (O, KH, KW, I), both integers minus their zero point."""
     strides, padding, dilation = ([int(v) for v in a] for a in (attrs.strides, attrs.padding, attrs.dilation))
     return topi.nn.conv(

@@ -1,4 +1,4 @@
-"""Rule-based local rewriting of a Relax main function: a rule sees one call and its producers and may replace it."""
+"""Rewriting by local rules: a rule sees one call of a Relax function, and what it reads, and may replace it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tvm.ir import GenericConst, Op
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 
-class View:
-    """The queries of a rule about the function before the rewrite: producers, readers, and number of uses."""
+class DefUse:
+    """Def-use chains of the function before the rewrite: what computes each value, and what reads it."""
 
     def __init__(self, function: relax.Function) -> None:
         self._values = relax.analysis.get_var2val(function)
@@ -69,19 +69,19 @@ class View:
         return not isinstance(expr, relax.Var) or self._uses[expr] == 1
 
 
-Rule = Callable[[relax.Call, View, relax.BlockBuilder], relax.Expr | None]
+Rule = Callable[[relax.Call, DefUse, relax.BlockBuilder], relax.Expr | None]
 
 
 @mutator
 class _ApplyRule(PyExprMutator):
-    def __init__(self, module: tvm.IRModule, rule: Rule, view: View) -> None:
+    def __init__(self, module: tvm.IRModule, rule: Rule, chains: DefUse) -> None:
         super().__init__(module)
-        self.rule, self.view, self.changed = rule, view, False
+        self.rule, self.chains, self.changed = rule, chains, False
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         # A call without a type is part of a replacement made in this round.
         if isinstance(call.op, Op) and isinstance(call.ty, relax.TensorType):
-            replacement = self.rule(call, self.view, self.builder_)
+            replacement = self.rule(call, self.chains, self.builder_)
             if replacement is not None:
                 self.changed = True
                 return self.visit_expr_post_order(replacement)
@@ -91,7 +91,7 @@ class _ApplyRule(PyExprMutator):
 def rewrite(module: tvm.IRModule, rule: Rule, limit: int = 200) -> tvm.IRModule:
     """Applies `rule` to every operator call of `main` until nothing changes; dead code is removed between rounds."""
     for _ in range(limit):
-        pass_ = _ApplyRule(module, rule, View(module["main"]))
+        pass_ = _ApplyRule(module, rule, DefUse(module["main"]))
         function = pass_.visit_expr(module["main"])
         if not pass_.changed:
             return module

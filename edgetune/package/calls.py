@@ -17,7 +17,7 @@ import numpy as np
 
 from edgetune.codegen.kernel_source import CParam, KernelSource
 from edgetune.errors import KernelFailed
-from edgetune.graph.memory_plan import MemoryPlan
+from edgetune.graph.memory.plan import MemoryPlan
 from edgetune.graph.program import Param, Part, Program
 from edgetune.package import ctext
 from edgetune.package.constants import Weights

@@ -14,8 +14,8 @@ from edgetune._version import __version__
 from edgetune.codegen.kernel_source import KernelSource
 from edgetune.errors import KernelFailed, MemoryLimitExceeded
 from edgetune.events import Event
-from edgetune.graph.memory_blocks import ARENA_ALIGNMENT
-from edgetune.graph.memory_plan import MemoryPlan
+from edgetune.graph.memory.live_ranges import ARENA_ALIGNMENT
+from edgetune.graph.memory.plan import MemoryPlan
 from edgetune.graph.program import Program
 from edgetune.package.calls import arena_slots, ask_while_waiting, call_views, kernel_views
 from edgetune.package.constants import Placement, place_weights

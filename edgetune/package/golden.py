@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from edgetune.graph.accuracy import FLOAT_TOLERANCE
-from edgetune.graph.axis_order import exchanged
+from edgetune.graph.layout.axis_order import exchanged
 from edgetune.target.preferences import Layout
 
 _ROUNDED = 1.001

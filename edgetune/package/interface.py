@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from math import prod
 
 from edgetune.codegen.kernel_source import KernelSource
-from edgetune.graph.axis_order import axis_names, from_model, reordered, to_model
-from edgetune.graph.memory_blocks import ARENA_ALIGNMENT
+from edgetune.graph.layout.axis_order import axis_names, from_model, reordered, to_model
+from edgetune.graph.memory.live_ranges import ARENA_ALIGNMENT
 from edgetune.graph.program import Buffer, Program, TensorSpec
 from edgetune.package.ctext import c_type, element_type, real
 from edgetune.package.golden import OutputTolerance

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgetune.graph.memory_plan import MemoryPlan
+from edgetune.graph.memory.plan import MemoryPlan
 from edgetune.graph.program import Program
 from edgetune.package.constants import Weights
 from edgetune.package.diagnostics import compile_failure

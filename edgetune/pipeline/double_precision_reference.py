@@ -11,7 +11,7 @@ from edgetune.frontend.custom import registered_in
 from edgetune.frontend.double import evaluate_in_double
 from edgetune.frontend.onnx_file import OnnxModel
 from edgetune.frontend.reference import is_quantised
-from edgetune.graph.axis_order import exchanged, given_back
+from edgetune.graph.layout.axis_order import exchanged, given_back
 from edgetune.graph.program import TensorSpec
 from edgetune.package.golden import Golden, OutputTolerance
 from edgetune.package.reference_error import Judged, chaotic, judge_by_double, off_double

@@ -17,9 +17,10 @@ from edgetune.codegen.parallel_kernel import Sharing, emit_shared_kernel, least_
 from edgetune.codegen.preamble import render_preamble
 from edgetune.errors import MemoryLimitExceeded, UnsupportedOperator
 from edgetune.events import Event
-from edgetune.graph.cache_model import Caches
-from edgetune.graph.core_affinity import on_own_lines
-from edgetune.graph.memory_plan import MemoryPlan, plan, scratch_limits, taken_over
+from edgetune.graph.memory.cache_model import Caches
+from edgetune.graph.memory.core_affinity import with_core_affinity
+from edgetune.graph.memory.in_place import in_place_outputs
+from edgetune.graph.memory.plan import MemoryPlan, plan, scratch_limits
 from edgetune.graph.program import Program
 from edgetune.package.emit import Check, OnEvent, PackageSummary, emit_package
 from edgetune.package.golden import Golden, OutputTolerance
@@ -63,7 +64,7 @@ class Printed:
 
 @dataclass(frozen=True)
 class PrintedKernels:
-    """All kernels of a program, in order, and the tensors that may be written `in_place` (see `taken_over`)."""
+    """All kernels of a program, in order, and the tensors that may be written `in_place` (see `in_place_outputs`)."""
 
     kernels: tuple[Printed, ...]
     in_place: Mapping[int, int]
@@ -112,7 +113,7 @@ def _require_types(dialect: Dialect, source: KernelSource, kernel: str, target: 
 
 
 def written_over_at_best(program: Program, target: Target) -> dict[int, int]:
-    """Tensors that can be written in place (see `taken_over`) where every kernel uses its direct algorithm."""
+    """Tensors that can be written in place (see `in_place_outputs`) where every kernel uses its direct algorithm."""
     texts = (default_trace(kernel.function, target)[0] for kernel in program.kernels)
     return _in_place(
         program, [apply_schedule(k.function, text) for k, text in zip(program.kernels, texts, strict=True)]
@@ -125,7 +126,7 @@ def _in_place(program: Program, schedules: Sequence[Scheduled]) -> dict[int, int
         for number, (kernel, scheduled) in enumerate(zip(program.kernels, schedules, strict=True))
         if any(param.role == "input" and param.shape == kernel.params[-1].shape for param in kernel.params)
     }
-    return taken_over(program, able)
+    return in_place_outputs(program, able)
 
 
 def _shared(program: Program, in_place: Mapping[int, int]) -> dict[int, set[int]]:
@@ -171,7 +172,7 @@ def assemble(
     check_limits(program, memory, packed, limits, threads)
     if threads > 1:
         workers = [p.source.workers for p in printed]
-        memory = on_own_lines(memory, program, scratch, workers, Caches(threads, target.l2_bytes))
+        memory = with_core_affinity(memory, program, scratch, workers, Caches(threads, target.l2_bytes))
     preamble = frozenset().union(*(p.source.preamble for p in printed))
     return emit_package(
         program,

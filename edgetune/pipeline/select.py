@@ -12,7 +12,7 @@ from edgetune.codegen import CODEGEN_VERSION
 from edgetune.codegen.parallel_time import expected_share
 from edgetune.errors import KernelFailed
 from edgetune.events import Event
-from edgetune.graph.memory_plan import scratch_limits
+from edgetune.graph.memory.plan import scratch_limits
 from edgetune.graph.program import Kernel, Program
 from edgetune.package.emit import OnEvent
 from edgetune.package.provenance import KernelProvenance

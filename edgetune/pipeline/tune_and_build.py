@@ -18,7 +18,7 @@ from edgetune.config.boards_file import ResolvedBoard
 from edgetune.config.settings import Settings
 from edgetune.errors import EdgetuneError, MemoryLimitExceeded, SelfTestFailed, ToolchainMissing, WrongResult
 from edgetune.events import Event
-from edgetune.graph.memory_plan import plan, scratch_limits
+from edgetune.graph.memory.plan import plan, scratch_limits
 from edgetune.graph.program import Program
 from edgetune.package.emit import Check, PackageSummary
 from edgetune.pipeline import link

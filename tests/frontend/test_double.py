@@ -16,7 +16,7 @@ from edgetune.errors import ModelError
 from edgetune.frontend.double import evaluate_in_double
 from edgetune.frontend.large_tensors import stand_in
 from edgetune.frontend.onnx_file import OnnxModel
-from edgetune.graph.axis_order import exchanged, given_back
+from edgetune.graph.layout.axis_order import exchanged, given_back
 from edgetune.package.golden import Golden, OutputTolerance
 from edgetune.package.reference_error import judge_by_double
 

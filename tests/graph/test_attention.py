@@ -10,7 +10,7 @@ import pytest
 from onnx import helper
 
 from edgetune.events import Event
-from edgetune.graph.memory_plan import scratch_limits
+from edgetune.graph.memory.plan import scratch_limits
 from edgetune.graph.program import Program
 from edgetune.pipeline.link import print_kernels
 from edgetune.pipeline.select import choose

@@ -8,8 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.graph.memory_blocks import ARENA_ALIGNMENT
-from edgetune.graph.memory_plan import MemoryPlan, live_bytes, plan, scratch_limits, taken_over
+from edgetune.graph.memory.in_place import in_place_outputs
+from edgetune.graph.memory.live_ranges import ARENA_ALIGNMENT, live_bytes
+from edgetune.graph.memory.plan import MemoryPlan, plan, scratch_limits
 from edgetune.graph.program import Buffer, Call, Kernel, Param, Program
 
 
@@ -43,7 +44,7 @@ def over_operands(program: Program) -> dict[int, int]:
         call.kernel: [n for n, read in enumerate(call.arguments[:-1]) if sizes[read] == sizes[call.arguments[-1]]]
         for call in program.calls
     }
-    return taken_over(program, able)
+    return in_place_outputs(program, able)
 
 
 def check_places(program: Program, scratch: dict[int, int], memory: MemoryPlan) -> None:

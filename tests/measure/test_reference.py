@@ -16,7 +16,7 @@ from tvm import te
 from edgetune.boards.comparison import compare
 from edgetune.boards.protocol import Tolerance
 from edgetune.graph.program import Param, Rows
-from edgetune.graph.strided import with_gaps
+from edgetune.graph.views.strided_view import with_gaps
 from edgetune.measure.jobs import ReferenceJob
 from edgetune.measure.reference import make_case, random_input, tolerance_of
 from edgetune.schedule.kernel_spec import KernelSpec

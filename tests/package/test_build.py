@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.graph.memory_plan import plan
+from edgetune.graph.memory.plan import plan
 from edgetune.package.emit import emit_package
 from edgetune.package.native import runs_here
 from edgetune.package.provenance import KernelProvenance

@@ -19,7 +19,7 @@ import pytest
 
 from edgetune.errors import DiskFull, KernelFailed, MemoryLimitExceeded, OutputRefused, WrongResult
 from edgetune.events import Event
-from edgetune.graph.memory_plan import plan
+from edgetune.graph.memory.plan import plan
 from edgetune.graph.program import Part
 from edgetune.package.constants import place_weights
 from edgetune.package.emit import emit_package

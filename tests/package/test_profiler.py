@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.graph.memory_plan import plan
+from edgetune.graph.memory.plan import plan
 from edgetune.graph.program import Program
 from edgetune.package.calls import layer_labels
 from edgetune.package.emit import emit_package

@@ -13,7 +13,7 @@ from tvm import te, topi
 from edgetune.codegen import emit_kernel
 from edgetune.codegen.in_place import replaceable
 from edgetune.codegen.lower import flat
-from edgetune.graph.strided import rows_of, shape_with_gaps, with_gaps
+from edgetune.graph.views.strided_view import rows_of, shape_with_gaps, with_gaps
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import DIRECT, FORMS, WINOGRAD, schedule_text
 from edgetune.schedule.default_algorithms import algorithms_of, default_schedule

@@ -18,7 +18,7 @@ from edgetune.frontend.interface_layout import channels_last_tensors, import_cha
 from edgetune.frontend.onnx_file import OnnxModel, read_onnx
 from edgetune.frontend.reference import evaluate_model
 from edgetune.frontend.sample_inputs import sample_inputs
-from edgetune.graph.axis_order import exchanged
+from edgetune.graph.layout.axis_order import exchanged
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program
 from tests.graph.test_program import assert_same, model_of, random

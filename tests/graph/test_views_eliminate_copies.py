@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetune.graph import views
-from edgetune.graph.memory_plan import live_bytes
+from edgetune.graph.memory.live_ranges import live_bytes
 from edgetune.graph.program import Program
-from edgetune.graph.view_layout import PartsLayout
+from edgetune.graph.views import eliminate_copies
+from edgetune.graph.views.view_layout import ViewLayout
 from tests.placement_simulation import Shape, Sketch, difference
 
 _SHAPES = [(1, 4, 8), (4, 8), (2, 2, 8), (32,), (1, 3, 4, 6)]
@@ -89,7 +89,7 @@ def programs(draw: st.DrawFn) -> Program:
 @settings(max_examples=500, deadline=None)
 @given(programs())
 def test_every_call_reads_the_same_and_no_more_memory_is_needed(program: Program) -> None:
-    made = views.without_copies(program)
+    made = eliminate_copies.without_copies(program)
     assert difference(program, made) is None
     assert max(live_bytes(made), default=0) <= max(live_bytes(program), default=0)
 
@@ -98,7 +98,7 @@ def test_every_call_reads_the_same_and_no_more_memory_is_needed(program: Program
 @given(programs())
 def test_every_call_reads_the_same_however_much_memory_there_is(program: Program) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PartsLayout, "_needed", lambda _: 0)
-        patch.setattr(views, "plan", lambda *_: type("Plan", (), {"arena_bytes": 0}))
-        made = views.without_copies(program)
+        patch.setattr(ViewLayout, "_peak_bytes", lambda _: 0)
+        patch.setattr(eliminate_copies, "plan", lambda *_: type("Plan", (), {"arena_bytes": 0}))
+        made = eliminate_copies.without_copies(program)
     assert difference(program, made) is None

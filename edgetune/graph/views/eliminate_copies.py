@@ -1,4 +1,4 @@
-"""Zero-copy concatenations and slices: kernels read and write tensors in place, as parts of larger tensors.
+"""Copy elimination: rebuilds a program so that kernels read and write tensors in place, as parts of larger tensors.
 
 An operand becomes a part of the result of the concatenation that reads it; a result becomes a part of the next one if
 another concatenation reads it. A slice becomes a part of the tensor that it slices. All other readers read it there. If
@@ -10,14 +10,15 @@ copies, the copies stay.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 
 from edgetune.graph.kernels import copy_function, kernel_of, named, plain_function
-from edgetune.graph.memory_plan import plan
+from edgetune.graph.memory.plan import plan
 from edgetune.graph.program import Buffer, Call, Kernel, Part, Program, Rows
-from edgetune.graph.strided import rows_of, shape_with_gaps, with_gaps
-from edgetune.graph.view_layout import PartsLayout, ViewPlace
+from edgetune.graph.views.strided_view import StridedView, rows_of, shape_with_gaps, with_gaps
+from edgetune.graph.views.view_layout import ViewLayout
 from edgetune.graph.workload import workload_hash
 
 
@@ -25,16 +26,16 @@ def without_copies(program: Program) -> Program:
     """`program` without as many concatenations and slices as possible; `program` itself if there are none."""
     before = plan(program, {}).arena_bytes
     for slices in (True, False):
-        layout = PartsLayout(program)
+        layout = ViewLayout(program)
         for number in layout.slices if slices else ():
             layout.place_slice(number)
         for number in layout.concatenations:
             layout.place_operands(number)
         if layout.dropped:
-            made = _Rebuilding(program, layout).program()
+            rebuilt = _Rebuilding(program, layout).program()
             # The bound does not grow; the plan rarely does.
-            if plan(made, {}).arena_bytes <= before:
-                return made
+            if plan(rebuilt, {}).arena_bytes <= before:
+                return rebuilt
         if not layout.slices:
             break
     return program
@@ -45,8 +46,8 @@ class _Rebuilding:
     """Builds the program in which tensors lie where a layout places them."""
 
     old: Program
-    layout: PartsLayout
-    made: dict[str, Kernel] = field(default_factory=dict)  # by workload
+    layout: ViewLayout
+    kernels: dict[str, Kernel] = field(default_factory=dict)  # by workload
     calls: list[tuple[str, Call]] = field(default_factory=list)
 
     def program(self) -> Program:
@@ -55,12 +56,12 @@ class _Rebuilding:
             if number not in self.layout.dropped:
                 self._call(call)
                 continue
-            for parameter, place in self.layout.left(number):
-                self._copy(call, parameter, place)
+            for parameter, destination in self.layout.remaining_copies(number):
+                self._copy(call, parameter, destination)
         used = {argument for _, call in self.calls for argument in call.arguments}
         kept = [b for b in self.old.buffers if b.id in used or b.kind in {"input", "output"}]
         renumbered = {buffer.id: number for number, buffer in enumerate(kept)}
-        kernels, index = self._kernels()
+        kernels, index = self._named_kernels()
         labels = {self.old.calls[number].arguments[-1]: self.old.calls[number].label for number in self.layout.dropped}
         return replace(
             self.old,
@@ -75,54 +76,54 @@ class _Rebuilding:
 
     def _call(self, call: Call) -> None:
         kernel = self.old.kernels[call.kernel]
-        places = {n: place for n, tensor in enumerate(call.arguments) if (place := self.layout.place_of(tensor))}
-        self._add(kernel, call, places)
+        views = {n: view for n, tensor in enumerate(call.arguments) if (view := self.layout.view_of(tensor))}
+        self._add(kernel, call, views)
 
-    def _copy(self, call: Call, parameter: int, place: ViewPlace) -> None:
+    def _copy(self, call: Call, parameter: int, destination: StridedView) -> None:
         source = call.arguments[parameter]
         param = self.old.kernels[call.kernel].params[parameter]
         mask = (source in self.old.constants,)
         function = plain_function(copy_function(param.shape, param.dtype), mask)
         kernel = kernel_of(("copy",), "", function, mask, 0)
-        places = {1: place}
-        if within := self.layout.place_of(source):
-            places[0] = within
-        copied = Call(0, (source, place.whole), f"{call.label} (copy of operand {parameter})")
-        self._add(kernel, copied, places)
+        views = {1: destination}
+        if view := self.layout.view_of(source):
+            views[0] = view
+        copied = Call(0, (source, destination.whole), f"{call.label} (copy of operand {parameter})")
+        self._add(kernel, copied, views)
 
-    def _add(self, kernel: Kernel, call: Call, places: dict[int, ViewPlace]) -> None:
+    def _add(self, kernel: Kernel, call: Call, views: Mapping[int, StridedView]) -> None:
         shapes: dict[int, tuple[int, ...]] = {}
         rows: dict[int, Rows] = {}
-        for number, place in places.items():
+        for number, view in views.items():
             shape = kernel.params[number].shape
-            if place.outer > 1:
-                wide = shape_with_gaps(shape, place.outer, place.pitch)
-                assert wide is not None, "the layout has only places that are possible"  # noqa: S101
-                shapes[number], rows[number] = wide, rows_of(shape, place.outer, place.pitch)
+            if view.outer > 1:
+                enlarged = shape_with_gaps(shape, view.outer, view.pitch)
+                assert enlarged is not None, "the layout has only views that are possible"  # noqa: S101
+                shapes[number], rows[number] = enlarged, rows_of(shape, view.outer, view.pitch)
         function = with_gaps(kernel.function, shapes) if shapes else kernel.function
         key = workload_hash(function) if shapes or not kernel.workload else kernel.workload
-        if key in self.made and [param.rows for param in self.made[key].params] != [
+        if key in self.kernels and [param.rows for param in self.kernels[key].params] != [
             rows.get(number) for number in range(len(kernel.params))
         ]:
             # A slice of a dense tensor and a whole tensor with the same gaps have equal loops, but different `rows`.
             function = function.with_attr("edgetune.rows", [f"{n}: {r.length}/{r.pitch}" for n, r in rows.items()])
             key = workload_hash(function)
-        if key not in self.made:
+        if key not in self.kernels:
             mask = [param.role == "constant" for param in kernel.params if param.role != "output"]
-            self.made[key] = kernel_of(kernel.sources, key, function, mask, 0, rows)
-        sizes = {n: prod(self.old.buffers[place.whole].shape) for n, place in places.items()}
+            self.kernels[key] = kernel_of(kernel.sources, key, function, mask, 0, rows)
+        sizes = {n: prod(self.old.buffers[view.whole].shape) for n, view in views.items()}
         parts = {
-            n: Part(place.offset, kernel.params[n].shape)
-            for n, place in places.items()
-            if place.outer > 1 or prod(kernel.params[n].shape) < sizes[n]
+            n: Part(view.offset, kernel.params[n].shape)
+            for n, view in views.items()
+            if view.outer > 1 or prod(kernel.params[n].shape) < sizes[n]
         }
-        arguments = tuple(places[n].whole if n in places else a for n, a in enumerate(call.arguments))
+        arguments = tuple(views[n].whole if n in views else a for n, a in enumerate(call.arguments))
         self.calls.append((key, replace(call, arguments=arguments, parts=parts)))
 
-    def _kernels(self) -> tuple[tuple[Kernel, ...], dict[str, int]]:
+    def _named_kernels(self) -> tuple[tuple[Kernel, ...], dict[str, int]]:
         calls = Counter(key for key, _ in self.calls)
-        kernels = named([replace(kernel, weight=calls[key]) for key, kernel in self.made.items()])
-        return kernels, {key: number for number, key in enumerate(self.made)}
+        kernels = named([replace(kernel, weight=calls[key]) for key, kernel in self.kernels.items()])
+        return kernels, {key: number for number, key in enumerate(self.kernels)}
 
 
 def _renamed(buffer: Buffer, number: int, labels: dict[int, str]) -> Buffer:

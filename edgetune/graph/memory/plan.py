@@ -1,13 +1,13 @@
-"""Static memory planning: assigns every intermediate tensor and every kernel's scratch an offset in the arena."""
+"""Memory planning by first fit of tensors with overlapping lifetimes: offsets of tensors and scratch in the arena."""
 
 from __future__ import annotations
 
 import random
 from bisect import insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from edgetune.graph.memory_blocks import ARENA_ALIGNMENT, Block, blocks_of, lifetimes_of, owner_of, together
+from edgetune.graph.memory.live_ranges import ARENA_ALIGNMENT, Block, Key, blocks_of, live_bytes, live_ranges, owner_of
 from edgetune.graph.program import Program
 
 _LOCAL_SEARCH_STEPS = 2000
@@ -30,48 +30,6 @@ class MemoryPlan:
     in_place: Mapping[int, int] = field(default_factory=dict)
 
 
-def taken_over(program: Program, replaceable: Mapping[int, Sequence[int]]) -> dict[int, int]:
-    """Tensors that overwrite an operand of the call that writes them: maps their ids to the operand's id.
-
-    `replaceable` has, by kernel, the parameters (by index) whose memory its only output may take. The output takes it
-    if the operand is an intermediate tensor, no later call and no other argument of the call reads it, and neither
-    tensor is a part of a larger one.
-    """
-    lifetimes = lifetimes_of(program)
-    found: dict[int, int] = {}
-    for index, call in enumerate(program.calls):
-        able = replaceable.get(call.kernel, ())
-        if not able:
-            continue
-        params = program.kernels[call.kernel].params
-        outputs = [a for a, param in zip(call.arguments, params, strict=True) if param.role == "output"]
-        dying = [
-            call.arguments[number]
-            for number in able
-            if lifetimes.get(call.arguments[number], (0, -1))[1] == index
-            and call.arguments.count(call.arguments[number]) == 1
-            and number not in call.parts
-        ]
-        written_in_part = any(params[number].role == "output" for number in call.parts)
-        if not dying or written_in_part or len(outputs) != 1 or lifetimes.get(outputs[0], (-1, -1))[0] != index:
-            continue
-        if program.buffers[outputs[0]].nbytes == program.buffers[dying[0]].nbytes:
-            found[outputs[0]] = dying[0]
-    return found
-
-
-def live_bytes(program: Program, in_place: Mapping[int, int] | None = None) -> list[int]:
-    """Bytes of intermediate tensors alive during each call: its inputs and outputs, and tensors that later calls read.
-
-    `in_place` is as in `MemoryPlan`.
-    """
-    totals = [0] * len(program.calls)
-    for buffer_id, (first, last) in together(lifetimes_of(program), in_place or {}).items():
-        for call in range(first, last + 1):
-            totals[call] += program.buffers[buffer_id].nbytes
-    return totals
-
-
 def scratch_limits(program: Program, threads: int = 1, slack: float = 1.10) -> dict[int, int]:
     """Bytes of scratch that each kernel (by index) may use, all `threads` together.
 
@@ -90,7 +48,7 @@ def scratch_limits(program: Program, threads: int = 1, slack: float = 1.10) -> d
 def plan(program: Program, scratch: dict[int, int], in_place: Mapping[int, int] | None = None) -> MemoryPlan:
     """Places every intermediate tensor, and the scratch of each call whose kernel (by index) needs some.
 
-    Tensors written `in_place` (see `taken_over`) share their operand's memory.
+    Tensors written `in_place` (see `in_place_outputs`) share their operand's memory.
 
     Offsets come from first fit over several orders of placement (Pisarchyk and Lee, "Efficient Memory Management for
     Deep Neural Net Inference", 2020, greedy by size and by breadth), then from a seeded local search while the arena is
@@ -99,11 +57,11 @@ def plan(program: Program, scratch: dict[int, int], in_place: Mapping[int, int] 
     shared = in_place or {}
     live = live_bytes(program, shared)
     bound = max(live, default=0)
-    lifetimes = lifetimes_of(program)
+    ranges = live_ranges(program)
     blocks = blocks_of(program, scratch, shared)
     offsets, size = _best_placement(blocks, len(program.calls))
     return MemoryPlan(
-        offsets={buffer: offsets["buffer", owner_of(buffer, shared)] for buffer in lifetimes},
+        offsets={buffer: offsets["buffer", owner_of(buffer, shared)] for buffer in ranges},
         scratch_offsets={k: o for (kind, k), o in offsets.items() if kind == "scratch"},
         arena_bytes=size,
         bound_bytes=bound,
@@ -112,10 +70,10 @@ def plan(program: Program, scratch: dict[int, int], in_place: Mapping[int, int] 
     )
 
 
-def _best_placement(blocks: list[Block], calls: int) -> tuple[dict[tuple[str, int], int], int]:
+def _best_placement(blocks: list[Block], calls: int) -> tuple[dict[Key, int], int]:
     unavoidable = max((sum(b.size for b in blocks if b.first <= i <= b.last) for i in range(calls)), default=0)
     pressure = {
-        b.key: max(sum(o.size for o in blocks if o.meets(b) and o.first <= i <= o.last) for i in (b.first, b.last))
+        b.key: max(sum(o.size for o in blocks if o.overlaps(b) and o.first <= i <= o.last) for i in (b.first, b.last))
         for b in blocks
     }
     orders = [
@@ -138,13 +96,13 @@ def _best_placement(blocks: list[Block], calls: int) -> tuple[dict[tuple[str, in
     return best[0], best[1]
 
 
-def _first_fit(order: list[Block]) -> tuple[dict[tuple[str, int], int], int]:
+def _first_fit(order: list[Block]) -> tuple[dict[Key, int], int]:
     placed: list[tuple[int, Block]] = []
     total = 0
     for block in order:
         offset = 0
         for start, other in placed:
-            if not other.meets(block):
+            if not other.overlaps(block):
                 continue
             if offset + block.size <= start:
                 break

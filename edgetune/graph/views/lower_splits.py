@@ -1,4 +1,4 @@
-"""Split and pick lowering: each result becomes a slice, an operator of its own, which most readers can read in place.
+"""Lowering of splits and picks: each result becomes a slice, an operator of its own, which readers can read in place.
 
 See `edgetune.graph.views` for reading in place.
 """
@@ -13,7 +13,7 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from edgetune.graph.rewrite import View, constant, rewrite
+from edgetune.graph.rewrite import DefUse, constant, rewrite
 
 
 class Range(NamedTuple):
@@ -37,38 +37,38 @@ def ranges_of(call: relax.Call) -> list[Range] | None:
     steps = [int(field) for field in call.args[4].fields] if len(call.args) > 4 else []
     if any(step != 1 for step in steps):
         return None
-    found = []
+    ranges = []
     for axis, begin, end in zip((axis % len(shape) for axis in axes), begins, ends, strict=True):
-        first, last = (place + shape[axis] if place < 0 else place for place in (begin, end))
-        first, last = (min(max(place, 0), shape[axis]) for place in (first, last))
-        found.append(Range(axis, first, max(first, last)))
-    return found
+        first, last = (index + shape[axis] if index < 0 else index for index in (begin, end))
+        first, last = (min(max(index, 0), shape[axis]) for index in (first, last))
+        ranges.append(Range(axis, first, max(first, last)))
+    return ranges
 
 
-def slices_of_splits(module: tvm.IRModule) -> tvm.IRModule:
+def splits_to_slices(module: tvm.IRModule) -> tvm.IRModule:
     """Rewrites each result of a split to a slice, and a concatenation of all results in order to the split tensor."""
     slicing = _Slicing(module)
     function = slicing.visit_expr(module["main"])
     updated = slicing.builder_.get()
     updated["main"] = relax.analysis.remove_all_unused(function)
-    return rewrite(relax.transform.Normalize()(updated), _rejoined)
+    return rewrite(relax.transform.Normalize()(updated), _rejoin)
 
 
-def slice_of_pick(call: relax.Call, _view: View, _: relax.BlockBuilder) -> relax.Expr | None:
+def pick_to_slice(call: relax.Call, _chains: DefUse, _: relax.BlockBuilder) -> relax.Expr | None:
     """take(x, constant) of one index becomes a slice, plus a reshape if the axis disappears."""
     if call.op.name != "relax.take":
         return None
-    places = constant(call.args[1])
+    indices = constant(call.args[1])
     axis = call.attrs.axis
-    if places is None or places.size != 1 or (axis is None and len(call.args[0].ty.shape) != 1):
+    if indices is None or indices.size != 1 or (axis is None and len(call.args[0].ty.shape) != 1):
         return None
     shape = [int(extent) for extent in call.args[0].ty.shape]
     number = 0 if axis is None else int(axis) % len(shape)
-    place = int(np.ravel(places)[0])
-    if not 0 <= place < shape[number]:
+    index = int(np.ravel(indices)[0])
+    if not 0 <= index < shape[number]:
         return None
-    one = sliced(call.args[0], [Range(number, place, place + 1)])
-    return relax.op.reshape(one, [int(extent) for extent in call.ty.shape])
+    element = sliced(call.args[0], [Range(number, index, index + 1)])
+    return relax.op.reshape(element, [int(extent) for extent in call.ty.shape])
 
 
 @mutator
@@ -83,7 +83,7 @@ class _Slicing(PyExprMutator):
         return sliced(split.args[0], [Range(axis, begin, begin + extents[item.index])])
 
 
-def _rejoined(call: relax.Call, view: View, _: relax.BlockBuilder) -> relax.Expr | None:
+def _rejoin(call: relax.Call, chains: DefUse, _: relax.BlockBuilder) -> relax.Expr | None:
     """concat(.., slice(x), slice(x), ..) of all of x, in order, becomes concat(.., x, ..), or x."""
     if call.op.name != "relax.concat" or not isinstance(call.args[0], relax.Tuple):
         return None
@@ -91,23 +91,23 @@ def _rejoined(call: relax.Call, view: View, _: relax.BlockBuilder) -> relax.Expr
     operands = list(call.args[0].fields)
     for first in range(len(operands)):
         for end in range(len(operands), first + 1, -1):
-            whole = _whole(operands[first:end], axis, view)
-            if whole is not None:
-                joined = [*operands[:first], whole, *operands[end:]]
-                return whole if len(joined) == 1 else relax.op.concat(joined, axis)
+            source = _sliced_tensor(operands[first:end], axis, chains)
+            if source is not None:
+                joined = [*operands[:first], source, *operands[end:]]
+                return source if len(joined) == 1 else relax.op.concat(joined, axis)
     return None
 
 
-def _whole(operands: Sequence[relax.Expr], axis: int, view: View) -> relax.Expr | None:
+def _sliced_tensor(operands: Sequence[relax.Expr], axis: int, chains: DefUse) -> relax.Expr | None:
     """The tensor of which the slices `operands`, in order, make up all; None if they are no such slices."""
-    place, source = 0, None
+    end, source = 0, None
     for operand in operands:
-        call = view.call(operand, "relax.strided_slice")
+        call = chains.call(operand, "relax.strided_slice")
         ranges = None if call is None else ranges_of(call)
         if call is None or ranges is None or len(ranges) != 1 or (source is not None and call.args[0] != source):
             return None
         source = call.args[0]
-        if (ranges[0].axis, ranges[0].begin) != (axis, place):
+        if (ranges[0].axis, ranges[0].begin) != (axis, end):
             return None
-        place = ranges[0].end
-    return source if source is not None and place == int(source.ty.shape[axis]) else None
+        end = ranges[0].end
+    return source if source is not None and end == int(source.ty.shape[axis]) else None

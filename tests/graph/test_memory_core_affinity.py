@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from edgetune import api
 from edgetune.config.settings import CommandLineFlags, resolve_settings
-from edgetune.graph.cache_model import CachedLines, Caches, CallTraffic
-from edgetune.graph.core_affinity import Placement, on_own_lines, steps_of
-from edgetune.graph.memory_blocks import ARENA_ALIGNMENT
-from edgetune.graph.memory_plan import MemoryPlan, plan
+from edgetune.graph.memory.cache_model import CachedLines, Caches, CallTraffic
+from edgetune.graph.memory.core_affinity import Placement, traffic_of_calls, with_core_affinity
+from edgetune.graph.memory.live_ranges import ARENA_ALIGNMENT
+from edgetune.graph.memory.plan import MemoryPlan, plan
 from edgetune.graph.program import Buffer, BufferKind, Call, Program
 from edgetune.package.manifest import read_manifest
 from tests.graph.test_memory_plan import check_places, over_operands, program_of, programs
@@ -26,13 +26,13 @@ VWW = Path(__file__).parents[2] / "examples/models/vww.onnx"
 LINE = ARENA_ALIGNMENT
 
 
-def lacked(memory: MemoryPlan, program: Program, caches: Caches, workers: list[int] | None = None) -> int:
+def missing_bytes(memory: MemoryPlan, program: Program, caches: Caches, workers: list[int] | None = None) -> int:
     """Bytes that cores lack of tensors when these are first written, in one run without scratch."""
     lines, found = CachedLines(memory.arena_bytes, caches), 0
     for call, step in zip(program.calls, steps(program, memory, caches, workers), strict=True):
         written = call.arguments[-1]
         if written not in memory.in_place:
-            found += lines.lacked(memory.offsets[written], program.buffers[written].nbytes, step.cores)
+            found += lines.missing(memory.offsets[written], program.buffers[written].nbytes, step.cores)
         lines.touch(step, [(memory.offsets[number], program.buffers[number].nbytes) for _, number in step.blocks])
     return found
 
@@ -40,11 +40,11 @@ def lacked(memory: MemoryPlan, program: Program, caches: Caches, workers: list[i
 def steps(
     program: Program, memory: MemoryPlan, caches: Caches, workers: list[int] | None = None
 ) -> Iterator[CallTraffic]:
-    return steps_of(program, {}, workers or [caches.count] * len(program.kernels), memory.in_place)
+    return traffic_of_calls(program, {}, workers or [caches.count] * len(program.kernels), memory.in_place)
 
 
 def moved(memory: MemoryPlan, program: Program, caches: Caches, workers: list[int] | None = None) -> MemoryPlan:
-    return on_own_lines(memory, program, {}, workers or [caches.count] * len(program.kernels), caches)
+    return with_core_affinity(memory, program, {}, workers or [caches.count] * len(program.kernels), caches)
 
 
 def whole_lines(program: Program) -> Program:
@@ -65,9 +65,9 @@ def test_a_plan_for_cores_is_a_plan(
     program, scratch = case
     before, caches = plan(program, scratch, over_operands(program) if in_place else {}), Caches(count, nbytes)
     workers = data.draw(some_workers(count, len(program.kernels)))
-    memory = on_own_lines(before, program, scratch, workers, caches)
+    memory = with_core_affinity(before, program, scratch, workers, caches)
     check_places(program, scratch, memory)
-    assert memory == on_own_lines(before, program, scratch, workers, caches)
+    assert memory == with_core_affinity(before, program, scratch, workers, caches)
     assert (memory.arena_bytes, memory.in_place) == (before.arena_bytes, before.in_place)
     assert all(memory.offsets[over] == memory.offsets[under] for over, under in memory.in_place.items())
     assert memory.scratch_offsets.keys() == before.scratch_offsets.keys()
@@ -78,7 +78,7 @@ def test_no_plan_for_cores_is_worse(case: tuple[Program, dict[int, int]], count:
     program, caches = whole_lines(case[0]), Caches(count, 1 << 14)
     before, workers = plan(program, {}), data.draw(some_workers(count, len(program.kernels)))
     after = moved(before, program, caches, workers)
-    assert lacked(after, program, caches, workers) <= lacked(before, program, caches, workers)
+    assert missing_bytes(after, program, caches, workers) <= missing_bytes(before, program, caches, workers)
 
 
 def test_smaller_tensors_lie_in_the_middle_of_larger_ones() -> None:
@@ -87,7 +87,7 @@ def test_smaller_tensors_lie_in_the_middle_of_larger_ones() -> None:
     program = program_of([large, large, small, small, small], [[], [0], [1], [2], [3]])
     before, caches = plan(program, {}), Caches(2, 1 << 20)
     memory = moved(before, program, caches)
-    assert lacked(memory, program, caches) == 2 * large < lacked(before, program, caches)
+    assert missing_bytes(memory, program, caches) == 2 * large < missing_bytes(before, program, caches)
     edges = {k: (at % large, at % large + program.buffers[k].nbytes) for k, at in memory.offsets.items() if k > 1}
     assert set(edges.values()) == {((large - small) // 2, (large + small) // 2)}
 
@@ -98,7 +98,7 @@ def test_what_one_core_writes_alone_lies_where_it_wrote() -> None:
     program, caches = program_of([large, large, small, small], [[], [0], [1], [2]]), Caches(2, 1 << 20)
     workers = [2, 2, 1, 1]
     memory = moved(plan(program, {}), program, caches, workers)
-    assert lacked(memory, program, caches, workers) == 2 * large
+    assert missing_bytes(memory, program, caches, workers) == 2 * large
     assert all(memory.offsets[number] % large + small <= large // 2 for number in (2, 3))
 
 
@@ -106,9 +106,11 @@ def test_a_place_less_good_for_one_may_be_better_for_all(monkeypatch: pytest.Mon
     """Four tensors of 4, 10, 4 and 20 lines, each made of the one before: no place is free but costs a later one."""
     program = program_of([n * LINE for n in (4, 10, 4, 20)], [[], [0], [1], [2]])
     before, caches = plan(program, {}), Caches(2, 1 << 20)
-    best = lacked(moved(before, program, caches), program, caches)
-    monkeypatch.setattr("edgetune.graph.core_affinity._OTHERS", 0)
-    assert best < lacked(moved(before, program, caches), program, caches) < lacked(before, program, caches)
+    best = missing_bytes(moved(before, program, caches), program, caches)
+    monkeypatch.setattr("edgetune.graph.memory.core_affinity._ALTERNATIVES", 0)
+    assert (
+        best < missing_bytes(moved(before, program, caches), program, caches) < missing_bytes(before, program, caches)
+    )
 
 
 def test_a_package_for_two_threads_has_such_places_and_needs_no_more_memory(tmp_path: Path) -> None:
@@ -140,19 +142,19 @@ def test_work_has_a_bound_and_the_plan_then_found_is_no_worse(tries: int, monkey
             spent.append(self.tries)
 
     before = plan(program, {})
-    monkeypatch.setattr("edgetune.graph.core_affinity._TRIES", tries)
-    monkeypatch.setattr("edgetune.graph.core_affinity.Placement", Counted)
+    monkeypatch.setattr("edgetune.graph.memory.core_affinity._TRIES", tries)
+    monkeypatch.setattr("edgetune.graph.memory.core_affinity.Placement", Counted)
     memory = moved(before, program, caches)
     one = 4 * (7 * len(sizes) + 35)  # edges beside each other block, and a call
     assert sum(spent[1:]) <= tries + one
-    assert lacked(memory, program, caches) <= lacked(before, program, caches)
+    assert missing_bytes(memory, program, caches) <= missing_bytes(before, program, caches)
     assert (memory == before) == (tries < 1 << 18)
 
 
 def test_scratch_lies_where_its_thread_wrote() -> None:
     program = program_of([8 * LINE, 8 * LINE, LINE, LINE], [[], [0], [1], [2]])
     scratch, caches = {2: 8 * LINE}, Caches(2, 1 << 20)
-    memory = on_own_lines(plan(program, scratch), program, scratch, [2] * 4, caches)
+    memory = with_core_affinity(plan(program, scratch), program, scratch, [2] * 4, caches)
     assert memory.scratch_offsets[2] == memory.offsets[0]
 
 
@@ -165,36 +167,38 @@ def test_calls_touch_constants_whole_and_what_is_outside_in_parts() -> None:
     kinds: tuple[BufferKind, ...] = ("input", "constant", "intermediate", "output")
     buffers = tuple(Buffer(n, f"t{n}", (100 + n,), "uint8", kind) for n, kind in enumerate(kinds))
     program = replace(program_of([1], [[]]), buffers=buffers, calls=(Call(0, (0, 1, 2, 3), "k"),))
-    assert list(steps_of(program, {0: 64}, [3], {})) == [CallTraffic((("buffer", 2), ("scratch", 0)), 3, 101, 203)]
+    assert list(traffic_of_calls(program, {0: 64}, [3], {})) == [
+        CallTraffic((("buffer", 2), ("scratch", 0)), 3, 101, 203)
+    ]
 
 
 def test_a_cache_holds_what_its_core_touched_last() -> None:
     lines = CachedLines(8 * LINE, Caches(2, 4 * LINE))
-    assert lines.lacked(0, 4 * LINE, 2) == 4 * LINE, "nobody has anything yet"
+    assert lines.missing(0, 4 * LINE, 2) == 4 * LINE, "nobody has anything yet"
     lines.touch(CallTraffic((), 2), [(0, 4 * LINE)])
-    assert lines.lacked(0, 4 * LINE, 2) == 0
-    assert lines.lacked(0, 4 * LINE, 1) == 2 * LINE, "alone the first core has but its half"
-    assert lines.lacked(0, 2 * LINE, 2) == LINE, "of the first two lines the second core has none"
-    assert lines.lacked(LINE, 2 * LINE, 2) == 0, "the middle is the same"
+    assert lines.missing(0, 4 * LINE, 2) == 0
+    assert lines.missing(0, 4 * LINE, 1) == 2 * LINE, "alone the first core has but its half"
+    assert lines.missing(0, 2 * LINE, 2) == LINE, "of the first two lines the second core has none"
+    assert lines.missing(LINE, 2 * LINE, 2) == 0, "the middle is the same"
     lines.touch(CallTraffic((), 2, constant_bytes=LINE, outside_bytes=2 * LINE), [(4 * LINE, 2 * LINE)])
-    assert lines.lacked(0, 4 * LINE, 2) == 2 * LINE, "three lines each: the first that each had is gone"
+    assert lines.missing(0, 4 * LINE, 2) == 2 * LINE, "three lines each: the first that each had is gone"
     lines.touch(CallTraffic((), 1, constant_bytes=2 * LINE), [])
-    assert lines.lacked(0, 4 * LINE, 2) == 3 * LINE, "of the first core all is gone, of the second nothing more"
-    assert lines.lacked(4 * LINE, 2 * LINE, 2) == 0
+    assert lines.missing(0, 4 * LINE, 2) == 3 * LINE, "of the first core all is gone, of the second nothing more"
+    assert lines.missing(4 * LINE, 2 * LINE, 2) == 0
 
 
 def test_of_a_tensor_larger_than_its_cache_a_core_has_the_end() -> None:
     lines = CachedLines(16 * LINE, Caches(2, 2 * LINE))
     lines.touch(CallTraffic((), 2), [(0, 16 * LINE)])
-    assert lines.lacked(0, 16 * LINE, 2) == pytest.approx(12 * LINE, abs=2 * LINE)
-    assert lines.lacked(6 * LINE, 2 * LINE, 1) == 0
+    assert lines.missing(0, 16 * LINE, 2) == pytest.approx(12 * LINE, abs=2 * LINE)
+    assert lines.missing(6 * LINE, 2 * LINE, 1) == 0
 
 
 def test_a_large_arena_is_told_in_coarser_cells() -> None:
     """A border between cores within a cell counts with the core behind it."""
     nbytes = 100 << 20
     lines = CachedLines(nbytes, Caches(2, nbytes))
-    assert lines.lacked(0, nbytes, 2) >= nbytes
+    assert lines.missing(0, nbytes, 2) >= nbytes
     lines.touch(CallTraffic((), 2), [(0, nbytes)])
-    assert lines.lacked(0, nbytes, 2) == 0
-    assert lines.lacked(0, nbytes // 2, 2) == pytest.approx(nbytes // 4, rel=1e-3)
+    assert lines.missing(0, nbytes, 2) == 0
+    assert lines.missing(0, nbytes // 2, 2) == pytest.approx(nbytes // 4, rel=1e-3)

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from edgetune.graph.memory_blocks import ARENA_ALIGNMENT, Key
+from edgetune.graph.memory.live_ranges import ARENA_ALIGNMENT, Key
 
 _CELLS = 1 << 14  # in larger arenas a cell is several lines: a part of a tensor has many
 
@@ -57,9 +57,9 @@ class CachedLines:
         self._touched = np.zeros(cells, np.int64)
         self._now = np.zeros(caches.count, np.int64)
         self._nbytes = caches.nbytes
-        self._held: list[np.ndarray] = []  # by core: how many of the first n cells it holds; empty: not counted yet
+        self._held: list[np.ndarray] = []  # by core: how many of the first n cells it holds; empty until it is needed
 
-    def lacked(self, offset: int, size: int, cores: int) -> int:
+    def missing(self, offset: int, size: int, cores: int) -> int:
         """Bytes of a block that are missing in the caches of the `cores` that share it, each for its own part."""
         if not self._held:
             kept = self._touched > (self._now - self._nbytes)[self._core]
@@ -70,17 +70,17 @@ class CachedLines:
             found += end - begin - int(self._held[core][end] - self._held[core][begin])
         return found * self._cell
 
-    def touch(self, step: CallTraffic, blocks: Sequence[tuple[int, int]]) -> None:
-        """Records that the cores run a call with these `blocks` (offset and bytes)."""
-        shared = step.outside_bytes + sum(size for _, size in blocks)
-        spent = step.constant_bytes + shared // step.cores
+    def touch(self, call: CallTraffic, blocks: Sequence[tuple[int, int]]) -> None:
+        """Records that the cores run `call` with these `blocks` (offset and bytes)."""
+        shared = call.outside_bytes + sum(size for _, size in blocks)
+        spent = call.constant_bytes + shared // call.cores
         for offset, size in blocks:
-            for core, (begin, end) in enumerate(self._parts(offset, size, step.cores)):
+            for core, (begin, end) in enumerate(self._parts(offset, size, call.cores)):
                 self._core[begin:end] = core
                 self._touched[begin:end] = self._now[core] + spent * np.arange(1, end - begin + 1) // max(
                     end - begin, 1
                 )
-        self._now[: step.cores] += spent
+        self._now[: call.cores] += spent
         self._held = []
 
     def _parts(self, offset: int, size: int, cores: int) -> Iterator[tuple[int, int]]:

@@ -21,19 +21,19 @@ class Block:
     first: int
     last: int
 
-    def meets(self, other: Block) -> bool:
+    def overlaps(self, other: Block) -> bool:
         """Whether both are alive during some call."""
         return self.first <= other.last and other.first <= self.last
 
 
 def blocks_of(program: Program, scratch: Mapping[int, int], in_place: Mapping[int, int]) -> list[Block]:
-    """One block per piece of memory that holds intermediate tensors, and one for the scratch of each call.
+    """One block for each chain of tensors that share their memory, and one for the scratch of each call.
 
     `scratch` is bytes by kernel. Tensors in `in_place` share the memory of the operand that they overwrite.
     """
     blocks = [
         Block(("buffer", buffer), _aligned(program.buffers[buffer].nbytes), first, last)
-        for buffer, (first, last) in together(lifetimes_of(program), in_place).items()
+        for buffer, (first, last) in shared_live_ranges(live_ranges(program), in_place).items()
     ]
     for index, call in enumerate(program.calls):
         if scratch.get(call.kernel, 0) > 0:
@@ -41,24 +41,26 @@ def blocks_of(program: Program, scratch: Mapping[int, int], in_place: Mapping[in
     return blocks
 
 
-def lifetimes_of(program: Program) -> dict[int, tuple[int, int]]:
+def live_ranges(program: Program) -> dict[int, tuple[int, int]]:
     """First and last call that touches each intermediate tensor, by its id."""
-    spans: dict[int, tuple[int, int]] = {}
+    ranges: dict[int, tuple[int, int]] = {}
     for index, call in enumerate(program.calls):
         for argument in call.arguments:
             if program.buffers[argument].kind == "intermediate":
-                spans[argument] = (spans.get(argument, (index, index))[0], index)
-    return spans
+                ranges[argument] = (ranges.get(argument, (index, index))[0], index)
+    return ranges
 
 
-def together(lifetimes: Mapping[int, tuple[int, int]], in_place: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """First and last call of each piece of memory, by the first tensor that lies in it."""
-    spans: dict[int, tuple[int, int]] = {}
-    for buffer, (first, last) in lifetimes.items():
+def shared_live_ranges(
+    ranges: Mapping[int, tuple[int, int]], in_place: Mapping[int, int]
+) -> dict[int, tuple[int, int]]:
+    """First and last call of each chain of tensors that overwrite each other, by the chain's first tensor."""
+    shared: dict[int, tuple[int, int]] = {}
+    for buffer, (first, last) in ranges.items():
         owner = owner_of(buffer, in_place)
-        before, behind = spans.get(owner, (first, last))
-        spans[owner] = (min(first, before), max(last, behind))
-    return spans
+        earliest, latest = shared.get(owner, (first, last))
+        shared[owner] = (min(first, earliest), max(last, latest))
+    return shared
 
 
 def owner_of(buffer: int, in_place: Mapping[int, int]) -> int:
@@ -66,6 +68,18 @@ def owner_of(buffer: int, in_place: Mapping[int, int]) -> int:
     while buffer in in_place:
         buffer = in_place[buffer]
     return buffer
+
+
+def live_bytes(program: Program, in_place: Mapping[int, int] | None = None) -> list[int]:
+    """Bytes of intermediate tensors alive during each call: its inputs and outputs, and tensors that later calls read.
+
+    `in_place` maps tensors to the operand that they overwrite: the two count once.
+    """
+    totals = [0] * len(program.calls)
+    for buffer, (first, last) in shared_live_ranges(live_ranges(program), in_place or {}).items():
+        for call in range(first, last + 1):
+            totals[call] += program.buffers[buffer].nbytes
+    return totals
 
 
 def _aligned(size: int) -> int:

@@ -1,0 +1,159 @@
+"""Operator fusion around concatenations and slices: which kernel computes what, so that they can be zero-copy views.
+
+Before TVM fuses, elementwise operators after a concatenation move to its operands. There each becomes a part of the
+kernel that computes the operand. The concatenation then only joins tensors, which costs nothing if they are written in
+place (see `edgetune.graph.views`).
+
+The operator patterns of some legalised operators are corrected, where fusion would cost more work than it saves. A
+slice that begins at 0 looks elementwise to TVM; its kernel would then compute the whole sliced tensor. A concatenation
+absorbs operators that only move data, and then copies its other operands too, although their kernels could write them
+in place. A concatenation may still absorb them if a following operator is fused with it: a separate kernel would need
+its result in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+import numpy as np
+import tvm
+from tvm import relax, tirx
+from tvm.ir import GlobalVar
+
+from edgetune.graph.rewrite import DefUse, constant, constant_of, rewrite
+from edgetune.graph.tvm_types import PrimFunc
+
+_ELEMENTWISE_OPERATORS = frozenset(
+    f"relax.{name}"
+    for name in (
+        *("add", "subtract", "multiply", "maximum", "minimum", "clip", "exp", "tanh", "sigmoid", "abs", "negative"),
+        *("nn.relu", "nn.leakyrelu", "nn.gelu", "nn.silu"),
+    )
+)
+_CONVOLUTIONS = tuple(f"relax.nn.conv{rank}d" for rank in (1, 2, 3))
+_POOLING = tuple(f"relax.nn.{kind}_pool{rank}d" for kind in ("max", "avg") for rank in (1, 2, 3))
+_PRODUCERS = frozenset({*_CONVOLUTIONS, *_POOLING, *_ELEMENTWISE_OPERATORS, "relax.matmul"})
+_ELEMENTWISE, _BROADCAST, _INJECTIVE, _OPAQUE = 0, 1, 2, 8  # tvm::relay::OpPatternKind, as FuseOps reads it
+_KERNEL, _CONCATENATION = "relax.call_tir", "concatenate"
+
+
+def sink_activations(module: tvm.IRModule) -> tvm.IRModule:
+    """Rewrites f(concat(x, y)) to concat(f(x), f(y)) if fusion can add f to x and y, and they have no other reader."""
+    return rewrite(module, _sink)
+
+
+def _sink(call: relax.Call, chains: DefUse, _: relax.BlockBuilder) -> relax.Expr | None:
+    read = [argument for argument in call.args if isinstance(argument, relax.Var)]
+    if call.op.name not in _ELEMENTWISE_OPERATORS or str(call.ty.dtype) != "float32" or len(read) != 1:
+        return None
+    joined = chains.call(read[0], "relax.concat")
+    if joined is None or not chains.used_once(read[0]) or not isinstance(joined.args[0], relax.Tuple):
+        return None
+    operands = list(joined.args[0].fields)
+    if not all(chains.used_once(operand) and chains.call(operand, *_PRODUCERS) is not None for operand in operands):
+        return None
+    shape = [int(extent) for extent in call.ty.shape]
+    if shape != [int(extent) for extent in read[0].ty.shape]:
+        return None
+    axis = int(joined.attrs.axis) % len(shape)
+    extents = [int(operand.ty.shape[axis]) for operand in operands]
+    parts: list[list[relax.Expr]] = []
+    for argument in call.args:
+        value = constant(argument)
+        if value is not None:
+            parts.append([constant_of(part) for part in _split_constant(value, axis - len(shape), extents)])
+        else:
+            parts.append(operands if argument.same_as(read[0]) else [argument] * len(operands))
+    calls = [relax.Call(call.op, list(arguments), call.attrs) for arguments in zip(*parts, strict=True)]
+    return relax.op.concat(calls, axis)
+
+
+def _split_constant(value: np.ndarray, axis: int, extents: Sequence[int]) -> list[np.ndarray]:
+    """One constant per operand; `axis` counts from the end, as in broadcasting."""
+    if value.ndim < -axis or value.shape[axis] == 1:
+        return [value] * len(extents)
+    return [np.ascontiguousarray(part) for part in np.split(value, np.cumsum(extents)[:-1], axis)]
+
+
+def settle_patterns(module: tvm.IRModule) -> tvm.IRModule:
+    """The legalised and annotated `module` with corrected patterns of these slices and concatenations."""
+    changed: dict[GlobalVar, int] = {}
+    for name, function in module.functions.items():
+        if isinstance(function, tirx.PrimFunc) and _pattern(function) == _ELEMENTWISE and _is_slice(function):
+            changed[name] = _INJECTIVE
+    calls = _Calls(module, changed)
+    concatenations = [call for call in calls if _is_concatenation(call)]
+    fused = {call.args[0] for call in concatenations if calls.is_fused_with_reader(call)}
+    changed |= {
+        call.args[0]: _OPAQUE for call in concatenations if call.args[0] not in fused and calls.would_copy(call)
+    }
+    settled = tvm.IRModule(dict(module.functions), attrs=module.attrs, global_infos=module.global_infos)
+    for name, pattern in changed.items():
+        settled[name] = module[name].with_attr("op_pattern", pattern)
+    return settled
+
+
+class _Calls:
+    """The kernel calls of `main`, with the operator patterns of their functions as `changed` so far."""
+
+    def __init__(self, module: tvm.IRModule, changed: dict[GlobalVar, int]) -> None:
+        self.module, self.changed, self.chains = module, changed, DefUse(module["main"])
+
+    def __iter__(self) -> Iterator[relax.Call]:
+        for block in self.module["main"].body.blocks:
+            for binding in block.bindings:
+                call = self.chains.call(binding.value, _KERNEL)
+                if call is not None:
+                    yield call
+
+    def is_fused_with_reader(self, call: relax.Call) -> bool:
+        """Whether the only reader of a call's result is a kernel that fusion would merge with the call."""
+        result = self.chains.variable(call)
+        readers = (
+            [] if result is None else [self.chains.call(reader, _KERNEL) for reader in self.chains.readers(result)]
+        )
+        return len(readers) == 1 and readers[0] is not None and self._pattern(readers[0]) <= _INJECTIVE
+
+    def would_copy(self, concatenation: relax.Call) -> bool:
+        """Whether a concatenation would absorb one operand while a separate kernel computes another one."""
+        operands = _operands(concatenation)
+        return any(map(self._is_absorbed, operands)) and any(map(self._needs_kernel, operands))
+
+    def _is_absorbed(self, operand: relax.Expr) -> bool:
+        call = self.chains.call(operand, _KERNEL)
+        if call is None or not self.chains.used_once(operand):
+            return False
+        return self._pattern(call) == _INJECTIVE or not self._needs_kernel(operand)
+
+    def _needs_kernel(self, operand: relax.Expr) -> bool:
+        """Whether the last operator before `operand` that is not elementwise is a kernel that cannot be absorbed."""
+        call = self.chains.call(operand, _KERNEL)
+        if call is None:
+            return False
+        pattern = self._pattern(call)
+        if pattern <= _BROADCAST or _is_concatenation(call):
+            return any(map(self._needs_kernel, _operands(call)))
+        return pattern > _INJECTIVE
+
+    def _pattern(self, call: relax.Call) -> int:
+        return self.changed.get(call.args[0], _pattern(self.module[call.args[0]]))
+
+
+def _pattern(function: PrimFunc) -> int:
+    return int(function.attrs.get("op_pattern", _OPAQUE)) if function.attrs else _OPAQUE
+
+
+def _operands(call: relax.Call) -> list[relax.Expr]:
+    read = call.args[1]
+    return list(read.fields) if isinstance(read, relax.Tuple) else [read]
+
+
+def _is_concatenation(call: relax.Call) -> bool:
+    return bool(call.args[0].name_hint.rstrip("0123456789") == _CONCATENATION)
+
+
+def _is_slice(function: PrimFunc) -> bool:
+    """Whether the function reads one tensor and its result is smaller."""
+    sizes = [prod(int(extent) for extent in param.shape) for param in function.params]
+    return len(sizes) == 2 and sizes[1] < sizes[0]

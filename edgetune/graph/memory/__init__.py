@@ -1,0 +1,1 @@
+"""Memory planning: the arena offset of every intermediate tensor, and which outputs overwrite an operand."""
