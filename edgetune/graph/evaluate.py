@@ -14,13 +14,14 @@ import tvm
 
 from edgetune.graph.double_sums import in_double
 from edgetune.graph.program import Program
+from edgetune.graph.tvm_types import PrimFunc
 
 EVALUATOR = "tvm.llvm"
 """Name of this evaluator in reports."""
 
 
 def evaluate(
-    function: tvm.tirx.PrimFunc, arguments: Sequence[np.ndarray], outputs: Sequence[tuple[tuple[int, ...], str]]
+    function: PrimFunc, arguments: Sequence[np.ndarray], outputs: Sequence[tuple[tuple[int, ...], str]]
 ) -> list[np.ndarray]:
     """Outputs (shape, numpy dtype name) of `function` for `arguments`, computed by TVM's LLVM back end."""
     return ReferenceFunction(function).run(arguments, outputs)
@@ -29,10 +30,10 @@ def evaluate(
 def evaluate_program(program: Program, feeds: Sequence[Mapping[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
     """Outputs by name for each of `feeds` (inputs by name), kernel by kernel: the program's meaning without our C."""
     compiled = [ReferenceFunction(kernel.function) for kernel in program.kernels]
-    return [_answer(program, compiled, feed) for feed in feeds]
+    return [_outputs(program, compiled, feed) for feed in feeds]
 
 
-def _answer(
+def _outputs(
     program: Program, compiled: Sequence[ReferenceFunction], feed: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     values = {number: array.reshape(-1) for number, array in program.constants.items()}
@@ -63,7 +64,7 @@ def _answer(
 class ReferenceFunction:
     """A function built unscheduled by TVM's LLVM back end; its float sums accumulate in float64, rounded once."""
 
-    def __init__(self, function: tvm.tirx.PrimFunc) -> None:
+    def __init__(self, function: PrimFunc) -> None:
         wide = in_double(function)
         self._types = [str(parameter.dtype) for parameter in wide.params]
         module = tvm.IRModule({"main": wide.with_attr("global_symbol", "main")})

@@ -11,13 +11,14 @@ from dataclasses import replace
 
 import tvm
 import tvm_ffi
-from tvm import te, tirx, topi
+from tvm import te, topi
 
 from edgetune.graph.attention import least_scratch
 from edgetune.graph.kernel_names import kernel_names, summary
-from edgetune.graph.long_sums import in_parts
+from edgetune.graph.long_sums import split_long_sums
 from edgetune.graph.macs import multiply_accumulates
 from edgetune.graph.program import Kernel, Param, Role, Rows
+from edgetune.graph.tvm_types import PrimFunc
 
 
 def parameter_names(shapes: Sequence[tuple[int, ...]], roles: Sequence[Role], accumulates: bool) -> list[str]:
@@ -33,13 +34,13 @@ def parameter_names(shapes: Sequence[tuple[int, ...]], roles: Sequence[Role], ac
     return names
 
 
-def rename_parameters(function: tirx.PrimFunc, names: Sequence[str]) -> tirx.PrimFunc:
+def rename_parameters(function: PrimFunc, names: Sequence[str]) -> PrimFunc:
     """`function` with its parameters called `names`; nothing else changes."""
     renamed = {old: tvm.ir.Var(name, old.ty) for old, name in zip(function.params, names, strict=True)}
     return tvm_ffi.structural_map(function, (tvm.ir.Var, lambda variable: renamed.get(variable, variable)))
 
 
-def plain_function(function: tirx.PrimFunc, mask: Sequence[bool]) -> tirx.PrimFunc:
+def plain_function(function: PrimFunc, mask: Sequence[bool]) -> PrimFunc:
     """`function` in the standard form for schedules and records; `mask` says for each tensor read if it is constant.
 
     Parameters are named by their role, the layout of weights is free, and very long sums are computed in parts.
@@ -55,13 +56,13 @@ def plain_function(function: tirx.PrimFunc, mask: Sequence[bool]) -> tirx.PrimFu
             plain = plain.without_attr(attribute)
     shapes = [tuple(int(e) for e in p.shape) for p in plain.params]
     names = parameter_names(shapes, _roles(mask, len(shapes)), multiply_accumulates(plain) > 0)
-    return in_parts(rename_parameters(plain, names))
+    return split_long_sums(rename_parameters(plain, names))
 
 
 def kernel_of(
     sources: Sequence[str],
     workload: str,
-    function: tirx.PrimFunc,
+    function: PrimFunc,
     mask: Sequence[bool],
     calls: int,
     rows: Mapping[int, Rows] | None = None,
@@ -89,7 +90,7 @@ def named(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
     return tuple(replace(kernel, name=name) for kernel, name in zip(kernels, names, strict=True))
 
 
-def copy_function(shape: tuple[int, ...], dtype: str) -> tirx.PrimFunc:
+def copy_function(shape: tuple[int, ...], dtype: str) -> PrimFunc:
     """A function that copies a tensor."""
     source = te.placeholder(shape, dtype, name="source")
     return te.create_prim_func([source, topi.identity(source)])

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from math import prod
-from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import s_tir, tirx
+from tvm import s_tir
+
+from edgetune.graph.tvm_types import IterVar, PrimFunc, SBlock, SBlockRV, Schedule
 
 _LONG = 1 << 17
 """Least number of terms of a sum that is divided: half the number at which squares reach the tolerance of 1e-4."""
@@ -28,7 +29,7 @@ _FEW = 4
 _REDUCTION = 2  # tirx.IterVar.CommReduce
 
 
-def in_parts(function: tirx.PrimFunc) -> tirx.PrimFunc:
+def split_long_sums(function: PrimFunc) -> PrimFunc:
     """`function` whose sums of at least 2^17 float32 terms are divided into parts, if they have few result elements.
 
     "Few" means that vectors could not compute the elements side by side. Then the parts cost no time, and if the terms
@@ -44,10 +45,10 @@ def in_parts(function: tirx.PrimFunc) -> tirx.PrimFunc:
             renamed |= {parts: f"{name}_parts"} if parts else {}
     if schedule is None or not renamed:
         return function
-    return tvm_ffi.structural_map(schedule.mod["main"], (s_tir.SBlock, lambda block: _called(block, renamed)))
+    return tvm_ffi.structural_map(schedule.mod["main"], (s_tir.SBlock, lambda block: _renamed(block, renamed)))
 
 
-def _long(block: Any) -> list[str]:
+def _long(block: SBlock) -> list[str]:
     """A list with the block's name if the block is such a sum, else an empty list."""
     if block.init is None or len(block.writes) != 1 or str(block.writes[0].source.dtype) != "float32":
         return []
@@ -58,14 +59,14 @@ def _long(block: Any) -> list[str]:
     return [str(block.name_hint)] if terms >= _LONG and few else []
 
 
-def _contiguous(block: Any, summed: Sequence[Any]) -> bool:
+def _contiguous(block: SBlock, summed: Sequence[IterVar]) -> bool:
     """Whether the terms of one element are adjacent in every tensor that the block reads."""
     reads = [region for region in block.reads if not region.source.same_as(block.writes[0].source)]
     last = [region.region[-1].min for region in reads if len(region.region)]
     return all(any(index.same_as(axis.var) for axis in summed) for index in last)
 
 
-def _divide(schedule: s_tir.Schedule, name: str) -> str:
+def _divide(schedule: Schedule, name: str) -> str:
     """Make block `name` add the sums of a new block of parts; return TVM's name of that block, "" if there is none.
 
     The parts divide the outermost loops: all loops whose product is small enough, and a divisor of the next one.
@@ -88,11 +89,11 @@ def _divide(schedule: s_tir.Schedule, name: str) -> str:
     return str(schedule.get(parts).name_hint)
 
 
-def _axes(schedule: s_tir.Schedule, block: Any) -> int:
+def _axes(schedule: Schedule, block: SBlockRV) -> int:
     return len(schedule.get(block).iter_vars)
 
 
-def _called(block: Any, names: dict[str, str]) -> Any:
+def _renamed(block: SBlock, names: dict[str, str]) -> SBlock:
     """`block` with another name: TVM would reuse the same name when a schedule divides this block again."""
     if str(block.name_hint) not in names:
         return block

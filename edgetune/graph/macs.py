@@ -1,17 +1,18 @@
-"""Counts multiply-accumulates (MACs) of a kernel from its unscheduled function."""
+"""Multiply-accumulates (MACs) of a kernel, counted in its unscheduled function."""
 
 from __future__ import annotations
 
-import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
+from edgetune.graph.tvm_types import Expr, PrimFunc, SBlock, Stmt
 
-def multiply_accumulates(function: tvm.tirx.PrimFunc) -> int:
+
+def multiply_accumulates(function: PrimFunc) -> int:
     """Sum of iteration counts (products of the loop extents) over all reduction blocks that multiply."""
     total = 0
 
-    def visit(node: s_tir.SBlock) -> None:
+    def visit(node: SBlock) -> None:
         nonlocal total
         if node.init is not None and _multiplies(node.body):
             count = 1
@@ -23,10 +24,10 @@ def multiply_accumulates(function: tvm.tirx.PrimFunc) -> int:
     return total
 
 
-def _multiplies(statement: tirx.Stmt) -> bool:
+def _multiplies(statement: Stmt) -> bool:
     found = False
 
-    def visit(node: tirx.Mul) -> None:
+    def visit(node: Expr) -> None:
         nonlocal found
         found = found or "int64" not in str(node.ty)
 

@@ -1,9 +1,8 @@
-"""Adds a tensor expression of this project to a Relax function as a kernel; a flag says if fusion may extend it."""
+"""Calls of tensor expressions: adds one to a Relax function as a kernel that fusion may extend, or must leave alone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from tvm import relax, te
 
@@ -13,11 +12,11 @@ _OPAQUE = 8  # nothing may be fused
 
 
 def call_fusable(
-    builder: relax.BlockBuilder, compute: Callable[..., te.Tensor], *arguments: Any, alone: bool = False
+    builder: relax.BlockBuilder, compute: Callable[..., te.Tensor], *arguments: object, alone: bool = False
 ) -> relax.Expr:
     """A variable bound to `compute(*arguments)`; Relax expressions among the arguments arrive there as TE tensors.
 
-    `alone`: fusion adds no operator to this call.
+    The kernel's name is that of `compute`. `alone`: fusion adds no operator to this call.
     """
     call = builder.call_te(compute, *arguments)
     name = call.args[0]

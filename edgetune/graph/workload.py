@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-import tvm
+from edgetune.graph.tvm_types import PrimFunc
 
 _TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|(?<![\w.])[A-Za-z_]\w*')
 _LANGUAGE = frozenset(
@@ -17,7 +17,7 @@ _LANGUAGE = frozenset(
 )
 
 
-def canonical_text(function: tvm.tirx.PrimFunc) -> str:
+def canonical_text(function: PrimFunc) -> str:
     """TVMScript of `function` with every variable and buffer renamed v0, v1, ... in order of appearance.
 
     Block names and string attributes stay: schedule traces refer to blocks by name.
@@ -34,6 +34,6 @@ def canonical_text(function: tvm.tirx.PrimFunc) -> str:
     return _TOKEN.sub(rename, script)
 
 
-def workload_hash(function: tvm.tirx.PrimFunc) -> str:
+def workload_hash(function: PrimFunc) -> str:
     """SHA-256 (hex) of `canonical_text`: the same in every process and on every machine for one TVM version."""
     return hashlib.sha256(canonical_text(function).encode()).hexdigest()

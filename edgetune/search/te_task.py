@@ -9,7 +9,7 @@ from tvm import te
 from tvm.tirx import IntImm
 
 from edgetune.errors import UnsupportedOperator, UsageError
-from edgetune.graph.long_sums import in_parts
+from edgetune.graph.long_sums import split_long_sums
 from edgetune.graph.macs import multiply_accumulates
 from edgetune.graph.program import Kernel, Param, Role
 from edgetune.graph.workload import workload_hash
@@ -36,7 +36,7 @@ def kernel_from_te(
         lines = str(error).strip().splitlines()
         reason = lines[-1] if lines else type(error).__name__
         raise UnsupportedOperator(f"TVM cannot make a function of {name} ({reason}): rewrite its expression") from error
-    function = in_parts(function)
+    function = split_long_sums(function)
     free = [index for index, param in enumerate(params) if param.role == "constant" and len(param.shape) > 1]
     if free:
         function = function.with_attr("layout_free_buffers", free)

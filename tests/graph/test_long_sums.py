@@ -12,7 +12,7 @@ from tvm import te, tirx
 
 import edgetune
 from edgetune.errors import WrongResult
-from edgetune.graph.long_sums import in_parts
+from edgetune.graph.long_sums import split_long_sums
 from edgetune.records import RecordStore
 
 MANY = 1 << 20
@@ -51,7 +51,7 @@ def as_written(function: tirx.PrimFunc, x: np.ndarray, out: tuple[int, ...]) -> 
 def test_parts_of_a_long_sum_are_right(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
     function, x = squares(shape, axes), np.random.default_rng(0).standard_normal(shape, np.float32)
     exact = (x.astype(np.float64) ** 2).sum(axes)
-    before, after = (as_written(one, x, exact.shape) for one in (function, in_parts(function)))
+    before, after = (as_written(one, x, exact.shape) for one in (function, split_long_sums(function)))
     off = float(np.abs(after / exact - 1).max())
     assert off < 6e-5
     assert off < float(np.abs(before / exact - 1).max())
@@ -63,7 +63,7 @@ def test_parts_of_a_long_sum_are_right(shape: tuple[int, ...], axes: tuple[int, 
     ids=["a short sum", "sums side by side", "sums of many elements", "a prime number of terms"],
 )
 def test_other_sums_stay_as_they_are(unchanged: tirx.PrimFunc) -> None:
-    assert in_parts(unchanged).same_as(unchanged)
+    assert split_long_sums(unchanged).same_as(unchanged)
 
 
 def test_every_candidate_of_a_million_squares_is_right_and_so_is_its_package(tmp_path: Path) -> None:
