@@ -19,10 +19,10 @@ def fold_scale(module: tvm.IRModule) -> tvm.IRModule:
     scale(linear(x, W)) becomes linear(x, scale W); scale(y + b) becomes scale(y) + scale b; (y + a) + b becomes
     y + (a + b); y - b and y / s become sums and products. Applies only if the inner value has no other reader.
     """
-    return rewrite(fold_constants(module), _rule)
+    return rewrite(fold_constants(module), _fold)
 
 
-def _split(call: relax.Call) -> tuple[relax.Expr, np.ndarray] | None:
+def _variable_and_constant(call: relax.Call) -> tuple[relax.Expr, np.ndarray] | None:
     """The variable and the float constant of a binary call; the constant may come first if the operator commutes."""
     left, right = call.args
     value = constant(right)
@@ -39,17 +39,17 @@ def _is_linear(expr: relax.Expr, chains: DefUse) -> bool:
         if chains.call(expr, *_LINEAR) is not None:
             return True
         call = chains.call(expr, "relax.add")
-        parts = _split(call) if call is not None else None
+        parts = _variable_and_constant(call) if call is not None else None
         if parts is None:
             return False
         expr = parts[0]
     return False
 
 
-def _rule(call: relax.Call, chains: DefUse, _: relax.BlockBuilder) -> relax.Expr | None:
+def _fold(call: relax.Call, chains: DefUse, _: relax.BlockBuilder) -> relax.Expr | None:
     if call.op.name not in {"relax.add", "relax.subtract", "relax.multiply", "relax.divide"}:
         return None
-    parts = _split(call)
+    parts = _variable_and_constant(call)
     if parts is None or not _is_linear(parts[0], chains):
         return None
     inner, value = parts
@@ -73,14 +73,14 @@ def _keeps_shape(call: relax.Call, inner: relax.Expr) -> bool:
 
 
 def _merge_shifts(previous: relax.Call | None, value: np.ndarray, dtype: str) -> relax.Expr | None:
-    parts = _split(previous) if previous is not None else None
+    parts = _variable_and_constant(previous) if previous is not None else None
     if parts is None:
         return None
     return relax.op.add(parts[0], constant_of((parts[1] + value).astype(dtype)))
 
 
 def _scale_shift(previous: relax.Call, value: np.ndarray, dtype: str) -> relax.Expr | None:
-    parts = _split(previous)
+    parts = _variable_and_constant(previous)
     if parts is None:
         return None
     scaled = relax.op.multiply(parts[0], constant_of(value.astype(dtype)))

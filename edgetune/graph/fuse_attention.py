@@ -87,15 +87,19 @@ def _fused(
     if found is None:
         return None
     scores, steps = found
-    if not _at_run_time(scores, rank) or _shape(product)[:-2] != _shape(scores)[:-2] or not _worth(scores, product):
+    if (
+        not _at_run_time(scores, rank)
+        or _shape(product)[:-2] != _shape(scores)[:-2]
+        or not _is_worthwhile(scores, product)
+    ):
         return None
     operands = [folded_operand(operand, chains) for operand in (*scores.args, product.args[1])]
     orders = [order or list(range(rank)) for _, order in operands]
     others = [operand for step in steps for n, operand in enumerate(step.operands) if n != step.place]
     tensors = [operand for operand in others if _scalar(operand) is None]
 
-    def attention(q: te.Tensor, k: te.Tensor, v: te.Tensor, *given: te.Tensor) -> te.Tensor:
-        rest = iter(given)
+    def attention(q: te.Tensor, k: te.Tensor, v: te.Tensor, *run_time: te.Tensor) -> te.Tensor:
+        rest = iter(run_time)
         values = [_scalar(operand) for operand in others]
         filled = iter([next(rest) if value is None else value for value in values])
         return attend(q, k, v, orders, lambda x: _applied(x, steps, filled), axes)
@@ -123,7 +127,7 @@ def _at_run_time(product: relax.Call, rank: int) -> bool:
     )
 
 
-def _worth(scores: relax.Call, product: relax.Call) -> bool:
+def _is_worthwhile(scores: relax.Call, product: relax.Call) -> bool:
     """Whether keys and width are whole vectors of any target or fractions of one, and queries divide into tiles."""
     queries, keys = _shape(scores)[-2:]
     whole = all(extent % _MOST_LANES == 0 or _MOST_LANES % extent == 0 for extent in (keys, _shape(product)[-1]))

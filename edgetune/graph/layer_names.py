@@ -104,14 +104,14 @@ class _Origin:
         self._waiting: defaultdict[object, list[relax.Var]] = defaultdict(list)
         self._digests: dict[object, str] = {}
         for binding in _bindings(module["main"]):
-            self._waiting[self._shape(binding.value, {})].append(binding.var)
+            self._waiting[self._structure(binding.value, {})].append(binding.var)
 
     def claim(self, value: relax.Expr, values: dict[object, object], var: relax.Var) -> int | None:
         """The node of the binding that `value` was before fusion; from now on `var` stands for its result."""
         if isinstance(value, relax.Var):
             values[var] = values.get(value, value)
             return None
-        found = self._waiting.get(self._shape(value, values))
+        found = self._waiting.get(self._structure(value, values))
         if not found:
             return None
         values[var] = found.pop(0)
@@ -126,7 +126,8 @@ class _Origin:
             return self._digests[expr]
         return values.get(expr, expr)
 
-    def _shape(self, value: relax.Expr, values: Mapping[object, object]) -> object:
+    def _structure(self, value: relax.Expr, values: Mapping[object, object]) -> object:
+        """Operator and operands: equal before and after fusion."""
         if isinstance(value, relax.TupleGetItem):
             return ("item", value.index, self.key(value.tuple_value, values))
         if isinstance(value, relax.Tuple):

@@ -29,7 +29,7 @@ class _Dequantised:
 
 def integer_operators(module: tvm.IRModule) -> tvm.IRModule:
     """Rewrites 2-D convolutions (channels last) and matrix products if both operands are dequantised integers."""
-    return rewrite(module, _rule)
+    return rewrite(module, _integer_operator)
 
 
 def _dequantised(expr: relax.Expr, chains: DefUse) -> _Dequantised | None:
@@ -52,7 +52,7 @@ def _dequantised(expr: relax.Expr, chains: DefUse) -> _Dequantised | None:
     return _Dequantised(integers.args[0], zero_point, scale)
 
 
-def _rule(call: relax.Call, chains: DefUse, builder: relax.BlockBuilder) -> relax.Expr | None:
+def _integer_operator(call: relax.Call, chains: DefUse, builder: relax.BlockBuilder) -> relax.Expr | None:
     if call.op.name not in {"relax.nn.conv2d", "relax.matmul"}:
         return None
     data, weights = (_dequantised(argument, chains) for argument in call.args[:2])

@@ -95,7 +95,7 @@ def test_images_of_any_type(dtype: str) -> None:
         ("GlobalAveragePool", {}, ["conv2d", "mean"]),
     ],
 )
-def test_no_transpose_is_left_behind_the_last_convolution(
+def test_no_transpose_is_left_after_the_last_convolution(
     operator: str, attributes: dict[str, Any], kernels: list[str]
 ) -> None:
     nodes = [_conv("x", "z"), helper.make_node(operator, ["z"], ["y"], **attributes)]
@@ -148,7 +148,7 @@ def test_activations_between_convolutions_are_part_of_the_first(operator: str) -
 
 
 @pytest.mark.parametrize(("axes", "groups"), [(1, 2), (2, 1), (3, 1)])
-def test_transposed_convolutions_behind_convolutions(axes: int, groups: int) -> None:
+def test_transposed_convolutions_after_convolutions(axes: int, groups: int) -> None:
     generator = np.random.default_rng(7)
     up = helper.make_node("ConvTranspose", ["z", "v"], ["y"], strides=[2] * axes, group=groups)
     constants = {"w": random(generator, 4, 3, *[3] * axes), "v": random(generator, 4, 2, *[2] * axes)}

@@ -1,4 +1,4 @@
-"""Transposes behind reshapes: a shuffle of channels keeps one transpose, and what gains nothing stays as it is."""
+"""Transposes after reshapes: a shuffle of channels keeps one transpose, and what gains nothing stays as it is."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _names(nodes: list[onnx.NodeProto], outputs: list[str], constants: dict[str,
 
 
 @pytest.mark.parametrize(("groups", "channels"), [(2, 6), (3, 6), (4, 12)])
-def test_a_shuffle_moves_channels_alone(groups: int, channels: int) -> None:
+def test_a_shuffle_moves_only_channels(groups: int, channels: int) -> None:
     nodes, constants = _shuffle(groups, channels, 3, [0, 2, 1, 3, 4])
     # The transposes are those of the input, of the shuffle, and of the output.
     names = _names(nodes, ["y"], constants)
@@ -50,14 +50,14 @@ def test_a_shuffle_moves_channels_alone(groups: int, channels: int) -> None:
     assert names[before + 2].startswith("conv2d")
 
 
-def test_a_shuffle_of_what_others_read_is_right() -> None:
+def test_a_shuffle_of_a_tensor_with_other_readers_is_right() -> None:
     nodes, constants = _shuffle(2, 6, 3, [0, 2, 1, 3, 4])
     for outputs in (["y", "c"], ["y", "d"], ["y", "e"], ["y", "f"]):
         _names(nodes, outputs, constants)
 
 
 @pytest.mark.parametrize("perm", [[0, 3, 1, 2, 4], [0, 1, 3, 2, 4], [0, 4, 2, 1, 3], [0, 1, 4, 3, 2], [4, 3, 2, 1, 0]])
-def test_what_takes_axes_apart_is_right(perm: list[int]) -> None:
+def test_transposes_of_the_parts_of_a_split_axis_are_right(perm: list[int]) -> None:
     nodes, constants = _shuffle(3, 6, 3, perm)
     extents = [[1, 3, 2, 3, 3][axis] for axis in perm]
     constants["together"] = np.array([1, int(np.prod(extents)) // 9, 3, 3])
@@ -65,7 +65,7 @@ def test_what_takes_axes_apart_is_right(perm: list[int]) -> None:
 
 
 @pytest.mark.parametrize("shape", [[1, 6, 1, 1], [1, 1, 6, 1], [6, 1, 1, 1]])
-def test_axes_of_one_element_are_no_matter(shape: list[int]) -> None:
+def test_axes_of_extent_one_do_not_matter(shape: list[int]) -> None:
     constants = {"s": np.array([1, 2, 3, 1, 1]), "t": np.array(shape)}
     nodes = [
         helper.make_node("Transpose", ["x"], ["a"], perm=[0, 3, 1, 2]),

@@ -1,4 +1,4 @@
-"""Places for several cores: as good a plan as any other, and fewer lines that a core lacks when it writes them."""
+"""Core affinity: the plan stays a plan, and cores miss fewer of the lines that they write."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LINE = ARENA_ALIGNMENT
 def missing_bytes(memory: MemoryPlan, program: Program, caches: Caches, workers: list[int] | None = None) -> int:
     """Bytes that cores lack of tensors when these are first written, in one run without scratch."""
     lines, found = CachedLines(memory.arena_bytes, caches), 0
-    for call, step in zip(program.calls, steps(program, memory, caches, workers), strict=True):
+    for call, step in zip(program.calls, traffic(program, memory, caches, workers), strict=True):
         written = call.arguments[-1]
         if written not in memory.in_place:
             found += lines.missing(memory.offsets[written], program.buffers[written].nbytes, step.cores)
@@ -37,7 +37,7 @@ def missing_bytes(memory: MemoryPlan, program: Program, caches: Caches, workers:
     return found
 
 
-def steps(
+def traffic(
     program: Program, memory: MemoryPlan, caches: Caches, workers: list[int] | None = None
 ) -> Iterator[CallTraffic]:
     return traffic_of_calls(program, {}, workers or [caches.count] * len(program.kernels), memory.in_place)
@@ -92,7 +92,7 @@ def test_smaller_tensors_lie_in_the_middle_of_larger_ones() -> None:
     assert set(edges.values()) == {((large - small) // 2, (large + small) // 2)}
 
 
-def test_what_one_core_writes_alone_lies_where_it_wrote() -> None:
+def test_a_tensor_of_one_core_lies_where_that_core_wrote_before() -> None:
     """The first core has half of each of the first two tensors; the third, all its own, fits in there."""
     large, small = 24 * LINE, 8 * LINE
     program, caches = program_of([large, large, small, small], [[], [0], [1], [2]]), Caches(2, 1 << 20)
@@ -151,7 +151,7 @@ def test_work_has_a_bound_and_the_plan_then_found_is_no_worse(tries: int, monkey
     assert (memory == before) == (tries < 1 << 18)
 
 
-def test_scratch_lies_where_its_thread_wrote() -> None:
+def test_scratch_lies_where_its_thread_wrote_before() -> None:
     program = program_of([8 * LINE, 8 * LINE, LINE, LINE], [[], [0], [1], [2]])
     scratch, caches = {2: 8 * LINE}, Caches(2, 1 << 20)
     memory = with_core_affinity(plan(program, scratch), program, scratch, [2] * 4, caches)
@@ -194,8 +194,8 @@ def test_of_a_tensor_larger_than_its_cache_a_core_has_the_end() -> None:
     assert lines.missing(6 * LINE, 2 * LINE, 1) == 0
 
 
-def test_a_large_arena_is_told_in_coarser_cells() -> None:
-    """A border between cores within a cell counts with the core behind it."""
+def test_a_large_arena_is_modelled_in_coarser_cells() -> None:
+    """A border between cores within a cell counts with the core after it."""
     nbytes = 100 << 20
     lines = CachedLines(nbytes, Caches(2, nbytes))
     assert lines.missing(0, nbytes, 2) >= nbytes

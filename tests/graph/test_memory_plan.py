@@ -83,7 +83,7 @@ def test_the_plan_is_repeatable_and_not_below_its_bound(case: tuple[Program, dic
     assert memory.arena_bytes >= memory.bound_bytes
 
 
-def test_a_residual_sum_takes_the_memory_of_what_it_adds_to() -> None:
+def test_a_residual_sum_overwrites_its_operand() -> None:
     program = program_of([640, 640, 640, 640], [[], [0], [1, 0], [2, 2]])
     over = over_operands(program)
     assert over == {2: 1}, "what is read later, or twice, is left alone"

@@ -47,7 +47,7 @@ def test_convolutions_write_their_part_of_the_result(channels: int, tmp_path: Pa
     assert_same_in_c(net.model(last), tmp_path)
 
 
-def test_an_activation_behind_a_concatenation_is_computed_by_whoever_computes_the_operands(tmp_path: Path) -> None:
+def test_an_activation_after_a_concatenation_is_fused_into_the_kernels_of_its_operands(tmp_path: Path) -> None:
     net = network()
     stem = net.conv(0, 8)
     pooled = net.add("AveragePool", [f"t{stem}"], 8, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
@@ -58,7 +58,7 @@ def test_an_activation_behind_a_concatenation_is_computed_by_whoever_computes_th
     assert_same_in_c(net.model(net.conv(joined, 3)), tmp_path)
 
 
-def test_constants_behind_a_concatenation_are_split_with_the_channels() -> None:
+def test_constants_after_a_concatenation_are_split_with_the_channels() -> None:
     net = network()
     joined = net.concat(net.conv(0, 4), net.conv(0, 6))
     scaled = net.add("Mul", [f"t{joined}", net.constant(1, 10, 1, 1)], 10)
@@ -82,7 +82,7 @@ def test_a_dense_block_lies_in_its_last_tensor_and_is_read_there(tmp_path: Path)
     assert_same_in_c(net.model(last), tmp_path)
 
 
-def test_what_cannot_be_written_into_place_is_copied_there_alone(tmp_path: Path) -> None:
+def test_only_operands_that_cannot_be_written_in_place_are_copied(tmp_path: Path) -> None:
     net = network()
     stem = peak_first(net)
     a, b, c = (net.relu(net.conv(stem, n)) for n in (4, 6, 9))
@@ -148,7 +148,7 @@ def test_rows_one_below_the_other_need_no_gaps_and_no_kernels_of_their_own() -> 
     assert program.kernels[program.calls[0].kernel].workload == unchanged(net.model(joined)).kernels[0].workload
 
 
-def test_rows_within_rows_that_lie_across_each_other_are_copied(tmp_path: Path) -> None:
+def test_nested_rows_along_other_axes_are_copied(tmp_path: Path) -> None:
     net = network()
     columns = [net.relu(net.conv(0, 4)) for _ in range(2)]
     wide = net.add("Concat", [f"t{c}" for c in columns], 4, axis=3)

@@ -87,7 +87,7 @@ def test_a_half_that_comes_back_is_written_over_the_one_it_was_computed_from(tmp
 
 
 @pytest.mark.parametrize("late", ["rest", "whole", "other half"])
-def test_nothing_is_written_over_what_is_still_read(late: str, tmp_path: Path) -> None:
+def test_a_tensor_that_is_still_read_is_not_overwritten(late: str, tmp_path: Path) -> None:
     net = network()
     stem = peak_first(net)
     kept, rest = split(net, stem, 4, 4)
@@ -105,7 +105,7 @@ def test_nothing_is_written_over_what_is_still_read(late: str, tmp_path: Path) -
     assert_same_in_c(model, tmp_path)
 
 
-def test_nothing_is_written_over_what_the_layers_of_an_inner_concatenation_read(tmp_path: Path) -> None:
+def test_a_tensor_that_layers_of_an_inner_concatenation_read_is_not_overwritten(tmp_path: Path) -> None:
     net = network()
     first, second = split(net, net.relu(net.conv(peak_first(net), 8)), 4, 4)
     inner = net.concat(net.relu(net.conv(first, 2)), net.relu(net.conv(second, 2)))
@@ -115,7 +115,7 @@ def test_nothing_is_written_over_what_the_layers_of_an_inner_concatenation_read(
 
 
 @pytest.mark.parametrize("order", ["exchanged", "all exchanged"])
-def test_nothing_is_written_over_a_piece_that_goes_to_another_place(order: str, tmp_path: Path) -> None:
+def test_a_slice_that_goes_to_another_place_is_not_overwritten(order: str, tmp_path: Path) -> None:
     net = network()
     pieces = split(net, net.relu(net.conv(peak_first(net), 16)), 4, 4, 4, 4)
     back = net.relu(net.conv(net.relu(net.conv(net.concat(*pieces[1:]), 4)), 4))
@@ -141,7 +141,7 @@ def product(net: Network, source: int, columns: int, result: int) -> int:
     return net.relu(net.add("MatMul", [f"t{source}", net.constant(columns, result)], result))
 
 
-def test_a_piece_that_the_model_answers_with_is_written(tmp_path: Path) -> None:
+def test_a_slice_that_is_a_model_output_is_written(tmp_path: Path) -> None:
     net = matrices(6, 8)
     stem = product(net, product(net, 0, 8, 60), 60, 8)
     kept, rest = split(net, stem, 4, 4)
@@ -170,16 +170,16 @@ def test_the_same_loops_over_other_gaps_are_another_kernel(tmp_path: Path) -> No
     assert_same_in_c(model, tmp_path)
 
 
-@pytest.mark.parametrize("behind", ["shuffled", "cut"])
-def test_what_a_concatenation_takes_in_stays_there_where_more_follows_in_the_same_pass(behind: str) -> None:
+@pytest.mark.parametrize("operators", ["shuffled", "cut"])
+def test_a_concatenation_absorbs_operators_where_fusion_merges_it_with_its_reader(operators: str) -> None:
     net = network()
     made = net.conv(0, 32)
-    moved = net.relu(shuffle(net, made) if behind == "shuffled" else cut(net, 0, 4, c=(0, 4)))
+    moved = net.relu(shuffle(net, made) if operators == "shuffled" else cut(net, 0, 4, c=(0, 4)))
     program = assert_same(net.model(net.concat(made, moved)))
     assert any({"concatenate", "transpose"} <= set(kernel.sources) for kernel in program.kernels)
 
 
-def test_all_pieces_side_by_side_again_are_what_they_are_pieces_of(tmp_path: Path) -> None:
+def test_all_slices_concatenated_in_order_are_the_sliced_tensor(tmp_path: Path) -> None:
     net = network()
     first, second = split(net, net.relu(net.conv(0, 16)), 8, 8)
     third = net.relu(net.conv(second, 8, 3))
@@ -192,7 +192,7 @@ def test_all_pieces_side_by_side_again_are_what_they_are_pieces_of(tmp_path: Pat
     assert_same_in_c(model, tmp_path)
 
 
-def test_nodes_that_only_join_the_pieces_of_a_split_vanish() -> None:
+def test_a_concatenation_of_all_results_of_a_split_vanishes() -> None:
     net = network()
     pieces = split(net, net.relu(net.conv(0, 12)), 4, 4, 4)
     program = assert_same(net.model(net.relu(net.conv(net.concat(*pieces), 4))))
@@ -273,9 +273,9 @@ def test_shuffled_halves_stay_channels_last_with_one_transpose_a_unit(tmp_path: 
 
 @settings(max_examples=30, deadline=None)
 @given(st.data())
-def test_any_network_of_pieces_means_the_same(data: st.DataObject) -> None:
+def test_any_network_of_slices_and_concatenations_means_the_same(data: st.DataObject) -> None:
     net = network(data.draw(st.sampled_from([2, 4, 8])))
-    stem = peak_first(net) if data.draw(st.booleans()) else 0  # behind it there is memory enough for what lives longer
+    stem = peak_first(net) if data.draw(st.booleans()) else 0  # later tensors are smaller, so some may live longer
     steps = ["conv", "relu", "split", "split", "concat", "concat", "join", "join", "shuffle", "cut", "add"]
     whole = [stem]  # tensors of the full height and width
     for _ in range(data.draw(st.integers(3, 9))):

@@ -1,4 +1,4 @@
-"""Copy elimination: rebuilds a program so that kernels read and write tensors in place, as parts of larger tensors.
+"""Zero-copy concatenation and slicing: kernels read and write tensors in place, as parts of larger tensors.
 
 An operand becomes a part of the result of the concatenation that reads it; a result becomes a part of the next one if
 another concatenation reads it. A slice becomes a part of the tensor that it slices. All other readers read it there. If

@@ -1,4 +1,4 @@
-"""Layout of views: which tensors lie within others, as operands in a concatenation's result or slices in their source.
+"""Layout of zero-copy views: which tensors lie within others, as operands of a concatenation, or as slices.
 
 This module only decides; `edgetune.graph.views.eliminate_copies` builds the program.
 
