@@ -11,6 +11,10 @@ slower.
 
 from __future__ import annotations
 
+from itertools import groupby, zip_longest
+
+from edgetune.target.isa import INSTRUCTION_SETS
+
 # Clang supports the pragma since version 11; in Apple's numbering, since 13.
 ORDER = """#if defined(__clang__) && __clang_major__ >= 13
 #define ET_IN_ORDER _Pragma("clang fp reassociate(off)")
@@ -27,29 +31,26 @@ ORDER = """#if defined(__clang__) && __clang_major__ >= 13
 #endif
 """
 
-# Preprocessor condition, and the constraint of the register class that holds a float if it is true.
-_SCALAR = (
-    ("defined(__SSE__)", "v"),
-    ("defined(__aarch64__)", "w"),
-    ("defined(__arm__) && defined(__ARM_FP)", "t"),
-    ("defined(__riscv_flen)", "f"),
-    ("defined(__arm__) || defined(__riscv)", "r"),
-)
-# The same for vectors, by size in bytes. In 32-bit x86 code, vectors of 8 bytes would be MMX registers.
-_NEON = "defined(__aarch64__) || (defined(__arm__) && defined(__ARM_NEON))"
-_VECTOR = {
-    8: (("defined(__x86_64__)", "v"), (_NEON, "w")),
-    16: (("defined(__SSE__)", "v"), (_NEON, "w")),
-    32: (("defined(__AVX__)", "v"),),
-    64: (("defined(__AVX512F__)", "v"),),
-}
 _FLOAT_BYTES = 4
+
+
+def _registers(size: int) -> list[tuple[str, str]]:
+    """(condition of the preprocessor, constraint of the registers that then hold a value of `size` bytes), best first.
+
+    The best of each instruction set come first, so that none falls back to general registers while it has others.
+    """
+    choices = [isa.vectors.float_registers.get(size, ()) for isa in INSTRUCTION_SETS.values()]
+    ranked = [row for rank in zip_longest(*choices) for row in rank if row is not None]
+    runs = groupby(ranked, key=lambda row: row[1])
+    return [(" || ".join(condition for condition, _ in run), constraint) for constraint, run in runs]
 
 
 def keep(short: str) -> str:
     """The macro `ET_KEEP_<short>(x)`, which hides the value of variable `x` of type `short` (such as f32, f32x16)."""
-    rows = _SCALAR if short == "f32" else _VECTOR.get(_FLOAT_BYTES * int(short.partition("x")[2]), ())
-    barriers = "".join(f"#elif {condition}\n{_barrier(short, constraint)}" for condition, constraint in rows)
+    size = _FLOAT_BYTES * int(short.partition("x")[2] or 1)
+    barriers = "".join(
+        f"#elif {condition}\n{_barrier(short, constraint)}" for condition, constraint in _registers(size)
+    )
     nothing = f"#define ET_KEEP_{short}(x) ((void)0)\n"
     return f"#if defined(ET_ORDERED)\n{nothing}{barriers}#else\n{_barrier(short, 'm')}#endif\n"
 

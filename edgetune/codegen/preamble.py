@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from edgetune.codegen import barriers, horizontal_reduction, polynomials
+from edgetune.codegen import barriers, horizontal_reduction, polynomials, vector_snippets
 from edgetune.codegen.dtypes import by_short, storage_type
-from edgetune.codegen.isa import widen_narrow
-from edgetune.codegen.isa.min_max import vector_extreme
-from edgetune.codegen.isa.multiply_add import multiply_add
-from edgetune.codegen.isa.rounding import vector_nearbyint
-from edgetune.codegen.snippets import scalar_snippet
+from edgetune.codegen.multiply_add import multiply_add
+from edgetune.codegen.scalar_snippets import scalar_snippet
 from edgetune.target.target import Target
 
 _CONVERTERS = ("whole", "saturated_i8", "saturated_u8", "saturated_i16", "saturated_u16", "saturated_i32")
@@ -52,13 +49,13 @@ _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
     "macros": (_macro_types, polynomials.macros),
     "order": (lambda _: [], lambda _: barriers.ORDER),
     "keep": (_kept_type, barriers.keep),
-    "chars": (lambda _: [], lambda _: widen_narrow.CHARS),
-    "widen": (widen_narrow.needed_types, widen_narrow.widen),
-    "narrow": (widen_narrow.needed_types, widen_narrow.narrow),
+    "chars": (lambda _: [], lambda _: vector_snippets.CHARS),
+    "widen": (vector_snippets.needed_types, vector_snippets.widen),
+    "narrow": (vector_snippets.needed_types, vector_snippets.narrow),
     "mac": (_mac_types, multiply_add),
-    "nearbyint": (_macro_types, vector_nearbyint),
-    "vmax": (_extreme_types, partial(vector_extreme, "max")),
-    "vmin": (_extreme_types, partial(vector_extreme, "min")),
+    "nearbyint": (_macro_types, vector_snippets.rounding),
+    "vmax": (_extreme_types, partial(vector_snippets.min_max, "max")),
+    "vmin": (_extreme_types, partial(vector_snippets.min_max, "min")),
     **{
         f"lanes_{word}": (
             partial(horizontal_reduction.needed, word),

@@ -15,9 +15,9 @@ from tvm import ir, tirx
 from edgetune.codegen import vector_calls
 from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.dtypes import Element, element_and_lanes
-from edgetune.codegen.isa.multiply_add import narrow_product
 from edgetune.codegen.literals import plus
 from edgetune.codegen.memory import is_one
+from edgetune.codegen.multiply_add import narrow_product
 from edgetune.codegen.scalars import ScalarPrinter
 from edgetune.codegen.text import ADD, ATOM, MUL, TERNARY, UNARY, Text, cast, joined
 from edgetune.codegen.traverse import operands

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from edgetune.target.isa.cpu_features import HwcapBit
 from edgetune.target.isa.cpuinfo import arm_parts, listed_features
 from edgetune.target.isa.instruction_set import HostCpu, InstructionSet
+from edgetune.target.isa.vector_instructions import Instruction, VectorInstructions, widening_assembly
 
 # Bits of the Linux ABI.
 _HWCAP = {
@@ -16,6 +17,14 @@ _HWCAP = {
 _HWCAP2 = {"sve2": 1, "i8mm": 13, "bf16": 14}
 # As in the target files, which explain why. GCC only: clang warns about flags of GCC's scheduler.
 _GCC_KERNELS = ("-fno-schedule-insns",)
+
+_WIDEN = ("ldr %s0, [%1]", "{letter}xtl %0.8h, %0.8b", "{letter}xtl %0.4s, %0.4h")
+_VECTORS = VectorInstructions(
+    rounding={4: (Instruction("__aarch64__", '__asm__("frintn %0.4s, %1.4s" : "=w"(*v) : "w"(x));'),)},
+    clang_rounds="__aarch64__",
+    widen={4: (Instruction("__aarch64__", widening_assembly(_WIDEN)),)},
+    float_registers=dict.fromkeys((4, 8, 16), (("defined(__aarch64__)", "w"),)),
+)
 
 
 def describe_host(cpuinfo: str, cc: str, _native: Callable[[str], str | None]) -> HostCpu:
@@ -47,4 +56,5 @@ AARCH64 = InstructionSet(
     describe_host=describe_host,
     libc_packages={"aarch64-linux-gnu": "libc6-dev-arm64-cross"},
     tvm_wheels=True,
+    vectors=_VECTORS,
 )

@@ -8,6 +8,7 @@ from edgetune.errors import EdgetuneError
 from edgetune.target.isa.cpu_features import HwcapBit
 from edgetune.target.isa.cpuinfo import arm_parts, listed_features
 from edgetune.target.isa.instruction_set import HostCpu, InstructionSet
+from edgetune.target.isa.vector_instructions import Instruction, VectorInstructions, widening_assembly
 
 # Bits of the Linux ABI.
 _HWCAP = {
@@ -17,6 +18,17 @@ _HWCAP = {
 # As in the target files, which explain why. GCC only: clang warns about flags of GCC's scheduler.
 _KERNELS = ("-funsafe-math-optimizations", "-fno-associative-math", "-fno-reciprocal-math", "-fsigned-zeros")
 _GCC_KERNELS = ("-fno-schedule-insns", "-fno-move-loop-invariants")
+
+_WIDEN = ("vld1.32 {{%e0[0]}}, [%1]", "vmovl.{letter}8 %q0, %e0", "vmovl.{letter}16 %q0, %e0")
+_NEON = (("(defined(__arm__) && defined(__ARM_NEON))", "w"),)
+_VECTORS = VectorInstructions(
+    widen={4: (Instruction("__ARM_NEON", widening_assembly(_WIDEN)),)},
+    float_registers={
+        4: (("defined(__arm__) && defined(__ARM_FP)", "t"), ("defined(__arm__)", "r")),
+        8: _NEON,
+        16: _NEON,
+    },
+)
 
 
 def describe_host(cpuinfo: str, cc: str, _native: Callable[[str], str | None]) -> HostCpu:
@@ -50,5 +62,6 @@ ARMV7 = InstructionSet(
         "arm-linux-gnueabi": "libc6-dev-armel-cross",
     },
     machine_flags_are_abi=True,
+    vectors=_VECTORS,
     tile_rows=2,  # vector loads have no offset, and 13 general registers hold few addresses
 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from edgetune.target.isa.cpu_features import CpuChecks, Features, checks_of
+from edgetune.target.isa.vector_instructions import VectorInstructions
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,9 @@ class InstructionSet:
 
     tile_rows: float = inf
     """Most rows in a register tile whose rows have several pixels."""
+
+    vectors: VectorInstructions = field(default_factory=VectorInstructions)
+    """Its instructions that compilers do not find on their own, and its registers."""
 
     @property
     def machine(self) -> str:

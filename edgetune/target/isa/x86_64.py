@@ -7,6 +7,7 @@ from collections.abc import Callable
 from edgetune.target.isa.cpu_features import CpuidBit
 from edgetune.target.isa.cpuinfo import listed_features
 from edgetune.target.isa.instruction_set import HostCpu, InstructionSet
+from edgetune.target.isa.vector_instructions import Instruction, VectorInstructions
 
 _AVX, _AVX512 = 0x06, 0xE6  # bits required in XCR0: SSE and AVX state, and that of AVX-512
 _FEATURES = {
@@ -69,6 +70,74 @@ _LEVELS = (("x86-64-v4", _V4, 512, 32), ("x86-64-v3", _V3, 256, 16), ("x86-64-v2
 _EXTRAS = {"x86-64-v4": {"avx512vnni", "avx512bf16", "avxvnni"}, "x86-64-v3": {"avxvnni"}}
 
 
+def _gcc(feature: str, name: str, text: str) -> tuple[Instruction]:
+    """A builtin for GCC alone; clang finds the instruction."""
+    return (Instruction(feature, text, f"__builtin_ia32_{name}", "gcc"),)
+
+
+def _multiply_adds(feature: str, gcc: str, clang: str, text: str) -> tuple[Instruction, Instruction]:
+    """A builtin that GCC and clang call by different names; only GCC's has a mask, of which clang needs none."""
+    gcc, clang = f"__builtin_ia32_{gcc}", f"__builtin_ia32_{clang}"
+    mask = ", ({rest}){{0}}, 0xffff" if gcc.endswith("_mask") else ""
+    return (
+        Instruction(feature, text.replace("MASK", mask), gcc, "gcc"),
+        Instruction(feature, text.replace("MASK", ""), clang, "clang"),
+    )
+
+
+# VNNI sums products of pairs; the older instruction needs an addition after it.
+_DOT = "(({rest}){name}((c), {low}, (b)))"
+_PAIRS = "(({rest})(({wide})(c) + ({wide}){name}(({halves}){low}, ({halves})(b)MASK)))"
+_VNNI, _VNNI_VL = "__AVX512VNNI__", "__AVX512VNNI__) && defined(__AVX512VL__"
+_VECTORS = VectorInstructions(
+    min_max={
+        4: _gcc("__SSE__", "{word}ps", "*a = {name}(*b, *a);"),
+        8: _gcc("__AVX__", "{word}ps256", "*a = {name}(*b, *a);"),
+        16: _gcc("__AVX512F__", "{word}ps512_mask", "*a = {name}(*b, *a, *a, -1, 4);"),
+    },
+    rounding={
+        4: _gcc("__SSE4_1__", "roundps", "*v = {name}(x, 8);"),
+        8: _gcc("__AVX__", "roundps256", "*v = {name}(x, 8);"),
+        16: _gcc("__AVX512F__", "rndscaleps_mask", "*v = {name}(x, 8, x, -1, 4);"),
+    },
+    clang_rounds="__SSE4_1__",
+    multiply_add={
+        4: (
+            *_multiply_adds(_VNNI_VL, "vpdpwssd_v4si", "vpdpwssd128", _DOT),
+            *_multiply_adds("__SSE2__", "pmaddwd128", "pmaddwd128", _PAIRS),
+        ),
+        8: (
+            *_multiply_adds(_VNNI_VL, "vpdpwssd_v8si", "vpdpwssd256", _DOT),
+            *_multiply_adds("__AVX2__", "pmaddwd256", "pmaddwd256", _PAIRS),
+        ),
+        16: (
+            *_multiply_adds(_VNNI, "vpdpwssd_v16si", "vpdpwssd512", _DOT),
+            *_multiply_adds("__AVX512BW__", "pmaddwd512_mask", "pmaddwd512", _PAIRS),
+        ),
+    },
+    widen={
+        lanes: (Instruction(feature, f"*r = ({{signed}}){{name}}({arguments});", f"__builtin_ia32_pmov{{s}}xbd{name}"),)
+        for lanes, feature, name, arguments in (
+            (4, "__SSE4_1__", "128", "(c8x16)(i32x4){{(int32_t)*(const {short}x4u *)p, 0, 0, 0}}"),
+            (8, "__AVX2__", "256", "(c8x16)(i64x2){{(int64_t)*(const {short}x8u *)p, 0}}"),
+            (16, "__AVX512F__", "512_mask", "(c8x16)*(const {short}x16u *)p, (i32x16){{0}}, 0xffff"),
+        )
+    },
+    narrow={
+        4: _gcc("__AVX512VL__", "pmovdb128_mask", "*r = ({short}x4)((i32x4){name}(*v, (c8x16){{0}}, 0xf))[0];"),
+        8: _gcc("__AVX512VL__", "pmovdb256_mask", "*r = ({short}x8)((i64x2){name}(*v, (c8x16){{0}}, 0xff))[0];"),
+        16: _gcc("__AVX512F__", "pmovdb512_mask", "*r = ({short}x16){name}(*v, (c8x16){{0}}, 0xffff);"),
+    },
+    float_registers={
+        4: (("defined(__SSE__)", "v"),),
+        8: (("defined(__x86_64__)", "v"),),  # in 32-bit code, vectors of 8 bytes would be MMX registers
+        16: (("defined(__SSE__)", "v"),),
+        32: (("defined(__AVX__)", "v"),),
+        64: (("defined(__AVX512F__)", "v"),),
+    },
+)
+
+
 def describe_host(cpuinfo: str, cc: str, native: Callable[[str], str | None]) -> HostCpu:
     """Describe the CPU of `cpuinfo`; features without their base are left out."""
     listed = listed_features(cpuinfo, "flags")
@@ -107,4 +176,5 @@ X86_64 = InstructionSet(
     other_modes="`-m32` with SSE2",
     least_swept_bytes=64 << 20,  # the L3 cache of these machines is far larger than the L2 cache
     library_vector_bytes=64,
+    vectors=_VECTORS,
 )

@@ -10,7 +10,8 @@ from typing import Any
 
 from tvm import tirx
 
-from edgetune.codegen.dtypes import by_short, element_and_lanes
+from edgetune.codegen.dtypes import element_and_lanes
+from edgetune.codegen.vector_snippets import instructions
 
 _LOW, _HIGH = -(2**15), 2**15 - 1
 
@@ -45,45 +46,18 @@ def narrow_product(e: Any) -> bool:
     return isinstance(e, tirx.Mul) and element_and_lanes(e.ty)[0].short == "i32" and narrow(e.a) and narrow(e.b)
 
 
-_X86 = {
-    "4": (
-        ("__AVX512VNNI__) && defined(__AVX512VL__", "vpdpwssd_v4si", "vpdpwssd128"),
-        ("__SSE2__", "pmaddwd128", "pmaddwd128"),
-    ),
-    "8": (
-        ("__AVX512VNNI__) && defined(__AVX512VL__", "vpdpwssd_v8si", "vpdpwssd256"),
-        ("__AVX2__", "pmaddwd256", "pmaddwd256"),
-    ),
-    "16": (
-        ("__AVX512VNNI__", "vpdpwssd_v16si", "vpdpwssd512"),
-        ("__AVX512BW__", "pmaddwd512_mask", "pmaddwd512"),
-    ),
-}
-
-
 def multiply_add(rest: str) -> str:
     """Macro ET_MAC_i32x16(c, a, b): c + a * b; a (vector or scalar) and b fit 16 bits, the sum wraps.
 
     It avoids signed vector arithmetic, because sanitizers would check it lane by lane.
     """
-    lanes = rest.partition("x")[2]
-    halves = f"i16x{2 * int(lanes)}"
+    lanes = int(rest.partition("x")[2])
+    wide, low = f"u32x{lanes}", f"(((a) & 0xffff) | ({rest}){{0}})"
     head = f"#define ET_MAC_{rest}(c, a, b) "
-    wide = f"u{by_short('i32').bits}x{lanes}"
     plain = f"{head}(({rest})(({wide})(c) + ({wide})((a) | ({rest}){{0}}) * ({wide})(b)))\n"
-    if lanes not in _X86:
-        return plain
-    text, word = "", "#if"
-    low = f"(((a) & 0xffff) | ({rest}){{0}})"
-    for feature, gcc, clang in _X86[lanes]:
-        for condition, name in (("!defined(__clang__)", gcc), ("defined(__clang__)", clang)):
-            builtin = f"__builtin_ia32_{name}"
-            if name.startswith("vpdp"):
-                value = f"(({rest}){builtin}((c), {low}, (b)))"
-            else:
-                more = f", ({rest}){{0}}, 0xffff" if name.endswith("_mask") else ""
-                product = f"{builtin}(({halves}){low}, ({halves})(b){more})"
-                value = f"(({rest})(({wide})(c) + ({wide}){product}))"
-            text += f"{word} defined({feature}) && {condition} && __has_builtin({builtin})\n{head}{value}\n"
-            word = "#elif"
-    return f"{text}#else\n{plain}#endif\n"
+    words = {"rest": rest, "wide": wide, "low": low, "halves": f"i16x{2 * lanes}"}
+    text = "".join(
+        f"#elif {found.condition(**words)}\n{head}{found.code(**words)}\n"
+        for found in instructions(lambda isa: isa.multiply_add, lanes)
+    )
+    return f"#{text.removeprefix('#el')}#else\n{plain}#endif\n" if text else plain

@@ -1,0 +1,108 @@
+"""Vector operations of the preamble: minimum and maximum, rounding, widening and narrowing of integers.
+
+Each is plain C on vector extensions, preceded by the instructions that the files of `edgetune.target.isa` give for
+compilers which do not find them on their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from edgetune.codegen.dtypes import by_short
+from edgetune.target.isa import INSTRUCTION_SETS
+from edgetune.target.isa.vector_instructions import Instruction, Rows, VectorInstructions
+
+_HEAD = "static inline __attribute__((always_inline)) void "
+CHARS = "typedef char c8x16 __attribute__((vector_size(16))); /* what GCC's builtins want for bytes */\n"
+
+
+def instructions(rows: Callable[[VectorInstructions], Rows], lanes: int) -> Iterator[Instruction]:
+    """The instructions of all instruction sets for vectors of `lanes` lanes."""
+    for isa in INSTRUCTION_SETS.values():
+        yield from rows(isa.vectors).get(lanes, ())
+
+
+def _lanes(rest: str) -> int:
+    return int(rest.partition("x")[2])
+
+
+def _either(choices: list[tuple[str, str]], plain: str) -> str:
+    """Statements by conditions of the preprocessor, the first that holds; `plain`, indented already, if none does."""
+    text = "".join(f"#elif {condition}\n  {code}\n" for condition, code in choices)
+    return f"#{text.removeprefix('#el')}#else\n{plain}#endif\n" if choices else plain
+
+
+def min_max(word: str, rest: str) -> str:
+    """`void et_vmax_f32x16(f32x16 *a, const f32x16 *b)`: *a = max(*a, *b); `word` is "max" or "min".
+
+    It keeps a if one operand is NaN, like the scalar snippet. A comparison and a mask are two instructions by GCC 12 on
+    x86, where one does it.
+    """
+    ints = f"i{by_short(rest.partition('x')[0]).bits}x{_lanes(rest)}"
+    sign = ">" if word == "max" else "<"
+    plain = f"  const {ints} m = ({ints})(*b {sign} *a);\n  *a = ({rest})((({ints})*b & m) | (({ints})*a & ~m));\n"
+    found = instructions(lambda isa: isa.min_max, _lanes(rest)) if rest.startswith("f32") else ()
+    choices = [(one.condition(word=word), one.code(word=word)) for one in found]
+    return f"{_HEAD}et_v{word}_{rest}({rest} *a, const {rest} *b) {{\n{_either(choices, plain)}}}\n"
+
+
+# From 2**23 on (0x4b000000) floats are integers, and NaN stays. The sign is restored for results of -0.
+_NEARBYINT = """  const {i} m = ({i})(({i})x & 0x7fffffff) < 0x4b000000;
+  const {f} y = ({f})(({i})x & m);
+  const {i} t = __builtin_convertvector(y, {i});
+  const {f} d = y - __builtin_convertvector(t, {f});
+  const {i} up = (d > 0.5f) | ((d == 0.5f) & -(t & 1)), down = (d < -0.5f) | ((d == -0.5f) & -(t & 1));
+  const {i} r = ({i})__builtin_convertvector(t - up + down, {f}) | (({i})x & (-0x7fffffff - 1));
+  *v = ({f})((r & m) | (({i})x & ~m));
+"""
+
+
+def rounding(rest: str) -> str:
+    """`void et_nearbyint_f32x16(f32x16 *v)`: rounds every lane of *v to the nearest integer, half to even.
+
+    libm would work lane by lane. Adding and subtracting 1.5 * 2**23 is not safe: compilers may remove it under
+    -funsafe-math-optimizations (which GCC needs for vectors on ARMv7).
+    """
+    lanes = _lanes(rest)
+    macros = [isa.vectors.clang_rounds for isa in INSTRUCTION_SETS.values() if isa.vectors.clang_rounds]
+    has = "defined(__clang__) && __has_builtin(__builtin_elementwise_roundeven)"
+    clang = f"{has} && ({' || '.join(f'defined({macro})' for macro in macros)})"
+    choices = [(clang, "*v = __builtin_elementwise_roundeven(x);")]
+    choices += [(one.condition(), one.code()) for one in instructions(lambda isa: isa.rounding, lanes)]
+    plain = _NEARBYINT.format(i=f"i32x{lanes}", f=rest)
+    return f"{_HEAD}et_nearbyint_{rest}({rest} *v) {{\n  const {rest} x = *v;\n{_either(choices, plain)}}}\n"
+
+
+def needed_types(rest: str) -> list[str]:
+    """Snippets of the types that `widen` and `narrow` of `rest` (such as i8x16) mention."""
+    short, _, lanes = rest.partition("x")
+    named = [f"type:{short}x{lanes}", f"type:{short}x{lanes}u", f"type:{short[0]}16x{lanes}", f"type:i32x{lanes}"]
+    named += [f"type:u32x{lanes}"] if short[0] == "u" else []
+    return [*named, "type:i32x4", "type:i64x2", "chars:all"]
+
+
+def widen(rest: str) -> str:
+    """`void et_widen_i8x16(const void *p, i32x16 *r)`: the 16 numbers at p; always signed, as unsigned ones fit.
+
+    `__builtin_convertvector` says it, of which clang makes one instruction; GCC 12 converts lane by lane, or by halves.
+    """
+    short, _, lanes = rest.partition("x")
+    wide, signed = f"{short[0]}32x{lanes}", f"i32x{lanes}"
+    plain = gcc = f"  *r = ({signed})__builtin_convertvector(*(const {rest}u *)p, {wide});\n"
+    if by_short(short).bits == 8 and lanes in ("8", "16"):
+        half = f"__builtin_convertvector(*(const {rest}u *)p, {short[0]}16x{lanes})"
+        gcc = f"  *r = ({signed})__builtin_convertvector({half}, {wide});\n"
+    s, letter = ("s", "s") if short[0] == "i" else ("z", "u")
+    words = {"short": short, "rest": rest, "signed": signed, "s": s, "letter": letter}
+    found = instructions(lambda isa: isa.widen, int(lanes))
+    choices = [("defined(__clang__)", plain.strip()), *((one.condition(**words), one.code(**words)) for one in found)]
+    return f"{_HEAD}et_widen_{rest}(const void *p, {signed} *r) {{\n{_either(choices, gcc)}}}\n"
+
+
+def narrow(rest: str) -> str:
+    """`void et_narrow_i8x16(const i32x16 *v, i8x16 *r)`: the low bytes of the 16 numbers at v."""
+    short, _, lanes = rest.partition("x")
+    plain = f"  *r = __builtin_convertvector(__builtin_convertvector(*v, {short[0]}16x{lanes}), {rest});\n"
+    found = instructions(lambda isa: isa.narrow, int(lanes))
+    choices = [(one.condition(), one.code(short=short)) for one in found]
+    return f"{_HEAD}et_narrow_{rest}(const i32x{lanes} *v, {rest} *r) {{\n{_either(choices, plain)}}}\n"

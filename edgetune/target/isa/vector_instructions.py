@@ -1,0 +1,70 @@
+"""Vector instructions that compilers do not find on their own, as C for the preamble of a kernels file.
+
+The text of each is a template: the words in braces stand for what `edgetune.codegen.vector_snippets` and its neighbours
+give. A preamble contains the rows of all instruction sets, each under its condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+_COMPILERS = {"any": "", "gcc": " && !defined(__clang__)", "clang": " && defined(__clang__)"}
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction in C: the macro `feature` must be defined, and the builtin `name` must exist if there is one."""
+
+    feature: str
+    text: str
+    name: str = ""
+    compiler: Literal["any", "gcc", "clang"] = "any"
+
+    def condition(self, **words: str) -> str:
+        """Return the condition of the preprocessor under which the instruction is there."""
+        has = f" && __has_builtin({self.name.format(**words)})" if self.name else ""
+        return f"defined({self.feature}){_COMPILERS[self.compiler]}{has}"
+
+    def code(self, **words: str) -> str:
+        """Return the C text; "{name}" in it stands for the builtin."""
+        return self.text.format(name=self.name.format(**words), **words)
+
+
+def widening_assembly(lines: Sequence[str]) -> str:
+    """Return the assembler statement of a widening: `lines` read 4 bytes at %1 into the register %0 and widen them."""
+    body = "\\n\\t".join(lines)
+    return f'__asm__("{body}" : "=w"(*r) : "r"(p), "m"(*(const {{rest}}u *)p));'
+
+
+Rows = Mapping[int, tuple[Instruction, ...]]
+"""By the lanes of a vector of 32-bit numbers: the instructions to try, best first."""
+
+
+@dataclass(frozen=True)
+class VectorInstructions:
+    """The instructions of one instruction set, by operation. What it leaves out is computed by other operations."""
+
+    min_max: Rows = field(default_factory=dict)
+    """The maximum or minimum (`word` is "max" or "min") of floats: b or, if one is NaN or both are equal, a."""
+
+    rounding: Rows = field(default_factory=dict)
+    """Floats rounded to integers, half to even."""
+
+    clang_rounds: str = ""
+    """The macro with which clang makes one instruction of `__builtin_elementwise_roundeven`."""
+
+    multiply_add: Rows = field(default_factory=dict)
+    """c + a * b for 32-bit integers, where a (`low`: its low halves alone) and b fit 16 bits."""
+
+    widen: Rows = field(default_factory=dict)
+    """8-bit integers of type `short` (i8 or u8) at p as 32-bit ones, of type `signed`. For sign extension or zero
+    extension, `s` (s or z) is the letter in mnemonics of x86, `letter` (s or u) in those of ARM."""
+
+    narrow: Rows = field(default_factory=dict)
+    """The low bytes of 32-bit integers."""
+
+    float_registers: Mapping[int, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    """By bytes (4: a float, more: a vector of floats): conditions of the preprocessor, best first, each with GCC's
+    constraint letter of the registers that then hold such a value."""
