@@ -11,9 +11,8 @@ ranges, where each thread does some of the blocks, and a thread reads a block on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import tvm
 from tvm import tirx
@@ -21,6 +20,7 @@ from tvm import tirx
 from edgetune.codegen.traverse import children
 from edgetune.codegen.unrolling import extent_of, with_kind
 from edgetune.errors import KernelFailed
+from edgetune.graph.tvm_types import Expr, For, Stmt, Var
 
 _SERIAL = int(tirx.ForKind.SERIAL)
 
@@ -29,7 +29,7 @@ _SERIAL = int(tirx.ForKind.SERIAL)
 class Across:
     """The loop over `variable`, with `blocks` iterations, around shared loops: a range has a part of each block."""
 
-    variable: Any
+    variable: Var
     blocks: int
 
 
@@ -44,32 +44,32 @@ class Shared:
     and `iterations` are then numbers per block.
     """
 
-    loops: tuple[Any, ...]
-    variable: Any
-    begin: Any
-    end: Any
+    loops: tuple[Var, ...]
+    variable: Var
+    begin: Var
+    end: Var
     least: int
     iterations: int
     across: Across | None = None
 
     @property
-    def first(self) -> Any:
+    def first(self) -> Expr:
         """The first iteration of a range, or of its part of a block."""
         return self._of_block(self.begin)
 
     @property
-    def behind(self) -> Any:
+    def behind(self) -> Expr:
         """The iteration after the last one of a range, or of its part of a block."""
         return self._of_block(self.end)
 
-    def _of_block(self, bound: Any) -> Any:
+    def _of_block(self, bound: Expr) -> Expr:
         """The first iteration of the current block whose number is not less than `bound`."""
         if self.across is None:
             return bound
         return tirx.truncdiv(bound - self.across.variable + (self.across.blocks - 1), self.across.blocks)
 
 
-def shared_loops(loops: Sequence[Any], iterations: int, ranges: int, across: Across | None = None) -> Shared:
+def shared_loops(loops: Sequence[Var], iterations: int, ranges: int, across: Across | None = None) -> Shared:
     """The loops over the variables `loops`, with `iterations` in total, as one loop divided into `ranges` ranges.
 
     With a loop `across`, `iterations` counts all its blocks.
@@ -82,7 +82,7 @@ def shared_loops(loops: Sequence[Any], iterations: int, ranges: int, across: Acr
     return Shared(tuple(loops), one, *bounds, least, iterations // blocks, across)
 
 
-def fused(body: Any, shared: Shared) -> Any:
+def fused(body: Stmt, shared: Shared) -> Stmt:
     """`body` with the shared loops collapsed into one.
 
     Raises KernelFailed if lowering passes have moved or removed one of the loops.
@@ -103,14 +103,14 @@ def fused(body: Any, shared: Shared) -> Any:
         value = tvm.sym.Analyzer().simplify(tirx.floordiv(one, below)) if below > 1 else one
         parts.append(tirx.Bind(variable, tirx.floormod(value, extent) if variable is not loops[0] else value))
 
-    def outermost(loop: Any) -> Any:
+    def outermost(loop: For) -> For:
         inner = list(loop.body.seq) if isinstance(loop.body, tirx.SeqStmt) else [loop.body]
         return tirx.For(one, 0, total, _SERIAL, tirx.SeqStmt([*parts, *inner]))
 
     return _replaced(body, loops[0], outermost)
 
 
-def check_range(body: Any, variable: Any) -> None:
+def check_range(body: Stmt, variable: Var) -> None:
     """Raise KernelFailed unless every statement of a lowered function is inside a loop over `variable`."""
     if isinstance(body, tirx.For) and body.loop_var.same_as(variable):
         return
@@ -120,10 +120,10 @@ def check_range(body: Any, variable: Any) -> None:
         check_range(child, variable)
 
 
-def _extent(body: Any, variable: Any) -> int:
+def _extent(body: Stmt, variable: Var) -> int:
     extents: list[int] = []
 
-    def note(loop: Any) -> Any:
+    def note(loop: For) -> For:
         extents.append(extent_of(loop) or 0)
         return loop
 
@@ -133,7 +133,7 @@ def _extent(body: Any, variable: Any) -> int:
     return extents[0]
 
 
-def _replaced(node: Any, variable: Any, change: Any) -> Any:
+def _replaced(node: Stmt, variable: Var, change: Callable[[For], Stmt]) -> Stmt:
     """`node` with every loop over `variable` changed; searches only statements above vector code."""
     if isinstance(node, tirx.For):
         if node.loop_var.same_as(variable):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from tvm import sym
 
 from edgetune.codegen.dtypes import Element
 from edgetune.codegen.names import Names
+from edgetune.codegen.text import Text
+from edgetune.graph.tvm_types import Expr, TvmBuffer, Var
 from edgetune.target.target import Target
 
 
@@ -26,7 +27,7 @@ class BufferStorage:
     lanes: int
     registers: dict[int, tuple[str, int]] | None = None
     written: bool = False
-    offset: Any = None  # in elements, as a TIR expression; None means no offset
+    offset: Expr = None  # in elements, as a TIR expression; None means no offset
 
 
 @dataclass
@@ -36,14 +37,14 @@ class Context:
     target: Target
     lanes_limit: int  # elements of the widest value type in one native vector; 1 without vectors
     names: Names
-    places: dict[Any, BufferStorage] = field(default_factory=dict)
-    variables: dict[Any, Any] = field(default_factory=dict)
-    stems: dict[Any, str] = field(default_factory=dict)  # clearer names for some TIR variables
+    places: dict[TvmBuffer, BufferStorage] = field(default_factory=dict)
+    variables: dict[Var, Text | list[tuple[int, int, str]] | Expr] = field(default_factory=dict)
+    stems: dict[Var, str] = field(default_factory=dict)  # clearer names for some TIR variables
     preamble: set[str] = field(default_factory=set)
     lines: list[str] = field(default_factory=list)
     depth: int = 1
     shared: dict[str, str] = field(default_factory=dict)  # names of constants in scope, by their C text
-    analyzer: Any = field(default_factory=sym.Analyzer)
+    analyzer: sym.Analyzer = field(default_factory=sym.Analyzer)
 
     def emit(self, line: str) -> None:
         """Append a line of C at the current indentation."""

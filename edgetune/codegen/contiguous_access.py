@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from tvm import tirx
 
 from edgetune.codegen.linear import Linear, linear
 from edgetune.codegen.traverse import children, expressions, loads_in
 from edgetune.codegen.unrolling import extent_of, with_kind
+from edgetune.graph.tvm_types import BufferLoad, Expr, For, Stmt, TvmBuffer, Var
 
 
 @dataclass(frozen=True)
 class Stream:
     """What one iteration of an innermost loop reads of a buffer: `length` adjacent elements, from `start` on."""
 
-    buffer: Any
+    buffer: TvmBuffer
     start: Linear
     length: int
 
 
-def innermost_changed(node: Any, change: Callable[[Any, list[Any]], Any], around: Sequence[Any] = ()) -> Any:
+def innermost_changed(node: Stmt, change: Callable[[For, list[For]], Stmt], around: Sequence[For] = ()) -> Stmt:
     """`node` with each innermost serial loop replaced by the result of `change`.
 
     `change` also gets the loops around it, outermost first: those in `around`, then those in `node`.
@@ -39,16 +39,16 @@ def innermost_changed(node: Any, change: Callable[[Any, list[Any]], Any], around
     return change(node, list(around))
 
 
-def preceded(loop: Any, statements: Sequence[Any]) -> Any:
+def preceded(loop: For, statements: Sequence[Stmt]) -> For:
     """`loop` with `statements` at the start of its body."""
     body = list(loop.body.seq) if isinstance(loop.body, tirx.SeqStmt) else [loop.body]
     return with_kind(loop, int(loop.kind), tirx.SeqStmt([*statements, *body])) if statements else loop
 
 
-def stream_of(body: Any, block: Any, written: set[Any]) -> Stream | None:
+def stream_of(body: Stmt, block: Var, written: set[TvmBuffer]) -> Stream | None:
     """The buffer of which `body` reads adjacent elements that depend on `block`, the one with the longest step."""
     unrolled = {loop.loop_var: extent_of(loop) or 1 for loop in _all_loops(body)}
-    found: dict[Any, list[tuple[Linear, int]]] = {}
+    found: dict[TvmBuffer, list[tuple[Linear, int]]] = {}
     for load in _loads(body):
         index = load.indices[0] if len(load.indices) == 1 else None
         lanes = int(index.lanes) if isinstance(index, tirx.Ramp) and _is_one(index.stride) else 1
@@ -67,32 +67,32 @@ def stream_of(body: Any, block: Any, written: set[Any]) -> Stream | None:
     return best
 
 
-def total_of(form: Linear, dtype: Any) -> Any:
+def total_of(form: Linear, dtype: str) -> Expr:
     """The linear form as an expression."""
-    total: Any = tirx.IntImm(dtype, form.constant)
+    total: Expr = tirx.IntImm(dtype, form.constant)
     for variable, factor in form.factors.items():
         total = total + variable * factor
     return total
 
 
-def written_in(node: Any) -> set[Any]:
+def written_in(node: Stmt) -> set[TvmBuffer]:
     """Buffers that `node` stores to."""
     found = {node.buffer} if isinstance(node, tirx.BufferStore) else set()
     return found.union(*map(written_in, children(node)))
 
 
-def _is_one(value: Any) -> bool:
+def _is_one(value: Expr) -> bool:
     return isinstance(value, tirx.IntImm) and int(value.value) == 1
 
 
-def _all_loops(node: Any) -> Iterator[Any]:
+def _all_loops(node: Stmt) -> Iterator[For]:
     if isinstance(node, tirx.For):
         yield node
     for child in children(node):
         yield from _all_loops(child)
 
 
-def _loads(node: Any) -> Iterator[Any]:
+def _loads(node: Stmt) -> Iterator[BufferLoad]:
     if isinstance(node, tirx.Evaluate):  # a prefetch is not a read
         return
     yield from loads_in(expressions(node))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Literal
 
 from edgetune.errors import KernelFailed
+from edgetune.graph.tvm_types import PrimType
 
 Kind = Literal["float", "int", "uint", "bool"]
 
@@ -94,6 +95,6 @@ def _split(text: str) -> tuple[Element, int]:
     return element(name), int(lanes) if lanes else 1
 
 
-def element_and_lanes(primitive: Any) -> tuple[Element, int]:
+def element_and_lanes(primitive: PrimType) -> tuple[Element, int]:
     """Element type and lanes of a TIR PrimType such as `float32x16`."""
     return _split(str(primitive.dtype))

@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import tvm
 from tvm import tirx
@@ -25,6 +24,7 @@ from edgetune.codegen.names import Names
 from edgetune.codegen.offsets import stems
 from edgetune.codegen.statements import Layout, StatementPrinter
 from edgetune.errors import KernelFailed
+from edgetune.graph.tvm_types import TvmBuffer
 from edgetune.target.target import Target
 
 _CLEARED = re.compile(r"( *)(\w+) = (\(\w+\)\{0\}|0\.0f?);$")
@@ -136,7 +136,7 @@ def declaration(param: CParam) -> str:
     return f"{'' if param.writable else 'const '}{param.c_type} *{alone}{param.name}"
 
 
-def _parameter(context: Context, found: Survey, buffer: Any) -> CParam:
+def _parameter(context: Context, found: Survey, buffer: TvmBuffer) -> CParam:
     if not hasattr(buffer.ty, "shape"):
         raise KernelFailed(f"parameter {buffer.name} of the kernel is not a tensor")
     of, lanes = element_and_lanes(buffer.ty.dtype)
@@ -155,7 +155,7 @@ def _parameter(context: Context, found: Survey, buffer: Any) -> CParam:
 
 def _lay_out(found: Survey, limit: int) -> tuple[Layout, int, int]:
     layout = Layout()
-    sizes: dict[Any, int] = {}
+    sizes: dict[TvmBuffer, int] = {}
     for buffer in found.allocated:
         of, _ = element_and_lanes(buffer.ty.dtype)
         wanted = register_pieces(of, found.accesses.get(buffer, set()), limit)

@@ -6,7 +6,8 @@ order (N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import tvm_ffi
 from tvm import ir, tirx
@@ -15,6 +16,7 @@ from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.memory import pieces
 from edgetune.codegen.traverse import loops_changed, variables_in
 from edgetune.codegen.unrolling import extent_of, with_kind
+from edgetune.graph.tvm_types import BufferLoad, Expr, Stmt, TvmBuffer, Var
 
 if TYPE_CHECKING:
     from edgetune.codegen.statements import StatementPrinter
@@ -24,7 +26,7 @@ _WORDS: dict[type, str] = {tirx.Add: "sum", tirx.Max: "largest", tirx.Min: "smal
 _MARK = "lanes_"
 
 
-def join_lanes(node: Any) -> Any:
+def join_lanes(node: Stmt) -> Stmt:
     """`node` with each loop `for lane: t = t + v[lane]` over a whole local float vector `v` replaced by one statement.
 
     The statement stores the result of a call, `t = lanes_sum(t, v)`, which `printed_join` prints.
@@ -32,7 +34,7 @@ def join_lanes(node: Any) -> Any:
     return loops_changed(node, lambda loop: _joined(with_kind(loop, int(loop.kind), join_lanes(loop.body))))
 
 
-def _joined(loop: tirx.For) -> Any:
+def _joined(loop: tirx.For) -> Stmt:
     store, lanes = loop.body, extent_of(loop) or 0
     if not isinstance(store, tirx.BufferStore) or type(store.value) not in _WORDS or lanes & (lanes - 1):
         return loop
@@ -43,7 +45,7 @@ def _joined(loop: tirx.For) -> Any:
         return loop
     if new.source.scope() != "local" or not new.indices[0].same_as(loop.loop_var):
         return loop
-    used: set[Any] = set()
+    used: set[Var] = set()
     variables_in(list(store.indices), used)
     begins = isinstance(loop.min, tirx.IntImm) and int(loop.min.value) == 0
     if loop.loop_var in used or not begins:  # each lane has its own element, or not all lanes are read
@@ -53,7 +55,7 @@ def _joined(loop: tirx.For) -> Any:
     return tirx.BufferStore(store.buffer, call, store.indices)
 
 
-def _is(load: Any, buffer: Any, indices: Any) -> bool:
+def _is(load: BufferLoad, buffer: TvmBuffer, indices: Sequence[Expr]) -> bool:
     return (
         isinstance(load, ir.TensorLoad)
         and load.source.same_as(buffer)
@@ -61,7 +63,7 @@ def _is(load: Any, buffer: Any, indices: Any) -> bool:
     )
 
 
-def printed_join(printer: StatementPrinter, value: Any) -> str | None:
+def printed_join(printer: StatementPrinter, value: Expr) -> str | None:
     """C of a call that `join_lanes` made; None for any other value."""
     if not isinstance(value, ir.Call) or not value.args or not isinstance(value.args[0], ir.StringImm):
         return None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import nan, prod
-from typing import Any
 
 from tvm import tirx
 
@@ -18,6 +17,7 @@ from edgetune.codegen.memory import aliased_buffer
 from edgetune.codegen.reduction_blocks import ANNOTATION as PARTS
 from edgetune.codegen.traverse import children, expressions, loads_in
 from edgetune.codegen.unrolling import extent_of
+from edgetune.graph.tvm_types import BufferLoad, BufferStore, Stmt, TvmBuffer
 
 
 def replaceable(function: tirx.PrimFunc) -> tuple[int, ...]:
@@ -52,22 +52,24 @@ class _Accesses:
     The number is NaN if a condition decides. `parts`: a blocked reduction keeps unfinished sums where results will be.
     """
 
-    stored: dict[Any, float] = field(default_factory=dict)
-    loaded: dict[Any, list[tuple[Any, Any]]] = field(default_factory=dict)
-    views: dict[Any, Any] = field(default_factory=dict)  # view to viewed buffer, each declared before it is used
+    stored: dict[TvmBuffer, float] = field(default_factory=dict)
+    loaded: dict[TvmBuffer, list[tuple[BufferLoad, BufferStore]]] = field(default_factory=dict)
+    views: dict[TvmBuffer, TvmBuffer] = field(
+        default_factory=dict
+    )  # view to viewed buffer, each declared before it is used
     parts: bool = False
 
-    def whose(self, buffer: Any) -> Any:
+    def whose(self, buffer: TvmBuffer) -> TvmBuffer:
         """The buffer whose memory `buffer` views."""
         while buffer in self.views:
             buffer = self.views[buffer]
         return buffer
 
-    def loads(self, buffer: Any) -> list[tuple[Any, Any]]:
+    def loads(self, buffer: TvmBuffer) -> list[tuple[BufferLoad, BufferStore]]:
         """Loads of the buffer, directly or through views, each with its store or None."""
         return self.loaded.get(buffer, [])
 
-    def see(self, node: Any, times: float) -> None:
+    def see(self, node: Stmt, times: float) -> None:
         """Record a statement that is executed `times` times."""
         store = node if isinstance(node, tirx.BufferStore) else None
         for load in loads_in([*expressions(node), *([] if store is None else store.indices)]):
@@ -87,7 +89,7 @@ class _Accesses:
             self.see(child, times)
 
 
-def _is_at(load: Any, store: Any) -> bool:
+def _is_at(load: BufferLoad, store: BufferStore) -> bool:
     """Whether `load` is a part of `store` and reads the same index of its buffer that `store` writes."""
     if store is None or len(load.indices) != 1 or len(store.indices) != 1:
         return False
@@ -97,10 +99,10 @@ def _is_at(load: Any, store: Any) -> bool:
     return same and read is not None and read == written
 
 
-def _begins(buffer: Any) -> int | None:
+def _begins(buffer: TvmBuffer) -> int | None:
     offset = buffer.ty.elem_offset
     return int(offset.value) if isinstance(offset, tirx.IntImm) else None
 
 
-def _elements(buffer: Any) -> int:
+def _elements(buffer: TvmBuffer) -> int:
     return prod(int(extent) for extent in buffer.ty.shape)

@@ -6,11 +6,12 @@ library function: `__builtin_sinf` is sinf without math.h.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.text import ADD, ATOM, LOOSE, UNARY, Text, cast, joined
 from edgetune.errors import KernelFailed
+from edgetune.graph.tvm_types import Expr
 
 if TYPE_CHECKING:
     from edgetune.codegen.scalars import ScalarPrinter
@@ -30,13 +31,13 @@ _BITS = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 _IGNORED = frozenset(("likely", "assume", "ignore_loop_partition", "filter"))
 
 
-def operator(e: Any) -> str:
+def operator(e: Expr) -> str:
     """Name of the function that a TIR call calls, without its dialect: "exp", "if_then_else"."""
     name = getattr(e.op, "name", None) or getattr(e.op, "name_hint", "")
     return str(name).rpartition(".")[2]
 
 
-def scalar_call(printer: ScalarPrinter, e: Any) -> Text:
+def scalar_call(printer: ScalarPrinter, e: Expr) -> Text:
     """C for one scalar call, or for the printer's lane of a vector call. KernelFailed names an unknown operator."""
     name = operator(e)
     args = list(e.args)
@@ -117,7 +118,7 @@ def _float_operation(printer: ScalarPrinter, name: str, of: Element, values: lis
     return None
 
 
-def _external(printer: ScalarPrinter, e: Any) -> Text:
+def _external(printer: ScalarPrinter, e: Expr) -> Text:
     name = str(e.args[0].value)
     values = [printer.scalar(arg) for arg in list(e.args)[1:]]
     of = element_and_lanes(e.ty)[0]

@@ -7,10 +7,9 @@ window, does not count.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import tvm_ffi
 from tvm import ir, s_tir, tirx
@@ -19,6 +18,7 @@ from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.linear import linear
 from edgetune.codegen.prefetch.intrinsics import certain_loads
 from edgetune.codegen.traverse import operands
+from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, TvmBuffer, Var
 from edgetune.target.target import Target
 
 _AT_ONCE = 4  # vectors per cycle that are multiplied, or loaded and stored in L1: no known core does more
@@ -49,10 +49,10 @@ class LeastWork:
 class _Block:
     """A block with one store: extents of its iterators, stored element and value, and whether it sums products."""
 
-    extents: dict[Any, int]
-    buffer: Any
-    indices: Any
-    value: Any
+    extents: dict[Var, int]
+    buffer: TvmBuffer
+    indices: Sequence[Expr]
+    value: Expr
     sums_products: bool
 
     @property
@@ -102,7 +102,7 @@ def _blocks(function: tirx.PrimFunc) -> Iterator[_Block]:
             yield _Block(variables, store.buffer, store.indices, store.value, sums)
 
 
-def _sums_products(store: Any) -> bool:
+def _sums_products(store: BufferStore) -> bool:
     """Whether a statement adds a product to the element that it stores."""
     value = store.value
     if not isinstance(value, tirx.Add):
@@ -114,9 +114,9 @@ def _sums_products(store: Any) -> bool:
     return False
 
 
-def _different(buffer: Any, indices: Any, extents: dict[Any, int]) -> int:
+def _different(buffer: TvmBuffer, indices: Sequence[Expr], extents: dict[Var, int]) -> int:
     """Elements of `buffer` that are certainly accessed: a product over dimensions with iterators of their own."""
-    used: set[Any] = set()
+    used: set[Var] = set()
     count = 1
     for index in indices:
         form = linear(index, extents)
@@ -134,7 +134,7 @@ def _share_that_counts(block: _Block, before: list[_Block]) -> float:
     return min((_share_kept(load.source, before) for load in certain_loads(block.value)), default=1.0)
 
 
-def _share_kept(buffer: Any, before: list[_Block]) -> float:
+def _share_kept(buffer: TvmBuffer, before: list[_Block]) -> float:
     """The share of a buffer that no condition made zero, in the blocks that write it and in the blocks they read."""
     share = 1.0
     for number, writer in enumerate(before):
@@ -148,10 +148,10 @@ def _share_kept(buffer: Any, before: list[_Block]) -> float:
     return share
 
 
-def _loads(node: Any) -> list[Any]:
+def _loads(node: Expr) -> list[BufferLoad]:
     own = [node] if isinstance(node, ir.TensorLoad) else []
     return own + [load for operand in operands(node) for load in _loads(operand)]
 
 
-def _size(buffer: Any) -> int:
+def _size(buffer: TvmBuffer) -> int:
     return prod(int(extent) for extent in buffer.shape)

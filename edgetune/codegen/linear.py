@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Hashable
 from dataclasses import dataclass
-from typing import Any
 
 from tvm import ir, tirx
+
+from edgetune.graph.tvm_types import Expr, Var
 
 
 @dataclass(frozen=True)
@@ -14,7 +15,7 @@ class Linear:
     """constant + sum of factor * variable; no factor is 0."""
 
     constant: int
-    factors: dict[Any, int]
+    factors: dict[Var, int]
 
     def plus(self, other: Linear, sign: int = 1) -> Linear:
         """The sum, or with `sign` -1 the difference."""
@@ -29,7 +30,7 @@ class Linear:
 
 
 def linear(
-    e: Any, known: Container[Any] | None = None, term: Callable[[Any], Hashable | None] = lambda _: None
+    e: Expr, known: Container[Var] | None = None, term: Callable[[Expr], Hashable | None] = lambda _: None
 ) -> Linear | None:
     """`e` as a linear form of variables (only `known` ones if given); None if it is not linear.
 

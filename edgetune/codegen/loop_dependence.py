@@ -14,9 +14,9 @@ own range; loops whose variables occur in such a part do not write apart.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import gcd
-from typing import Any
 
 from tvm import ir, sym, tirx
 
@@ -25,6 +25,7 @@ from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.linear import Linear, linear
 from edgetune.codegen.traverse import children, expressions, operands
 from edgetune.codegen.unrolling import extent_of
+from edgetune.graph.tvm_types import Expr, For, Stmt, TvmBuffer, Var
 
 _FAR = 1 << 31  # above every index
 _KNOWN = (tirx.SeqStmt, tirx.IfThenElse, tirx.For, tirx.BufferStore, tirx.AllocBuffer, tirx.Evaluate, tirx.AttrStmt)
@@ -34,9 +35,9 @@ _KNOWN = (tirx.SeqStmt, tirx.IfThenElse, tirx.For, tirx.BufferStore, tirx.AllocB
 class _Term:
     """A part of an index that is not linear in the loop variables `inside` it."""
 
-    inside: tuple[Any, ...]
+    inside: tuple[Var, ...]
 
-    def same_as(self, other: Any) -> bool:
+    def same_as(self, other: object) -> bool:
         return self is other
 
 
@@ -47,13 +48,13 @@ class _Access:
     index: Linear | None
     bounds: tuple[Linear, ...] = ()
 
-    def factor(self, v: Any) -> int:
+    def factor(self, v: Var) -> int:
         return self.index.factors.get(v, 0) if self.index and not self._hides(v) else 0
 
-    def uses(self, v: Any) -> bool:
+    def uses(self, v: Var) -> bool:
         return self.factor(v) != 0 or self._hides(v)
 
-    def _hides(self, v: Any) -> bool:
+    def _hides(self, v: Var) -> bool:
         terms = self.index.factors if self.index else ()
         return any(isinstance(term, _Term) and any(v.same_as(one) for one in term.inside) for term in terms)
 
@@ -62,18 +63,18 @@ class _Access:
 class Accesses:
     """A nest's accesses to memory outside it. `opaque` means that the nest contains something not understood."""
 
-    extents: dict[Any, int] = field(default_factory=dict)
-    inside: set[Any] = field(default_factory=set)
-    indices: dict[Any, list[_Access]] = field(default_factory=dict)
-    written: set[Any] = field(default_factory=set)
+    extents: dict[Var, int] = field(default_factory=dict)
+    inside: set[TvmBuffer] = field(default_factory=set)
+    indices: dict[TvmBuffer, list[_Access]] = field(default_factory=dict)
+    written: set[TvmBuffer] = field(default_factory=set)
     opaque: bool = False
     bounds: tuple[Linear, ...] = ()
 
-    def uses(self, buffer: Any, v: Any) -> bool:
+    def uses(self, buffer: TvmBuffer, v: Var) -> bool:
         """Whether `v` decides which elements of `buffer` are accessed."""
         return all(access.uses(v) for access in self.indices[buffer])
 
-    def new_term(self, e: Any) -> _Term | None:
+    def new_term(self, e: Expr) -> _Term | None:
         """A stand-in for `e`, which is not linear, in an index, with its range; None if the range is unknown."""
         variables = _variables(e)
         if not all(variable in self.extents for variable in variables):
@@ -89,17 +90,17 @@ class Accesses:
         self.extents[term] = int(bound.max_value) + 1
         return term
 
-    def outside(self) -> list[Any]:
+    def outside(self) -> list[TvmBuffer]:
         """The accessed buffers that are not local to the nest."""
         return [buffer for buffer in self.indices if buffer not in self.inside]
 
-    def outermost(self, loops: list[Any]) -> Any:
+    def outermost(self, loops: list[For]) -> For:
         """The loop with the longest step through the buffers that are written outside the nest."""
         written = [access for buffer in self.outside() if buffer in self.written for access in self.indices[buffer]]
         return max(loops, key=lambda loop: max(access.factor(loop.loop_var) for access in written))
 
 
-def accesses_of(nest: Any, alias: dict[Any, Any]) -> Accesses:
+def accesses_of(nest: Stmt, alias: dict[TvmBuffer, TvmBuffer]) -> Accesses:
     """The accesses of `nest`, which is flat TIR (one index per access) before vectorisation.
 
     `alias` maps a buffer to the buffer whose memory it views.
@@ -109,7 +110,7 @@ def accesses_of(nest: Any, alias: dict[Any, Any]) -> Accesses:
     return found
 
 
-def writes_apart(found: Accesses, loops: list[Any]) -> list[Any]:
+def writes_apart(found: Accesses, loops: list[For]) -> list[For]:
     """The first run of adjacent loops that write apart; `loops` are the perfectly nested outermost loops of a nest.
 
     Loops around them do not matter: an element is always written in the same iterations of the loops that write apart.
@@ -122,12 +123,12 @@ def writes_apart(found: Accesses, loops: list[Any]) -> list[Any]:
     return loops[first:last]
 
 
-def _apart(found: Accesses, v: Any) -> bool:
+def _apart(found: Accesses, v: Var) -> bool:
     outside = [buffer for buffer in found.written if buffer not in found.inside]
     return all(_is_digit(found.indices[buffer], v, found.extents) for buffer in outside)
 
 
-def _is_digit(accesses: list[_Access], v: Any, extents: dict[Any, int]) -> bool:
+def _is_digit(accesses: list[_Access], v: Var, extents: dict[Var, int]) -> bool:
     """Whether the indices of all `accesses` to one buffer contain `v` as the same digit."""
     steps: set[int] = set()
     step_above = 0  # greatest common divisor of all higher terms; 0 if there are none
@@ -153,7 +154,7 @@ def _is_digit(accesses: list[_Access], v: Any, extents: dict[Any, int]) -> bool:
     return True
 
 
-def _greatest(factors: dict[Any, int], bounds: tuple[Linear, ...], extents: dict[Any, int]) -> int:
+def _greatest(factors: dict[Var, int], bounds: tuple[Linear, ...], extents: dict[Var, int]) -> int:
     """Upper bound of the sum of factor * variable when all `bounds` hold.
 
     A bound applies if the sum contains its terms, all multiplied by the same positive number.
@@ -171,11 +172,11 @@ def _greatest(factors: dict[Any, int], bounds: tuple[Linear, ...], extents: dict
     return total + _most(rest, extents)
 
 
-def _most(factors: dict[Any, int], extents: dict[Any, int]) -> int:
+def _most(factors: dict[Var, int], extents: dict[Var, int]) -> int:
     return sum(max(0, f * (extents[u] - 1)) for u, f in factors.items())
 
 
-def _statement(node: Any, found: Accesses, alias: dict[Any, Any]) -> None:
+def _statement(node: Stmt, found: Accesses, alias: dict[TvmBuffer, TvmBuffer]) -> None:
     if not isinstance(node, _KNOWN):
         found.opaque = True  # its accesses are recorded anyway
     if isinstance(node, tirx.AllocBuffer):
@@ -198,7 +199,7 @@ def _statement(node: Any, found: Accesses, alias: dict[Any, Any]) -> None:
         found.bounds = around
 
 
-def _expression(node: Any, found: Accesses, alias: dict[Any, Any]) -> None:
+def _expression(node: Expr, found: Accesses, alias: dict[TvmBuffer, TvmBuffer]) -> None:
     if isinstance(node, ir.TensorLoad):
         _access(node.source, node.indices, found, alias)
         return
@@ -208,8 +209,15 @@ def _expression(node: Any, found: Accesses, alias: dict[Any, Any]) -> None:
         _expression(operand, found, alias)
 
 
-def _access(buffer: Any, indices: Any, found: Accesses, alias: dict[Any, Any], *, writes: bool = False) -> None:
-    base = alias.get(buffer, buffer)
+def _access(
+    buffer: TvmBuffer,
+    indices: Sequence[Expr],
+    found: Accesses,
+    alias: dict[TvmBuffer, TvmBuffer],
+    *,
+    writes: bool = False,
+) -> None:
+    base: TvmBuffer = alias.get(buffer, buffer)
     same = element_and_lanes(base.ty.dtype) == element_and_lanes(buffer.ty.dtype)
     index = linear(indices[0], found.extents, found.new_term) if len(indices) == 1 and same else None
     found.indices.setdefault(base, []).append(_Access(index, found.bounds))
@@ -219,13 +227,13 @@ def _access(buffer: Any, indices: Any, found: Accesses, alias: dict[Any, Any], *
         _expression(part, found, alias)
 
 
-def _variables(e: Any) -> list[Any]:
+def _variables(e: Expr) -> list[Var]:
     if isinstance(e, ir.Var):
         return [e]
     return [variable for operand in operands(e) for variable in _variables(operand)]
 
 
-def _bounds(condition: Any, known: dict[Any, int]) -> list[Linear]:
+def _bounds(condition: Expr, known: dict[Var, int]) -> list[Linear]:
     """Linear forms of loop variables that are at most 0 when `condition` holds; other parts of it are ignored."""
     if isinstance(condition, ir.Call) and operator(condition) == "likely":
         return _bounds(condition.args[0], known)

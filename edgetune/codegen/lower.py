@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
 
 import tvm
 from tvm import ir, s_tir, tirx
@@ -26,14 +25,15 @@ from edgetune.codegen.reduction_blocks import block_reductions
 from edgetune.codegen.traverse import children, expressions, loops_changed, variables_in
 from edgetune.codegen.unrolling import extent_of, limit_unrolling, unroll_register_tiles, with_kind
 from edgetune.errors import TVM_REFUSALS, KernelFailed
+from edgetune.graph.tvm_types import Expr, For, Pass, Stmt, TvmTarget, Var
 
 
-def hoist_initialisation(node: Any) -> Any:
+def hoist_initialisation(node: Stmt) -> Stmt:
     """`node` with leading `if (loop variable is at its start)` statements moved before their loops."""
     return loops_changed(node, _hoisted)
 
 
-def _hoisted(node: Any) -> Any:
+def _hoisted(node: Stmt) -> Stmt:
     body = hoist_initialisation(node.body)
     parts = list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
     first = parts[0]
@@ -47,34 +47,34 @@ def _hoisted(node: Any) -> Any:
     return with_kind(node, int(node.kind), body)
 
 
-def _all(conditions: list[Any]) -> Any:
+def _all(conditions: list[Expr]) -> Expr:
     joined = conditions[0]
     for condition in conditions[1:]:
         joined = tirx.And(joined, condition)
     return joined
 
 
-def _conditions_but_start(statement: Any, loop: Any) -> list[Any] | None:
+def _conditions_but_start(statement: Stmt, loop: For) -> list[Expr] | None:
     """The other conditions of an `if` that requires the loop's first iteration; None for any other statement."""
     if not isinstance(statement, tirx.IfThenElse) or statement.else_case is not None:
         return None
-    start: list[Any] = []
-    rest: list[Any] = []
+    start: list[Expr] = []
+    rest: list[Expr] = []
     for condition in _conjuncts(statement.condition):
         (start if _is_start(condition, loop) else rest).append(condition)
-    found: set[Any] = set()
+    found: set[Var] = set()
     variables_in(rest, found)
     _variables(statement.then_case, found)
     return rest if start and loop.loop_var not in found else None
 
 
-def _conjuncts(condition: Any) -> list[Any]:
+def _conjuncts(condition: Expr) -> list[Expr]:
     if isinstance(condition, tirx.And):
         return [*_conjuncts(condition.a), *_conjuncts(condition.b)]
     return [condition]
 
 
-def _is_start(condition: Any, loop: Any) -> bool:
+def _is_start(condition: Expr, loop: For) -> bool:
     if not isinstance(condition, tirx.EQ):
         return False
     for a, b in ((condition.a, condition.b), (condition.b, condition.a)):
@@ -83,7 +83,7 @@ def _is_start(condition: Any, loop: Any) -> bool:
     return False
 
 
-def _variables(node: Any, found: set[Any]) -> None:
+def _variables(node: Stmt, found: set[Var]) -> None:
     variables_in(expressions(node), found)
     if isinstance(node, tirx.BufferStore):
         variables_in(node.indices, found)
@@ -98,7 +98,7 @@ for _name in ("tirx.nearbyint", "tirx.erf", "tirx.rsqrt", "tirx.isnan"):
 
 
 @cache
-def _to_flat() -> Any:
+def _to_flat() -> Pass:
     return tvm.transform.Sequential(
         [
             s_tir.transform.CanonicalizeLoop(),
@@ -117,7 +117,7 @@ def _to_flat() -> Any:
 
 
 @cache
-def _before_unrolling() -> Any:
+def _before_unrolling() -> Pass:
     return tvm.transform.Sequential(
         [
             s_tir.transform.LoopPartition(),
@@ -129,7 +129,7 @@ def _before_unrolling() -> Any:
 
 
 @cache
-def _after_unrolling() -> Any:
+def _after_unrolling() -> Pass:
     return tvm.transform.Sequential(
         [
             tirx.transform.UnrollLoop(),
@@ -143,7 +143,7 @@ def _after_unrolling() -> Any:
 
 
 @cache
-def _lowering_target() -> Any:
+def _lowering_target() -> TvmTarget:
     # Passes only read the kind of machine from it; TVM generates no code for it.
     return tvm.target.Target({"kind": "llvm", "num-cores": 1})
 

@@ -6,14 +6,15 @@ variable, with the target's vector width if the access is a vector.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from tvm import ir, tirx
 
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.traverse import children, expressions, operands
 from edgetune.errors import KernelFailed
+from edgetune.graph.tvm_types import Expr, Stmt, TvmBuffer
 
 MAX_REGISTER_BYTES = 2048
 MAX_VARIABLES = 64
@@ -43,28 +44,28 @@ class Survey:
     bits of the widest value in vector expressions.
     """
 
-    allocated: list[Any] = field(default_factory=list)
-    alias: dict[Any, Any] = field(default_factory=dict)
-    written: set[Any] = field(default_factory=set)
-    accesses: dict[Any, set[tuple[int | None, int]]] = field(default_factory=dict)
-    reads: dict[Any, set[tuple[int | None, int]]] = field(default_factory=dict)
+    allocated: list[TvmBuffer] = field(default_factory=list)
+    alias: dict[TvmBuffer, TvmBuffer] = field(default_factory=dict)
+    written: set[TvmBuffer] = field(default_factory=set)
+    accesses: dict[TvmBuffer, set[tuple[int | None, int]]] = field(default_factory=dict)
+    reads: dict[TvmBuffer, set[tuple[int | None, int]]] = field(default_factory=dict)
     widest: int = 0
 
-    def base(self, buffer: Any) -> Any:
+    def base(self, buffer: TvmBuffer) -> TvmBuffer:
         """The buffer whose memory `buffer` views."""
         while buffer in self.alias:
             buffer = self.alias[buffer]
         return buffer
 
 
-def survey(body: Any) -> Survey:
+def survey(body: Stmt) -> Survey:
     """Walk the statements of a lowered function."""
     found = Survey()
     _statement(body, found)
     return found
 
 
-def _statement(node: Any, found: Survey) -> None:
+def _statement(node: Stmt, found: Survey) -> None:
     if isinstance(node, tirx.AllocBuffer):
         found.allocated.append(node.buffer)
     elif isinstance(node, tirx.DeclBuffer):
@@ -83,7 +84,7 @@ def _statement(node: Any, found: Survey) -> None:
         _statement(child, found)
 
 
-def aliased_buffer(node: Any) -> Any:
+def aliased_buffer(node: Stmt) -> TvmBuffer:
     """The buffer whose data a DeclBuffer views; KernelFailed if it views anything else."""
     data = node.data
     if isinstance(data, ir.Call) and len(data.args) == 1 and str(getattr(data.op, "name", "")).endswith("buffer_data"):
@@ -93,11 +94,13 @@ def aliased_buffer(node: Any) -> Any:
     raise KernelFailed(f"buffer {node.buffer.name} views memory that is not a buffer")
 
 
-def _record(found: Survey, buffer: Any, first: int | None, lanes: int) -> None:
+def _record(found: Survey, buffer: TvmBuffer, first: int | None, lanes: int) -> None:
     found.accesses.setdefault(found.base(buffer), set()).add((first, lanes))
 
 
-def _access(found: Survey, buffer: Any, indices: Any, into: dict[Any, set[tuple[int | None, int]]]) -> None:
+def _access(
+    found: Survey, buffer: TvmBuffer, indices: Sequence[Expr], into: dict[TvmBuffer, set[tuple[int | None, int]]]
+) -> None:
     of, lanes = element_and_lanes(buffer.ty.dtype)
     accesses = into.setdefault(found.base(buffer), set())
     index = indices[0] if len(indices) == 1 else None
@@ -115,12 +118,12 @@ def _access(found: Survey, buffer: Any, indices: Any, into: dict[Any, set[tuple[
         accesses.add((None, lanes * index_lanes))
 
 
-def is_one(e: Any) -> bool:
+def is_one(e: Expr) -> bool:
     """Whether an expression is the constant 1."""
     return isinstance(e, tirx.IntImm) and int(e.value) == 1
 
 
-def _indices(node: Any, found: Survey) -> None:
+def _indices(node: Expr, found: Survey) -> None:
     """Loads inside an index; the index arithmetic itself is not a vector of data."""
     if isinstance(node, ir.TensorLoad):
         _access(found, node.source, node.indices, found.accesses)
@@ -129,7 +132,7 @@ def _indices(node: Any, found: Survey) -> None:
         _indices(operand, found)
 
 
-def _expression(node: Any, found: Survey) -> None:
+def _expression(node: Expr, found: Survey) -> None:
     if isinstance(node, ir.TensorLoad):
         _indices(node, found)
         return
@@ -145,7 +148,7 @@ def _expression(node: Any, found: Survey) -> None:
         _expression(operand, found)
 
 
-def size_of(buffer: Any) -> int:
+def size_of(buffer: TvmBuffer) -> int:
     """Bytes of an allocated buffer; KernelFailed if its shape is not constant."""
     of, lanes = element_and_lanes(buffer.ty.dtype)
     total = lanes * of.bytes
@@ -183,10 +186,10 @@ def register_pieces(of: Element, accesses: set[tuple[int | None, int]], limit: i
     return dict(sorted(found.items()))
 
 
-def stack_or_scratch(sizes: dict[Any, int]) -> tuple[set[Any], dict[Any, int], int]:
+def stack_or_scratch(sizes: dict[TvmBuffer, int]) -> tuple[set[TvmBuffer], dict[TvmBuffer, int], int]:
     """(buffers on the stack, {buffer: scratch offset}, scratch bytes): the smallest buffers get the stack."""
-    stack: set[Any] = set()
-    offsets: dict[Any, int] = {}
+    stack: set[TvmBuffer] = set()
+    offsets: dict[TvmBuffer, int] = {}
     used = total = 0
     for buffer, size in sorted(sizes.items(), key=lambda item: item[1]):
         if used + size <= STACK_BYTES:

@@ -6,17 +6,16 @@ do), one instruction that multiplies pairs of 16-bit numbers and adds them is en
 
 from __future__ import annotations
 
-from typing import Any
-
 from tvm import tirx
 
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.vector_snippets import instructions
+from edgetune.graph.tvm_types import Expr
 
 _LOW, _HIGH = -(2**15), 2**15 - 1
 
 
-def bounds(e: Any) -> tuple[int, int] | None:
+def bounds(e: Expr) -> tuple[int, int] | None:
     """(least, greatest) value of an integer expression made of widened narrow integers and constants, or None."""
     if isinstance(e, tirx.Broadcast):
         return bounds(e.value)
@@ -35,13 +34,13 @@ def bounds(e: Any) -> tuple[int, int] | None:
     return None
 
 
-def narrow(e: Any) -> bool:
+def narrow(e: Expr) -> bool:
     """Whether an integer expression certainly fits 16 bits, so that a product of two such cannot overflow 32 bits."""
     found = bounds(e)
     return found is not None and found[0] >= _LOW and found[1] <= _HIGH
 
 
-def narrow_product(e: Any) -> bool:
+def narrow_product(e: Expr) -> bool:
     """Whether `e` is an int32 product of two 16-bit values."""
     return isinstance(e, tirx.Mul) and element_and_lanes(e.ty)[0].short == "i32" and narrow(e.a) and narrow(e.b)
 

@@ -6,21 +6,22 @@ offset into several buffers is an "offset", any other subexpression a "value".
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from tvm import ir, tirx
 
 from edgetune.codegen.traverse import children, expressions, operands, variables_in
+from edgetune.graph.tvm_types import Expr, Stmt, TvmBuffer, Var
 
 _PREFIX = "cse_v"
 
 
-def is_step(e: Any) -> bool:
+def is_step(e: Expr) -> bool:
     """Whether an expression is a variable plus or minus a constant, which is a nearby address."""
     return isinstance(e, (tirx.Add, tirx.Sub)) and isinstance(e.a, ir.Var) and isinstance(e.b, tirx.IntImm)
 
 
-def stems(body: Any) -> dict[Any, str]:
+def stems(body: Stmt) -> dict[Var, str]:
     """The name stem of each variable of a common subexpression in lowered statements."""
     found = _Found()
     found.statement(body)
@@ -28,7 +29,7 @@ def stems(body: Any) -> dict[Any, str]:
     for var, parts in reversed(found.bound):
         for part in parts:
             found.leads.setdefault(part, set()).update(found.leads.get(var, set()))
-    names: dict[Any, str] = {}
+    names: dict[Var, str] = {}
     for var, _ in found.bound:
         if str(var.name).startswith(_PREFIX):
             buffers = sorted(found.leads.get(var, set()))
@@ -40,12 +41,12 @@ class _Found:
     """Constants in order, each with its variables, and the buffers that each variable indexes directly."""
 
     def __init__(self) -> None:
-        self.bound: list[tuple[Any, set[Any]]] = []
-        self.leads: dict[Any, set[str]] = {}
+        self.bound: list[tuple[Var, set[Var]]] = []
+        self.leads: dict[Var, set[str]] = {}
 
-    def statement(self, node: Any) -> None:
+    def statement(self, node: Stmt) -> None:
         if isinstance(node, tirx.Bind):
-            parts: set[Any] = set()
+            parts: set[Var] = set()
             variables_in([node.value], parts)
             self.bound.append((node.var, parts))
         if isinstance(node, tirx.BufferStore):
@@ -55,14 +56,14 @@ class _Found:
         for child in children(node):
             self.statement(child)
 
-    def _expression(self, node: Any) -> None:
+    def _expression(self, node: Expr) -> None:
         if isinstance(node, ir.TensorLoad):
             self._index(node.source, node.indices)
         for operand in operands(node):
             self._expression(operand)
 
-    def _index(self, buffer: Any, indices: Any) -> None:
-        used: set[Any] = set()
+    def _index(self, buffer: TvmBuffer, indices: Sequence[Expr]) -> None:
+        used: set[Var] = set()
         variables_in(indices, used)
         for var in used:
             self.leads.setdefault(var, set()).add(str(buffer.name).removesuffix("_global"))

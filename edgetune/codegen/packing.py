@@ -18,13 +18,14 @@ from tvm import ir, s_tir, tirx
 from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.lower import sole_function
 from edgetune.errors import KernelFailed
+from edgetune.graph.tvm_types import Expr, SBlock, Stmt, TvmBuffer, Var
 
 _ANNOTATION = "meta_schedule.layout_rewrite_preproc"
 
 # An index expression: ("axis", n), ("const", value) or (operator, left, right).
 Index = tuple[Any, ...]
 
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+_OPERATORS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "+": np.add,
     "-": np.subtract,
     "*": np.multiply,
@@ -73,11 +74,11 @@ class PackedLayout:
         return packed
 
 
-def _evaluate(index: Index, axes: list[Any]) -> Any:
+def _evaluate(index: Index, axes: list[np.ndarray]) -> np.ndarray:
     if index[0] == "axis":
         return axes[index[1]]
     if index[0] == "const":
-        return np.int64(index[1])
+        return np.asarray(index[1], np.int64)
     return _OPERATORS[index[0]](_evaluate(index[1], axes), _evaluate(index[2], axes))
 
 
@@ -105,8 +106,8 @@ def split_packing(mod: tvm.IRModule) -> tuple[tvm.IRModule, dict[int, PackedLayo
     return packed, layouts
 
 
-def _packing_blocks(body: Any) -> list[Any]:
-    found: list[Any] = []
+def _packing_blocks(body: Stmt) -> list[SBlock]:
+    found: list[SBlock] = []
     while isinstance(body, s_tir.SBlockRealize) and _ANNOTATION not in body.block.annotations:
         body = body.block.body
     statements = list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
@@ -119,11 +120,11 @@ def _packing_blocks(body: Any) -> list[Any]:
     return found
 
 
-def _layout(block: Any, params: list[Any]) -> tuple[int, PackedLayout]:
+def _layout(block: SBlock, params: list[TvmBuffer]) -> tuple[int, PackedLayout]:
     store = block.body
     if not isinstance(store, tirx.BufferStore):
         raise KernelFailed("a packing block does more than copy: this schedule cannot be packed at build time")
-    axes: dict[Any, int] = {}
+    axes: dict[Var, int] = {}
     extents: list[int] = []
     for number, axis in enumerate(block.iter_vars):
         axes[axis.var] = number
@@ -150,7 +151,7 @@ def _layout(block: Any, params: list[Any]) -> tuple[int, PackedLayout]:
     )
 
 
-def _index(e: Any, axes: dict[Any, int]) -> Index:
+def _index(e: Expr, axes: dict[Var, int]) -> Index:
     if isinstance(e, tirx.IntImm):
         return ("const", int(e.value))
     if isinstance(e, ir.Var) and e in axes:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import tvm
 
@@ -27,6 +26,7 @@ from edgetune.codegen.lower import flat, lower, lower_flat
 from edgetune.codegen.memory import SCRATCH_ALIGNMENT, size_of
 from edgetune.codegen.names import Names
 from edgetune.codegen.parallel_regions import Cut, Region, cut
+from edgetune.graph.tvm_types import PrimFunc, TvmBuffer
 from edgetune.target.target import Target
 
 RANGES = 8  # ranges per thread, so that a thread that has finished can help another one
@@ -95,7 +95,7 @@ def _beside(part: _Part, same: Collection[str]) -> _Part:
 
 
 def _part(
-    stage: Region, number: int, pieces: Cut, target: Target, symbol: str, own: dict[Any, str], workers: int
+    stage: Region, number: int, pieces: Cut, target: Target, symbol: str, own: dict[TvmBuffer, str], workers: int
 ) -> _Part:
     name = f"{symbol}__part{number if len(pieces.stages) > 1 else ''}"
     if stage.loops:
@@ -109,13 +109,13 @@ def _part(
 
 
 def _kernel(
-    function: Any,
+    function: PrimFunc,
     parts: Sequence[_Part],
     pieces: Cut,
     target: Target,
     symbol: str,
     sharing: Sharing,
-    own: dict[Any, str],
+    own: dict[TvmBuffer, str],
     same: Collection[str],
 ) -> KernelSource:
     written = {name for part in parts for name, p in zip(part.operands, part.printed.params, strict=True) if p.writable}
@@ -163,15 +163,15 @@ def _ranges(stage: Region) -> int:
     return RANGES_INSIDE if stage.inner else RANGES
 
 
-def _param(buffer: Any, name: str, writable: bool, target: Target) -> CParam:
+def _param(buffer: TvmBuffer, name: str, writable: bool, target: Target) -> CParam:
     of, _ = element_and_lanes(buffer.ty.dtype)
     shape = tuple(int(extent.value) for extent in buffer.ty.shape)
     return CParam(name, storage_type(of, target.has_float16), shape, of.dtype, writable, of.bytes)
 
 
-def _places(buffers: Sequence[Any]) -> tuple[dict[Any, int], int]:
+def _places(buffers: Sequence[TvmBuffer]) -> tuple[dict[TvmBuffer, int], int]:
     """(offset of each buffer in the scratch, bytes of all buffers)."""
-    offsets: dict[Any, int] = {}
+    offsets: dict[TvmBuffer, int] = {}
     total = 0
     for buffer in buffers:
         offsets[buffer] = total

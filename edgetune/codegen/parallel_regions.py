@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from tvm import tirx
 
@@ -17,6 +16,7 @@ from edgetune.codegen.loop_dependence import Accesses, accesses_of, writes_apart
 from edgetune.codegen.memory import aliased_buffer, size_of
 from edgetune.codegen.traverse import children
 from edgetune.codegen.unrolling import extent_of
+from edgetune.graph.tvm_types import For, PrimFunc, Stmt, TvmBuffer, Var
 
 ENOUGH_WASTE = 1 / 16  # idle share of a worker's time; below it, no further loop is fused
 FROM_ANOTHER_CORE = 5  # cost of a line from another core relative to a prefetched line; prefetching does not help there
@@ -32,8 +32,8 @@ class Region:
     whose iterations are counted with it, if any (see `collapse_loops.Shared`).
     """
 
-    function: Any
-    loops: tuple[Any, ...]
+    function: PrimFunc
+    loops: tuple[Var, ...]
     iterations: int
     steps: int
     inner: bool = False
@@ -45,15 +45,15 @@ class Cut:
     """The stages of a function in order, and the buffers that one stage writes for another."""
 
     stages: tuple[Region, ...]
-    between: tuple[Any, ...]
+    between: tuple[TvmBuffer, ...]
 
 
 @dataclass(frozen=True)
 class _Run:
     """Loops that threads share as one loop, and the loop around them that is counted with them, if any."""
 
-    loops: tuple[Any, ...] = ()
-    across: Any = None
+    loops: tuple[For, ...] = ()
+    across: For | None = None
 
     @property
     def count(self) -> int:
@@ -62,12 +62,12 @@ class _Run:
 
 @dataclass
 class _Group:
-    nests: list[Any]
+    nests: list[Stmt]
     run: _Run
     steps: int
 
 
-def cut(function: Any, workers: int, least_steps: int) -> Cut | None:
+def cut(function: PrimFunc, workers: int, least_steps: int) -> Cut | None:
     """`function` (flat, not yet vectorised) as stages for `workers` threads; None if one thread does everything.
 
     A nest of fewer than `least_steps` steps is not shared: waking the other threads and waiting for them costs more.
@@ -113,7 +113,7 @@ def cut(function: Any, workers: int, least_steps: int) -> Cut | None:
     return Cut(tuple(stages), tuple(between))
 
 
-def steps_of(node: Any) -> int:
+def steps_of(node: Stmt) -> int:
     """Elements that `node` stores when it runs; of a condition's two branches the longer one counts."""
     if isinstance(node, tirx.For):
         return (extent_of(node) or 1) * steps_of(node.body)
@@ -123,18 +123,18 @@ def steps_of(node: Any) -> int:
     return sum(below) if below else int(isinstance(node, tirx.BufferStore))
 
 
-def _is_empty(node: Any) -> bool:
+def _is_empty(node: Stmt) -> bool:
     """Whether `node` is an empty statement that passes left."""
     while isinstance(node, tirx.For):
         node = node.body
     return isinstance(node, tirx.Evaluate) and isinstance(node.value, tirx.IntImm)
 
 
-def _top(body: Any) -> tuple[list[Any], list[Any], list[Any]]:
+def _top(body: Stmt) -> tuple[list[Stmt], list[Stmt], list[Stmt]]:
     """Allocations at the top of a function, declarations there, and the statements after them."""
-    allocated: list[Any] = []
-    declared: list[Any] = []
-    rest: list[Any] = []
+    allocated: list[Stmt] = []
+    declared: list[Stmt] = []
+    rest: list[Stmt] = []
     for node in list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]:
         if isinstance(node, tirx.AllocBuffer):
             allocated.append(node)
@@ -145,18 +145,18 @@ def _top(body: Any) -> tuple[list[Any], list[Any], list[Any]]:
     return allocated, declared, rest
 
 
-def _extent(loop: Any) -> int:
+def _extent(loop: For) -> int:
     return extent_of(loop) or 1
 
 
-def _first(nest: Any) -> Any:
+def _first(nest: Stmt) -> Var:
     """The variable of the outermost loop of a nest that runs more than once."""
     while _extent(nest) == 1:
         nest = nest.body
     return nest.loop_var
 
 
-def _shared(nest: Any, alias: dict[Any, Any], workers: int) -> _Run:
+def _shared(nest: Stmt, alias: dict[TvmBuffer, TvmBuffer], workers: int) -> _Run:
     """The loops of `nest` to share as one: adjacent, and as few as keep `workers` busy.
 
     Of several such runs, the one that moves the fewest bytes between caches wins. Loops around it run completely in
@@ -186,7 +186,7 @@ def _waste(run: _Run, workers: int) -> float:
     return idle(run.count, workers) if run.loops and 1 < run.count <= _MANY else 1.0
 
 
-def _moved(found: Accesses, v: Any, top: Any, workers: int) -> float:
+def _moved(found: Accesses, v: Var, top: Var, workers: int) -> float:
     """Bytes that one worker's core receives if the loop over `v` is shared; bytes from other cores have more weight.
 
     The weight is their cost. Layers agree most often on the outermost axis of a tensor, that of the loop over `top`. If

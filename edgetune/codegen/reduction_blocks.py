@@ -7,19 +7,18 @@ High-Performance Matrix Multiplication, ACM TOMS 34(3), 2008, which keeps them i
 
 from __future__ import annotations
 
-from typing import Any
-
 import tvm_ffi
 from tvm import tirx
 
 from edgetune.codegen.traverse import loads_in, loops_changed, operands
 from edgetune.codegen.unrolling import extent_of, with_kind
+from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, For, Stmt
 
 ANNOTATION = "edgetune_reduction_blocks"
 """On the outermost loop of a reduction: the number of equal parts to divide it into, or somewhat more."""
 
 
-def block_reductions(body: Any) -> Any:
+def block_reductions(body: Stmt) -> Stmt:
     """`body` with the nest around an annotated loop divided; a nest that cannot be divided is computed as a whole.
 
     A nest can be divided if it has loops around: statements that set accumulators, the annotated loop, and loops around
@@ -29,7 +28,7 @@ def block_reductions(body: Any) -> Any:
     return loops_changed(body, _blocked)
 
 
-def _blocked(outermost: Any) -> Any:
+def _blocked(outermost: For) -> Stmt:
     loops, inner = _nest(outermost)
     places = [number for number, statement in enumerate(inner) if _parts(statement) > 1]
     if not places:
@@ -42,7 +41,7 @@ def near_divisor(extent: int, wanted: int) -> int:
     return next((number for number in range(wanted, min(2 * wanted + 1, extent)) if extent % number == 0), 1)
 
 
-def _nest(node: Any) -> tuple[list[Any], list[Any]]:
+def _nest(node: Stmt) -> tuple[list[For], list[Stmt]]:
     """Perfectly nested loops, outermost first, and the statements inside."""
     loops = []
     while isinstance(node, tirx.For) and _parts(node) == 1:
@@ -51,11 +50,11 @@ def _nest(node: Any) -> tuple[list[Any], list[Any]]:
     return loops, list(node.seq) if isinstance(node, tirx.SeqStmt) else [node]
 
 
-def _parts(node: Any) -> int:
+def _parts(node: Stmt) -> int:
     return int(node.annotations.get(ANNOTATION, 1)) if isinstance(node, tirx.For) else 1
 
 
-def _divided(loops: list[Any], first: list[Any], reduction: Any, last: list[Any]) -> Any:
+def _divided(loops: list[For], first: list[Stmt], reduction: For, last: list[Stmt]) -> Stmt:
     """The divided nest; None if it cannot be divided."""
     extent = extent_of(reduction) or 1
     parts = near_divisor(extent, _parts(reduction))
@@ -72,24 +71,24 @@ def _divided(loops: list[Any], first: list[Any], reduction: Any, last: list[Any]
     aside = _with_store(last[0], tirx.BufferStore(store.buffer, load, store.indices))
     begin = tirx.IfThenElse(part.equal(0), first[0] if len(first) == 1 else tirx.SeqStmt(first), again)
     end = tirx.IfThenElse(part.equal(parts - 1), last[0], aside)
-    nest: Any = tirx.SeqStmt([begin, shorter, end])
+    nest: Stmt = tirx.SeqStmt([begin, shorter, end])
     for loop in reversed(loops):
         nest = with_kind(loop, int(loop.kind), nest)
     return tirx.For(part, zero, zero + parts, int(tirx.ForKind.SERIAL), nest)
 
 
-def _overlaps(index: Any) -> bool:
+def _overlaps(index: Expr) -> bool:
     """Whether a minimum in an index may let two tiles write one element: its sum would be added twice."""
     return isinstance(index, (tirx.Min, tirx.Max)) or any(_overlaps(operand) for operand in operands(index))
 
 
-def _only_store(node: Any) -> Any:
+def _only_store(node: Stmt) -> BufferStore:
     while isinstance(node, tirx.For):
         node = node.body
     return node if isinstance(node, tirx.BufferStore) and len(node.indices) == 1 else None
 
 
-def _only_accumulator(store: Any, first: list[Any]) -> Any:
+def _only_accumulator(store: BufferStore, first: list[Stmt]) -> BufferLoad:
     """The one element that `store` reads of the accumulators set in `first`, if it has the stored type."""
     set_here = [_only_store(statement) for statement in first]
     if len(set_here) != 1 or set_here[0] is None:
@@ -100,7 +99,7 @@ def _only_accumulator(store: Any, first: list[Any]) -> Any:
     return found[0] if same and str(found[0].ty.dtype) == str(store.value.ty.dtype) else None
 
 
-def _with_store(node: Any, store: Any) -> Any:
+def _with_store(node: Stmt, store: BufferStore) -> Stmt:
     """The loops around one store, with another store inside."""
     if not isinstance(node, tirx.For):
         return store

@@ -9,8 +9,8 @@ Integer arithmetic on data wraps; index arithmetic, whose range is known, is pri
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from tvm import ir, tirx
 
@@ -21,6 +21,7 @@ from edgetune.codegen.literals import float_literal, int_literal, plus
 from edgetune.codegen.offsets import is_step
 from edgetune.codegen.text import ADD, ATOM, LOOSE, MUL, TERNARY, UNARY, Text, cast, compared, joined
 from edgetune.errors import KernelFailed
+from edgetune.graph.tvm_types import Expr, TvmBuffer, Var
 
 
 class ElementPrinter:
@@ -31,20 +32,20 @@ class ElementPrinter:
 
     if TYPE_CHECKING:
 
-        def scalar(self, e: Any) -> Text:
+        def scalar(self, e: Expr) -> Text:
             """See ScalarPrinter."""
 
-        def without_lane(self, e: Any) -> Text:
+        def without_lane(self, e: Expr) -> Text:
             """See ScalarPrinter."""
 
-    def place(self, buffer: Any) -> BufferStorage:
+    def place(self, buffer: TvmBuffer) -> BufferStorage:
         """The storage of `buffer`; KernelFailed if nothing allocated it."""
         found = self.context.places.get(buffer)
         if found is None:
             raise KernelFailed(f"buffer {buffer.name} is used, but no parameter or allocation defines it")
         return found
 
-    def flat_index(self, buffer: Any, indices: Any) -> Any:
+    def flat_index(self, buffer: TvmBuffer, indices: Sequence[Expr]) -> Expr:
         """The single index of an access in elements of the buffer: row-major if there are several indices."""
         if len(indices) == 0:
             return tirx.IntImm("int32", 0)
@@ -53,7 +54,7 @@ class ElementPrinter:
             index = index * extent + following
         return index
 
-    def element_text(self, buffer: Any, indices: Any) -> str:
+    def element_text(self, buffer: TvmBuffer, indices: Sequence[Expr]) -> str:
         """The C lvalue of one element: of a scalar access, or of lane `self.lane` of a vector access."""
         place = self.place(buffer)
         index = self.flat_index(buffer, indices)
@@ -75,7 +76,7 @@ class ElementPrinter:
                 return name if width == 1 else f"{name}[{wanted - first}]"
         raise KernelFailed(f"element {wanted} of {buffer.name} has no register")
 
-    def _load(self, e: Any) -> Text:
+    def _load(self, e: Expr) -> Text:
         place = self.place(e.source)
         text = self.element_text(e.source, e.indices)
         if place.registers is not None:
@@ -103,7 +104,7 @@ class ScalarPrinter(ElementPrinter):
     def __init__(self, context: Context) -> None:
         self.context = context
         self.lane: int | str | None = None
-        self._by_type: dict[type, Callable[[Any], Text]] = {
+        self._by_type: dict[type, Callable[[Expr], Text]] = {
             ir.Var: self._variable,
             tirx.IntImm: lambda e: int_literal(int(e.value), element_and_lanes(e.ty)[0]),
             tirx.FloatImm: lambda e: float_literal(float(e.value), element_and_lanes(e.ty)[0]),
@@ -129,14 +130,14 @@ class ScalarPrinter(ElementPrinter):
             **dict.fromkeys(_DIVISIONS, self._division),
         }
 
-    def scalar(self, e: Any) -> Text:
+    def scalar(self, e: Expr) -> Text:
         """C for `e` (or for lane `self.lane` of it); statements that it needs are emitted first."""
         printer = self._by_type.get(type(e))
         if printer is None:
             raise KernelFailed(f"the C printer does not know the expression {type(e).__name__}: {str(e)[:80]}")
         return printer(e)
 
-    def lane_of(self, e: Any, lane: int | str) -> Text:
+    def lane_of(self, e: Expr, lane: int | str) -> Text:
         """C for one lane of a vector expression."""
         outer, self.lane = self.lane, lane
         try:
@@ -144,7 +145,7 @@ class ScalarPrinter(ElementPrinter):
         finally:
             self.lane = outer
 
-    def without_lane(self, e: Any) -> Text:
+    def without_lane(self, e: Expr) -> Text:
         """C for a scalar expression inside a vector one: a base, a condition, a broadcast value."""
         outer, self.lane = self.lane, None
         try:
@@ -158,7 +159,7 @@ class ScalarPrinter(ElementPrinter):
         self.context.emit(f"const {c_type} {name} = {value};")
         return name
 
-    def _variable(self, e: Any) -> Text:
+    def _variable(self, e: Expr) -> Text:
         known = self.context.variables.get(e)
         if known is None:
             raise KernelFailed(f"variable {e.name} is used, but no loop or let defines it")
@@ -166,7 +167,7 @@ class ScalarPrinter(ElementPrinter):
             return known
         return self._vector_variable(known)
 
-    def _vector_variable(self, known: Any) -> Text:
+    def _vector_variable(self, known: list[tuple[int, int, str]] | Expr) -> Text:
         if isinstance(known, list):  # (first lane, lanes, C variable) of each piece
             if not isinstance(self.lane, int):
                 raise KernelFailed("a vector variable is used at a lane that is not constant")
@@ -175,7 +176,7 @@ class ScalarPrinter(ElementPrinter):
                     return Text(name if width == 1 else f"{name}[{self.lane - first}]")
         return self.scalar(known)  # a TIR expression that replaces it
 
-    def _ramp(self, e: Any) -> Text:
+    def _ramp(self, e: Expr) -> Text:
         lane = self.lane
         base = self.without_lane(e.base)
         if lane is None or lane == 0:
@@ -189,7 +190,7 @@ class ScalarPrinter(ElementPrinter):
             return plus(base, lane * int(e.stride.value), of)
         return joined(base, "+", step if stride.code == "1" else joined(step, "*", stride))
 
-    def _shuffle(self, e: Any) -> Text:
+    def _shuffle(self, e: Expr) -> Text:
         index = e.indices[self.lane if isinstance(self.lane, int) else 0]
         if not isinstance(index, tirx.IntImm) or isinstance(self.lane, str):
             raise KernelFailed("a shuffle with indices that are not constant cannot be printed")
@@ -201,11 +202,11 @@ class ScalarPrinter(ElementPrinter):
             wanted -= lanes
         raise KernelFailed("a shuffle takes a lane that its vectors do not have")
 
-    def _let(self, e: Any) -> Text:
+    def _let(self, e: Expr) -> Text:
         self.bind(e.var, e.value)
         return self.scalar(e.body)
 
-    def bind(self, var: Any, value: Any) -> None:
+    def bind(self, var: Var, value: Expr) -> None:
         """Emit a constant for a let-bound variable (for vectors see `VectorPrinter`)."""
         of, _ = element_and_lanes(value.ty)
         text = self.without_lane(value)
@@ -217,10 +218,10 @@ class ScalarPrinter(ElementPrinter):
         if text.index and of.kind in ("int", "uint"):
             self.context.analyzer.bind(var, value)
 
-    def _comparison(self, e: Any) -> Text:
+    def _comparison(self, e: Expr) -> Text:
         return compared(self.scalar(e.a), _COMPARISONS[type(e)], self.scalar(e.b))
 
-    def _arithmetic(self, e: Any) -> Text:
+    def _arithmetic(self, e: Expr) -> Text:
         sign, of = _ARITHMETIC[type(e)], element_and_lanes(e.ty)[0]
         a, b = self.scalar(e.a), self.scalar(e.b)
         if of.kind == "float":
@@ -238,25 +239,25 @@ class ScalarPrinter(ElementPrinter):
         wide = "uint64_t" if of.bits == 64 else "uint32_t"
         return cast(of.value, Text(joined(cast(wide, a), sign, cast(wide, b)).code, ADD))
 
-    def _fits(self, e: Any, of: Element) -> bool:
+    def _fits(self, e: Expr, of: Element) -> bool:
         if element_and_lanes(e.ty)[1] > 1:
             return False
         bound = self.context.analyzer.const_int_bound(e)
         return bool(bound.min_value >= -(2 ** (of.bits - 1)) and bound.max_value < 2 ** (of.bits - 1) and of.bits == 32)
 
-    def _bits(self, e: Any) -> Text:
+    def _bits(self, e: Expr) -> Text:
         of = element_and_lanes(e.ty)[0]
         text = compared(self.scalar(e.a), _BITS[type(e)], self.scalar(e.b))
         return cast(of.value, text) if of.bits < 32 and of.kind != "bool" else text
 
-    def _bitwise_not(self, e: Any) -> Text:
+    def _bitwise_not(self, e: Expr) -> Text:
         of = element_and_lanes(e.ty)[0]
         a = self.scalar(e.a)
         if of.kind == "bool":
             return Text(f"!{a.at(UNARY)}", UNARY)
         return cast(of.value, Text(f"~{a.at(UNARY)}", UNARY))
 
-    def _extreme(self, e: Any, word: str) -> Text:
+    def _extreme(self, e: Expr, word: str) -> Text:
         of = element_and_lanes(e.ty)[0]
         a, b = self.scalar(e.a), self.scalar(e.b)
         if of.kind == "bool":
@@ -264,12 +265,12 @@ class ScalarPrinter(ElementPrinter):
         name = self.context.need(f"{word}:{of.value_short}")
         return Text(f"{name}({a.code}, {b.code})", ATOM, a.index and b.index)
 
-    def _shift(self, e: Any, word: str) -> Text:
+    def _shift(self, e: Expr, word: str) -> Text:
         of = element_and_lanes(e.ty)[0]
         name = self.context.need(f"{word}:{of.value_short}")
         return Text(f"{name}({self.scalar(e.a).code}, {self.scalar(e.b).code})")
 
-    def _division(self, e: Any) -> Text:
+    def _division(self, e: Expr) -> Text:
         of = element_and_lanes(e.ty)[0]
         word = _DIVISIONS[type(e)]
         a, b = self.scalar(e.a), self.scalar(e.b)
@@ -283,7 +284,7 @@ class ScalarPrinter(ElementPrinter):
         name = self.context.need(f"{word}:{of.value_short}")
         return Text(f"{name}({a.code}, {b.code})", ATOM, a.index and b.index)
 
-    def _not_negative(self, e: Any) -> bool:
+    def _not_negative(self, e: Expr) -> bool:
         if element_and_lanes(e.ty)[1] > 1:
             return (
                 isinstance(e, tirx.Ramp)
@@ -293,7 +294,7 @@ class ScalarPrinter(ElementPrinter):
             )
         return bool(self.context.analyzer.const_int_bound(e).min_value >= 0)
 
-    def _cast(self, e: Any) -> Text:
+    def _cast(self, e: Expr) -> Text:
         to, source = element_and_lanes(e.ty)[0], element_and_lanes(e.value.ty)[0]
         a = self.scalar(e.value)
         if to.kind == "bool":
@@ -311,7 +312,7 @@ class ScalarPrinter(ElementPrinter):
         loaded = self.context.need(f"from_{to.short}:f32")
         return Text(f"{loaded}({stored}({a.code}))")
 
-    def choose(self, condition: Any, yes: Any, no: Any) -> Text:
+    def choose(self, condition: Expr, yes: Expr, no: Expr) -> Text:
         """`condition ? yes : no`; evaluates only the chosen operand, including the statements that it needs."""
         chosen = self.without_lane(condition) if element_and_lanes(condition.ty)[1] == 1 else self.scalar(condition)
         with self.context.captured() as before_yes:
@@ -338,5 +339,5 @@ class ScalarPrinter(ElementPrinter):
                 self.context.emit("  " + line.lstrip(" "))
         self.context.emit("}")
 
-    def _call(self, e: Any) -> Text:
+    def _call(self, e: Expr) -> Text:
         return intrinsics.scalar_call(self, e)

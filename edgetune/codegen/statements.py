@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import tvm
 import tvm_ffi
@@ -12,7 +11,7 @@ from tvm import ir, tirx
 
 from edgetune.codegen.collapse_loops import Shared
 from edgetune.codegen.context import BufferStorage, Context
-from edgetune.codegen.dtypes import element_and_lanes, storage_type
+from edgetune.codegen.dtypes import Element, element_and_lanes, storage_type
 from edgetune.codegen.horizontal_reduction import printed_join
 from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.memory import Survey, pieces
@@ -21,6 +20,7 @@ from edgetune.codegen.traverse import loads_in, variables_in
 from edgetune.codegen.vector_calls import calls_functions, has_vector_form
 from edgetune.codegen.vectors import VectorPrinter
 from edgetune.errors import KernelFailed
+from edgetune.graph.tvm_types import Expr, Stmt, TvmBuffer, Var
 
 _SILENT = frozenset(("assume", "likely", "undef", "type_annotation", "ignore_loop_partition"))
 
@@ -29,8 +29,8 @@ _SILENT = frozenset(("assume", "likely", "undef", "type_annotation", "ignore_loo
 class Layout:
     """Storage of allocated buffers: register pieces, or offsets in the scratch; all others are arrays on the stack."""
 
-    registers: dict[Any, dict[int, int]] = field(default_factory=dict)
-    scratch: dict[Any, int] = field(default_factory=dict)
+    registers: dict[TvmBuffer, dict[int, int]] = field(default_factory=dict)
+    scratch: dict[TvmBuffer, int] = field(default_factory=dict)
 
 
 class StatementPrinter(VectorPrinter):
@@ -47,7 +47,7 @@ class StatementPrinter(VectorPrinter):
             context.variables |= {shared.begin: Text("begin", ATOM, True), shared.end: Text("end", ATOM, True)}
         self.survey = survey
         self.layout = layout
-        self._statement_by_type: dict[type, Callable[[Any], None]] = {
+        self._statement_by_type: dict[type, Callable[[Stmt], None]] = {
             tirx.SeqStmt: self._sequence,
             tirx.For: self._for,
             tirx.While: self._while,
@@ -63,23 +63,23 @@ class StatementPrinter(VectorPrinter):
             tirx.Continue: lambda _: self.context.emit("continue;"),
         }
 
-    def statement(self, s: Any) -> None:
+    def statement(self, s: Stmt) -> None:
         """Emit one statement; KernelFailed names what cannot be printed."""
         printer = self._statement_by_type.get(type(s))
         if printer is None:
             raise KernelFailed(f"the C printer does not know the statement {type(s).__name__}")
         printer(s)
 
-    def _sequence(self, s: Any) -> None:
+    def _sequence(self, s: Stmt) -> None:
         for child in s.seq:
             self.statement(child)
 
-    def block(self, s: Any) -> None:
+    def block(self, s: Stmt) -> None:
         """Emit a statement inside braces that the caller prints."""
         with self.context.indented():
             self.statement(s)
 
-    def _for(self, s: Any) -> None:
+    def _for(self, s: Stmt) -> None:
         of, _ = element_and_lanes(s.loop_var.ty)
         low, extent = self.scalar(s.min), self.scalar(s.extent)
         if self.shared is not None and s.loop_var.same_as(self.shared.variable):
@@ -98,14 +98,14 @@ class StatementPrinter(VectorPrinter):
         self.block(s.body)
         self.context.emit("}")
 
-    def _while(self, s: Any) -> None:
+    def _while(self, s: Stmt) -> None:
         self.context.emit("for (;;) {")
         with self.context.indented():
             self.context.emit(f"if (!({self.scalar(s.condition).code})) break;")
             self.statement(s.body)
         self.context.emit("}")
 
-    def _if(self, s: Any) -> None:
+    def _if(self, s: Stmt) -> None:
         self.context.emit(f"if ({self.scalar(s.condition).code}) {{")
         self.block(s.then_case)
         if s.else_case is not None:
@@ -113,7 +113,7 @@ class StatementPrinter(VectorPrinter):
             self.block(s.else_case)
         self.context.emit("}")
 
-    def _evaluate(self, s: Any) -> None:
+    def _evaluate(self, s: Stmt) -> None:
         if not isinstance(s.value, ir.Call) or operator(s.value) in _SILENT:
             return
         if operator(s.value) == "prefetch":
@@ -128,7 +128,7 @@ class StatementPrinter(VectorPrinter):
 
     # Memory
 
-    def _allocate(self, buffer: Any) -> None:
+    def _allocate(self, buffer: TvmBuffer) -> None:
         of, lanes = element_and_lanes(buffer.ty.dtype)
         base = self.survey.base(buffer)
         wanted = self.layout.registers.get(base)
@@ -152,7 +152,9 @@ class StatementPrinter(VectorPrinter):
         aligned = " __attribute__((aligned(64)))" if count * of.bytes >= 64 else ""
         self.context.emit(f"{c_type} {name}[{count}]{aligned};")
 
-    def _registers(self, buffer: Any, name: str, of: Any, wanted: dict[int, int]) -> dict[int, tuple[str, int]]:
+    def _registers(
+        self, buffer: TvmBuffer, name: str, of: Element, wanted: dict[int, int]
+    ) -> dict[int, tuple[str, int]]:
         found: dict[int, tuple[str, int]] = {}
         by_type: dict[str, list[str]] = {}
         for number, (first, width) in enumerate(wanted.items()):
@@ -168,11 +170,11 @@ class StatementPrinter(VectorPrinter):
             self.context.emit(f"{', '.join(f'(void){name}' for name in unread)};")
         return found
 
-    def _is_read(self, buffer: Any, first: int, width: int) -> bool:
+    def _is_read(self, buffer: TvmBuffer, first: int, width: int) -> bool:
         reads = self.survey.reads.get(buffer, set())
         return any(start is None or (start < first + width and first < start + lanes) for start, lanes in reads)
 
-    def _declare(self, s: Any) -> None:
+    def _declare(self, s: Stmt) -> None:
         source = self.survey.alias[s.buffer]
         place = self.place(source)
         of, lanes = element_and_lanes(s.buffer.ty.dtype)
@@ -188,7 +190,7 @@ class StatementPrinter(VectorPrinter):
         )
         self.context.places[s.buffer] = BufferStorage(name, of, lanes, None, place.written)
 
-    def _store(self, s: Any) -> None:
+    def _store(self, s: Stmt) -> None:
         _, value_lanes = element_and_lanes(s.value.ty)
         place = self.place(s.buffer)
         lanes = max(value_lanes, place.lanes)
@@ -207,7 +209,7 @@ class StatementPrinter(VectorPrinter):
             return
         self._store_pieces(s, start, lanes)
 
-    def _lane_loop(self, s: Any, lanes: int) -> None:
+    def _lane_loop(self, s: Stmt, lanes: int) -> None:
         name = self.context.names.unique("lane")
         self.context.emit(f"for (int32_t {name} = 0; {name} < {lanes}; ++{name}) {{")
         with self.context.indented():
@@ -217,7 +219,7 @@ class StatementPrinter(VectorPrinter):
             self.lane = outer
         self.context.emit("}")
 
-    def _store_pieces(self, s: Any, start: tuple[Any, int] | None, lanes: int) -> None:
+    def _store_pieces(self, s: Stmt, start: tuple[Expr, int] | None, lanes: int) -> None:
         of = element_and_lanes(s.value.ty)[0]
         parts = pieces(lanes, self.context.lanes_limit)
         values: list[tuple[int, int, Text]] = []
@@ -234,7 +236,7 @@ class StatementPrinter(VectorPrinter):
         for first, width, text in values:
             self._store_piece(s, start, first, width, text)
 
-    def _added(self, s: Any, start: tuple[Any, int] | None, first: int, width: int) -> bool:
+    def _added(self, s: Stmt, start: tuple[Expr, int] | None, first: int, width: int) -> bool:
         """Print `acc = acc + value` of float registers as `acc += value`; False if the store is something else."""
         value = s.value
         if start is None or not isinstance(value, tirx.Add) or element_and_lanes(value.ty)[0].kind != "float":
@@ -247,7 +249,7 @@ class StatementPrinter(VectorPrinter):
             self.context.emit(f"{name} += {self.operand(value.b, first, width).code};")
         return name is not None
 
-    def _store_piece(self, s: Any, start: tuple[Any, int] | None, first: int, width: int, value: Text) -> None:
+    def _store_piece(self, s: Stmt, start: tuple[Expr, int] | None, first: int, width: int, value: Text) -> None:
         place = self.place(s.buffer)
         if start is not None and width > 1 and not place.of.half:
             if place.registers is None:
@@ -267,18 +269,18 @@ class StatementPrinter(VectorPrinter):
             text = Text(kept if width == 1 else f"{kept}[{lane}]")
             self.context.emit(f"{target} = {self.stored(text, place)};")
 
-    def _touches_registers(self, s: Any) -> bool:
+    def _touches_registers(self, s: Stmt) -> bool:
         if self.place(s.buffer).registers is not None:
             return True
         return any(self.place(load.source).registers is not None for load in loads_in([s.value, *s.indices]))
 
-    def _takes_vector_variable(self, s: Any) -> bool:
+    def _takes_vector_variable(self, s: Stmt) -> bool:
         """Whether a let-bound vector is used: it has one variable per native vector, which no loop can index."""
-        used: set[Any] = set()
+        used: set[Var] = set()
         variables_in([s.value, *s.indices], used)
         return any(isinstance(self.context.variables.get(variable), list) for variable in used)
 
-    def _overlaps(self, s: Any) -> bool:
+    def _overlaps(self, s: Stmt) -> bool:
         """Whether the value reads the stored buffer at any index other than the stored one."""
         base = self.survey.base(s.buffer)
         for load in loads_in([s.value, *s.indices]):

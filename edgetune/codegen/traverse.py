@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from tvm import ir, tirx
+
+from edgetune.graph.tvm_types import BufferLoad, Expr, For, Stmt, Var
 
 _BINARY = (
     tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod, tirx.Min, tirx.Max,
@@ -23,7 +24,7 @@ _FIELDS: dict[type, tuple[str, ...]] = dict.fromkeys(_BINARY, ("a", "b")) | {
 }
 
 
-def operands(node: Any) -> list[Any]:
+def operands(node: Expr) -> list[Expr]:
     """Expressions directly under an expression; those of a load are its indices."""
     kind = type(node)
     fields = _FIELDS.get(kind)
@@ -38,7 +39,7 @@ def operands(node: Any) -> list[Any]:
     return []
 
 
-def children(node: Any) -> list[Any]:
+def children(node: Stmt) -> list[Stmt]:
     """Statements directly under a statement."""
     if isinstance(node, tirx.SeqStmt):
         return list(node.seq)
@@ -49,7 +50,7 @@ def children(node: Any) -> list[Any]:
     return []
 
 
-def expressions(node: Any) -> list[Any]:
+def expressions(node: Stmt) -> list[Expr]:
     """Expressions directly in a statement; the indices of a store are not among them."""
     if isinstance(node, (tirx.BufferStore, tirx.Bind, tirx.Evaluate)):
         return [node.value]
@@ -60,7 +61,7 @@ def expressions(node: Any) -> list[Any]:
     return []
 
 
-def variables_in(nodes: Any, found: set[Any]) -> None:
+def variables_in(nodes: Iterable[Expr], found: set[Var]) -> None:
     """Add every variable that occurs in the expressions `nodes` to `found`."""
     for node in nodes:
         if isinstance(node, ir.Var):
@@ -68,7 +69,7 @@ def variables_in(nodes: Any, found: set[Any]) -> None:
         variables_in(operands(node), found)
 
 
-def loads_in(nodes: Iterable[Any]) -> list[Any]:
+def loads_in(nodes: Iterable[Expr]) -> list[BufferLoad]:
     """Every load in the expressions `nodes`, each before the loads in its indices."""
     found = []
     for node in nodes:
@@ -78,7 +79,7 @@ def loads_in(nodes: Iterable[Any]) -> list[Any]:
     return found
 
 
-def loops_changed(node: Any, change: Callable[[Any], Any]) -> Any:
+def loops_changed(node: Stmt, change: Callable[[For], Stmt]) -> Stmt:
     """`node` with the outermost loops of its sequences and attributes replaced by the result of `change`."""
     if isinstance(node, tirx.SeqStmt):
         return tirx.SeqStmt([loops_changed(child, change) for child in node.seq])

@@ -6,12 +6,13 @@ grow past a limit, so loops that a schedule unrolls beyond it stay loops.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from tvm import ir, tirx
 
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.traverse import children, expressions, operands, variables_in
+from edgetune.graph.tvm_types import Expr, For, Stmt, TvmBuffer, Var
 
 MAX_STATEMENTS = 512  # stores in one fully unrolled body
 MAX_TILE_STATEMENTS = 256  # stores that promoting a tile to registers may cost
@@ -25,7 +26,7 @@ def extent_of(loop: tirx.For) -> int | None:
     return int(loop.extent.value) if isinstance(loop.extent, tirx.IntImm) else None
 
 
-def with_kind(loop: tirx.For, kind: int, body: Any) -> tirx.For:
+def with_kind(loop: tirx.For, kind: int, body: Stmt) -> tirx.For:
     """`loop` with another kind and body."""
     if body.same_as(loop.body) and kind == int(loop.kind):
         return loop
@@ -34,7 +35,7 @@ def with_kind(loop: tirx.For, kind: int, body: Any) -> tirx.For:
     )
 
 
-def rebuilt(node: Any, loop_kind: Any) -> Any:
+def rebuilt(node: Stmt, loop_kind: Callable[[For, Stmt], int]) -> Stmt:
     """`node` with every loop's kind replaced by `loop_kind(loop, new body)`, innermost first."""
     if isinstance(node, tirx.For):
         body = rebuilt(node.body, loop_kind)
@@ -51,7 +52,7 @@ def rebuilt(node: Any, loop_kind: Any) -> Any:
     return node
 
 
-def weight(node: Any) -> int:
+def weight(node: Stmt) -> int:
     """Stores in `node` once its UNROLLED loops are unrolled."""
     if isinstance(node, tirx.For):
         times = (extent_of(node) or 1) if int(node.kind) == _UNROLLED else 1
@@ -60,10 +61,10 @@ def weight(node: Any) -> int:
     return sum(weight(child) for child in below) if below else int(isinstance(node, (tirx.BufferStore, tirx.Evaluate)))
 
 
-def limit_unrolling(body: Any) -> Any:
+def limit_unrolling(body: Stmt) -> Stmt:
     """Turn unrolled loops back into loops if their bodies would exceed `MAX_STATEMENTS`."""
 
-    def kind(loop: tirx.For, below: Any) -> int:
+    def kind(loop: tirx.For, below: Stmt) -> int:
         if int(loop.kind) != _UNROLLED:
             return int(loop.kind)
         extent = extent_of(loop)
@@ -74,7 +75,7 @@ def limit_unrolling(body: Any) -> Any:
     return rebuilt(body, kind)
 
 
-def unroll_register_tiles(body: Any) -> Any:
+def unroll_register_tiles(body: Stmt) -> Stmt:
     """Mark loops over a register tile as UNROLLED, if the code stays small enough.
 
     A tile is a small allocated buffer that loops run over inside a loop that revisits it: accumulators inside the loops
@@ -82,13 +83,13 @@ def unroll_register_tiles(body: Any) -> Any:
     """
     tiles = _Tiles()
     tiles.visit(body, [])
-    indexing: set[Any] = set()
+    indexing: set[Var] = set()
     for buffer in tiles.revisited:
         indexing |= tiles.indexing[buffer]
     if not indexing:
         return body
 
-    def kind(loop: tirx.For, below: Any) -> int:
+    def kind(loop: tirx.For, below: Stmt) -> int:
         extent = extent_of(loop)
         if loop.loop_var not in indexing or extent is None or int(loop.kind) not in (0, 1):
             return int(loop.kind)
@@ -99,7 +100,7 @@ def unroll_register_tiles(body: Any) -> Any:
     return rebuilt(body, kind)
 
 
-def _loops(node: Any) -> bool:
+def _loops(node: Stmt) -> bool:
     """Whether `node` contains a loop that is not unrolled and runs more than once."""
     if isinstance(node, tirx.For) and int(node.kind) != _UNROLLED and extent_of(node) != 1:
         return True
@@ -110,11 +111,11 @@ class _Tiles:
     """Small buffers, the variables in their indices, and the buffers that a loop revisits."""
 
     def __init__(self) -> None:
-        self.indexing: dict[Any, set[Any]] = {}
-        self.depth: dict[Any, int] = {}
-        self.revisited: set[Any] = set()
+        self.indexing: dict[TvmBuffer, set[Var]] = {}
+        self.depth: dict[TvmBuffer, int] = {}
+        self.revisited: set[TvmBuffer] = set()
 
-    def visit(self, node: Any, loops: list[Any]) -> None:
+    def visit(self, node: Stmt, loops: list[Var]) -> None:
         """Walk statements; `loops` has the variables of the enclosing loops, outermost first."""
         if isinstance(node, tirx.AllocBuffer):
             if _bytes_of(node.buffer) <= MAX_TILE_BYTES:
@@ -131,17 +132,17 @@ class _Tiles:
         for child in children(node):
             self.visit(child, inside)
 
-    def _expression(self, node: Any, loops: list[Any]) -> None:
+    def _expression(self, node: Expr, loops: list[Var]) -> None:
         if isinstance(node, ir.TensorLoad):
             self._access(node.source, node.indices, loops)
         for operand in operands(node):
             self._expression(operand, loops)
 
-    def _access(self, buffer: Any, indices: Any, loops: list[Any]) -> None:
+    def _access(self, buffer: TvmBuffer, indices: Sequence[Expr], loops: list[Var]) -> None:
         known = self.indexing.get(buffer)
         if known is None:
             return
-        here: set[Any] = set()
+        here: set[Var] = set()
         variables_in(indices, here)
         known |= here
         around = [variable in here for variable in loops[self.depth[buffer] :]]
@@ -150,7 +151,7 @@ class _Tiles:
             self.revisited.add(buffer)
 
 
-def _bytes_of(buffer: Any) -> int:
+def _bytes_of(buffer: TvmBuffer) -> int:
     total = 1
     for extent in buffer.ty.shape:
         if not isinstance(extent, tirx.IntImm):

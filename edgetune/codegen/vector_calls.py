@@ -5,7 +5,7 @@ Masks represent truth values of vector expressions: integer vectors of 0 and -1,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tvm import ir, tirx
 
@@ -13,6 +13,7 @@ from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.intrinsics import POLYNOMIALS, operator
 from edgetune.codegen.text import ATOM, UNARY, Text, joined
 from edgetune.codegen.traverse import operands
+from edgetune.graph.tvm_types import Expr
 
 if TYPE_CHECKING:
     from edgetune.codegen.vectors import VectorPrinter
@@ -30,7 +31,7 @@ class MaskPrinter:
     def __init__(self, printer: VectorPrinter) -> None:
         self.printer = printer
 
-    def mask(self, e: Any, first: int, width: int, bits: int) -> Text:
+    def mask(self, e: Expr, first: int, width: int, bits: int) -> Text:
         """Mask of `width` lanes with elements of `bits` bits."""
         kind = type(e)
         if kind in (tirx.And, tirx.Or):
@@ -70,7 +71,7 @@ class MaskPrinter:
             return Text(text, UNARY)
         return Text(f"__builtin_convertvector({text}, {self._type(bits, width)})")
 
-    def _comparison(self, e: Any, first: int, width: int, bits: int) -> Text:
+    def _comparison(self, e: Expr, first: int, width: int, bits: int) -> Text:
         of = element_and_lanes(e.a.ty)[0]
         if of.kind == "bool":
             a, b = (self.mask(side, first, width, bits).at(UNARY) for side in (e.a, e.b))
@@ -81,7 +82,7 @@ class MaskPrinter:
         a, b = (self.printer.vector(side, first, width).at(UNARY) for side in (e.a, e.b))
         return self._as_mask(f"{a} {_COMPARISONS[type(e)]} {b}", of, width, bits)
 
-    def _load(self, e: Any, first: int, width: int, bits: int) -> Text:
+    def _load(self, e: Expr, first: int, width: int, bits: int) -> Text:
         start = self.printer.contiguous(e.source, e.indices)
         if start is None or self.printer.place(e.source).registers is not None:
             lanes = (f"(int{bits}_t)-{self.printer.lane_of(e, first + lane).at(UNARY)}" for lane in range(width))
@@ -106,7 +107,7 @@ _ROUNDING = ("nearbyint", "round")
 _PASSED = ("likely", "ignore_loop_partition")
 
 
-def vector_call(printer: VectorPrinter, e: Any, first: int, width: int) -> Text:
+def vector_call(printer: VectorPrinter, e: Expr, first: int, width: int) -> Text:
     """Lanes [first, first + width) of a call."""
     name = operator(e)
     of = element_and_lanes(e.ty)[0]
@@ -136,14 +137,14 @@ def vector_call(printer: VectorPrinter, e: Any, first: int, width: int) -> Text:
     return joined(Text(f"1.0{suffix}"), "/", literal) if name == "rsqrt" else literal
 
 
-def _has_form(name: str, e: Any) -> bool:
+def _has_form(name: str, e: Expr) -> bool:
     of = element_and_lanes(e.args[0].ty)[0]
     if name in POLYNOMIALS:
         return of.value_bits == 32 and of.kind == "float"
     return name in _LANEWISE or name in ("rsqrt", "fabs")
 
 
-def float_to_int(printer: VectorPrinter, e: Any, of: Element, to: Element, first: int, width: int) -> Text:
+def float_to_int(printer: VectorPrinter, e: Expr, of: Element, to: Element, first: int, width: int) -> Text:
     """A float vector as integers: NaN gives 0, values out of range saturate; a clamped value is only converted."""
     if of.value_bits != 32 or to.bits > 32 or (to.bits == 32 and to.kind == "uint"):
         return printer.by_lanes(e, first, width)
@@ -164,7 +165,7 @@ def float_to_int(printer: VectorPrinter, e: Any, of: Element, to: Element, first
     return Text(f"__builtin_convertvector({value}, {printer.type(to, width)})", ATOM)
 
 
-def _within(e: Any, low: int, high: int) -> bool:
+def _within(e: Expr, low: int, high: int) -> bool:
     """Whether `e` is clamped to [low, high] (NaN aside) by a max of a min, or a min of a max."""
     bounds: dict[type, float] = {}
     for _ in range(2):
@@ -178,7 +179,7 @@ def _within(e: Any, low: int, high: int) -> bool:
     return bounds.get(tirx.Max, low - 1.0) >= low and bounds.get(tirx.Min, high + 1.0) <= high
 
 
-def has_vector_form(printer: VectorPrinter, e: Any) -> bool:
+def has_vector_form(printer: VectorPrinter, e: Expr) -> bool:
     """Whether a vector expression prints completely as vector operations, without a lane-by-lane part."""
     of, lanes = element_and_lanes(e.ty)
     if lanes == 1 or isinstance(e, (tirx.Broadcast, tirx.Ramp, ir.Var)):
@@ -202,13 +203,13 @@ def has_vector_form(printer: VectorPrinter, e: Any) -> bool:
     return has_vector_form(printer, e.a) and has_vector_form(printer, e.b)
 
 
-def calls_functions(e: Any) -> bool:
+def calls_functions(e: Expr) -> bool:
     """Whether an expression calls a function that costs more than copying an element."""
     here = isinstance(e, ir.Call) and operator(e) not in (*_PASSED, "if_then_else")
     return here or any(map(calls_functions, operands(e)))
 
 
-def _call_has_form(printer: VectorPrinter, e: Any) -> bool:
+def _call_has_form(printer: VectorPrinter, e: Expr) -> bool:
     name = operator(e)
     if name == "if_then_else":
         scalar = element_and_lanes(e.args[0].ty)[1] == 1

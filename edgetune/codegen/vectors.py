@@ -7,8 +7,7 @@ they choose between.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from tvm import ir, tirx
 
@@ -22,6 +21,7 @@ from edgetune.codegen.scalars import ScalarPrinter
 from edgetune.codegen.text import ADD, ATOM, MUL, TERNARY, UNARY, Text, cast, joined
 from edgetune.codegen.traverse import operands
 from edgetune.codegen.vector_calls import MaskPrinter
+from edgetune.graph.tvm_types import Expr, TvmBuffer, Var
 
 _ARITHMETIC = {tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.Div: "/"}
 _BITS = {tirx.BitwiseAnd: "&", tirx.BitwiseOr: "|", tirx.BitwiseXor: "^"}
@@ -33,7 +33,7 @@ class VectorPrinter(ScalarPrinter):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.masks = MaskPrinter(self)
-        self._vector_by_type: dict[type, Callable[[Any, int, int], Text]] = {
+        self._vector_by_type: dict[type, Callable[[Expr, int, int], Text]] = {
             tirx.Broadcast: self._broadcast_vector,
             tirx.Ramp: self._ramp_vector,
             ir.TensorLoad: self._load_vector,
@@ -59,7 +59,7 @@ class VectorPrinter(ScalarPrinter):
             short = f"u{of.value_bits}"
         return self.context.need(f"type:{short}x{width}")
 
-    def vector(self, e: Any, first: int, width: int) -> Text:
+    def vector(self, e: Expr, first: int, width: int) -> Text:
         """C for some lanes of `e`: a vector, or a scalar for width 1. Statements that it needs are emitted first."""
         if width == 1:
             return self.lane_of(e, first)
@@ -70,13 +70,13 @@ class VectorPrinter(ScalarPrinter):
         printer = self._vector_by_type.get(type(e), self.by_lanes)
         return printer(e, first, width)
 
-    def by_lanes(self, e: Any, first: int, width: int) -> Text:
+    def by_lanes(self, e: Expr, first: int, width: int) -> Text:
         """A vector literal of the lanes, each printed as a scalar."""
         of = element_and_lanes(e.ty)[0]
         lanes = ", ".join(self.lane_of(e, first + lane).code for lane in range(width))
         return Text(f"({self.type(of, width)}){{{lanes}}}")
 
-    def _broadcast_vector(self, e: Any, _: int, width: int) -> Text:
+    def _broadcast_vector(self, e: Expr, _: int, width: int) -> Text:
         return self.splat(self.without_lane(e.value), element_and_lanes(e.ty)[0], width)
 
     def splat(self, a: Text, of: Element, width: int) -> Text:
@@ -88,7 +88,7 @@ class VectorPrinter(ScalarPrinter):
             return Text(f"({a.at(MUL)} - ({c_type}){{0}})")
         return Text(f"({a.at(UNARY)} | ({c_type}){{0}})")
 
-    def operand(self, e: Any, first: int, width: int) -> Text:
+    def operand(self, e: Expr, first: int, width: int) -> Text:
         """Like `vector`, but a broadcast stays a scalar: vector arithmetic accepts one scalar operand."""
         return self.without_lane(e.value) if isinstance(e, tirx.Broadcast) else self.vector(e, first, width)
 
@@ -103,7 +103,7 @@ class VectorPrinter(ScalarPrinter):
         mixed = f"({yes.at(UNARY)} & {mask}) | ({no.at(UNARY)} & ~{mask})"
         return Text(f"({mixed})") if value == bits else Text(f"({value})({mixed})", UNARY)
 
-    def _arithmetic_vector(self, e: Any, first: int, width: int) -> Text:
+    def _arithmetic_vector(self, e: Expr, first: int, width: int) -> Text:
         of = element_and_lanes(e.ty)[0]
         sign = _ARITHMETIC.get(type(e)) or _BITS[type(e)]
         if sign == "/" and of.kind != "float":
@@ -117,7 +117,7 @@ class VectorPrinter(ScalarPrinter):
             return Text(f"({a.at(UNARY)} {sign} {b.at(UNARY)})")
         return joined(a, sign, b)
 
-    def _wrapping_arithmetic(self, e: Any, sign: str, first: int, width: int) -> Text:
+    def _wrapping_arithmetic(self, e: Expr, sign: str, first: int, width: int) -> Text:
         """Signed sums and products: a multiply-add if the factors are narrow, otherwise unsigned vectors."""
         of = element_and_lanes(e.ty)[0]
         if sign == "+" and (narrow_product(e.a) or narrow_product(e.b)):
@@ -129,7 +129,7 @@ class VectorPrinter(ScalarPrinter):
         a, b = (self._unsigned(side, first, width) for side in (e.a, e.b))
         return cast(self.type(of, width), Text(joined(a, sign, b).code, ADD))
 
-    def _unsigned(self, e: Any, first: int, width: int) -> Text:
+    def _unsigned(self, e: Expr, first: int, width: int) -> Text:
         """A signed operand as unsigned numbers: a vector, or a scalar for a broadcast."""
         of = element_and_lanes(e.ty)[0]
         if isinstance(e, tirx.Broadcast):
@@ -140,7 +140,7 @@ class VectorPrinter(ScalarPrinter):
             return cast(self.type(of, width, "unsigned"), self.vector(e, first, width))
         return joined(self._unsigned(e.a, first, width), sign, self._unsigned(e.b, first, width))
 
-    def _shift_vector(self, e: Any, sign: str, first: int, width: int) -> Text:
+    def _shift_vector(self, e: Expr, sign: str, first: int, width: int) -> Text:
         of = element_and_lanes(e.ty)[0]
         amount = e.b.value if isinstance(e.b, tirx.Broadcast) else None
         if not isinstance(amount, tirx.IntImm) or not 0 <= int(amount.value) < of.bits:
@@ -151,7 +151,7 @@ class VectorPrinter(ScalarPrinter):
             return Text(f"({c_type})(({wide}){a.at(UNARY)} << {int(amount.value)})", UNARY)
         return Text(f"({a.at(UNARY)} {sign} {int(amount.value)})")
 
-    def _extreme_vector(self, e: Any, word: str, first: int, width: int) -> Text:
+    def _extreme_vector(self, e: Expr, word: str, first: int, width: int) -> Text:
         of = element_and_lanes(e.ty)[0]
         c_type = self.type(of, width)
         a, b = self.vector(e.a, first, width), self.vector(e.b, first, width)
@@ -161,7 +161,7 @@ class VectorPrinter(ScalarPrinter):
         self.context.emit(f"{self.context.need(f'v{word}:{of.value_short}x{width}')}(&{value}, &{other});")
         return Text(value)
 
-    def _select_vector(self, e: Any, first: int, width: int) -> Text:
+    def _select_vector(self, e: Expr, first: int, width: int) -> Text:
         of = element_and_lanes(e.ty)[0]
         if element_and_lanes(e.condition.ty)[1] == 1:
             return self.choose_vector(e.condition, e.true_value, e.false_value, first, width)
@@ -170,7 +170,7 @@ class VectorPrinter(ScalarPrinter):
         yes, no = (self.vector(side, first, width) for side in (e.true_value, e.false_value))
         return self.blend(of, width, name, yes, no)
 
-    def choose_vector(self, condition: Any, yes: Any, no: Any, first: int, width: int) -> Text:
+    def choose_vector(self, condition: Expr, yes: Expr, no: Expr, first: int, width: int) -> Text:
         """`condition ? yes : no` with a scalar condition: evaluates only the chosen vector, including its loads."""
         of = element_and_lanes(yes.ty)[0]
         chosen = self.without_lane(condition)
@@ -190,11 +190,11 @@ class VectorPrinter(ScalarPrinter):
         self.branches(chosen.code, [*before_yes, f"{name} = {a.code};"], [*before_no, f"{name} = {b.code};"])
         return Text(name)
 
-    def _let_vector(self, e: Any, first: int, width: int) -> Text:
+    def _let_vector(self, e: Expr, first: int, width: int) -> Text:
         self.bind(e.var, e.value)
         return self.vector(e.body, first, width)
 
-    def bind(self, var: Any, value: Any) -> None:
+    def bind(self, var: Var, value: Expr) -> None:
         """Emit constants for a let-bound variable, one per native vector; ramps and broadcasts are used directly."""
         of, lanes = element_and_lanes(value.ty)
         if lanes == 1:
@@ -211,7 +211,7 @@ class VectorPrinter(ScalarPrinter):
                 parts.append((first, width, self.temporary(c_type, text.code, var.name)))
             self.context.variables[var] = parts
 
-    def _variable_vector(self, e: Any, first: int, width: int) -> Text:
+    def _variable_vector(self, e: Expr, first: int, width: int) -> Text:
         known = self.context.variables.get(e)
         if isinstance(known, list):
             for start, lanes, name in known:
@@ -220,7 +220,7 @@ class VectorPrinter(ScalarPrinter):
             return self.by_lanes(e, first, width)
         return self.scalar(e) if known is None or isinstance(known, Text) else self.vector(known, first, width)
 
-    def _ramp_vector(self, e: Any, first: int, width: int) -> Text:
+    def _ramp_vector(self, e: Expr, first: int, width: int) -> Text:
         of = element_and_lanes(e.ty)[0]
         if not isinstance(e.stride, tirx.IntImm):
             return self.by_lanes(e, first, width)
@@ -230,7 +230,7 @@ class VectorPrinter(ScalarPrinter):
 
     # Memory
 
-    def contiguous(self, buffer: Any, indices: Any) -> tuple[Any, int] | None:
+    def contiguous(self, buffer: TvmBuffer, indices: Sequence[Expr]) -> tuple[Expr, int] | None:
         """(index of the first element, factor) of an access to adjacent elements; None if they are not adjacent."""
         place = self.place(buffer)
         index = self.flat_index(buffer, indices)
@@ -243,7 +243,7 @@ class VectorPrinter(ScalarPrinter):
             return index.base, 1
         return None
 
-    def pointer(self, buffer: Any, start: tuple[Any, int], first: int) -> str:
+    def pointer(self, buffer: TvmBuffer, start: tuple[Expr, int], first: int) -> str:
         """Address of element `first` of a contiguous access to memory."""
         index, factor = start
         position = self.without_lane(index * factor if factor > 1 else index)
@@ -251,7 +251,7 @@ class VectorPrinter(ScalarPrinter):
         name = self.place(buffer).name
         return name if text.code == "0" else f"&{name}[{text.code}]"
 
-    def register(self, place: BufferStorage, start: tuple[Any, int], first: int, width: int) -> str | None:
+    def register(self, place: BufferStorage, start: tuple[Expr, int], first: int, width: int) -> str | None:
         """Name of the register that holds exactly these elements, None if no single one does."""
         index, factor = start
         if place.registers is None or not isinstance(index, tirx.IntImm):
@@ -259,7 +259,7 @@ class VectorPrinter(ScalarPrinter):
         name, lanes = place.registers.get(int(index.value) * factor + first, ("", 0))
         return name if lanes == width else None
 
-    def _load_vector(self, e: Any, first: int, width: int) -> Text:
+    def _load_vector(self, e: Expr, first: int, width: int) -> Text:
         place = self.place(e.source)
         start = self.contiguous(e.source, e.indices)
         if start is None or place.of.half:
@@ -270,7 +270,7 @@ class VectorPrinter(ScalarPrinter):
         loose = self.context.need(f"type:{place.of.value_short}x{width}u")
         return Text(f"*(const {loose} *){self.pointer(e.source, start, first)}", UNARY)
 
-    def _cast_vector(self, e: Any, first: int, width: int) -> Text:
+    def _cast_vector(self, e: Expr, first: int, width: int) -> Text:
         to, of = element_and_lanes(e.ty)[0], element_and_lanes(e.value.ty)[0]
         if to.half or (of.half and to.kind != "float"):
             return self.by_lanes(e, first, width)
@@ -294,7 +294,7 @@ class VectorPrinter(ScalarPrinter):
             a = Text(f"__builtin_convertvector({a.code}, {middle})")
         return Text(f"__builtin_convertvector({a.code}, {c_type})", ATOM)
 
-    def _widened(self, e: Any, of: Element, to: Element, first: int, width: int) -> Text:
+    def _widened(self, e: Expr, of: Element, to: Element, first: int, width: int) -> Text:
         """8-bit integers as 32-bit numbers; values loaded from constant memory are widened once per scope."""
         c_type, rest = self.type(to, width), f"{of.short}x{width}"
         start = self.contiguous(e.source, e.indices) if isinstance(e, ir.TensorLoad) else None
@@ -319,6 +319,6 @@ class VectorPrinter(ScalarPrinter):
         return a if c_type == ints else cast(c_type, a)
 
 
-def _loads(e: Any) -> bool:
+def _loads(e: Expr) -> bool:
     """Whether an expression reads memory."""
     return isinstance(e, ir.TensorLoad) or any(map(_loads, operands(e)))

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from itertools import chain
 from math import prod
-from typing import Any
 
+from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.catalogue import algorithm_named, algorithms_among
 from edgetune.schedule.algorithms.overlapped_tail.tiles import pixel_axes
@@ -27,14 +27,14 @@ _GAIN_OVER_PARTS = 0.75
 """The same if the direct algorithm sums in parts, which keeps operands in L2; overlapping tiles cannot do that."""
 
 
-def algorithms_of(function: Any, allowed: Collection[str], target: Target) -> list[Algorithm]:
+def algorithms_of(function: PrimFunc, allowed: Collection[str], target: Target) -> list[Algorithm]:
     """The algorithms worth a search for an unscheduled PrimFunc, among those `allowed`; the direct one first."""
     winograd = algorithms_among(function, (name for name in WINOGRAD if name in allowed))
     overlapping = overlapped_tail_algorithm(function, allowed, target)
     return [Algorithm(DIRECT, function), *winograd, *([] if overlapping is None else [overlapping])]
 
 
-def overlapped_tail_algorithm(function: Any, allowed: Collection[str], target: Target) -> Algorithm | None:
+def overlapped_tail_algorithm(function: PrimFunc, allowed: Collection[str], target: Target) -> Algorithm | None:
     """The widest whole vectors that the target's registers hold, else whole tiles if the cost model predicts a gain."""
     if has_empty_tensor(function):
         return None
@@ -44,7 +44,7 @@ def overlapped_tail_algorithm(function: Any, allowed: Collection[str], target: T
     )
 
 
-def _tiles(function: Any, allowed: Collection[str], target: Target) -> list[str]:
+def _tiles(function: PrimFunc, allowed: Collection[str], target: Target) -> list[str]:
     """The name of the whole-tiles algorithm that should be fastest, if it should be faster than the direct one."""
     # A tile with more pixels is narrow, and the addresses of its rows do not fit the other registers.
     names = [name for name in TILES if name in allowed and size_of(name) <= target.vector_registers // 2]
@@ -54,7 +54,7 @@ def _tiles(function: Any, allowed: Collection[str], target: Target) -> list[str]
     return [best] if costs and costs[best] < gain * costs[DIRECT] else []
 
 
-def _costs(function: Any, names: Collection[str], target: Target) -> tuple[dict[str, float], int]:
+def _costs(function: PrimFunc, names: Collection[str], target: Target) -> tuple[dict[str, float], int]:
     """Predicted cycles per needed multiply-add of one vector: of the direct algorithm, and of whole tiles.
 
     Covers those of `names` that the function supports; empty if the cost model does not apply to the function. The
@@ -79,7 +79,7 @@ def _costs(function: Any, names: Collection[str], target: Target) -> tuple[dict[
     return costs, variant.parts
 
 
-def times_faster(function: Any, name: str, target: Target) -> float:
+def times_faster(function: PrimFunc, name: str, target: Target) -> float:
     """Predicted speed on one thread of the overlapped tail called `name`, relative to the direct algorithm."""
     if name in TILES:
         costs, _ = _costs(function, [name], target)
@@ -88,14 +88,14 @@ def times_faster(function: Any, name: str, target: Target) -> float:
     return vectors[0] / vectors[1]
 
 
-def _vectors(function: Any, target: Target) -> float:
+def _vectors(function: PrimFunc, target: Target) -> float:
     """Vectors of channels for one pixel."""
     found = tile_of(function, target)
     return 1.0 if found is None else found[1].anchor.spatial_extents[found[1].channel] / found[1].lanes
 
 
 def default_schedule(
-    function: Any, target: Target, scratch_limit: int, forms: Collection[str], *, streamed: bool = False
+    function: PrimFunc, target: Target, scratch_limit: int, forms: Collection[str], *, streamed: bool = False
 ) -> tuple[str, str]:
     """Text of the best-guess schedule and a note for people: for the overlapped tail if there is one, else direct.
 

@@ -19,11 +19,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import product
 from math import lcm
-from typing import Any
 
 from tvm.s_tir import Schedule
 
 from edgetune.graph.attention import MIXED, PRODUCTS, RESULT
+from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.algorithms.schedule_text import trace_text
 from edgetune.schedule.sketches import elementwise, rowwise
 from edgetune.schedule.sketches.attention_rows import AttentionRows, RowsVariant
@@ -170,7 +170,9 @@ def _divisors(extent: int, limit: int) -> list[int]:
 _WIDE = 256  # bits; vectors this wide use up a cache line in one or two steps, so lines are prefetched before each
 
 
-def default_trace(function: Any, target: Target, scratch_limit: int = 0, *, streamed: bool = False) -> tuple[str, str]:
+def default_trace(
+    function: PrimFunc, target: Target, scratch_limit: int = 0, *, streamed: bool = False
+) -> tuple[str, str]:
     """Trace of the best-guess schedule of the direct algorithm and a note for people.
 
     Scratch stays within `scratch_limit` bytes if possible. `streamed`: L2 keeps no weights from one run of the program
@@ -186,13 +188,13 @@ def default_trace(function: Any, target: Target, scratch_limit: int = 0, *, stre
     return trace_text(sch.trace), "plain loops: no schedule rule fits this kernel"
 
 
-def has_empty_tensor(function: Any) -> bool:
+def has_empty_tensor(function: PrimFunc) -> bool:
     """Whether some parameter has no elements: TVM's rules divide by its extents."""
     return any(int(extent) == 0 for buffer in function.params for extent in buffer.shape)
 
 
 def best_guess(
-    function: Any, target: Target, scratch_limit: int = 0, *, streamed: bool = False
+    function: PrimFunc, target: Target, scratch_limit: int = 0, *, streamed: bool = False
 ) -> tuple[str, str] | None:
     """The result of `default_trace`, or None if no schedule rule fits the function within the scratch limit."""
     for sch, note in _candidates(function, target, scratch_limit, streamed=streamed):
@@ -201,7 +203,7 @@ def best_guess(
     return None
 
 
-def _least_scratch(function: Any, target: Target) -> tuple[str, str] | None:
+def _least_scratch(function: PrimFunc, target: Target) -> tuple[str, str] | None:
     """Attention whose scores never fit: as few queries as possible per block, still less memory than plain loops."""
     rows = rows_of(function, target)
     if rows is None:
@@ -216,7 +218,9 @@ def _finish(sch: Schedule, target: Target, scratch_limit: int) -> bool:
     return all(post.apply(sch) for post in postprocs(target, scratch_limit))
 
 
-def _candidates(function: Any, target: Target, scratch_limit: int, *, streamed: bool) -> Iterator[tuple[Schedule, str]]:
+def _candidates(
+    function: PrimFunc, target: Target, scratch_limit: int, *, streamed: bool
+) -> Iterator[tuple[Schedule, str]]:
     tiles = tiles_of(function, target)
     if tiles is not None:
         for block, sizes in block_sizes(tiles, target, scratch_limit, streamed=streamed):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import gcd, prod
-from typing import Any
 
 from tvm import tirx
 
@@ -19,6 +18,7 @@ from edgetune.codegen.linear import Linear, linear
 from edgetune.codegen.prefetch.intrinsics import FIRST_CACHE, LINE, certain_loads, request
 from edgetune.codegen.traverse import children, expressions, loops_changed
 from edgetune.codegen.unrolling import extent_of, with_kind
+from edgetune.graph.tvm_types import BufferLoad, Expr, For, Stmt, TvmBuffer
 
 ANNOTATION = "edgetune_next_tile"
 """On the loop over tiles: its innermost loops prefetch those inputs of the next tile that depend on the loop."""
@@ -33,25 +33,25 @@ class _Rows:
     `apart` has pairs (distance in elements, count): first for adjacent rows, then for groups of rows, and so on.
     """
 
-    buffer: Any
+    buffer: TvmBuffer
     start: Linear
     apart: tuple[tuple[int, int], ...]
     length: int
 
 
-def ask_for_next_tiles(node: Any) -> Any:
+def ask_for_next_tiles(node: Stmt) -> Stmt:
     """`node` with prefetches in the innermost loops of annotated loops; unchanged if a tile reads no plain rows."""
     return loops_changed(node, _changed)
 
 
-def _changed(loop: Any) -> Any:
+def _changed(loop: For) -> Stmt:
     if ANNOTATION not in loop.annotations:
         return with_kind(loop, int(loop.kind), ask_for_next_tiles(loop.body))
     if extent_of(loop) == 1:  # a loop of extent 1 survives only to carry the annotation; unroll it now
         return with_kind(loop, int(tirx.ForKind.UNROLLED), ask_for_next_tiles(loop.body))
     written = written_in(loop)
 
-    def asking(inner: Any, around: list[Any]) -> Any:
+    def asking(inner: For, around: list[For]) -> Stmt:
         found = [rows for load in _reads(inner.body) if (rows := _rows(load, loop, inner)) is not None]
         of = {rows.buffer: rows for rows in found if rows.buffer not in written}
         if len(of) != 1 or len(found) != 1:  # several reads of a tensor overlap, so one prefetches for the others
@@ -61,7 +61,7 @@ def _changed(loop: Any) -> Any:
     return with_kind(loop, int(loop.kind), innermost_changed(loop.body, asking))
 
 
-def _rows(load: Any, tiles: Any, inner: Any) -> _Rows | None:
+def _rows(load: BufferLoad, tiles: For, inner: For) -> _Rows | None:
     """The rows that a tile reads by `load`; `tiles` moves from tile to tile, `inner` along a row. None if no rows."""
     index = load.indices[0] if len(load.indices) == 1 else None
     form = None if index is None or isinstance(index, tirx.Ramp) else linear(index)
@@ -87,7 +87,7 @@ def _rows(load: Any, tiles: Any, inner: Any) -> _Rows | None:
     return _Rows(load.source, start, tuple(across), length)
 
 
-def _requests(read: _Rows, tiles: Any, inside: list[Any]) -> list[Any]:
+def _requests(read: _Rows, tiles: For, inside: list[For]) -> list[Stmt]:
     """Prefetches of one step: its part of the lines of all rows, in the order of the steps.
 
     Loops of `inside` whose variable does not change the address read the same data again; they divide the lines.
@@ -103,7 +103,7 @@ def _requests(read: _Rows, tiles: Any, inside: list[Any]) -> list[Any]:
     lines = in_row * prod(extent for _, extent in read.apart)
     if -(-lines // steps) > _MOST:
         return []
-    step: Any = tirx.IntImm(index, 0)
+    step: Expr = tirx.IntImm(index, 0)
     for loop in sharing:
         step = step * (extent_of(loop) or 1) + (loop.loop_var - loop.min)
     shared = gcd(lines, steps)
@@ -117,7 +117,7 @@ def _requests(read: _Rows, tiles: Any, inside: list[Any]) -> list[Any]:
     return asked
 
 
-def _place(line: Any, in_row: int, each: int, apart: tuple[tuple[int, int], ...]) -> Any:
+def _place(line: Expr, in_row: int, each: int, apart: tuple[tuple[int, int], ...]) -> Expr:
     """Elements from the start of a tile's rows to line number `line`; a row has `in_row` lines of `each` elements."""
     if not apart:
         return line * each
@@ -127,12 +127,12 @@ def _place(line: Any, in_row: int, each: int, apart: tuple[tuple[int, int], ...]
     return place + rest * apart[-1][0]
 
 
-def _loops(node: Any) -> list[Any]:
+def _loops(node: Stmt) -> list[For]:
     own = [node] if isinstance(node, tirx.For) else []
     return own + [loop for child in children(node) for loop in _loops(child)]
 
 
-def _reads(node: Any) -> list[Any]:
+def _reads(node: Stmt) -> list[BufferLoad]:
     """Loads in statements that are executed under any condition."""
     if isinstance(node, (tirx.Evaluate, tirx.IfThenElse)):  # a prefetch is not a read
         return []

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tvm import ir, tirx
 
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.traverse import operands
+from edgetune.graph.tvm_types import BufferLoad, Expr, Stmt, TvmBuffer
 
 LINE = 64
 """Bytes of a cache line."""
@@ -20,7 +19,7 @@ SECOND_CACHE = 2
 """The locality that loads a line into L2 only, so that L1 keeps the data of the current computation."""
 
 
-def request(load: Any, cache: int, *, write: bool = False, ahead: int = 0) -> Any:
+def request(load: BufferLoad, cache: int, *, write: bool = False, ahead: int = 0) -> Stmt:
     """A statement that prefetches the line `ahead` bytes after what `load` reads, to read it or, with `write`, store.
 
     TVM calls the last argument the kind of cache, of which C has only one; here it is `ahead`.
@@ -28,14 +27,14 @@ def request(load: Any, cache: int, *, write: bool = False, ahead: int = 0) -> An
     return tirx.Evaluate(tirx.call_intrin("int32", "tirx.prefetch", load, int(write), cache, ahead))
 
 
-def requests(buffer: Any, start: Any, length: int, cache: int, ahead: int = 0) -> list[Any]:
+def requests(buffer: TvmBuffer, start: Expr, length: int, cache: int, ahead: int = 0) -> list[Stmt]:
     """One `request` per line for `length` elements of `buffer`, from the index `start` on."""
     dtype = str(buffer.ty.dtype)
     each = LINE // element_and_lanes(buffer.ty.dtype)[0].bytes
     return [request(buffer.vload([start + n], dtype), cache, ahead=ahead) for n in range(0, length, each)]
 
 
-def certain_loads(node: Any) -> list[Any]:
+def certain_loads(node: Expr) -> list[BufferLoad]:
     """Loads of an expression that are executed under any condition: other loads may be outside the buffer."""
     if isinstance(node, tirx.Select) or (isinstance(node, ir.Call) and operator(node) == "if_then_else"):
         return []

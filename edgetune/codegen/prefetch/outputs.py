@@ -8,7 +8,6 @@ needless prefetch costs time, but never changes a result.
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 from tvm import tirx
 
@@ -17,6 +16,7 @@ from edgetune.codegen.linear import linear
 from edgetune.codegen.prefetch.intrinsics import FIRST_CACHE, LINE, certain_loads, request
 from edgetune.codegen.traverse import children
 from edgetune.codegen.unrolling import extent_of, with_kind
+from edgetune.graph.tvm_types import Expr, For, Stmt, TvmBuffer
 
 ANNOTATION = "edgetune_epilogue_lines"
 """On the longest loop of a reduction: lines that the stores after it write or read are prefetched before it."""
@@ -24,7 +24,7 @@ ANNOTATION = "edgetune_epilogue_lines"
 _APART = 4  # most vectors of a line that may each prefetch it
 
 
-def ask_for_epilogues(node: Any) -> Any:
+def ask_for_epilogues(node: Stmt) -> Stmt:
     """`node` with prefetches before annotated reductions; unchanged if no plain store follows."""
     if isinstance(node, tirx.For):
         # A loop of extent 1 survives only to carry the annotation; unroll it now.
@@ -35,7 +35,7 @@ def ask_for_epilogues(node: Any) -> Any:
         return tirx.AttrStmt(node.node, node.attr_key, node.value, ask_for_epilogues(node.body))
     if not isinstance(node, tirx.SeqStmt):
         return node
-    statements: list[Any] = []
+    statements: list[Stmt] = []
     for place, statement in enumerate(node.seq):
         if isinstance(statement, tirx.For) and _is_annotated(statement):
             statements += [asked for behind in node.seq[place + 1 :] if (asked := _requests(behind)) is not None]
@@ -43,11 +43,11 @@ def ask_for_epilogues(node: Any) -> Any:
     return tirx.SeqStmt(statements)
 
 
-def _is_annotated(node: Any) -> bool:
+def _is_annotated(node: Stmt) -> bool:
     return (isinstance(node, tirx.For) and ANNOTATION in node.annotations) or any(map(_is_annotated, children(node)))
 
 
-def _requests(node: Any) -> Any:
+def _requests(node: Stmt) -> Stmt | None:
     """Prefetches for the lines accessed by `node`, loops and conditions around one store; None if it is not plain."""
     if isinstance(node, tirx.IfThenElse):
         asked = _requests(node.then_case)
@@ -65,7 +65,7 @@ def _requests(node: Any) -> Any:
     return tirx.SeqStmt(asked) if len(asked) > 1 else asked[0] if asked else None
 
 
-def _lines(buffer: Any, index: Any, write: bool, loops: list[Any]) -> Any:
+def _lines(buffer: TvmBuffer, index: Expr, write: bool, loops: list[For]) -> Stmt | None:
     """Prefetches for the lines of the vectors at `index`; None if their addresses are unknown.
 
     Vectors that are not adjacent are prefetched one by one, unless each is a small part of a line.
@@ -94,5 +94,5 @@ def _lines(buffer: Any, index: Any, write: bool, loops: list[Any]) -> Any:
     return asked
 
 
-def _elements(buffer: Any) -> int:
+def _elements(buffer: TvmBuffer) -> int:
     return prod(int(extent.value) for extent in buffer.ty.shape)

@@ -7,13 +7,12 @@ costs time, but never changes a result.
 
 from __future__ import annotations
 
-from typing import Any
-
 from edgetune.codegen.contiguous_access import innermost_changed, preceded, stream_of, total_of, written_in
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.prefetch.intrinsics import FIRST_CACHE, requests
 from edgetune.codegen.traverse import loops_changed
 from edgetune.codegen.unrolling import with_kind
+from edgetune.graph.tvm_types import For, Stmt, TvmBuffer
 
 ANNOTATION = "edgetune_near_lines"
 """On a loop: its innermost loops prefetch the contiguous data that they read, ahead of each step."""
@@ -21,19 +20,19 @@ ANNOTATION = "edgetune_near_lines"
 _AHEAD = 2048  # bytes, rounded up to whole steps: several times what is read while a line comes from L2
 
 
-def ask_near(node: Any) -> Any:
+def ask_near(node: Stmt) -> Stmt:
     """`node` with prefetches in the innermost loops of annotated loops; unchanged if no read is contiguous."""
     return loops_changed(node, _changed)
 
 
-def _changed(loop: Any) -> Any:
+def _changed(loop: For) -> Stmt:
     if ANNOTATION not in loop.annotations:
         return with_kind(loop, int(loop.kind), ask_near(loop.body))
     written = written_in(loop)
     return with_kind(loop, int(loop.kind), innermost_changed(loop.body, lambda inner, _: _asking(inner, written)))
 
 
-def _asking(loop: Any, written: set[Any]) -> Any:
+def _asking(loop: For, written: set[TvmBuffer]) -> Stmt:
     stream = stream_of(loop.body, loop.loop_var, written)
     if stream is None or stream.start.factors[loop.loop_var] != stream.length:
         return loop

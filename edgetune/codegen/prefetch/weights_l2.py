@@ -9,7 +9,6 @@ result.
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 from tvm import tirx
 
@@ -19,12 +18,13 @@ from edgetune.codegen.linear import Linear
 from edgetune.codegen.prefetch.intrinsics import SECOND_CACHE, requests
 from edgetune.codegen.traverse import children, loops_changed
 from edgetune.codegen.unrolling import extent_of, with_kind
+from edgetune.graph.tvm_types import Expr, For, Stmt
 
 ANNOTATION = "edgetune_prefetch"
 """On the loop over blocks: data that depends on the block but not on the tile is prefetched one block ahead."""
 
 
-def prefetch_blocks(node: Any, shared: Shared | None = None) -> Any:
+def prefetch_blocks(node: Stmt, shared: Shared | None = None) -> Stmt:
     """`node` with prefetches in annotated loops; unchanged if no data is streamed by blocks.
 
     If threads share the tiles of a block (all `shared` loops are inside it), each prefetches the whole next block,
@@ -33,25 +33,25 @@ def prefetch_blocks(node: Any, shared: Shared | None = None) -> Any:
     return loops_changed(node, lambda loop: _prefetched(loop, shared))
 
 
-def asks_ahead(node: Any) -> bool:
+def asks_ahead(node: Stmt) -> bool:
     """Whether a loop over several blocks in `node` carries the annotation."""
     own = isinstance(node, tirx.For) and ANNOTATION in node.annotations and extent_of(node) != 1
     return own or any(map(asks_ahead, children(node)))
 
 
-def _prefetched(loop: Any, shared: Shared | None) -> Any:
+def _prefetched(loop: For, shared: Shared | None) -> Stmt:
     if ANNOTATION not in loop.annotations:
         return with_kind(loop, int(loop.kind), prefetch_blocks(loop.body, shared))
     written = written_in(loop)
 
-    def asking(inner: Any, tiles: list[Any]) -> Any:
+    def asking(inner: For, tiles: list[For]) -> Stmt:
         stream = stream_of(inner.body, loop.loop_var, written)
         return inner if stream is None else preceded(inner, _requests(stream, loop, [*tiles, inner], shared))
 
     return with_kind(loop, int(loop.kind), innermost_changed(loop.body, asking))
 
 
-def _requests(stream: Stream, block: Any, inside: list[Any], shared: Shared | None) -> list[Any]:
+def _requests(stream: Stream, block: For, inside: list[For], shared: Shared | None) -> list[Stmt]:
     """Prefetches of one iteration: a tile's part of what the next block reads here."""
     step = stream.start.factors[block.loop_var]
     inner = {loop.loop_var for loop in inside}
@@ -83,7 +83,7 @@ def _requests(stream: Stream, block: Any, inside: list[Any], shared: Shared | No
     return requests(stream.buffer, start, length, SECOND_CACHE)
 
 
-def _number(loops: list[Any], shared: Shared | None, index: Any) -> tuple[Any, int, int]:
+def _number(loops: list[For], shared: Shared | None, index: str) -> tuple[Expr, int, int]:
     """(number of an iteration of `loops` within a range, least count of such iterations, greatest count)."""
     places = [(loop.loop_var, extent_of(loop) or 1, extent_of(loop) or 1) for loop in loops]
     if shared is not None:
@@ -95,9 +95,9 @@ def _number(loops: list[Any], shared: Shared | None, index: Any) -> tuple[Any, i
     return _digits(places, index)
 
 
-def _digits(places: list[tuple[Any, int, int]], index: Any) -> tuple[Any, int, int]:
+def _digits(places: list[tuple[Expr, int, int]], index: str) -> tuple[Expr, int, int]:
     """(number with these digits, outermost first; least count of such numbers, greatest count)."""
-    number: Any = tirx.IntImm(index, 0)
+    number: Expr = tirx.IntImm(index, 0)
     for value, least, _ in places:
         number = number * least + value
     return number, prod(least for _, least, _ in places), prod(most for _, _, most in places)
@@ -109,7 +109,7 @@ def _shares(length: int, tiles: int) -> tuple[int, int]:
     return max((least, tiles), (most, length // most), key=prod)
 
 
-def _in_a_line(stream: Stream, slow: list[Any]) -> bool:
+def _in_a_line(stream: Stream, slow: list[For]) -> bool:
     """Whether the iterations of the loops `slow`, outermost first, read adjacent elements one after another."""
     length = stream.length
     for loop in reversed(slow):

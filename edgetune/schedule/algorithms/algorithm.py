@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
+
+from edgetune.graph.tvm_types import PrimFunc
 
 
 class ConstantTransform(Protocol):
@@ -25,7 +27,7 @@ class Algorithm:
     """
 
     name: str
-    function: Any
+    function: PrimFunc
     transforms: Mapping[int, ConstantTransform] = field(default_factory=dict)
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import Trace
 
 from edgetune.codegen.packing import split_packing
 from edgetune.errors import KernelFailed
+from edgetune.graph.tvm_types import IRModule, PrimFunc
 from edgetune.schedule.algorithms.algorithm import Chain, ConstantTransform
 from edgetune.schedule.algorithms.catalogue import algorithm_named
 from edgetune.schedule.algorithms.schedule_text import algorithm_and_trace
@@ -22,7 +22,7 @@ from edgetune.schedule.sketches.guards import guard_accumulations
 from edgetune.schedule.sketches.spaces import module_of
 
 
-def replay(function: Any, trace_json: str) -> Any:
+def replay(function: PrimFunc, trace_json: str) -> IRModule:
     """The IRModule of the one scheduled PrimFunc that `trace_json` makes of the unscheduled `function`.
 
     Raises KernelFailed if the text is not a trace, or the trace does not fit the function.
@@ -47,11 +47,11 @@ class Scheduled:
     """
 
     form: str
-    module: Any
+    module: IRModule
     constants: Mapping[int, ConstantTransform]
 
 
-def apply_schedule(function: Any, text: str) -> Scheduled:
+def apply_schedule(function: PrimFunc, text: str) -> Scheduled:
     """The algorithm that `text` names, derived from the kernel's unscheduled `function` and scheduled.
 
     Equal arguments always give the same result. Raises KernelFailed if the kernel does not have this algorithm, or the

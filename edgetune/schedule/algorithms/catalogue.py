@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import Any
 
 from edgetune.errors import KernelFailed
+from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.overlapped_tail.tiles import whole_tiles_algorithm, whole_vectors_algorithm
 from edgetune.schedule.algorithms.schedule_text import DIRECT, TILES, VECTORS, WINOGRAD
 from edgetune.schedule.algorithms.winograd.algorithm import rounding_note
 from edgetune.schedule.algorithms.winograd.members import winograd_algorithm
 
-_DERIVATIONS: dict[str, Callable[[Any, str], Algorithm | None]] = {
+_DERIVATIONS: dict[str, Callable[[PrimFunc, str], Algorithm | None]] = {
     **dict.fromkeys(WINOGRAD, winograd_algorithm),
     **dict.fromkeys(VECTORS, whole_vectors_algorithm),
     **dict.fromkeys(TILES, whole_tiles_algorithm),
 }
 
 
-def algorithms_among(function: Any, names: Iterable[str]) -> Iterator[Algorithm]:
+def algorithms_among(function: PrimFunc, names: Iterable[str]) -> Iterator[Algorithm]:
     """The algorithms of an unscheduled PrimFunc among those in `names`, in that order; never the direct one."""
     found = (_derived(function, name) for name in names if name in _DERIVATIONS)
     return (form for form in found if form is not None)
 
 
-def algorithm_named(function: Any, name: str) -> Algorithm:
+def algorithm_named(function: PrimFunc, name: str) -> Algorithm:
     """The algorithm of a PrimFunc called `name`; raises KernelFailed if the function does not support it."""
     if name == DIRECT:
         return Algorithm(DIRECT, function)
@@ -42,7 +42,7 @@ def rounding_of(name: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def _derived(function: Any, name: str) -> Algorithm | None:
+def _derived(function: PrimFunc, name: str) -> Algorithm | None:
     try:
         return _DERIVATIONS[name](function, name)
     except RuntimeError:  # TVM raises it for functions that it does not support

@@ -6,7 +6,8 @@ The text of the direct algorithm is the trace's own JSON, as it was before other
 from __future__ import annotations
 
 import json
-from typing import Any
+
+from edgetune.graph.tvm_types import Trace
 
 DIRECT = "direct"
 """The algorithm that uses the kernel's function unchanged."""
@@ -60,6 +61,6 @@ def algorithm_of(text: str) -> str:
     return name if text.startswith(prefix_of(name)) and text.endswith("}") else DIRECT
 
 
-def trace_text(trace: Any) -> str:
+def trace_text(trace: Trace) -> str:
     """The trace as compact JSON text, postprocessing included; equal traces give equal text."""
     return json.dumps(trace.as_json(), separators=(",", ":"), default=lambda constant: constant.value)

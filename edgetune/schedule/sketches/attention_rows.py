@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tvm.s_tir import Schedule
 
 from edgetune.graph.attention import LARGEST, MIXED, POWERS, PRODUCTS, RESULT, SCORES, TOTALS
+from edgetune.graph.tvm_types import LoopRV, SBlockRV, TvmBuffer
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.register_tile import MAX_UNROLLED_DEPTH
@@ -76,7 +76,7 @@ def find_rows(anatomy: BlockAnalysis, native_lanes: int) -> AttentionRows | None
     )
 
 
-def _written(anatomy: BlockAnalysis, name: str) -> Any:
+def _written(anatomy: BlockAnalysis, name: str) -> TvmBuffer:
     return anatomy.stage(name).block.writes[0].source
 
 
@@ -105,7 +105,7 @@ def apply_rows(sch: Schedule, rows: AttentionRows, variant: RowsVariant, decide:
     _score(sch, rows, variant, decide, registers, blocks)
 
 
-def _mix(sch: Schedule, rows: AttentionRows, variant: RowsVariant, decide: Decisions, registers: int) -> Any:
+def _mix(sch: Schedule, rows: AttentionRows, variant: RowsVariant, decide: Decisions, registers: int) -> LoopRV:
     """Schedules the tiles of the output; returns the loop over blocks of queries."""
     output = sch.get_sblock((RESULT, *rows.after)[-1])
     loops = sch.get_loops(output)
@@ -127,7 +127,7 @@ def _mix(sch: Schedule, rows: AttentionRows, variant: RowsVariant, decide: Decis
 
 
 def _tile(
-    sch: Schedule, product: Any, query: int, rank: int, lane_count: int, reduction: str, decide: Decisions
+    sch: Schedule, product: SBlockRV, query: int, rank: int, lane_count: int, reduction: str, decide: Decisions
 ) -> None:
     """Schedules the register tile of a matrix product that is computed at a loop around the tile."""
     own = sch.get_loops(product)[-rank - 1 :]
@@ -141,7 +141,7 @@ def _tile(
     sch.decompose_reduction(product, steps)
 
 
-def _normalise(sch: Schedule, rows: AttentionRows, partial: Mapping[str, str | None], blocks: Any) -> None:
+def _normalise(sch: Schedule, rows: AttentionRows, partial: Mapping[str, str | None], blocks: LoopRV) -> None:
     """Schedules the maximum score of each query, then all powers, then their sums.
 
     They run one after another, so that powers can overwrite the scores: lowering sees that each score is read for the
@@ -168,7 +168,7 @@ def _joined(sch: Schedule, name: str, lanes: str | None) -> None:
 
 
 def _score(
-    sch: Schedule, rows: AttentionRows, variant: RowsVariant, decide: Decisions, registers: int, blocks: Any
+    sch: Schedule, rows: AttentionRows, variant: RowsVariant, decide: Decisions, registers: int, blocks: LoopRV
 ) -> None:
     """Schedules the scores of a block of queries."""
     scores, products = sch.get_sblock(SCORES), sch.get_sblock(PRODUCTS)

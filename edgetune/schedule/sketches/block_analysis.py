@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from tvm import DataType, ir, s_tir, tirx
+
+from edgetune.graph.tvm_types import BufferStore, Expr, For, IterVar, Node, PrimFunc, SBlock, Stmt, TvmBuffer, Var
 
 MOST_LANES = "edgetune.most_lanes"
 """Attribute of a function: the most elements of its vectors."""
@@ -27,9 +28,9 @@ class BlockStage:
     """One block. `spatial` and `reduction` are its axes, with constant extents, in the order of its loops."""
 
     name: str
-    block: Any
-    spatial: tuple[Any, ...]
-    reduction: tuple[Any, ...]
+    block: SBlock
+    spatial: tuple[IterVar, ...]
+    reduction: tuple[IterVar, ...]
 
     @property
     def spatial_extents(self) -> tuple[int, ...]:
@@ -76,7 +77,7 @@ class BlockStage:
         """Whether the value depends on a condition (padding, or another selection by position)."""
         return any(_is_branch(node) for store in stores(self.block.body) for node in expressions(store.value))
 
-    def reads(self) -> tuple[Any, ...]:
+    def reads(self) -> tuple[Node, ...]:
         """Regions read, except those of the written buffers (a reduction reads its own output)."""
         written = [region.source for region in self.block.writes]
         return tuple(r for r in self.block.reads if not any(r.source.same_as(w) for w in written))
@@ -86,7 +87,7 @@ class BlockStage:
 class BlockAnalysis:
     """Stages in order of execution. `outputs` names stages that write a parameter of the function."""
 
-    function: Any
+    function: PrimFunc
     stages: tuple[BlockStage, ...]
     outputs: tuple[str, ...]
 
@@ -99,7 +100,7 @@ class BlockAnalysis:
         """The stage called `name`."""
         return next(stage for stage in self.stages if stage.name == name)
 
-    def packed(self) -> tuple[Any, ...]:
+    def packed(self) -> tuple[TvmBuffer, ...]:
         """Parameters with a free layout: weights that are packed when the package is built."""
         free = self.function.attrs.get("layout_free_buffers") if self.function.attrs else None
         return tuple(self.function.params[int(index)] for index in free or ())
@@ -109,7 +110,7 @@ class BlockAnalysis:
         found = self.function.attrs.get(attribute) if self.function.attrs else None
         return None if found is None else int(found)
 
-    def weights(self) -> tuple[Any, ...]:
+    def weights(self) -> tuple[TvmBuffer, ...]:
         """Buffers whose layout follows `packed`: these, and tensors computed from them element by element."""
         found = list(self.packed())
         for stage in self.stages:
@@ -125,7 +126,7 @@ class BlockAnalysis:
         return tuple(found)
 
 
-def analyse_blocks(function: Any) -> BlockAnalysis | None:
+def analyse_blocks(function: PrimFunc) -> BlockAnalysis | None:
     """The analysis of an unscheduled PrimFunc; None if it is not a sequence of plain stages with constant extents."""
     root = function.body
     if not isinstance(root, s_tir.SBlockRealize):
@@ -143,8 +144,8 @@ def analyse_blocks(function: Any) -> BlockAnalysis | None:
     return BlockAnalysis(function, tuple(stages), outputs)
 
 
-def _stage(statement: Any) -> BlockStage | None:
-    loops: list[Any] = []
+def _stage(statement: Stmt) -> BlockStage | None:
+    loops: list[For] = []
     while isinstance(statement, tirx.For):
         if int(statement.kind) != int(tirx.ForKind.SERIAL) or not is_zero(statement.min):
             return None
@@ -167,19 +168,19 @@ def _stage(statement: Any) -> BlockStage | None:
     return BlockStage(str(block.name_hint), block, spatial, tuple(block.iter_vars[len(spatial) :]))
 
 
-def statements_of(body: Any) -> list[Any]:
+def statements_of(body: Stmt) -> list[Stmt]:
     """The statements of a body in order."""
     return list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
 
 
-def block_of(statement: Any) -> Any:
+def block_of(statement: Stmt) -> SBlock:
     """The block inside perfectly nested loops."""
     while isinstance(statement, tirx.For):
         statement = statement.body
     return statement.block
 
 
-def stores(statement: Any) -> Iterator[Any]:
+def stores(statement: Stmt) -> Iterator[BufferStore]:
     """All stores in a block's body."""
     if isinstance(statement, tirx.BufferStore):
         yield statement
@@ -193,7 +194,7 @@ def stores(statement: Any) -> Iterator[Any]:
                 yield from stores(child)
 
 
-def expressions(value: Any) -> Iterator[Any]:
+def expressions(value: Expr) -> Iterator[Expr]:
     """`value` and every expression in it."""
     yield value
     for field in ("a", "b", "value", "condition", "true_value", "false_value", "body"):
@@ -206,23 +207,23 @@ def expressions(value: Any) -> Iterator[Any]:
                 yield from expressions(child)
 
 
-def _is_point(item: Any, axis: Any) -> bool:
+def _is_point(item: Node, axis: IterVar) -> bool:
     """Whether a range of a region is exactly the one element that `axis` indexes."""
     return is_one(item.extent) and (item.min.same_as(axis.var) or (extent_of(axis) == 1 and is_zero(item.min)))
 
 
-def mentions(expression: Any, variable: Any) -> bool:
+def mentions(expression: Expr, variable: Var) -> bool:
     """Whether `variable` is in `expression`."""
     return any(node.same_as(variable) for node in expressions(expression))
 
 
-def _is_branch(node: Any) -> bool:
+def _is_branch(node: Expr) -> bool:
     return isinstance(node, tirx.Select) or (
         isinstance(node, ir.Call) and getattr(node.op, "name", "").endswith("if_then_else")
     )
 
 
-def widest_element_bits(function: Any) -> int:
+def widest_element_bits(function: PrimFunc) -> int:
     """Bits of the widest type in memory among the tensors of an unscheduled PrimFunc; at least 8.
 
     Sums and other intermediate tensors count: int8 products are summed in int32.
@@ -233,16 +234,16 @@ def widest_element_bits(function: Any) -> int:
     return max((8 * ((dtype.bits + 7) // 8) for dtype in types), default=32)
 
 
-def extent_of(axis: Any) -> int:
+def extent_of(axis: IterVar) -> int:
     """Constant extent of a block axis."""
     return int(axis.dom.extent.value)
 
 
-def is_zero(value: Any) -> bool:
+def is_zero(value: Expr) -> bool:
     """Whether `value` is the constant 0."""
     return isinstance(value, tirx.IntImm) and int(value.value) == 0
 
 
-def is_one(value: Any) -> bool:
+def is_one(value: Expr) -> bool:
     """Whether `value` is the constant 1 (or true)."""
     return isinstance(value, tirx.IntImm) and int(value.value) == 1

@@ -6,13 +6,14 @@ Both ways leave the same sampling instructions in the trace, so a chosen schedul
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+
+from edgetune.graph.tvm_types import LoopRV, Schedule
 
 
 class Decisions:
     """Sampled decisions."""
 
-    def tile(self, sch: Any, name: str, loop: Any, limit: int) -> tuple[Any, Any]:
+    def tile(self, sch: Schedule, name: str, loop: LoopRV, limit: int) -> tuple[LoopRV, LoopRV]:
         """Split `loop` into two loops (outer, inner); the inner extent divides the loop's and is at most `limit`.
 
         `name` identifies the tile size for decisions made in advance.

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tvm import ir
 from tvm.s_tir import Schedule
 
+from edgetune.graph.tvm_types import LoopRV, SBlock
 from edgetune.schedule.sketches.block_analysis import (
     BlockAnalysis,
     BlockStage,
@@ -64,14 +63,14 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
             sch.reorder(outer, *loops[axis:-1], inner)
 
 
-def _lanes(sch: Schedule, loop: Any, width: int, decide: Decisions) -> None:
+def _lanes(sch: Schedule, loop: LoopRV, width: int, decide: Decisions) -> None:
     vectors, lane = sch.split(loop, [None, width])
     _, unrolled = decide.tile(sch, "vectors", vectors, MAX_VECTORS)
     sch.unroll(unrolled)
     sch.vectorize(lane)
 
 
-def _transposed(block: Any) -> int | None:
+def _transposed(block: SBlock) -> int | None:
     """The axis along which every read is contiguous, while the output is not: a transposition."""
     for number, axis in enumerate(block.iter_vars[:-1]):
         uses = [region.region for region in block.reads if any(mentions(i.min, axis.var) for i in region.region)]
@@ -83,13 +82,13 @@ def _transposed(block: Any) -> int | None:
     return None
 
 
-def _calls(block: Any) -> bool:
+def _calls(block: SBlock) -> bool:
     """Whether the value needs more than copying and arithmetic: it calls a function of an element."""
     values = (node for store in stores(block.body) for node in expressions(store.value))
     return any(isinstance(node, ir.Call) and "if_then_else" not in str(node.op) for node in values)
 
 
-def contiguous(block: Any) -> bool:
+def contiguous(block: SBlock) -> bool:
     """Whether every read that depends on the last axis of `block` has it as last index, with stride one."""
     lane = block.iter_vars[-1].var
     for region in block.reads:
@@ -101,7 +100,7 @@ def contiguous(block: Any) -> bool:
     return True
 
 
-def uniform(block: Any) -> bool:
+def uniform(block: SBlock) -> bool:
     """Whether each element depends only on elements at the same position of tensors of the same shape, no gaps."""
     axes = block.iter_vars
     shape = [extent_of(axis) for axis in axes]

@@ -7,12 +7,13 @@ the condition. Later passes lift the condition out of loops, and remove it from 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from tvm import ir, s_tir, tirx
 
+from edgetune.graph.tvm_types import BufferStore, Expr, For, IRModule, Stmt
 
-def guard_accumulations(mod: Any) -> Any:
+
+def guard_accumulations(mod: IRModule) -> IRModule:
     """`mod` (scheduled functions) with its padded accumulations guarded; other statements are unchanged."""
     functions = {}
     for name, function in mod.functions.items():
@@ -22,7 +23,7 @@ def guard_accumulations(mod: Any) -> Any:
     return result.with_attrs(mod.attrs) if mod.attrs else result
 
 
-def _rebuilt(node: Any) -> Any:
+def _rebuilt(node: Stmt) -> Stmt:
     """`node` with guards; the same object if nothing changed."""
     if isinstance(node, tirx.BufferStore):
         return _guarded(node)
@@ -57,7 +58,7 @@ def _rebuilt(node: Any) -> Any:
     return node
 
 
-def _with_body(loop: Any, body: Any) -> Any:
+def _with_body(loop: For, body: Stmt) -> For:
     return tirx.For(
         loop.loop_var,
         loop.min,
@@ -71,7 +72,7 @@ def _with_body(loop: Any, body: Any) -> Any:
     )
 
 
-def _guarded(store: Any) -> Any:
+def _guarded(store: BufferStore) -> Stmt:
     value = store.value
     if not isinstance(value, tirx.Add) or not _is_own_load(value.a, store):
         return store
@@ -79,13 +80,13 @@ def _guarded(store: Any) -> Any:
     if found is None:
         return store
     condition, term = found
-    result: Any = tirx.BufferStore(store.buffer, value.a + term, store.indices)
+    result: Stmt = tirx.BufferStore(store.buffer, value.a + term, store.indices)
     for part in reversed(list(_conjuncts(condition))):
         result = tirx.IfThenElse(tirx.likely(part), result, None)
     return result
 
 
-def _is_own_load(value: Any, store: Any) -> bool:
+def _is_own_load(value: Expr, store: BufferStore) -> bool:
     return (
         isinstance(value, ir.TensorLoad)
         and value.source.same_as(store.buffer)
@@ -93,7 +94,7 @@ def _is_own_load(value: Any, store: Any) -> bool:
     )
 
 
-def _unpadded(term: Any) -> tuple[Any, Any] | None:
+def _unpadded(term: Expr) -> tuple[Expr, Expr] | None:
     """Condition and value of a term that is zero unless the condition holds; None for any other term."""
     if isinstance(term, tirx.Mul):
         for padded, other, first in ((term.a, term.b, True), (term.b, term.a, False)):
@@ -112,7 +113,7 @@ def _unpadded(term: Any) -> tuple[Any, Any] | None:
     return None
 
 
-def _conjuncts(condition: Any) -> Iterator[Any]:
+def _conjuncts(condition: Expr) -> Iterator[Expr]:
     if isinstance(condition, tirx.And):
         yield from _conjuncts(condition.a)
         yield from _conjuncts(condition.b)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from tvm import ir
 from tvm.s_tir import Schedule
 
+from edgetune.graph.tvm_types import Expr
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis, BlockStage, expressions, stores
 
 _COSTLY = ("exp", "log", "tanh", "erf", "pow", "sqrt", "sin", "cos", "tan", "sigmoid", "asin", "acos", "atan")
@@ -37,5 +37,5 @@ def _reads(reader: BlockStage, stage: BlockStage) -> bool:
     return any(r.source.same_as(w.source) for r in reader.block.reads for w in stage.block.writes)
 
 
-def _costly(node: Any) -> bool:
+def _costly(node: Expr) -> bool:
     return isinstance(node, ir.Call) and any(word in getattr(node.op, "name", "") for word in _COSTLY)

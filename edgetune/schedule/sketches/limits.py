@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import tvm
 from tvm import s_tir, tirx
 from tvm.ir.utils import derived_object
 from tvm.s_tir import Schedule
 from tvm.s_tir import meta_schedule as ms
+
+from edgetune.graph.tvm_types import IRModule, Stmt, TvmBuffer
 
 MAX_UNROLLED = 320  # most stores in all unrolled bodies; compile time and code size grow with them
 FREE_SCRATCH = 1024  # bytes that a kernel may keep on its stack
@@ -57,12 +58,12 @@ _COMPACT = tvm.transform.Sequential(
 )
 
 
-def footprint(mod: Any) -> Footprint:
+def footprint(mod: IRModule) -> Footprint:
     """Footprint of a module of one scheduled function, before weights are packed."""
     return _visit(_COMPACT(mod)["main"].body, 1)
 
 
-def _visit(node: Any, times: int) -> Footprint:
+def _visit(node: Stmt, times: int) -> Footprint:
     if isinstance(node, s_tir.SBlockRealize):
         below = _visit(node.block.body, times)
         sizes = {"local": 0, "global": 0}
@@ -88,7 +89,7 @@ def _visit(node: Any, times: int) -> Footprint:
     )
 
 
-def _bytes(buffer: Any) -> int:
+def _bytes(buffer: TvmBuffer) -> int:
     bits = int(tvm.DataType(str(buffer.dtype)).bits)
     return (bits + 7) // 8
 
@@ -101,14 +102,14 @@ class FitsLimits(ms.postproc.PyPostproc):
         super().__init__()
         self._limits = limits
 
-    def _initialize_with_tune_context(self, context: Any) -> None:
+    def _initialize_with_tune_context(self, context: ms.TuneContext) -> None:
         del context
 
     def apply(self, sch: Schedule) -> bool:
         """Whether `sch` may be measured."""
         return footprint(sch.mod).within(self._limits)
 
-    def clone(self) -> Any:
+    def clone(self) -> FitsLimits:
         """A copy with the same limits."""
         return FitsLimits(self._limits)
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from tvm import ir, tirx
 
+from edgetune.graph.tvm_types import Expr, Var
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis, BlockStage, extent_of, mentions
 
 _OPERATORS = {
@@ -121,7 +122,7 @@ def _steps(body: Body) -> Matrix:
     return np.concatenate([inner, places[:, : len(body.reduction)]], axis=1)
 
 
-def _value(index: Any, moved: Any, step: int) -> int:
+def _value(index: Expr, moved: Var, step: int) -> int:
     """The value of an index if the axis `moved` is `step` and all others are 0."""
     if isinstance(index, tirx.IntImm):
         return int(index.value)

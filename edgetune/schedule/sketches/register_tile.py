@@ -6,8 +6,6 @@ pixels, vectors, lanes.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tvm.s_tir import Schedule
 from tvm.tirx import IndexMap
 
@@ -16,6 +14,7 @@ from edgetune.codegen.prefetch.outputs import ANNOTATION as EPILOGUE_LINES
 from edgetune.codegen.prefetch.weights_l1 import ANNOTATION as NEAR_LINES
 from edgetune.codegen.prefetch.weights_l2 import ANNOTATION as PREFETCHED
 from edgetune.codegen.reduction_blocks import ANNOTATION as PARTS
+from edgetune.graph.tvm_types import Expr, LoopRV, SBlockRV
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.tile import Tile, lanes_for
 from edgetune.schedule.sketches.variants import Variant
@@ -50,13 +49,18 @@ def apply_tile(sch: Schedule, tile: Tile, variant: Variant, decide: Decisions, r
 
 
 def _tile_loops(
-    sch: Schedule, tile: Tile, variant: Variant, decide: Decisions, registers: int, where: tuple[Any, ...]
+    sch: Schedule,
+    tile: Tile,
+    variant: Variant,
+    decide: Decisions,
+    registers: int,
+    where: tuple[SBlockRV, SBlockRV, int, int | None, int | None, int],
 ) -> None:
     anchor, epilogue, rank, row, pixel, channel = where
     loops = sch.get_loops(anchor)
     spatial, reduction = loops[:rank], loops[rank:]
-    outer: dict[str, Any] = {}
-    inner: list[Any] = []
+    outer: dict[str, LoopRV] = {}
+    inner: list[LoopRV] = []
     for name, axis, limit in (("row", row, MAX_ROWS), ("pixel", pixel, registers)):
         if axis is not None:
             outer[name], part = decide.tile(sch, name, spatial[axis], limit)
@@ -94,7 +98,7 @@ def _tile_loops(
     sch.decompose_reduction(anchor, slow[0])
 
 
-def _finish_epilogue(sch: Schedule, epilogue: Any, at: Any, rank: int, lanes: int) -> None:
+def _finish_epilogue(sch: Schedule, epilogue: SBlockRV, at: LoopRV, rank: int, lanes: int) -> None:
     sch.reverse_compute_at(epilogue, at, preserve_unit_loops=True)
     own = sch.get_loops(epilogue)[-rank:]
     vectors, lane = sch.split(own[-1], [None, lanes])
@@ -103,7 +107,7 @@ def _finish_epilogue(sch: Schedule, epilogue: Any, at: Any, rank: int, lanes: in
     sch.vectorize(lane)
 
 
-def _copy_rows(sch: Schedule, pad: Any, at: Any, lanes: int) -> None:
+def _copy_rows(sch: Schedule, pad: SBlockRV, at: LoopRV, lanes: int) -> None:
     rank = len(sch.get(pad).iter_vars)
     sch.compute_at(pad, at, preserve_unit_loops=True)
     last = sch.get_loops(pad)[-rank:][-1]
@@ -112,12 +116,12 @@ def _copy_rows(sch: Schedule, pad: Any, at: Any, lanes: int) -> None:
     sch.vectorize(lane)
 
 
-def _fuse_axes(sch: Schedule, tile: Tile, anchor: Any, epilogue: Any) -> None:
+def _fuse_axes(sch: Schedule, tile: Tile, anchor: SBlockRV, epilogue: SBlockRV) -> None:
     """Make row and pixel one axis of both blocks and of the buffer between them."""
     assert tile.row is not None  # noqa: S101 (a fusible tile has both axes)
     row, width = tile.row, tile.anchor.spatial_extents[tile.row + 1]
 
-    def fused(*axes: Any) -> list[Any]:
+    def fused(*axes: Expr) -> list[Expr]:
         return [*axes[:row], axes[row] * width + axes[row + 1], *axes[row + 2 :]]
 
     axes = len(tile.anchor.spatial)

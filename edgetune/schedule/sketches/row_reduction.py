@@ -8,11 +8,11 @@ Algorithms, 2nd edition, SIAM 2002, section 4.2).
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import Schedule
 
+from edgetune.graph.tvm_types import Expr, Var
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, mentions
 from edgetune.schedule.sketches.tile import lanes_for
 
@@ -68,7 +68,7 @@ def _lanes(stage: BlockStage, native_lanes: int) -> int | None:
     return lanes if lanes >= _FEWEST_LANES and extent_of(axis) >= 2 * lanes else None
 
 
-def _steps_by_one(index: Any, variable: Any) -> bool:
+def _steps_by_one(index: Expr, variable: Var) -> bool:
     """Whether `index` is `variable`, or the sum of `variable` and something that does not depend on it."""
     if isinstance(index, tirx.Add):
         for one, other in ((index.a, index.b), (index.b, index.a)):

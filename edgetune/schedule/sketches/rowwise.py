@@ -6,11 +6,10 @@ between stages. This is the fallback for all kernels that the other sketches do 
 
 from __future__ import annotations
 
-from typing import Any
-
 from tvm import s_tir, tirx
 from tvm.s_tir import Schedule
 
+from edgetune.graph.tvm_types import Stmt
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.elementwise import vectorize_stage
@@ -58,7 +57,7 @@ def _move_inwards(sch: Schedule, name: str, reader: str, depth: int) -> Schedule
 def _work(sch: Schedule) -> int:
     """Total number of executions of block bodies."""
 
-    def visit(node: Any, times: int) -> int:
+    def visit(node: Stmt, times: int) -> int:
         if isinstance(node, tirx.For):
             extent = node.extent
             return visit(node.body, times * int(extent.value) if isinstance(extent, tirx.IntImm) else times)

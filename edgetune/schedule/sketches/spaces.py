@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import tvm
 from tvm import s_tir
 from tvm.s_tir import Schedule
 from tvm.s_tir import meta_schedule as ms
 
+from edgetune.graph.tvm_types import IRModule, PrimFunc
 from edgetune.schedule.sketches import elementwise, rowwise
 from edgetune.schedule.sketches.attention_rows import VARIANTS as ROWS_VARIANTS
 from edgetune.schedule.sketches.attention_rows import AttentionRows, RowsVariant, apply_rows, find_rows
@@ -31,7 +31,7 @@ from edgetune.schedule.sketches.winograd_tile import (
 from edgetune.target.target import Target
 
 
-def module_of(function: Any) -> Any:
+def module_of(function: PrimFunc) -> IRModule:
     """The module that traces of `function` apply to: a copy of the function alone, called "main".
 
     It is a copy, because TVM schedules in place what it believes to be unshared, and can be wrong about that.
@@ -39,7 +39,7 @@ def module_of(function: Any) -> Any:
     return tvm.IRModule({"main": s_tir.renew_defs(function).with_attr("global_symbol", "main")})
 
 
-def design_spaces(function: Any, target: Target, *, seed: int = 1, streamed: bool = False) -> list[Schedule]:
+def design_spaces(function: PrimFunc, target: Target, *, seed: int = 1, streamed: bool = False) -> list[Schedule]:
     """Traced schedules of an unscheduled PrimFunc, one per structure; their sampled decisions span the space.
 
     `streamed`: L2 keeps no weights from one run of the program to the next. Never empty: the last resort is the
@@ -62,12 +62,12 @@ def design_spaces(function: Any, target: Target, *, seed: int = 1, streamed: boo
     return [rowwise.apply_rowwise(sch, anatomy, lanes, Decisions())]
 
 
-def postprocs(target: Target, scratch_limit: int = UNLIMITED_SCRATCH) -> list[Any]:
+def postprocs(target: Target, scratch_limit: int = UNLIMITED_SCRATCH) -> list[ms.Postproc]:
     """The postprocessors of every sampled schedule: limits of `target` (and scratch bytes), then weight packing."""
     return [FitsLimits(limits(target, scratch_limit)), ms.postproc.RewriteLayout()]
 
 
-def mutator_probs() -> dict[Any, float]:
+def mutator_probs() -> dict[ms.Mutator, float]:
     """The mutators of evolutionary search and their probabilities."""
     return {ms.mutator.MutateTileSize(): 1.0}
 
@@ -79,14 +79,16 @@ def limits(target: Target, scratch_limit: int = UNLIMITED_SCRATCH) -> ScheduleLi
     return ScheduleLimits((target.vector_registers - 1) * target.vector_bits // 8, scratch_limit)
 
 
-def tile_of(function: Any, target: Target) -> tuple[BlockAnalysis, Tile] | None:
+def tile_of(function: PrimFunc, target: Target) -> tuple[BlockAnalysis, Tile] | None:
     """Analysis and register tile of a function; None if it has none."""
     anatomy = analyse_blocks(function)
     tile = find_tile(anatomy, native_lanes(function, target)) if anatomy else None
     return None if anatomy is None or tile is None else (anatomy, tile)
 
 
-def tiled(function: Any, tile: Tile, variant: Variant, decide: Decisions, target: Target, seed: int = 1) -> Schedule:
+def tiled(
+    function: PrimFunc, tile: Tile, variant: Variant, decide: Decisions, target: Target, seed: int = 1
+) -> Schedule:
     """The function scheduled as a register tile. Raises ScheduleError if the kernel does not allow the variant."""
     sch = untouched(function, seed)
     apply_tile(sch, tile, variant, decide, max(1, target.vector_registers - 2))
@@ -103,17 +105,19 @@ def kept_bytes(target: Target, *, streamed: bool) -> int:
     return target.l1_bytes if streamed else cache_for_blocks(target)
 
 
-def untouched(function: Any, seed: int = 1) -> Schedule:
+def untouched(function: PrimFunc, seed: int = 1) -> Schedule:
     """A traced schedule of the function without any step."""
     return Schedule(module_of(function), seed=seed)
 
 
-def native_lanes(function: Any, target: Target) -> int:
+def native_lanes(function: PrimFunc, target: Target) -> int:
     """Elements of the widest type among the function's tensors in one vector register of `target`; at least 1."""
     return max(1, target.vector_bits // widest_element_bits(function))
 
 
-def _tiled(function: Any, anatomy: BlockAnalysis, target: Target, seed: int, *, streamed: bool) -> Iterator[Schedule]:
+def _tiled(
+    function: PrimFunc, anatomy: BlockAnalysis, target: Target, seed: int, *, streamed: bool
+) -> Iterator[Schedule]:
     tile = find_tile(anatomy, native_lanes(function, target))
     if tile is None:
         return
@@ -124,14 +128,14 @@ def _tiled(function: Any, anatomy: BlockAnalysis, target: Target, seed: int, *, 
             continue  # TVM cannot apply this structure to this kernel
 
 
-def tiles_of(function: Any, target: Target) -> TransformedTiles | None:
+def tiles_of(function: PrimFunc, target: Target) -> TransformedTiles | None:
     """The transformed tiles of a function; None if it has none."""
     anatomy = analyse_blocks(function)
     return find_tiles(anatomy, native_lanes(function, target)) if anatomy else None
 
 
 def in_blocks(
-    function: Any, tiles: TransformedTiles, variant: BlockVariant, decide: Decisions, target: Target, seed: int = 1
+    function: PrimFunc, tiles: TransformedTiles, variant: BlockVariant, decide: Decisions, target: Target, seed: int = 1
 ) -> Schedule:
     """The function scheduled as blocks of transformed tiles. Raises ScheduleError if that is not possible."""
     sch = untouched(function, seed)
@@ -140,7 +144,7 @@ def in_blocks(
 
 
 def _in_blocks(
-    function: Any, anatomy: BlockAnalysis, target: Target, seed: int, *, streamed: bool
+    function: PrimFunc, anatomy: BlockAnalysis, target: Target, seed: int, *, streamed: bool
 ) -> Iterator[Schedule]:
     tiles = find_tiles(anatomy, native_lanes(function, target))
     if tiles is None:
@@ -153,14 +157,14 @@ def _in_blocks(
             continue
 
 
-def rows_of(function: Any, target: Target) -> AttentionRows | None:
+def rows_of(function: PrimFunc, target: Target) -> AttentionRows | None:
     """The parts of a function that computes attention; None for any other function."""
     anatomy = analyse_blocks(function)
     return find_rows(anatomy, native_lanes(function, target)) if anatomy else None
 
 
 def in_rows(
-    function: Any, rows: AttentionRows, variant: RowsVariant, decide: Decisions, target: Target, seed: int = 1
+    function: PrimFunc, rows: AttentionRows, variant: RowsVariant, decide: Decisions, target: Target, seed: int = 1
 ) -> Schedule:
     """The function scheduled as blocks of queries. Raises ScheduleError if that is not possible."""
     sch = untouched(function, seed)
@@ -168,7 +172,7 @@ def in_rows(
     return sch
 
 
-def _in_rows(function: Any, anatomy: BlockAnalysis, target: Target, seed: int) -> Iterator[Schedule]:
+def _in_rows(function: PrimFunc, anatomy: BlockAnalysis, target: Target, seed: int) -> Iterator[Schedule]:
     rows = find_rows(anatomy, native_lanes(function, target))
     if rows is None:
         return

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd, prod
-from typing import Any
 
 from tvm import DataType, sym, tirx
 
+from edgetune.graph.tvm_types import Expr, IterVar, Var
 from edgetune.schedule.sketches.block_analysis import (
     MOST_LANES,
     TILE_PIXELS,
@@ -110,7 +110,7 @@ def find_tile(anatomy: BlockAnalysis, native_lanes: int) -> Tile | None:
     )
 
 
-def _input_bytes(anchor: BlockStage, pixel: Any) -> int:
+def _input_bytes(anchor: BlockStage, pixel: IterVar) -> int:
     """Bytes of the tensors from which each pixel reads its own elements."""
     own = [read.source for read in anchor.reads() if any(mentions(item.min, pixel.var) for item in read.region)]
     return sum(prod(map(int, buffer.ty.shape)) * ((DataType(str(buffer.ty.dtype)).bits + 7) // 8) for buffer in own)
@@ -159,7 +159,7 @@ def _pads(stage: BlockStage) -> bool:
     return stage.branches()
 
 
-def _strided(anatomy: BlockAnalysis, anchor: BlockStage, axis: Any) -> bool:
+def _strided(anatomy: BlockAnalysis, anchor: BlockStage, axis: IterVar) -> bool:
     """Whether adjacent elements along `axis` are not contiguous in a read of the anchor, except packed weights."""
     packed = anatomy.weights()
     for region in anchor.reads():
@@ -170,13 +170,13 @@ def _strided(anatomy: BlockAnalysis, anchor: BlockStage, axis: Any) -> bool:
     return False
 
 
-def _batches(anchor: BlockStage, axis: Any) -> bool:
+def _batches(anchor: BlockStage, axis: IterVar) -> bool:
     """Whether every tensor that the anchor reads depends on `axis`, so that its steps share no operand."""
     reads = anchor.reads()
     return len(reads) > 1 and all(any(mentions(item.min, axis.var) for item in r.region) for r in reads)
 
 
-def _group(anatomy: BlockAnalysis, anchor: BlockStage, axis: Any, pixels: list[Any]) -> int:
+def _group(anatomy: BlockAnalysis, anchor: BlockStage, axis: IterVar, pixels: list[IterVar]) -> int:
     """Number of adjacent steps along `axis` with the same inputs, except weights and inputs that all `pixels` share.
 
     The right-hand operand of a product of two run-time matrices is such an input: one row is loaded once per tile.
@@ -193,7 +193,7 @@ def _group(anatomy: BlockAnalysis, anchor: BlockStage, axis: Any, pixels: list[A
     return max(1, group)
 
 
-def _shared(index: Any, variable: Any) -> int:
+def _shared(index: Expr, variable: Var) -> int:
     """Largest n such that `index` depends on `variable` only by `variable // n`, as in grouped convolutions; else 1."""
     if isinstance(index, tirx.FloorDiv) and index.a.same_as(variable) and isinstance(index.b, tirx.IntImm):
         return int(index.b.value)

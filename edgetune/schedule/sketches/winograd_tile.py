@@ -8,11 +8,11 @@ of (tiles x vectors of channels); tiles and vectors, which are transformed back 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from tvm.s_tir import Schedule
 
 from edgetune.codegen.prefetch.weights_l2 import ANNOTATION as PREFETCHED
+from edgetune.graph.tvm_types import LoopRV, SBlockRV
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.tile import lanes_for
@@ -130,7 +130,7 @@ def apply_tiles(
     _transform(sch, tiles, variant, column_blocks)
 
 
-def _transform_back(sch: Schedule, at: Any, variant: BlockVariant) -> None:
+def _transform_back(sch: Schedule, at: LoopRV, variant: BlockVariant) -> None:
     summed = sch.get_sblock(SUMMED)
     sch.compute_at(summed, at, preserve_unit_loops=True)
     *_, row, column, lanes = sch.get_loops(summed)
@@ -144,8 +144,13 @@ def _transform_back(sch: Schedule, at: Any, variant: BlockVariant) -> None:
 
 
 def _products(
-    sch: Schedule, tiles: TransformedTiles, decide: Decisions, registers: int, at: Any, blocks: tuple[Any, Any]
-) -> Any:
+    sch: Schedule,
+    tiles: TransformedTiles,
+    decide: Decisions,
+    registers: int,
+    at: LoopRV,
+    blocks: tuple[SBlockRV, SBlockRV],
+) -> LoopRV:
     """Schedules the products; returns the loop over the vectors of filters that are summed at once."""
     products, stored = blocks
     sch.compute_at(stored, at, preserve_unit_loops=True)
@@ -170,7 +175,7 @@ def _products(
     return vectors
 
 
-def _transform(sch: Schedule, tiles: TransformedTiles, variant: BlockVariant, at: Any) -> None:
+def _transform(sch: Schedule, tiles: TransformedTiles, variant: BlockVariant, at: LoopRV) -> None:
     transformed, sums = sch.get_sblock(TRANSFORMED), sch.get_sblock(ROWS)
     sch.compute_at(transformed, at, preserve_unit_loops=True)
     place_row, place_column, batch, rows, columns, channels = sch.get_loops(transformed)[-6:]

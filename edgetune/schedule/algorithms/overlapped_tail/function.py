@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
+from edgetune.graph.tvm_types import (
+    BufferLoad,
+    BufferStore,
+    Expr,
+    IterVar,
+    Node,
+    PrimFunc,
+    SBlock,
+    Stmt,
+    TvmBuffer,
+    Var,
+)
 from edgetune.schedule.algorithms.overlapped_tail.overlap import Overlap
 from edgetune.schedule.sketches.block_analysis import (
     BlockAnalysis,
@@ -21,7 +32,7 @@ from edgetune.schedule.sketches.block_analysis import (
 )
 
 
-def weight_axis(stage: BlockStage, weights: Any, axis: int) -> int | None:
+def weight_axis(stage: BlockStage, weights: TvmBuffer, axis: int) -> int | None:
     """The axis of the parameter `weights` that `stage` indexes with its spatial axis `axis`; None if there is none."""
     variable = stage.spatial[axis].var
     regions = [region.region for region in stage.block.reads if region.source.same_as(weights)]
@@ -32,7 +43,7 @@ def weight_axis(stage: BlockStage, weights: Any, axis: int) -> int | None:
 
 def reads_in_step(stages: Sequence[BlockStage], axes: Sequence[int]) -> bool:
     """Whether each stage reads earlier stages, along `axes`, exactly at the index that it writes."""
-    written: list[Any] = []
+    written: list[TvmBuffer] = []
     for stage in stages:
         for region in stage.reads():
             if any(region.source.same_as(buffer) for buffer in written) and not all(
@@ -61,9 +72,11 @@ class Stretching:
     overlap: Overlap
     weights: Mapping[int, int]
     told: Mapping[str, int]
-    _wide: list[tuple[Any, Any]] = field(default_factory=list, init=False)  # (original buffer, stretched buffer)
+    _wide: list[tuple[TvmBuffer, TvmBuffer]] = field(
+        default_factory=list, init=False
+    )  # (original buffer, stretched buffer)
 
-    def function(self) -> Any:
+    def function(self) -> PrimFunc:
         """The PrimFunc."""
         unstretched, last = self.anatomy.function, self.stages[-1]
         root = unstretched.body.block
@@ -90,17 +103,17 @@ class Stretching:
             made = made.with_attr(name, value)
         return made
 
-    def _widen(self, buffer: Any, axes: Sequence[int], name: str = "") -> Any:
+    def _widen(self, buffer: TvmBuffer, axes: Sequence[int], name: str = "") -> TvmBuffer:
         shape = list(buffer.ty.shape)
         shape[axes[0] : axes[-1] + 1] = [tirx.IntImm(str(shape[axes[0]].ty.dtype), self.overlap.extent)]
         wide = tirx.decl_buffer(shape, str(buffer.ty.dtype), name or buffer.name)
         self._wide.append((buffer, wide))
         return wide
 
-    def _widened(self, buffer: Any, otherwise: Any = None) -> Any:
+    def _widened(self, buffer: TvmBuffer, otherwise: TvmBuffer = None) -> TvmBuffer:
         return next((new for old, new in self._wide if old.same_as(buffer)), otherwise)
 
-    def _nest(self, stage: BlockStage) -> Any:
+    def _nest(self, stage: BlockStage) -> Stmt:
         moved = _Moved(self._replaced(stage), self.overlap, self._wide)
         axes, first, last = [*stage.spatial, *stage.reduction], self.axes[0], self.axes[-1]
         kept = [*axes[:first], *axes[last + 1 :]]
@@ -115,10 +128,10 @@ class Stretching:
         body = moved.statement(block.body)
         return _loops(stage.name, variables, extents, kinds, s_tir.SBlock([], reads, writes, "", body, init))
 
-    def _replaced(self, stage: BlockStage) -> list[Any]:
+    def _replaced(self, stage: BlockStage) -> list[IterVar]:
         return [stage.spatial[axis] for axis in self.axes]
 
-    def _copy(self, stage: BlockStage) -> Any:
+    def _copy(self, stage: BlockStage) -> Stmt:
         """Copy the stretched sums of `stage` to its original output."""
         moved = _Moved(self._replaced(stage), self.overlap, self._wide)
         first = self.axes[0]
@@ -139,7 +152,9 @@ class Stretching:
 class _Moved:
     """Statements and regions of one stage in which a place replaces the `replaced` axes."""
 
-    def __init__(self, replaced: Sequence[Any], overlap: Overlap, wide: Sequence[tuple[Any, Any]]) -> None:
+    def __init__(
+        self, replaced: Sequence[IterVar], overlap: Overlap, wide: Sequence[tuple[TvmBuffer, TvmBuffer]]
+    ) -> None:
         self._old = [axis.var for axis in replaced]
         self._overlap, self._wide = overlap, wide
         self.place = tirx.Var(self._old[-1].name, self._old[-1].ty)
@@ -150,7 +165,7 @@ class _Moved:
             whole = self.elements.pop(0)
             self.elements = [tirx.floordiv(whole, extent), tirx.floormod(whole, extent), *self.elements]
 
-    def region(self, region: Any) -> Any:
+    def region(self, region: Node) -> Node:
         wide = self._widened(region.source)
         indices = self._indices([self._at_place(item.min) for item in region.region], wide)
         extents = [self.statement(item.extent) for item in region.region]
@@ -158,17 +173,17 @@ class _Moved:
         ranges = [ir.Range.from_min_extent(index, extent) for index, extent in zip(indices, extents, strict=True)]
         return tirx.BufferRegion(region.source if wide is None else wide, ranges)
 
-    def statement(self, statement: Any) -> Any:
+    def statement(self, statement: Stmt) -> Stmt:
         return self._renamed(self._at_place(statement))
 
-    def _at_place(self, node: Any) -> Any:
+    def _at_place(self, node: Node) -> Node:
         """`node` with its loads and stores at the place; a load may read the stretched version of its tensor."""
 
-        def load(node: Any) -> Any:
+        def load(node: BufferLoad) -> BufferLoad:
             wide = self._widened(node.source)
             return tirx.BufferLoad(node.source if wide is None else wide, self._indices(node.indices, wide))
 
-        def store(node: Any) -> Any:
+        def store(node: BufferStore) -> BufferStore:
             wide = self._widened(node.buffer)
             return tirx.BufferStore(
                 node.buffer if wide is None else wide, node.value, self._indices(node.indices, wide)
@@ -176,29 +191,29 @@ class _Moved:
 
         return tvm_ffi.structural_map(node, [(ir.TensorLoad, load), (tirx.BufferStore, store)])
 
-    def _widened(self, buffer: Any) -> Any:
+    def _widened(self, buffer: TvmBuffer) -> TvmBuffer:
         return next((new for old, new in self._wide if old.same_as(buffer)), None)
 
-    def _indices(self, indices: Sequence[Any], wide: Any) -> list[Any]:
+    def _indices(self, indices: Sequence[Expr], wide: TvmBuffer) -> list[Expr]:
         if wide is None:
             return [self._renamed(tvm_ffi.structural_map(index, [(tirx.FloorDiv, self._grouped)])) for index in indices]
         kept = [index for index in indices if not any(index.same_as(old) for old in self._old[1:])]
         return [self.place if index.same_as(self._old[0]) else index for index in kept]
 
-    def _grouped(self, node: Any) -> Any:
+    def _grouped(self, node: Expr) -> Expr:
         groups, width = self._overlap.groups, self._overlap.width
         whole = groups > 1 and node.a.same_as(self._old[0]) and isinstance(node.b, tirx.IntImm) and int(node.b) == width
         return self._overlap.group_of(self.place) if whole else node
 
-    def _renamed(self, node: Any) -> Any:
-        def rename(variable: Any) -> Any:
+    def _renamed(self, node: Node) -> Node:
+        def rename(variable: Var) -> Var:
             found = (new for old, new in zip(self._old, self.elements, strict=True) if variable.same_as(old))
             return next(found, variable)
 
         return tvm_ffi.structural_map(node, [(ir.Var, rename)])
 
 
-def _loops(name: str, variables: Sequence[Any], extents: Sequence[int], kinds: Sequence[int], block: Any) -> Any:
+def _loops(name: str, variables: Sequence[Var], extents: Sequence[int], kinds: Sequence[int], block: SBlock) -> Stmt:
     """One loop per axis around `block`, which gets its axes and its name here."""
     types = [str(variable.ty.dtype) for variable in variables]
     zeros = [tirx.IntImm(dtype, 0) for dtype in types]
@@ -209,12 +224,12 @@ def _loops(name: str, variables: Sequence[Any], extents: Sequence[int], kinds: S
     ]
     loops = [tirx.Var(variable.name.removeprefix("v_"), variable.ty) for variable in variables]
     named = s_tir.SBlock(axes, block.reads, block.writes, name, block.body, block.init)
-    statement: Any = s_tir.SBlockRealize(loops, True, named)
+    statement: Stmt = s_tir.SBlockRealize(loops, True, named)
     for loop, zero, end in reversed([*zip(loops, zeros, ends, strict=True)]):
         statement = tirx.For(loop, zero, end, tirx.ForKind.SERIAL, statement)
     return statement
 
 
-def _point(buffer: Any, indices: Sequence[Any]) -> Any:
+def _point(buffer: TvmBuffer, indices: Sequence[Expr]) -> Node:
     ranges = [ir.Range.from_min_extent(index, tirx.IntImm(str(index.ty.dtype), 1)) for index in indices]
     return tirx.BufferRegion(buffer, ranges)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from tvm import tirx
+
+from edgetune.graph.tvm_types import Expr
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Overlap:
         """Places of all groups together."""
         return self.groups * self.stretched_width
 
-    def element_of(self, place: Any) -> Any:
+    def element_of(self, place: Expr) -> Expr:
         """The element at a place of the stretched axis, as an expression; inside a block, adjacent stays adjacent."""
         if self.groups == 1:
             return self._within(place)
@@ -39,7 +40,7 @@ class Overlap:
             tirx.floormod(place, self._constant(self.stretched_width, place))
         )
 
-    def group_of(self, place: Any) -> Any:
+    def group_of(self, place: Expr) -> Expr:
         """The group of a place, as an expression."""
         return tirx.floordiv(place, self._constant(self.stretched_width, place))
 
@@ -51,10 +52,10 @@ class Overlap:
         elements: np.ndarray = group * self.width + first + within % self.block
         return elements
 
-    def _within(self, place: Any) -> Any:
+    def _within(self, place: Expr) -> Expr:
         block = self._constant(self.block, place)
         last = self._constant(self.width - self.block, place)
         return tirx.min(tirx.floordiv(place, block) * block, last) + tirx.floormod(place, block)
 
-    def _constant(self, value: int, like: Any) -> Any:
+    def _constant(self, value: int, like: Expr) -> Expr:
         return tirx.IntImm(str(like.ty.dtype), value)

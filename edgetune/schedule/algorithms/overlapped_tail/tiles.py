@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 
+from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.overlapped_tail.function import Stretching, reads_in_step, weight_axis
 from edgetune.schedule.algorithms.overlapped_tail.overlap import Overlap
@@ -29,7 +29,7 @@ from edgetune.schedule.sketches.tile import Tile, find_tile
 _ANY_LANES = 64
 
 
-def whole_tiles_algorithm(function: Any, name: str) -> Algorithm | None:
+def whole_tiles_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
     """The algorithm called `name` ("tiles_" and the pixels of a tile) of an unscheduled PrimFunc.
 
     Pixels are those of a row, or of all rows if these are adjacent in every tensor that the kernel reads and writes, or
@@ -54,7 +54,7 @@ def pixel_axes(tile: Tile) -> list[int]:
     return [tile.row, tile.pixel] if tile.fusible and tile.row is not None else [tile.pixel]
 
 
-def whole_vectors_algorithm(function: Any, name: str) -> Algorithm | None:
+def whole_vectors_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
     """The algorithm called `name` ("vectors_" and the bits of a vector) of an unscheduled PrimFunc.
 
     None if the function has no register tile, if channels are whole vectors already, or are fewer than one vector.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from tvm import ir, sym, tirx
 
+from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, TvmBuffer, Var
 from edgetune.schedule.algorithms.winograd.algorithm import KERNEL
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis, BlockStage, analyse_blocks, extent_of, is_zero
 
@@ -24,13 +24,13 @@ class Convolution:
     """
 
     anchor: BlockStage
-    source: Any
+    source: TvmBuffer
     channels: int
     top: int
     left: int
     weights: int
     weight_axes: tuple[int, int, int, int]
-    result: Any
+    result: TvmBuffer
     before: tuple[BlockStage, ...]
     after: tuple[BlockStage, ...]
 
@@ -40,7 +40,7 @@ class Convolution:
         return self.anchor.spatial_extents
 
 
-def find_convolution(function: Any) -> Convolution | None:
+def find_convolution(function: PrimFunc) -> Convolution | None:
     """The convolution of an unscheduled PrimFunc; None if it is another kernel or computes something else too."""
     anatomy = analyse_blocks(function)
     if anatomy is None or len(anatomy.reductions) != 1 or len(anatomy.outputs) != 1:
@@ -74,7 +74,7 @@ def find_convolution(function: Any) -> Convolution | None:
     return Convolution(anchor, source, extent_of(axes[2]), top, left, number, order, result, tuple(before), after)
 
 
-def _operands(anchor: BlockStage, anatomy: BlockAnalysis) -> tuple[Any, Any] | None:
+def _operands(anchor: BlockStage, anatomy: BlockAnalysis) -> tuple[BufferLoad, BufferLoad] | None:
     """Loads of data and weights, if the stage sums products of exactly these, all in float32."""
     store = anchor.block.body
     if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, tirx.Add):
@@ -94,7 +94,7 @@ def _operands(anchor: BlockStage, anatomy: BlockAnalysis) -> tuple[Any, Any] | N
     return (loads[1], loads[0]) if constant == [True, False] else None
 
 
-def _window_axes(anchor: BlockStage, data: Any) -> tuple[Any, Any, Any] | None:
+def _window_axes(anchor: BlockStage, data: BufferLoad) -> tuple[IterVar, IterVar, IterVar] | None:
     """The reduction axes of window row, window column and channel, if the data is read with stride and dilation 1."""
     batch, height, width, channel = data.indices
     if not batch.same_as(anchor.spatial[0].var) and not is_zero(batch):
@@ -113,14 +113,14 @@ def _window_axes(anchor: BlockStage, data: Any) -> tuple[Any, Any, Any] | None:
     return found[0], found[1], depth[0]
 
 
-def _is_sum(index: Any, one: Any, other: Any) -> bool:
+def _is_sum(index: Expr, one: Var, other: Var) -> bool:
     if not isinstance(index, tirx.Add):
         return False
     first, second = (index.a, index.b) if index.a.same_as(one) else (index.b, index.a)
     return bool(first.same_as(one) and second.same_as(other))
 
 
-def _weight_axes(weights: Any, axes: tuple[Any, ...]) -> tuple[int, int, int, int] | None:
+def _weight_axes(weights: BufferLoad, axes: tuple[IterVar, ...]) -> tuple[int, int, int, int] | None:
     places = [[n for n, index in enumerate(weights.indices) if index.same_as(axis.var)] for axis in axes]
     if any(len(place) != 1 for place in places):
         return None
@@ -128,7 +128,7 @@ def _weight_axes(weights: Any, axes: tuple[Any, ...]) -> tuple[int, int, int, in
     return row, column, channel, filters
 
 
-def _padding(before: list[BlockStage], data: Any) -> tuple[Any, int, int] | None:
+def _padding(before: list[BlockStage], data: TvmBuffer) -> tuple[TvmBuffer, int, int] | None:
     """The buffer that `data` pads with zeros, and the zeros above and left of it; `data` itself if not padded."""
     maker = next((s for s in before if any(w.source.same_as(data) for w in s.block.writes)), None)
     if maker is None or not maker.branches():
@@ -154,7 +154,7 @@ def _padding(before: list[BlockStage], data: Any) -> tuple[Any, int, int] | None
     return inside.source, int(starts[1] or 0), int(starts[2] or 0)
 
 
-def _distance(axis: Any, index: Any) -> int | None:
+def _distance(axis: Var, index: Expr) -> int | None:
     """The difference of `axis` and `index`, if it is a constant of at least 0."""
     difference = sym.Analyzer().simplify(axis - index)
     return int(difference.value) if isinstance(difference, tirx.IntImm) and int(difference.value) >= 0 else None

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import tvm_ffi
 from tvm import ir, s_tir, te, tirx
 
 from edgetune.errors import KernelFailed
+from edgetune.graph.tvm_types import PrimFunc, TvmBuffer, Var
 from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.winograd.algorithm import ALGORITHMS, KERNEL, MinimalFiltering
 from edgetune.schedule.algorithms.winograd.convolution import Convolution, find_convolution
@@ -18,7 +19,7 @@ from edgetune.schedule.sketches.block_analysis import block_of, statements_of
 from edgetune.schedule.sketches.tile import lanes_for
 
 
-def transformed_function(function: Any, convolution: Convolution, algorithm: MinimalFiltering) -> Any:
+def transformed_function(function: PrimFunc, convolution: Convolution, algorithm: MinimalFiltering) -> PrimFunc:
     """The PrimFunc that computes the same as `function`, but reads transformed weights.
 
     Its parameters are those of `function`, except that the weights have shape (m+2, m+2, channels, filters).
@@ -44,8 +45,8 @@ def transformed_function(function: Any, convolution: Convolution, algorithm: Min
     return s_tir.renew_defs(tirx.PrimFunc(params, realize, function.ret_type, function.attrs))
 
 
-def _renaming(names: dict[Any, Any]) -> Any:
-    def rename(variable: Any) -> Any:
+def _renaming(names: dict[TvmBuffer, TvmBuffer]) -> Callable[[Var], Var]:
+    def rename(variable: Var) -> Var:
         return next((new for old, new in names.items() if variable.same_as(old)), variable)
 
     return rename
@@ -54,7 +55,7 @@ def _renaming(names: dict[Any, Any]) -> Any:
 _LEAST_LANES = 4
 
 
-def winograd_algorithm(function: Any, name: str) -> Algorithm | None:
+def winograd_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
     """The algorithm called `name`, one of `ALGORITHMS`, of an unscheduled PrimFunc.
 
     None unless it is a 3x3 convolution of stride 1 whose input and output channels form vectors of four: the transforms

@@ -7,17 +7,17 @@ sum. The element's index selects the sum; it is a constant once the schedule has
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from tvm import te, tirx
 
+from edgetune.graph.tvm_types import Expr
 from edgetune.schedule.algorithms.winograd.algorithm import MinimalFiltering
 from edgetune.schedule.algorithms.winograd.convolution import Convolution
 from edgetune.schedule.sketches.winograd_tile import PADDED, PRODUCTS, RESULT, ROWS, SUMMED, TRANSFORMED
 
-_Element = Callable[[int], Any]
-_Arrangement = Callable[[Sequence[float], _Element], Any]
+_Element = Callable[[int], Expr]
+_Arrangement = Callable[[Sequence[float], _Element], Expr]
 
 
 def tensors_of(convolution: Convolution, algorithm: MinimalFiltering) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
@@ -31,7 +31,7 @@ def tensors_of(convolution: Convolution, algorithm: MinimalFiltering) -> tuple[t
     into, back = algorithm.input_transform(), algorithm.output_transform()
     index = str(convolution.anchor.spatial[0].dom.extent.ty.dtype)  # loops of different types cannot be fused
 
-    def shape(*extents: int) -> list[Any]:
+    def shape(*extents: int) -> list[Expr]:
         return [tirx.IntImm(index, extent) for extent in extents]
 
     source = te.placeholder(convolution.source.ty.shape, "float32", "source")
@@ -70,14 +70,14 @@ def tensors_of(convolution: Convolution, algorithm: MinimalFiltering) -> tuple[t
     return source, weights, result
 
 
-def _inside(source: te.Tensor, convolution: Convolution, n: Any, y: Any, x: Any, c: Any) -> Any:
+def _inside(source: te.Tensor, convolution: Convolution, n: Expr, y: Expr, x: Expr, c: Expr) -> Expr:
     _, height, width, _ = source.shape
     top, left = convolution.top, convolution.left
     inside = tirx.all(y >= top, y < top + height, x >= left, x < left + width)
     return tirx.if_then_else(inside, source[n, y - top, x - left, c], tirx.const(0.0, "float32"))
 
 
-def _sum(row: Any, arrange: _Arrangement, matrix: np.ndarray, element: _Element) -> Any:
+def _sum(row: Expr, arrange: _Arrangement, matrix: np.ndarray, element: _Element) -> Expr:
     """The sum of `element(k)` times the coefficients of the matrix row that the index `row` selects."""
     expressions = [arrange(coefficients, element) for coefficients in matrix.tolist()]
     value = expressions[-1]
@@ -86,7 +86,7 @@ def _sum(row: Any, arrange: _Arrangement, matrix: np.ndarray, element: _Element)
     return value
 
 
-def _by_parity(coefficients: Sequence[float], element: _Element) -> Any:
+def _by_parity(coefficients: Sequence[float], element: _Element) -> Expr:
     """Elements times `coefficients`: even and odd powers are summed separately.
 
     The rows of p and -p then consist of the same two sums, and differ in one sign.
@@ -95,7 +95,7 @@ def _by_parity(coefficients: Sequence[float], element: _Element) -> Any:
     return _joined([even, odd])
 
 
-def _by_pairs(coefficients: Sequence[float], element: _Element) -> Any:
+def _by_pairs(coefficients: Sequence[float], element: _Element) -> Expr:
     """Elements times `coefficients`: elements of p and -p, which are adjacent, are added or subtracted first."""
     last = len(coefficients) - 1
     terms = [_weighted(coefficients, element, [0])]
@@ -108,7 +108,7 @@ def _by_pairs(coefficients: Sequence[float], element: _Element) -> Any:
     return _joined(terms)
 
 
-def _weighted(coefficients: Sequence[float], element: _Element, powers: Sequence[int]) -> tuple[Any, bool] | None:
+def _weighted(coefficients: Sequence[float], element: _Element, powers: Sequence[int]) -> tuple[Expr, bool] | None:
     """The sum over `powers`, and whether to negate it, so that its last term is positive; None if all are zero."""
     used = [power for power in powers if coefficients[power] != 0.0]
     if not used:
@@ -121,7 +121,7 @@ def _weighted(coefficients: Sequence[float], element: _Element, powers: Sequence
     return total, negated
 
 
-def _joined(terms: Sequence[tuple[Any, bool] | None]) -> Any:
+def _joined(terms: Sequence[tuple[Expr, bool] | None]) -> Expr:
     """The sum of terms, some of which are negated; a term that is not negated comes first."""
     there = sorted((term for term in terms if term is not None), key=lambda term: term[1])
     total, negated = there[0]
@@ -132,5 +132,5 @@ def _joined(terms: Sequence[tuple[Any, bool] | None]) -> Any:
     return total
 
 
-def _scaled(value: Any, factor: float) -> Any:
+def _scaled(value: Expr, factor: float) -> Expr:
     return value if factor == 1.0 else value * tirx.const(factor, "float32")
