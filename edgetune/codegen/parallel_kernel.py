@@ -47,16 +47,6 @@ class Sharing:
     least_steps: int
 
 
-def least_steps(target: Target, workers: int) -> int:
-    """Fewest steps of a nest that `workers` threads of `target` share.
-
-    The model: one step of one native vector takes one cycle, so the work takes steps / lanes cycles; shared, it takes 1
-    / workers of that plus the handover. A nest is shared if the handover is less than half of the greatest saving.
-    """
-    lanes = max(1, target.vector_bits // 32)
-    return 2 * target.handover_cycles * lanes * workers // max(1, workers - 1)
-
-
 @dataclass(frozen=True)
 class _Part:
     """One stage, printed as the function `symbol`; `operands` are the kernel's own names of its parameters."""

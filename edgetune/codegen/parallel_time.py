@@ -1,13 +1,22 @@
-"""Cost model of parallel execution: a kernel's expected time on several threads relative to one, before measuring."""
+"""Cost model of parallel execution: which loops are worth sharing, and how much faster a kernel should then be."""
 
 from __future__ import annotations
 
 import tvm
 
 from edgetune.codegen.lower import flat
-from edgetune.codegen.parallel_kernel import least_steps
 from edgetune.codegen.parallel_regions import cut, idle
 from edgetune.target.target import Target
+
+
+def least_steps(target: Target, workers: int) -> int:
+    """Fewest steps of a nest that `workers` threads of `target` share.
+
+    The model: one step of one native vector takes one cycle, so the work takes steps / lanes cycles; shared, it takes 1
+    / workers of that plus the handover. A nest is shared if the handover is less than half of the greatest saving.
+    """
+    lanes = max(1, target.vector_bits // 32)
+    return 2 * target.handover_cycles * lanes * workers // max(1, workers - 1)
 
 
 def expected_share(mod: tvm.IRModule, target: Target, workers: int) -> float:

@@ -13,7 +13,8 @@ from edgetune.codegen.emit import emit_kernel
 from edgetune.codegen.in_place import replaceable
 from edgetune.codegen.kernel_source import KernelSource
 from edgetune.codegen.lower import flat
-from edgetune.codegen.parallel_kernel import Sharing, emit_shared_kernel, least_steps
+from edgetune.codegen.parallel_kernel import Sharing, emit_shared_kernel
+from edgetune.codegen.parallel_time import least_steps
 from edgetune.codegen.preamble import render_preamble
 from edgetune.errors import MemoryLimitExceeded, UnsupportedOperator
 from edgetune.events import Event

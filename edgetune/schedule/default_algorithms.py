@@ -14,7 +14,8 @@ from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.catalogue import algorithm_named, algorithms_among
 from edgetune.schedule.algorithms.overlapped_tail.tiles import pixel_axes
 from edgetune.schedule.algorithms.schedule_text import DIRECT, TILES, VECTORS, WINOGRAD, schedule_text, size_of
-from edgetune.schedule.default_schedule import best_guess, best_sizes, default_trace, has_empty_tensor, preferred
+from edgetune.schedule.default_schedule import best_guess, default_trace, has_empty_tensor, ranked_variants
+from edgetune.schedule.default_sizes import tile_sizes
 from edgetune.schedule.sketches.spaces import tile_of
 from edgetune.schedule.sketches.variants import Variant
 from edgetune.schedule.tile_costs import cheapest
@@ -64,8 +65,8 @@ def _costs(function: PrimFunc, names: Collection[str], target: Target) -> tuple[
     if found is None or found[1].overlaps or not (axes := pixel_axes(found[1])):
         return {}, 1
     anatomy, tile = found
-    variant = preferred(tile, target, streamed=False)[0]
-    sizes = best_sizes(anatomy, tile, variant, target)
+    variant = ranked_variants(tile, target, streamed=False)[0]
+    sizes = tile_sizes(anatomy, tile, variant, target)
     if not sizes:
         return {}, variant.parts
     costs = {DIRECT: cheapest(anatomy, tile, variant, target, [(sizes["row"], sizes["pixel"])])[0]}

@@ -16,7 +16,7 @@ from edgetune.schedule.sketches.tile import Tile
 from edgetune.schedule.sketches.variants import Variant
 from edgetune.target.target import Target
 
-_LATENCY = 8  # multiply-adds in flight that keep a core's units busy
+LATENCY = 8  # multiply-adds in flight that keep a core's units busy
 _DEPTH = 4  # steps of a long reduction that are unrolled
 _UNROLLED = 256  # most stores in a body that is unrolled by default
 _AHEAD = 2  # operands of the next multiply-add, loaded while this one runs; the vectors of a block are loaded together
@@ -25,7 +25,7 @@ _AHEAD = 2  # operands of the next multiply-add, loaded while this one runs; the
 def cheapest(
     anatomy: BlockAnalysis, tile: Tile, variant: Variant, target: Target, pixels: Iterable[tuple[int, int]]
 ) -> tuple[float, dict[str, int]]:
-    """Cycles per multiply-add of one vector, and the sizes (as in `default_schedule.best_sizes`) of the cheapest tile.
+    """Cycles per multiply-add of one vector, and the sizes (as in `default_sizes.tile_sizes`) of the cheapest tile.
 
     `pixels` has the choices: pairs of the number of rows and the pixels in each. Infinity and no sizes if no tile fits.
     """
@@ -80,7 +80,7 @@ def _cost(body: Body, reads: Reads, epilogue: int, over_pixels: bool, tile: Tile
     if taken > max(2, target.vector_registers):
         return (1e3 + taken, size)
     loads = reads.loads(body) / prod(body.reduction)
-    cycles = max(size, _LATENCY, loads) / 2 + 0.1 * loads
+    cycles = max(size, LATENCY, loads) / 2 + 0.1 * loads
     if not tile.per_channel and tile.weight_bytes > target.l1_bytes // 2:
         cycles += 0.5 * body.vectors
     return (cycles / size, size)

@@ -15,9 +15,9 @@ from edgetune.codegen import emit_kernel, split_packing
 from edgetune.codegen.collapse_loops import Across, shared_loops
 from edgetune.codegen.emit import print_function
 from edgetune.codegen.lower import flat, lower_flat
-from edgetune.codegen.parallel_kernel import Sharing, emit_shared_kernel, least_steps
+from edgetune.codegen.parallel_kernel import Sharing, emit_shared_kernel
 from edgetune.codegen.parallel_regions import cut, idle
-from edgetune.codegen.parallel_time import expected_share
+from edgetune.codegen.parallel_time import expected_share, least_steps
 from edgetune.errors import KernelFailed
 from edgetune.events import Event
 from edgetune.graph.program import Buffer, Call, Kernel, Param, Program

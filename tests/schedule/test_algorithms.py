@@ -24,7 +24,7 @@ from edgetune.schedule.algorithms.schedule_text import (
     schedule_text,
     trace_text,
 )
-from edgetune.schedule.algorithms.winograd.algorithm import ALGORITHMS
+from edgetune.schedule.algorithms.winograd.minimal_filtering import ALGORITHMS
 from edgetune.schedule.default_algorithms import algorithms_of
 from edgetune.schedule.default_schedule import best_guess, default_trace
 from edgetune.schedule.sketches import design_spaces, postprocs

@@ -10,8 +10,8 @@ from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.overlapped_tail.tiles import whole_tiles_algorithm, whole_vectors_algorithm
 from edgetune.schedule.algorithms.schedule_text import DIRECT, TILES, VECTORS, WINOGRAD
-from edgetune.schedule.algorithms.winograd.algorithm import rounding_note
-from edgetune.schedule.algorithms.winograd.members import winograd_algorithm
+from edgetune.schedule.algorithms.winograd.function import winograd_algorithm
+from edgetune.schedule.algorithms.winograd.minimal_filtering import rounding_note
 
 _DERIVATIONS: dict[str, Callable[[PrimFunc, str], Algorithm | None]] = {
     **dict.fromkeys(WINOGRAD, winograd_algorithm),

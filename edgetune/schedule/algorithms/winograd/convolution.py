@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tvm import ir, sym, tirx
 
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, TvmBuffer, Var
-from edgetune.schedule.algorithms.winograd.algorithm import KERNEL
+from edgetune.schedule.algorithms.winograd.minimal_filtering import KERNEL
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis, BlockStage, analyse_blocks, extent_of, is_zero
 
 _RANK = 4  # batch, height, width, channels

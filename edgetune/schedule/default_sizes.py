@@ -1,0 +1,157 @@
+"""Default tile sizes: a cost formula instead of a measurement, for register tiles, Winograd blocks and attention rows.
+
+Register tiles: the cheapest of `edgetune.schedule.tile_costs`.
+
+Block sizes of a Winograd convolution: most promising first. The transformed inputs of a block and the products of its
+filters should stay in L2, beside the weights that stream through; with more tiles in a block, weights stream less
+often.
+
+Register tiles and query blocks of attention: most promising first. Both products get the tile that the model gives them
+as separate kernels. The scores of a block should stay in L1, beside the keys and values that stream through; the
+queries of one tile are enough for a block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from math import lcm
+
+from edgetune.graph.attention import MIXED, PRODUCTS, RESULT
+from edgetune.schedule.sketches.attention_rows import AttentionRows, RowsVariant
+from edgetune.schedule.sketches.block_analysis import BlockAnalysis
+from edgetune.schedule.sketches.limits import FREE_SCRATCH
+from edgetune.schedule.sketches.register_tile import MAX_ROWS
+from edgetune.schedule.sketches.spaces import kept_bytes
+from edgetune.schedule.sketches.tile import Tile
+from edgetune.schedule.sketches.variants import Variant
+from edgetune.schedule.sketches.winograd_tile import MAX_BLOCK, BlockVariant, TransformedTiles, streams_filters
+from edgetune.schedule.tile_costs import LATENCY, cheapest, divisors
+from edgetune.target.target import Target
+
+_FLOAT = 4  # bytes
+_SCORES_SHARE = 4  # scores may fill one part in this many of L1
+_DEPTH = 4  # steps of the sum over channels that are unrolled
+_ENOUGH = 24  # tiles of a block above which streaming the weights once more costs little
+_TRIED = 8  # most block sizes
+
+
+def tile_sizes(anatomy: BlockAnalysis, tile: Tile, variant: Variant, target: Target) -> dict[str, int]:
+    """Inner extents by tile name: "row", "pixel", "vectors" and "reduction0" .. in order of the reduction axes."""
+    spatial = tile.anchor.spatial_extents
+    pixels = 1 if tile.pixel is None else tile.block or spatial[tile.pixel]
+    rows = 1 if tile.row is None else spatial[tile.row]
+    if variant.fuse:
+        pixels, rows = pixels * rows, 1
+    registers = max(2, target.vector_registers)
+    choices = product(divisors(rows, MAX_ROWS), divisors(pixels, registers))
+    return cheapest(anatomy, tile, variant, target, choices)[1]
+
+
+def tile_note(sizes: dict[str, int], tile: Tile) -> str:
+    """The sizes as text for people."""
+    return f"{sizes['row']}x{sizes['pixel']} pixels, {sizes['vectors']} vectors of {tile.lanes}"
+
+
+def block_sizes(
+    tiles: TransformedTiles, target: Target, scratch_limit: int, *, streamed: bool = False
+) -> Iterator[tuple[BlockVariant, dict[str, int]]]:
+    """Variants and sizes by tile name whose scratch is within `scratch_limit` bytes, at most eight.
+
+    `streamed`: L2 keeps no weights from one run of the program to the next.
+    """
+    room = max(scratch_limit, FREE_SCRATCH)
+    choices = product(
+        divisors(tiles.rows, MAX_BLOCK), divisors(tiles.columns, MAX_BLOCK), divisors(tiles.vectors, MAX_BLOCK)
+    )
+    fitting = [choice for choice in choices if _scratch(tiles, *choice) <= room]
+    fitting.sort(key=lambda choice: _badness(tiles, target.l2_bytes, *choice))
+    registers = max(2, target.vector_registers)
+    far = streams_filters(tiles, kept_bytes(target, streamed=streamed))
+    for rows, columns, vectors in fitting[:_TRIED]:
+        row, pixel, vector = _register_tile(rows, columns, vectors, registers)
+        sizes = {"tile_rows": rows, "tile_columns": columns, "filters": vectors}
+        sizes |= {"row": row, "pixel": pixel, "vectors": vector}
+        sizes["reduction0"] = max(divisors(tiles.channels, _DEPTH))
+        yield BlockVariant(copy_padded=False, prefetch=far), sizes
+
+
+def block_note(tiles: TransformedTiles, sizes: dict[str, int]) -> str:
+    """The sizes as text for people."""
+    block = f"{sizes['tile_rows']}x{sizes['tile_columns']} tiles of {tiles.tile}x{tiles.tile}"
+    inner = f"register tile {sizes['row']}x{sizes['pixel']} tiles, {sizes['vectors']} vectors of {tiles.output_lanes}"
+    return f"blocks of {block}, {inner}"
+
+
+def _scratch(tiles: TransformedTiles, rows: int, columns: int, vectors: int) -> int:
+    """Bytes of the transformed inputs of a block and of the products with its filters."""
+    channels = tiles.channels + vectors * tiles.output_lanes
+    return tiles.inputs**2 * rows * columns * channels * _FLOAT
+
+
+def _badness(tiles: TransformedTiles, cache: int, rows: int, columns: int, vectors: int) -> tuple[bool, int, int, int]:
+    """Sort key: exceeds the cache, missing tiles, blocks of filters (each reads the inputs again), scratch size."""
+    scratch = _scratch(tiles, rows, columns, vectors)
+    few = max(0, min(_ENOUGH, tiles.rows * tiles.columns) - rows * columns)
+    return scratch > cache, few, tiles.vectors // vectors, scratch
+
+
+def _register_tile(rows: int, columns: int, vectors: int, registers: int) -> tuple[int, int, int]:
+    """Rows and columns of tiles, and vectors of filters, that are summed at once: the cheapest per multiply-add."""
+
+    def cost(choice: tuple[int, int, int]) -> tuple[float, int]:
+        row, pixel, vector = choice
+        size = row * pixel * vector
+        if size + vector >= registers:
+            return 1e3 + size, size
+        loads = vector + row * pixel
+        cycles = max(size, LATENCY, loads) / 2 + 0.1 * loads + 0.5 * vector  # weights come from beyond L1
+        return cycles / size, size
+
+    choices = product(divisors(rows, registers), divisors(columns, registers), divisors(vectors, registers))
+    return min(choices, key=cost)
+
+
+def row_sizes(rows: AttentionRows, target: Target) -> Iterator[tuple[RowsVariant, dict[str, int]]]:
+    """Variants and sizes by tile name, in order of decreasing scratch."""
+    seen: list[dict[str, int]] = []
+    for limit in reversed(divisors(rows.queries, max(2, target.vector_registers))):
+        for sizes in _row_sizes(rows, target, limit):
+            if sizes not in seen:
+                seen.append(sizes)
+                yield RowsVariant(), sizes
+
+
+def rows_note(rows: AttentionRows, sizes: dict[str, int]) -> str:
+    """The sizes as text for people."""
+    scores = f"{sizes['score_row']} queries, {sizes['score_vectors']} vectors of {rows.key_lanes} keys"
+    mixed = f"{sizes['row']} queries, {sizes['vectors']} vectors of {rows.column_lanes}"
+    return f"blocks of {sizes['block']} queries, register tiles {scores}, and {mixed}"
+
+
+def _row_sizes(rows: AttentionRows, target: Target, limit: int) -> Iterator[dict[str, int]]:
+    """Sizes for tiles of at most `limit` queries: first a block that fits the cache, then the smallest block."""
+    choices = [(1, queries) for queries in divisors(rows.queries, limit)]
+    found = [
+        cheapest(rows.anatomy, tile, Variant(("channel", "pixel")), target, choices)[1] for tile in _products(rows)
+    ]
+    if not all(found):
+        return
+    scores, mixed = found
+    sizes = {"score_row": scores["pixel"], "score_vectors": scores["vectors"], "reduction0": scores["reduction0"]}
+    sizes |= {"row": mixed["pixel"], "vectors": mixed["vectors"], "reduction1": mixed["reduction0"]}
+    least = lcm(scores["pixel"], mixed["pixel"])
+    most = target.l1_bytes // (_SCORES_SHARE * _FLOAT * rows.keys)
+    blocks = [block for block in divisors(rows.queries, most) if block % least == 0]
+    yield sizes | {"block": max(blocks, default=least)}
+    yield sizes | {"block": least}
+
+
+def _products(rows: AttentionRows) -> tuple[Tile, Tile]:
+    """Both products as if each were a separate kernel."""
+    scores, mixed = (rows.anatomy.stage(name) for name in (PRODUCTS, MIXED))
+    last = len(scores.spatial) - 1
+    return (
+        Tile(scores, (), rows.changes, None, last, last - 1, None, False, rows.keys, rows.key_lanes),
+        Tile(mixed, (), (RESULT, *rows.after), None, last, rows.query, None, False, rows.columns, rows.column_lanes),
+    )
