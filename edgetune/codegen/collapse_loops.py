@@ -58,7 +58,7 @@ class Shared:
         return self._of_block(self.begin)
 
     @property
-    def behind(self) -> Expr:
+    def past_last(self) -> Expr:
         """The iteration after the last one of a range, or of its part of a block."""
         return self._of_block(self.end)
 
@@ -82,7 +82,7 @@ def shared_loops(loops: Sequence[Var], iterations: int, ranges: int, across: Acr
     return Shared(tuple(loops), one, *bounds, least, iterations // blocks, across)
 
 
-def fused(body: Stmt, shared: Shared) -> Stmt:
+def collapsed(body: Stmt, shared: Shared) -> Stmt:
     """`body` with the shared loops collapsed into one.
 
     Raises KernelFailed if lowering passes have moved or removed one of the loops.

@@ -28,7 +28,7 @@ def replaceable(function: tirx.PrimFunc) -> tuple[int, ...]:
     stores, each at the index that it writes. So no element is read after it was written, in any order of the stores.
     """
     found = _Accesses()
-    found.see(function.body, 1)
+    found.record(function.body, 1)
     written = [number for number, buffer in enumerate(function.params) if buffer in found.stored]
     if len(written) != 1:
         return ()
@@ -41,7 +41,7 @@ def replaceable(function: tirx.PrimFunc) -> tuple[int, ...]:
         if number not in written
         and str(buffer.ty.dtype) == str(output.ty.dtype)
         and _elements(buffer) == _elements(output)
-        and all(_is_at(load, store) and found.whose(store.buffer) == output for load, store in found.loads(buffer))
+        and all(_is_at(load, store) and found.viewed(store.buffer) == output for load, store in found.loads(buffer))
     )
 
 
@@ -59,7 +59,7 @@ class _Accesses:
     )  # view to viewed buffer, each declared before it is used
     parts: bool = False
 
-    def whose(self, buffer: TvmBuffer) -> TvmBuffer:
+    def viewed(self, buffer: TvmBuffer) -> TvmBuffer:
         """The buffer whose memory `buffer` views."""
         while buffer in self.views:
             buffer = self.views[buffer]
@@ -69,13 +69,13 @@ class _Accesses:
         """Loads of the buffer, directly or through views, each with its store or None."""
         return self.loaded.get(buffer, [])
 
-    def see(self, node: Stmt, times: float) -> None:
+    def record(self, node: Stmt, times: float) -> None:
         """Record a statement that is executed `times` times."""
         store = node if isinstance(node, tirx.BufferStore) else None
         for load in loads_in([*expressions(node), *([] if store is None else store.indices)]):
-            self.loaded.setdefault(self.whose(load.source), []).append((load, store))
+            self.loaded.setdefault(self.viewed(load.source), []).append((load, store))
         if store is not None:
-            place = self.whose(store.buffer)
+            place = self.viewed(store.buffer)
             self.stored[place] = self.stored.get(place, 0) + times
         elif isinstance(node, tirx.DeclBuffer):
             self.views[node.buffer] = aliased_buffer(node)
@@ -86,7 +86,7 @@ class _Accesses:
         elif isinstance(node, (tirx.IfThenElse, tirx.While)):
             times = nan
         for child in children(node):
-            self.see(child, times)
+            self.record(child, times)
 
 
 def _is_at(load: BufferLoad, store: BufferStore) -> bool:
@@ -94,12 +94,12 @@ def _is_at(load: BufferLoad, store: BufferStore) -> bool:
     if store is None or len(load.indices) != 1 or len(store.indices) != 1:
         return False
     # A view may have another element type or another start.
-    same = str(load.source.ty.dtype) == str(store.buffer.ty.dtype) and _begins(load.source) == _begins(store.buffer)
+    same = str(load.source.ty.dtype) == str(store.buffer.ty.dtype) and _start_of(load.source) == _start_of(store.buffer)
     read, written = linear(load.indices[0]), linear(store.indices[0])
     return same and read is not None and read == written
 
 
-def _begins(buffer: TvmBuffer) -> int | None:
+def _start_of(buffer: TvmBuffer) -> int | None:
     offset = buffer.ty.elem_offset
     return int(offset.value) if isinstance(offset, tirx.IntImm) else None
 

@@ -141,9 +141,9 @@ def _share_kept(buffer: TvmBuffer, before: list[_Block]) -> float:
         if not writer.buffer.same_as(buffer):
             continue
         certain = certain_loads(writer.value)
-        behind = [one for one in _loads(writer.value) if not any(one.same_as(other) for other in certain)]
-        if behind:
-            kept = sum(_size(one.source) * _share_kept(one.source, before[:number]) for one in behind)
+        conditional = [one for one in _loads(writer.value) if not any(one.same_as(other) for other in certain)]
+        if conditional:
+            kept = sum(_size(one.source) * _share_kept(one.source, before[:number]) for one in conditional)
             share = min(share, kept / max(1, _size(buffer)))
     return share
 

@@ -1,6 +1,6 @@
 """Loop dependence test: finds loops whose iterations never touch an element that another iteration writes.
 
-Such loops write apart. The test reads only indices, so it holds for any origin of the loop. Every flat index into a
+Such loops are independent. The test reads only indices, so it holds for any origin of the loop. Every flat index into a
 written buffer must be
 
     high + c * v + low        with 0 <= low < c, and v * c + low below every step of high
@@ -9,7 +9,7 @@ for the loop variable v: then v is one digit of the index, and two iterations di
 the index), and so do scans (they read what another iteration wrote) and overlapping tiles. Conditions around an access
 bound its terms: if tiles do not divide an axis, the last tile ends where the axis ends. A part of an index that is not
 linear, such as the minimum that makes the last tile overlap the one before it, counts as a separate variable with its
-own range; loops whose variables occur in such a part do not write apart.
+own range; loops whose variables occur in such a part are not independent.
 """
 
 from __future__ import annotations
@@ -110,20 +110,20 @@ def accesses_of(nest: Stmt, alias: dict[TvmBuffer, TvmBuffer]) -> Accesses:
     return found
 
 
-def writes_apart(found: Accesses, loops: list[For]) -> list[For]:
-    """The first run of adjacent loops that write apart; `loops` are the perfectly nested outermost loops of a nest.
+def independent_loops(found: Accesses, loops: list[For]) -> list[For]:
+    """The first run of adjacent independent loops; `loops` are the perfectly nested outermost loops of a nest.
 
-    Loops around them do not matter: an element is always written in the same iterations of the loops that write apart.
+    Loops around them do not matter: an element is always written in the same iterations of the independent loops.
     """
     if found.opaque:
         return []
-    apart = [_apart(found, loop.loop_var) for loop in loops]
-    first = apart.index(True) if True in apart else len(loops)
-    last = apart.index(False, first) if False in apart[first:] else len(loops)
+    independent = [_is_independent(found, loop.loop_var) for loop in loops]
+    first = independent.index(True) if True in independent else len(loops)
+    last = independent.index(False, first) if False in independent[first:] else len(loops)
     return loops[first:last]
 
 
-def _apart(found: Accesses, v: Var) -> bool:
+def _is_independent(found: Accesses, v: Var) -> bool:
     outside = [buffer for buffer in found.written if buffer not in found.inside]
     return all(_is_digit(found.indices[buffer], v, found.extents) for buffer in outside)
 

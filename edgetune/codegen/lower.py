@@ -15,12 +15,12 @@ from functools import cache
 import tvm
 from tvm import ir, s_tir, tirx
 
-from edgetune.codegen.collapse_loops import Shared, fused
+from edgetune.codegen.collapse_loops import Shared, collapsed
 from edgetune.codegen.horizontal_reduction import join_lanes
-from edgetune.codegen.prefetch.inputs import ask_for_next_tiles
-from edgetune.codegen.prefetch.outputs import ask_for_epilogues
-from edgetune.codegen.prefetch.weights_l1 import ask_near
-from edgetune.codegen.prefetch.weights_l2 import prefetch_blocks
+from edgetune.codegen.prefetch.inputs import prefetch_inputs
+from edgetune.codegen.prefetch.outputs import prefetch_outputs
+from edgetune.codegen.prefetch.weights_l1 import prefetch_weights_l1
+from edgetune.codegen.prefetch.weights_l2 import prefetch_weights_l2
 from edgetune.codegen.reduction_blocks import block_reductions
 from edgetune.codegen.traverse import children, expressions, loops_changed, variables_in
 from edgetune.codegen.unrolling import extent_of, limit_unrolling, unroll_register_tiles, with_kind
@@ -167,7 +167,7 @@ def lower(mod: tvm.IRModule) -> tirx.PrimFunc:
 def flat(mod: tvm.IRModule) -> tirx.PrimFunc:
     """The first half of `lower`: no blocks any more, every buffer flat, vector loops still loops."""
     sole_function(mod)
-    with _refusals(), _lowering_target():
+    with _as_kernel_failed(), _lowering_target():
         return sole_function(_to_flat()(mod))
 
 
@@ -176,17 +176,17 @@ def lower_flat(function: tirx.PrimFunc, shared: Shared | None = None) -> tirx.Pr
 
     Raises KernelFailed if a pass rejects the schedule or removed a shared loop.
     """
-    with _refusals(), _lowering_target():
+    with _as_kernel_failed(), _lowering_target():
         function = sole_function(_before_unrolling()(tvm.IRModule({"main": function})))
         body = block_reductions(join_lanes(hoist_initialisation(function.body)))
         body = limit_unrolling(unroll_register_tiles(body))
-        body = ask_for_epilogues(prefetch_blocks(ask_near(ask_for_next_tiles(body)), shared))
-        body = body if shared is None else fused(body, shared)
+        body = prefetch_outputs(prefetch_weights_l2(prefetch_weights_l1(prefetch_inputs(body)), shared))
+        body = body if shared is None else collapsed(body, shared)
         return sole_function(_after_unrolling()(tvm.IRModule({"main": function.with_body(body)})))
 
 
 @contextmanager
-def _refusals() -> Iterator[None]:
+def _as_kernel_failed() -> Iterator[None]:
     try:
         yield
     except TVM_REFUSALS as error:

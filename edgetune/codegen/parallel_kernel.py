@@ -1,7 +1,7 @@
 """Multithreaded kernels: C code for kernels whose loops several threads share.
 
-Each stage of a kernel (see `edgetune.codegen.parallel_regions`) is a separate function. A shared one takes the range of
-iterations to run; the kernel distributes these ranges through `<prefix>__parallel_for` of the package's runtime:
+Each region of a kernel (see `edgetune.codegen.parallel_regions`) is a separate function. A shared one takes the range
+of iterations to run; the kernel distributes these ranges through `<prefix>__parallel_for` of the package's runtime:
 
     typedef void <prefix>__task(const void *work, int32_t begin, int32_t end, int32_t worker);
     void <prefix>__parallel_for(struct <prefix>__pool *pool, <prefix>__task *task, const void *work, int32_t count,
@@ -49,9 +49,9 @@ class Sharing:
 
 @dataclass(frozen=True)
 class _Part:
-    """One stage, printed as the function `symbol`; `operands` are the kernel's own names of its parameters."""
+    """One region, printed as the function `symbol`; `operands` are the kernel's own names of its parameters."""
 
-    stage: Region
+    region: Region
     symbol: str
     printed: PrintedFunction
     operands: tuple[str, ...]
@@ -65,53 +65,53 @@ def emit_shared_kernel(
     Parameters whose numbers are in `in_place` may point to the same memory.
     """
     function = flat(mod)
-    pieces = cut(function, sharing.workers, sharing.least_steps) if sharing.workers > 1 else None
-    if pieces is None:
+    found = cut(function, sharing.workers, sharing.least_steps) if sharing.workers > 1 else None
+    if found is None:
         return serial_kernel(lower(mod), target, symbol, in_place)
     names = Names((symbol, *_TAKEN))
     own = {buffer: names.unique(str(buffer.name).removesuffix("_global")) for buffer in function.params}
-    own |= {buffer: names.unique(str(buffer.name)) for buffer in pieces.between}
-    numbered = enumerate(pieces.stages, 1)
-    parts = [_part(stage, number, pieces, target, symbol, own, sharing.workers) for number, stage in numbered]
-    same = frozenset(own[function.params[number]] for number in in_place)
-    return _kernel(function, [_beside(part, same) for part in parts], pieces, target, symbol, sharing, own, same)
+    own |= {buffer: names.unique(str(buffer.name)) for buffer in found.between}
+    numbered = enumerate(found.regions, 1)
+    parts = [_part(region, number, found, target, symbol, own, sharing.workers) for number, region in numbered]
+    aliased = frozenset(own[function.params[number]] for number in in_place)
+    return _kernel(function, [_aliased(part, aliased) for part in parts], found, target, symbol, sharing, own, aliased)
 
 
-def _beside(part: _Part, same: Collection[str]) -> _Part:
-    """`part`, whose operands named in `same` may point to the same memory."""
+def _aliased(part: _Part, aliased: Collection[str]) -> _Part:
+    """`part`, whose operands named in `aliased` may point to the same memory."""
     named = zip(part.operands, part.printed.params, strict=True)
-    params = tuple(replace(param, shared=name in same) for name, param in named)
+    params = tuple(replace(param, shared=name in aliased) for name, param in named)
     return replace(part, printed=replace(part.printed, params=params))
 
 
 def _part(
-    stage: Region, number: int, pieces: Cut, target: Target, symbol: str, own: dict[TvmBuffer, str], workers: int
+    region: Region, number: int, found: Cut, target: Target, symbol: str, own: dict[TvmBuffer, str], workers: int
 ) -> _Part:
-    name = f"{symbol}__part{number if len(pieces.stages) > 1 else ''}"
-    if stage.loops:
-        shared = shared_loops(stage.loops, stage.iterations, workers * _ranges(stage), stage.across)
-        lowered = lower_flat(stage.function, shared)
+    name = f"{symbol}__part{number if len(found.regions) > 1 else ''}"
+    if region.loops:
+        shared = shared_loops(region.loops, region.iterations, workers * _ranges(region), region.across)
+        lowered = lower_flat(region.function, shared)
         check_range(lowered.body, shared.variable)
         printed = print_function(lowered, target, (symbol, name, *_TAKEN), shared)
     else:
-        printed = print_function(lower_flat(stage.function), target, (symbol, name, *_TAKEN))
-    return _Part(stage, name, printed, tuple(own[buffer] for buffer in stage.function.params))
+        printed = print_function(lower_flat(region.function), target, (symbol, name, *_TAKEN))
+    return _Part(region, name, printed, tuple(own[buffer] for buffer in region.function.params))
 
 
 def _kernel(
     function: PrimFunc,
     parts: Sequence[_Part],
-    pieces: Cut,
+    found: Cut,
     target: Target,
     symbol: str,
     sharing: Sharing,
     own: dict[TvmBuffer, str],
-    same: Collection[str],
+    aliased: Collection[str],
 ) -> KernelSource:
     written = {name for part in parts for name, p in zip(part.operands, part.printed.params, strict=True) if p.writable}
     plain = (_param(buffer, own[buffer], own[buffer] in written, target) for buffer in function.params)
-    params = tuple(replace(param, shared=param.name in same) for param in plain)
-    offsets, shared_bytes = _places(pieces.between)
+    params = tuple(replace(param, shared=param.name in aliased) for param in plain)
+    offsets, shared_bytes = _places(found.between)
     own_bytes = -(-max(part.printed.scratch_bytes for part in parts) // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
     scratch_bytes = shared_bytes + sharing.workers * own_bytes
     text = []
@@ -124,13 +124,13 @@ def _kernel(
         text.append(_definition(part))
         scratch = f"scratch + {shared_bytes}" if shared_bytes else "scratch"
         operands = [*part.operands, *([scratch] if part.printed.scratch_bytes else [])]
-        if not part.stage.loops:
+        if not part.region.loops:
             body.append(f"  {part.symbol}({', '.join(operands)});")
             continue
         text.append(_task(part, own_bytes))
         work = f"work{part.symbol.removeprefix(f'{symbol}__part')}"
         body.append(f"  const struct {part.symbol}_work {work} = {{{', '.join(operands)}}};")
-        given = f"{part.stage.iterations}, {_ranges(part.stage)}"
+        given = f"{part.region.iterations}, {_ranges(part.region)}"
         call = f"{sharing.prefix}__parallel_for(pool, {part.symbol}_task, &{work}, {given});"
         body.append(f"  {call}")
     pool = f"struct {sharing.prefix}__pool *pool"
@@ -149,8 +149,8 @@ def _kernel(
     )
 
 
-def _ranges(stage: Region) -> int:
-    return RANGES_INSIDE if stage.inner else RANGES
+def _ranges(region: Region) -> int:
+    return RANGES_INSIDE if region.inner else RANGES
 
 
 def _param(buffer: TvmBuffer, name: str, writable: bool, target: Target) -> CParam:
@@ -173,10 +173,10 @@ def _definition(part: _Part) -> str:
     printed = part.printed
     heads = [*map(declaration, printed.params), *([SCRATCH] if printed.scratch_bytes else [])]
     comment = ""
-    if part.stage.loops:
+    if part.region.loops:
         heads += ["int32_t begin", "int32_t end"]
-        whole = f"Iterations begin to end - 1 of {part.stage.iterations}"
-        across = part.stage.across
+        whole = f"Iterations begin to end - 1 of {part.region.iterations}"
+        across = part.region.across
         if across is not None:
             whole += f", numbered with the loop of {across.blocks} around them as the last digit"
         comment = f"/* {whole}. Each writes elements that no other one touches. */\n"

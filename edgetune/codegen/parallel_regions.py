@@ -1,7 +1,8 @@
-"""Parallel region formation: cuts a flat function into stages, loop nests for several threads and serial code for one.
+"""Parallel region formation: cuts a flat function into loop nests for several threads and serial code for one.
 
-Each stage becomes a separate function, lowered and printed like any other; data that one stage passes to the next is a
-parameter of both. A nest is shared if adjacent loops of it write apart and its work outweighs the cost of handover.
+Each region becomes a separate function, lowered and printed like any other; data that one region passes to the next is
+a parameter of both. A nest is shared if adjacent loops of it are independent and its work outweighs the cost of
+handover.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from math import prod
 from tvm import tirx
 
 from edgetune.codegen.collapse_loops import Across
-from edgetune.codegen.loop_dependence import Accesses, accesses_of, writes_apart
+from edgetune.codegen.loop_dependence import Accesses, accesses_of, independent_loops
 from edgetune.codegen.memory import aliased_buffer, size_of
 from edgetune.codegen.traverse import children
 from edgetune.codegen.unrolling import extent_of
@@ -42,9 +43,9 @@ class Region:
 
 @dataclass(frozen=True)
 class Cut:
-    """The stages of a function in order, and the buffers that one stage writes for another."""
+    """The regions of a function in order, and the buffers that one region writes for another."""
 
-    stages: tuple[Region, ...]
+    regions: tuple[Region, ...]
     between: tuple[TvmBuffer, ...]
 
 
@@ -68,7 +69,7 @@ class _Group:
 
 
 def cut(function: PrimFunc, workers: int, least_steps: int) -> Cut | None:
-    """`function` (flat, not yet vectorised) as stages for `workers` threads; None if one thread does everything.
+    """`function` (flat, not yet vectorised) as regions for `workers` threads; None if one thread does everything.
 
     A nest of fewer than `least_steps` steps is not shared: waking the other threads and waiting for them costs more.
     """
@@ -98,7 +99,7 @@ def cut(function: PrimFunc, workers: int, least_steps: int) -> Cut | None:
     }
     own = {buffer: i for buffer, i in own.items() if not groups[i].run.loops}
     between = [n.buffer for n in allocated if n.buffer not in own and any(n.buffer in buffers for buffers in used)]
-    stages = []
+    regions = []
     for i, group in enumerate(groups):
         params = [buffer for buffer in (*function.params, *between) if buffer in used[i]]
         needed = [node for node in declared if alias[node.buffer] in used[i]]
@@ -109,8 +110,8 @@ def cut(function: PrimFunc, workers: int, least_steps: int) -> Cut | None:
         inner = bool(variables) and not variables[0].same_as(_first(group.nests[0]))
         around = group.run.across
         across = None if around is None else Across(around.loop_var, _extent(around))
-        stages.append(Region(made, variables, group.run.count, group.steps, inner, across))
-    return Cut(tuple(stages), tuple(between))
+        regions.append(Region(made, variables, group.run.count, group.steps, inner, across))
+    return Cut(tuple(regions), tuple(between))
 
 
 def steps_of(node: Stmt) -> int:
@@ -169,16 +170,19 @@ def _shared(nest: Stmt, alias: dict[TvmBuffer, TvmBuffer], workers: int) -> _Run
         loops.append(node)
         node = node.body
     found = accesses_of(nest, alias)
-    apart = [loop for loop in writes_apart(found, loops) if _extent(loop) > 1]
+    independent = [loop for loop in independent_loops(found, loops) if _extent(loop) > 1]
     busy: list[_Run] = []
-    for first in range(len(apart)):
-        runs = [_Run(tuple(apart[first:last])) for last in range(first + 1, len(apart) + 1)]
-        across = [_Run(run.loops, apart[first - 1]) for run in runs if first and run.count >= workers]
+    for first in range(len(independent)):
+        runs = [_Run(tuple(independent[first:last])) for last in range(first + 1, len(independent) + 1)]
+        across = [_Run(run.loops, independent[first - 1]) for run in runs if first and run.count >= workers]
         busy += [run for run in (*runs, *across) if _waste(run, workers) <= ENOUGH_WASTE][:1]
     if busy:
-        top = found.outermost(apart)
+        top = found.outermost(independent)
         return min(busy, key=lambda run: _moved(found, run.loops[0].loop_var, top.loop_var, workers))
-    return min((_Run(tuple(apart[:depth])) for depth in range(len(apart) + 1)), key=lambda run: _waste(run, workers))
+    return min(
+        (_Run(tuple(independent[:depth])) for depth in range(len(independent) + 1)),
+        key=lambda run: _waste(run, workers),
+    )
 
 
 def _waste(run: _Run, workers: int) -> float:

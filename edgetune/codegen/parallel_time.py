@@ -22,16 +22,16 @@ def least_steps(target: Target, workers: int) -> int:
 def expected_share(mod: tvm.IRModule, target: Target, workers: int) -> float:
     """Time of a scheduled kernel on `workers` threads divided by its time on one thread, 1 / workers to 1.
 
-    Stages are weighted by their steps; a thread is assumed to do one native vector per cycle (see `least_steps`). A
-    shared stage takes the longest part that a thread gets, plus the handover. Raises KernelFailed if a pass rejects the
-    schedule.
+    Regions are weighted by their steps; a thread is assumed to do one native vector per cycle (see `least_steps`). A
+    shared region takes the longest part that a thread gets, plus the handover. Raises KernelFailed if a pass rejects
+    the schedule.
     """
-    pieces = cut(flat(mod), workers, least_steps(target, workers)) if workers > 1 else None
-    if pieces is None:
+    found = cut(flat(mod), workers, least_steps(target, workers)) if workers > 1 else None
+    if found is None:
         return 1.0
     hand_over = target.handover_cycles * max(1, target.vector_bits // 32)
     taken = sum(
-        stage.steps / (workers * (1 - idle(stage.iterations, workers))) + hand_over if stage.loops else stage.steps
-        for stage in pieces.stages
+        region.steps / (workers * (1 - idle(region.iterations, workers))) + hand_over if region.loops else region.steps
+        for region in found.regions
     )
-    return min(1.0, taken / sum(stage.steps for stage in pieces.stages))
+    return min(1.0, taken / sum(region.steps for region in found.regions))

@@ -83,7 +83,7 @@ class StatementPrinter(VectorPrinter):
         of, _ = element_and_lanes(s.loop_var.ty)
         low, extent = self.scalar(s.min), self.scalar(s.extent)
         if self.shared is not None and s.loop_var.same_as(self.shared.variable):
-            low, high = self.scalar(self.shared.first), self.scalar(self.shared.behind)
+            low, high = self.scalar(self.shared.first), self.scalar(self.shared.past_last)
         elif low.code == "0":
             high = extent
         elif isinstance(s.min, tirx.IntImm) and isinstance(s.extent, tirx.IntImm):
@@ -201,8 +201,8 @@ class StatementPrinter(VectorPrinter):
             return
         start = self.contiguous(s.buffer, s.indices)
         touches = self._touches_registers(s) or self._takes_vector_variable(s)
-        apart = start is None and calls_functions(s.value)  # computed as a vector, stored lane by lane
-        clean = (start is not None or apart) and not place.of.half and has_vector_form(self, s.value)
+        scattered = start is None and calls_functions(s.value)  # computed as a vector, stored lane by lane
+        clean = (start is not None or scattered) and not place.of.half and has_vector_form(self, s.value)
         scalar = not clean or self.context.lanes_limit == 1
         if scalar and not touches and not self._overlaps(s):
             self._lane_loop(s, lanes)

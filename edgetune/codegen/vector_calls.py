@@ -17,10 +17,6 @@ from edgetune.graph.tvm_types import Expr
 
 if TYPE_CHECKING:
     from edgetune.codegen.vectors import VectorPrinter
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from edgetune.codegen.vectors import VectorPrinter
 
 _COMPARISONS = {tirx.EQ: "==", tirx.NE: "!=", tirx.LT: "<", tirx.LE: "<=", tirx.GT: ">", tirx.GE: ">="}
 

@@ -50,12 +50,12 @@ class VectorPrinter(ScalarPrinter):
             **dict.fromkeys(_BITS, self._arithmetic_vector),
         }
 
-    def type(self, of: Element, width: int, form: str = "value") -> str:
+    def type(self, of: Element, width: int, kind: str = "value") -> str:
         """Name of a vector type: of values ("value"), of masks of such values ("mask"), or unsigned ("unsigned")."""
         short = of.value_short
-        if form == "mask":
+        if kind == "mask":
             short = f"i{of.value_bits}"
-        elif form == "unsigned":
+        elif kind == "unsigned":
             short = f"u{of.value_bits}"
         return self.context.need(f"type:{short}x{width}")
 

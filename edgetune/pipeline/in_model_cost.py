@@ -15,7 +15,7 @@ from tvm import DataType
 
 from edgetune.codegen.lower import flat
 from edgetune.codegen.parallel_time import expected_share
-from edgetune.codegen.prefetch.weights_l2 import ANNOTATION, asks_ahead
+from edgetune.codegen.prefetch.weights_l2 import ANNOTATION, prefetches_weights_l2
 from edgetune.errors import KernelFailed
 from edgetune.graph.program import Kernel, Program
 from edgetune.records import Record
@@ -135,7 +135,7 @@ def _bytes(buffer: Any) -> int:
 
 def _asks_ahead(kernel: Kernel, record: Record) -> bool:
     try:
-        return asks_ahead(flat(apply_schedule(kernel.function, record.trace).module).body)
+        return prefetches_weights_l2(flat(apply_schedule(kernel.function, record.trace).module).body)
     except KernelFailed:
         return False  # if this record is chosen, printing it reports the error
 

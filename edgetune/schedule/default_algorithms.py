@@ -64,18 +64,18 @@ def _costs(function: PrimFunc, names: Collection[str], target: Target) -> tuple[
     found = tile_of(function, target)
     if found is None or found[1].overlaps or not (axes := pixel_axes(found[1])):
         return {}, 1
-    anatomy, tile = found
+    analysis, tile = found
     variant = ranked_variants(tile, target, streamed=False)[0]
-    sizes = tile_sizes(anatomy, tile, variant, target)
+    sizes = tile_sizes(analysis, tile, variant, target)
     if not sizes:
         return {}, variant.parts
-    costs = {DIRECT: cheapest(anatomy, tile, variant, target, [(sizes["row"], sizes["pixel"])])[0]}
+    costs = {DIRECT: cheapest(analysis, tile, variant, target, [(sizes["row"], sizes["pixel"])])[0]}
     pixels = prod(tile.anchor.spatial_extents[axis] for axis in axes)
     plain = Variant(("channel", "pixel"))
     for name in names:
         size = size_of(name)
         if size < pixels and pixels % size:
-            cost, _ = cheapest(anatomy, tile, plain, target, [(1, size)])
+            cost, _ = cheapest(analysis, tile, plain, target, [(1, size)])
             costs[name] = cost * -(-pixels // size) * size / pixels
     return costs, variant.parts
 
@@ -96,15 +96,15 @@ def _vectors(function: PrimFunc, target: Target) -> float:
 
 
 def default_schedule(
-    function: PrimFunc, target: Target, scratch_limit: int, forms: Collection[str], *, streamed: bool = False
+    function: PrimFunc, target: Target, scratch_limit: int, allowed: Collection[str], *, streamed: bool = False
 ) -> tuple[str, str]:
     """Text of the best-guess schedule and a note for people: for the overlapped tail if there is one, else direct.
 
     Arguments are as for `default_trace`. Winograd algorithms are never guessed: only a measurement can show that they
     are faster.
     """
-    form = overlapped_tail_algorithm(function, forms, target)
-    found = None if form is None else best_guess(form.function, target, scratch_limit, streamed=streamed)
-    if form is None or found is None:
+    algorithm = overlapped_tail_algorithm(function, allowed, target)
+    found = None if algorithm is None else best_guess(algorithm.function, target, scratch_limit, streamed=streamed)
+    if algorithm is None or found is None:
         return default_trace(function, target, scratch_limit, streamed=streamed)
-    return schedule_text(form.name, found[0]), found[1]
+    return schedule_text(algorithm.name, found[0]), found[1]

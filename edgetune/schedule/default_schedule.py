@@ -110,17 +110,17 @@ def _candidates(
                 yield tiled(function, tile, variant, Chosen(sizes), target), f"register tile {tile_note(sizes, tile)}"
             except RuntimeError:  # ScheduleError, or TVM's error for a case that it does not handle
                 continue
-    anatomy = analyse_blocks(function)
-    if anatomy is None:
+    analysis = analyse_blocks(function)
+    if analysis is None:
         return
     lanes = native_lanes(function, target)
     sch = untouched(function)
     with suppress(RuntimeError):  # as above
-        if elementwise.applies(anatomy):
-            elementwise.apply_elementwise(sch, anatomy, lanes, Chosen({}))
+        if elementwise.applies(analysis):
+            elementwise.apply_elementwise(sch, analysis, lanes, Chosen({}))
             yield sch, "elementwise"
         else:
-            yield rowwise.apply_rowwise(sch, anatomy, lanes, Chosen({})), "row by row"
+            yield rowwise.apply_rowwise(sch, analysis, lanes, Chosen({})), "row by row"
 
 
 def ranked_variants(tile: Tile, target: Target, *, streamed: bool) -> list[Variant]:
@@ -135,13 +135,21 @@ def ranked_variants(tile: Tile, target: Target, *, streamed: bool) -> list[Varia
     first = "channel" if many and not by_rows else None
 
     variants = variants_of(tile, cache, kept_bytes(target, streamed=streamed), target.l1_bytes if wide else 0)
-    far = any(variant.prefetch for variant in variants) and not by_rows
+    far = any(variant.prefetch_weights_l2 for variant in variants) and not by_rows
 
     def rank(variant: Variant) -> tuple[bool, int, bool, bool, bool, bool, bool, bool]:
         inside = (variant.order[-2:-1] == ("channel",)) != (first == "channel")
         again = far and variant.order[0] != "channel"  # uncached weights would be loaded again for each row
-        asks = variant.ahead != (by_rows and tile.added > 0)
+        outputs = variant.prefetch_outputs != (by_rows and tile.added > 0)
         whole = (not variant.fuse, variant.pad_rows)
-        return (variant.onward != wide, -variant.parts, *whole, again, inside, not variant.near, asks)
+        return (
+            variant.prefetch_inputs != wide,
+            -variant.parts,
+            *whole,
+            again,
+            inside,
+            not variant.prefetch_weights_l1,
+            outputs,
+        )
 
     return sorted(variants, key=rank)

@@ -36,7 +36,7 @@ _ENOUGH = 24  # tiles of a block above which streaming the weights once more cos
 _TRIED = 8  # most block sizes
 
 
-def tile_sizes(anatomy: BlockAnalysis, tile: Tile, variant: Variant, target: Target) -> dict[str, int]:
+def tile_sizes(analysis: BlockAnalysis, tile: Tile, variant: Variant, target: Target) -> dict[str, int]:
     """Inner extents by tile name: "row", "pixel", "vectors" and "reduction0" .. in order of the reduction axes."""
     spatial = tile.anchor.spatial_extents
     pixels = 1 if tile.pixel is None else tile.block or spatial[tile.pixel]
@@ -45,7 +45,7 @@ def tile_sizes(anatomy: BlockAnalysis, tile: Tile, variant: Variant, target: Tar
         pixels, rows = pixels * rows, 1
     registers = max(2, target.vector_registers)
     choices = product(divisors(rows, MAX_ROWS), divisors(pixels, registers))
-    return cheapest(anatomy, tile, variant, target, choices)[1]
+    return cheapest(analysis, tile, variant, target, choices)[1]
 
 
 def tile_note(sizes: dict[str, int], tile: Tile) -> str:
@@ -60,12 +60,12 @@ def block_sizes(
 
     `streamed`: L2 keeps no weights from one run of the program to the next.
     """
-    room = max(scratch_limit, FREE_SCRATCH)
+    limit = max(scratch_limit, FREE_SCRATCH)
     choices = product(
         divisors(tiles.rows, MAX_BLOCK), divisors(tiles.columns, MAX_BLOCK), divisors(tiles.vectors, MAX_BLOCK)
     )
-    fitting = [choice for choice in choices if _scratch(tiles, *choice) <= room]
-    fitting.sort(key=lambda choice: _badness(tiles, target.l2_bytes, *choice))
+    fitting = [choice for choice in choices if _scratch(tiles, *choice) <= limit]
+    fitting.sort(key=lambda choice: _rank(tiles, target.l2_bytes, *choice))
     registers = max(2, target.vector_registers)
     far = streams_filters(tiles, kept_bytes(target, streamed=streamed))
     for rows, columns, vectors in fitting[:_TRIED]:
@@ -73,7 +73,7 @@ def block_sizes(
         sizes = {"tile_rows": rows, "tile_columns": columns, "filters": vectors}
         sizes |= {"row": row, "pixel": pixel, "vectors": vector}
         sizes["reduction0"] = max(divisors(tiles.channels, _DEPTH))
-        yield BlockVariant(copy_padded=False, prefetch=far), sizes
+        yield BlockVariant(copy_padded=False, prefetch_weights_l2=far), sizes
 
 
 def block_note(tiles: TransformedTiles, sizes: dict[str, int]) -> str:
@@ -89,7 +89,7 @@ def _scratch(tiles: TransformedTiles, rows: int, columns: int, vectors: int) -> 
     return tiles.inputs**2 * rows * columns * channels * _FLOAT
 
 
-def _badness(tiles: TransformedTiles, cache: int, rows: int, columns: int, vectors: int) -> tuple[bool, int, int, int]:
+def _rank(tiles: TransformedTiles, cache: int, rows: int, columns: int, vectors: int) -> tuple[bool, int, int, int]:
     """Sort key: exceeds the cache, missing tiles, blocks of filters (each reads the inputs again), scratch size."""
     scratch = _scratch(tiles, rows, columns, vectors)
     few = max(0, min(_ENOUGH, tiles.rows * tiles.columns) - rows * columns)
@@ -133,7 +133,7 @@ def _row_sizes(rows: AttentionRows, target: Target, limit: int) -> Iterator[dict
     """Sizes for tiles of at most `limit` queries: first a block that fits the cache, then the smallest block."""
     choices = [(1, queries) for queries in divisors(rows.queries, limit)]
     found = [
-        cheapest(rows.anatomy, tile, Variant(("channel", "pixel")), target, choices)[1] for tile in _products(rows)
+        cheapest(rows.analysis, tile, Variant(("channel", "pixel")), target, choices)[1] for tile in _products(rows)
     ]
     if not all(found):
         return
@@ -149,7 +149,7 @@ def _row_sizes(rows: AttentionRows, target: Target, limit: int) -> Iterator[dict
 
 def _products(rows: AttentionRows) -> tuple[Tile, Tile]:
     """Both products as if each were a separate kernel."""
-    scores, mixed = (rows.anatomy.stage(name) for name in (PRODUCTS, MIXED))
+    scores, mixed = (rows.analysis.stage(name) for name in (PRODUCTS, MIXED))
     last = len(scores.spatial) - 1
     return (
         Tile(scores, (), rows.changes, None, last, last - 1, None, False, rows.keys, rows.key_lanes),

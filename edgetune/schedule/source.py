@@ -54,7 +54,7 @@ def make_source(spec: KernelSpec, trace: str, target: Target) -> CandidateSource
     source = emit_kernel(scheduled.module, target, spec.symbol)
     unit = kernel_unit(source, target, PREFIX)
     seconds = {"lower": lowered - started, "emit": time.perf_counter() - lowered}
-    least_cycles = _least_cycles(spec, scheduled.form, target)
+    least_cycles = _least_cycles(spec, scheduled.algorithm, target)
     return CandidateSource(unit, shim(source, PREFIX), source.scratch_bytes, scheduled.constants, seconds, least_cycles)
 
 
@@ -65,12 +65,12 @@ def warm_up() -> None:
 
 
 @lru_cache(maxsize=256)
-def _least_cycles(spec: KernelSpec, form: str, target: Target) -> float:
+def _least_cycles(spec: KernelSpec, algorithm: str, target: Target) -> float:
     from edgetune.codegen.least_work import least_work
     from edgetune.schedule.algorithms.catalogue import algorithm_named
 
     outputs = [index for index, param in enumerate(spec.params) if param.role == "output"]
-    return least_work(algorithm_named(_function(spec), form).function, outputs).cycles(target)
+    return least_work(algorithm_named(_function(spec), algorithm).function, outputs).cycles(target)
 
 
 @lru_cache(maxsize=256)

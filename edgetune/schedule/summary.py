@@ -7,7 +7,7 @@ from collections import Counter
 
 from edgetune.schedule.algorithms.schedule_text import DIRECT, algorithm_and_trace
 
-_TOLD = (
+_REPORTED = (
     "ComputeInline",
     "ComputeAt",
     "ReverseComputeAt",
@@ -25,17 +25,17 @@ def summary(text: str) -> str:
     Decisions are tile sizes, outermost first, in the order of the trace. Text that is not a trace's JSON gives an empty
     summary: it is only for people to read.
     """
-    form, trace = algorithm_and_trace(text)
+    algorithm, trace = algorithm_and_trace(text)
     try:
         steps, decisions = json.loads(trace)
         names = [str(step[0]) for step in steps]
         chosen = [_decision(names[index], value) for index, value in decisions]
     except (ValueError, TypeError, IndexError, KeyError):
         return ""
-    counts = Counter(name for name in names if name in _TOLD)
-    done = [name if counts[name] == 1 else f"{counts[name]} {name}" for name in _TOLD if counts[name]]
-    told = [form if form != DIRECT else "", " ".join(chosen), ", ".join(done)]
-    return "; ".join(filter(None, told))
+    counts = Counter(name for name in names if name in _REPORTED)
+    done = [name if counts[name] == 1 else f"{counts[name]} {name}" for name in _REPORTED if counts[name]]
+    parts = [algorithm if algorithm != DIRECT else "", " ".join(chosen), ", ".join(done)]
+    return "; ".join(filter(None, parts))
 
 
 def _decision(step: str, value: object) -> str:

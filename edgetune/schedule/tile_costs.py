@@ -23,7 +23,7 @@ _AHEAD = 2  # operands of the next multiply-add, loaded while this one runs; the
 
 
 def cheapest(
-    anatomy: BlockAnalysis, tile: Tile, variant: Variant, target: Target, pixels: Iterable[tuple[int, int]]
+    analysis: BlockAnalysis, tile: Tile, variant: Variant, target: Target, pixels: Iterable[tuple[int, int]]
 ) -> tuple[float, dict[str, int]]:
     """Cycles per multiply-add of one vector, and the sizes (as in `default_sizes.tile_sizes`) of the cheapest tile.
 
@@ -32,7 +32,7 @@ def cheapest(
     columns = tile.anchor.spatial_extents[tile.pixel] if variant.fuse and tile.pixel is not None else 0
     registers = max(2, target.vector_registers)
     reads = reads_of(tile.anchor, tile.row, tile.pixel, tile.channel, tile.lanes)
-    epilogue = epilogue_operands(anatomy, tile.after, tile.channel)
+    epilogue = epilogue_operands(analysis, tile.after, tile.channel)
     best: tuple[tuple[float, int], dict[str, int]] | None = None
     for (row, pixel), vectors in product(pixels, divisors(tile.vectors, registers)):
         size = row * pixel * vectors
@@ -54,16 +54,16 @@ def _windows(tile: Tile) -> list[int]:
     return found[1:] if len(found) > 1 and found[0] == len(extents) - 1 and not tile.per_channel else found
 
 
-def _unrolled(tile: Tile, room: int) -> dict[str, int]:
-    """The unrolled steps of each reduction axis, at most `room` steps in total."""
+def _unrolled(tile: Tile, most: int) -> dict[str, int]:
+    """The unrolled steps of each reduction axis, at most `most` steps in total."""
     extents, windows = tile.anchor.reduction_extents, _windows(tile)
     sizes = {f"reduction{number}": 1 for number in range(len(extents))}
     for number in windows if tile.per_channel else windows[:1]:
-        if extents[number] <= room:
+        if extents[number] <= most:
             sizes[f"reduction{number}"] = extents[number]
-            room //= extents[number]
+            most //= extents[number]
     if not windows and extents:
-        sizes[f"reduction{len(extents) - 1}"] = max(divisors(extents[-1], min(_DEPTH, room)))
+        sizes[f"reduction{len(extents) - 1}"] = max(divisors(extents[-1], min(_DEPTH, most)))
     return sizes
 
 

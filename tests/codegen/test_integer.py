@@ -113,9 +113,9 @@ def test_products_that_do_not_fit_wrap(tmp_path: Path) -> None:
 def test_a_row_by_row_schedule_copies_no_reduction(tmp_path: Path) -> None:
     case, target = Quantised(), wide_target(512)
     function = case.function()
-    anatomy = analyse_blocks(function)
-    assert anatomy is not None
-    module = rowwise.apply_rowwise(untouched(function), anatomy, 16, Chosen({})).mod
+    analysis = analyse_blocks(function)
+    assert analysis is not None
+    module = rowwise.apply_rowwise(untouched(function), analysis, 16, Chosen({})).mod
     source = emit_kernel(module, target, "kernel")
     assert source.definition.count("for (") < 20
     assert len(source.definition) < 10_000

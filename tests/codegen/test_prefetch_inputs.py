@@ -54,13 +54,13 @@ def asked_for(function: Any, variant: Variant, sizes: Mapping[str, int], move: i
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_each_line_that_another_tile_reads_is_asked_for(name: str, tmp_path: Path) -> None:
     function, order, sizes, fuse, move = CASES[name]
-    found = asked_for(function, Variant(order, fuse=fuse, onward=True), sizes, move, tmp_path)
+    found = asked_for(function, Variant(order, fuse=fuse, prefetch_inputs=True), sizes, move, tmp_path)
     lines = np.prod(function.params[0].shape, dtype=int) // 16
     assert found == set(range(move // 16, move // 16 + lines))
 
 
 def test_pixels_that_lie_apart_are_asked_for_one_by_one(tmp_path: Path) -> None:
-    found = asked_for(STRIDED, Variant(ROWS, onward=True), {"pixel": 2, "vectors": 2}, 2 * 2 * 32, tmp_path)
+    found = asked_for(STRIDED, Variant(ROWS, prefetch_inputs=True), {"pixel": 2, "vectors": 2}, 2 * 2 * 32, tmp_path)
     read = {(row * 8 + column) * 2 + half for row in range(0, 8, 2) for column in (4, 6) for half in (0, 1)}
     assert read <= found
     assert all(line // 2 % 2 == 0 for line in found)  # no pixel that the stride skips
@@ -69,16 +69,22 @@ def test_pixels_that_lie_apart_are_asked_for_one_by_one(tmp_path: Path) -> None:
 def test_windows_at_borders_are_left_alone() -> None:
     function = conv2d((4, 4, 16), 32)
     sizes = {"pixel": 4, "vectors": 2}
-    plain, onward = (by_variant(function, Variant(ROWS, onward=choice), sizes) for choice in (False, True))
-    texts = [emit_kernel(made.module, TARGET, "sample").definition for made in (plain, onward)]
+    plain, prefetch_inputs = (
+        by_variant(function, Variant(ROWS, prefetch_inputs=choice), sizes) for choice in (False, True)
+    )
+    texts = [emit_kernel(made.module, TARGET, "sample").definition for made in (plain, prefetch_inputs)]
     assert texts[0] == texts[1]
 
 
 def test_it_goes_with_all_other_requests(tmp_path: Path) -> None:
     arrays = random_arguments(POINTWISE)
     expected = run_plain(POINTWISE, arrays)
-    plain = Variant(ROWS, onward=True)
-    for variant in (replace(plain, prefetch=True, near=True), replace(plain, ahead=True), replace(plain, parts=2)):
+    plain = Variant(ROWS, prefetch_inputs=True)
+    for variant in (
+        replace(plain, prefetch_weights_l2=True, prefetch_weights_l1=True),
+        replace(plain, prefetch_outputs=True),
+        replace(plain, parts=2),
+    ):
         made = by_variant(POINTWISE, variant, TILE)
         packed = [made.constants[i].apply(a) if i in made.constants else a for i, a in enumerate(arrays)]
         result = run_kernel(emit_kernel(made.module, TARGET, "sample"), TARGET, packed, tmp_path, extra=SANITIZERS)[-1]
@@ -87,14 +93,14 @@ def test_it_goes_with_all_other_requests(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("cache", "asks"), [(4 * 5 * 6 * 32, False), (4 * 5 * 6 * 32 - 1, True)])
 def test_inputs_that_the_second_cache_does_not_hold_are_searched_with_requests(cache: int, *, asks: bool) -> None:
-    anatomy = analyse_blocks(POINTWISE)
-    tile = find_tile(anatomy, 16) if anatomy else None
+    analysis = analyse_blocks(POINTWISE)
+    tile = find_tile(analysis, 16) if analysis else None
     assert tile is not None
-    assert any(variant.onward for variant in variants_of(tile, cache)) == asks
+    assert any(variant.prefetch_inputs for variant in variants_of(tile, cache)) == asks
     windows = analyse_blocks(conv2d((5, 6, 32), 64))
     moving = find_tile(windows, 16) if windows else None
     assert moving is not None
-    assert not any(variant.onward for variant in variants_of(moving, cache))
+    assert not any(variant.prefetch_inputs for variant in variants_of(moving, cache))
 
 
 def test_without_records_they_are_asked_for() -> None:

@@ -42,7 +42,7 @@ def made(function: Any, board: Any) -> Scheduled:
     found = tile_of(function, board)
     assert found is not None
     sizes = Chosen({"pixel": 3, "vectors": 512 // board.vector_bits, "reduction0": 2})
-    sch = tiled(function, found[1], Variant(("channel", "pixel"), ahead=True), sizes, board)
+    sch = tiled(function, found[1], Variant(("channel", "pixel"), prefetch_outputs=True), sizes, board)
     sch.enter_postproc()
     assert all(post.apply(sch) for post in postprocs(board))
     return apply_schedule(function, schedule_text("direct", trace_text(sch.trace)))

@@ -31,7 +31,7 @@ CASES: dict[str, tuple[Any, Any, Mapping[str, int], int]] = {  # function, order
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_all_that_is_read_is_asked_for_some_steps_before(name: str, tmp_path: Path) -> None:
     function, order, sizes, step = CASES[name]
-    made = by_variant(function, Variant(order, near=True), sizes)
+    made = by_variant(function, Variant(order, prefetch_weights_l1=True), sizes)
     source = emit_kernel(made.module, TARGET, "sample")
     arrays = random_arguments(function)
     expected = run_plain(function, arrays)
@@ -47,13 +47,13 @@ def test_all_that_is_read_is_asked_for_some_steps_before(name: str, tmp_path: Pa
 
 
 def test_it_goes_with_requests_for_the_next_block_and_with_parts(tmp_path: Path) -> None:
-    plain, sizes = Variant(ROWS, near=True), {"pixel": 3, "vectors": 2}
-    both = replace(plain, prefetch=True)
-    for variant in (both, replace(plain, parts=2), replace(both, parts=2), replace(plain, ahead=True)):
+    plain, sizes = Variant(ROWS, prefetch_weights_l1=True), {"pixel": 3, "vectors": 2}
+    both = replace(plain, prefetch_weights_l2=True)
+    for variant in (both, replace(plain, parts=2), replace(both, parts=2), replace(plain, prefetch_outputs=True)):
         made = by_variant(POINTWISE, variant, sizes)
         source = emit_kernel(made.module, TARGET, "sample")
         assert "et_ask_ahead" in source.definition
-        assert ("__builtin_prefetch" in source.definition) == (variant.prefetch or variant.ahead)
+        assert ("__builtin_prefetch" in source.definition) == (variant.prefetch_weights_l2 or variant.prefetch_outputs)
         arrays = random_arguments(POINTWISE)
         expected = run_plain(POINTWISE, arrays)
         packed = [made.constants[i].apply(a) if i in made.constants else a for i, a in enumerate(arrays)]

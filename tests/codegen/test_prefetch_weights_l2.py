@@ -33,7 +33,7 @@ _COUNTED = """static int asked[%(size)d];
 
 
 def by_tiles(function: Any, order: Any, sizes: Mapping[str, int], parts: int = 1) -> Scheduled:
-    return by_variant(function, Variant(order, parts=parts, prefetch=True), sizes)
+    return by_variant(function, Variant(order, parts=parts, prefetch_weights_l2=True), sizes)
 
 
 def by_variant(function: Any, variant: Variant, sizes: Mapping[str, int]) -> Scheduled:
@@ -46,7 +46,7 @@ def by_blocks(function: Any, sizes: Mapping[str, int]) -> Scheduled:
     form = algorithm_named(function, "winograd_f2").function
     tiles = tiles_of(form, TARGET)
     assert tiles is not None
-    variant = BlockVariant(copy_padded=False, prefetch=True)
+    variant = BlockVariant(copy_padded=False, prefetch_weights_l2=True)
     return scheduled(function, "winograd_f2", in_blocks(form, tiles, variant, Chosen(sizes), TARGET))
 
 
@@ -115,7 +115,7 @@ def test_each_block_asks_for_the_lines_of_the_next(name: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang-19"])
-@pytest.mark.parametrize("asking", [Variant(ROWS, prefetch=True), Variant(ROWS, near=True)])
+@pytest.mark.parametrize("asking", [Variant(ROWS, prefetch_weights_l2=True), Variant(ROWS, prefetch_weights_l1=True)])
 def test_compilers_have_nothing_to_say(compiler: str, asking: Variant, tmp_path: Path) -> None:
     function, (_, _, sizes), _ = CASES["windows"]
     source = emit_kernel(by_variant(function, asking, sizes).module, TARGET, "sample")

@@ -110,8 +110,8 @@ def test_each_thread_asks_for_all_of_the_next_block(name: str, tmp_path: Path) -
     """Another core's cache is of no use to it."""
     function, how, block = CASES[name]
     made = by_tiles(*how)
-    (stage,) = cut(flat(made.module), 2, 1).stages  # type: ignore[union-attr]
-    assert stage.inner
+    (region,) = cut(flat(made.module), 2, 1).regions  # type: ignore[union-attr]
+    assert region.inner
     source = emit_shared_kernel(made.module, wide_target(256), "sample", Sharing("test", 2, 1))
     for which, workers in (("first", 2), ("last", 2), ("first", 1)):  # where none is started, one does it all
         asked, wanted = asked_for(one_range(source, which, workers), function, made, block, tmp_path)
@@ -189,17 +189,17 @@ def guarded(loops: str, condition: str) -> Any:
     ],
 )
 def test_only_loops_that_write_apart_are_shared(function: Callable[[], Any], loops: list[int]) -> None:
-    pieces = cut(flat(samples.module(function())), 2, 1)
-    assert [stage.iterations for stage in pieces.stages] == loops if pieces else not loops
+    found = cut(flat(samples.module(function())), 2, 1)
+    assert [region.iterations for region in found.regions] == loops if found else not loops
 
 
 def test_loops_are_fused_until_the_threads_are_busy() -> None:
     x = te.placeholder((3, 5, 7, 16), name="x")
     function = te.create_prim_func([x, te.compute(x.shape, lambda *i: x[i] + tirx.const(1, "float32"), name="y")])
     for workers, iterations in ((2, 15), (3, 3), (6, 105)):
-        pieces = cut(flat(tvm.IRModule({"main": function})), workers, 1)
-        assert pieces is not None
-        assert [stage.iterations for stage in pieces.stages] == [iterations]
+        found = cut(flat(tvm.IRModule({"main": function})), workers, 1)
+        assert found is not None
+        assert [region.iterations for region in found.regions] == [iterations]
     assert idle(7, 2) == pytest.approx(1 / 8)
 
 
@@ -211,12 +211,12 @@ def test_blocks_are_counted_with_rows_that_do_not_keep_the_threads_busy(
     rows: int, workers: int, across: int | None, iterations: int
 ) -> None:
     """Rows lie together in memory, so they are what threads share, and blocks are the loop around them."""
-    pieces = cut(flat(samples.module(products(rows, 10))), workers, 1)
-    assert pieces is not None
-    (stage,) = pieces.stages
-    assert stage.inner == (rows >= workers)  # fewer rows than threads: both loops are shared as one
-    assert (stage.across.blocks if stage.across else None) == across
-    assert stage.iterations == iterations
+    found = cut(flat(samples.module(products(rows, 10))), workers, 1)
+    assert found is not None
+    (region,) = found.regions
+    assert region.inner == (rows >= workers)  # fewer rows than threads: both loops are shared as one
+    assert (region.across.blocks if region.across else None) == across
+    assert region.iterations == iterations
 
 
 def products(rows: int, blocks: int) -> Any:
@@ -232,11 +232,11 @@ def main(x: T.Buffer(({rows},), "float32"), w: T.Buffer(({blocks},), "float32"),
 
 
 def test_a_block_that_lowering_lost_is_no_loop_to_count_with() -> None:
-    (stage,) = cut(flat(KERNELS["odd_rows"]()), 2, 1).stages  # type: ignore[union-attr]
+    (region,) = cut(flat(KERNELS["odd_rows"]()), 2, 1).regions  # type: ignore[union-attr]
     elsewhere = Across(tirx.Var("elsewhere", "int32"), 4)
-    shared = shared_loops(stage.loops, stage.iterations, 2, elsewhere)
+    shared = shared_loops(region.loops, region.iterations, 2, elsewhere)
     with pytest.raises(KernelFailed, match="elsewhere is used, but no loop or let defines it"):
-        print_function(lower_flat(stage.function, shared), wide_target(256), (), shared)
+        print_function(lower_flat(region.function, shared), wide_target(256), (), shared)
 
 
 def test_the_least_work_worth_sharing_grows_with_the_hand_over() -> None:

@@ -100,7 +100,7 @@ def tile(kernel: Kernel, target: Target, sizes: str) -> str:
     found = tile_of(kernel.function, target)
     assert found is not None
     chosen = Chosen(dict(zip(("pixel", "vectors"), map(int, sizes.split("x")), strict=True)))
-    sch = tiled(kernel.function, found[1], Variant(("channel", "pixel"), prefetch=True), chosen, target)
+    sch = tiled(kernel.function, found[1], Variant(("channel", "pixel"), prefetch_weights_l2=True), chosen, target)
     sch.enter_postproc()
     assert all(post.apply(sch) for post in postprocs(target))
     return trace_text(sch.trace)

@@ -64,10 +64,10 @@ def test_weights_of_a_whole_window_stay_over_a_loop_of_pixels() -> None:
 def test_an_epilogue_keeps_what_only_channels_move() -> None:
     for tail, kept in (("", 0), ("bias_relu", 1), ("residual", 1)):
         function = conv2d((8, 8, 16), 32, tail=tail)
-        anatomy, found = analyse_blocks(function), tile_of(function, board())
-        assert anatomy is not None
+        analysis, found = analyse_blocks(function), tile_of(function, board())
+        assert analysis is not None
         assert found is not None
-        assert epilogue_operands(anatomy, found[1].after, found[1].channel) == kept
+        assert epilogue_operands(analysis, found[1].after, found[1].channel) == kept
 
 
 KERNELS = {

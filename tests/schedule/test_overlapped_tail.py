@@ -293,8 +293,8 @@ def test_threads_share_pixels_where_the_channels_overlap() -> None:
     shared = []
     for name in ("grouped", "row"):
         scheduled = apply_schedule(KERNELS[name](), default_schedule(KERNELS[name](), target, ROOM, FORMS)[0])
-        pieces = cut(flat(scheduled.module), 2, 1)
-        shared.append([stage.iterations for stage in pieces.stages] if pieces else [])
+        found = cut(flat(scheduled.module), 2, 1)
+        shared.append([region.iterations for region in found.regions] if found else [])
     assert shared[0]
     assert shared[0][0] > 1
     assert not shared[1]

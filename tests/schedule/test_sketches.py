@@ -169,9 +169,9 @@ def test_schedules_beyond_the_limits_are_refused() -> None:
 
 
 def test_pointwise_convolutions_fuse_their_pixels() -> None:
-    anatomy = analyse_blocks(conv2d((5, 7, 16), 16, kernel=(1, 1), pad=(0, 0, 0, 0)))
-    assert anatomy is not None
-    tile = find_tile(anatomy, 8)
+    analysis = analyse_blocks(conv2d((5, 7, 16), 16, kernel=(1, 1), pad=(0, 0, 0, 0)))
+    assert analysis is not None
+    tile = find_tile(analysis, 8)
     assert tile is not None
     assert tile.fusible
     strided = analyse_blocks(conv2d((6, 8, 16), 16, kernel=(1, 1), pad=(0, 0, 0, 0), stride=2))

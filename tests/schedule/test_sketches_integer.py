@@ -63,17 +63,17 @@ def test_lanes_are_those_of_the_sums_when_every_tensor_holds_bytes() -> None:
     )
     function = prim_func([x, w], topi.cast(y, "int8"), [1])
     assert native_lanes(function, board(512, 32)) == 16
-    anatomy = analyse_blocks(function)
-    assert anatomy is not None
-    tile = find_tile(anatomy, native_lanes(function, board(512, 32)))
+    analysis = analyse_blocks(function)
+    assert analysis is not None
+    tile = find_tile(analysis, native_lanes(function, board(512, 32)))
     assert tile is not None
     assert tile.lanes == 16
 
 
 def test_weights_are_found_behind_what_is_computed_of_them_alone() -> None:
-    anatomy = analyse_blocks(Quantised(zeros=(-128, 9)).function())
-    assert anatomy is not None
-    names = [str(buffer.name) for buffer in anatomy.weights()]
+    analysis = analyse_blocks(Quantised(zeros=(-128, 9)).function())
+    assert analysis is not None
+    names = [str(buffer.name) for buffer in analysis.weights()]
     assert names[0] == "w"
     assert len(names) == 2
 

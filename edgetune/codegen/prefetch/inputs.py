@@ -15,7 +15,7 @@ from tvm import tirx
 from edgetune.codegen.contiguous_access import innermost_changed, preceded, total_of, written_in
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.linear import Linear, linear
-from edgetune.codegen.prefetch.intrinsics import FIRST_CACHE, LINE, certain_loads, request
+from edgetune.codegen.prefetch.intrinsics import FIRST_CACHE, LINE, certain_loads, prefetch_line
 from edgetune.codegen.traverse import children, expressions, loops_changed
 from edgetune.codegen.unrolling import extent_of, with_kind
 from edgetune.graph.tvm_types import BufferLoad, Expr, For, Stmt, TvmBuffer
@@ -30,35 +30,35 @@ _MOST = 16  # prefetches of one step; a sum that needs more waits for memory in 
 class _Rows:
     """The rows of a tensor that a tile reads: each has `length` adjacent elements, the first from `start` on.
 
-    `apart` has pairs (distance in elements, count): first for adjacent rows, then for groups of rows, and so on.
+    `strides` has pairs (distance in elements, count): first for adjacent rows, then for groups of rows, and so on.
     """
 
     buffer: TvmBuffer
     start: Linear
-    apart: tuple[tuple[int, int], ...]
+    strides: tuple[tuple[int, int], ...]
     length: int
 
 
-def ask_for_next_tiles(node: Stmt) -> Stmt:
+def prefetch_inputs(node: Stmt) -> Stmt:
     """`node` with prefetches in the innermost loops of annotated loops; unchanged if a tile reads no plain rows."""
     return loops_changed(node, _changed)
 
 
 def _changed(loop: For) -> Stmt:
     if ANNOTATION not in loop.annotations:
-        return with_kind(loop, int(loop.kind), ask_for_next_tiles(loop.body))
+        return with_kind(loop, int(loop.kind), prefetch_inputs(loop.body))
     if extent_of(loop) == 1:  # a loop of extent 1 survives only to carry the annotation; unroll it now
-        return with_kind(loop, int(tirx.ForKind.UNROLLED), ask_for_next_tiles(loop.body))
+        return with_kind(loop, int(tirx.ForKind.UNROLLED), prefetch_inputs(loop.body))
     written = written_in(loop)
 
-    def asking(inner: For, around: list[For]) -> Stmt:
+    def with_prefetches(inner: For, around: list[For]) -> Stmt:
         found = [rows for load in _reads(inner.body) if (rows := _rows(load, loop, inner)) is not None]
         of = {rows.buffer: rows for rows in found if rows.buffer not in written}
         if len(of) != 1 or len(found) != 1:  # several reads of a tensor overlap, so one prefetches for the others
             return inner
-        return preceded(inner, _requests(found[0], loop, [*around, inner]))
+        return preceded(inner, _prefetches(found[0], loop, [*around, inner]))
 
-    return with_kind(loop, int(loop.kind), innermost_changed(loop.body, asking))
+    return with_kind(loop, int(loop.kind), innermost_changed(loop.body, with_prefetches))
 
 
 def _rows(load: BufferLoad, tiles: For, inner: For) -> _Rows | None:
@@ -87,7 +87,7 @@ def _rows(load: BufferLoad, tiles: For, inner: For) -> _Rows | None:
     return _Rows(load.source, start, tuple(across), length)
 
 
-def _requests(read: _Rows, tiles: For, inside: list[For]) -> list[Stmt]:
+def _prefetches(read: _Rows, tiles: For, inside: list[For]) -> list[Stmt]:
     """Prefetches of one step: its part of the lines of all rows, in the order of the steps.
 
     Loops of `inside` whose variable does not change the address read the same data again; they divide the lines.
@@ -100,7 +100,7 @@ def _requests(read: _Rows, tiles: For, inside: list[For]) -> list[Stmt]:
     sharing = [loop for loop in inside if loop.loop_var not in read.start.factors and (extent_of(loop) or 1) > 1]
     steps = prod(extent_of(loop) or 1 for loop in sharing)
     in_row = -(-read.length // each)
-    lines = in_row * prod(extent for _, extent in read.apart)
+    lines = in_row * prod(extent for _, extent in read.strides)
     if -(-lines // steps) > _MOST:
         return []
     step: Expr = tirx.IntImm(index, 0)
@@ -109,22 +109,22 @@ def _requests(read: _Rows, tiles: For, inside: list[For]) -> list[Stmt]:
     shared = gcd(lines, steps)
     first = tirx.floordiv(step * (lines // shared), steps // shared)  # the last step prefetches the last line
     ahead = read.start.factors[tiles.loop_var] * of.bytes
-    asked = []
+    prefetches = []
     for number in range(-(-lines // steps)):
-        where = total_of(read.start, index) + _place(first + number, in_row, each, read.apart)
+        where = total_of(read.start, index) + _place(first + number, in_row, each, read.strides)
         load = read.buffer.vload([where], str(read.buffer.ty.dtype))
-        asked.append(request(load, FIRST_CACHE, ahead=ahead))
-    return asked
+        prefetches.append(prefetch_line(load, FIRST_CACHE, ahead=ahead))
+    return prefetches
 
 
-def _place(line: Expr, in_row: int, each: int, apart: tuple[tuple[int, int], ...]) -> Expr:
+def _place(line: Expr, in_row: int, each: int, strides: tuple[tuple[int, int], ...]) -> Expr:
     """Elements from the start of a tile's rows to line number `line`; a row has `in_row` lines of `each` elements."""
-    if not apart:
+    if not strides:
         return line * each
     place, rest = tirx.floormod(line, in_row) * each, tirx.floordiv(line, in_row)
-    for factor, extent in apart[:-1]:
+    for factor, extent in strides[:-1]:
         place, rest = place + tirx.floormod(rest, extent) * factor, tirx.floordiv(rest, extent)
-    return place + rest * apart[-1][0]
+    return place + rest * strides[-1][0]
 
 
 def _loops(node: Stmt) -> list[For]:

@@ -19,7 +19,7 @@ SECOND_CACHE = 2
 """The locality that loads a line into L2 only, so that L1 keeps the data of the current computation."""
 
 
-def request(load: BufferLoad, cache: int, *, write: bool = False, ahead: int = 0) -> Stmt:
+def prefetch_line(load: BufferLoad, cache: int, *, write: bool = False, ahead: int = 0) -> Stmt:
     """A statement that prefetches the line `ahead` bytes after what `load` reads, to read it or, with `write`, store.
 
     TVM calls the last argument the kind of cache, of which C has only one; here it is `ahead`.
@@ -27,11 +27,11 @@ def request(load: BufferLoad, cache: int, *, write: bool = False, ahead: int = 0
     return tirx.Evaluate(tirx.call_intrin("int32", "tirx.prefetch", load, int(write), cache, ahead))
 
 
-def requests(buffer: TvmBuffer, start: Expr, length: int, cache: int, ahead: int = 0) -> list[Stmt]:
-    """One `request` per line for `length` elements of `buffer`, from the index `start` on."""
+def prefetch_lines(buffer: TvmBuffer, start: Expr, length: int, cache: int, ahead: int = 0) -> list[Stmt]:
+    """One `prefetch_line` per line for `length` elements of `buffer`, from the index `start` on."""
     dtype = str(buffer.ty.dtype)
     each = LINE // element_and_lanes(buffer.ty.dtype)[0].bytes
-    return [request(buffer.vload([start + n], dtype), cache, ahead=ahead) for n in range(0, length, each)]
+    return [prefetch_line(buffer.vload([start + n], dtype), cache, ahead=ahead) for n in range(0, length, each)]
 
 
 def certain_loads(node: Expr) -> list[BufferLoad]:

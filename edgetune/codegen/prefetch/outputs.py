@@ -13,7 +13,7 @@ from tvm import tirx
 
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.linear import linear
-from edgetune.codegen.prefetch.intrinsics import FIRST_CACHE, LINE, certain_loads, request
+from edgetune.codegen.prefetch.intrinsics import FIRST_CACHE, LINE, certain_loads, prefetch_line
 from edgetune.codegen.traverse import children
 from edgetune.codegen.unrolling import extent_of, with_kind
 from edgetune.graph.tvm_types import Expr, For, Stmt, TvmBuffer
@@ -21,25 +21,27 @@ from edgetune.graph.tvm_types import Expr, For, Stmt, TvmBuffer
 ANNOTATION = "edgetune_epilogue_lines"
 """On the longest loop of a reduction: lines that the stores after it write or read are prefetched before it."""
 
-_APART = 4  # most vectors of a line that may each prefetch it
+_MOST_PER_LINE = 4  # most vectors of a line that may each prefetch it
 
 
-def ask_for_epilogues(node: Stmt) -> Stmt:
+def prefetch_outputs(node: Stmt) -> Stmt:
     """`node` with prefetches before annotated reductions; unchanged if no plain store follows."""
     if isinstance(node, tirx.For):
         # A loop of extent 1 survives only to carry the annotation; unroll it now.
         only = ANNOTATION in node.annotations and extent_of(node) == 1
         kind = int(tirx.ForKind.UNROLLED if only else node.kind)
-        return with_kind(node, kind, ask_for_epilogues(node.body))
+        return with_kind(node, kind, prefetch_outputs(node.body))
     if isinstance(node, tirx.AttrStmt):
-        return tirx.AttrStmt(node.node, node.attr_key, node.value, ask_for_epilogues(node.body))
+        return tirx.AttrStmt(node.node, node.attr_key, node.value, prefetch_outputs(node.body))
     if not isinstance(node, tirx.SeqStmt):
         return node
     statements: list[Stmt] = []
     for place, statement in enumerate(node.seq):
         if isinstance(statement, tirx.For) and _is_annotated(statement):
-            statements += [asked for behind in node.seq[place + 1 :] if (asked := _requests(behind)) is not None]
-        statements.append(ask_for_epilogues(statement))
+            statements += [
+                prefetches for after in node.seq[place + 1 :] if (prefetches := _prefetches(after)) is not None
+            ]
+        statements.append(prefetch_outputs(statement))
     return tirx.SeqStmt(statements)
 
 
@@ -47,11 +49,11 @@ def _is_annotated(node: Stmt) -> bool:
     return (isinstance(node, tirx.For) and ANNOTATION in node.annotations) or any(map(_is_annotated, children(node)))
 
 
-def _requests(node: Stmt) -> Stmt | None:
+def _prefetches(node: Stmt) -> Stmt | None:
     """Prefetches for the lines accessed by `node`, loops and conditions around one store; None if it is not plain."""
     if isinstance(node, tirx.IfThenElse):
-        asked = _requests(node.then_case)
-        return None if asked is None else tirx.IfThenElse(node.condition, asked, None)
+        prefetches = _prefetches(node.then_case)
+        return None if prefetches is None else tirx.IfThenElse(node.condition, prefetches, None)
     loops = []
     while isinstance(node, tirx.For):
         loops.append(node)
@@ -61,8 +63,8 @@ def _requests(node: Stmt) -> Stmt | None:
     size = _elements(node.buffer)
     read = {load.source: load for load in certain_loads(node.value) if _elements(load.source) >= size}
     places = [(node.buffer, node.indices[0], True), *((load.source, load.indices[0], False) for load in read.values())]
-    asked = [one for buffer, index, write in places if (one := _lines(buffer, index, write, loops)) is not None]
-    return tirx.SeqStmt(asked) if len(asked) > 1 else asked[0] if asked else None
+    prefetches = [one for buffer, index, write in places if (one := _lines(buffer, index, write, loops)) is not None]
+    return tirx.SeqStmt(prefetches) if len(prefetches) > 1 else prefetches[0] if prefetches else None
 
 
 def _lines(buffer: TvmBuffer, index: Expr, write: bool, loops: list[For]) -> Stmt | None:
@@ -85,13 +87,13 @@ def _lines(buffer: TvmBuffer, index: Expr, write: bool, loops: list[For]) -> Stm
         few = -(-(extent_of(last) or 1) // in_a_line)
         nest[-1] = tirx.For(last.loop_var, last.min, tirx.IntImm(last.extent.ty.dtype, few), int(last.kind), last.body)
         places = base + last.loop_var * (lanes * (in_a_line - 1))
-    elif in_a_line > _APART:
+    elif in_a_line > _MOST_PER_LINE:
         return None
     load = buffer.vload([places], str(buffer.ty.dtype))
-    asked = request(load, FIRST_CACHE, write=write)
+    prefetches = prefetch_line(load, FIRST_CACHE, write=write)
     for loop in reversed(nest):
-        asked = with_kind(loop, int(tirx.ForKind.SERIAL), asked)
-    return asked
+        prefetches = with_kind(loop, int(tirx.ForKind.SERIAL), prefetches)
+    return prefetches
 
 
 def _elements(buffer: TvmBuffer) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from edgetune.codegen.contiguous_access import innermost_changed, preceded, stream_of, total_of, written_in
 from edgetune.codegen.dtypes import element_and_lanes
-from edgetune.codegen.prefetch.intrinsics import FIRST_CACHE, requests
+from edgetune.codegen.prefetch.intrinsics import FIRST_CACHE, prefetch_lines
 from edgetune.codegen.traverse import loops_changed
 from edgetune.codegen.unrolling import with_kind
 from edgetune.graph.tvm_types import For, Stmt, TvmBuffer
@@ -20,23 +20,25 @@ ANNOTATION = "edgetune_near_lines"
 _AHEAD = 2048  # bytes, rounded up to whole steps: several times what is read while a line comes from L2
 
 
-def ask_near(node: Stmt) -> Stmt:
+def prefetch_weights_l1(node: Stmt) -> Stmt:
     """`node` with prefetches in the innermost loops of annotated loops; unchanged if no read is contiguous."""
     return loops_changed(node, _changed)
 
 
 def _changed(loop: For) -> Stmt:
     if ANNOTATION not in loop.annotations:
-        return with_kind(loop, int(loop.kind), ask_near(loop.body))
+        return with_kind(loop, int(loop.kind), prefetch_weights_l1(loop.body))
     written = written_in(loop)
-    return with_kind(loop, int(loop.kind), innermost_changed(loop.body, lambda inner, _: _asking(inner, written)))
+    return with_kind(
+        loop, int(loop.kind), innermost_changed(loop.body, lambda inner, _: _with_prefetches(inner, written))
+    )
 
 
-def _asking(loop: For, written: set[TvmBuffer]) -> Stmt:
+def _with_prefetches(loop: For, written: set[TvmBuffer]) -> Stmt:
     stream = stream_of(loop.body, loop.loop_var, written)
     if stream is None or stream.start.factors[loop.loop_var] != stream.length:
         return loop
     step = stream.length * element_and_lanes(stream.buffer.ty.dtype)[0].bytes
     start = total_of(stream.start, loop.loop_var.ty.dtype)
     ahead = -(-_AHEAD // step) * step
-    return preceded(loop, requests(stream.buffer, start, stream.length, FIRST_CACHE, ahead))
+    return preceded(loop, prefetch_lines(stream.buffer, start, stream.length, FIRST_CACHE, ahead))

@@ -15,7 +15,7 @@ from tvm import tirx
 from edgetune.codegen.collapse_loops import Shared
 from edgetune.codegen.contiguous_access import Stream, innermost_changed, preceded, stream_of, total_of, written_in
 from edgetune.codegen.linear import Linear
-from edgetune.codegen.prefetch.intrinsics import SECOND_CACHE, requests
+from edgetune.codegen.prefetch.intrinsics import SECOND_CACHE, prefetch_lines
 from edgetune.codegen.traverse import children, loops_changed
 from edgetune.codegen.unrolling import extent_of, with_kind
 from edgetune.graph.tvm_types import Expr, For, Stmt
@@ -24,7 +24,7 @@ ANNOTATION = "edgetune_prefetch"
 """On the loop over blocks: data that depends on the block but not on the tile is prefetched one block ahead."""
 
 
-def prefetch_blocks(node: Stmt, shared: Shared | None = None) -> Stmt:
+def prefetch_weights_l2(node: Stmt, shared: Shared | None = None) -> Stmt:
     """`node` with prefetches in annotated loops; unchanged if no data is streamed by blocks.
 
     If threads share the tiles of a block (all `shared` loops are inside it), each prefetches the whole next block,
@@ -33,25 +33,25 @@ def prefetch_blocks(node: Stmt, shared: Shared | None = None) -> Stmt:
     return loops_changed(node, lambda loop: _prefetched(loop, shared))
 
 
-def asks_ahead(node: Stmt) -> bool:
+def prefetches_weights_l2(node: Stmt) -> bool:
     """Whether a loop over several blocks in `node` carries the annotation."""
     own = isinstance(node, tirx.For) and ANNOTATION in node.annotations and extent_of(node) != 1
-    return own or any(map(asks_ahead, children(node)))
+    return own or any(map(prefetches_weights_l2, children(node)))
 
 
 def _prefetched(loop: For, shared: Shared | None) -> Stmt:
     if ANNOTATION not in loop.annotations:
-        return with_kind(loop, int(loop.kind), prefetch_blocks(loop.body, shared))
+        return with_kind(loop, int(loop.kind), prefetch_weights_l2(loop.body, shared))
     written = written_in(loop)
 
-    def asking(inner: For, tiles: list[For]) -> Stmt:
+    def with_prefetches(inner: For, tiles: list[For]) -> Stmt:
         stream = stream_of(inner.body, loop.loop_var, written)
-        return inner if stream is None else preceded(inner, _requests(stream, loop, [*tiles, inner], shared))
+        return inner if stream is None else preceded(inner, _prefetches(stream, loop, [*tiles, inner], shared))
 
-    return with_kind(loop, int(loop.kind), innermost_changed(loop.body, asking))
+    return with_kind(loop, int(loop.kind), innermost_changed(loop.body, with_prefetches))
 
 
-def _requests(stream: Stream, block: For, inside: list[For], shared: Shared | None) -> list[Stmt]:
+def _prefetches(stream: Stream, block: For, inside: list[For], shared: Shared | None) -> list[Stmt]:
     """Prefetches of one iteration: a tile's part of what the next block reads here."""
     step = stream.start.factors[block.loop_var]
     inner = {loop.loop_var for loop in inside}
@@ -80,7 +80,7 @@ def _requests(stream: Stream, block: For, inside: list[For], shared: Shared | No
         length = stream.length // parts
         start = total_of(stream.start, index)
     start = start + ahead + (tirx.min(tile, parts - 1) if parts < most else tile) * (length * rounds)
-    return requests(stream.buffer, start, length, SECOND_CACHE)
+    return prefetch_lines(stream.buffer, start, length, SECOND_CACHE)
 
 
 def _number(loops: list[For], shared: Shared | None, index: str) -> tuple[Expr, int, int]:

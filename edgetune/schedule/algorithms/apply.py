@@ -46,7 +46,7 @@ class Scheduled:
     transform, then the layout that the schedule wants. All other arrays stay unchanged.
     """
 
-    form: str
+    algorithm: str
     module: IRModule
     constants: Mapping[int, ConstantTransform]
 
@@ -58,10 +58,10 @@ def apply_schedule(function: PrimFunc, text: str) -> Scheduled:
     trace does not fit it.
     """
     name, trace = algorithm_and_trace(text)
-    form = algorithm_named(function, name)
-    module, layouts = split_packing(replay(form.function, trace))
+    algorithm = algorithm_named(function, name)
+    module, layouts = split_packing(replay(algorithm.function, trace))
     constants: dict[int, ConstantTransform] = {}
-    for index in sorted(form.transforms.keys() | layouts.keys()):
-        steps = [step for step in (form.transforms.get(index), layouts.get(index)) if step is not None]
+    for index in sorted(algorithm.transforms.keys() | layouts.keys()):
+        steps = [step for step in (algorithm.transforms.get(index), layouts.get(index)) if step is not None]
         constants[index] = steps[0] if len(steps) == 1 else Chain(tuple(steps))
     return Scheduled(name, module, constants)

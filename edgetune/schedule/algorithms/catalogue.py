@@ -23,17 +23,17 @@ _DERIVATIONS: dict[str, Callable[[PrimFunc, str], Algorithm | None]] = {
 def algorithms_among(function: PrimFunc, names: Iterable[str]) -> Iterator[Algorithm]:
     """The algorithms of an unscheduled PrimFunc among those in `names`, in that order; never the direct one."""
     found = (_derived(function, name) for name in names if name in _DERIVATIONS)
-    return (form for form in found if form is not None)
+    return (algorithm for algorithm in found if algorithm is not None)
 
 
 def algorithm_named(function: PrimFunc, name: str) -> Algorithm:
     """The algorithm of a PrimFunc called `name`; raises KernelFailed if the function does not support it."""
     if name == DIRECT:
         return Algorithm(DIRECT, function)
-    form = _derived(function, name) if name in _DERIVATIONS else None
-    if form is None:
+    algorithm = _derived(function, name) if name in _DERIVATIONS else None
+    if algorithm is None:
         raise KernelFailed(f"a recorded schedule is for the form {name!r}, which this kernel has not: tune again")
-    return form
+    return algorithm
 
 
 def rounding_of(name: str) -> str:

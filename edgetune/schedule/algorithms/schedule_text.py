@@ -36,20 +36,20 @@ def size_of(name: str) -> int:
     return int(name.rpartition("_")[2])
 
 
-def schedule_text(form: str, trace: str) -> str:
+def schedule_text(algorithm: str, trace: str) -> str:
     """The text of a schedule; `trace` is the JSON of a trace."""
-    return trace if form == DIRECT else f"{prefix_of(form)}{trace}}}"
+    return trace if algorithm == DIRECT else f"{prefix_of(algorithm)}{trace}}}"
 
 
-def prefix_of(form: str) -> str:
+def prefix_of(algorithm: str) -> str:
     """The first part of the text of every schedule of an algorithm; "" for the direct one."""
-    return "" if form == DIRECT else f'{{"form":{json.dumps(form)},"trace":'
+    return "" if algorithm == DIRECT else f'{{"form":{json.dumps(algorithm)},"trace":'
 
 
 def algorithm_and_trace(text: str) -> tuple[str, str]:
     """The algorithm's name and the trace's JSON; text without an algorithm's name is a trace of the direct one."""
-    form = algorithm_of(text)
-    return (form, text) if form == DIRECT else (form, text.removeprefix(prefix_of(form))[:-1])
+    algorithm = algorithm_of(text)
+    return (algorithm, text) if algorithm == DIRECT else (algorithm, text.removeprefix(prefix_of(algorithm))[:-1])
 
 
 def algorithm_of(text: str) -> str:

@@ -31,7 +31,7 @@ class AttentionRows:
     output. `query` is the output's axis of queries. Keys have vectors of `key_lanes` lanes, columns of `column_lanes`.
     """
 
-    anatomy: BlockAnalysis
+    analysis: BlockAnalysis
     changes: tuple[str, ...]
     after: tuple[str, ...]
     query: int
@@ -44,25 +44,25 @@ class AttentionRows:
     native_lanes: int
 
 
-def find_rows(anatomy: BlockAnalysis, native_lanes: int) -> AttentionRows | None:
+def find_rows(analysis: BlockAnalysis, native_lanes: int) -> AttentionRows | None:
     """The parts of a function that computes attention; None for any other function."""
-    names = [stage.name for stage in anatomy.stages]
+    names = [stage.name for stage in analysis.stages]
     if names[:1] != [PRODUCTS] or RESULT not in names:
         return None
-    products, mixed, result = (anatomy.stage(name) for name in (PRODUCTS, MIXED, RESULT))
-    after = anatomy.stages[names.index(RESULT) + 1 :]
+    products, mixed, result = (analysis.stage(name) for name in (PRODUCTS, MIXED, RESULT))
+    after = analysis.stages[names.index(RESULT) + 1 :]
     aligned = all(
         not stage.reduction and stage.spatial_extents == mixed.spatial_extents and stage.writes_along_its_axes()
         for stage in after
     )
-    if anatomy.outputs != (names[-1],) or not aligned:
+    if analysis.outputs != (names[-1],) or not aligned:
         return None
     *_, queries, keys = products.spatial_extents
-    totals = next(region for region in result.reads() if region.source.same_as(_written(anatomy, TOTALS)))
+    totals = next(region for region in result.reads() if region.source.same_as(_written(analysis, TOTALS)))
     query = next(n for n, axis in enumerate(result.spatial) if totals.region[-1].min.same_as(axis.var))
     columns = mixed.spatial_extents[-1]
     return AttentionRows(
-        anatomy,
+        analysis,
         tuple(names[1 : names.index(SCORES)]),
         tuple(stage.name for stage in after),
         query,
@@ -76,8 +76,8 @@ def find_rows(anatomy: BlockAnalysis, native_lanes: int) -> AttentionRows | None
     )
 
 
-def _written(anatomy: BlockAnalysis, name: str) -> TvmBuffer:
-    return anatomy.stage(name).block.writes[0].source
+def _written(analysis: BlockAnalysis, name: str) -> TvmBuffer:
+    return analysis.stage(name).block.writes[0].source
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ VARIANTS = tuple(RowsVariant(keys, columns) for keys in (True, False) for column
 
 def apply_rows(sch: Schedule, rows: AttentionRows, variant: RowsVariant, decide: Decisions, registers: int) -> None:
     """Schedule `sch` (untouched so far); sizes come from `decide`. Raises TVM's ScheduleError if it does not fit."""
-    partial = {name: split_lanes(sch, rows.anatomy.stage(name), rows.native_lanes) for name in (LARGEST, TOTALS)}
+    partial = {name: split_lanes(sch, rows.analysis.stage(name), rows.native_lanes) for name in (LARGEST, TOTALS)}
     for name in (*rows.changes, *(RESULT, *rows.after)[:-1]):
         sch.compute_inline(sch.get_sblock(name))
     sch.set_scope(sch.get_sblock(PRODUCTS), 0, "local")
@@ -173,7 +173,7 @@ def _score(
     """Schedules the scores of a block of queries."""
     scores, products = sch.get_sblock(SCORES), sch.get_sblock(PRODUCTS)
     sch.compute_at(scores, blocks, preserve_unit_loops=True)
-    rank = len(rows.anatomy.stage(SCORES).spatial)
+    rank = len(rows.analysis.stage(SCORES).spatial)
     *heads, queries, keys = sch.get_loops(scores)[-rank:]
     tiles, row = decide.tile(sch, "score_row", queries, registers)
     vectors, lanes = sch.split(keys, [None, rows.key_lanes])

@@ -105,9 +105,9 @@ class BlockAnalysis:
         free = self.function.attrs.get("layout_free_buffers") if self.function.attrs else None
         return tuple(self.function.params[int(index)] for index in free or ())
 
-    def told(self, attribute: str) -> int | None:
+    def attribute(self, name: str) -> int | None:
         """The value of one of the function attributes above; None if the function does not have it."""
-        found = self.function.attrs.get(attribute) if self.function.attrs else None
+        found = self.function.attrs.get(name) if self.function.attrs else None
         return None if found is None else int(found)
 
     def weights(self) -> tuple[TvmBuffer, ...]:
@@ -228,8 +228,8 @@ def widest_element_bits(function: PrimFunc) -> int:
 
     Sums and other intermediate tensors count: int8 products are summed in int32.
     """
-    anatomy = analyse_blocks(function)
-    written = [write.source for stage in anatomy.stages for write in stage.block.writes] if anatomy else []
+    analysis = analyse_blocks(function)
+    written = [write.source for stage in analysis.stages for write in stage.block.writes] if analysis else []
     types = [DataType(str(buffer.ty.dtype)) for buffer in (*function.params, *written)]
     return max((8 * ((dtype.bits + 7) // 8) for dtype in types), default=32)
 

@@ -21,20 +21,20 @@ from edgetune.schedule.sketches.tile import lanes_for
 MAX_VECTORS = 8
 
 
-def applies(anatomy: BlockAnalysis) -> bool:
+def applies(analysis: BlockAnalysis) -> bool:
     """Whether the kernel has no reduction."""
-    return not anatomy.reductions
+    return not analysis.reductions
 
 
-def apply_elementwise(sch: Schedule, anatomy: BlockAnalysis, native_lanes: int, decide: Decisions) -> None:
+def apply_elementwise(sch: Schedule, analysis: BlockAnalysis, native_lanes: int, decide: Decisions) -> None:
     """Schedule `sch` (untouched so far): inline, then vectorise each stage that remains.
 
     `decide` chooses how many vectors of the innermost loop are unrolled ("vectors").
     """
-    hidden = [stage.name for stage in anatomy.stages if stage.name not in anatomy.outputs]
+    hidden = [stage.name for stage in analysis.stages if stage.name not in analysis.outputs]
     left = set(inline_all(sch, hidden))
-    for stage in anatomy.stages:
-        if stage.name in left or stage.name in anatomy.outputs:
+    for stage in analysis.stages:
+        if stage.name in left or stage.name in analysis.outputs:
             vectorize_stage(sch, stage, native_lanes, decide)
 
 

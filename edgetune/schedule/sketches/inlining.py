@@ -24,11 +24,11 @@ def inline_all(sch: Schedule, names: Iterable[str]) -> list[str]:
     return left
 
 
-def cheap_to_repeat(anatomy: BlockAnalysis, stage: BlockStage) -> bool:
+def cheap_to_repeat(analysis: BlockAnalysis, stage: BlockStage) -> bool:
     """Whether each reader may compute a stage again: it has one reader that runs once per element, or little work."""
     if stage.reduction:
         return False
-    readers = [other for other in anatomy.stages if other is not stage and _reads(other, stage)]
+    readers = [other for other in analysis.stages if other is not stage and _reads(other, stage)]
     once = len(readers) == 1 and readers[0].work <= stage.work
     return once or not any(_costly(node) for store in stores(stage.block.body) for node in expressions(store.value))
 

@@ -82,10 +82,10 @@ class Reads:
         return sum(len(np.unique(steps @ stride.T, axis=0)) for stride in self.strides)
 
 
-def epilogue_operands(anatomy: BlockAnalysis, after: Collection[str], channel: int) -> int:
+def epilogue_operands(analysis: BlockAnalysis, after: Collection[str], channel: int) -> int:
     """Number of operands of the stages `after` the reduction that only their axis `channel` moves, such as a bias."""
     found = 0
-    for stage in (anatomy.stage(name) for name in after):
+    for stage in (analysis.stage(name) for name in after):
         others = [axis for number, axis in enumerate(stage.spatial) if number != channel and extent_of(axis) > 1]
         for region in stage.reads():
             indices = [item.min for item in region.region]

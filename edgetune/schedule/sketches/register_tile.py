@@ -9,10 +9,10 @@ from __future__ import annotations
 from tvm.s_tir import Schedule
 from tvm.tirx import IndexMap
 
-from edgetune.codegen.prefetch.inputs import ANNOTATION as NEXT_TILE
-from edgetune.codegen.prefetch.outputs import ANNOTATION as EPILOGUE_LINES
-from edgetune.codegen.prefetch.weights_l1 import ANNOTATION as NEAR_LINES
-from edgetune.codegen.prefetch.weights_l2 import ANNOTATION as PREFETCHED
+from edgetune.codegen.prefetch.inputs import ANNOTATION as INPUTS
+from edgetune.codegen.prefetch.outputs import ANNOTATION as OUTPUTS
+from edgetune.codegen.prefetch.weights_l1 import ANNOTATION as WEIGHTS_L1
+from edgetune.codegen.prefetch.weights_l2 import ANNOTATION as WEIGHTS_L2
 from edgetune.codegen.reduction_blocks import ANNOTATION as PARTS
 from edgetune.graph.tvm_types import Expr, LoopRV, SBlockRV
 from edgetune.schedule.sketches.decisions import Decisions
@@ -87,14 +87,14 @@ def _tile_loops(
     long = max(range(len(slow)), key=lambda number: tile.anchor.reduction_extents[number])
     if variant.parts > 1:
         sch.annotate(slow[long], PARTS, variant.parts)
-    if variant.ahead:
-        sch.annotate(slow[long], EPILOGUE_LINES, 1)
-    if variant.prefetch:
-        sch.annotate(outer["channel"], PREFETCHED, 1)
-    if variant.onward and "pixel" in outer:
-        sch.annotate(outer["pixel"], NEXT_TILE, 1)
-    if variant.near:
-        sch.annotate(outer["channel"], NEAR_LINES, 1)
+    if variant.prefetch_outputs:
+        sch.annotate(slow[long], OUTPUTS, 1)
+    if variant.prefetch_weights_l2:
+        sch.annotate(outer["channel"], WEIGHTS_L2, 1)
+    if variant.prefetch_inputs and "pixel" in outer:
+        sch.annotate(outer["pixel"], INPUTS, 1)
+    if variant.prefetch_weights_l1:
+        sch.annotate(outer["channel"], WEIGHTS_L1, 1)
     sch.decompose_reduction(anchor, slow[0])
 
 

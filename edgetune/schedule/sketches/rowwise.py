@@ -17,16 +17,16 @@ from edgetune.schedule.sketches.inlining import cheap_to_repeat, inline_all
 from edgetune.schedule.sketches.row_reduction import split_lanes, vectorize_lanes
 
 
-def apply_rowwise(sch: Schedule, anatomy: BlockAnalysis, native_lanes: int, decide: Decisions) -> Schedule:
+def apply_rowwise(sch: Schedule, analysis: BlockAnalysis, native_lanes: int, decide: Decisions) -> Schedule:
     """Schedule a copy of `sch` (untouched so far) row by row and return it; never fails."""
-    partial = {stage.name: split_lanes(sch, stage, native_lanes) for stage in anatomy.reductions}
-    cheap = [s.name for s in anatomy.stages if s.name not in anatomy.outputs and cheap_to_repeat(anatomy, s)]
+    partial = {stage.name: split_lanes(sch, stage, native_lanes) for stage in analysis.reductions}
+    cheap = [s.name for s in analysis.stages if s.name not in analysis.outputs and cheap_to_repeat(analysis, s)]
     inlined = set(cheap) - set(inline_all(sch, cheap))
-    stages = [stage for stage in anatomy.stages if stage.name not in inlined]
+    stages = [stage for stage in analysis.stages if stage.name not in inlined]
     last = stages[-1]
     moved: set[str] = set()
     for name in reversed([name for stage in stages for name in (partial.get(stage.name), stage.name) if name]):
-        if name != last.name and name not in anatomy.outputs:
+        if name != last.name and name not in analysis.outputs:
             before = sch
             sch = _move_inwards(sch, name, last.name, len(last.spatial) - (not last.reduction))
             moved |= {name} if sch is not before else set()

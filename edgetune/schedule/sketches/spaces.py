@@ -45,21 +45,21 @@ def design_spaces(function: PrimFunc, target: Target, *, seed: int = 1, streamed
     `streamed`: L2 keeps no weights from one run of the program to the next. Never empty: the last resort is the
     untouched function.
     """
-    anatomy = analyse_blocks(function)
-    if anatomy is None:
+    analysis = analyse_blocks(function)
+    if analysis is None:
         return [untouched(function, seed)]
     found = [
-        *_in_blocks(function, anatomy, target, seed, streamed=streamed),
-        *_in_rows(function, anatomy, target, seed),
+        *_in_blocks(function, analysis, target, seed, streamed=streamed),
+        *_in_rows(function, analysis, target, seed),
     ]
-    if found or (found := list(_tiled(function, anatomy, target, seed, streamed=streamed))):
+    if found or (found := list(_tiled(function, analysis, target, seed, streamed=streamed))):
         return found
     sch = untouched(function, seed)
     lanes = native_lanes(function, target)
-    if elementwise.applies(anatomy):
-        elementwise.apply_elementwise(sch, anatomy, lanes, Decisions())
+    if elementwise.applies(analysis):
+        elementwise.apply_elementwise(sch, analysis, lanes, Decisions())
         return [sch]
-    return [rowwise.apply_rowwise(sch, anatomy, lanes, Decisions())]
+    return [rowwise.apply_rowwise(sch, analysis, lanes, Decisions())]
 
 
 def postprocs(target: Target, scratch_limit: int = UNLIMITED_SCRATCH) -> list[ms.Postproc]:
@@ -81,9 +81,9 @@ def limits(target: Target, scratch_limit: int = UNLIMITED_SCRATCH) -> ScheduleLi
 
 def tile_of(function: PrimFunc, target: Target) -> tuple[BlockAnalysis, Tile] | None:
     """Analysis and register tile of a function; None if it has none."""
-    anatomy = analyse_blocks(function)
-    tile = find_tile(anatomy, native_lanes(function, target)) if anatomy else None
-    return None if anatomy is None or tile is None else (anatomy, tile)
+    analysis = analyse_blocks(function)
+    tile = find_tile(analysis, native_lanes(function, target)) if analysis else None
+    return None if analysis is None or tile is None else (analysis, tile)
 
 
 def tiled(
@@ -116,9 +116,9 @@ def native_lanes(function: PrimFunc, target: Target) -> int:
 
 
 def _tiled(
-    function: PrimFunc, anatomy: BlockAnalysis, target: Target, seed: int, *, streamed: bool
+    function: PrimFunc, analysis: BlockAnalysis, target: Target, seed: int, *, streamed: bool
 ) -> Iterator[Schedule]:
-    tile = find_tile(anatomy, native_lanes(function, target))
+    tile = find_tile(analysis, native_lanes(function, target))
     if tile is None:
         return
     for variant in variants_of(tile, cache_for_blocks(target), kept_bytes(target, streamed=streamed), target.l1_bytes):
@@ -130,8 +130,8 @@ def _tiled(
 
 def tiles_of(function: PrimFunc, target: Target) -> TransformedTiles | None:
     """The transformed tiles of a function; None if it has none."""
-    anatomy = analyse_blocks(function)
-    return find_tiles(anatomy, native_lanes(function, target)) if anatomy else None
+    analysis = analyse_blocks(function)
+    return find_tiles(analysis, native_lanes(function, target)) if analysis else None
 
 
 def in_blocks(
@@ -144,13 +144,13 @@ def in_blocks(
 
 
 def _in_blocks(
-    function: PrimFunc, anatomy: BlockAnalysis, target: Target, seed: int, *, streamed: bool
+    function: PrimFunc, analysis: BlockAnalysis, target: Target, seed: int, *, streamed: bool
 ) -> Iterator[Schedule]:
-    tiles = find_tiles(anatomy, native_lanes(function, target))
+    tiles = find_tiles(analysis, native_lanes(function, target))
     if tiles is None:
         return
     far = streams_filters(tiles, kept_bytes(target, streamed=streamed))
-    for variant in (replace(v, prefetch=far) for v in VARIANTS):
+    for variant in (replace(v, prefetch_weights_l2=far) for v in VARIANTS):
         try:
             yield in_blocks(function, tiles, variant, Decisions(), target, seed)
         except RuntimeError:  # ScheduleError, or TVM's error for a case that it does not handle
@@ -159,8 +159,8 @@ def _in_blocks(
 
 def rows_of(function: PrimFunc, target: Target) -> AttentionRows | None:
     """The parts of a function that computes attention; None for any other function."""
-    anatomy = analyse_blocks(function)
-    return find_rows(anatomy, native_lanes(function, target)) if anatomy else None
+    analysis = analyse_blocks(function)
+    return find_rows(analysis, native_lanes(function, target)) if analysis else None
 
 
 def in_rows(
@@ -172,8 +172,8 @@ def in_rows(
     return sch
 
 
-def _in_rows(function: PrimFunc, anatomy: BlockAnalysis, target: Target, seed: int) -> Iterator[Schedule]:
-    rows = find_rows(anatomy, native_lanes(function, target))
+def _in_rows(function: PrimFunc, analysis: BlockAnalysis, target: Target, seed: int) -> Iterator[Schedule]:
+    rows = find_rows(analysis, native_lanes(function, target))
     if rows is None:
         return
     for variant in ROWS_VARIANTS:

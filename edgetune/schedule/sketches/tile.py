@@ -68,28 +68,30 @@ class Tile:
         return (1 + self.added) * self.output_element * prod(self.anchor.spatial_extents)
 
 
-def find_tile(anatomy: BlockAnalysis, native_lanes: int) -> Tile | None:
+def find_tile(analysis: BlockAnalysis, native_lanes: int) -> Tile | None:
     """The register tile of a kernel; None if it has none. `native_lanes`: elements of one vector register."""
-    native_lanes = min(native_lanes, anatomy.told(MOST_LANES) or native_lanes)
-    if len(anatomy.reductions) != 1 or len(anatomy.outputs) != 1:
+    native_lanes = min(native_lanes, analysis.attribute(MOST_LANES) or native_lanes)
+    if len(analysis.reductions) != 1 or len(analysis.outputs) != 1:
         return None
-    anchor = anatomy.reductions[0]
+    anchor = analysis.reductions[0]
     if not anchor.spatial or not anchor.writes_its_axes():
         return None
-    place = anatomy.stages.index(anchor)
-    before, after = anatomy.stages[:place], anatomy.stages[place + 1 :]
-    if (after and after[-1].name != anatomy.outputs[0]) or not all(_aligned(anchor, stage) for stage in after):
+    place = analysis.stages.index(anchor)
+    before, after = analysis.stages[:place], analysis.stages[place + 1 :]
+    if (after and after[-1].name != analysis.outputs[0]) or not all(_aligned(anchor, stage) for stage in after):
         return None
     pads = [stage for stage in before if _pads(stage)]
     channel = len(anchor.spatial) - 1
-    if _strided(anatomy, anchor, anchor.spatial[channel]):
+    if _strided(analysis, anchor, anchor.spatial[channel]):
         return None
     wide = [i for i in range(channel) if anchor.spatial_extents[i] > 1 and not _batches(anchor, anchor.spatial[i])]
     pixel = wide[-1] if wide else None
     row = wide[-2] if len(wide) > 1 else None
     fusible = pixel is not None and row is not None and not pads and row + 1 == pixel and _linear(anchor, row, pixel)
     extent = anchor.spatial_extents[channel]
-    group = _group(anatomy, anchor, anchor.spatial[channel], [anchor.spatial[i] for i in (row, pixel) if i is not None])
+    group = _group(
+        analysis, anchor, anchor.spatial[channel], [anchor.spatial[i] for i in (row, pixel) if i is not None]
+    )
     return Tile(
         anchor,
         tuple(stage.name for stage in before),
@@ -104,9 +106,9 @@ def find_tile(anatomy: BlockAnalysis, native_lanes: int) -> Tile | None:
         _type_of(anchor) == _type_of(after[-1] if after else anchor),
         (DataType(_type_of(after[-1] if after else anchor)).bits + 7) // 8,
         not all(stage.writes_its_axes() for stage in after),
-        anatomy.told(TILE_PIXELS) or 0,
+        analysis.attribute(TILE_PIXELS) or 0,
         0 if pixel is None else _input_bytes(anchor, anchor.spatial[pixel]),
-        _added(anatomy, anchor, after),
+        _added(analysis, anchor, after),
     )
 
 
@@ -116,9 +118,9 @@ def _input_bytes(anchor: BlockStage, pixel: IterVar) -> int:
     return sum(prod(map(int, buffer.ty.shape)) * ((DataType(str(buffer.ty.dtype)).bits + 7) // 8) for buffer in own)
 
 
-def _added(anatomy: BlockAnalysis, anchor: BlockStage, after: Sequence[BlockStage]) -> int:
+def _added(analysis: BlockAnalysis, anchor: BlockStage, after: Sequence[BlockStage]) -> int:
     """Number of reads by stages `after` of a parameter with at least as many elements as `anchor` writes."""
-    made = [write.source for stage in anatomy.stages for write in stage.block.writes]
+    made = [write.source for stage in analysis.stages for write in stage.block.writes]
     read = [region.source for stage in after for region in stage.reads()]
     elements = prod(anchor.spatial_extents)
     return sum(
@@ -159,9 +161,9 @@ def _pads(stage: BlockStage) -> bool:
     return stage.branches()
 
 
-def _strided(anatomy: BlockAnalysis, anchor: BlockStage, axis: IterVar) -> bool:
+def _strided(analysis: BlockAnalysis, anchor: BlockStage, axis: IterVar) -> bool:
     """Whether adjacent elements along `axis` are not contiguous in a read of the anchor, except packed weights."""
-    packed = anatomy.weights()
+    packed = analysis.weights()
     for region in anchor.reads():
         if any(region.source.same_as(weight) for weight in packed):
             continue
@@ -176,12 +178,12 @@ def _batches(anchor: BlockStage, axis: IterVar) -> bool:
     return len(reads) > 1 and all(any(mentions(item.min, axis.var) for item in r.region) for r in reads)
 
 
-def _group(anatomy: BlockAnalysis, anchor: BlockStage, axis: IterVar, pixels: list[IterVar]) -> int:
+def _group(analysis: BlockAnalysis, anchor: BlockStage, axis: IterVar, pixels: list[IterVar]) -> int:
     """Number of adjacent steps along `axis` with the same inputs, except weights and inputs that all `pixels` share.
 
     The right-hand operand of a product of two run-time matrices is such an input: one row is loaded once per tile.
     """
-    packed = anatomy.weights()
+    packed = analysis.weights()
     group = extent_of(axis)
     for region in anchor.reads():
         if not region.region or any(region.source.same_as(weight) for weight in packed):

@@ -19,19 +19,20 @@ class Variant:
     """The choices that change a trace's structure. `pad_rows` copies padded rows instead of testing each access.
 
     `parts`: number of parts of the reduction, each computed for all tiles (see `edgetune.codegen.reduction_blocks`).
-    `prefetch`: the weights of the next block of channels are prefetched while the current block is computed. `ahead`:
-    the output (and residual) lines of a tile are prefetched before its reduction. `near`: weights are prefetched a few
-    steps before their use. `onward`: the next tile's inputs are prefetched while the current tile is summed.
+    `prefetch_weights_l2`: the weights of the next block of channels are prefetched while the current block is computed.
+    `prefetch_outputs`: the output (and residual) lines of a tile are prefetched before its reduction.
+    `prefetch_weights_l1`: weights are prefetched a few steps before their use. `prefetch_inputs`: the next tile's
+    inputs are prefetched while the current tile is summed.
     """
 
     order: tuple[Outer, ...]
     fuse: bool = False
     pad_rows: bool = False
     parts: int = 1
-    prefetch: bool = False
-    ahead: bool = False
-    near: bool = False
-    onward: bool = False
+    prefetch_weights_l2: bool = False
+    prefetch_outputs: bool = False
+    prefetch_weights_l1: bool = False
+    prefetch_inputs: bool = False
 
 
 def variants_of(tile: Tile, cache_bytes: int = 0, kept_bytes: int = 0, first_bytes: int = 0) -> tuple[Variant, ...]:
@@ -43,15 +44,15 @@ def variants_of(tile: Tile, cache_bytes: int = 0, kept_bytes: int = 0, first_byt
     parts = parts_for(tile, cache_bytes)
     found = _whole(tile)
     if kept_bytes > 0 and streams_weights(tile, kept_bytes):
-        found = tuple(replace(v, prefetch=v.order[0] == "channel") for v in found)
+        found = tuple(replace(v, prefetch_weights_l2=v.order[0] == "channel") for v in found)
     if parts > 1:
         found += tuple(replace(v, parts=parts) for v in found if v.order[0] == "channel" and not v.pad_rows)
     if 0 < cache_bytes < tile.passing_bytes:
-        found += tuple(replace(v, ahead=True) for v in found if v.parts == 1)
+        found += tuple(replace(v, prefetch_outputs=True) for v in found if v.parts == 1)
     if 0 < cache_bytes < tile.input_bytes and reads_each_once(tile):
-        found += tuple(replace(v, onward=True) for v in found if v.parts == 1)
+        found += tuple(replace(v, prefetch_inputs=True) for v in found if v.parts == 1)
     if first_bytes > 0 and streams_weights(tile, first_bytes):
-        found += tuple(replace(v, near=True) for v in found if v.order[0] == "channel")
+        found += tuple(replace(v, prefetch_weights_l1=True) for v in found if v.order[0] == "channel")
     return found
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tvm.s_tir import Schedule
 
-from edgetune.codegen.prefetch.weights_l2 import ANNOTATION as PREFETCHED
+from edgetune.codegen.prefetch.weights_l2 import ANNOTATION as WEIGHTS_L2
 from edgetune.graph.tvm_types import LoopRV, SBlockRV
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis
 from edgetune.schedule.sketches.decisions import Decisions
@@ -57,17 +57,17 @@ class TransformedTiles:
         return self.filters // self.output_lanes
 
 
-def find_tiles(anatomy: BlockAnalysis, native_lanes: int) -> TransformedTiles | None:
+def find_tiles(analysis: BlockAnalysis, native_lanes: int) -> TransformedTiles | None:
     """The tiles of a function whose convolution is computed by `STAGES`; None for any other function."""
-    names = [stage.name for stage in anatomy.stages]
+    names = [stage.name for stage in analysis.stages]
     if PADDED not in names:
         return None
     first = names.index(PADDED)
     last = first + len(STAGES)
     if tuple(names[first:last]) != STAGES:
         return None
-    _, rows, columns, tile, inputs, filters = anatomy.stage(SUMMED).spatial_extents
-    channels = anatomy.stage(TRANSFORMED).spatial_extents[-1]
+    _, rows, columns, tile, inputs, filters = analysis.stage(SUMMED).spatial_extents
+    channels = analysis.stage(TRANSFORMED).spatial_extents[-1]
     before, after = tuple(names[:first]), tuple(names[last:])
     lanes = lanes_for(channels, native_lanes), lanes_for(filters, native_lanes)
     return TransformedTiles(tile, inputs, rows, columns, channels, filters, before, after, *lanes)
@@ -79,13 +79,13 @@ class BlockVariant:
 
     `copy_padded`: padded inputs are copied; otherwise each load tests its position. `unroll`: a tile's transforms are
     unrolled completely, half of them in registers; otherwise along one axis at a time, which takes half the code and
-    keeps no half-finished transform in registers. `prefetch`: the next block's weights are prefetched while the current
-    block of filters is multiplied.
+    keeps no half-finished transform in registers. `prefetch_weights_l2`: the next block's weights are prefetched while
+    the current block of filters is multiplied.
     """
 
     copy_padded: bool
     unroll: bool = True
-    prefetch: bool = False
+    prefetch_weights_l2: bool = False
 
 
 VARIANTS = (
@@ -125,8 +125,8 @@ def apply_tiles(
     # A whole tile's sums along one axis stay in registers; with few registers, only those of one row of outputs.
     _transform_back(sch, vectors if tiles.tile * tiles.inputs <= registers or not variant.unroll else row, variant)
     vectors = _products(sch, tiles, decide, registers, filter_blocks, (products, stored))
-    if variant.prefetch:
-        sch.annotate(vectors, PREFETCHED, 1)
+    if variant.prefetch_weights_l2:
+        sch.annotate(vectors, WEIGHTS_L2, 1)
     _transform(sch, tiles, variant, column_blocks)
 
 

@@ -57,28 +57,28 @@ def reads_in_step(stages: Sequence[BlockStage], axes: Sequence[int]) -> bool:
 
 @dataclass
 class Stretching:
-    """Builds a function that computes the same as that of `anatomy`, with `stages` run for each place of one axis.
+    """Builds a function that computes the same as that of `analysis`, with `stages` run for each place of one axis.
 
     `stages` are the reduction and all stages after it. `axes` numbers the spatial axes that become the stretched one:
     one axis, or two adjacent ones, which then become one axis with as many elements as both together. `weights` maps
     parameter numbers to the axis of each that is stretched too. Tensors between stages are stretched; other parameters
-    are accessed at the element of the place. `told` are the function attributes that state which sizes keep elements of
-    a block adjacent.
+    are accessed at the element of the place. `attributes` are the function attributes that state which sizes keep
+    elements of a block adjacent.
     """
 
-    anatomy: BlockAnalysis
+    analysis: BlockAnalysis
     stages: Sequence[BlockStage]
     axes: Sequence[int]
     overlap: Overlap
     weights: Mapping[int, int]
-    told: Mapping[str, int]
+    attributes: Mapping[str, int]
     _wide: list[tuple[TvmBuffer, TvmBuffer]] = field(
         default_factory=list, init=False
     )  # (original buffer, stretched buffer)
 
     def function(self) -> PrimFunc:
         """The PrimFunc."""
-        unstretched, last = self.anatomy.function, self.stages[-1]
+        unstretched, last = self.analysis.function, self.stages[-1]
         root = unstretched.body.block
         for number, axis in self.weights.items():
             self._widen(unstretched.params[number], (axis,))
@@ -99,7 +99,7 @@ class Stretching:
         params = [p if p.same_as(output) else self._widened(p, p) for p in unstretched.params]
         realize = s_tir.SBlockRealize([], True, block)
         made = s_tir.renew_defs(tirx.PrimFunc(params, realize, unstretched.ret_type, unstretched.attrs))
-        for name, value in self.told.items():
+        for name, value in self.attributes.items():
             made = made.with_attr(name, value)
         return made
 

@@ -35,16 +35,16 @@ def whole_tiles_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
     Pixels are those of a row, or of all rows if these are adjacent in every tensor that the kernel reads and writes, or
     the rows of a matrix. None if there are fewer pixels than a tile has, or whole tiles already.
     """
-    anatomy = analyse_blocks(function)
-    tile = find_tile(anatomy, _ANY_LANES) if anatomy is not None else None
-    if anatomy is None or tile is None or tile.overlaps or not (axes := pixel_axes(tile)):
+    analysis = analyse_blocks(function)
+    tile = find_tile(analysis, _ANY_LANES) if analysis is not None else None
+    if analysis is None or tile is None or tile.overlaps or not (axes := pixel_axes(tile)):
         return None
     pixels = prod(tile.anchor.spatial_extents[axis] for axis in axes)
-    stages = [tile.anchor, *(anatomy.stage(after) for after in tile.after)]
+    stages = [tile.anchor, *(analysis.stage(after) for after in tile.after)]
     if pixels <= size_of(name) or pixels % size_of(name) == 0 or not reads_in_step(stages, axes):
         return None
-    overlap, told = Overlap(1, pixels, size_of(name)), {TILE_PIXELS: size_of(name)}
-    return Algorithm(name, Stretching(anatomy, stages, axes, overlap, {}, told).function())
+    overlap, attributes = Overlap(1, pixels, size_of(name)), {TILE_PIXELS: size_of(name)}
+    return Algorithm(name, Stretching(analysis, stages, axes, overlap, {}, attributes).function())
 
 
 def pixel_axes(tile: Tile) -> list[int]:
@@ -59,21 +59,21 @@ def whole_vectors_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
 
     None if the function has no register tile, if channels are whole vectors already, or are fewer than one vector.
     """
-    anatomy = analyse_blocks(function)
+    analysis = analyse_blocks(function)
     lanes = size_of(name) // widest_element_bits(function)
-    tile = find_tile(anatomy, lanes) if anatomy is not None and lanes > 1 else None
-    if anatomy is None or tile is None or tile.overlaps or tile.lanes == lanes:
+    tile = find_tile(analysis, lanes) if analysis is not None and lanes > 1 else None
+    if analysis is None or tile is None or tile.overlaps or tile.lanes == lanes:
         return None
     overlap = _overlap(tile, lanes)
-    weights = _weights(anatomy, tile)
-    stages = [tile.anchor, *(anatomy.stage(after) for after in tile.after)]
+    weights = _weights(analysis, tile)
+    stages = [tile.anchor, *(analysis.stage(after) for after in tile.after)]
     if overlap is None or len(weights) > 1 or None in weights.values() or not reads_in_step(stages, [tile.channel]):
         return None
     axes = {number: axis for number, axis in weights.items() if axis is not None}
     stretched_weights = [function.params[number] for number in axes]
     if any(region.source.same_as(w) for stage in stages[1:] for region in stage.block.reads for w in stretched_weights):
         return None
-    stretched = Stretching(anatomy, stages, [tile.channel], overlap, axes, {MOST_LANES: lanes}).function()
+    stretched = Stretching(analysis, stages, [tile.channel], overlap, axes, {MOST_LANES: lanes}).function()
     return Algorithm(name, stretched, {number: Stretch(axis, overlap) for number, axis in axes.items()})
 
 
@@ -97,7 +97,7 @@ def _overlap(tile: Tile, lanes: int) -> Overlap | None:
     return Overlap(extent // width, width, lanes)
 
 
-def _weights(anatomy: BlockAnalysis, tile: Tile) -> dict[int, int | None]:
+def _weights(analysis: BlockAnalysis, tile: Tile) -> dict[int, int | None]:
     """Tensors with a free layout indexed by the channel: parameter number, and the axis that is exactly the channel.
 
     -1 stands for a tensor that is computed from a parameter.
@@ -106,9 +106,9 @@ def _weights(anatomy: BlockAnalysis, tile: Tile) -> dict[int, int | None]:
     found: dict[int, int | None] = {}
     for region in tile.anchor.reads():
         follows = any(mentions(item.min, channel) for item in region.region)
-        if not follows or not any(region.source.same_as(weights) for weights in anatomy.weights()):
+        if not follows or not any(region.source.same_as(weights) for weights in analysis.weights()):
             continue
-        numbers = [n for n, param in enumerate(anatomy.function.params) if param.same_as(region.source)]
+        numbers = [n for n, param in enumerate(analysis.function.params) if param.same_as(region.source)]
         found[numbers[0] if numbers else -1] = (
             weight_axis(tile.anchor, region.source, tile.channel) if numbers else None
         )

@@ -42,13 +42,13 @@ class Convolution:
 
 def find_convolution(function: PrimFunc) -> Convolution | None:
     """The convolution of an unscheduled PrimFunc; None if it is another kernel or computes something else too."""
-    anatomy = analyse_blocks(function)
-    if anatomy is None or len(anatomy.reductions) != 1 or len(anatomy.outputs) != 1:
+    analysis = analyse_blocks(function)
+    if analysis is None or len(analysis.reductions) != 1 or len(analysis.outputs) != 1:
         return None
-    anchor = anatomy.reductions[0]
+    anchor = analysis.reductions[0]
     if len(anchor.spatial) != _RANK or len(anchor.reduction) != KERNEL or not anchor.writes_its_axes():
         return None
-    operands = _operands(anchor, anatomy)
+    operands = _operands(anchor, analysis)
     if operands is None:
         return None
     data, weights = operands
@@ -57,15 +57,15 @@ def find_convolution(function: PrimFunc) -> Convolution | None:
         return None
     number = next(n for n, param in enumerate(function.params) if param.same_as(weights.source))
     order = _weight_axes(weights, (*axes, anchor.spatial[-1]))
-    place = anatomy.stages.index(anchor)
-    before = list(anatomy.stages[:place])
+    place = analysis.stages.index(anchor)
+    before = list(analysis.stages[:place])
     padded = _padding(before, data.source)
     if order is None or padded is None:
         return None
     source, top, left = padded
     if not source.same_as(data.source):  # the Winograd stages include the padding
         before = [stage for stage in before if not stage.block.writes[0].source.same_as(data.source)]
-    after = anatomy.stages[place + 1 :]
+    after = analysis.stages[place + 1 :]
     result = anchor.block.writes[0].source
     if not all(stage.spatial_extents == anchor.spatial_extents and stage.writes_its_axes() for stage in after):
         return None  # the output has another layout than the convolution
@@ -74,7 +74,7 @@ def find_convolution(function: PrimFunc) -> Convolution | None:
     return Convolution(anchor, source, extent_of(axes[2]), top, left, number, order, result, tuple(before), after)
 
 
-def _operands(anchor: BlockStage, anatomy: BlockAnalysis) -> tuple[BufferLoad, BufferLoad] | None:
+def _operands(anchor: BlockStage, analysis: BlockAnalysis) -> tuple[BufferLoad, BufferLoad] | None:
     """Loads of data and weights, if the stage sums products of exactly these, all in float32."""
     store = anchor.block.body
     if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, tirx.Add):
@@ -87,7 +87,7 @@ def _operands(anchor: BlockStage, anatomy: BlockAnalysis) -> tuple[BufferLoad, B
         return None
     if any(str(load.source.ty.dtype) != "float32" for load in loads) or str(store.buffer.ty.dtype) != "float32":
         return None
-    free = anatomy.packed()
+    free = analysis.packed()
     constant = [any(load.source.same_as(param) for param in free) for load in loads]
     if constant == [False, True]:
         return loads[0], loads[1]
