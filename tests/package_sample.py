@@ -11,9 +11,10 @@ from edgetune.codegen.kernel_source import CParam, KernelSource
 from edgetune.graph.memory.plan import MemoryPlan, plan
 from edgetune.graph.program import Buffer, Call, Kernel, Param, Program, TensorSpec
 from edgetune.package import ctext
-from edgetune.package.emit import PackageSummary, emit_package
+from edgetune.package.emit import OnEvent, PackageSummary, emit_package
 from edgetune.package.golden import Golden
 from edgetune.package.ident import kernel_symbol, package_prefix
+from edgetune.package.inputs import CompiledModel, Device, GoldenCases, PackageOptions
 from edgetune.package.provenance import KernelProvenance
 from edgetune.target.target import Compiler, Target, load_target
 
@@ -170,6 +171,30 @@ def provenance() -> list[KernelProvenance]:
     ]
 
 
+def write(
+    program: Program,
+    made: list[KernelSource],
+    out: Path,
+    *,
+    cases: list[Golden],
+    origins: list[KernelProvenance],
+    target: Target | None = None,
+    layout: MemoryPlan | None = None,
+    packed: dict[tuple[int, int], np.ndarray] | None = None,
+    preamble: str = "",
+    reference: str = "",
+    threads: int = 1,
+    flash_limit: int | None = None,
+    on_event: OnEvent | None = None,
+    **options: Any,
+) -> PackageSummary:
+    """Emit a package of a hand-made program; `options` are those of `PackageOptions`."""
+    model = CompiledModel(program, made, origins, layout or plan(program, {}), packed or {}, preamble)
+    device = Device(target or generic_x86(), threads, flash=flash_limit)
+    golden = GoldenCases(cases, reference)
+    return emit_package(model, golden, device, PackageOptions(**options), out, on_event=on_event)
+
+
 def emit(
     out: Path,
     *,
@@ -185,12 +210,9 @@ def emit(
     """Emit the sample as a package."""
     model = program(name, width, input_name, output_name)
     made = sources(package_prefix(name), width, scratch)
-    layout: MemoryPlan = plan(model, {0: scratch} if scratch else {})
-    board = target or generic_x86()
-    golden = goldens(model)
-    return emit_package(
-        model, made, {}, layout, board, out, goldens=golden, provenance=origins or provenance(), **options
-    )
+    layout = plan(model, {0: scratch} if scratch else {})
+    cases, kept = goldens(model), origins or provenance()
+    return write(model, made, out, cases=cases, origins=kept, target=target, layout=layout, **options)
 
 
 def copies(
@@ -257,15 +279,5 @@ def emit_copies(
     folder: Path, program: Program, made: list[KernelSource], goldens: list[Golden], *, measure: bool = True
 ) -> None:
     """Write the package of what `copies` made, for any x86-64."""
-    provenance = [KernelProvenance("33" * 32, "fixed")] * len(made)
-    emit_package(
-        program,
-        made,
-        {},
-        plan(program, {}),
-        generic_x86(),
-        folder,
-        goldens=goldens,
-        provenance=provenance,
-        measure=measure,
-    )
+    origins = [KernelProvenance("33" * 32, "fixed")] * len(made)
+    write(program, made, folder, cases=goldens, origins=origins, measure=measure)

@@ -9,7 +9,7 @@ from typing import Any
 from edgetune.codegen.emit import declaration
 from edgetune.codegen.kernel_source import KernelSource
 from edgetune.graph.memory.plan import plan
-from edgetune.package.emit import PackageSummary, emit_package
+from edgetune.package.emit import PackageSummary
 from edgetune.target.target import Target
 from tests import package_sample as sample
 
@@ -86,16 +86,14 @@ static void {first.symbol}__part_task(const void *work, int32_t begin, int32_t e
 }}
 """
     shared = replace(first, prototype=prototype, definition=text, scratch_bytes=64 * WORKERS, workers=WORKERS)
-    board = target or sample.generic_x86()
-    return emit_package(
+    return sample.write(
         model,
         [shared, second],
-        {},
-        plan(model, {0: shared.scratch_bytes}),
-        board,
         out,
-        goldens=sample.goldens(model),
-        provenance=sample.provenance(),
+        cases=sample.goldens(model),
+        origins=sample.provenance(),
+        target=target,
+        layout=plan(model, {0: shared.scratch_bytes}),
         threads=WORKERS,
         **options,
     )

@@ -19,6 +19,7 @@ from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program
 from edgetune.package.emit import Check, PackageSummary
 from edgetune.package.golden import Golden, OutputTolerance
+from edgetune.package.inputs import Device, GoldenCases, PackageOptions
 from edgetune.pipeline import link
 from edgetune.pipeline.link import Choice
 from edgetune.pipeline.reference_outputs import reference_outputs
@@ -108,20 +109,15 @@ def assembled(
     return link.assemble(
         subject.program,
         choices,
-        settings.target,
+        GoldenCases(subject.goldens, subject.reference, subject.tolerances),
+        device_of(settings),
+        PackageOptions(settings.name, subject.file),
         out,
-        name=settings.name,
-        goldens=subject.goldens,
-        reference=subject.reference,
-        tolerances=subject.tolerances,
-        model_file=subject.file,
-        limits=limits_of(settings),
-        events=events,
-        threads=settings.threads,
-        check=check,
+        events,
+        check,
     )
 
 
-def limits_of(settings: Settings) -> link.DeviceLimits:
-    """The memory limits of the device from the user's settings."""
-    return link.DeviceLimits(settings.ram_limit, settings.flash_limit)
+def device_of(settings: Settings) -> Device:
+    """What the package of `settings` runs on."""
+    return Device(settings.target, settings.threads, settings.ram_limit, settings.flash_limit)

@@ -24,8 +24,8 @@ from edgetune.graph.memory.in_place import in_place_outputs
 from edgetune.graph.memory.plan import MemoryPlan, plan, scratch_limits
 from edgetune.graph.program import Program
 from edgetune.package.emit import Check, OnEvent, PackageSummary, emit_package
-from edgetune.package.golden import Golden, OutputTolerance
 from edgetune.package.ident import kernel_symbol, package_prefix
+from edgetune.package.inputs import CompiledModel, Device, GoldenCases, PackageOptions
 from edgetune.package.interface import workspace_bytes
 from edgetune.package.provenance import KernelProvenance
 from edgetune.pipeline.backends import backend_of
@@ -45,14 +45,6 @@ class Choice:
 
     trace: str
     provenance: KernelProvenance
-
-
-@dataclass(frozen=True)
-class DeviceLimits:
-    """Memory of the device in bytes; None for no limit."""
-
-    ram: int | None = None
-    flash: int | None = None
 
 
 @dataclass(frozen=True)
@@ -143,26 +135,21 @@ def _shared(program: Program, in_place: Mapping[int, int]) -> dict[int, set[int]
 def assemble(
     program: Program,
     choices: Sequence[Choice],
-    target: Target,
+    golden: GoldenCases,
+    device: Device,
+    options: PackageOptions,
     out: Path,
-    *,
-    name: str,
-    goldens: Sequence[Golden],
-    reference: str,
-    tolerances: Mapping[str, OutputTolerance],
-    model_file: str,
-    limits: DeviceLimits,
     events: OnEvent,
-    threads: int = 1,
     check: Check | None = None,
 ) -> PackageSummary:
-    """Writes the package of `program` for at most `threads` threads to `out`; `reference` computed the goldens.
+    """Writes the package of `program` for `device` to `out`.
 
     `check` tests the package before it replaces another. Raises what `emit_package` raises, KernelFailed, and
     MemoryLimitExceeded when the arena, the weights, or the weights and the code together (known after compilation) do
-    not fit `limits`; then nothing is written.
+    not fit `device`; then nothing is written.
     """
-    prefix = package_prefix(name)
+    target, threads = device.target, device.threads
+    prefix = package_prefix(options.name or program.name)
     all_printed = print_kernels(program, choices, target, prefix, events, threads)
     printed = all_printed.kernels
     scratch = {i: p.source.scratch_bytes for i, p in enumerate(printed)}
@@ -170,31 +157,21 @@ def assemble(
     plans = (plan(program, scratch, in_place) for in_place in (all_printed.in_place, {}))
     memory = min(plans, key=lambda one: one.arena_bytes)
     packed = pack_constants(program, printed)
-    check_limits(program, memory, packed, limits, threads)
+    check_limits(program, memory, packed, device)
     if threads > 1:
         workers = [p.source.workers for p in printed]
         memory = with_core_affinity(memory, program, scratch, workers, Caches(threads, target.l2_bytes))
     preamble = frozenset().union(*(p.source.preamble for p in printed))
-    return emit_package(
+    model = CompiledModel(
         program,
         [p.source for p in printed],
-        packed,
+        [choice.provenance for choice in choices],
         memory,
-        target,
-        out,
-        name=name,
-        goldens=goldens,
-        provenance=[choice.provenance for choice in choices],
-        reference=reference,
-        preamble=render_preamble(preamble, target, prefix),
-        tolerances=tolerances,
-        model_file=model_file,
-        threads=threads,
-        flash_limit=limits.flash,
-        on_event=events,
-        check=check,
-        image=backend_of(target).program_image(prefix, target),
+        packed,
+        render_preamble(preamble, target, prefix),
+        backend_of(target).program_image(prefix, target),
     )
+    return emit_package(model, golden, device, options, out, on_event=events, check=check)
 
 
 def pack_constants(program: Program, printed: Sequence[Printed]) -> dict[tuple[int, int], np.ndarray]:
@@ -210,19 +187,19 @@ def check_limits(
     program: Program,
     memory: MemoryPlan,
     packed: Mapping[tuple[int, int], np.ndarray],
-    limits: DeviceLimits,
-    threads: int = 1,
+    device: Device,
 ) -> None:
-    """Raises MemoryLimitExceeded, naming the largest tensors, when RAM or flash do not suffice."""
+    """Raises MemoryLimitExceeded, naming the largest tensors, when RAM or flash of `device` do not suffice."""
+    threads = device.threads
     needed = memory.arena_bytes if threads == 1 else workspace_bytes(memory.arena_bytes, threads)
-    if limits.ram is not None and needed > limits.ram:
+    if device.ram is not None and needed > device.ram:
         live = [program.buffers[i] for i in memory.offsets]
         largest = sorted(live, key=lambda b: (-b.nbytes, b.id))[:_LARGEST_SHOWN]
         shown = ", ".join(f"{b.name} {'x'.join(map(str, b.shape))} of {b.nbytes} bytes" for b in largest)
         why = f"the largest tensors are {shown}" if live else "all of it is scratch memory of its kernels"
         room = f"an arena of {needed} bytes" if threads == 1 else f"{needed} bytes for its arena and {threads} threads"
         raise MemoryLimitExceeded(
-            f"{program.name} needs {room}, and the limit is {limits.ram}; "
+            f"{program.name} needs {room}, and the limit is {device.ram}; "
             f"{why}: raise memory.ram or use a smaller model"
         )
     weights = {
@@ -233,12 +210,12 @@ def check_limits(
     }
     weights |= dict(packed)
     total = sum({hashlib.sha256(a.tobytes()).digest(): a.nbytes for a in weights.values()}.values())
-    if limits.flash is not None and total > limits.flash:
+    if device.flash is not None and total > device.flash:
         largest_weights = sorted(weights.items(), key=lambda item: -item[1].nbytes)[:_LARGEST_SHOWN]
         shown = ", ".join(
             f"parameter {p} of {program.calls[c].label} with {a.nbytes} bytes" for (c, p), a in largest_weights
         )
         raise MemoryLimitExceeded(
-            f"the weights of {program.name} take {total} bytes, and the limit is {limits.flash}; "
+            f"the weights of {program.name} take {total} bytes, and the limit is {device.flash}; "
             f"the largest are {shown}: raise memory.flash or use a smaller model"
         )

@@ -22,7 +22,7 @@ from edgetune.graph.memory.plan import plan, scratch_limits
 from edgetune.graph.program import Program
 from edgetune.package.emit import Check, PackageSummary
 from edgetune.pipeline import link
-from edgetune.pipeline.compile_input import CompileInput, Events, assembled, limits_of
+from edgetune.pipeline.compile_input import CompileInput, Events, assembled, device_of
 from edgetune.pipeline.double_precision_reference import judged_by_double
 from edgetune.pipeline.end_to_end_ranking import rank_end_to_end
 from edgetune.pipeline.in_model_cost import streams
@@ -230,11 +230,11 @@ def _build_with(
 
 def _check_limits_early(program: Program, settings: Settings) -> None:
     """Fails before the search where no schedule can fit the limits: scratch only adds to the arena planned here."""
-    limits = limits_of(settings)
+    device = device_of(settings)
     try:
-        link.check_limits(program, plan(program, {}), {}, limits, settings.threads)
+        link.check_limits(program, plan(program, {}), {}, device)
     except MemoryLimitExceeded:
-        if limits.ram is None:
+        if device.ram is None:
             raise
         least = plan(program, {}, link.written_over_at_best(program, settings.target))
-        link.check_limits(program, least, {}, limits, settings.threads)
+        link.check_limits(program, least, {}, device)

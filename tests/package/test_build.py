@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.graph.memory.plan import plan
-from edgetune.package.emit import emit_package
 from edgetune.package.native import runs_here
 from edgetune.package.provenance import KernelProvenance
 from edgetune.verify.verify import verify
@@ -380,16 +378,7 @@ def test_every_element_type_and_odd_shapes(tmp_path: Path) -> None:
 
 def test_a_model_without_inputs(tmp_path: Path) -> None:
     model, made, cases = sample.copies([("float32", (4,))], inputs=False)
-    emit_package(
-        model,
-        made,
-        {},
-        plan(model, {}),
-        sample.generic_x86(),
-        tmp_path / "p",
-        goldens=cases,
-        provenance=[KernelProvenance("33" * 32, "fixed")],
-    )
+    sample.write(model, made, tmp_path / "p", cases=cases, origins=[KernelProvenance("33" * 32, "fixed")])
     assert last(
         make(tmp_path / "p", f"WARNINGS={WARNINGS}", "selftest", "example", "bench", "BENCH_ARGS=3")
     ).startswith("{")

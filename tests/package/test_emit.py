@@ -12,17 +12,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from edgetune.errors import DiskFull, KernelFailed, MemoryLimitExceeded, OutputRefused, WrongResult
 from edgetune.events import Event
-from edgetune.graph.memory.plan import plan
 from edgetune.graph.program import Part
 from edgetune.package.constants import place_weights
-from edgetune.package.emit import emit_package
 from edgetune.package.explain import explain
 from edgetune.package.golden import Golden
 from edgetune.package.manifest import read_manifest
@@ -180,34 +177,16 @@ def test_packed_weights_win_over_the_models_own(tmp_path: Path) -> None:
     twice = {(0, 1): model.constants[1] * 2}
     assert np.array_equal(place_weights(model, twice).items[0].array, model.constants[1] * 2)
     wrong = {(0, 1): np.zeros(3, np.float32)}
-    layout = plan(model, {})
+    made, cases, origins = sample.sources("tiny"), sample.goldens(model), sample.provenance()
     with pytest.raises(KernelFailed, match="the kernel wants 8 float32"):
-        emit_package(
-            model,
-            sample.sources("tiny"),
-            wrong,
-            layout,
-            sample.generic_x86(),
-            tmp_path / "out",
-            goldens=sample.goldens(model),
-            provenance=sample.provenance(),
-        )
+        sample.write(model, made, tmp_path / "out", cases=cases, origins=origins, packed=wrong)
 
 
 def test_goldens_must_fit_the_model(tmp_path: Path) -> None:
     model = sample.program()
     bad = [Golden({"x": np.zeros(5, np.float32)}, {"y": np.zeros((4, 8), np.float32)})]
     with pytest.raises(WrongResult, match="golden case 0: input 'x'"):
-        emit_package(
-            model,
-            sample.sources("tiny"),
-            {},
-            plan(model, {}),
-            sample.generic_x86(),
-            tmp_path / "out",
-            goldens=bad,
-            provenance=sample.provenance(),
-        )
+        sample.write(model, sample.sources("tiny"), tmp_path / "out", cases=bad, origins=sample.provenance())
     assert not (tmp_path / "out").exists()
 
 
@@ -217,17 +196,8 @@ def test_deep_stack_frames_are_warned_of(tmp_path: Path) -> None:
     hungry = made[1].definition.replace("{\n", "{\n    volatile char big[8192];\n    big[0] = 1;\n", 1)
     made[1] = type(made[1])(**{**vars(made[1]), "definition": hungry})
     events: list[Event] = []
-    summary = emit_package(
-        model,
-        made,
-        {},
-        plan(model, {}),
-        sample.generic_x86(),
-        tmp_path / "out",
-        goldens=sample.goldens(model),
-        provenance=sample.provenance(),
-        on_event=events.append,
-    )
+    cases, origins = sample.goldens(model), sample.provenance()
+    summary = sample.write(model, made, tmp_path / "out", cases=cases, origins=origins, on_event=events.append)
     assert [event.kind for event in events] == ["warning"]
     assert "tiny__k_add takes 8," in summary.warnings[0]
     assert "tiny__k_add" in (tmp_path / "out/REPORT.md").read_text(encoding="utf-8")
@@ -241,8 +211,8 @@ def test_helpers_out_of_line_count_for_the_stack_of_a_call(tmp_path: Path) -> No
     model, made = sample.program(), sample.sources("tiny")
     calling = made[1].definition.replace("a[i] + b[i]", "et_deep_f32(a[i] + b[i])")
     made[1] = dataclasses.replace(made[1], definition=calling)
-    options: dict[str, Any] = {"goldens": sample.goldens(model), "provenance": sample.provenance(), "preamble": helper}
-    code = emit_package(model, made, {}, plan(model, {}), sample.generic_x86(), tmp_path / "p", **options).code
+    cases, origins = sample.goldens(model), sample.provenance()
+    code = sample.write(model, made, tmp_path / "p", cases=cases, origins=origins, preamble=helper).code
     assert code is not None
     frames = {function.name: function.stack_bytes for function in code.functions}
     assert frames["et_deep_f32"] >= 1024 - 128  # x86-64 keeps leaves in the red zone below the stack pointer
@@ -252,8 +222,7 @@ def test_helpers_out_of_line_count_for_the_stack_of_a_call(tmp_path: Path) -> No
 def test_ram_of_a_package_without_an_arena_is_that_of_its_header(tmp_path: Path) -> None:
     model, made, cases = sample.copies([("float32", (2, 3))])
     origins = [KernelProvenance("33" * 32, "fixed")]
-    options: dict[str, Any] = {"goldens": cases, "provenance": origins, "measure": False}
-    emit_package(model, made, {}, plan(model, {}), sample.generic_x86(), tmp_path / "p", **options)
+    sample.write(model, made, tmp_path / "p", cases=cases, origins=origins, measure=False)
     report = (tmp_path / "p/REPORT.md").read_text(encoding="utf-8")
     assert "| workspace (arena, kernel scratch included) | 64 |" in report
 
@@ -276,8 +245,7 @@ def test_copies_that_remain_of_concatenations_are_told(operators: tuple[str, ...
         calls=tuple(dataclasses.replace(call, parts={1: Part(0, ())}) for call in model.calls),
     )
     origins = [KernelProvenance("33" * 32, "fixed")] * 2
-    options: dict[str, Any] = {"goldens": cases, "provenance": origins, "measure": False}
-    emit_package(model, made, {}, plan(model, {}), sample.generic_x86(), tmp_path / "p", **options)
+    sample.write(model, made, tmp_path / "p", cases=cases, origins=origins, measure=False)
     assert told in (tmp_path / "p/REPORT.md").read_text(encoding="utf-8")
 
 

@@ -12,10 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.graph.memory.plan import plan
 from edgetune.graph.program import Program
 from edgetune.package.calls import layer_labels
-from edgetune.package.emit import emit_package
 from tests import package_sample as sample
 from tests import threads_sample
 from tests.package.test_build import WARNINGS, last, make
@@ -30,17 +28,8 @@ def labelled(*labels: str) -> Program:
 
 def emit(folder: Path, *labels: str) -> Path:
     model = labelled(*labels)
-    emit_package(
-        model,
-        sample.sources("tiny"),
-        {},
-        plan(model, {}),
-        sample.generic_x86(),
-        folder,
-        goldens=sample.goldens(model),
-        provenance=sample.provenance(),
-        measure=False,
-    )
+    made, cases, origins = sample.sources("tiny"), sample.goldens(model), sample.provenance()
+    sample.write(model, made, folder, cases=cases, origins=origins, measure=False)
     return folder
 
 

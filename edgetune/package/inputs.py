@@ -1,0 +1,74 @@
+"""Inputs of a package: the compiled model with its golden cases, the device that it is for, and how it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from edgetune.codegen.kernel_source import KernelSource
+from edgetune.graph.memory.plan import MemoryPlan
+from edgetune.graph.program import Program
+from edgetune.package.constants import Placement
+from edgetune.package.golden import Golden, OutputTolerance
+from edgetune.package.program_image import HOSTED, ProgramImage
+from edgetune.package.provenance import KernelProvenance
+from edgetune.target.target import Target
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledModel:
+    """A program as C: `sources` and `provenance` hold one entry per kernel of it, in order.
+
+    Every symbol is `kernel_symbol(prefix, kernel)` with the prefix of the package. `packed` holds constants in the
+    layout that their kernel reads, by (call index, parameter index); the others come from the program. `preamble` is C
+    text for the top of the kernels file. `image` says what the test programs are linked with.
+    """
+
+    program: Program
+    sources: Sequence[KernelSource]
+    provenance: Sequence[KernelProvenance]
+    plan: MemoryPlan
+    packed: Mapping[tuple[int, int], np.ndarray] = field(default_factory=dict)
+    preamble: str = ""
+    image: ProgramImage = HOSTED
+
+
+@dataclass(frozen=True, eq=False)
+class GoldenCases:
+    """Golden cases of a model; `reference` names the evaluator that computed them.
+
+    `tolerances` are by output name, `OutputTolerance.default` for the rest.
+    """
+
+    cases: Sequence[Golden]
+    reference: str = ""
+    tolerances: Mapping[str, OutputTolerance] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Device:
+    """What a package runs on: the target, the most threads of a run, and its memory in bytes (None for no limit).
+
+    `ram` holds the workspace, `flash` weights and code together.
+    """
+
+    target: Target
+    threads: int = 1
+    ram: int | None = None
+    flash: int | None = None
+
+
+@dataclass(frozen=True)
+class PackageOptions:
+    """How a package is written, under the C prefix `package_prefix(name)`; without a name, that of the program.
+
+    `model_file` is a name without a folder. With `weights` None, the size decides between text and binary. `measure`
+    compiles once for code size and stack.
+    """
+
+    name: str | None = None
+    model_file: str = ""
+    weights: Placement | None = None
+    measure: bool = True
