@@ -26,6 +26,7 @@ from edgetune.package.golden import Golden, OutputTolerance
 from edgetune.package.manifest import check_files, interface_of, read_manifest
 from edgetune.package.output_folder import check_output_folder
 from edgetune.pipeline.backends import require_search, require_threads
+from edgetune.pipeline.flavours import flavours_of
 from edgetune.pipeline.on_board import Events, at_board, elsewhere, tell_here
 from edgetune.verify import bench as bench_package
 from edgetune.verify import verify as verify_package
@@ -79,6 +80,7 @@ def tune(settings: Settings, *, events: Events, model: OnnxModel | None = None) 
     require_search(settings.target)
     _mind_threads(settings, events)
     check_output_folder(settings.out)
+    flavours_of(settings)
     from edgetune.pipeline.compile_input import load
 
     return tune_input(load(settings, events, model), settings, events)
@@ -103,12 +105,14 @@ def build(settings: Settings, *, events: Events, model: OnnxModel | None = None)
     """Writes the package from existing records; a kernel without a record gets the default schedule.
 
     A package that fails its self-test on this machine or under its emulator is not written. `model` is the content of
-    `settings.model` if the caller has read it already. Raises ModelError, UnsupportedOperator, DynamicShape,
-    KernelFailed, MemoryLimitExceeded, OutputRefused, DiskFull, DatabaseError, CompileFailed, SelfTestFailed,
-    WrongResult, and BoardBusy where another run that times here holds this machine's lock.
+    `settings.model` if the caller has read it already. Raises UsageError (a flavour is unknown), ConfigError (it
+    cannot be loaded), ModelError, UnsupportedOperator, DynamicShape, KernelFailed, MemoryLimitExceeded, OutputRefused,
+    DiskFull, DatabaseError, CompileFailed, SelfTestFailed, WrongResult, and BoardBusy where another run that times here
+    holds this machine's lock.
     """
     _mind_threads(settings, events)
     check_output_folder(settings.out)
+    flavours_of(settings)
     from edgetune.pipeline import tune_and_build
     from edgetune.pipeline.compile_input import load
 

@@ -12,6 +12,8 @@ from edgetune.graph.memory.plan import MemoryPlan, plan
 from edgetune.graph.program import Buffer, Call, Kernel, Param, Program, TensorSpec
 from edgetune.package import ctext
 from edgetune.package.emit import OnEvent, PackageSummary, emit_package
+from edgetune.package.flavours.cmake import CMAKE
+from edgetune.package.flavours.make import MAKE
 from edgetune.package.golden import Golden
 from edgetune.package.ident import kernel_symbol, package_prefix
 from edgetune.package.inputs import CompiledModel, Device, GoldenCases, PackageOptions
@@ -19,6 +21,7 @@ from edgetune.package.provenance import KernelProvenance
 from edgetune.target.target import Compiler, Target, load_target
 
 SHA = "ab" * 32
+FLAVOURS = (MAKE, CMAKE)
 HOSTILE = 'in*/put "0"\n\\ ??/ %s'
 
 
@@ -192,7 +195,7 @@ def write(
     model = CompiledModel(program, made, origins, layout or plan(program, {}), packed or {}, preamble)
     device = Device(target or generic_x86(), threads, flash=flash_limit)
     golden = GoldenCases(cases, reference)
-    return emit_package(model, golden, device, PackageOptions(**options), out, on_event=on_event)
+    return emit_package(model, golden, device, PackageOptions(FLAVOURS, **options), out, on_event=on_event)
 
 
 def emit(

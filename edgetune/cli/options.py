@@ -154,6 +154,13 @@ def model_and_board(function: F) -> F:
                 type=click.IntRange(1, MOST_THREADS),
                 help="The most threads that a run of the package may use (1).",
             ),
+            click.option(
+                "--flavour",
+                "flavours",
+                multiple=True,
+                metavar="NAME",
+                help="Build system that the package gets files for beside make (cmake); may be repeated.",
+            ),
         )
     ):
         function = decorate(function)

@@ -25,6 +25,7 @@ VARIABLE_NAMES = {
     "layout": "EDGETUNE_LAYOUT",
     "rpc": "EDGETUNE_RPC",
     "min_trust": "EDGETUNE_MIN_TRUST",
+    "flavours": "EDGETUNE_FLAVOURS",
 }
 _VARIABLES = [name for names in VARIABLE_NAMES.values() for name in names.split("/")]
 
@@ -66,6 +67,7 @@ def _readers() -> dict[str, tuple[str, Callable[[str], object]]]:
         "EDGETUNE_LAYOUT": ("layout", lambda text: _one_of(text, get_args(Layout))),
         "EDGETUNE_RPC": ("rpc", lambda text: _one_of(text, get_args(Rpc))),
         "EDGETUNE_MIN_TRUST": ("min_trust", lambda text: _one_of(text, get_args(Grade))),
+        "EDGETUNE_FLAVOURS": ("flavours", _names),
     }
 
 
@@ -74,6 +76,13 @@ def _count(text: str, least: int, most: int = 2**31 - 1) -> int:
         upto = "" if most == 2**31 - 1 else f" and at most {most}"
         raise ValueError(f"must be a whole number of at least {least}{upto}, not {text!r}")
     return int(text)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise ValueError(f"must be names with commas between them, not {text!r}")
+    return names
 
 
 def _one_of(text: str, choices: tuple[str, ...]) -> str:

@@ -53,6 +53,7 @@ objective: latency     # what to make small
 # threads: 1           # threads that the package may use on the board
 # rpc: agent           # how boards are talked to: agent, or tvm for a farm with a TVM tracker
 # min_trust: D         # refuse times whose trust is below this grade: A, B, C or D
+# flavours: [cmake]    # build systems that the package gets files for, beside make
 # db: .edgetune/records.db
 """
 

@@ -23,6 +23,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 DEFAULT_SECONDS = 1800.0
 DEFAULT_DB = Path(".edgetune") / "records.db"
+DEFAULT_FLAVOURS = ("make", "cmake")
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class CommandLineFlags:
     layouts: Mapping[str, Layout] = field(default_factory=dict)
     rpc: Rpc | None = None
     min_trust: Grade | None = None
+    flavours: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,8 @@ class Settings:
     value came from, in words. ``addresses`` are the boards to measure on, none where the target needs no address;
     ``rpc`` is the transport to them, None to use each board's own setting. Times below ``min_trust`` are refused.
     ``winograd`` names the largest tiles of transformed convolutions, "off" for none. ``layout`` is the order of the
-    axes of image inputs and outputs, ``layouts`` that of single inputs and outputs by name.
+    axes of image inputs and outputs, ``layouts`` that of single inputs and outputs by name. ``flavours`` are the build
+    systems that the package gets files for; make is added where it is not named.
     """
 
     model: Path
@@ -77,6 +80,7 @@ class Settings:
     winograd: Winograd = "f4"
     layout: Layout = "model"
     layouts: Mapping[str, Layout] = field(default_factory=dict)
+    flavours: tuple[str, ...] = DEFAULT_FLAVOURS
 
     @property
     def board(self) -> str:
@@ -105,6 +109,7 @@ _DEFAULTS: dict[str, object] = {
     "rpc": None,
     "min_trust": "D",
     "winograd": "f4",
+    "flavours": DEFAULT_FLAVOURS,
 }
 
 
@@ -207,6 +212,7 @@ def _settle(layers: list[_Layer], board: ResolvedBoard, folder: Path) -> Setting
         winograd=next((tile for tile in get_args(Winograd) if tile == values["winograd"]), "f4"),
         layout=next((layout for layout in get_args(Layout) if layout == values["layout"]), "model"),
         layouts=_by_name(layers, "layouts"),
+        flavours=_names(values["flavours"]),
     )
 
 
@@ -222,6 +228,10 @@ def _by_name(layers: list[_Layer], key: str) -> dict[str, Any]:
 def _pair(value: object) -> tuple[int | None, float | None]:
     trials, seconds = value if isinstance(value, tuple) else (None, DEFAULT_SECONDS)
     return trials, seconds
+
+
+def _names(value: object) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, tuple) else ()
 
 
 def _whole(value: object) -> int | None:
@@ -242,6 +252,7 @@ _FLAG_NAMES = {
     "layouts": "--layout",
     "rpc": "--rpc",
     "min_trust": "--min-trust",
+    "flavours": "--flavour",
 }
 
 
@@ -263,6 +274,7 @@ def _of_flags(flags: CommandLineFlags) -> dict[str, object]:
         "layouts": dict(flags.layouts) or None,
         "rpc": flags.rpc,
         "min_trust": flags.min_trust,
+        "flavours": flags.flavours or None,
     }
     return {key: value for key, value in values.items() if value is not None}
 
@@ -308,7 +320,7 @@ def _stated(stated: Preferences) -> Iterator[tuple[str, object]]:
         yield "flash", stated.memory.flash
     if stated.accuracy is not None and stated.accuracy.winograd is not None:
         yield "winograd", stated.accuracy.winograd
-    for key in ("objective", "seed", "threads", "layout", "rpc", "min_trust"):
+    for key in ("objective", "seed", "threads", "layout", "rpc", "min_trust", "flavours"):
         if (value := getattr(stated, key)) is not None:
             yield key, value
 

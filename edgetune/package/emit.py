@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from edgetune.package.constants import place_weights
 from edgetune.package.core_files import core_files
 from edgetune.package.facts import PackageFacts, manifest_facts, template_context
 from edgetune.package.flags import split_flags
+from edgetune.package.flavour import REPORT, Flavour, flavour_files
 from edgetune.package.ident import package_prefix
 from edgetune.package.inputs import CompiledModel, Device, GoldenCases, PackageOptions
 from edgetune.package.interface import Interface, alignments, public_tensors, workspace_bytes
@@ -63,7 +64,7 @@ def emit_package(
     """
     facts = _facts(model, golden, device, options)
     with staged(out_dir) as stage, tempfile.TemporaryDirectory(prefix="edgetune-size-") as objects:
-        code = _write(stage, facts, Path(objects) if options.measure else None)
+        code = _write(stage, facts, options.flavours, Path(objects) if options.measure else None)
         _check_flash(facts, code, device.flash)
         if check is not None:
             check(stage, Path(objects))
@@ -129,18 +130,14 @@ def _check(model: CompiledModel, prefix: str) -> None:
         raise KernelFailed(f"the memory plan has an offset that is no multiple of {ARENA_ALIGNMENT}")
 
 
-def _write(stage: Path, facts: PackageFacts, objects: Path | None) -> CodeSize | None:
+def _write(stage: Path, facts: PackageFacts, flavours: Sequence[Flavour], objects: Path | None) -> CodeSize | None:
     """Write all files; with a folder `objects`, compile into it to measure the code size."""
-    p = facts.api.prefix
-    context = template_context(facts)
-    build_files = (
-        PackageFile("Makefile", "make/Makefile.j2"),
-        PackageFile("CMakeLists.txt", "cmake/CMakeLists.txt.j2"),
-        PackageFile(f"{p}.pc.in", "make/package.pc.in.j2"),
-    )
-    write_files(stage, (*facts.files, *build_files), context)
-    code = None if objects is None else measure_code(stage, p, facts.target, objects, threads=facts.api.threads)
-    write_files(stage, (PackageFile("REPORT.md", "core/REPORT.md.j2", {"code": code}),), context)
+    files = (*facts.files, *flavour_files(flavours, facts))
+    context = {**template_context(facts), "paths": frozenset(file.path for file in files)}
+    write_files(stage, files, context)
+    p, threads = facts.api.prefix, facts.api.threads
+    code = None if objects is None else measure_code(stage, p, facts.target, objects, threads=threads)
+    write_files(stage, (PackageFile(REPORT, "core/REPORT.md.j2", {"code": code}),), context)
     write_manifest(stage, manifest_facts(facts, code))
     return code
 

@@ -11,6 +11,7 @@ from edgetune.codegen.kernel_source import KernelSource
 from edgetune.graph.memory.plan import MemoryPlan
 from edgetune.graph.program import Program
 from edgetune.package.constants import Placement
+from edgetune.package.flavour import Flavour
 from edgetune.package.golden import Golden, OutputTolerance
 from edgetune.package.program_image import HOSTED, ProgramImage
 from edgetune.package.provenance import KernelProvenance
@@ -64,10 +65,12 @@ class Device:
 class PackageOptions:
     """How a package is written, under the C prefix `package_prefix(name)`; without a name, that of the program.
 
-    `model_file` is a name without a folder. With `weights` None, the size decides between text and binary. `measure`
-    compiles once for code size and stack.
+    `flavours` add their files; one of them has the Makefile that `verify` needs. `model_file` is a name without a
+    folder. With `weights` None, the size decides between text and binary. `measure` compiles once for code size and
+    stack.
     """
 
+    flavours: Sequence[Flavour]
     name: str | None = None
     model_file: str = ""
     weights: Placement | None = None

@@ -21,6 +21,7 @@ from edgetune.package.emit import Check, PackageSummary
 from edgetune.package.golden import Golden, OutputTolerance
 from edgetune.package.inputs import Device, GoldenCases, PackageOptions
 from edgetune.pipeline import link
+from edgetune.pipeline.flavours import flavours_of
 from edgetune.pipeline.link import Choice
 from edgetune.pipeline.reference_outputs import reference_outputs
 
@@ -111,7 +112,7 @@ def assembled(
         choices,
         GoldenCases(subject.goldens, subject.reference, subject.tolerances),
         device_of(settings),
-        PackageOptions(settings.name, subject.file),
+        PackageOptions(flavours_of(settings), settings.name, subject.file),
         out,
         events,
         check,

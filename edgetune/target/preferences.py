@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, StrictInt, model_validator
+from pydantic import BeforeValidator, Field, StrictInt, StrictStr, model_validator
 
 from edgetune.yaml_reader.checked import Checked
 from edgetune.yaml_reader.quantities import MOST_THREADS, ByteCount, Seconds
@@ -76,4 +76,8 @@ class Preferences(Checked):
     )
     min_trust: Grade | None = Field(
         default=None, description="Refuse times whose trust is below this grade: A, B, C, or D for all."
+    )
+    flavours: tuple[Annotated[StrictStr, Field(min_length=1)], ...] | None = Field(
+        default=None,
+        description="Build systems that the package gets files for, such as cmake; make is always one of them.",
     )

@@ -160,6 +160,20 @@ def test_how_images_are_exchanged(folder: Path) -> None:
         resolve_settings(CommandLineFlags(), NO_VARIABLES, folder)
 
 
+def test_which_build_systems_get_files(folder: Path) -> None:
+    flags = CommandLineFlags(model=Path("net-1.onnx"), board="host")
+    plain = resolve_settings(flags, NO_VARIABLES, folder)
+    assert (plain.flavours, plain.origins["flavours"]) == (("make", "cmake"), "default")
+    write_project(folder, "boards: [rpi4]\nflavours: [zephyr]\n")
+    stated = resolve_settings(CommandLineFlags(), NO_VARIABLES, folder)
+    assert stated.flavours == ("zephyr",)
+    assert stated.origins["flavours"].endswith("edgetune.yaml, line 3")
+    assert resolve_settings(CommandLineFlags(), {"EDGETUNE_FLAVOURS": "a, b"}, folder).flavours == ("a", "b")
+    assert resolve_settings(CommandLineFlags(flavours=("c",)), NO_VARIABLES, folder).flavours == ("c",)
+    write_project(folder, "boards: [rpi4]\nflavours: []\n")
+    assert resolve_settings(CommandLineFlags(), NO_VARIABLES, folder).flavours == ()
+
+
 @pytest.mark.parametrize(
     ("variables", "sentence"),
     [
@@ -173,6 +187,7 @@ def test_how_images_are_exchanged(folder: Path) -> None:
         ({"EDGETUNE_TRIALS": "3", "EDGETUNE_TIME": "3m"}, "exclude each other"),
         ({"EDGETUNE_MIN_TRUST": "E"}, "EDGETUNE_MIN_TRUST must be 'A' or 'B' or 'C' or 'D', not 'E'"),
         ({"EDGETUNE_LAYOUT": "nhwc"}, "EDGETUNE_LAYOUT must be 'model' or 'channels_last', not 'nhwc'"),
+        ({"EDGETUNE_FLAVOURS": "make,"}, "EDGETUNE_FLAVOURS must be names with commas between them, not 'make,'"),
         ({"EDGETUNE_OBJECTIVE": "speed"}, "EDGETUNE_OBJECTIVE must be 'latency'"),
     ],
 )
