@@ -82,7 +82,7 @@ def shared_loops(loops: Sequence[Var], iterations: int, ranges: int, across: Acr
     return Shared(tuple(loops), one, *bounds, least, iterations // blocks, across)
 
 
-def collapsed(body: Stmt, shared: Shared) -> Stmt:
+def collapse(body: Stmt, shared: Shared) -> Stmt:
     """`body` with the shared loops collapsed into one.
 
     Raises KernelFailed if lowering passes have moved or removed one of the loops.

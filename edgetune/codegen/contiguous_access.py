@@ -23,23 +23,23 @@ class Stream:
     length: int
 
 
-def innermost_changed(node: Stmt, change: Callable[[For, list[For]], Stmt], around: Sequence[For] = ()) -> Stmt:
+def map_innermost_loops(node: Stmt, change: Callable[[For, list[For]], Stmt], around: Sequence[For] = ()) -> Stmt:
     """`node` with each innermost serial loop replaced by the result of `change`.
 
     `change` also gets the loops around it, outermost first: those in `around`, then those in `node`.
     """
     if isinstance(node, tirx.SeqStmt):
-        return tirx.SeqStmt([innermost_changed(child, change, around) for child in node.seq])
+        return tirx.SeqStmt([map_innermost_loops(child, change, around) for child in node.seq])
     if isinstance(node, tirx.IfThenElse) and node.else_case is None:
-        return tirx.IfThenElse(node.condition, innermost_changed(node.then_case, change, around), None)
+        return tirx.IfThenElse(node.condition, map_innermost_loops(node.then_case, change, around), None)
     if not isinstance(node, tirx.For) or int(node.kind) != int(tirx.ForKind.SERIAL):
         return node
     if any(int(loop.kind) == int(tirx.ForKind.SERIAL) and extent_of(loop) != 1 for loop in _all_loops(node.body)):
-        return with_kind(node, int(node.kind), innermost_changed(node.body, change, [*around, node]))
+        return with_kind(node, int(node.kind), map_innermost_loops(node.body, change, [*around, node]))
     return change(node, list(around))
 
 
-def preceded(loop: For, statements: Sequence[Stmt]) -> For:
+def prepend(loop: For, statements: Sequence[Stmt]) -> For:
     """`loop` with `statements` at the start of its body."""
     body = list(loop.body.seq) if isinstance(loop.body, tirx.SeqStmt) else [loop.body]
     return with_kind(loop, int(loop.kind), tirx.SeqStmt([*statements, *body])) if statements else loop

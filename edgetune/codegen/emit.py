@@ -21,8 +21,8 @@ from edgetune.codegen.kernel_source import CParam, KernelSource
 from edgetune.codegen.lower import lower
 from edgetune.codegen.memory import Survey, register_pieces, size_of, stack_or_scratch, survey
 from edgetune.codegen.names import Names
-from edgetune.codegen.offsets import stems
 from edgetune.codegen.statements import Layout, StatementPrinter
+from edgetune.codegen.subexpression_names import stems
 from edgetune.errors import KernelFailed
 from edgetune.graph.tvm_types import TvmBuffer
 from edgetune.target.target import Target
@@ -31,7 +31,7 @@ _CLEARED = re.compile(r"( *)(\w+) = (\(\w+\)\{0\}|0\.0f?);$")
 _COLUMNS = 100
 
 
-def joined_zeroes(lines: list[str]) -> list[str]:
+def chain_zeroes(lines: list[str]) -> list[str]:
     """Lines of C in which consecutive `a = (f32x8){0};` and `b = (f32x8){0};` become `a = b = (f32x8){0};`."""
     found: list[str] = []
     run: list[str] = []
@@ -126,7 +126,7 @@ def print_function(
     layout, scratch_bytes, local_bytes = _lay_out(found, max(limit, 1))
     printer = StatementPrinter(context, found, layout, shared)
     printer.statement(function.body)
-    lines = joined_zeroes(_without_unused(context.lines))
+    lines = chain_zeroes(_drop_unused(context.lines))
     return PrintedFunction(params, tuple(lines), frozenset(context.preamble), scratch_bytes, local_bytes)
 
 
@@ -167,7 +167,7 @@ def _lay_out(found: Survey, limit: int) -> tuple[Layout, int, int]:
     return layout, scratch_bytes, sum(sizes[buffer] for buffer in stack)
 
 
-def _without_unused(lines: list[str]) -> list[str]:
+def _drop_unused(lines: list[str]) -> list[str]:
     """Drop constants that nothing reads: their users may have been printed in another way."""
     words = [_WORD.findall(line) for line in lines]
     count = Counter(word for line in words for word in line)

@@ -14,7 +14,7 @@ from tvm import ir, tirx
 
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.memory import pieces
-from edgetune.codegen.traverse import loops_changed, variables_in
+from edgetune.codegen.traverse import map_loops, variables_in
 from edgetune.codegen.unrolling import extent_of, with_kind
 from edgetune.graph.tvm_types import BufferLoad, Expr, Stmt, TvmBuffer, Var
 
@@ -31,7 +31,7 @@ def join_lanes(node: Stmt) -> Stmt:
 
     The statement stores the result of a call, `t = lanes_sum(t, v)`, which `printed_join` prints.
     """
-    return loops_changed(node, lambda loop: _joined(with_kind(loop, int(loop.kind), join_lanes(loop.body))))
+    return map_loops(node, lambda loop: _joined(with_kind(loop, int(loop.kind), join_lanes(loop.body))))
 
 
 def _joined(loop: tirx.For) -> Stmt:

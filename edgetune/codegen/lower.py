@@ -15,14 +15,14 @@ from functools import cache
 import tvm
 from tvm import ir, s_tir, tirx
 
-from edgetune.codegen.collapse_loops import Shared, collapsed
+from edgetune.codegen.collapse_loops import Shared, collapse
 from edgetune.codegen.horizontal_reduction import join_lanes
 from edgetune.codegen.prefetch.inputs import prefetch_inputs
 from edgetune.codegen.prefetch.outputs import prefetch_outputs
 from edgetune.codegen.prefetch.weights_l1 import prefetch_weights_l1
 from edgetune.codegen.prefetch.weights_l2 import prefetch_weights_l2
 from edgetune.codegen.reduction_blocks import block_reductions
-from edgetune.codegen.traverse import children, expressions, loops_changed, variables_in
+from edgetune.codegen.traverse import children, expressions, map_loops, variables_in
 from edgetune.codegen.unrolling import extent_of, limit_unrolling, unroll_register_tiles, with_kind
 from edgetune.errors import TVM_REFUSALS, KernelFailed
 from edgetune.graph.tvm_types import Expr, For, Pass, Stmt, TvmTarget, Var
@@ -30,7 +30,7 @@ from edgetune.graph.tvm_types import Expr, For, Pass, Stmt, TvmTarget, Var
 
 def hoist_initialisation(node: Stmt) -> Stmt:
     """`node` with leading `if (loop variable is at its start)` statements moved before their loops."""
-    return loops_changed(node, _hoisted)
+    return map_loops(node, _hoisted)
 
 
 def _hoisted(node: Stmt) -> Stmt:
@@ -181,7 +181,7 @@ def lower_flat(function: tirx.PrimFunc, shared: Shared | None = None) -> tirx.Pr
         body = block_reductions(join_lanes(hoist_initialisation(function.body)))
         body = limit_unrolling(unroll_register_tiles(body))
         body = prefetch_outputs(prefetch_weights_l2(prefetch_weights_l1(prefetch_inputs(body)), shared))
-        body = body if shared is None else collapsed(body, shared)
+        body = body if shared is None else collapse(body, shared)
         return sole_function(_after_unrolling()(tvm.IRModule({"main": function.with_body(body)})))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import tvm_ffi
 from tvm import tirx
 
-from edgetune.codegen.traverse import loads_in, loops_changed, operands
+from edgetune.codegen.traverse import loads_in, map_loops, operands
 from edgetune.codegen.unrolling import extent_of, with_kind
 from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, For, Stmt
 
@@ -25,7 +25,7 @@ def block_reductions(body: Stmt) -> Stmt:
     one store that reads, for each element written, one accumulator of its type; no other tile may write that element. A
     divisor near the wanted number of parts must exist.
     """
-    return loops_changed(body, _blocked)
+    return map_loops(body, _blocked)
 
 
 def _blocked(outermost: For) -> Stmt:

@@ -18,7 +18,7 @@ from edgetune.codegen import intrinsics
 from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.literals import float_literal, int_literal, plus
-from edgetune.codegen.offsets import is_step
+from edgetune.codegen.subexpression_names import is_step
 from edgetune.codegen.text import ADD, ATOM, LOOSE, MUL, TERNARY, UNARY, Text, cast, compared, joined
 from edgetune.errors import KernelFailed
 from edgetune.graph.tvm_types import Expr, TvmBuffer, Var

@@ -79,10 +79,10 @@ def loads_in(nodes: Iterable[Expr]) -> list[BufferLoad]:
     return found
 
 
-def loops_changed(node: Stmt, change: Callable[[For], Stmt]) -> Stmt:
+def map_loops(node: Stmt, change: Callable[[For], Stmt]) -> Stmt:
     """`node` with the outermost loops of its sequences and attributes replaced by the result of `change`."""
     if isinstance(node, tirx.SeqStmt):
-        return tirx.SeqStmt([loops_changed(child, change) for child in node.seq])
+        return tirx.SeqStmt([map_loops(child, change) for child in node.seq])
     if isinstance(node, tirx.AttrStmt):
-        return tirx.AttrStmt(node.node, node.attr_key, node.value, loops_changed(node.body, change))
+        return tirx.AttrStmt(node.node, node.attr_key, node.value, map_loops(node.body, change))
     return change(node) if isinstance(node, tirx.For) else node

@@ -35,20 +35,20 @@ def with_kind(loop: tirx.For, kind: int, body: Stmt) -> tirx.For:
     )
 
 
-def rebuilt(node: Stmt, loop_kind: Callable[[For, Stmt], int]) -> Stmt:
+def map_loop_kinds(node: Stmt, loop_kind: Callable[[For, Stmt], int]) -> Stmt:
     """`node` with every loop's kind replaced by `loop_kind(loop, new body)`, innermost first."""
     if isinstance(node, tirx.For):
-        body = rebuilt(node.body, loop_kind)
+        body = map_loop_kinds(node.body, loop_kind)
         return with_kind(node, loop_kind(node, body), body)
     if isinstance(node, tirx.SeqStmt):
-        return tirx.SeqStmt([rebuilt(s, loop_kind) for s in node.seq])
+        return tirx.SeqStmt([map_loop_kinds(s, loop_kind) for s in node.seq])
     if isinstance(node, tirx.IfThenElse):
-        otherwise = None if node.else_case is None else rebuilt(node.else_case, loop_kind)
-        return tirx.IfThenElse(node.condition, rebuilt(node.then_case, loop_kind), otherwise)
+        otherwise = None if node.else_case is None else map_loop_kinds(node.else_case, loop_kind)
+        return tirx.IfThenElse(node.condition, map_loop_kinds(node.then_case, loop_kind), otherwise)
     if isinstance(node, tirx.While):
-        return tirx.While(node.condition, rebuilt(node.body, loop_kind))
+        return tirx.While(node.condition, map_loop_kinds(node.body, loop_kind))
     if isinstance(node, tirx.AttrStmt):
-        return tirx.AttrStmt(node.node, node.attr_key, node.value, rebuilt(node.body, loop_kind))
+        return tirx.AttrStmt(node.node, node.attr_key, node.value, map_loop_kinds(node.body, loop_kind))
     return node
 
 
@@ -72,7 +72,7 @@ def limit_unrolling(body: Stmt) -> Stmt:
             return int(tirx.ForKind.SERIAL)
         return _UNROLLED
 
-    return rebuilt(body, kind)
+    return map_loop_kinds(body, kind)
 
 
 def unroll_register_tiles(body: Stmt) -> Stmt:
@@ -97,7 +97,7 @@ def unroll_register_tiles(body: Stmt) -> Stmt:
             return int(loop.kind)
         return _UNROLLED if extent * weight(below) <= MAX_TILE_STATEMENTS else int(loop.kind)
 
-    return rebuilt(body, kind)
+    return map_loop_kinds(body, kind)
 
 
 def _loops(node: Stmt) -> bool:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from edgetune.codegen import emit_kernel, split_packing
 from edgetune.codegen.dtypes import element
-from edgetune.codegen.emit import joined_zeroes
+from edgetune.codegen.emit import chain_zeroes
 from edgetune.codegen.literals import plus
 from edgetune.codegen.text import ADD, ATOM, Text
 from tests import codegen_samples as samples
@@ -34,7 +34,7 @@ def test_only_the_last_summand_is_added_to() -> None:
 def test_registers_are_cleared_together() -> None:
     cleared = [f"  acc_{number} = (f32x8){{0}};" for number in range(20)]
     lines = ["  int32_t a;", *cleared, "    b = 0.0f;", "  b = 0.0f;", "  c = 0;", "  d = 0;"]
-    found = joined_zeroes(lines)
+    found = chain_zeroes(lines)
     assert found[0] == "  int32_t a;"
     assert found[-4:] == ["    b = 0.0f;", "  b = 0.0f;", "  c = 0;", "  d = 0;"]
     chains = found[1:-4]

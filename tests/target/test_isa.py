@@ -10,7 +10,8 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from edgetune.errors import ConfigError
-from edgetune.target.isa import INSTRUCTION_SETS, Isa
+from edgetune.package.native import make_words, runs_here
+from edgetune.target.isa import INSTRUCTION_SETS, InstructionSet, Isa
 from edgetune.target.isa.cpu_features import CpuChecks, CpuidCheck
 from edgetune.target.libc import libc_package
 
@@ -67,6 +68,13 @@ def test_a_file_that_names_no_instruction_set_is_refused() -> None:
     assert [known.validate_python(name) for name in INSTRUCTION_SETS] == list(INSTRUCTION_SETS)
     with pytest.raises(ValidationError, match="Input should be 'x86_64', 'aarch64'"):
         known.validate_python("vax")
+
+
+def test_an_instruction_set_that_runs_no_linux_is_native_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(INSTRUCTION_SETS, "bare", InstructionSet("bare", (), 32))
+    assert make_words("bare") == ()
+    assert not runs_here("bare")
+    assert INSTRUCTION_SETS["bare"].machine == "bare"
 
 
 def test_no_file_but_its_own_asks_for_an_instruction_set_by_name() -> None:

@@ -12,11 +12,11 @@ from math import gcd, prod
 
 from tvm import tirx
 
-from edgetune.codegen.contiguous_access import innermost_changed, preceded, total_of, written_in
+from edgetune.codegen.contiguous_access import map_innermost_loops, prepend, total_of, written_in
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.linear import Linear, linear
 from edgetune.codegen.prefetch.intrinsics import FIRST_CACHE, LINE, certain_loads, prefetch_line
-from edgetune.codegen.traverse import children, expressions, loops_changed
+from edgetune.codegen.traverse import children, expressions, map_loops
 from edgetune.codegen.unrolling import extent_of, with_kind
 from edgetune.graph.tvm_types import BufferLoad, Expr, For, Stmt, TvmBuffer
 
@@ -41,7 +41,7 @@ class _Rows:
 
 def prefetch_inputs(node: Stmt) -> Stmt:
     """`node` with prefetches in the innermost loops of annotated loops; unchanged if a tile reads no plain rows."""
-    return loops_changed(node, _changed)
+    return map_loops(node, _changed)
 
 
 def _changed(loop: For) -> Stmt:
@@ -56,9 +56,9 @@ def _changed(loop: For) -> Stmt:
         of = {rows.buffer: rows for rows in found if rows.buffer not in written}
         if len(of) != 1 or len(found) != 1:  # several reads of a tensor overlap, so one prefetches for the others
             return inner
-        return preceded(inner, _prefetches(found[0], loop, [*around, inner]))
+        return prepend(inner, _prefetches(found[0], loop, [*around, inner]))
 
-    return with_kind(loop, int(loop.kind), innermost_changed(loop.body, with_prefetches))
+    return with_kind(loop, int(loop.kind), map_innermost_loops(loop.body, with_prefetches))
 
 
 def _rows(load: BufferLoad, tiles: For, inner: For) -> _Rows | None:

@@ -7,10 +7,10 @@ costs time, but never changes a result.
 
 from __future__ import annotations
 
-from edgetune.codegen.contiguous_access import innermost_changed, preceded, stream_of, total_of, written_in
+from edgetune.codegen.contiguous_access import map_innermost_loops, prepend, stream_of, total_of, written_in
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.prefetch.intrinsics import FIRST_CACHE, prefetch_lines
-from edgetune.codegen.traverse import loops_changed
+from edgetune.codegen.traverse import map_loops
 from edgetune.codegen.unrolling import with_kind
 from edgetune.graph.tvm_types import For, Stmt, TvmBuffer
 
@@ -22,7 +22,7 @@ _AHEAD = 2048  # bytes, rounded up to whole steps: several times what is read wh
 
 def prefetch_weights_l1(node: Stmt) -> Stmt:
     """`node` with prefetches in the innermost loops of annotated loops; unchanged if no read is contiguous."""
-    return loops_changed(node, _changed)
+    return map_loops(node, _changed)
 
 
 def _changed(loop: For) -> Stmt:
@@ -30,7 +30,7 @@ def _changed(loop: For) -> Stmt:
         return with_kind(loop, int(loop.kind), prefetch_weights_l1(loop.body))
     written = written_in(loop)
     return with_kind(
-        loop, int(loop.kind), innermost_changed(loop.body, lambda inner, _: _with_prefetches(inner, written))
+        loop, int(loop.kind), map_innermost_loops(loop.body, lambda inner, _: _with_prefetches(inner, written))
     )
 
 
@@ -41,4 +41,4 @@ def _with_prefetches(loop: For, written: set[TvmBuffer]) -> Stmt:
     step = stream.length * element_and_lanes(stream.buffer.ty.dtype)[0].bytes
     start = total_of(stream.start, loop.loop_var.ty.dtype)
     ahead = -(-_AHEAD // step) * step
-    return preceded(loop, prefetch_lines(stream.buffer, start, stream.length, FIRST_CACHE, ahead))
+    return prepend(loop, prefetch_lines(stream.buffer, start, stream.length, FIRST_CACHE, ahead))

@@ -13,10 +13,10 @@ from math import prod
 from tvm import tirx
 
 from edgetune.codegen.collapse_loops import Shared
-from edgetune.codegen.contiguous_access import Stream, innermost_changed, preceded, stream_of, total_of, written_in
+from edgetune.codegen.contiguous_access import Stream, map_innermost_loops, prepend, stream_of, total_of, written_in
 from edgetune.codegen.linear import Linear
 from edgetune.codegen.prefetch.intrinsics import SECOND_CACHE, prefetch_lines
-from edgetune.codegen.traverse import children, loops_changed
+from edgetune.codegen.traverse import children, map_loops
 from edgetune.codegen.unrolling import extent_of, with_kind
 from edgetune.graph.tvm_types import Expr, For, Stmt
 
@@ -30,7 +30,7 @@ def prefetch_weights_l2(node: Stmt, shared: Shared | None = None) -> Stmt:
     If threads share the tiles of a block (all `shared` loops are inside it), each prefetches the whole next block,
     because each core has its own cache.
     """
-    return loops_changed(node, lambda loop: _prefetched(loop, shared))
+    return map_loops(node, lambda loop: _prefetched(loop, shared))
 
 
 def prefetches_weights_l2(node: Stmt) -> bool:
@@ -46,9 +46,9 @@ def _prefetched(loop: For, shared: Shared | None) -> Stmt:
 
     def with_prefetches(inner: For, tiles: list[For]) -> Stmt:
         stream = stream_of(inner.body, loop.loop_var, written)
-        return inner if stream is None else preceded(inner, _prefetches(stream, loop, [*tiles, inner], shared))
+        return inner if stream is None else prepend(inner, _prefetches(stream, loop, [*tiles, inner], shared))
 
-    return with_kind(loop, int(loop.kind), innermost_changed(loop.body, with_prefetches))
+    return with_kind(loop, int(loop.kind), map_innermost_loops(loop.body, with_prefetches))
 
 
 def _prefetches(stream: Stream, block: For, inside: list[For], shared: Shared | None) -> list[Stmt]:

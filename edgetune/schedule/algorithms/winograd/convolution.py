@@ -1,4 +1,4 @@
-"""Recognises kernels that Winograd's minimal filtering can compute: 3x3 convolutions of stride 1."""
+"""Pattern matching for Winograd's minimal filtering: recognises kernels that are 3x3 convolutions of stride 1."""
 
 from __future__ import annotations
 
