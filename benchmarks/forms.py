@@ -15,8 +15,8 @@ from pathlib import Path
 from edgetune.boards.opening import boards_of
 from edgetune.boards.options import MeasuringOptions
 from edgetune.config.boards_file import load_board
-from edgetune.frontend.importer import import_onnx
-from edgetune.frontend.onnx_file import read_onnx
+from edgetune.frontend.onnx.importer import import_onnx
+from edgetune.frontend.onnx.reader import read_onnx
 from edgetune.graph.memory.plan import scratch_limits
 from edgetune.graph.partition import to_program
 from edgetune.measure.jobs import first_constants

@@ -35,8 +35,8 @@ if str(ROOT) not in sys.path:  # as a script, the folder above is not on the pat
 from edgetune.boards.cores import split_cores  # noqa: E402
 from edgetune.boards.lock import TimingLock  # noqa: E402
 from edgetune.errors import EdgetuneError, KernelFailed  # noqa: E402
-from edgetune.frontend.importer import import_onnx  # noqa: E402
-from edgetune.frontend.onnx_file import read_onnx  # noqa: E402
+from edgetune.frontend.onnx.importer import import_onnx  # noqa: E402
+from edgetune.frontend.onnx.reader import read_onnx  # noqa: E402
 from edgetune.graph.partition import to_program  # noqa: E402
 from edgetune.measure.compiler import build_library, toolchain_of  # noqa: E402
 from edgetune.measure.jobs import ReferenceJob, first_constants  # noqa: E402

@@ -28,8 +28,8 @@ from benchmarks.sides import OURS  # noqa: E402
 from edgetune.boards.cores import pin, split_cores  # noqa: E402
 from edgetune.boards.lock import TimingLock  # noqa: E402
 from edgetune.errors import EdgetuneError, UsageError  # noqa: E402
-from edgetune.frontend.onnx_file import read_onnx, real_inputs  # noqa: E402
-from edgetune.frontend.sample_inputs import sample_inputs  # noqa: E402
+from edgetune.frontend.onnx.reader import read_onnx, real_inputs  # noqa: E402
+from edgetune.frontend.onnx.sample_inputs import sample_inputs  # noqa: E402
 
 TUNED, UNTUNED = "tuned", "untuned"
 

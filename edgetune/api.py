@@ -36,7 +36,7 @@ from edgetune.verify.toolchain import PackageToolchain
 from edgetune.verify.verify import VerifyReport
 
 if TYPE_CHECKING:
-    from edgetune.frontend.onnx_file import OnnxModel, StoredModel
+    from edgetune.frontend.onnx.reader import OnnxModel, StoredModel
     from edgetune.pipeline.compile_input import CompileInput
     from edgetune.pipeline.tune_and_build import PackageBuild
     from edgetune.search.outcome import TuneOutcome
@@ -269,7 +269,7 @@ def _mind_threads(settings: Settings, events: Events) -> None:
 
 
 def _stored(path: Path) -> StoredModel:
-    from edgetune.frontend.onnx_file import read_stored
+    from edgetune.frontend.onnx.reader import read_stored
 
     return read_stored(path)
 

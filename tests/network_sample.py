@@ -10,10 +10,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from edgetune.frontend.importer import import_onnx
-from edgetune.frontend.onnx_file import OnnxModel, model_from_proto
-from edgetune.frontend.reference import evaluate_model
-from edgetune.frontend.sample_inputs import sample_inputs
+from edgetune.frontend.onnx.importer import import_onnx
+from edgetune.frontend.onnx.reader import OnnxModel, model_from_proto
+from edgetune.frontend.onnx.reference import evaluate_model
+from edgetune.frontend.onnx.sample_inputs import sample_inputs
 from edgetune.graph import partition
 from edgetune.graph.memory.live_ranges import live_bytes
 from edgetune.graph.memory.plan import plan

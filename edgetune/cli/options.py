@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from edgetune.config.settings import Settings
-    from edgetune.frontend.onnx_file import OnnxModel
+    from edgetune.frontend.onnx.reader import OnnxModel
     from edgetune.target.preferences import Layout
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -192,7 +192,7 @@ def settings_of(
     found: list[OnnxModel] = []
 
     def read(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        from edgetune.frontend.onnx_file import read_onnx
+        from edgetune.frontend.onnx.reader import read_onnx
 
         found.append(read_onnx(path, shapes))
 

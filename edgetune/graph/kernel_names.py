@@ -19,7 +19,7 @@ from edgetune.config.naming import identifier
 LONGEST = 60
 """Most characters of a name, without shape and number."""
 
-# Quantisation as a chain of elementwise operators (see edgetune.frontend.converters.quantisation).
+# Quantisation as a chain of elementwise operators (see edgetune.frontend.onnx.converters.quantisation).
 _CHAINS = (
     ("divide round add maximum minimum cast", "quantize"),
     ("divide round maximum minimum cast", "quantize"),

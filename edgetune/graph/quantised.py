@@ -20,7 +20,7 @@ from edgetune.graph.tvm_types import Attrs
 
 @dataclass(frozen=True)
 class _Dequantised:
-    """(integers - zero_point) * scale, in the form that `edgetune.frontend.converters.quantisation` writes."""
+    """(integers - zero_point) * scale, in the form that `edgetune.frontend.onnx.converters.quantisation` writes."""
 
     integers: relax.Expr
     zero_point: np.ndarray

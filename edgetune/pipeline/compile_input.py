@@ -8,13 +8,13 @@ from pathlib import Path
 
 from edgetune.config.settings import Settings
 from edgetune.events import Event
-from edgetune.frontend.custom import registered_in
-from edgetune.frontend.disagreement import Disagreement, disagreement
-from edgetune.frontend.importer import import_onnx
-from edgetune.frontend.interface_layout import channels_last_tensors, import_channels_last
-from edgetune.frontend.onnx_file import OnnxModel, read_onnx
-from edgetune.frontend.reference import is_quantised, output_steps
-from edgetune.frontend.sample_inputs import sample_inputs
+from edgetune.frontend.onnx.custom import registered_in
+from edgetune.frontend.onnx.disagreement import Disagreement, disagreement
+from edgetune.frontend.onnx.importer import import_onnx
+from edgetune.frontend.onnx.interface_layout import channels_last_tensors, import_channels_last
+from edgetune.frontend.onnx.reader import OnnxModel, read_onnx
+from edgetune.frontend.onnx.reference import is_quantised, output_steps
+from edgetune.frontend.onnx.sample_inputs import sample_inputs
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program
 from edgetune.package.emit import Check, PackageSummary

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from edgetune.errors import ModelError
 from edgetune.events import Event
-from edgetune.frontend.custom import registered_in
-from edgetune.frontend.double import evaluate_in_double
-from edgetune.frontend.onnx_file import OnnxModel
-from edgetune.frontend.reference import is_quantised
+from edgetune.frontend.onnx.custom import registered_in
+from edgetune.frontend.onnx.double import evaluate_in_double
+from edgetune.frontend.onnx.reader import OnnxModel
+from edgetune.frontend.onnx.reference import is_quantised
 from edgetune.graph.layout.axis_order import exchanged, given_back
 from edgetune.graph.program import TensorSpec
 from edgetune.package.golden import Golden, OutputTolerance

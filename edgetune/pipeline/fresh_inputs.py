@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgetune.frontend.importer import import_onnx
-from edgetune.frontend.onnx_file import OnnxModel, StoredModel, with_shapes
-from edgetune.frontend.sample_inputs import sample_inputs
+from edgetune.frontend.onnx.importer import import_onnx
+from edgetune.frontend.onnx.reader import OnnxModel, StoredModel, with_shapes
+from edgetune.frontend.onnx.sample_inputs import sample_inputs
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import TensorSpec
 from edgetune.package.golden import Golden

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from edgetune.events import Event
-from edgetune.frontend.custom import registered_in
-from edgetune.frontend.onnx_file import OnnxModel
-from edgetune.frontend.reference import Arrays, choose_evaluator, evaluate_model
+from edgetune.frontend.onnx.custom import registered_in
+from edgetune.frontend.onnx.reader import OnnxModel
+from edgetune.frontend.onnx.reference import Arrays, choose_evaluator, evaluate_model
 from edgetune.graph.evaluate import EVALUATOR, evaluate_program
 from edgetune.graph.program import Program
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from edgetune.frontend.importer import import_onnx
-from edgetune.frontend.onnx_file import read_onnx
+from edgetune.frontend.onnx.importer import import_onnx
+from edgetune.frontend.onnx.reader import read_onnx
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program
 from tests.acceptance.case import Case, run

@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from edgetune.frontend.onnx_file import OnnxModel, read_onnx
-from edgetune.frontend.reference import evaluate_model
+from edgetune.frontend.onnx.reader import OnnxModel, read_onnx
+from edgetune.frontend.onnx.reference import evaluate_model
 from edgetune.package.golden import Golden
 from edgetune.verify.driver import run_cases
 from edgetune.verify.place import Here

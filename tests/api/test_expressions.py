@@ -17,10 +17,10 @@ import edgetune
 from edgetune.cli.main import run
 from edgetune.config.settings import CommandLineFlags, resolve_settings
 from edgetune.errors import UsageError
-from edgetune.frontend import custom
-from edgetune.frontend.converters import OWN_CONVERTERS
-from edgetune.frontend.importer import import_onnx
-from edgetune.frontend.onnx_file import OnnxModel, model_from_proto
+from edgetune.frontend.onnx import custom
+from edgetune.frontend.onnx.converters import OWN_CONVERTERS
+from edgetune.frontend.onnx.importer import import_onnx
+from edgetune.frontend.onnx.reader import OnnxModel, model_from_proto
 from edgetune.graph.partition import to_program
 from edgetune.package.golden import OutputTolerance
 from edgetune.pipeline.compile_input import load

@@ -13,7 +13,7 @@ from edgetune.cli.main import run
 from edgetune.config.settings import CommandLineFlags, Settings, resolve_settings
 from edgetune.errors import PackageInvalid
 from edgetune.events import Event
-from edgetune.frontend.onnx_file import read_stored
+from edgetune.frontend.onnx.reader import read_stored
 from edgetune.package.manifest import read_manifest
 from tests import external_sample as sample
 from tests import package_sample

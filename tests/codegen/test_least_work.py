@@ -10,8 +10,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.codegen.least_work import LeastWork, least_work
-from edgetune.frontend.importer import import_onnx
-from edgetune.frontend.onnx_file import read_onnx
+from edgetune.frontend.onnx.importer import import_onnx
+from edgetune.frontend.onnx.reader import read_onnx
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Kernel
 from edgetune.schedule.algorithms.catalogue import algorithms_among

@@ -17,7 +17,7 @@ import pytest
 from edgetune.config.model_file import FORMATS, not_a_file, require_model_file
 from edgetune.config.project_template import init_project
 from edgetune.errors import ModelError
-from edgetune.frontend.onnx_file import read_onnx
+from edgetune.frontend.onnx.reader import read_onnx
 
 MODEL = Path(__file__).parents[2] / "examples" / "models" / "ds_cnn.onnx"
 

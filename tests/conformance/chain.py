@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from edgetune.frontend.reference import Evaluator
+from edgetune.frontend.onnx.reference import Evaluator
 
 Values = Mapping[str, "str | np.ndarray"]
 

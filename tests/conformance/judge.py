@@ -12,9 +12,9 @@ import numpy as np
 from onnx.backend.test.runner import Runner
 
 from edgetune.errors import EdgetuneError, KernelFailed
-from edgetune.frontend.importer import import_onnx
-from edgetune.frontend.onnx_file import model_from_proto
-from edgetune.frontend.sub_byte_types import from_stored
+from edgetune.frontend.onnx.importer import import_onnx
+from edgetune.frontend.onnx.reader import model_from_proto
+from edgetune.frontend.onnx.sub_byte_types import from_stored
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program
 from edgetune.target.target import Target, load_target

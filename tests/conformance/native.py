@@ -14,7 +14,7 @@ import numpy as np
 
 from edgetune.codegen import render_preamble
 from edgetune.codegen.compile_unit import INCLUDES
-from edgetune.frontend.sub_byte_types import to_stored
+from edgetune.frontend.onnx.sub_byte_types import to_stored
 from edgetune.graph.memory.live_ranges import owner_of
 from edgetune.graph.program import Program
 from edgetune.pipeline.link import pack_constants, print_kernels

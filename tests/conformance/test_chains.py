@@ -8,8 +8,8 @@ import onnx
 import pytest
 from onnx import helper
 
-from edgetune.frontend.decompositions import DECOMPOSITIONS
-from edgetune.frontend.importer import _has_converter
+from edgetune.frontend.onnx.decompositions import DECOMPOSITIONS
+from edgetune.frontend.onnx.importer import _has_converter
 from tests.conformance.chains import BY_KEY, CHAINS
 from tests.conformance.chains_decomposed import ALONE, DECOMPOSED, FUNCTIONS
 from tests.conformance.judge import judge

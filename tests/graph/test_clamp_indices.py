@@ -7,9 +7,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from edgetune.frontend.importer import import_onnx
-from edgetune.frontend.onnx_file import OnnxModel, model_from_proto
-from edgetune.frontend.reference import evaluate_model
+from edgetune.frontend.onnx.importer import import_onnx
+from edgetune.frontend.onnx.reader import OnnxModel, model_from_proto
+from edgetune.frontend.onnx.reference import evaluate_model
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program
 from tests.interpreter import run_program

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from edgetune.frontend.importer import import_onnx
-from edgetune.frontend.onnx_file import read_onnx
+from edgetune.frontend.onnx.importer import import_onnx
+from edgetune.frontend.onnx.reader import read_onnx
 from edgetune.graph.kernel_names import LONGEST, kernel_names, operators, summary
 from edgetune.graph.layer_names import layer_label
 from edgetune.graph.partition import to_program

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
 
-from edgetune.frontend.importer import import_onnx
-from edgetune.frontend.interface_layout import channels_last_tensors, import_channels_last
-from edgetune.frontend.onnx_file import OnnxModel, read_onnx
-from edgetune.frontend.reference import evaluate_model
-from edgetune.frontend.sample_inputs import sample_inputs
+from edgetune.frontend.onnx.importer import import_onnx
+from edgetune.frontend.onnx.interface_layout import channels_last_tensors, import_channels_last
+from edgetune.frontend.onnx.reader import OnnxModel, read_onnx
+from edgetune.frontend.onnx.reference import evaluate_model
+from edgetune.frontend.onnx.sample_inputs import sample_inputs
 from edgetune.graph.layout.axis_order import exchanged
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from edgetune.frontend.importer import import_onnx
-from edgetune.frontend.onnx_file import OnnxModel, model_from_proto, read_onnx
-from edgetune.frontend.reference import evaluate_model
-from edgetune.frontend.sample_inputs import sample_inputs
+from edgetune.frontend.onnx.importer import import_onnx
+from edgetune.frontend.onnx.reader import OnnxModel, model_from_proto, read_onnx
+from edgetune.frontend.onnx.reference import evaluate_model
+from edgetune.frontend.onnx.sample_inputs import sample_inputs
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program
 from tests.interpreter import run_program

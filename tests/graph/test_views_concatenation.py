@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetune.frontend.importer import import_onnx
+from edgetune.frontend.onnx.importer import import_onnx
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Rows
 from tests.network_sample import (

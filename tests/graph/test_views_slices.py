@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetune.frontend.importer import import_onnx
-from edgetune.frontend.reference import evaluate_model
-from edgetune.frontend.sample_inputs import sample_inputs
+from edgetune.frontend.onnx.importer import import_onnx
+from edgetune.frontend.onnx.reference import evaluate_model
+from edgetune.frontend.onnx.sample_inputs import sample_inputs
 from edgetune.graph.evaluate import evaluate_program
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program, Rows

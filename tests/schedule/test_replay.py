@@ -11,8 +11,8 @@ from tvm import te, topi
 from tvm_ffi import structural_equal
 
 from edgetune.errors import KernelFailed
-from edgetune.frontend.importer import import_onnx
-from edgetune.frontend.onnx_file import read_onnx
+from edgetune.frontend.onnx.importer import import_onnx
+from edgetune.frontend.onnx.reader import read_onnx
 from edgetune.graph.partition import to_program
 from edgetune.schedule.algorithms.apply import replay
 from edgetune.schedule.algorithms.schedule_text import trace_text

@@ -1,0 +1,177 @@
+"""Control-flow unrolling: replaces If, Loop and Scan with constant control by straight-line nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from edgetune.frontend.onnx.node_values import static_shape
+
+if TYPE_CHECKING:
+    from edgetune.frontend.onnx.inline import Evaluator
+
+_MOST_ITERATIONS = 256
+
+
+def unrolled_if(evaluator: Evaluator, node: onnx.NodeProto, scope: dict[str, str]) -> bool:
+    """Replaces `node` by the branch taken or, for an unknown condition, by both and a selection of their results.
+
+    False where the condition is not constant and the shapes of the results differ.
+    """
+    condition = evaluator.constants.get(node.input[0])
+    if condition is None:
+        return _chosen(evaluator, node, scope)
+    branch = _attributes(node)["then_branch" if bool(condition.reshape(-1)[0]) else "else_branch"]
+    _alias(evaluator, _run_body(evaluator, branch, [], scope), list(node.output))
+    return True
+
+
+def _chosen(evaluator: Evaluator, node: onnx.NodeProto, scope: dict[str, str]) -> bool:
+    attributes = _attributes(node)
+    before = len(evaluator.nodes)
+    taken, other = (_run_body(evaluator, attributes[b], [], scope) for b in ("then_branch", "else_branch"))
+    shapes = [[static_shape(n, evaluator.types) for n in names] for names in (taken, other)]
+    if None in shapes[0] or shapes[0] != shapes[1]:
+        del evaluator.nodes[before:]
+        return False
+    for one, two, output in zip(taken, other, node.output, strict=True):
+        evaluator.emit("Where", [node.input[0], one, two], [output])
+    return True
+
+
+def unrolled_loop(evaluator: Evaluator, node: onnx.NodeProto, scope: dict[str, str]) -> bool:
+    """Repeats the body; False where the trip count or the condition is not constant."""
+    body = _attributes(node)["body"]
+    trips, condition = [*node.input, ""][:2]
+    limit = _scalar(evaluator, trips, _MOST_ITERATIONS + 1)
+    going = _scalar(evaluator, condition, 1)
+    if limit is None or going is None:
+        return False
+    if not condition:  # an omitted condition is true, also for the body
+        condition = evaluator.prefix() + "condition"
+        evaluator.set_constant(condition, np.array(1, "bool"))
+    carried = list(node.input[2:])
+    scanned: list[list[str]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
+    before = len(evaluator.nodes)
+    for iteration in range(max(min(limit, _MOST_ITERATIONS + 1), 0)):
+        if not going:
+            break
+        counter = evaluator.prefix() + "iteration"
+        evaluator.set_constant(counter, np.array(iteration, "int64"))
+        results = _run_body(evaluator, body, [counter, condition, *carried], scope)
+        condition, carried = results[0], results[1 : 1 + len(carried)]
+        going = _scalar(evaluator, condition, 1)
+        for values, value in zip(scanned, results[1 + len(carried) :], strict=True):
+            values.append(value)
+        if going is None or iteration == _MOST_ITERATIONS:
+            del evaluator.nodes[before:]
+            return False
+    if any(not values for values in scanned):
+        return False
+    stacked = [_stack(evaluator, values, 0) for values in scanned]
+    _alias(evaluator, carried + stacked, list(node.output))
+    return True
+
+
+def unrolled_scan(evaluator: Evaluator, node: onnx.NodeProto, scope: dict[str, str]) -> bool:
+    """Repeats the body over slices of the scanned inputs; False where their length is not known."""
+    attributes = _attributes(node)
+    body, count = attributes["body"], attributes["num_scan_inputs"]
+    inputs = [i for i in node.input if i]
+    states, sequences = inputs[:-count], inputs[len(inputs) - count :]
+    if len(body.input) != len(inputs) or evaluator.opsets.get("", 1) < 9:
+        return False
+    shapes = [static_shape(s, evaluator.types) for s in sequences]
+    axes = attributes.get("scan_input_axes", [0] * count)
+    if any(s is None for s in shapes):
+        return False
+    length = shapes[0][axes[0]] if shapes[0] else 0
+    if not 0 < length <= _MOST_ITERATIONS:
+        return False
+    outputs = len(body.output) - len(states)
+    scanned: list[list[str]] = [[] for _ in range(outputs)]
+    backwards = attributes.get("scan_input_directions", [0] * count)
+    for iteration in range(length):
+        slices = [
+            _slice(evaluator, s, axis, length - 1 - iteration if back else iteration)
+            for s, axis, back in zip(sequences, axes, backwards, strict=True)
+        ]
+        results = _run_body(evaluator, body, [*states, *slices], scope)
+        states = results[: len(states)]
+        for values, value in zip(scanned, results[len(states) :], strict=True):
+            values.append(value)
+    reverse = attributes.get("scan_output_directions", [0] * outputs)
+    output_axes = attributes.get("scan_output_axes", [0] * outputs)
+    stacked = [
+        _stack(evaluator, values[::-1] if back else values, axis)
+        for values, back, axis in zip(scanned, reverse, output_axes, strict=True)
+    ]
+    _alias(evaluator, states + stacked, list(node.output))
+    return True
+
+
+def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
+    return {a.name: helper.get_attribute_value(a) for a in node.attribute}
+
+
+def _scalar(evaluator: Evaluator, name: str, default: int) -> int | None:
+    if not name:
+        return default
+    value = evaluator.constants.get(name)
+    return None if value is None else int(value.reshape(-1)[0])
+
+
+def _run_body(evaluator: Evaluator, body: onnx.GraphProto, actual: list[str], scope: dict[str, str]) -> list[str]:
+    inner = dict(scope)
+    prefix = evaluator.prefix()
+    own = {o for n in body.node for o in n.output} | {i.name for i in body.initializer}
+    for name in own:
+        inner.pop(name, None)
+    for formal, name in zip(body.input, actual, strict=True):
+        inner[formal.name] = name
+    for initializer in body.initializer:
+        inner[initializer.name] = prefix + initializer.name
+        evaluator.set_constant(prefix + initializer.name, onnx.numpy_helper.to_array(initializer))
+    evaluator.run(body.node, inner, prefix)
+    return [inner.get(o.name, o.name) for o in body.output]
+
+
+def _alias(evaluator: Evaluator, names: list[str], outputs: list[str]) -> None:
+    for name, output in zip(names, outputs, strict=False):
+        if output:
+            evaluator.emit("Identity", [name], [output])
+
+
+def _constant(evaluator: Evaluator, value: list[int]) -> str:
+    name = evaluator.prefix() + "constant"
+    evaluator.set_constant(name, np.array(value, "int64"))
+    return name
+
+
+def _slice(evaluator: Evaluator, source: str, axis: int, index: int) -> str:
+    single, name = evaluator.prefix() + "part", evaluator.prefix() + "slice"
+    rest = [e for i, e in enumerate(static_shape(source, evaluator.types) or ()) if i != axis]
+    bounds = [_constant(evaluator, [v]) for v in (index, index + 1, axis)]
+    if evaluator.opsets.get("", 1) >= 10:
+        evaluator.emit("Slice", [source, *bounds], [single])
+    else:
+        evaluator.emit("Slice", [source], [single], starts=[index], ends=[index + 1], axes=[axis])
+    evaluator.emit("Reshape", [single, _constant(evaluator, rest)], [name])
+    return name
+
+
+def _stack(evaluator: Evaluator, values: list[str], axis: int) -> str:
+    single = []
+    for value in values:
+        name = evaluator.prefix() + "row"
+        if evaluator.opsets.get("", 1) >= 13:
+            evaluator.emit("Unsqueeze", [value, _constant(evaluator, [axis])], [name])
+        else:
+            evaluator.emit("Unsqueeze", [value], [name], axes=[axis])
+        single.append(name)
+    name = evaluator.prefix() + "stacked"
+    evaluator.emit("Concat", single, [name], axis=axis)
+    return name

@@ -1,0 +1,121 @@
+"""Node builder: emits ONNX nodes one by one, and knows their shapes as soon as they are emitted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from edgetune.errors import UnsupportedOperator
+from edgetune.frontend.onnx.node_values import static_shape
+
+if TYPE_CHECKING:
+    from edgetune.frontend.onnx.inline import Evaluator
+
+
+class Builder:
+    """Emits nodes in place of `node`. Values are names; every method that makes one returns its name."""
+
+    def __init__(self, evaluator: Evaluator, node: onnx.NodeProto) -> None:
+        self._evaluator = evaluator
+        self._node = node
+        self.opset = evaluator.opsets.get("", 1)
+        self.attributes: dict[str, Any] = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+
+    def text(self, name: str, default: str) -> str:
+        """A string attribute."""
+        value = self.attributes.get(name, default)
+        return value.decode() if isinstance(value, bytes) else str(value)
+
+    def input(self, index: int) -> str:
+        """Name of an input, empty when it is left out."""
+        return self._node.input[index] if index < len(self._node.input) else ""
+
+    def output(self, index: int, value: str) -> None:
+        """Makes `value` the output `index`, unless that output is unused."""
+        if index < len(self._node.output) and self._node.output[index]:
+            self._evaluator.emit("Identity", [value], [self._node.output[index]])
+
+    def typed(self) -> bool:
+        """Whether the shapes of all inputs are known."""
+        return all(not i or static_shape(i, self._evaluator.types) is not None for i in self._node.input)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Extents of a value; raises UnsupportedOperator where they are not known."""
+        found = static_shape(name, self._evaluator.types)
+        if found is None:
+            raise UnsupportedOperator(
+                f"operator {self._node.op_type} reads {name!r}, whose shape is not known before run time; "
+                "make it constant in the model"
+            )
+        return found
+
+    def dtype(self, name: str) -> np.dtype[Any]:
+        """Element type of a value."""
+        self.shape(name)
+        dtype: np.dtype[Any] = helper.tensor_dtype_to_np_dtype(self._evaluator.types[name].tensor_type.elem_type)
+        return dtype
+
+    def value(self, name: str) -> np.ndarray | None:
+        """The value where it is constant."""
+        return self._evaluator.constants.get(name)
+
+    def needed(self, index: int, what: str) -> np.ndarray:
+        """The value of an input that must be constant; otherwise raises UnsupportedOperator, which calls it `what`."""
+        found = self.value(self.input(index))
+        if found is None:
+            raise UnsupportedOperator(
+                f"operator {self._node.op_type} computes its {what} at run time; make it constant in the model"
+            )
+        return found
+
+    def constant(self, value: Any, dtype: Any = None) -> str:
+        """A new constant."""
+        name = self._evaluator.prefix() + "constant"
+        self._evaluator.set_constant(name, np.asarray(value, dtype))
+        return name
+
+    def op(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        """The first output of a new node."""
+        return self.ops(operator, 1, *inputs, **attributes)[0]
+
+    def ops(self, operator: str, count: int, *inputs: str, **attributes: Any) -> list[str]:
+        """All outputs of a new node."""
+        prefix = self._evaluator.prefix()
+        names = [f"{prefix}{operator}{i}" for i in range(count)]
+        self._evaluator.emit(operator, list(inputs), names, **attributes)
+        return names
+
+    def cast(self, name: str, dtype: Any) -> str:
+        """`name` as `dtype`."""
+        return self.op("Cast", name, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+    def reshape(self, name: str, *shape: int) -> str:
+        """`name` in another shape."""
+        return self.op("Reshape", name, self.constant(shape, "int64"))
+
+    def take(self, name: str, index: int, axis: int) -> str:
+        """One slice, without the axis."""
+        rest = [e for i, e in enumerate(self.shape(name)) if i != axis]
+        return self.reshape(self.part(name, index, index + 1, axis), *rest)
+
+    def part(self, name: str, start: int, stop: int, axis: int) -> str:
+        """Elements start to stop - 1 along an axis."""
+        if self.opset < 10:
+            return self.op("Slice", name, starts=[start], ends=[stop], axes=[axis])
+        bounds = [self.constant([v], "int64") for v in (start, stop, axis)]
+        return self.op("Slice", name, *bounds)
+
+    def total(self, name: str, axis: int) -> str:
+        """The sum along an axis, which stays with extent 1."""
+        if self.opset >= 13:
+            return self.op("ReduceSum", name, self.constant([axis], "int64"), keepdims=1)
+        return self.op("ReduceSum", name, axes=[axis], keepdims=1)
+
+    def stack(self, values: list[str], axis: int) -> str:
+        """Values of one shape side by side along a new axis."""
+        shape = list(self.shape(values[0]))
+        shape.insert(axis, 1)
+        return self.op("Concat", *(self.reshape(v, *shape) for v in values), axis=axis)

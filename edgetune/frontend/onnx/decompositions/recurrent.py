@@ -1,0 +1,160 @@
+"""Recurrent networks: unrolls RNN, GRU and LSTM step by step (ONNX operator specification)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+
+from edgetune.errors import UnsupportedOperator
+from edgetune.frontend.onnx.decompositions.builder import Builder
+
+# One step: (projected input, states) to new states; the first state is the output.
+Step = Callable[[str, list[str]], list[str]]
+
+
+def rnn(b: Builder, _: onnx.NodeProto) -> None:
+    """Elman networks."""
+    _recurrent(b, 1, ["Tanh"], _rnn_step)
+
+
+def gru(b: Builder, _: onnx.NodeProto) -> None:
+    """Gated recurrent units."""
+    _recurrent(b, 3, ["Sigmoid", "Tanh"], _gru_step)
+
+
+def lstm(b: Builder, _: onnx.NodeProto) -> None:
+    """Long short-term memory, peepholes included."""
+    _recurrent(b, 4, ["Sigmoid", "Tanh", "Tanh"], _lstm_step)
+
+
+class _Cell:
+    """Weights of one direction: `project` computes x W^T + Wb, `recur` computes h R^T + Rb."""
+
+    def __init__(self, b: Builder, direction: int, gates: int, activations: list[str]) -> None:
+        self.b = b
+        self.activations = activations
+        self.hidden = int(b.attributes["hidden_size"])
+        self.weights = b.op("Transpose", b.take(b.input(1), direction, 0), perm=[1, 0])
+        self.recurrence = b.op("Transpose", b.take(b.input(2), direction, 0), perm=[1, 0])
+        self.input_bias = self.state_bias = ""
+        if b.input(3):
+            both = b.take(b.input(3), direction, 0)
+            self.input_bias = b.part(both, 0, gates * self.hidden, 0)
+            self.state_bias = b.part(both, gates * self.hidden, 2 * gates * self.hidden, 0)
+        self.peepholes = b.take(b.input(7), direction, 0) if b.input(7) else ""
+
+    def project(self, x: str) -> str:
+        return self._biased(self.b.op("MatMul", x, self.weights), self.input_bias)
+
+    def recur(self, state: str) -> str:
+        return self._biased(self.b.op("MatMul", state, self.recurrence), self.state_bias)
+
+    def _biased(self, value: str, bias: str) -> str:
+        return self.b.op("Add", value, bias) if bias else value
+
+    def gate(self, value: str, index: int) -> str:
+        return self.b.part(value, index * self.hidden, (index + 1) * self.hidden, 1)
+
+    def peephole(self, value: str, state: str, index: int) -> str:
+        if not self.peepholes:
+            return value
+        weights = self.b.part(self.peepholes, index * self.hidden, (index + 1) * self.hidden, 0)
+        return self.b.op("Add", value, self.b.op("Mul", weights, state))
+
+    def activate(self, which: int, value: str) -> str:
+        clip = self.b.attributes.get("clip")
+        if clip is not None:
+            low, high = (self.b.constant(v, self.b.dtype(value)) for v in (-clip, clip))
+            value = self.b.op("Min", self.b.op("Max", value, low), high)
+        return self.b.op(self.activations[which], value)
+
+
+def _rnn_step(cell: _Cell, x: str, states: list[str]) -> list[str]:
+    return [cell.activate(0, cell.b.op("Add", cell.project(x), cell.recur(states[0])))]
+
+
+def _gru_step(cell: _Cell, x: str, states: list[str]) -> list[str]:
+    b = cell.b
+    state = states[0]
+    projected, recurrent = cell.project(x), cell.recur(state)
+    update = cell.activate(0, b.op("Add", cell.gate(projected, 0), cell.gate(recurrent, 0)))
+    reset = cell.activate(0, b.op("Add", cell.gate(projected, 1), cell.gate(recurrent, 1)))
+    if b.attributes.get("linear_before_reset", 0):
+        hidden = b.op("Mul", reset, cell.gate(recurrent, 2))
+    else:
+        hidden = cell.gate(cell.recur(b.op("Mul", reset, state)), 2)
+    candidate = cell.activate(1, b.op("Add", cell.gate(projected, 2), hidden))
+    kept = b.op("Mul", update, state)
+    fresh = b.op("Mul", b.op("Sub", b.constant(1, b.dtype(update)), update), candidate)
+    return [b.op("Add", fresh, kept)]
+
+
+def _lstm_step(cell: _Cell, x: str, states: list[str]) -> list[str]:
+    b = cell.b
+    memory = states[1]
+    sums = b.op("Add", cell.project(x), cell.recur(states[0]))
+    enter = cell.activate(0, cell.peephole(cell.gate(sums, 0), memory, 0))
+    forget = cell.activate(0, cell.peephole(cell.gate(sums, 2), memory, 2))
+    candidate = cell.activate(1, cell.gate(sums, 3))
+    memory = b.op("Add", b.op("Mul", forget, memory), b.op("Mul", enter, candidate))
+    leave = cell.activate(0, cell.peephole(cell.gate(sums, 1), memory, 1))
+    return [b.op("Mul", leave, cell.activate(2, memory)), memory]
+
+
+def _recurrent(b: Builder, gates: int, default: list[str], step: Any) -> None:
+    if "activation_alpha" in b.attributes or "activation_beta" in b.attributes:
+        raise UnsupportedOperator(
+            "a recurrent operator has activation_alpha or activation_beta; only plain ones are built"
+        )
+    batch_first = b.attributes.get("layout", 0) == 1
+    x = b.op("Transpose", b.input(0), perm=[1, 0, 2]) if batch_first else b.input(0)
+    length, batch, _ = b.shape(x)
+    direction = b.text("direction", "forward")
+    directions = 2 if direction == "bidirectional" else 1
+    names = [n.decode() for n in b.attributes.get("activations", [])] or default * directions
+    per = len(default)
+    initial = [b.input(5)] + ([b.input(6)] if len(default) == 3 else [])
+    outputs: list[list[str]] = []
+    finals: list[list[str]] = []
+    for d in range(directions):
+        cell = _Cell(b, d, gates, [n.capitalize() if n.islower() else n for n in names[d * per : (d + 1) * per]])
+        states = [_initial(b, s, d, batch, cell.hidden, batch_first) for s in initial]
+        backwards = direction == "reverse" or d == 1
+        steps: list[str] = [""] * length
+        for t in range(length)[:: -1 if backwards else 1]:
+            states = _masked(b, t, states, step(cell, b.take(x, t, 0), states))
+            steps[t] = _valid(b, t, states[0])
+        outputs.append(steps)
+        finals.append(states)
+    axis = 2 if batch_first else 1
+    whole = b.stack([b.stack([outputs[d][t] for d in range(directions)], 0) for t in range(length)], 0)
+    b.output(0, b.op("Transpose", whole, perm=[2, 0, 1, 3]) if axis == 2 else whole)
+    for index in range(len(initial)):
+        final = b.stack([finals[d][index] for d in range(directions)], 0)
+        b.output(1 + index, b.op("Transpose", final, perm=[1, 0, 2]) if batch_first else final)
+
+
+def _initial(b: Builder, name: str, direction: int, batch: int, hidden: int, batch_first: bool) -> str:
+    if name:
+        return b.take(name, direction, 1 if batch_first else 0)
+    return b.constant(np.zeros((batch, hidden)), b.dtype(b.input(0)))
+
+
+def _running(b: Builder, t: int) -> str:
+    """Which rows of the batch have a step `t`: (batch, 1), empty when all have."""
+    if not b.input(4):
+        return ""
+    return b.reshape(b.op("Greater", b.input(4), b.constant(t, "int32")), -1, 1)
+
+
+def _masked(b: Builder, t: int, old: list[str], new: list[str]) -> list[str]:
+    running = _running(b, t)
+    return [b.op("Where", running, n, o) for n, o in zip(new, old, strict=True)] if running else new
+
+
+def _valid(b: Builder, t: int, output: str) -> str:
+    running = _running(b, t)
+    return b.op("Where", running, output, b.constant(0, b.dtype(output))) if running else output

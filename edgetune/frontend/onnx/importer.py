@@ -1,0 +1,246 @@
+"""ONNX import: converts a model to Relax with TVM's importer, where our own converters take precedence.
+
+Also finds the integer weights of a quantised (QDQ) graph, which must reach the package as integers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.version_converter
+import tvm
+from tvm import relax, tirx
+from tvm.relax.frontend.onnx import onnx_frontend
+
+from edgetune.errors import ModelError, UnsupportedOperator
+from edgetune.frontend.onnx.converters import FEWER_OUTPUTS, OWN_CONVERTERS
+from edgetune.frontend.onnx.custom import is_registered
+from edgetune.frontend.onnx.domains import is_onnx, means_what_it_says, shown_operator
+from edgetune.frontend.onnx.external_data import element_bits
+from edgetune.frontend.onnx.inline import simplify
+from edgetune.frontend.onnx.large_tensors import Weights, is_stand_in, value_of
+from edgetune.frontend.onnx.reader import OnnxModel, real_inputs
+from edgetune.graph.imported import Imported
+from edgetune.graph.layer_names import mark_nodes
+from edgetune.graph.program import TensorSpec
+
+_SMALL = ("int8", "uint8", "int16", "uint16")
+
+
+def kept_weights(proto: onnx.ModelProto, weights: Weights) -> dict[str, np.ndarray]:
+    """Initializers of at most 16 bits with at least two axes that DequantizeLinear reads, by name.
+
+    Constant folding would turn them into floats four times as large. `weights` are the arrays of stand-ins.
+    """
+    initializers = {i.name: i for i in proto.graph.initializer}
+    kept: dict[str, np.ndarray] = {}
+    for node in proto.graph.node:
+        if node.op_type != "DequantizeLinear" or node.input[0] not in initializers:
+            continue
+        array = value_of(initializers[node.input[0]], weights)
+        if array.ndim >= 2 and array.dtype.name in _SMALL:
+            kept[node.input[0]] = array
+    return kept
+
+
+BORDER = "edgetune.border."
+"""Name prefix of nodes between the model and its interface, which are not nodes of the model."""
+
+_UPGRADED = 13
+_LINEAR = ("Conv", "Gemm", "MatMul")
+
+
+def import_onnx(model: OnnxModel) -> Imported:
+    """Converts a model with static shapes.
+
+    Raises UnsupportedOperator, which names the operator, its node and what to do, and ModelError when TVM's importer
+    rejects the graph for another reason. Many of TVM's converters support the attributes of old opsets only in part, so
+    a model before opset 13 that fails is converted to opset 13 and tried again.
+    """
+    try:
+        return _import(model)
+    except UnsupportedOperator as error:
+        newer = _upgraded(model)
+        if newer is None:
+            raise
+        with contextlib.suppress(UnsupportedOperator):
+            return _import(newer)
+        raise error from None
+
+
+def _upgraded(model: OnnxModel) -> OnnxModel | None:
+    # ONNX's converter does not remove the batch axis that Scan had before opset 9.
+    batched_scan = model.opset < 9 and any(n.op_type == "Scan" for n in model.proto.graph.node)
+    if model.opset >= _UPGRADED or batched_scan:
+        return None
+    try:
+        proto = onnx.version_converter.convert_version(model.proto, _UPGRADED)
+        proto = onnx.shape_inference.infer_shapes(proto)
+    except (onnx.version_converter.ConvertError, onnx.shape_inference.InferenceError, RuntimeError):
+        return None
+    return replace(model, proto=proto, opset=_UPGRADED)
+
+
+def _import(model: OnnxModel) -> Imported:
+    weights = kept_weights(model.proto, model.weights)
+    proto, large = simplify(model.proto, _has_converter, weights, model.weights)
+    _check_operators(proto, model)
+    left = {initializer.name for initializer in proto.graph.initializer}
+    weights = {name: array for name, array in weights.items() if name in left}  # without unused ones
+    # An unused initializer that is also listed as an input is gone by now, but its entry among the inputs remains.
+    real = {value.name for value in real_inputs(model.proto.graph)}
+    inputs = tuple(_spec(value) for value in proto.graph.input if value.name in real)
+    _put_inputs_first(proto.graph, [i.name for i in inputs] + list(weights))
+    shapes = {i.name: list(i.shape) for i in inputs}
+    module, nodes = _convert(proto, model, shapes, large)
+    _check_static(module, model)
+    outputs = tuple(o.name for o in proto.graph.output)
+    return Imported(model.name, model.sha256, module, inputs, outputs, weights, nodes)
+
+
+def _convert(
+    proto: onnx.ModelProto, model: OnnxModel, shapes: dict[str, list[int]], large: Weights
+) -> tuple[tvm.IRModule, tuple[tuple[str, str], ...]]:
+    """The module with marked variables, and name and operator of each node."""
+    said = io.StringIO()
+    try:
+        with (
+            own_converters(),
+            _arrays_for_stand_ins(large),
+            _watched() as (names, results),
+            warnings.catch_warnings(),
+            contextlib.redirect_stdout(said),
+        ):
+            warnings.simplefilter("ignore")
+            module = onnx_frontend.from_onnx(proto, shape_dict=shapes, opset=model.opset, keep_params_in_input=False)
+    # TVM's importer passes on all exceptions of its converters: each of them means "cannot be imported".
+    except Exception as error:
+        reason = str(error).strip().splitlines()
+        operator = re.search(r"Error converting operator (\w+)", said.getvalue())
+        where = f"operator {operator.group(1)} of {model.name}" if operator else f"model {model.name}"
+        raise UnsupportedOperator(
+            f"{where} cannot be imported ({reason[0] if reason else type(error).__name__}); "
+            "replace the operator, or simplify the model before export"
+        ) from error
+    known_by = _folded(proto.graph)
+    return mark_nodes(module, results), tuple((known_by.get(name, name), operator) for name, operator in names)
+
+
+def _folded(graph: onnx.GraphProto) -> dict[str, str]:
+    """Maps each BatchNormalization that will be folded to the linear operator before it, by names."""
+    producers = {output: node for node in graph.node for output in node.output}
+    before = ((node, producers.get(node.input[0])) for node in graph.node if node.op_type == "BatchNormalization")
+    return {node.name: p.name for node, p in before if p is not None and p.op_type in _LINEAR and p.name}
+
+
+def _check_static(module: tvm.IRModule, model: OnnxModel) -> None:
+    for value in relax.analysis.get_var2val(module["main"]).values():
+        shape = value.ty.shape if isinstance(value.ty, relax.TensorType) else ()
+        if shape is None or any(not isinstance(extent, tirx.IntImm) for extent in shape):
+            name = str(getattr(getattr(value, "op", None), "name", "an operator")).removeprefix("relax.")
+            raise UnsupportedOperator(
+                f"{name} in model {model.name} has a result whose shape depends on data, which cannot be built; "
+                "make it constant in the model"
+            )
+
+
+@contextlib.contextmanager
+def own_converters() -> Iterator[None]:
+    """Gives `OWN_CONVERTERS` precedence over TVM's within the block."""
+    original = onnx_frontend._get_convert_map
+    onnx_frontend._get_convert_map = lambda: original() | OWN_CONVERTERS
+    try:
+        yield
+    finally:
+        onnx_frontend._get_convert_map = original
+
+
+@contextlib.contextmanager
+def _arrays_for_stand_ins(large: Weights) -> Iterator[None]:
+    """Makes TVM's importer use the arrays of `large` instead of their stand-ins."""
+    original = onnx_frontend.get_numpy
+    onnx_frontend.get_numpy = lambda tensor: large[tensor.name] if is_stand_in(tensor, large) else original(tensor)
+    try:
+        yield
+    finally:
+        onnx_frontend.get_numpy = original
+
+
+@contextlib.contextmanager
+def _watched() -> Iterator[tuple[list[tuple[str, str]], dict[relax.Expr, int]]]:
+    """Records each node that TVM's importer converts: name and operator, and its number by its last expression.
+
+    Nodes of the border are skipped, so that the model's nodes have the same numbers with and without them.
+    """
+    original = onnx_frontend.ONNXGraphImporter._convert_operator
+    names: list[tuple[str, str]] = []
+    results: dict[relax.Expr, int] = {}
+
+    def convert(self: Any, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> Any:
+        result = original(self, op_name, inputs, attrs, opset)
+        name = str(attrs["tvm_custom"]["name"])
+        if name.startswith(BORDER):
+            return result
+        if isinstance(result, relax.Call | relax.Var):
+            results.setdefault(result, len(names))
+        names.append((name, op_name))
+        return result
+
+    onnx_frontend.ONNXGraphImporter._convert_operator = convert
+    try:
+        yield names, results
+    finally:
+        onnx_frontend.ONNXGraphImporter._convert_operator = original
+
+
+def _has_converter(node: onnx.NodeProto) -> bool:
+    if is_registered(node.op_type):
+        return True
+    if not means_what_it_says(node):
+        return False
+    if node.op_type in OWN_CONVERTERS:
+        return True
+    outputs = sum(bool(o) for o in node.output)
+    return node.op_type in onnx_frontend._get_convert_map() and outputs <= FEWER_OUTPUTS.get(node.op_type, outputs)
+
+
+def _check_operators(proto: onnx.ModelProto, model: OnnxModel) -> None:
+    for node in proto.graph.node:
+        if not _has_converter(node) and not (node.op_type == "If" and is_onnx(node)):
+            shown = node.name or (node.output[0] if node.output else "unnamed")
+            raise UnsupportedOperator(
+                f"operator {shown_operator(node)} (node {shown!r} of {model.name}) is not supported; "
+                "replace it in the model, or give it a tensor expression in Python (docs/operators.md tells how)"
+            )
+
+
+def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
+    tensor = value.type.tensor_type
+    if tensor.elem_type == onnx.TensorProto.STRING:
+        raise ModelError(f"input {value.name!r} holds strings; only numbers and bool can be built")
+    if element_bits(tensor.elem_type) is None:
+        raise ModelError(f"input {value.name!r} has element type {tensor.elem_type}, which ONNX lacks; export it again")
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
+    return TensorSpec(value.name, tuple(d.dim_value for d in tensor.shape.dim), dtype)
+
+
+def _put_inputs_first(graph: onnx.GraphProto, order: list[str]) -> None:
+    """Sorts graph inputs as `order`; names not in it (initializers listed as inputs) are dropped."""
+    by_name = {i.name: i for i in graph.input}
+    for name in order:
+        if name not in by_name:
+            initializer = next(i for i in graph.initializer if i.name == name)
+            by_name[name] = onnx.helper.make_tensor_value_info(name, initializer.data_type, initializer.dims)
+    kept = [by_name[name] for name in order]
+    del graph.input[:]
+    graph.input.extend(kept)
+    for initializer in [i for i in graph.initializer if i.name in set(order)]:
+        graph.initializer.remove(initializer)

@@ -1,0 +1,308 @@
+"""Partial evaluation of an ONNX graph: computes all that shapes and constants determine, before TVM imports it.
+
+Operators without a converter are replaced by the function bodies that ONNX defines for them, or by our decompositions.
+Shapes are static here, so `Shape` and all that is computed from it become constants. If, Loop and Scan disappear where
+their control is constant. The module also instantiates function bodies: those by which ONNX defines many operators, and
+those of the model itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import numpy as np
+import onnx
+from onnx import helper, inliner, numpy_helper
+
+from edgetune.frontend.onnx.control_flow import unrolled_if, unrolled_loop, unrolled_scan
+from edgetune.frontend.onnx.decompositions import DECOMPOSITIONS
+from edgetune.frontend.onnx.decompositions.builder import Builder
+from edgetune.frontend.onnx.domains import is_onnx
+from edgetune.frontend.onnx.freeze import captured
+from edgetune.frontend.onnx.inferred_types import inferred_types
+from edgetune.frontend.onnx.large_tensors import LARGE, Weights, is_stand_in, stand_in, value_of
+from edgetune.frontend.onnx.node_values import constant_value
+from edgetune.frontend.onnx.sub_byte_types import storage, store_interface, written_out
+
+
+def function_body(
+    node: onnx.NodeProto,
+    schema: onnx.defs.OpSchema | None,
+    opsets: Mapping[str, int],
+    types: Mapping[str, onnx.TypeProto],
+) -> onnx.FunctionProto | None:
+    """The body of `node` for the newest opset not above the model's, None where ONNX defines none for its types."""
+    if schema is None:
+        return None
+    model_opset = opsets.get("", 1)
+    body = None
+    if schema.has_context_dependent_function:
+        version = _version(schema.context_dependent_function_opset_versions, model_opset)
+        inputs = [types[i].SerializeToString() if i in types else b"" for i in node.input]
+        plain = onnx.NodeProto()
+        plain.CopyFrom(node)
+        data = schema.get_context_dependent_function_with_opset_version(version, plain.SerializeToString(), inputs)
+        body = onnx.FunctionProto.FromString(data) if data else None
+    if body is None and schema.has_function:
+        data = schema.get_function_with_opset_version(_version(schema.function_opset_versions, model_opset))
+        body = onnx.FunctionProto.FromString(data) if data else None
+    return body if body is not None and body.node else None
+
+
+def _version(versions: list[int], wanted: int) -> int:
+    return max((v for v in versions if v <= wanted), default=min(versions))
+
+
+def with_attributes(
+    body: onnx.FunctionProto, node: onnx.NodeProto, schema: onnx.defs.OpSchema
+) -> Iterator[onnx.NodeProto]:
+    """Nodes of `body` with attributes of `node`, or their defaults, instead of references to function attributes."""
+    given = {n: a.default_value for n, a in schema.attributes.items() if a.default_value.type}
+    given |= {a.name: a for a in body.attribute_proto}
+    given |= {a.name: a for a in node.attribute}
+    for inner in body.node:
+        yield _resolved(inner, given)
+
+
+def _resolved(node: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
+    result = onnx.NodeProto()
+    result.CopyFrom(node)
+    del result.attribute[:]
+    for attribute in node.attribute:
+        if attribute.ref_attr_name:
+            if attribute.ref_attr_name in given:
+                value = onnx.AttributeProto()
+                value.CopyFrom(given[attribute.ref_attr_name])
+                value.name = attribute.name
+                result.attribute.append(value)
+        elif attribute.type == onnx.AttributeProto.GRAPH:
+            graph = onnx.GraphProto()
+            graph.CopyFrom(attribute.g)
+            del graph.node[:]
+            graph.node.extend(_resolved(n, given) for n in attribute.g.node)
+            result.attribute.append(helper.make_attribute(attribute.name, graph))
+        else:
+            result.attribute.append(attribute)
+    return result
+
+
+def with_defaults(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """`proto` with default attributes added to calls of its functions, because ONNX's inliner omits them."""
+    defaults = {(f.domain, f.name): f.attribute_proto for f in proto.functions if f.attribute_proto}
+    if not defaults:
+        return proto
+    result = onnx.ModelProto()
+    result.CopyFrom(proto)
+    for nodes in (result.graph.node, *(function.node for function in result.functions)):
+        _give_defaults(nodes, defaults)
+    return result
+
+
+def _give_defaults(
+    nodes: Iterable[onnx.NodeProto], defaults: Mapping[tuple[str, str], Iterable[onnx.AttributeProto]]
+) -> None:
+    for node in nodes:
+        given = {attribute.name for attribute in node.attribute}
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                _give_defaults(graph.node, defaults)
+        node.attribute.extend(a for a in defaults.get((node.domain, node.op_type), ()) if a.name not in given)
+
+
+Scope = dict[str, str]
+_CONTROL = {"If": unrolled_if, "Loop": unrolled_loop, "Scan": unrolled_scan}
+
+
+def simplify(
+    proto: onnx.ModelProto,
+    has_converter: Callable[[onnx.NodeProto], bool],
+    kept: Iterable[str] = (),
+    weights: Weights | None = None,
+) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """A model of the same inputs and outputs from which every removable operator is removed.
+
+    `has_converter` says which operators may stay; `kept` are initializers that must not be folded;
+    `weights` are the arrays of the stand-ins among the initializers. Those of the new model are returned with it.
+    """
+    if proto.functions:
+        proto = inliner.inline_local_functions(with_defaults(proto))
+    evaluator = Evaluator(proto, has_converter, frozenset(kept), weights or {})
+    evaluator.run(proto.graph.node, {}, "")
+    return evaluator.model()
+
+
+class Evaluator:
+    """Evaluates a graph in order; `constants` and `types` hold what is known of every value so far."""
+
+    def __init__(
+        self,
+        proto: onnx.ModelProto,
+        has_converter: Callable[[onnx.NodeProto], bool],
+        kept: frozenset[str],
+        weights: Weights,
+    ) -> None:
+        self.proto = onnx.ModelProto()
+        self.proto.CopyFrom(proto)
+        self.narrow: dict[str, int] = {}
+        store_interface(self, self.proto.graph)
+        self.has_converter = has_converter
+        self.kept = kept
+        self.weights = weights
+        self.opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
+        self.nodes: list[onnx.NodeProto] = []
+        self.types: dict[str, onnx.TypeProto] = {i.name: i.type for i in self.proto.graph.input}
+        self.constants: dict[str, np.ndarray] = {}
+        self.from_file = {i.name: i for i in proto.graph.initializer}
+        self._fresh = 0
+        for initializer in proto.graph.initializer:
+            if initializer.name not in self.kept:
+                self.set_constant(initializer.name, value_of(initializer, weights))
+            else:
+                self.types[initializer.name] = helper.make_tensor_type_proto(initializer.data_type, initializer.dims)
+
+    def run(self, nodes: Iterable[onnx.NodeProto], scope: Scope, prefix: str) -> None:
+        """Evaluates `nodes`, whose names `scope` translates; values they define are called `prefix` + name."""
+        for original in nodes:
+            node = onnx.NodeProto()
+            node.CopyFrom(original)
+            del node.input[:], node.output[:]
+            node.input.extend(scope.get(i, i) for i in original.input)
+            for output in original.output:
+                if output:
+                    scope.setdefault(output, prefix + output)
+                node.output.append(scope.get(output, output))
+            self._node(node, scope)
+
+    def prefix(self) -> str:
+        """A prefix that no value has used before."""
+        self._fresh += 1
+        return f"inlined{self._fresh}_"
+
+    def plain(self, name: str) -> str:
+        """An alias of a narrow value, which counts as numbers of its storage type."""
+        alias = self.prefix() + "stored"
+        self.nodes.append(helper.make_node("Identity", [name], [alias]))
+        self.types[alias] = helper.make_tensor_type_proto(storage(self.narrow[name]), None)
+        self.types[alias].tensor_type.shape.CopyFrom(self.types[name].tensor_type.shape)
+        return alias
+
+    def set_constant(self, name: str, value: np.ndarray) -> None:
+        """Records the value of `name`."""
+        self.constants[name] = value
+        self.types[name] = helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+
+    def emit(self, op_type: str, inputs: list[str], outputs: list[str], **attributes: object) -> None:
+        """Evaluates one new node of the default domain."""
+        self._node(helper.make_node(op_type, inputs, outputs, **attributes), {})
+
+    def schema(self, node: onnx.NodeProto) -> onnx.defs.OpSchema | None:
+        """The definition of the operator in the model's opset, None for one that ONNX does not define.
+
+        An operator of a decomposition that is newer than the model's opset has its newest definition.
+        """
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        with contextlib.suppress(onnx.defs.SchemaError):
+            return onnx.defs.get_schema(node.op_type, self.opsets.get(domain, 1), domain)
+        with contextlib.suppress(onnx.defs.SchemaError):
+            return onnx.defs.get_schema(node.op_type, domain)
+        return None
+
+    def _node(self, node: onnx.NodeProto, scope: Scope) -> None:
+        if not is_onnx(node):
+            # All rules below use only the operator's name, which has another meaning in another domain.
+            self.nodes.append(node)
+            return
+        if node.op_type == "CastLike" and node.input[1] in self.types:
+            like = node.input[1]
+            element = self.narrow.get(like, self.types[like].tensor_type.elem_type)
+            attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+            node = helper.make_node("Cast", node.input[:1], node.output, to=element, **attributes)
+        values = constant_value(node, self.constants, self.types, self.proto)
+        if values is not None:
+            for name, value in zip(node.output, values, strict=False):
+                if name:
+                    self.set_constant(name, value)
+            return
+        if written_out(self, node):
+            return
+        if node.op_type in _CONTROL and _CONTROL[node.op_type](self, node, scope):
+            return
+        schema = self.schema(node)
+        types = self._inferred(node, schema)
+        if self._replaced(node, schema):
+            # Types from the node's definition, where its replacement gave none.
+            for name, found in types.items():
+                self.types.setdefault(name, found)
+            return
+        self.nodes.append(node)
+        self.types.update(types)
+
+    def _replaced(self, node: onnx.NodeProto, schema: onnx.defs.OpSchema | None) -> bool:
+        """Evaluates simpler operators instead of `node`; False where it stays."""
+        if node.op_type in DECOMPOSITIONS:
+            builder = Builder(self, node)
+            if builder.typed() and DECOMPOSITIONS[node.op_type](builder, node) is not False:
+                return True
+        body = None if self._stays(node) else function_body(node, schema, self.opsets, self.types)
+        if body is None or schema is None:
+            return False
+        self._inline(node, schema, body)
+        return True
+
+    def _stays(self, node: onnx.NodeProto) -> bool:
+        return node.domain in {"", "ai.onnx"} and self.has_converter(node)
+
+    def _inline(self, node: onnx.NodeProto, schema: onnx.defs.OpSchema, body: onnx.FunctionProto) -> None:
+        scope: Scope = {}
+        for index, formal in enumerate(body.input):
+            scope[formal] = node.input[index] if index < len(node.input) else ""
+        late = {}
+        for formal, actual in zip(body.output, node.output, strict=False):
+            if formal in scope:
+                late[formal] = actual
+            elif actual:
+                scope[formal] = actual
+        for formal, actual in late.items():
+            self.emit("Identity", [scope[formal]], [actual])
+        self.run(with_attributes(body, node, schema), scope, self.prefix())
+
+    def _inferred(self, node: onnx.NodeProto, schema: onnx.defs.OpSchema | None) -> dict[str, onnx.TypeProto]:
+        opsets, version = list(self.proto.opset_import), self.proto.ir_version
+        return inferred_types(node, schema, self.types, self.constants, opsets, version)
+
+    def model(self) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+        """The remaining graph as a model, and the arrays of its large initializers, which are stand-ins."""
+        result = onnx.ModelProto()
+        result.CopyFrom(self.proto)
+        graph = result.graph
+        del graph.node[:], graph.initializer[:], graph.value_info[:], result.functions[:]
+        outputs = [o.name for o in graph.output]
+        graph.node.extend(_needed(self.nodes, outputs))
+        used = {i for n in graph.node for i in n.input} | set(outputs)
+        large: dict[str, np.ndarray] = {}
+        for name in sorted(used & (set(self.constants) | self.kept)):
+            if name in self.from_file:
+                graph.initializer.append(self.from_file[name])
+                if is_stand_in(self.from_file[name], self.weights):
+                    large[name] = self.weights[name]
+            elif self.constants[name].nbytes >= LARGE:
+                large[name] = self.constants[name]
+                graph.initializer.append(stand_in(name, large[name]))
+            else:
+                graph.initializer.append(numpy_helper.from_array(self.constants[name], name))
+        for name in sorted(used & set(self.types) - {i.name for i in graph.input} - set(outputs)):
+            graph.value_info.append(helper.make_value_info(name, self.types[name]))
+        return result, large
+
+
+def _needed(nodes: list[onnx.NodeProto], outputs: list[str]) -> list[onnx.NodeProto]:
+    wanted = set(outputs)
+    kept = []
+    for node in reversed(nodes):
+        if wanted.intersection(node.output):
+            kept.append(node)
+            wanted.update(node.input)
+            for attribute in node.attribute:
+                wanted.update(captured(attribute))
+    return kept[::-1]

@@ -1,0 +1,219 @@
+"""ONNX reader: reads an ONNX file and its external data into a checked model whose input shapes are all known.
+
+It also checks what reading alone does not: text is UTF-8, and a tensor has as many values as its shape and type need.
+Protobuf returns bytes for text that is not UTF-8, and the checker of ONNX does not count the values of tensors. Without
+these checks, later steps would fail with exceptions of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+
+import onnx
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import DecodeError, Message
+from onnx import TensorProto, helper, shape_inference
+
+from edgetune.config.model_file import require_model_file
+from edgetune.errors import DynamicShape, ModelError
+from edgetune.frontend.onnx.external_data import ExternalData, element_bits, external_tensors, tensors
+from edgetune.frontend.onnx.free_axes import free_input, proposed_shapes
+from edgetune.frontend.onnx.large_tensors import Weights, as_inputs, take_in
+
+_COMPLEX = (TensorProto.COMPLEX64, TensorProto.COMPLEX128)
+_BYTE = 8
+_SHARED_BITS = (2, 4)  # bits of values that share an entry where they are not raw bytes
+
+
+def require_text(message: Message, where: str) -> None:
+    """Raises ModelError when `message`, or a part of it, has text that is not UTF-8; `where` names the model."""
+    for kind, value in message.ListFields():
+        if kind.type == FieldDescriptor.TYPE_STRING:
+            for text in value if kind.is_repeated else (value,):
+                if not isinstance(text, str):
+                    shown = ascii(text.decode(errors="replace"))[:60]
+                    raise ModelError(
+                        f"{where} holds text that is not UTF-8 ({kind.name} {shown} of a {message.DESCRIPTOR.name}); "
+                        "export the model again"
+                    )
+        elif kind.type == FieldDescriptor.TYPE_MESSAGE:
+            for part in value if kind.is_repeated else (value,):
+                require_text(part, where)
+
+
+def require_values(proto: onnx.ModelProto, where: str) -> None:
+    """Raises ModelError when the number of a tensor's values, stored in the file, differs from its shape."""
+    for tensor in tensors(proto):
+        if tensor.data_location != TensorProto.EXTERNAL and not _is_whole(tensor):
+            named = f"tensor {tensor.name!r}" if tensor.name else "an unnamed tensor"
+            raise ModelError(
+                f"{named} of {where} has other data than its shape and type say, or a type that ONNX lacks; "
+                "export the model again"
+            )
+
+
+def _is_whole(tensor: TensorProto) -> bool:
+    if any(extent < 0 for extent in tensor.dims):
+        return False
+    count = prod(tensor.dims)
+    if tensor.data_type == TensorProto.STRING:
+        return bool(len(tensor.string_data) == count)
+    bits = element_bits(tensor.data_type)
+    if bits is None:
+        return False
+    nbytes = -(-count * bits // _BYTE)
+    if tensor.HasField("raw_data"):
+        return bool(len(tensor.raw_data) == nbytes)
+    entries = len(getattr(tensor, helper.tensor_dtype_to_field(tensor.data_type)))
+    if bits in _SHARED_BITS:
+        return bool(entries == nbytes)
+    return bool(entries == count * (2 if tensor.data_type in _COMPLEX else 1))
+
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class OnnxModel:
+    """A model as read: the graph with fixed input shapes, its default opset and its hash (`ExternalData.sha256`).
+
+    No tensor of `proto` is in another file, but large ones are stand-ins for the arrays of `weights`, by name
+    (`edgetune.frontend.onnx.large_tensors`).
+    """
+
+    proto: onnx.ModelProto
+    opset: int
+    sha256: str
+    name: str
+    weights: Weights = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """The content of the file `path` and its external data, as in `OnnxModel`, with the shapes of the file."""
+
+    path: Path
+    proto: onnx.ModelProto
+    sha256: str
+    weights: Weights
+
+
+def read_onnx(path: Path, shapes: Shapes | None = None) -> OnnxModel:
+    """Reads `path` and fixes its input shapes from the file or from `shapes` (input name to extents).
+
+    Raises ModelError when the file or its external data are missing, unreadable or not a valid ONNX model, DynamicShape
+    when an input's extent stays unknown, and ModelError when `shapes` names an input that the model does not have or
+    contradicts it.
+    """
+    return with_shapes(read_stored(path), shapes)
+
+
+def with_shapes(stored: StoredModel, shapes: Shapes | None = None) -> OnnxModel:
+    """`stored` checked and with fixed input shapes; raises as `read_onnx` does."""
+    path = stored.path
+    return model_from_proto(stored.proto, stored.sha256, path.stem, shapes, str(path), stored.weights)
+
+
+def read_stored(path: Path) -> StoredModel:
+    """Reads `path` with all its external tensors, and hashes both.
+
+    Raises ModelError when the file is missing, unreadable or no ONNX model, or when its external data is (see
+    `ExternalData`).
+    """
+    require_model_file(path)
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise ModelError(f"there is no model file at {path}; check the path") from None
+    except OSError as error:
+        raise ModelError(f"the model file {path} cannot be read ({error.strerror}); check its permissions") from None
+    if not data:
+        raise ModelError(f"the model file {path} is empty; export the model again")
+    try:
+        proto = onnx.load_model_from_string(data)
+    except (DecodeError, ValueError):
+        raise ModelError(f"{path} is not an ONNX file, or it is cut short; export the model again") from None
+    if not proto.graph.output or not proto.opset_import:
+        raise ModelError(f"{path} holds no ONNX graph with outputs; it is not an ONNX file, or it is cut short")
+    require_text(proto, str(path))
+    require_values(proto, str(path))
+    external = ExternalData(proto, path)
+    sha256 = external.sha256(data)
+    # Training information does not affect the result, so later steps need not carry it.
+    proto.ClearField("training_info")
+    return StoredModel(path, proto, sha256, take_in(proto, external))
+
+
+def model_from_proto(
+    proto: onnx.ModelProto,
+    sha256: str,
+    name: str,
+    shapes: Shapes | None,
+    where: str,
+    weights: Weights | None = None,
+) -> OnnxModel:
+    """Checks `proto`, fixes its input shapes and infers the rest; `where` names the model in messages.
+
+    `weights` are the arrays of its stand-ins. Raises ModelError as `read_onnx` does, and for external tensors, because
+    only `read_stored` knows where their files are.
+    """
+    weights = weights or {}
+    if next(external_tensors(proto), None) is not None:
+        raise ModelError(f"{where} has tensors in other files; read it from its own file")
+    _fix_shapes(proto, shapes or {}, where)
+    try:
+        # Infer shapes first: the checker needs them on outputs, and exporters omit them.
+        proto = shape_inference.infer_shapes(proto)
+        onnx.checker.check_model(as_inputs(proto, weights) if weights else proto)
+    except (onnx.checker.ValidationError, shape_inference.InferenceError, ValueError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ModelError(f"{where} is not a valid ONNX model ({reason}); export it again") from None
+    versions = [o.version for o in proto.opset_import if o.domain in {"", "ai.onnx"}]
+    return OnnxModel(proto, versions[0] if versions else 1, sha256, name, weights)
+
+
+def real_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    """Graph inputs that are not initializers (files of IR version 3 list both)."""
+    initializers = {i.name for i in graph.initializer} | {s.values.name for s in graph.sparse_initializer}
+    return [i for i in graph.input if i.name not in initializers]
+
+
+def _fix_shapes(proto: onnx.ModelProto, shapes: Shapes, where: str) -> None:
+    inputs = {i.name: i for i in real_inputs(proto.graph)}
+    unknown = sorted(set(shapes) - set(inputs))
+    if unknown:
+        raise ModelError(
+            f"--shape names {unknown[0]!r}, but {where} has the inputs {', '.join(sorted(inputs)) or 'none'}"
+        )
+    for name, value in inputs.items():
+        if not value.type.HasField("tensor_type"):
+            raise ModelError(f"input {name!r} of {where} is not a tensor; only tensor inputs can be built")
+        tensor = value.type.tensor_type
+        wanted = shapes.get(name)
+        if wanted is not None:
+            _check_against_file(name, tensor, wanted, where)
+            tensor.ClearField("shape")
+            tensor.shape.SetInParent()
+            for extent in wanted:
+                tensor.shape.dim.add().dim_value = extent
+    free = [one for name, value in inputs.items() if name not in shapes and (one := free_input(value)) is not None]
+    if free:
+        example = proposed_shapes(proto.graph, free, list(proto.opset_import))
+        raise DynamicShape(
+            f"{' and '.join(one.in_words for one in free)} in {where}: fix all sizes, for example with {example} "
+            "(a proposal; take the sizes that the model is used with)"
+        )
+
+
+def _check_against_file(name: str, tensor: onnx.TypeProto.Tensor, wanted: tuple[int, ...], where: str) -> None:
+    if any(extent <= 0 for extent in wanted):
+        raise ModelError(f"--shape {name} has an extent below 1; every extent must be positive")
+    if not tensor.HasField("shape"):
+        return
+    known = [d.dim_value for d in tensor.shape.dim]
+    if len(known) != len(wanted) or any(k > 0 and k != w for k, w in zip(known, wanted, strict=True)):
+        shown = ",".join(str(k) if k > 0 else "?" for k in known)
+        raise ModelError(f"--shape {name}={','.join(map(str, wanted))} contradicts {where}, where its shape is {shown}")

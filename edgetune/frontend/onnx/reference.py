@@ -1,0 +1,138 @@
+"""Reference evaluation: outputs for given inputs by ONNX Runtime, or by the ONNX reference evaluator."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+import onnx
+import onnx.version_converter
+from onnx.reference import ReferenceEvaluator
+
+from edgetune.errors import ModelError
+from edgetune.frontend.onnx.large_tensors import as_external, as_inputs, value_of
+from edgetune.frontend.onnx.reader import OnnxModel
+
+Arrays = Mapping[str, np.ndarray]
+Evaluator = Literal["onnxruntime", "onnx.reference"]
+
+_QUANTISED_SINCE = 19
+_Run = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
+_QUANTISED = frozenset({"QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul", "DynamicQuantizeLinear"})
+
+
+def is_quantised(model: OnnxModel) -> bool:
+    """Whether the model has quantisation operators."""
+    return _quantises(model.proto)
+
+
+def choose_evaluator(model: OnnxModel) -> Evaluator:
+    """ONNX Runtime where it is installed, the reference evaluator (hundreds of times slower) otherwise.
+
+    Quantised models always use the reference evaluator: ONNX Runtime's own int8 kernels differ from the
+    definition by up to an output step.
+    """
+    if is_quantised(model):
+        return "onnx.reference"
+    try:
+        import onnxruntime  # noqa: F401 - asks whether it is there
+    except ImportError:
+        return "onnx.reference"
+    return "onnxruntime"
+
+
+def evaluate_model(
+    model: OnnxModel, feeds: Sequence[Arrays], evaluator: Evaluator | None = None
+) -> list[dict[str, np.ndarray]]:
+    """Outputs by name for each of `feeds` (inputs by name, in their own dtype).
+
+    Raises ModelError when the evaluator cannot run the model.
+    """
+    chosen = evaluator or choose_evaluator(model)
+    try:
+        run = _onnxruntime(model) if chosen == "onnxruntime" else _reference(model)
+        return [run(dict(feed)) for feed in feeds]
+    # Both evaluators pass on all exceptions of their operators; each of them means that the model cannot be run.
+    except Exception as error:
+        raise ModelError(f"{chosen} cannot run {model.name} ({str(error).splitlines()[0]}); check the model") from error
+
+
+def _onnxruntime(model: OnnxModel) -> _Run:
+    import onnxruntime
+
+    proto, given = as_external(model.proto, model.weights) if model.weights else (model.proto, {})
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = 1
+    # One thread keeps the order of sums, so that the outputs do not depend on the machine's number of cores.
+    if _quantises(proto):
+        # Its fused int8 kernels differ from the definition by up to a step; single nodes follow the definition.
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    # From bytes: with a path, it would open external data by itself.
+    values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in given.values()]
+    options.add_external_initializers(list(given), values)
+    session = onnxruntime.InferenceSession(
+        _without_equal_names(proto).SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    names = [o.name for o in session.get_outputs()]
+    return lambda feed: dict(zip(names, session.run(names, feed), strict=True))
+
+
+def _without_equal_names(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """`proto`, without node names where two nodes share one: ONNX allows that, ONNX Runtime refuses the model."""
+    names = [node.name for node in proto.graph.node if node.name]
+    if len(names) == len(set(names)):
+        return proto
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    for node in copy.graph.node:
+        node.ClearField("name")
+    return copy
+
+
+def _reference(model: OnnxModel) -> _Run:
+    session = ReferenceEvaluator(evaluable(model))
+    names = [o.name for o in model.proto.graph.output]
+    return lambda feed: dict(zip(names, map(np.asarray, session.run(names, {**model.weights, **feed})), strict=True))
+
+
+def evaluable(model: OnnxModel) -> onnx.ModelProto:
+    """`model` for ONNX's reference evaluator: its `weights` are inputs, which must be fed as well.
+
+    Its opset is one whose quantisation operators that evaluator supports (from 19 on).
+    """
+    proto = _modern(model.proto)
+    return as_inputs(proto, model.weights) if model.weights else proto
+
+
+def _modern(proto: onnx.ModelProto) -> onnx.ModelProto:
+    versions = [o.version for o in proto.opset_import if o.domain in {"", "ai.onnx"}]
+    if not _quantises(proto) or not versions or versions[0] >= _QUANTISED_SINCE:
+        return proto
+    # The converter creates an empty file for external data in the working folder.
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        return onnx.version_converter.convert_version(proto, _QUANTISED_SINCE)
+
+
+def _quantises(proto: onnx.ModelProto) -> bool:
+    return any(node.op_type in _QUANTISED for node in proto.graph.node)
+
+
+def output_steps(model: OnnxModel) -> dict[str, float]:
+    """For each output that quantisation produces directly: one step, in the output's own unit."""
+    initializers = {i.name: i for i in model.proto.graph.initializer}
+    producers = {o: node for node in model.proto.graph.node for o in node.output}
+    steps: dict[str, float] = {}
+    for output in model.proto.graph.output:
+        node = producers.get(output.name)
+        if node is None:
+            continue
+        if node.op_type == "DequantizeLinear" and node.input[1] in initializers:
+            steps[output.name] = float(np.max(value_of(initializers[node.input[1]], model.weights)))
+        elif node.op_type in _QUANTISED:
+            steps[output.name] = 1.0
+    return steps

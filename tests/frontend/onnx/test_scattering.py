@@ -1,0 +1,39 @@
+"""Scatter with a reduction leaves alone what no update meets, infinities too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from edgetune.frontend.onnx.importer import import_onnx
+from edgetune.frontend.onnx.reader import model_from_proto
+from edgetune.frontend.onnx.reference import evaluate_model
+from edgetune.graph.partition import to_program
+from tests.interpreter import run_program
+
+INDICES = {"ScatterElements": np.array([[0, 2, 2, 0]]), "ScatterND": np.array([[1]])}
+
+
+@pytest.mark.parametrize("operator", INDICES)
+@pytest.mark.parametrize(("reduction", "start"), [("max", -np.inf), ("min", np.inf)])
+def test_a_maximum_or_minimum_from_infinity_stays_infinite_where_no_update_is(
+    operator: str, reduction: str, start: float
+) -> None:
+    indices = INDICES[operator]
+    feed = {
+        "data": np.full((3, 4), start, "float32"),
+        "indices": indices.astype("int64"),
+        "updates": np.array([[1, -2, start, 4]], "float32"),
+    }
+    inputs = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for name, array in feed.items()
+    ]
+    node = helper.make_node(operator, list(feed), ["y"], reduction=reduction)
+    graph = helper.make_graph([node], "g", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, 4])])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    model = model_from_proto(proto, "0" * 64, "model", None, "model.onnx")
+    expected = evaluate_model(model, [feed])[0]["y"]
+    assert np.isinf(expected).sum() == 9  # eight that no update meets, and one whose update is infinite
+    np.testing.assert_array_equal(run_program(to_program(import_onnx(model)), feed)["y"], expected)
