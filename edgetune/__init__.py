@@ -12,7 +12,7 @@ from edgetune._version import __version__
 
 if TYPE_CHECKING:
     from edgetune.expressions import tune
-    from edgetune.frontend.onnx.custom import register_operator
+    from edgetune.pipeline.model_formats import register_operator
 
 __all__ = ["__version__", "register_operator", "tune"]
 
@@ -24,7 +24,7 @@ def __getattr__(name: str) -> object:
 
         return tune
     if name == "register_operator":
-        from edgetune.frontend.onnx.custom import register_operator
+        from edgetune.pipeline.model_formats import register_operator
 
         return register_operator
     raise AttributeError(f"module 'edgetune' has no attribute {name!r}")

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from edgetune.boards.lock import timing_lock
 from edgetune.config.boards_file import ResolvedBoard, load_board
-from edgetune.config.model_file import require_model_file
 from edgetune.config.settings import Settings
 from edgetune.errors import BoardUnavailable, ModelError, PackageInvalid, UnsupportedOperator, WrongResult
 from edgetune.events import Event
+from edgetune.frontend.model_format import Model, StoredModel
 from edgetune.package import explain as explain_package
 from edgetune.package.explain import Explanation
 from edgetune.package.golden import Golden, OutputTolerance
@@ -27,6 +27,7 @@ from edgetune.package.manifest import check_files, interface_of, read_manifest
 from edgetune.package.output_folder import check_output_folder
 from edgetune.pipeline.backends import require_search, require_threads
 from edgetune.pipeline.flavours import flavours_of
+from edgetune.pipeline.model_formats import read_stored, require_model
 from edgetune.pipeline.on_board import Events, at_board, elsewhere, tell_here
 from edgetune.verify import bench as bench_package
 from edgetune.verify import verify as verify_package
@@ -36,8 +37,6 @@ from edgetune.verify.toolchain import PackageToolchain
 from edgetune.verify.verify import VerifyReport
 
 if TYPE_CHECKING:
-    from edgetune.frontend.onnx.reader import OnnxModel, StoredModel
-    from edgetune.pipeline.compile_input import CompileInput
     from edgetune.pipeline.tune_and_build import PackageBuild
     from edgetune.search.outcome import TuneOutcome
 
@@ -70,7 +69,7 @@ class TuneResult:
         return {**self.build.to_json(), "search": search, "verified": verified, "unverified": self.unverified}
 
 
-def tune(settings: Settings, *, events: Events, model: OnnxModel | None = None) -> TuneResult:
+def tune(settings: Settings, *, events: Events, model: Model | None = None) -> TuneResult:
     """Searches for the fastest kernels on the board of `settings`, then writes the package.
 
     Before it is written, the package is verified on its board, or here if it is for this machine. `model` is the
@@ -81,14 +80,8 @@ def tune(settings: Settings, *, events: Events, model: OnnxModel | None = None) 
     _mind_threads(settings, events)
     check_output_folder(settings.out)
     flavours_of(settings)
-    from edgetune.pipeline.compile_input import load
-
-    return tune_input(load(settings, events, model), settings, events)
-
-
-def tune_input(subject: CompileInput, settings: Settings, events: Events) -> TuneResult:
-    """`tune` for a compile input, whatever it was made from; `settings.model` is not read."""
     from edgetune.pipeline import tune_and_build
+    from edgetune.pipeline.compile_input import load
 
     verified: _Verified = (None, "")
 
@@ -97,11 +90,12 @@ def tune_input(subject: CompileInput, settings: Settings, events: Events) -> Tun
         verified = _verified(package, settings, events, interrupted=interrupted)
         return verified[0] is not None
 
+    subject = load(settings, events, model)
     outcome, built = tune_and_build.tune_input(subject, settings, events, verified_there)
     return TuneResult(outcome, built, *verified)
 
 
-def build(settings: Settings, *, events: Events, model: OnnxModel | None = None) -> PackageBuild:
+def build(settings: Settings, *, events: Events, model: Model | None = None) -> PackageBuild:
     """Writes the package from existing records; a kernel without a record gets the default schedule.
 
     A package that fails its self-test on this machine or under its emulator is not written. `model` is the content of
@@ -159,18 +153,18 @@ def verify(
     manifest = read_manifest(package)
     resolved = _resolve(board, manifest, events)
     if model is not None:
-        require_model_file(model, "--model")
+        require_model(model, "--model")
     # Checks that need no model come first: importing a model takes seconds.
     check_files(package, manifest)
     there = resolved is not None and elsewhere(resolved)
     PackageToolchain.of(manifest, resolved.target if resolved else None).require(emulator=not there)
-    stored = _stored(model) if model else _find_model(package)
+    stored = read_stored(model) if model else _find_model(package)
     if stored is None:
         name = manifest["model"]["file"] or "the model file"
         why = f"{name}, as the package was made from it, was not found here: only the golden vectors were compared"
         return _golden_only(package, resolved, events, f"{why}; give --model")
     if stored.sha256 != manifest["model"]["sha256"]:
-        raise PackageInvalid(f"{package} was not made from {stored.path} (their hashes differ); give the right model")
+        raise PackageInvalid(f"{package} was not made from {model} (their hashes differ); give the right model")
     from edgetune.graph.evaluate import EVALUATOR
     from edgetune.pipeline.double_precision_reference import judge
     from edgetune.pipeline.fresh_inputs import fresh_goldens, model_of
@@ -268,12 +262,6 @@ def _mind_threads(settings: Settings, events: Events) -> None:
         events(Event("warning", {"message": message}))
 
 
-def _stored(path: Path) -> StoredModel:
-    from edgetune.frontend.onnx.reader import read_stored
-
-    return read_stored(path)
-
-
 def _find_model(package: Path) -> StoredModel | None:
     """The model of `package`, by its name and hash, in the working folder or beside the package."""
     facts = read_manifest(package)["model"]
@@ -281,7 +269,7 @@ def _find_model(package: Path) -> StoredModel | None:
         candidate = folder / Path(str(facts["file"])).name
         if candidate.is_file():
             with contextlib.suppress(ModelError):  # a file of that name that is no model is skipped
-                stored = _stored(candidate)
+                stored = read_stored(candidate)
                 if stored.sha256 == facts["sha256"]:
                     return stored
     return None

@@ -16,8 +16,9 @@ from edgetune.cli.output import Output, output_options
 def command(output: Output, model: Path, out: Path | None) -> None:
     """Write a commented edgetune.yaml for MODEL; `edgetune tune --board NAME` then does the job."""
     from edgetune.config.project_template import init_project
+    from edgetune.pipeline.model_formats import read_signature
 
-    written = init_project(model, out)
+    written = init_project(model, read_signature(model), out)
     if output.as_json:
         output.result({"project": written})
     else:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from edgetune.config.settings import Settings
-    from edgetune.frontend.onnx.reader import OnnxModel
+    from edgetune.frontend.model_format import Model
     from edgetune.target.preferences import Layout
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -172,7 +172,7 @@ def settings_of(
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
     layouts: tuple[tuple[str, Layout], ...],
     **flags: Any,
-) -> tuple[Settings, OnnxModel]:
+) -> tuple[Settings, Model]:
     """Resolve the settings of a run from its flags, the environment and the files of the working folder.
 
     The model is read before the board is resolved, and returned with the settings.
@@ -189,12 +189,12 @@ def settings_of(
         raise click.UsageError("--layout names the same tensor twice, or the order of all images")
     layout = ordered.pop("", None)
     stated = CommandLineFlags(model=model, shapes=named, layout=layout, layouts=ordered, **flags)
-    found: list[OnnxModel] = []
+    found: list[Model] = []
 
-    def read(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        from edgetune.frontend.onnx.reader import read_onnx
+    def read(path: Path, shapes: Mapping[str, tuple[int, ...]], origin: str) -> None:
+        from edgetune.pipeline.model_formats import read_model
 
-        found.append(read_onnx(path, shapes))
+        found.append(read_model(path, shapes, origin))
 
     settings = resolve_settings(stated, os.environ, Path.cwd(), read)
     return settings, found[0]

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import yaml
 
-from edgetune.config.model_file import require_model_file
 from edgetune.config.naming import package_name
 from edgetune.config.project import PROJECT_FILE
-from edgetune.errors import ModelError, OutputRefused
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import onnx
+from edgetune.errors import OutputRefused
 
 Shape = tuple[int | str, ...]
 
@@ -58,14 +52,14 @@ objective: latency     # what to make small
 """
 
 
-def init_project(model: Path, out: Path | None = None) -> Path:
+def init_project(model: Path, signature: Mapping[str, Shape], out: Path | None = None) -> Path:
     """Write a commented ``edgetune.yaml`` for ``model`` and return its path.
 
-    ``out`` is the file to write, ``edgetune.yaml`` in the working folder by default. Raises ModelError where the
-    model cannot be read and OutputRefused where the file is there already: nothing is overwritten.
+    ``signature`` has the shapes of its inputs by name; an open dimension is its symbol, or ``"?"``. ``out`` is the
+    file to write, ``edgetune.yaml`` in the working folder by default. Raises OutputRefused where the file is there
+    already: nothing is overwritten.
     """
     target = (out or Path.cwd() / PROJECT_FILE).absolute()
-    signature = read_signature(model)
     text = _TEMPLATE.format(
         model=_quoted(_relative(model, target.parent)),
         name=package_name(model.stem),
@@ -82,43 +76,7 @@ def init_project(model: Path, out: Path | None = None) -> Path:
     return target
 
 
-def read_signature(model: Path) -> dict[str, Shape]:
-    """Return name and shape of each input of an ONNX file; an open dimension is its symbol, or ``"?"``.
-
-    Raises ModelError where the file is missing, empty, or not an ONNX model.
-    """
-    graph = _read_model(model).graph
-    constants = {tensor.name for tensor in graph.initializer}
-    return {
-        value.name: tuple(_dimension(dim) for dim in value.type.tensor_type.shape.dim)
-        for value in graph.input
-        if value.name not in constants
-    }
-
-
-def _read_model(path: Path) -> onnx.ModelProto:
-    require_model_file(path)
-    import onnx
-    from google.protobuf.message import DecodeError
-
-    data = path.read_bytes()
-    model = onnx.ModelProto()
-    try:
-        model.ParseFromString(data)
-    except DecodeError:
-        raise ModelError(f"{path} is not an ONNX model, or is truncated ({len(data)} bytes): copy it again") from None
-    if not model.graph.output or not model.opset_import:
-        raise ModelError(f"{path} is not an ONNX model: it has no graph with outputs")
-    return model
-
-
-def _dimension(dim: onnx.TensorShapeProto.Dimension) -> int | str:
-    if dim.WhichOneof("value") == "dim_value" and dim.dim_value > 0:
-        return int(dim.dim_value)
-    return str(dim.dim_param) or "?"
-
-
-def _shapes(signature: dict[str, Shape]) -> str:
+def _shapes(signature: Mapping[str, Shape]) -> str:
     lines = ["# Inputs: " + _one_line("; ".join(f"{name} {_text(shape)}" for name, shape in signature.items()))]
     still_open = {name: shape for name, shape in signature.items() if any(isinstance(dim, str) for dim in shape)}
     if not still_open:

@@ -9,7 +9,6 @@ from typing import Any, get_args
 
 from edgetune.config.boards_file import BoardAddress, ResolvedBoard, load_board
 from edgetune.config.environment import VARIABLE_NAMES, read_environment
-from edgetune.config.model_file import require_model_file
 from edgetune.config.naming import package_name
 from edgetune.config.project import PROJECT_FILE, USER_FILE, ProjectFile, UserFile
 from edgetune.errors import UsageError
@@ -117,13 +116,13 @@ def resolve_settings(
     flags: CommandLineFlags,
     environment: Mapping[str, str],
     folder: Path,
-    look_at: Callable[[Path, Shapes], None] = lambda _, __: None,
+    look_at: Callable[[Path, Shapes, str], None] = lambda *_: None,
 ) -> Settings:
     """Resolve the settings of one run in ``folder``; only this function decides precedence.
 
-    The model is resolved before the board, so a file that is not a model is refused at once; ``look_at`` then gets its
-    path and the stated shapes for a closer check. Raises ConfigError (a file or variable is wrong), UsageError (no
-    source names a model or board), ModelError (no ONNX file is there), UnknownBoard, and what ``look_at`` raises.
+    The model is resolved before the board, so that ``look_at`` refuses a file that is not a model at once: it gets the
+    path, the stated shapes, and the origin of the path in words. Raises ConfigError (a file or variable is wrong),
+    UsageError (no source names a model or board), UnknownBoard, and what ``look_at`` raises.
     """
     folder = folder.resolve()
     project_document = _optional(folder / PROJECT_FILE)
@@ -137,7 +136,8 @@ def resolve_settings(
     user_document = _optional(user_dir() / USER_FILE)
     if user_document is not None:
         layers.append(_of_user(check_document(UserFile, user_document), user_document, folder))
-    look_at(_model(layers), _by_name(layers, "shapes"))
+    model, origin = _model(layers)
+    look_at(model, _by_name(layers, "shapes"), origin)
     board = next((str(layer.values["board"]) for layer in layers if "board" in layer.values), None)
     if board is None:
         raise UsageError(_no_board(project))
@@ -161,8 +161,8 @@ def resolve_db(flag: Path | None, environment: Mapping[str, str], folder: Path) 
     return folder / (Path(stated).expanduser() if stated else DEFAULT_DB)
 
 
-def _model(layers: list[_Layer]) -> Path:
-    """Return the path of the model, after checking that it may be a model file."""
+def _model(layers: list[_Layer]) -> tuple[Path, str]:
+    """Return the path of the model, and where it was given."""
     stated = next((layer for layer in layers if "model" in layer.values), None)
     if stated is None:
         raise UsageError(
@@ -171,8 +171,7 @@ def _model(layers: list[_Layer]) -> Path:
         )
     path = stated.values["model"]
     assert isinstance(path, Path)  # noqa: S101 (each layer converts it)
-    require_model_file(path, stated.origin("model"))
-    return path
+    return path, stated.origin("model")
 
 
 def _settle(layers: list[_Layer], board: ResolvedBoard, folder: Path) -> Settings:

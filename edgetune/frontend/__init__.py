@@ -1,4 +1,4 @@
-"""Importers: a model file or a tensor expression enters, a Relax module with static shapes leaves.
+"""Model formats: a model file or a tensor expression enters, a program with static shapes leaves.
 
 Also computes reference outputs for given inputs. Does not depend on boards, the search or the emitted C.
 """

@@ -8,14 +8,7 @@ from pathlib import Path
 
 from edgetune.config.settings import Settings
 from edgetune.events import Event
-from edgetune.frontend.onnx.custom import registered_in
-from edgetune.frontend.onnx.disagreement import Disagreement, disagreement
-from edgetune.frontend.onnx.importer import import_onnx
-from edgetune.frontend.onnx.interface_layout import channels_last_tensors, import_channels_last
-from edgetune.frontend.onnx.reader import OnnxModel, read_onnx
-from edgetune.frontend.onnx.reference import is_quantised, output_steps
-from edgetune.frontend.onnx.sample_inputs import sample_inputs
-from edgetune.graph.partition import to_program
+from edgetune.frontend.model_format import Model
 from edgetune.graph.program import Program
 from edgetune.package.emit import Check, PackageSummary
 from edgetune.package.golden import Golden, OutputTolerance
@@ -23,7 +16,7 @@ from edgetune.package.inputs import Device, GoldenCases, PackageOptions
 from edgetune.pipeline import link
 from edgetune.pipeline.flavours import flavours_of
 from edgetune.pipeline.link import Choice
-from edgetune.pipeline.reference_outputs import reference_outputs
+from edgetune.pipeline.model_formats import read_model
 
 Events = Callable[[Event], None]
 
@@ -39,7 +32,7 @@ _NO_IMAGE = (
 class CompileInput:
     """Input of a package build: the program, golden cases computed by `reference`, and the tolerances of the outputs.
 
-    `model` evaluates the cases in double if the reference is inaccurate; None where nothing can.
+    `model` evaluates the cases in double if the reference is inaccurate.
     """
 
     program: Program
@@ -47,24 +40,22 @@ class CompileInput:
     reference: str
     tolerances: Mapping[str, OutputTolerance]
     file: str
-    model: OnnxModel | None = None
+    model: Model
 
 
-def load(settings: Settings, events: Events = lambda _: None, model: OnnxModel | None = None) -> CompileInput:
+def load(settings: Settings, events: Events = lambda _: None, model: Model | None = None) -> CompileInput:
     """The model of `settings` as a program, with the reference's outputs for sample inputs.
 
     `model` is the content of `settings.model` if the caller has read it already. The reference evaluates the unchanged
     model; afterwards the goldens are converted to the layouts of the interface.
     """
-    model = model or read_onnx(settings.model, settings.shapes)
-    exchanged = channels_last_tensors(model, settings.layout, settings.layouts)
+    model = model or read_model(settings.model, settings.shapes)
+    exchanged = model.channels_last(settings.layout, settings.layouts)
     if settings.layout == "channels_last" and not exchanged:
         events(Event("warning", {"message": _NO_IMAGE}))
-    program = to_program(import_channels_last(model, exchanged))
-    feeds = sample_inputs(model, [t.of_model() for t in program.inputs], GOLDEN_CASES, settings.seed)
-    outputs, reference = reference_outputs(
-        model, lambda: to_program(import_onnx(model)) if exchanged else program, feeds, events
-    )
+    program = model.program(exchanged)
+    feeds = model.sample_inputs([t.of_model() for t in program.inputs], GOLDEN_CASES, settings.seed)
+    outputs, reference = model.reference_outputs(feeds, model.program if exchanged else lambda: program, events)
     goldens = tuple(Golden(i, o) for i, o in zip(feeds, outputs, strict=True))
     layouts = {tensor.name: tensor.layout for tensor in (*program.inputs, *program.outputs)}
     return CompileInput(
@@ -77,16 +68,10 @@ def load(settings: Settings, events: Events = lambda _: None, model: OnnxModel |
     )
 
 
-def _tolerances(model: OnnxModel, goldens: Sequence[Golden], events: Events) -> dict[str, OutputTolerance]:
+def _tolerances(model: Model, goldens: Sequence[Golden], events: Events) -> dict[str, OutputTolerance]:
     """One step for each quantised output, or more where evaluators of the reference differ, which an event reports."""
-    steps = output_steps(model)
-    if not steps or not is_quantised(model):
-        return {}
-    if registered_in(model):  # the program itself is the only evaluator
-        found = dict.fromkeys(steps, Disagreement(0.0, 0.0))
-    else:
-        found = dict(disagreement(model, [g.inputs for g in goldens], [g.outputs for g in goldens]))
-    chosen = {n: OutputTolerance.quantised(step, found[n].largest, found[n].share) for n, step in steps.items()}
+    found = model.quantised_outputs([g.inputs for g in goldens], [g.outputs for g in goldens])
+    chosen = {n: OutputTolerance.quantised(q.step, q.disagreement, q.disagreeing) for n, q in found.items()}
     for name, tolerance in chosen.items():
         if tolerance.widened:
             apart = tolerance.disagreement / tolerance.step

@@ -7,10 +7,7 @@ from dataclasses import replace
 
 from edgetune.errors import ModelError
 from edgetune.events import Event
-from edgetune.frontend.onnx.custom import registered_in
-from edgetune.frontend.onnx.double import evaluate_in_double
-from edgetune.frontend.onnx.reader import OnnxModel
-from edgetune.frontend.onnx.reference import is_quantised
+from edgetune.frontend.model_format import Model
 from edgetune.graph.layout.axis_order import exchanged, given_back
 from edgetune.graph.program import TensorSpec
 from edgetune.package.golden import Golden, OutputTolerance
@@ -20,15 +17,13 @@ from edgetune.pipeline.compile_input import CompileInput, Events
 
 def judged_by_double(subject: CompileInput, events: Events) -> CompileInput | None:
     """`subject` with inaccurate outputs judged by double; None where the reference is accurate or nothing can tell."""
-    if subject.model is None:
-        return None
     tensors = (*subject.program.inputs, *subject.program.outputs)
     judged = judge(subject.model, tensors, subject.goldens, subject.tolerances, events)
     return replace(subject, goldens=judged.cases, tolerances=judged.tolerances) if judged.errors else None
 
 
 def judge(
-    model: OnnxModel,
+    model: Model,
     tensors: Sequence[TensorSpec],
     cases: Sequence[Golden],
     tolerances: Mapping[str, OutputTolerance],
@@ -37,17 +32,16 @@ def judge(
     """`cases`, in the layouts of `tensors`, with outputs from double where `model`'s reference is inaccurate.
 
     Events report each such output, outputs with too large errors to be judged, and a model that cannot be evaluated in
-    double. Quantised models and models with registered operators stay unchanged: the tolerance of the former counts
-    steps, and the latter have no other evaluator.
+    double. Where the model has no evaluation in double, the cases stay unchanged.
     """
     unchanged = Judged(tuple(cases), tolerances, {})
-    if is_quantised(model) or registered_in(model):
-        return unchanged
     layouts = {tensor.name: tensor.layout for tensor in tensors}
     try:
-        doubles = evaluate_in_double(model, [given_back(case.inputs, layouts) for case in cases])
+        doubles = model.outputs_in_double([given_back(case.inputs, layouts) for case in cases])
     except ModelError as error:
         events(Event("warning", {"message": f"{error.message}: nothing tells how far its reference is off"}))
+        return unchanged
+    if doubles is None:
         return unchanged
     judged = judge_by_double(cases, [exchanged(double, layouts) for double in doubles], tolerances)
     for name, off in judged.chaos.items():

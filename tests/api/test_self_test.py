@@ -95,7 +95,8 @@ def test_verify_judges_by_double_what_its_fresh_reference_is_off(
     model, events = amplifying(tmp_path / "m.onnx", layers=8), list[Event]()
     with monkeypatch.context() as patch:  # its golden vectors say nothing: those of zeros are zeros
         patch.setattr(
-            "edgetune.pipeline.compile_input.sample_inputs", lambda *_: [{"x": np.zeros((1, WIDTH), np.float32)}] * 3
+            "edgetune.frontend.onnx.sample_inputs.sample_inputs",
+            lambda *_: [{"x": np.zeros((1, WIDTH), np.float32)}] * 3,
         )
         api.build(settings_for(model), events=events.append)
     assert not [message for message in warnings(events) if "in double" in message]

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from edgetune.config.naming import is_package_name, package_name
-from edgetune.config.project_template import init_project, read_signature
+from edgetune.config.project_template import init_project
 from edgetune.config.schema import schemas
 from edgetune.config.settings import CommandLineFlags, resolve_settings
 from edgetune.config.stack import check_stack
 from edgetune.errors import ConfigError, ModelError, OutputRefused, StackMismatch
+from edgetune.pipeline.model_formats import read_signature
 from edgetune.yaml_reader.quantities import format_bytes, format_seconds, parse_seconds
 
 ROOT = Path(__file__).parents[2]
@@ -31,29 +32,33 @@ def model_with(path: Path, name: str, dims: list[int | str | None]) -> Path:
     return path
 
 
+def init(model: Path, out: Path | None = None) -> Path:
+    return init_project(model, read_signature(model), out)
+
+
 @pytest.mark.parametrize("model", ["ds_cnn", "vww", "resnet8", "ad_ae"])
 def test_init_then_tune_needs_only_the_board(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    written = init_project(MODELS / f"{model}.onnx")
+    written = init(MODELS / f"{model}.onnx")
     assert written == tmp_path / "edgetune.yaml"
     settings = resolve_settings(CommandLineFlags(board="rpi4"), {}, tmp_path)
     assert (settings.model, settings.name) == (MODELS / f"{model}.onnx", model)
     assert settings.budget_seconds == 1800.0
     before = written.read_text(encoding="utf-8")
     with pytest.raises(OutputRefused, match="exists already"):
-        init_project(MODELS / "vww.onnx")
+        init(MODELS / "vww.onnx")
     assert written.read_text(encoding="utf-8") == before
 
 
 def test_open_shapes_are_written_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     model_with(tmp_path / "batch.onnx", "x", ["N", 3])
-    init_project(tmp_path / "batch.onnx", tmp_path / "edgetune.yaml")
+    init(tmp_path / "batch.onnx", tmp_path / "edgetune.yaml")
     assert resolve_settings(CommandLineFlags(), {}, tmp_path).shapes == {"x": (1, 3)}
     assert 'model: "batch.onnx"' in (tmp_path / "edgetune.yaml").read_text(encoding="utf-8")
     (tmp_path / "edgetune.yaml").unlink()
     model_with(tmp_path / "free.onnx", "x", ["N", "length"])
-    init_project(tmp_path / "free.onnx")
+    init(tmp_path / "free.onnx")
     with pytest.raises(ConfigError, match=r"line \d+: 'shapes.x.1' must be a fixed size"):
         resolve_settings(CommandLineFlags(), {}, tmp_path)
 
@@ -65,7 +70,7 @@ def test_hostile_input_names_stay_inside_their_quotes(tmp_path_factory: pytest.T
         model = model_with(folder / "net.onnx", name, ["N", 3])
     except UnicodeEncodeError:
         return
-    init_project(model, folder / "edgetune.yaml")
+    init(model, folder / "edgetune.yaml")
     settings = resolve_settings(CommandLineFlags(), {}, folder)
     assert settings.shapes == {name: (1, 3)}
     assert read_signature(model) == {name: ("N", 3)}
@@ -76,7 +81,7 @@ def test_what_is_no_model_is_refused_and_nothing_is_written(content: bytes, tmp_
     path = tmp_path / "bad.onnx"
     path.write_bytes(content)
     with pytest.raises(ModelError, match=re.escape(str(path))):
-        init_project(path, tmp_path / "edgetune.yaml")
+        init(path, tmp_path / "edgetune.yaml")
     assert not (tmp_path / "edgetune.yaml").exists()
 
 
@@ -85,7 +90,7 @@ def test_truncated_missing_and_folder(tmp_path: Path) -> None:
     path.write_bytes((MODELS / "ds_cnn.onnx").read_bytes()[:5000])
     for model in (path, tmp_path / "gone.onnx", tmp_path):
         with pytest.raises(ModelError):
-            init_project(model, tmp_path / "edgetune.yaml")
+            init(model, tmp_path / "edgetune.yaml")
 
 
 @given(st.text(max_size=80))

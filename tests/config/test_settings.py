@@ -10,6 +10,7 @@ import pytest
 
 from edgetune.config.settings import CommandLineFlags, Settings, resolve_db, resolve_settings
 from edgetune.errors import ConfigError, ModelError, UnknownBoard, UsageError
+from edgetune.pipeline.model_formats import require_model
 
 NO_VARIABLES: Mapping[str, str] = {}
 
@@ -201,8 +202,13 @@ def test_what_is_missing_is_said(folder: Path) -> None:
         resolve_settings(CommandLineFlags(model=Path("net-1.onnx")), NO_VARIABLES, folder)
     with pytest.raises(UsageError, match="no model is named"):
         resolve_settings(CommandLineFlags(board="host"), NO_VARIABLES, folder)
-    with pytest.raises(ModelError, match="does not exist"):
-        resolve_settings(CommandLineFlags(model=Path("gone.onnx"), board="host"), NO_VARIABLES, folder)
+    with pytest.raises(ModelError, match=r"does not exist: .* \(flag MODEL\)"):
+        resolve_settings(
+            CommandLineFlags(model=Path("gone.onnx"), board="rip4"),
+            NO_VARIABLES,
+            folder,
+            lambda path, _, origin: require_model(path, origin),
+        )
     with pytest.raises(UnknownBoard, match="did you mean 'rpi4'"):
         resolve_settings(CommandLineFlags(model=Path("net-1.onnx"), board="rip4"), NO_VARIABLES, folder)
     write_project(folder, "boards: [rpi3, rpi4]\n")

@@ -12,6 +12,7 @@ from tvm import te
 
 from edgetune.codegen.prefetch.weights_l2 import ANNOTATION
 from edgetune.events import Event
+from edgetune.frontend.tensor_expression.kernel import kernel_from_te
 from edgetune.graph.program import Buffer, Call, Kernel, Program
 from edgetune.pipeline.in_model_cost import streams
 from edgetune.pipeline.select import choose
@@ -24,7 +25,6 @@ from edgetune.schedule.sketches.spaces import postprocs, tile_of, tiled
 from edgetune.schedule.sketches.variants import Variant
 from edgetune.schedule.source import make_source
 from edgetune.search.migrate import record_key
-from edgetune.search.te_task import kernel_from_te
 from edgetune.target.target import Target, load_target
 from tests.search.test_loop import timed
 

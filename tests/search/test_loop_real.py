@@ -16,11 +16,11 @@ from pathlib import Path
 
 from tvm import te
 
+from edgetune.frontend.tensor_expression.kernel import kernel_from_te
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Program, TensorSpec
 from edgetune.records import RecordStore
 from edgetune.search.options import TuneOptions
 from edgetune.search.outcome import TuneOutcome
-from edgetune.search.te_task import kernel_from_te
 from edgetune.search.tune import tune
 from edgetune.target.target import load_target
 

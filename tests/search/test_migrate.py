@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from tvm import te
 
+from edgetune.frontend.tensor_expression.kernel import kernel_from_te
 from edgetune.graph.program import Kernel
 from edgetune.records import Record, RecordStore
 from edgetune.schedule.default_schedule import default_trace
 from edgetune.schedule.kernel_spec import kernel_spec
 from edgetune.schedule.source import make_source
 from edgetune.search.migrate import carry_over, known_to_older, record_key, still_valid
-from edgetune.search.te_task import kernel_from_te
 from edgetune.target.target import Target, load_target
 from tests.search.test_loop import timed
 

@@ -7,7 +7,6 @@ these checks, later steps would fail with exceptions of their own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
@@ -17,11 +16,12 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from onnx import TensorProto, helper, shape_inference
 
-from edgetune.config.model_file import require_model_file
 from edgetune.errors import DynamicShape, ModelError
+from edgetune.frontend.model_format import OpenShape, Shapes
 from edgetune.frontend.onnx.external_data import ExternalData, element_bits, external_tensors, tensors
 from edgetune.frontend.onnx.free_axes import free_input, proposed_shapes
 from edgetune.frontend.onnx.large_tensors import Weights, as_inputs, take_in
+from edgetune.frontend.onnx.other_formats import require_model_file
 
 _COMPLEX = (TensorProto.COMPLEX64, TensorProto.COMPLEX128)
 _BYTE = 8
@@ -73,9 +73,6 @@ def _is_whole(tensor: TensorProto) -> bool:
     return bool(entries == count * (2 if tensor.data_type in _COMPLEX else 1))
 
 
-Shapes = Mapping[str, tuple[int, ...]]
-
-
 @dataclass(frozen=True)
 class OnnxModel:
     """A model as read: the graph with fixed input shapes, its default opset and its hash (`ExternalData.sha256`).
@@ -92,7 +89,7 @@ class OnnxModel:
 
 
 @dataclass(frozen=True)
-class StoredModel:
+class OnnxFile:
     """The content of the file `path` and its external data, as in `OnnxModel`, with the shapes of the file."""
 
     path: Path
@@ -111,13 +108,41 @@ def read_onnx(path: Path, shapes: Shapes | None = None) -> OnnxModel:
     return with_shapes(read_stored(path), shapes)
 
 
-def with_shapes(stored: StoredModel, shapes: Shapes | None = None) -> OnnxModel:
+def read_signature(path: Path) -> dict[str, OpenShape]:
+    """Return name and shape of each input of an ONNX file; tensors in other files are not read.
+
+    Raises ModelError where the file is missing, empty, or not an ONNX model.
+    """
+    require_model_file(path)
+    data = path.read_bytes()
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except DecodeError:
+        raise ModelError(f"{path} is not an ONNX model, or is truncated ({len(data)} bytes): copy it again") from None
+    if not model.graph.output or not model.opset_import:
+        raise ModelError(f"{path} is not an ONNX model: it has no graph with outputs")
+    constants = {tensor.name for tensor in model.graph.initializer}
+    return {
+        value.name: tuple(_dimension(dim) for dim in value.type.tensor_type.shape.dim)
+        for value in model.graph.input
+        if value.name not in constants
+    }
+
+
+def _dimension(dim: onnx.TensorShapeProto.Dimension) -> int | str:
+    if dim.WhichOneof("value") == "dim_value" and dim.dim_value > 0:
+        return int(dim.dim_value)
+    return str(dim.dim_param) or "?"
+
+
+def with_shapes(stored: OnnxFile, shapes: Shapes | None = None) -> OnnxModel:
     """`stored` checked and with fixed input shapes; raises as `read_onnx` does."""
     path = stored.path
     return model_from_proto(stored.proto, stored.sha256, path.stem, shapes, str(path), stored.weights)
 
 
-def read_stored(path: Path) -> StoredModel:
+def read_stored(path: Path) -> OnnxFile:
     """Reads `path` with all its external tensors, and hashes both.
 
     Raises ModelError when the file is missing, unreadable or no ONNX model, or when its external data is (see
@@ -144,7 +169,7 @@ def read_stored(path: Path) -> StoredModel:
     sha256 = external.sha256(data)
     # Training information does not affect the result, so later steps need not carry it.
     proto.ClearField("training_info")
-    return StoredModel(path, proto, sha256, take_in(proto, external))
+    return OnnxFile(path, proto, sha256, take_in(proto, external))
 
 
 def model_from_proto(

@@ -1,44 +1,20 @@
-"""Sample inputs: seeded values of sensible scale, valid as indices, and different enough that outputs differ."""
+"""Sample inputs of an ONNX model: seeded values, valid as indices."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import onnx
 
 from edgetune.frontend.onnx.reader import OnnxModel
+from edgetune.frontend.sample_values import sample_values
 from edgetune.graph.program import TensorSpec
-
-_PATCH = 8
-_PLANE_AXES = 2
 
 
 def sample_inputs(model: OnnxModel, inputs: Sequence[TensorSpec], count: int, seed: int) -> list[dict[str, np.ndarray]]:
-    """`count` feeds by input name.
-
-    Floats have unit scale: coarse patches and some noise, because white noise alone looks the same to every network
-    that pools. Integers that index a table stay within it, other integers within 0 to 7.
-    """
-    limits = _index_limits(model.proto.graph)
-    return [
-        {s.name: _values(np.random.default_rng([seed, case, i]), s, limits) for i, s in enumerate(inputs)}
-        for case in range(count)
-    ]
-
-
-def _values(generator: np.random.Generator, spec: TensorSpec, limits: Mapping[str, int]) -> np.ndarray:
-    if spec.dtype == "bool":
-        return generator.integers(0, 2, spec.shape).astype(bool)
-    if np.dtype(spec.dtype).kind in "iu":
-        return generator.integers(0, limits.get(spec.name, 8), spec.shape).astype(spec.dtype)
-    noise = generator.standard_normal(spec.shape)
-    if len(spec.shape) > _PLANE_AXES and min(spec.shape[-_PLANE_AXES:]) > 1:
-        *lead, height, width = spec.shape
-        coarse = generator.standard_normal([*lead, -(-height // _PATCH), -(-width // _PATCH)])
-        patches = np.kron(coarse, np.ones((_PATCH, _PATCH)))[..., :height, :width]
-        noise = patches + 0.3 * noise
-    return np.asarray(noise).astype(spec.dtype)
+    """`count` feeds by input name, as `sample_values` makes them; integers that index a table stay within it."""
+    return sample_values(inputs, count, seed, _index_limits(model.proto.graph))
 
 
 def _index_limits(graph: onnx.GraphProto) -> dict[str, int]:

@@ -8,7 +8,7 @@ import pytest
 from tvm import te
 
 from edgetune.errors import UsageError
-from edgetune.search.te_task import kernel_from_te
+from edgetune.frontend.tensor_expression.kernel import kernel_from_te
 
 
 def dense(rows: int, width: int) -> tuple[Any, Any, Any]:

@@ -1,0 +1,160 @@
+"""Model formats: what edgetune asks of a format, of a model as it is stored, and of one whose input shapes are fixed.
+
+A format is a member of the registry `edgetune.model_formats`. Every member is asked whether a file is one of its
+models, even where only a wrong path is to be refused, so a member imports TVM and other large modules in its methods.
+A class that derives from a protocol of this file inherits the defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from edgetune.config.model_file import not_a_file
+from edgetune.errors import ModelError
+from edgetune.events import Event
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from edgetune.graph.program import Program, TensorSpec
+    from edgetune.target.preferences import Layout
+
+ModelSource: TypeAlias = Any
+"""The path of a model file, or an object of Python that only its format knows."""
+
+Shapes = Mapping[str, tuple[int, ...]]
+OpenShape = tuple[int | str, ...]
+"""A shape as a file states it: an open dimension is its symbol, or "?"."""
+
+Feed = Mapping[str, "np.ndarray"]
+"""Arrays by the model's names of inputs or outputs."""
+
+
+class Recognition(IntEnum):
+    """How sure a format is that something is a model of its own. The surest format reads it."""
+
+    NONE = 0
+    POSSIBLE = 1  # nothing speaks against it; the format names the mistake where there is one
+    CERTAIN = 2  # its first bytes, its suffix or its class are those of the format
+
+
+@dataclass(frozen=True)
+class QuantisedOutput:
+    """One step of an output that quantisation makes, in the output's own unit.
+
+    `disagreement` is by how much valid evaluators of the model differ there, in the same unit, and `disagreeing` is the
+    share (0 to 1) of elements in which they do.
+    """
+
+    step: float
+    disagreement: float = 0.0
+    disagreeing: float = 0.0
+
+
+class Model(Protocol):
+    """A model with fixed input shapes. Feeds and outputs have the axes of the model, whatever the package has."""
+
+    @property
+    def inputs(self) -> Sequence[TensorSpec]:
+        """The inputs, as the model has them; raises UnsupportedOperator where this process lacks an operator."""
+        ...
+
+    def channels_last(self, layout: Layout, layouts: Mapping[str, Layout]) -> frozenset[str]:
+        """Names of the inputs and outputs (N, C, ...) that the package is to have as (N, ..., C).
+
+        `layout` is for all images, `layouts` for single tensors by name. By default there are none. Raises ModelError
+        for a tensor that is unknown or cannot have that layout.
+        """
+        del layout
+        if layouts:
+            name = next(iter(layouts))
+            raise ModelError(f"a layout is given for {name!r}, but models of this format keep their axes: leave it out")
+        return frozenset()
+
+    def program(self, channels_last: frozenset[str] = frozenset()) -> Program:
+        """The kernels and their calls, with those inputs and outputs channels last.
+
+        The program carries the model's name and its SHA-256. Raises ModelError and UnsupportedOperator.
+        """
+        ...
+
+    def sample_inputs(self, inputs: Sequence[TensorSpec], count: int, seed: int) -> list[dict[str, np.ndarray]]:
+        """`count` feeds of the model's `inputs`; the same seed gives the same values."""
+        from edgetune.frontend.sample_values import sample_values
+
+        return sample_values(inputs, count, seed)
+
+    def reference_outputs(
+        self, feeds: Sequence[Feed], program: Callable[[], Program], events: Callable[[Event], None]
+    ) -> tuple[list[dict[str, np.ndarray]], str]:
+        """Outputs for each of `feeds`, and the name of the evaluator that computed them.
+
+        An evaluator other than edgetune shows most. Where there is none, `edgetune.graph.evaluate` runs `program`, the
+        one of this model with its own axes. Raises ModelError when the model cannot be evaluated.
+        """
+        ...
+
+    def quantised_outputs(self, feeds: Sequence[Feed], outputs: Sequence[Feed]) -> Mapping[str, QuantisedOutput]:
+        """The outputs that are compared in quantisation steps, by name; `outputs` are the reference's for `feeds`."""
+        del feeds, outputs
+        return {}
+
+    def outputs_in_double(self, feeds: Sequence[Feed]) -> list[dict[str, np.ndarray]] | None:
+        """Outputs without the rounding of float32, which judge the reference itself; None where nothing computes them.
+
+        Raises ModelError where double was to be used and cannot be.
+        """
+        del feeds
+        return None
+
+
+class StoredModel(Protocol):
+    """A model as read, before its open input shapes are fixed."""
+
+    @property
+    def sha256(self) -> str:
+        """The hash by which packages know the model, in hex."""
+        ...
+
+    def with_shapes(self, shapes: Shapes) -> Model:
+        """The model with these shapes of inputs, by name.
+
+        Raises ModelError for a shape that contradicts the model, and DynamicShape where a size stays open.
+        """
+        ...
+
+
+class ModelFormat(Protocol):
+    """A way in which models come: a kind of file, or a class of Python objects."""
+
+    def recognises(self, source: ModelSource) -> Recognition:
+        """How surely `source`, which need not exist, is a model of this format; raises nothing and reads little."""
+        ...
+
+    def require(self, source: ModelSource, origin: str = "") -> None:
+        """Raises ModelError unless `source` may be read; `origin` says where it was given.
+
+        It runs before anything else, so it is quick. By default, it refuses what is not a file.
+        """
+        complaint = not_a_file(source)
+        if complaint is not None:
+            raise ModelError(f"{source} {complaint}: give the path of a model file{f' ({origin})' if origin else ''}")
+
+    def signature(self, source: ModelSource) -> Mapping[str, OpenShape]:
+        """Shapes of the inputs by name, in the model's order; raises ModelError where `source` cannot be read."""
+        ...
+
+    def read(self, source: ModelSource) -> StoredModel:
+        """Reads `source`; raises ModelError where it cannot be read, or is not valid."""
+        ...
+
+    def register_operator(self, name: str, expression: Callable[..., Any]) -> None:
+        """From now on, models may use the operator `name`, which `expression` computes (`edgetune.register_operator`).
+
+        By default, nothing happens: models of the format have no operators by name. Raises UsageError where the name is
+        an operator already.
+        """
+        del name, expression
