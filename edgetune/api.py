@@ -122,16 +122,14 @@ def _verified(package: Path, settings: Settings, events: Events, *, interrupted:
         return None, "the search was interrupted"
     if resolved.farm:
         why = f"no package can be brought to a board of a farm; `edgetune verify {settings.out}` runs it here"
-        events(Event("warning", {"message": f"the package is not verified on its board: {why}"}))
+        events(Event("warning", {"message": f"the package was not verified on its board: {why}"}))
         return None, why
     start = time.monotonic()
     try:
         report = _verify(package, resolved, events)
     except BoardUnavailable as error:
         again = f"`edgetune verify {settings.out} --board {settings.board}` does it"
-        events(
-            Event("warning", {"message": f"the package is not verified on its board yet ({error.message}); {again}"})
-        )
+        events(Event("warning", {"message": f"the package was not verified on its board ({error.message}); {again}"}))
         return None, error.message
     seconds = round(time.monotonic() - start, 3)
     events(Event("phase", {"name": f"verified on {report.ran_on}", "seconds": seconds}))
@@ -161,7 +159,7 @@ def verify(
     stored = read_stored(model) if model else _find_model(package)
     if stored is None:
         name = manifest["model"]["file"] or "the model file"
-        why = f"{name}, as the package was made from it, was not found here: only the golden vectors were compared"
+        why = f"{name}, from which the package was made, was not found: only the golden vectors were compared"
         return _golden_only(package, resolved, events, f"{why}; give --model")
     if stored.sha256 != manifest["model"]["sha256"]:
         raise PackageInvalid(f"{package} was not made from {model} (their hashes differ); give the right model")
@@ -256,8 +254,8 @@ def _mind_threads(settings: Settings, events: Events) -> None:
     if settings.threads > settings.target.cores:
         origin = settings.origins.get("threads", "a setting")
         message = (
-            f"{settings.threads} threads are asked for ({origin}), which is more than the cores of board "
-            f"{settings.target.name} ({settings.target.cores}): threads that share a core get in each other's way"
+            f"{settings.threads} threads are requested ({origin}), but board {settings.target.name} has "
+            f"{settings.target.cores} cores: threads that share a core slow each other down"
         )
         events(Event("warning", {"message": message}))
 

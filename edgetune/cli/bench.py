@@ -12,14 +12,14 @@ from edgetune.cli.output import Output, output_options
 
 @click.command("bench")
 @click.argument("package", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--board", type=BOARD, help="Board to run on; this machine by default, under an emulator if need be.")
+@click.option("--board", type=BOARD, help="Board to run on (default: this machine, under an emulator if needed).")
 @output_options
 def command(output: Output, package: Path, board: str | None) -> None:
     """Measure the package in DIR, as a whole and layer by layer.
 
-    With --board, a board with an address or an emulated machine runs it itself. Otherwise it runs here; times under an
-    emulator are marked as such, for they say nothing about a real core. A search that times on the same board or on
-    this machine is waited for. The median comes with the interval that encloses it and with its trust, as in records.
+    With --board, the board runs the package if it has an address or is an emulated machine. Otherwise it runs here;
+    times under an emulator are marked, because they say nothing about a real core. edgetune waits for a search that
+    times on the same board or on this machine. The median comes with its confidence interval and its trust grade.
     """
     from edgetune import api
     from edgetune.cli.progress import show_progress

@@ -9,15 +9,15 @@ from edgetune.cli.verbs import VerbGroup
 # Verb -> first line of its help; the module is edgetune.cli.boards_<verb>.
 VERBS = {
     "list": "List the kinds of boards, and those that have an address.",
-    "add": "Give a board a name and an address.",
-    "remove": "Forget the name and the address of a board.",
-    "check": "Tell in a table what is wrong with a board, and how to mend it.",
-    "trust": "Show the host key of a board, and remember it.",
+    "add": "Add a board: its name, kind and address.",
+    "remove": "Remove a board from boards.yaml.",
+    "check": "Check a board; print a table of faults and fixes.",
+    "trust": "Show the host key of a board and trust it.",
     "shell": "Open a shell on a board.",
-    "setup": "Prepare a board: the image of an emulated one, the agent on a real one.",
+    "setup": "Prepare a board: build the image of an emulated one, try the agent on a real one.",
 }
 
 
 @click.group("boards", cls=VerbGroup, verbs=VERBS, prefix="edgetune.cli.boards_")
 def command() -> None:
-    """List, add, remove, check, trust, enter and set up boards."""
+    """List, add, remove, check, trust and set up boards, and open shells on them."""

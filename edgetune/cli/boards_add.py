@@ -24,26 +24,30 @@ class Words(click.ParamType[tuple[str, ...]]):
         try:
             return tuple(shlex.split(value))
         except ValueError as error:
-            self.fail(f"is no command: {error}", param, ctx)
+            self.fail(f"is not a command: {error}", param, ctx)
 
 
 @click.command("add")
 @click.argument("name")
-@click.option("--target", required=True, type=TARGET, help="Kind of board, as `edgetune boards list` names it.")
+@click.option("--target", required=True, type=TARGET, help="Kind of board: a target of `edgetune boards list`.")
 @click.option("--ssh", required=True, metavar="[USER@]HOST[:PORT]", help="Address, or a Host of ~/.ssh/config.")
-@click.option("--cores", type=CoreList(), help="Cores to time on, such as 3 or 2,3; the last one if left out.")
-@click.option("--folder", help="Folder of the board for our files, such as /var/tmp.")
+@click.option("--cores", type=CoreList(), help="Cores to time on, such as 3 or 2,3 (default: the last one).")
+@click.option("--folder", help="Folder on the board for edgetune's files, such as /var/tmp.")
 @click.option("--identity", type=click.Path(path_type=Path), help="File of the private SSH key.")
-@click.option("--reboot", metavar="COMMAND", help="Command that reboots the board, run there.")
-@click.option("--power", type=Words(), help="Command of this machine that switches the board off and on.")
-@click.option("--rpc", type=click.Choice(["agent", "tvm"]), help="How the board is talked to (agent).")
+@click.option("--reboot", metavar="COMMAND", help="Command that reboots the board; it runs there.")
+@click.option("--power", type=Words(), help="Command that switches the board off and on; it runs here.")
 @click.option(
-    "--tracker", metavar="HOST:PORT|local", help="TVM tracker, as the board's ssh host sees it, or local: started here."
+    "--rpc",
+    type=click.Choice(["agent", "tvm"]),
+    help="Program on the board: edgetune's agent (default) or TVM's RPC server.",
 )
-@click.option("--key", help="Key of the board at the tracker; the target's name if left out.")
+@click.option(
+    "--tracker", metavar="HOST:PORT|local", help="TVM tracker as seen from the board's ssh host; local starts one here."
+)
+@click.option("--key", help="Key of the board at the tracker (default: the target's name).")
 @output_options
 def command(output: Output, /, **flags: Any) -> None:
-    """Write the board NAME into boards.yaml of the user's configuration; comments there stay as they are."""
+    """Add the board NAME to boards.yaml in the user's configuration folder; comments there stay as they are."""
     from edgetune.config.boards_add import add_board
 
     values = {key: value for key, value in flags.items() if value not in {None, ()}}

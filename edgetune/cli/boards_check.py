@@ -12,12 +12,12 @@ from edgetune.cli.output import Output, output_options
 @click.argument("board", type=BOARD)
 @output_options
 def command(output: Output, /, board: str) -> None:
-    """Tell in a table what is wrong with BOARD (all boards, if it is a target's name), and how to mend it.
+    """Check BOARD (all its boards if it is a target's name) and print a table of faults and fixes.
 
-    The compiler on this side is tried with a small program, which runs natively or under the emulator. Then each
-    board: way to it, host key, login, architecture, folder, governor, clock, temperature, load, lock. No
-    setting is changed there; a folder is made, a small script tried in it, and both are removed, as are files of our
-    runs that died. The exit code is that of the first fault that keeps the board from measuring.
+    First the compiler on this machine builds a small program, which runs here or under the emulator. Then the checks
+    of each board follow: connection, host key, login, architecture, folder, governor, clock, temperature, load, lock.
+    No setting of the board changes. edgetune makes a folder there, runs a small script in it and removes both, as well
+    as files of earlier runs that died. The exit code is that of the first fault that prevents measuring.
     """
     from edgetune.boards.check import check
     from edgetune.cli.findings import show_table

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def command(output: Output, /) -> None:
     """List the targets (kinds of boards, one file each) and the boards that have an address in boards.yaml.
 
-    --board takes a name of either kind; that of a target means all its boards.
+    --board takes either name; the name of a target means all its boards.
     """
     from edgetune.config.boards_file import list_addresses
     from edgetune.target.target import list_targets
@@ -68,8 +68,8 @@ def _target_row(target: Target, boards: int) -> dict[str, object]:
 
 def _verified(target: Target) -> str:
     if target.reach == "local":
-        return "natively"
-    return "there" if target.reach == "machine" or not target.emulator else target.emulator[0]
+        return "here"
+    return "on the board" if target.reach == "machine" or not target.emulator else target.emulator[0]
 
 
 def _board_row(address: BoardAddress) -> dict[str, object]:

@@ -11,11 +11,11 @@ from edgetune.cli.output import Output, output_options
 @click.argument("name")
 @output_options
 def command(output: Output, /, name: str) -> None:
-    """Take the board NAME out of boards.yaml; comments there stay as they are, and so do its records."""
+    """Remove the board NAME from boards.yaml; comments there and the records of the board stay."""
     from edgetune.config.boards_remove import remove_board
 
     path = remove_board(name)
     if output.as_json:
         output.result({"board": name, "file": path})
     elif output.verbosity >= 0:
-        output.line(f"removed {name} from {path}; what was measured on it stays in the records")
+        output.line(f"removed {name} from {path}; its records stay")

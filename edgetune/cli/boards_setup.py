@@ -12,11 +12,11 @@ from edgetune.cli.output import Output, output_options
 @click.argument("board", type=BOARD)
 @output_options
 def command(output: Output, /, board: str) -> None:
-    """Prepare BOARD, so that the first measurement comes soon.
+    """Prepare BOARD for its first measurement.
 
-    An emulated machine: its image is built from Debian packages into the cache. A board with an address: login is
-    checked and the agent is compiled and tried there once, leaving nothing. A counting emulator: what is missing is
-    said.
+    For an emulated machine, edgetune builds the image from Debian packages in the cache folder. For a board with an
+    address, it checks the login, compiles the agent, runs it there once and removes it. For an emulator that counts
+    instructions, it reports missing programs.
     """
     from edgetune.boards.setup import prepare
     from edgetune.cli.findings import show_table

@@ -16,8 +16,8 @@ from edgetune.cli.stderr import given_back
 def command(output: Output, /, board: str, words: tuple[str, ...]) -> None:
     """Open a shell on BOARD with the system's ssh, or run COMMAND there; an emulated machine is started for it.
 
-    The exit code is that of the shell. With --json, the command line is printed instead of run; an emulated machine,
-    which runs only while its shell does, has none to print.
+    The exit code is that of the shell. With --json, the command line is printed instead of run. That is not possible
+    for an emulated machine, which runs only while its shell is open.
     """
     from edgetune.boards.shell import enter, shell_command
     from edgetune.config.boards_file import load_board, only_address
@@ -27,7 +27,8 @@ def command(output: Output, /, board: str, words: tuple[str, ...]) -> None:
     if output.as_json:
         if resolved.target.reach == "machine":
             raise UsageError(
-                f"'{board}' runs only while its shell does, so there is no command line to print: leave out --json"
+                f"the emulated board '{board}' runs only while its shell is open, so there is no command to "
+                "print: leave out --json"
             )
         output.result({"command": shell_command(only_address(resolved, board), words)})
         return

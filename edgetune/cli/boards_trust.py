@@ -11,10 +11,10 @@ from edgetune.errors import HostKeyRefused
 
 @click.command("trust")
 @click.argument("board", type=BOARD)
-@click.option("--yes", is_flag=True, help="Do not ask: remember the key that the board shows now.")
+@click.option("--yes", is_flag=True, help="Trust the key that the board shows now without asking.")
 @output_options
 def command(output: Output, /, board: str, *, yes: bool) -> None:
-    """Show the host key of BOARD (and of the hosts on the way to it), ask, and remember it.
+    """Show the host key of BOARD and of its jump hosts, ask, and store it.
 
     Compare the fingerprint with that of the board itself: `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` there.
     """
@@ -27,9 +27,14 @@ def command(output: Output, /, board: str, *, yes: bool) -> None:
         if shown.status != "known":
             output.line(f"{shown.host} shows {shown.fingerprint}, which {_SAYS[shown.status]}")
             if shown.status == "revoked":
-                raise HostKeyRefused(f"{shown.host} shows a revoked key, which is not trusted: set the board up anew")
+                raise HostKeyRefused(
+                    f"{shown.host} shows a revoked key, which is not trusted: give the board a new host key"
+                )
             if not yes and not (not output.as_json and _confirmed()):
-                raise HostKeyRefused(f"the host key of {shown.host} was not trusted; --yes trusts it without asking")
+                raise HostKeyRefused(
+                    f"the host key of {shown.host} was not trusted: confirm it, or use --yes to trust it "
+                    "without a question"
+                )
             row["file"] = shown.trust()
         rows.append(row)
     output.result(rows)
@@ -48,6 +53,6 @@ def _confirmed() -> bool:
 
 _SAYS = {
     "unknown": "is not known yet",
-    "changed": "is NOT the key that was known: somebody may be in between",
+    "changed": "is NOT the key that was known: another machine may be intercepting the connection",
     "revoked": "is marked as revoked",
 }

@@ -14,7 +14,7 @@ from edgetune.cli.output import Output, output_options
 @model_and_board
 @output_options
 def command(output: Output, /, **flags: Any) -> None:
-    """Write the package of MODEL from records, without search; kernels without a record get a fixed schedule."""
+    """Write the package of MODEL from records, without a search; kernels without a record get default schedules."""
     settings, model = settings_of(**flags)
     show_origins(output, settings)
     from edgetune.config.stack import check_stack

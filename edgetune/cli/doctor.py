@@ -12,12 +12,12 @@ from edgetune.cli.output import Output, output_options
 
 
 @click.command("doctor")
-@click.option("--board", type=BOARD, help="Look at the tools of this board alone, which are then required.")
+@click.option("--board", type=BOARD, help="Check only the tools of this board, and require them.")
 @output_options
 def command(output: Output, /, board: str | None) -> None:
-    """Check pins, toolchains, clocks, disk and permissions; each fault comes with the command that fixes it.
+    """Check versions, toolchains, clocks, disk and permissions; each fault comes with the command that fixes it.
 
-    Faults come first, then warnings. `edgetune boards check NAME` looks at a board itself.
+    Faults come first, then warnings. `edgetune boards check NAME` checks the board itself.
     """
     from edgetune.cli.findings import show_findings
     from edgetune.config.doctor import diagnose

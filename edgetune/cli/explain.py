@@ -14,7 +14,7 @@ from edgetune.cli.output import Output, output_options
 @click.argument("kernel")
 @output_options
 def command(output: Output, package: Path, kernel: str) -> None:
-    """Show which record, board, time and schedule KERNEL (or a layer) of the package in DIR has, and why it won."""
+    """Show the record, board, time and schedule of KERNEL in the package DIR, and why it won."""
     from edgetune import api
 
     output.result(api.explain(package, kernel).to_json(), title=kernel)

@@ -75,7 +75,9 @@ def _of_os(error: OSError) -> EdgetuneError | None:
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return DiskFull(f"no space is left on the device{where}: free some, then run the same command again")
     if isinstance(error, PermissionError) or error.errno == errno.EROFS:
-        return OutputRefused(f"{error.strerror}{where}: choose a folder that you may write to, or change its rights")
+        return OutputRefused(
+            f"{error.strerror}{where}: choose a folder that you may write to, or change its permissions"
+        )
     if error.filename is not None:
         return EdgetuneError(f"{error.strerror}{where}")
     return None

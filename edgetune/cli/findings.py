@@ -37,7 +37,7 @@ def show_table(output: Output, findings: Iterable[Finding], *, title: str) -> No
                 "": _state(finding),
                 "check": finding.check,
                 "found": finding.detail,
-                "to mend it": finding.fix,
+                "fix": finding.fix,
             }
             for finding in seen
             if not (finding.ok and output.verbosity < 0)

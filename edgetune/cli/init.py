@@ -14,7 +14,7 @@ from edgetune.cli.output import Output, output_options
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="File to write (edgetune.yaml).")
 @output_options
 def command(output: Output, model: Path, out: Path | None) -> None:
-    """Write a commented edgetune.yaml for MODEL; `edgetune tune --board NAME` then does the job."""
+    """Write a commented edgetune.yaml for MODEL, which `edgetune tune --board NAME` then uses."""
     from edgetune.config.project_template import init_project
     from edgetune.pipeline.model_formats import read_signature
 

@@ -58,13 +58,13 @@ def termination() -> Iterator[Termination]:
 # Verb -> (module, first line of its help). The module is imported when the verb is used, not before.
 VERBS = {
     "init": "Write edgetune.yaml for a model.",
-    "tune": "Search for the fastest kernels on a board and write the package.",
-    "build": "Write the package from records, without search.",
-    "verify": "Compile a package, run its self-test and compare with the reference.",
+    "tune": "Search for the fastest kernels on a board, then write the package.",
+    "build": "Write the package from records, without a search.",
+    "verify": "Compile a package, run its self-test, compare with the reference.",
     "bench": "Measure a package, layer by layer.",
-    "explain": "Tell why a kernel of a package is what it is.",
-    "records": "List, show, export, import and prune what was measured.",
-    "boards": "List, add, remove, check, trust, enter and set up boards.",
+    "explain": "Show the record, time and schedule of a kernel, and why it won.",
+    "records": "List, show, export, import and prune records of measurements.",
+    "boards": "List, add, remove, check, trust and set up boards, and open shells on them.",
     "doctor": "Check this installation; each fault comes with the command that fixes it.",
     "completion": "Print the completion script of a shell.",
 }

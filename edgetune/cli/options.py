@@ -134,25 +134,35 @@ def model_and_board(function: F) -> F:
     for decorate in reversed(
         (
             click.argument("model", required=False, type=click.Path(path_type=Path)),
-            click.option("--board", type=BOARD, help="Board or target, as `edgetune boards list` names it."),
-            click.option("--db", type=DatabaseFile(), help="Records database (.edgetune/records.db)."),
+            click.option("--board", type=BOARD, help="Board or target: a name from `edgetune boards list`."),
+            click.option("--db", type=DatabaseFile(), help="Records database (default: .edgetune/records.db)."),
             click.option(
-                "-o", "--out", type=click.Path(path_type=Path), help="Folder of the package (build/NAME-TARGET)."
+                "-o",
+                "--out",
+                type=click.Path(path_type=Path),
+                help="Folder of the package (default: build/NAME-TARGET).",
             ),
             click.option(
-                "--shape", "shapes", type=InputShape(), multiple=True, help="Fix an open shape; may be repeated."
+                "--shape",
+                "shapes",
+                type=InputShape(),
+                multiple=True,
+                help="Set the shape of an input; may be repeated.",
             ),
             click.option(
                 "--layout",
                 "layouts",
                 type=TensorLayout(),
                 multiple=True,
-                help="Axes of image inputs and outputs: model (default) or channels_last; NAME=... for a single one.",
+                help=(
+                    "Order of the axes of image inputs and outputs: model (default) or channels_last; NAME=... "
+                    "for a single one."
+                ),
             ),
             click.option(
                 "--threads",
                 type=click.IntRange(1, MOST_THREADS),
-                help="The most threads that a run of the package may use (1).",
+                help="Most threads that a run of the package may use (default: 1).",
             ),
             click.option(
                 "--flavour",

@@ -61,13 +61,13 @@ def output_options(function: Callable[Concatenate[Output, P], R]) -> Callable[P,
     """Add ``--json``, ``-v`` and ``-q`` to a verb; it receives an Output as its first argument."""
 
     @click.option("--json", "as_json", is_flag=True, help="Result as one JSON value, events as JSON lines on stderr.")
-    @click.option("-v", "--verbose", count=True, help="Say more; twice for still more.")
-    @click.option("-q", "--quiet", is_flag=True, help="Errors and the result only.")
+    @click.option("-v", "--verbose", count=True, help="Print more; twice for still more.")
+    @click.option("-q", "--quiet", is_flag=True, help="Print only errors and the result.")
     @functools.wraps(function)
     def verb(*args: P.args, **kwargs: P.kwargs) -> R:
         as_json, verbose, quiet = (kwargs.pop(name) for name in ("as_json", "verbose", "quiet"))
         if quiet and verbose:
-            raise click.UsageError("-v and -q exclude each other")
+            raise click.UsageError("-v and -q exclude each other: give one of them")
         loudness = verbose if isinstance(verbose, int) else 0
         output = Output(bool(as_json), -1 if quiet else loudness)
         stderr.show_foreign(output.foreign)

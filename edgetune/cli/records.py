@@ -39,10 +39,10 @@ _SHORT_HASH = 10
 
 @click.group("records")
 def command() -> None:
-    """List, show, export, import and prune what was measured."""
+    """List, show, export, import and prune records of measurements."""
 
 
-_DB = click.option("--db", type=DatabaseFile(), help="Records database (.edgetune/records.db).")
+_DB = click.option("--db", type=DatabaseFile(), help="Records database (default: .edgetune/records.db).")
 
 
 def _known_status(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -92,7 +92,7 @@ def list_(output: Output, /, db: Path | None, **filters: Any) -> None:
     if not rows:
         _refuse_unknown(filters.get("target"))
     if not path.exists():
-        output.note(f"{path} does not exist: nothing was recorded yet")
+        output.note(f"{path} does not exist: there are no records yet")
     output.result(rows if output.as_json else [_row(row) for row in rows])
     output.note(f"{len(rows)} records")
 
@@ -111,7 +111,7 @@ def _refuse_unknown(target: str | None) -> None:
 @_DB
 @output_options
 def show(output: Output, /, record: int, db: Path | None) -> None:
-    """Show one record in full: board, trust, samples, environment, schedule, and what was measured before it."""
+    """Show one record in full: board, trust, samples, environment, schedule and earlier measurements."""
     with _open(db) as store:
         found = store.get(record)
     shown = {"id": record, **dataclasses.asdict(found)}
@@ -138,7 +138,7 @@ def export(output: Output, /, file: Path, db: Path | None, **filters: Any) -> No
 @_DB
 @output_options
 def import_(output: Output, /, file: Path, db: Path | None) -> None:
-    """Add the records of FILE, an export of this or another database; those known already are left out."""
+    """Add the records of FILE, an export of this or another database; records that are already there are skipped."""
     from edgetune.errors import DatabaseError
     from edgetune.records.exchange import check_export
 
@@ -149,14 +149,20 @@ def import_(output: Output, /, file: Path, db: Path | None) -> None:
     output.result(taken, title=f"import of {file}")
     if counts.refused:
         line, reason = counts.reasons[0]
-        raise DatabaseError(f"{counts.refused} lines of {file} were refused, the first is line {line}: {reason}")
+        raise DatabaseError(
+            f"{counts.refused} lines of {file} were refused, first line {line} ({reason}): correct or delete them"
+        )
 
 
 @command.command("prune")
 @_DB
-@click.option("--keep-best", type=click.IntRange(min=0), help="Keep the N fastest per kernel and board, nothing else.")
-@click.option("--older-codegen/--all-codegen", default=True, help="Drop records of older code generators, or not.")
-@click.option("--dry-run", is_flag=True, help="Only count.")
+@click.option("--keep-best", type=click.IntRange(min=0), help="Keep only the N fastest per kernel and board.")
+@click.option(
+    "--older-codegen/--all-codegen",
+    default=True,
+    help="Delete records of older code generators (default), or keep them.",
+)
+@click.option("--dry-run", is_flag=True, help="Count the records, but delete none.")
 @output_options
 def prune(output: Output, /, db: Path | None, *, keep_best: int | None, older_codegen: bool, dry_run: bool) -> None:
     """Delete records that no package would use."""

@@ -232,8 +232,8 @@ class _Reader:
             sentence = f"edgetune crashed ({self._fatal}){last}: what was measured is kept; report this"
         else:
             sentence = (
-                f"edgetune was killed{last}: what was measured is kept; where nobody did it, the memory did not "
-                "suffice (`dmesg` tells)"
+                f"edgetune was killed{last}: what was measured is kept; if you did not kill it, memory probably ran "
+                "out (`dmesg` shows that)"
             )
         self._write(as_fault("Killed" if not self._fatal else "Crashed", 128 + number, sentence, as_json=self._as_json))
 

@@ -10,27 +10,33 @@ from edgetune.cli.options import Duration, model_and_board, settings_of, show_or
 from edgetune.cli.output import Output, output_options
 
 GRADES = (
-    "Refuse times of a lower grade: A steady clock and canary, B clock not told, C unsteady clock or noise, "
-    "D emulated or drifted (D: refuse none)."
+    "Refuse times of a lower grade: A steady clock and canary, B unknown clock, C unsteady clock or noise, D "
+    "emulated or drifted (D refuses none)."
 )
 
 
 @click.command("tune")
 @model_and_board
 @click.option(
-    "--trials", type=click.IntRange(min=0), help="Candidates over all kernels, recorded ones included; excludes --time."
+    "--trials",
+    type=click.IntRange(min=0),
+    help="Candidates over all kernels, including recorded ones; excludes --time.",
 )
-@click.option("--time", "seconds", type=Duration(), help="Time to search (30m, where --trials is not given either).")
-@click.option("--objective", type=click.Choice(["latency"]), help="What to make small.")
+@click.option("--time", "seconds", type=Duration(), help="Time to search (default: 30m without --trials).")
+@click.option("--objective", type=click.Choice(["latency"]), help="What to minimize.")
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Seed of the search.")
-@click.option("--rpc", type=click.Choice(["agent", "tvm"]), help="How boards are talked to (agent, or boards.yaml's).")
+@click.option(
+    "--rpc",
+    type=click.Choice(["agent", "tvm"]),
+    help="Program on the boards: edgetune's agent or TVM's RPC server (default: as in boards.yaml, else agent).",
+)
 @click.option("--min-trust", type=click.Choice(["A", "B", "C", "D"]), help=GRADES)
 @output_options
 def command(output: Output, /, **flags: Any) -> None:
     """Search for the fastest kernels of MODEL by timing them on the board, then write the package.
 
     MODEL may be left out in a folder with an edgetune.yaml. Ctrl-C ends the search and writes the best
-    package so far; the same command goes on where it ended and measures nothing again.
+    package so far; the same command continues the search and repeats no measurement.
     """
     settings, model = settings_of(**flags)
     show_origins(output, settings)
@@ -57,14 +63,12 @@ def command(output: Output, /, **flags: Any) -> None:
         try:
             result = api.tune(settings, events=events, model=model)
         except HostUnknown as error:
-            raise HostUnknown(f"{error.message} (`edgetune boards check {settings.board}` tells more)") from error
+            raise HostUnknown(f"{error.message} (`edgetune boards check {settings.board}` shows more)") from error
     measured = {"clock": target.clock, "caveat": target.caveat} if target.caveat else {}
     output.result({**result.to_json(), **measured}, title=title)
     if result.interrupted:
-        raise Interrupted(
-            "interrupted; the package holds the best kernels so far, and the same command goes on from there"
-        )
+        raise Interrupted("interrupted; the package holds the best kernels so far, and the same command continues")
     if result.search.ended:
         raise BoardLost(
-            f"{result.search.ended}; the package holds the best kernels so far, and the same command goes on from there"
+            f"{result.search.ended}; the package holds the best kernels so far, and the same command continues"
         )

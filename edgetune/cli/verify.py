@@ -17,16 +17,18 @@ if TYPE_CHECKING:
 
 @click.command("verify")
 @click.argument("package", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--board", type=BOARD, help="Board to run on; this machine by default, under an emulator if need be.")
-@click.option("--model", type=click.Path(path_type=Path), help="The model file, for a comparison on fresh inputs too.")
+@click.option("--board", type=BOARD, help="Board to run on (default: this machine, under an emulator if needed).")
+@click.option(
+    "--model", type=click.Path(path_type=Path), help="Model file, to compare outputs on fresh inputs as well."
+)
 @output_options
 def command(output: Output, package: Path, board: str | None, model: Path | None) -> None:
     """Compile the package in DIR, run its self-test, and compare with the reference.
 
-    With --board, a board with an address or an emulated machine runs it itself. Otherwise it runs here, natively or
-    under an emulator.
+    With --board, the board runs the package if it has an address or is an emulated machine. Otherwise it runs here,
+    natively or under an emulator.
 
-    Without --model, a file of the recorded name and hash is looked for here and beside DIR; where there is none, only
+    Without --model, edgetune looks for a file of the recorded name and hash here and beside DIR. If there is none, only
     the golden vectors in the package are compared.
     """
     from edgetune import api

@@ -38,7 +38,7 @@ def add_board(values: Mapping[str, object]) -> Path:
         document = load_yaml(path) if path.exists() else None
         before = check_document(BoardsFile, document).boards if document else {}
         if document is not None and address.name in before:
-            raise document.error(("boards", address.name), f"there is a board '{address.name}' already: edit it here")
+            raise document.error(("boards", address.name), f"board '{address.name}' exists already: edit it here")
         line = _line(address)
         text = _with_line(path.read_bytes().decode("utf-8"), line, path) if document else f"{_HEADER}  {line}\n"
         _check_result(text, path, {*before, address.name}, line)
@@ -51,7 +51,7 @@ def _check_ways(address: BoardAddress, target: Target) -> None:
     if (conflict := address.conflict(target)) is not None:
         raise UsageError(f"--{' '.join(conflict)}")
     if address.identity is not None and not Path(address.identity).is_file():
-        raise UsageError(f"--identity {address.identity} is no file: give that of your private SSH key")
+        raise UsageError(f"--identity {address.identity} is not a file: give the file of your private SSH key")
 
 
 def _line(address: BoardAddress) -> str:
@@ -91,4 +91,6 @@ def _check_result(text: str, path: Path, names: set[str], line: str) -> None:
 
 
 def _by_hand(path: Path, line: str) -> ConfigError:
-    return ConfigError(f"{path} is laid out so that no line can be added: write this one under 'boards:' there: {line}")
+    return ConfigError(
+        f"no line can be added to {path} as it is laid out: write this line under 'boards:' yourself: {line}"
+    )

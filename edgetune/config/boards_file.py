@@ -92,23 +92,26 @@ class BoardEntry(Checked):
     target: Line = Field(description="Kind of board: a name from `edgetune boards list`.")
     ssh: SshAddress = Field(description="[user@]host[:port], or a Host of ~/.ssh/config.")
     cores: Annotated[tuple[Core, ...], AfterValidator(_checked_cores)] = Field(
-        default=(), description="Cores that candidates are timed on; the board's last core if left out."
+        default=(), description="Cores that candidates are timed on (default: the board's last core)."
     )
     folder: Annotated[StrictStr, AfterValidator(_checked_folder)] | None = Field(
-        default=None, description="Folder of the board for our files; the first usable of several if left out."
+        default=None, description="Folder on the board for edgetune's files (default: the first usable one of several)."
     )
-    identity: Line | None = Field(default=None, description="File of the private SSH key; ~/.ssh/config's if left out.")
-    reboot: Line | None = Field(default=None, description="Command that reboots the board, run there.")
+    identity: Line | None = Field(
+        default=None, description="File of the private SSH key (default: as in ~/.ssh/config)."
+    )
+    reboot: Line | None = Field(default=None, description="Command that reboots the board; it runs there.")
     power: Annotated[tuple[Line, ...], Field(min_length=1)] | None = Field(
-        default=None, description="Command of this machine that switches the board off and on, as a list of words."
+        default=None, description="Command that switches the board off and on, as a list of words; it runs here."
     )
-    rpc: Rpc = Field(default="agent", description="agent: our own program over SSH; tvm: TVM's RPC server.")
+    rpc: Rpc = Field(default="agent", description="agent: edgetune's own program, over SSH; tvm: TVM's RPC server.")
     tracker: Annotated[StrictStr, AfterValidator(_checked_tracker)] | None = Field(
-        default=None, description="host:port of a TVM tracker as the ssh host sees it, or local: started here."
+        default=None, description="host:port of a TVM tracker as seen from the ssh host; local starts one here."
     )
-    key: Line | None = Field(default=None, description="Key of the board at the tracker, by default the target's name.")
+    key: Line | None = Field(default=None, description="Key of the board at the tracker (default: the target's name).")
     priority: Annotated[StrictInt, Field(ge=0, le=1000)] = Field(
-        default=1, description="Place in the tracker's queue: of those who wait, the highest gets the board first."
+        default=1,
+        description="Priority in the tracker's queue: the waiting client with the highest number gets the board first.",
     )
 
     @property
@@ -119,15 +122,18 @@ class BoardEntry(Checked):
     def conflict(self, target: Target) -> tuple[str, str] | None:
         """Return a key that has no effect on a board of ``target``, and the reason; None where there is none."""
         if self.tracker is not None and self.rpc != "tvm":
-            return "tracker", "is for rpc tvm: give that as well, or leave the tracker out"
+            return "tracker", "needs rpc tvm: add that, or leave the tracker out"
         if self.rpc == "tvm" and not self.farm and not target.instruction_set.tvm_wheels:
             served = sorted(name for name, isa in INSTRUCTION_SETS.items() if isa.tvm_wheels)
-            where = f"no server of TVM can be brought to {target.isa}, only to {' and '.join(served)}"
+            where = f"edgetune has no TVM server for {target.isa}, only for {' and '.join(served)}"
             return "rpc", f"is tvm, but {where}: name the tracker of a farm, or leave rpc out"
         if self.key is not None and not self.farm:
-            return "key", "is for boards of a farm: give rpc tvm and its tracker's host:port, or leave the key out"
+            return "key", "is for boards of a farm: add rpc tvm and the tracker's host:port, or leave the key out"
         if self.priority != 1 and self.tracker is None:
-            return "priority", "is for boards that a tracker lends: give rpc tvm and the tracker, or leave it out"
+            return (
+                "priority",
+                "is for boards that a tracker lends: add rpc tvm and the tracker, or leave the priority out",
+            )
         return None
 
 
@@ -204,7 +210,7 @@ def only_address(resolved: ResolvedBoard, name: str) -> BoardAddress:
         return resolved.addresses[0]
     if resolved.addresses:
         names = ", ".join(address.name for address in resolved.addresses)
-        raise UsageError(f"'{name}' has several boards: name one of {names}")
+        raise UsageError(f"'{name}' has several boards: give one of {names}")
     if resolved.target.addressable:
         raise UsageError(
             f"'{name}' has no board with an address: `edgetune boards add NAME --target {resolved.target.name} "
@@ -261,6 +267,6 @@ def require_measurable(target: Target, addresses: Sequence[BoardAddress] = ()) -
     if not target.addressable or addresses:
         return
     raise BoardUnavailable(
-        f"no address is known of a board of target '{target.name}': `edgetune boards add NAME --target {target.name} "
+        f"no board of target '{target.name}' has an address: `edgetune boards add NAME --target {target.name} "
         f"--ssh USER@HOST` gives one, `edgetune build --board {target.name}` makes a package without measuring",
     )

@@ -98,7 +98,7 @@ def _stack() -> Finding:
 def _packages() -> Iterator[Finding]:
     missing = [name for name in _PACKAGES if installed_version(name) is None]
     fix = f"pip install {' '.join(missing)}" if missing else ""
-    detail = f"missing: {', '.join(missing)}" if missing else "all there"
+    detail = f"missing: {', '.join(missing)}" if missing else "all installed"
     yield Finding("python packages", not missing, detail, fix, True)
     booster = next((name for name in ("xgboost-cpu", "xgboost") if installed_version(name)), None)
     detail = f"{booster} {installed_version(booster)}" if booster else "not installed"
@@ -126,7 +126,7 @@ def _governor() -> Finding:
     files = sorted(Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor"))
     names = {path.read_text(encoding="ascii").strip() for path in files}
     if not names:
-        return Finding("cpu governor", True, "this machine does not tell (usual in virtual machines)")
+        return Finding("cpu governor", True, "this machine does not report it (usual in virtual machines)")
     good = names == {"performance"}
     fix = "" if good else "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
     return Finding("cpu governor", good, ", ".join(sorted(names)), fix)
@@ -159,7 +159,7 @@ def _boards() -> Iterator[Finding]:
     except ConfigError as error:
         yield Finding("boards file", False, error.message, f"edit {boards_path()}", True, error.exit_code)
     else:
-        yield Finding("boards file", True, f"{boards_path()}: {len(names)} (`edgetune boards check` asks them)")
+        yield Finding("boards file", True, f"{boards_path()}: {len(names)} (`edgetune boards check` checks them)")
 
 
 def _writable(role: str, path: Path) -> Finding:

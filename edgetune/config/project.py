@@ -17,7 +17,8 @@ USER_FILE = "config.yaml"
 def _checked_name(name: str) -> str:
     if not is_package_name(name):
         raise ValueError(
-            f"must be letters, digits and single underscores, no word of C, C header or make target, not {name!r}"
+            "must have only letters, digits and single underscores and be no C keyword, C header or make "
+            f"target, not {name!r}"
         )
     return name
 
@@ -42,18 +43,23 @@ class ProjectFile(Preferences):
     """``edgetune.yaml``: one model, the boards it is for, and how to tune it."""
 
     model: Text = Field(description="Model file, relative to this file.")
-    name: Name | None = Field(default=None, description="Name of the package; made from the file name if absent.")
+    name: Name | None = Field(
+        default=None, description="Name of the package (default: made from the model's file name)."
+    )
     boards: Annotated[tuple[Text, ...], Field(min_length=1)] | None = Field(
         default=None,
-        description="Boards the model is for; with a single one, --board may be left out.",
+        description="Boards that the model is for; if there is only one, --board may be left out.",
     )
     shapes: dict[Text, tuple[Dimension, ...]] = Field(
         default={},
-        description="Fixed shapes of inputs whose shape the model leaves open.",
+        description="Shapes of inputs whose shape the model leaves open.",
     )
     layouts: dict[Text, Layout] = Field(
         default={},
-        description="Axes of single inputs and outputs, by name: model or channels_last, whatever 'layout' says.",
+        description=(
+            "Order of the axes of single inputs and outputs, by name: model or channels_last; takes precedence "
+            "over 'layout'."
+        ),
     )
     db: Database | None = Field(default=None, description="Records database, relative to this file.")
 
@@ -61,5 +67,5 @@ class ProjectFile(Preferences):
 class UserFile(Preferences):
     """``~/.config/edgetune/config.yaml``: what one person wants in every project."""
 
-    board: Text | None = Field(default=None, description="Board when neither flag nor project names one.")
+    board: Text | None = Field(default=None, description="Board to use when neither flag nor project names one.")
     db: Database | None = Field(default=None, description="Records database; ~ is the home folder.")

@@ -15,8 +15,8 @@ from edgetune.errors import OutputRefused
 Shape = tuple[int | str, ...]
 
 _TEMPLATE = """\
-# What edgetune shall do with this model. `edgetune tune --board NAME` in this folder does it.
-# Flags and EDGETUNE_* variables win over this file; ~/.config/edgetune/config.yaml and the board come after it.
+# Settings of edgetune for this model. `edgetune tune --board NAME` in this folder uses them.
+# Flags and EDGETUNE_* variables override this file; this file overrides ~/.config/edgetune/config.yaml and the board.
 
 model: {model}
 name: {name}            # prefix of every C symbol and file of the package
@@ -25,12 +25,12 @@ name: {name}            # prefix of every C symbol and file of the package
 boards: [host]
 
 {shapes}
-# How long to search: a time, or a number of trials over all kernels (those recorded before count).
+# How long to search: a time, or a number of trials over all kernels (recorded ones count).
 budget:
   time: 30m
   # trials: 2000
 
-objective: latency     # what to make small
+objective: latency     # what to minimize
 
 # Refuse a package that needs more than this.
 # memory:
@@ -38,15 +38,15 @@ objective: latency     # what to make small
 #   flash: 1MiB        # code and weights
 
 # accuracy:
-#   winograd: f4       # 3x3 convolutions by tiles of at most 4x4, 2x2 (f2) or not (off): fewer products, more rounding
+#   winograd: f4       # Winograd for 3x3 convolutions: f4 (fewest products, most rounding error), f2 or off
 
 # seed: 0              # the same seed explores in the same order
-# layout: model        # axes of image inputs and outputs: as in the model, or channels_last (N, H, W, C)
+# layout: model        # order of axes of image inputs and outputs: as in the model, or channels_last (N, H, W, C)
 # layouts:             # the same for single inputs and outputs, by name
 #   {first}: channels_last
 # threads: 1           # threads that the package may use on the board
-# rpc: agent           # how boards are talked to: agent, or tvm for a farm with a TVM tracker
-# min_trust: D         # refuse times whose trust is below this grade: A, B, C or D
+# rpc: agent           # program on the boards: agent, or tvm for a farm with a TVM tracker
+# min_trust: D         # refuse times with a trust grade below this one: A, B, C or D
 # flavours: [cmake]    # build systems that the package gets files for, beside make
 # db: .edgetune/records.db
 """

@@ -166,8 +166,8 @@ def _model(layers: list[_Layer]) -> tuple[Path, str]:
     stated = next((layer for layer in layers if "model" in layer.values), None)
     if stated is None:
         raise UsageError(
-            "no model is named: give one (`edgetune tune model.onnx --board host`) or write an edgetune.yaml "
-            "with `edgetune init model.onnx`",
+            "no model is given: name one (`edgetune tune model.onnx --board host`) or write an edgetune.yaml with "
+            "`edgetune init model.onnx`",
         )
     path = stated.values["model"]
     assert isinstance(path, Path)  # noqa: S101 (each layer converts it)
@@ -342,5 +342,5 @@ def _optional(path: Path) -> YamlDocument | None:
 
 def _no_board(project: ProjectFile | None) -> str:
     if project is not None and project.boards:
-        return f"no board is named: give --board with one of {', '.join(project.boards)}"
-    return "no board is named: give one, such as --board host (`edgetune boards list` shows all)"
+        return f"no board is given: use --board with one of {', '.join(project.boards)}"
+    return "no board is given: name one, such as --board host (`edgetune boards list` shows all)"

@@ -33,7 +33,7 @@ from edgetune.target.target import Target
 
 RoomsStep = Callable[[Sequence[TuneTask], Target, RecordStore, Callable[[Event], None], MeasuringOptions], SearchParts]
 
-_INTERRUPTED = "interrupted; what was measured is kept, and the same command goes on from there"
+_INTERRUPTED = "interrupted; what was measured is kept, and the same command continues"
 
 REAL_ROOMS = "edgetune.search.wiring:wire_search"
 

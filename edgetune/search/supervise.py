@@ -73,7 +73,7 @@ class SupervisedSearch:
             if outcome is not None:
                 return self._whole(outcome)
             if self._interrupted:
-                raise Interrupted("interrupted; what was measured is kept, and the same command goes on from there")
+                raise Interrupted("interrupted; what was measured is kept, and the same command continues")
             if not last_words.startswith(_KILLED):
                 raise EdgetuneError(
                     f"the search ended unexpectedly ({last_words}): nothing measured is lost; report this"

@@ -51,7 +51,7 @@ def _version(program: str) -> str:
     try:
         answer = run_tool([program, "-dumpfullversion", "-dumpversion"], timeout_s=_PATIENCE_S, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        raise ToolchainMissing(f"{program} does not say its version ({error}); reinstall the compiler") from None
+        raise ToolchainMissing(f"{program} does not print its version ({error}); reinstall the compiler") from None
     return answer.stdout.strip().splitlines()[0]
 
 

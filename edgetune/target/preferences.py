@@ -25,7 +25,7 @@ class Budget(Checked):
 
     trials: Annotated[StrictInt, Field(ge=0)] | None = Field(
         default=None,
-        description="Candidates to measure, over all tasks; those already in the database count.",
+        description="Candidates to measure, over all tasks, including those already in the database.",
     )
     time: Seconds | None = Field(default=None, description="Time to search, such as 30m.")
 
@@ -38,7 +38,7 @@ class Budget(Checked):
 
 
 class MemoryLimits(Checked):
-    """What the package may use at most."""
+    """Most memory that the package may use."""
 
     ram: ByteCount | None = Field(default=None, description="Workspace (arena with scratch) in bytes.")
     flash: ByteCount | None = Field(default=None, description="Code and weights in bytes.")
@@ -49,8 +49,9 @@ class Accuracy(Checked):
 
     winograd: Annotated[Winograd, BeforeValidator(_off)] | None = Field(
         default=None,
-        description="3x3 convolutions by transformed tiles: off; f2: tiles of 2x2, which round hardly more than a "
-        "direct sum; f4: also tiles of 4x4, which round about three to ten times as much.",
+        description="Winograd's algorithm for 3x3 convolutions: off; f2: tiles of 2x2, with rounding errors hardly "
+        "larger than those of direct convolution; f4: also tiles of 4x4, with errors about three to ten times "
+        "as large.",
     )
 
 
@@ -58,24 +59,26 @@ class Preferences(Checked):
     """Settings with a default, common to every configuration file."""
 
     budget: Budget | None = Field(default=None, description="How long to search.")
-    objective: Objective | None = Field(default=None, description="What to make small.")
-    memory: MemoryLimits | None = Field(default=None, description="What the package may use at most.")
+    objective: Objective | None = Field(default=None, description="What to minimize.")
+    memory: MemoryLimits | None = Field(default=None, description="Most memory that the package may use.")
     accuracy: Accuracy | None = Field(default=None, description="Which less exact algorithms may be used.")
     seed: Annotated[StrictInt, Field(ge=0, lt=2**31)] | None = Field(default=None, description="Seed of the search.")
     threads: Annotated[StrictInt, Field(ge=1, le=MOST_THREADS)] | None = Field(
         default=None,
-        description="Threads that the package may use on the board.",
+        description="Most threads that the package may use on the board.",
     )
     layout: Layout | None = Field(
         default=None,
-        description="Axes of image inputs and outputs: model, as the model has them; channels_last: (N, H, W, C).",
+        description=(
+            "Order of the axes of image inputs and outputs: model, as in the model; channels_last: (N, H, W, C)."
+        ),
     )
     rpc: Rpc | None = Field(
         default=None,
-        description="agent: our own program over SSH; tvm: TVM's RPC server. By default what boards.yaml says.",
+        description="agent: edgetune's own program, over SSH; tvm: TVM's RPC server (default: as in boards.yaml).",
     )
     min_trust: Grade | None = Field(
-        default=None, description="Refuse times whose trust is below this grade: A, B, C, or D for all."
+        default=None, description="Refuse times with a trust grade below this one: A, B, C, or D, which refuses none."
     )
     flavours: tuple[Annotated[StrictStr, Field(min_length=1)], ...] | None = Field(
         default=None,

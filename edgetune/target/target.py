@@ -67,9 +67,8 @@ class Compiler(Checked):
     cflags: Words = Field(description="Flags for every C file.")
     kernel_cflags: Words = Field(
         default=(),
-        description="Flags added for the kernel file alone. "
-        "What they allow of float arithmetic (-funsafe-math-optimizations) is kept; what other flags allow is taken "
-        "back.",
+        description="Flags added for the kernel file alone. Their relaxations of float arithmetic "
+        "(-funsafe-math-optimizations) stay in force; those of other flags are switched off again.",
     )
     ldflags: Words = Field(default=("-lm",), description="Flags after the objects when linking a program.")
     package: StrictStr | None = Field(default=None, description="Debian packages that bring the compiler.")
@@ -120,13 +119,13 @@ class Target(Checked):
     l2_bytes: Count = Field(description="L2 cache that one core sees, in bytes.")
     handover_cycles: Count = Field(
         default=4000,
-        description="Cycles of a core that it takes to share a loop out among threads and to meet at its end, without "
-        "the loop itself. benchmarks/threads.py measures it; loops that it would eat up stay on one thread.",
+        description="Cycles of a core to share a loop among threads and to join them at its end, without the loop "
+        "itself. benchmarks/threads.py measures it; loops too short to gain from threads stay on one thread.",
     )
     memory_gb_per_s: GigabytesPerSecond = Field(
         default=8,
-        description="GB/s at which one core reads what no cache holds. benchmarks/roofline.py measures it; it decides "
-        "how much a kernel may lose while it asks for weights early.",
+        description="GB/s at which one core reads from memory. benchmarks/roofline.py measures it; it decides how "
+        "much slower a kernel may get by prefetching weights.",
     )
     compiler: Compiler
     has_float16: StrictBool = Field(default=False, description="The compiler has _Float16 for this board.")
@@ -140,13 +139,13 @@ class Target(Checked):
     )
     caches: Literal["warm", "cold"] = Field(
         default="warm",
-        description="How kernels find the caches when they are timed: warm, or cold, swept before every call, for "
-        "models that run seldom. Boards behind the agent only; warm and cold times share no records.",
+        description="State of the caches when kernels are timed: warm, or cold (flushed before every call), for "
+        "models that run rarely. Only for boards with the agent; warm and cold times share no records.",
     )
     cpu_part: StrictStr = Field(
         default="",
-        description="Implementer and part of its cores as /proc/cpuinfo tells them, such as 0x41:0xd08, where cpu is "
-        "a whole family: boards of different cores must not share records.",
+        description="Implementer and part of the cores as /proc/cpuinfo shows them, such as 0x41:0xd08, if cpu "
+        "names a whole family: boards with different cores must not share records.",
     )
     memory_map: MemoryMap | None = Field(
         default=None, description="Flash and RAM, for boards without operating system."
@@ -155,9 +154,11 @@ class Target(Checked):
     emulator_package: StrictStr | None = Field(default=None, description="Debian packages that bring the emulator.")
     cpu_checks: Words = Field(
         default=(),
-        description="CPU features that init() verifies: names of __builtin_cpu_supports, or of HWCAP bits on ARM.",
+        description="CPU features that init() checks: names of __builtin_cpu_supports, or of HWCAP bits on ARM.",
     )
-    defaults: Preferences = Field(default=Preferences(), description="Settings that hold unless said elsewhere.")
+    defaults: Preferences = Field(
+        default=Preferences(), description="Settings for this board that other sources override."
+    )
 
     @model_validator(mode="after")
     def _counts_under_an_emulator(self) -> Self:
@@ -166,7 +167,7 @@ class Target(Checked):
         if self.reach == "emulator" and not self.emulator:
             raise ValueError("needs 'emulator', the command that runs its programs, with 'reach: emulator'")
         if self.caches == "cold" and self.reach in {"local", "emulator"}:
-            raise ValueError("needs 'reach: ssh' or 'reach: machine' with 'caches: cold': the agent sweeps them")
+            raise ValueError("needs 'reach: ssh' or 'reach: machine' with 'caches: cold': the agent flushes them")
         return self
 
     @property
@@ -184,12 +185,12 @@ class Target(Checked):
         """The note that must accompany every measured number, for an emulated board or cold caches; else empty."""
         if self.clock == "instructions":
             return (
-                f"instructions executed under {self.emulator[0]}, 1000 of them written as 1 us: exact and repeatable, "
-                "but no time"
+                f"instruction counts under {self.emulator[0]}, 1000 instructions written as 1 us: exact and "
+                "repeatable, but not times"
             )
         if self.emulated:
             return "times of an emulated machine, which say nothing about a real board"
-        return "times with cold caches, swept before every call" if self.caches == "cold" else ""
+        return "times with cold caches, flushed before every call" if self.caches == "cold" else ""
 
     @property
     def cold_bytes(self) -> int:
@@ -216,7 +217,7 @@ class DetectedTarget(Checked):
 
     name: Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
     description: StrictStr
-    detect: Literal[True] = Field(description="Fill the rest from this machine.")
+    detect: Literal[True] = Field(description="Detect the other keys on this machine.")
     cores: Count | None = None
     handover_cycles: Count | None = None
     memory_gb_per_s: GigabytesPerSecond | None = None

@@ -32,6 +32,6 @@ def require_trust(target: Target, min_trust: str) -> None:
     """Raise UsageError where no time of the target can reach the grade `min_trust`."""
     if target.emulated and min_trust != "D":
         raise UsageError(
-            f"board '{target.name}' is emulated, which is trusted at grade D and never better: leave out the "
-            f"minimum of {min_trust} (--min-trust D)",
+            f"board '{target.name}' is emulated, so its times never have a better trust grade than D: use "
+            f"--min-trust D instead of {min_trust}",
         )

@@ -135,7 +135,7 @@ def _key_lines(root: yaml.Node | None, path: Path) -> dict[Location, int]:
                 if isinstance(key, yaml.ScalarNode):
                     _refuse_other_bases(key, path)
                 if key.tag in _NO_NAMES:
-                    msg = f"{path}, line {key_line}: key '{key.value}' is no name to YAML: put it in quotes"
+                    msg = f"{path}, line {key_line}: key '{key.value}' is not text in YAML: put it in quotes"
                     raise ConfigError(msg)
                 if inner in lines:
                     msg = f"{path}, line {key_line}: key '{key.value}' was given before, on line {lines[inner]}"

@@ -130,7 +130,7 @@ def test_verify_finds_a_model_by_its_name_and_all_of_its_data(
     assert report.passed
     assert report.fresh_cases == (2 if kind == "same" else 0)
     warned = [str(event.data.get("message")) for event in said if event.kind == "warning"]
-    assert any("as the package was made from it" in message for message in warned) == (kind != "same")
+    assert any("from which the package was made" in message for message in warned) == (kind != "same")
 
 
 def test_a_model_over_2_gb_is_built_and_verified(tmp_path: Path) -> None:

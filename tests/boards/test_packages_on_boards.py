@@ -222,7 +222,7 @@ def test_after_a_search_the_package_is_verified_on_its_board_or_that_is_announce
     assert report is None
     assert [(e.data["board"], e.data["what"]) for e in told if e.kind == "board"] == [("attic", "lost")]
     (warning,) = [str(e.data["message"]) for e in told if e.kind == "warning"]
-    assert f"not verified on its board yet ({why})" in warning
+    assert f"was not verified on its board ({why})" in warning
     assert f"`edgetune verify {emitted} --board attic`" in warning
 
 

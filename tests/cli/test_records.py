@@ -66,7 +66,7 @@ def test_list_before_anything_was_recorded(tmp_path: Path, capsys: pytest.Captur
     assert run(["records", "list", "--db", str(gone), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == []
     assert run(["records", "list", "--db", str(gone)]) == 0
-    assert "nothing was recorded yet" in capsys.readouterr().err
+    assert "there are no records yet" in capsys.readouterr().err
     assert not gone.exists()
 
 
@@ -89,7 +89,7 @@ def test_export_import_and_prune(folder: Path, capsys: pytest.CaptureFixture[str
     assert "bad.jsonl is not an export of edgetune (line 1" in capsys.readouterr().err
     (folder / "mixed.jsonl").write_bytes((folder / "all.jsonl").read_bytes() + b"no json\n")
     assert run(["records", "import", "mixed.jsonl", "--db", "other.db"]) == 13
-    assert "1 lines of mixed.jsonl were refused, the first is line 4" in capsys.readouterr().err
+    assert "1 lines of mixed.jsonl were refused, first line 4" in capsys.readouterr().err
     assert run(["records", "list", "--db", str(DB), "--status", "okk"]) == 2
     assert "did you mean 'ok'" in capsys.readouterr().err
     assert run(["records", "list", "--db", str(DB), "--target", "rpi44"]) == 2

@@ -57,7 +57,7 @@ def test_every_error_class_has_a_code_of_its_own() -> None:
         (["tune", str(MODEL), "--board", "host", "--min-trust", "E"], 2, "--min-trust"),
         (["tune", str(MODEL), "--board", "rpi44"], 7, "did you mean 'rpi4'"),
         (["tune", "gone.onnx", "--board", "host"], 4, "does not exist"),
-        (["tune", str(MODEL)], 2, "no board is named"),
+        (["tune", str(MODEL)], 2, "no board is given"),
         (["tune", "--board", "host"], 2, "edgetune init"),
         (["tune", str(MODEL), "--board", "host", "--trials", "3", "--time", "3m"], 2, "exclude each other"),
         (["tune", str(MODEL), "--trails", "3"], 2, "--trials"),

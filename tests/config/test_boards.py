@@ -101,13 +101,13 @@ def test_unknown_names_get_the_nearest_of_both_kinds() -> None:
         ("a: {target: rpi4, ssh: h, tracker: h}", "'boards.a.tracker' must be host:port"),
         (
             "a:\n    target: rpi4\n    ssh: h\n    tracker: 'h:9190'",
-            "line 5: 'boards.a.tracker' is for rpc tvm: give that as well",
+            "line 5: 'boards.a.tracker' needs rpc tvm: add that",
         ),
         (
             "a: {target: generic-armv7, ssh: h, rpc: tvm}",
-            "'boards.a.rpc' is tvm, but no server of TVM can be brought to",
+            "'boards.a.rpc' is tvm, but edgetune has no TVM server for",
         ),
-        ("a: {target: rpi4, ssh: h, rpc: tvm, key: k}", "'boards.a.key' is for boards of a farm: give rpc tvm and its"),
+        ("a: {target: rpi4, ssh: h, rpc: tvm, key: k}", "'boards.a.key' is for boards of a farm: add rpc tvm and the"),
         ("a: {target: rpi4, ssh: h, rpc: tvm, tracker: local, key: k}", "'boards.a.key' is for boards of a farm"),
         ("a: {target: rpi4, ssh: h, priority: 5}", "'boards.a.priority' is for boards that a tracker lends"),
         ("rpi4: {target: rpi4, ssh: h}", "line 2: 'boards.rpi4' has the name of a target: call it rpi4-1"),
@@ -124,7 +124,7 @@ def test_a_wrong_file_names_line_and_key(text: str, sentence: str, boards: Path)
 @pytest.mark.parametrize("name", ["a", "rpi4"])
 def test_keys_that_do_nothing_are_refused_by_whatever_name_the_board_is_meant(name: str, boards: Path) -> None:
     boards.write_text("boards:\n  a: {target: rpi4, ssh: h, tracker: local}\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"line 2: 'boards\.a\.tracker' is for rpc tvm"):
+    with pytest.raises(ConfigError, match=r"line 2: 'boards\.a\.tracker' needs rpc tvm"):
         load_board(name)
 
 
@@ -161,7 +161,7 @@ def test_adding_to_files_of_any_layout(text: str, boards: Path) -> None:
 @pytest.mark.parametrize("text", ["{boards: {}}\n", "boards: {}\n", "boards: {a: {target: rpi4, ssh: h}}\n"])
 def test_what_cannot_be_added_is_said_and_nothing_changes(text: str, boards: Path) -> None:
     boards.write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigError, match=re.escape("under 'boards:' there: b: {target: rpi4, ssh: h}")):
+    with pytest.raises(ConfigError, match=re.escape("under 'boards:' yourself: b: {target: rpi4, ssh: h}")):
         add_board({"name": "b", "target": "rpi4", "ssh": "h"})
     assert boards.read_text(encoding="utf-8") == text
 
@@ -181,19 +181,19 @@ def test_the_first_board_makes_the_file_and_a_link_stays_one(boards: Path, tmp_p
 @pytest.mark.parametrize(
     ("values", "error", "sentence"),
     [
-        ({"name": "shelf-2", "target": "rpi4"}, ConfigError, "line 3: there is a board 'shelf-2' already"),
+        ({"name": "shelf-2", "target": "rpi4"}, ConfigError, "line 3: board 'shelf-2' exists already"),
         ({"name": "b", "target": "rpi44"}, UnknownBoard, "did you mean 'rpi4'"),
         ({"name": "b", "target": "host"}, UsageError, "--target host needs no address"),
         ({"name": "rpi5", "target": "rpi4"}, UsageError, "rpi5 is the name of a target: call the board rpi5-1"),
         ({"name": "a b", "target": "rpi4"}, UsageError, "NAME must be a name of letters"),
-        ({"name": "b", "target": "rpi4", "tracker": "h:9190"}, UsageError, "--tracker is for rpc tvm"),
+        ({"name": "b", "target": "rpi4", "tracker": "h:9190"}, UsageError, "--tracker needs rpc tvm"),
         ({"name": "b", "target": "rpi4", "rpc": "tvm", "key": "k"}, UsageError, "--key is for boards of a farm"),
         (
             {"name": "b", "target": "generic-armv7", "rpc": "tvm"},
             UsageError,
-            "--rpc is tvm, but no server of TVM can be brought to armv7, only to aarch64 and x86_64",
+            "--rpc is tvm, but edgetune has no TVM server for armv7, only for aarch64 and x86_64",
         ),
-        ({"name": "b", "target": "rpi4", "identity": "/none"}, UsageError, "--identity /none is no file"),
+        ({"name": "b", "target": "rpi4", "identity": "/none"}, UsageError, "--identity /none is not a file"),
         ({"name": "b", "target": "rpi4", "folder": "x"}, UsageError, "--folder must be an absolute path"),
     ],
 )

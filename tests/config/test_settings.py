@@ -198,9 +198,9 @@ def test_wrong_variables(folder: Path, variables: dict[str, str], sentence: str)
 
 
 def test_what_is_missing_is_said(folder: Path) -> None:
-    with pytest.raises(UsageError, match="no board is named"):
+    with pytest.raises(UsageError, match="no board is given"):
         resolve_settings(CommandLineFlags(model=Path("net-1.onnx")), NO_VARIABLES, folder)
-    with pytest.raises(UsageError, match="no model is named"):
+    with pytest.raises(UsageError, match="no model is given"):
         resolve_settings(CommandLineFlags(board="host"), NO_VARIABLES, folder)
     with pytest.raises(ModelError, match=r"does not exist: .* \(flag MODEL\)"):
         resolve_settings(

@@ -80,7 +80,7 @@ def test_a_board_of_a_farm_is_reached_by_its_tracker_alone(tmp_path: Path) -> No
 
 def test_a_server_that_cannot_be_brought_is_told_before_the_board_is_asked(tmp_path: Path) -> None:
     small = BoardAddress(name="small", target="generic-armv7", ssh="small")
-    with pytest.raises(UsageError, match="board 'small': rpc is tvm, but no server of TVM can be brought to armv7"):
+    with pytest.raises(UsageError, match="board 'small': rpc is tvm, but edgetune has no TVM server for armv7"):
         opened(load_target("generic-armv7"), tmp_path, MeasuringOptions(addresses=(small,), rpc="tvm"))
 
 
