@@ -51,7 +51,7 @@ def check(resolved: ResolvedBoard, open_reach: Open | None = None) -> Iterator[F
     yield from check_here(target, alone=not addresses)
     if target.addressable and not addresses:
         fix = f"edgetune boards add NAME --target {target.name} --ssh USER@HOST"
-        detail = "no board of this kind has one, so nothing can be measured"
+        detail = "no board of this kind has an address, so nothing can be measured"
         yield Finding("address", False, detail, fix, target.reach == "ssh", BoardUnavailable.exit_code)
     boards: tuple[BoardAddress | None, ...] = addresses or ((None,) if target.emulated else ())
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="check") as pool:
@@ -66,7 +66,7 @@ def check_one(target: Target, address: BoardAddress | None, open_reach: Open) ->
     try:
         reach = open_reach(target, address, events.append)
     except EdgetuneError as error:
-        return [_of_board(_fault("way there", error, ""), name)]
+        return [_of_board(_fault("connection", error, ""), name)]
     try:
         found = [_of_board(finding, name) for finding in inspect(reach, target, address)]
         # Report what the board lacks and what replaces it: it works, but the user should know.
@@ -94,7 +94,7 @@ def inspect(reach: Reach, target: Target, address: BoardAddress | None) -> Itera
     try:
         facts = reach.facts()
     except BoardUnfit as error:
-        yield _fault("architecture", error, "name its kind with `target:` in boards.yaml (`edgetune boards list`)")
+        yield _fault("architecture", error, "set `target:` in boards.yaml to its kind (`edgetune boards list`)")
     except BoardFull as error:
         yield _fault("folder", error, "free some space there, or name another folder with `folder:` in boards.yaml")
     except BoardUnavailable as error:
@@ -115,7 +115,7 @@ def inspect(reach: Reach, target: Target, address: BoardAddress | None) -> Itera
 
 def _way(address: BoardAddress | None) -> Iterator[Finding]:
     where = "started here" if address is None else address.ssh
-    yield Finding("reachable", True, f"{where}, the way to its farm" if address and address.farm else where)
+    yield Finding("reachable", True, f"{where}, the host that reaches its farm" if address and address.farm else where)
     if address:
         yield Finding("host key", True, "known")
         yield Finding("login", True, "by key")
@@ -134,7 +134,7 @@ def _no_way(error: EdgetuneError, address: BoardAddress | None, name: str) -> It
         yield from passed[:2]
         yield _fault("login", error, f"{_login(address, 'ssh-copy-id')}, or `identity:` in boards.yaml")
     else:
-        yield _fault("reachable", error, f"switch it on, or mend its address; `{_login(address)}` must work")
+        yield _fault("reachable", error, f"switch it on, or correct its address; `{_login(address)}` must work")
 
 
 def _login(address: BoardAddress, program: str = "ssh") -> str:
@@ -148,14 +148,14 @@ def _login(address: BoardAddress, program: str = "ssh") -> str:
 
 def _facts(facts: BoardFacts, cores: Sequence[int]) -> Iterator[Finding]:
     yield Finding("architecture", True, f"{facts.machine}, {facts.bits}-bit programs, Linux {facts.kernel}")
-    yield Finding("libc", True, facts.libc or "it does not tell")
+    yield Finding("libc", True, facts.libc or "it does not report it")
     absent = [str(core) for core in cores if core >= facts.cores]
     if absent:
-        detail = f"core {', '.join(absent)} is not there: it has 0 to {facts.cores - 1}"
+        detail = f"core {', '.join(absent)} does not exist: the board has cores 0 to {facts.cores - 1}"
         yield Finding("cores", False, detail, "correct `cores:` in boards.yaml", True, BoardUnfit.exit_code)
     else:
         chosen = ", ".join(str(core) for core in cores) or str(facts.cores - 1)
-        yield Finding("cores", True, f"times on {chosen} of {facts.cores}")
+        yield Finding("cores", True, f"times on core {chosen} of {facts.cores}")
     detail = f"{facts.folder}, {format_bytes(facts.free_bytes)} free"
     roomy = facts.free_bytes >= _LOW_SPACE
     fix = "" if roomy else "free some space there, or name another folder with `folder:` in boards.yaml"

@@ -51,7 +51,7 @@ def probe(reach: Reach, cores: Sequence[int]) -> tuple[Mapping[str, list[str]], 
         key, _, value = line.partition(" ")
         told.setdefault(key, []).append(value.strip())
     if re.fullmatch(r"[0-9]{1,12}", (told.get("now") or [""])[0]) is None:
-        raise BoardLost(f"board '{reach.name}': its shell does not answer (status {done.status}): log in and look")
+        raise BoardLost(f"board '{reach.name}': its shell does not answer (status {done.status}): log in and check it")
     answered = time.time()
     now = int(told["now"][0])
     # The board read its clock between both moments, in whole seconds; only a time outside them is skew.
@@ -70,21 +70,23 @@ def findings(name: str, told: Mapping[str, list[str]], skew_s: float) -> Iterato
 
 def _lock(told: Mapping[str, list[str]]) -> Finding:
     if "lock" in told:
-        return Finding("lock", False, "somebody measures on it now", "wait, or ask who it is: tune names the owner")
-    return Finding("lock", True, "nobody measures on it")
+        return Finding(
+            "lock", False, "another run measures on it now", "wait, or ask its owner, whom `edgetune tune` names"
+        )
+    return Finding("lock", True, "no other run measures on it")
 
 
 def _governor(name: str, told: Mapping[str, list[str]]) -> Finding:
     governors = sorted(set(told.get("scaling_governor", [])))
     if not governors:
-        return Finding("governor", True, "it does not tell (usual in virtual machines)")
+        return Finding("governor", True, "it does not report it (usual in virtual machines)")
     shown = ", ".join(governors)
     if governors == ["performance"]:
         return Finding("governor", True, shown)
     if told.get("scaling_min_freq", ["?"]) == told.get("scaling_max_freq"):
         return Finding("governor", True, f"{shown}, at a fixed clock")
     command = "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
-    return Finding("governor", False, f"{shown}: its clock will move", f"edgetune boards shell {name} -- '{command}'")
+    return Finding("governor", False, f"{shown}: its clock will vary", f"edgetune boards shell {name} -- '{command}'")
 
 
 def _skew(name: str, skew_s: float) -> Finding:
@@ -99,7 +101,7 @@ def _throttled(name: str, told: Mapping[str, list[str]]) -> Finding:
     words = " ".join(told.get("throttled", []))
     match = re.search(r"(?:0x)?([0-9a-fA-F]{1,8})$", words.rpartition("=")[2])
     if match is None:
-        return Finding("throttling", True, "it does not tell")
+        return Finding("throttling", True, "it does not report it")
     flags = int(match[1], 16)
     now = [text for bit, text in _NOW.items() if flags >> bit & 1]
     before = [text for bit, text in _NOW.items() if flags >> (bit + _SINCE_BOOT) & 1]
@@ -107,7 +109,7 @@ def _throttled(name: str, told: Mapping[str, list[str]]) -> Finding:
     if now:
         return Finding("throttling", False, "; ".join(now), mend)
     if before:
-        reboot = f"; `edgetune boards shell {name} -- sudo reboot` clears the memory of it"
+        reboot = f"; `edgetune boards shell {name} -- sudo reboot` clears this record"
         return Finding("throttling", False, f"since boot: {'; '.join(before)}", mend + reboot)
     return Finding("throttling", True, "none")
 
@@ -115,7 +117,7 @@ def _throttled(name: str, told: Mapping[str, list[str]]) -> Finding:
 def _temperature(told: Mapping[str, list[str]]) -> Finding:
     degrees = [int(text) / 1000 for text in told.get("temp", []) if re.fullmatch(r"-?[0-9]{1,7}", text)]
     if not degrees:
-        return Finding("temperature", True, "it does not tell")
+        return Finding("temperature", True, "it does not report it")
     hottest = max(degrees)
     mend = {True: "let it cool; it will throttle", False: "give it a heat sink or a fan"}[hottest >= _HOT_C]
     return Finding("temperature", hottest < _WARM_C, f"{hottest:.0f} °C", "" if hottest < _WARM_C else mend)
@@ -126,7 +128,7 @@ def _load(name: str, told: Mapping[str, list[str]]) -> Finding:
     try:
         load = float(words[0])
     except (IndexError, ValueError):
-        return Finding("load", True, "it does not tell")
+        return Finding("load", True, "it does not report it")
     calm = load < 0.5  # noqa: PLR2004 (half a core busy, averaged over the last minute)
-    fix = "" if calm else f"end other programs; `edgetune boards shell {name} -- top` shows them"
+    fix = "" if calm else f"stop other programs; `edgetune boards shell {name} -- top` shows them"
     return Finding("load", calm, f"{load:.2f} runnable programs in the last minute", fix)

@@ -67,7 +67,7 @@ def _cpuinfo_khz(path: Path, core: int) -> int:
         named = {key.strip(): value.strip() for key, value in fields.items()}
         if named.get("processor") == str(core):
             return int(_real(named.get("cpu MHz", "")) * 1000)
-    raise ValueError("not told")
+    raise ValueError("not reported")
 
 
 def _whole(text: str, base: int = 10) -> int:

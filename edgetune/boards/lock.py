@@ -60,8 +60,8 @@ class TimingLock:
                 waited = time.monotonic() - started
                 if waited >= self._timeout:
                     raise BoardBusy(
-                        f"this machine is timing for another run (process {self.holder() or 'unknown'}) "
-                        f"since more than {self._timeout:g} s: wait for it, or end it"
+                        f"another run (process {self.holder() or 'unknown'}) has been timing on this machine for "
+                        f"more than {self._timeout:g} s: wait for it, or end it"
                     )
                 if not told and waited >= _TELL_AFTER_S:
                     told = True
@@ -114,7 +114,7 @@ def _open(path: Path) -> int:
         raise BoardUnavailable(f"cannot open the timing lock {path}: {error.strerror}; remove it") from error
     if os.fstat(descriptor).st_uid != os.getuid():
         os.close(descriptor)
-        raise BoardUnavailable(f"the timing lock {path} belongs to somebody else: remove it")
+        raise BoardUnavailable(f"the timing lock {path} belongs to another user: remove it")
     return descriptor
 
 

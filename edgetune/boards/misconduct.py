@@ -9,7 +9,7 @@ LEFT_THREADS = "leaves threads running"
 
 def changed_input(index: int) -> str:
     """Say that the kernel wrote to parameter `index`, which is read-only."""
-    return f"changes parameter {index}, which is no output"
+    return f"changes parameter {index}, which is not an output"
 
 
 def in_call(number: int) -> str:
@@ -25,6 +25,6 @@ def after_calls(number: int) -> str:
 def too_fast(median_ns: float, least_ns: float) -> str:
     """Say that `median_ns` per call is impossible, because half of the minimum work takes `least_ns`."""
     return (
-        f"a call took {median_ns:.3g} ns: half of what its multiply-adds, inputs and outputs need at least are "
+        f"a call took {median_ns:.3g} ns, but half of its multiply-adds, inputs and outputs need at least "
         f"{least_ns:.3g} ns, so not every call computed"
     )

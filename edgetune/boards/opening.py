@@ -42,7 +42,7 @@ def open_boards(
     require_measurable(target, options.addresses)
     require_trust(target, options.min_trust)
     if options.rpc == "tvm" and target.reach in {"local", "emulator"}:
-        why = "is this machine" if target.reach == "local" else "counts instructions, which only the agent can do"
+        why = "is this machine" if target.reach == "local" else "counts instructions, which only the agent does"
         raise UsageError(f"board '{target.name}' {why}: leave out --rpc tvm")
     for address in options.addresses:
         _check_rpc(address, target, options)
@@ -89,8 +89,8 @@ def open_reach(target: Target, address: BoardAddress | None, on_event: OnEvent =
         return MachineReach(target, on_event)
     if address is None:
         raise BoardUnavailable(
-            f"no way leads to board '{target.name}': `edgetune boards add NAME --target {target.name} --ssh USER@HOST` "
-            "tells one"
+            f"board '{target.name}' has no address: `edgetune boards add NAME --target {target.name} --ssh "
+            "USER@HOST` gives one"
         )
     from edgetune.boards.ssh.reach import SshReach
 
@@ -101,8 +101,8 @@ def _check_rpc(address: BoardAddress, target: Target, options: MeasuringOptions)
     """Refuse a user's `rpc` that cannot work; the one in boards.yaml was checked when that file was read."""
     if options.rpc == "agent" and address.farm:
         raise UsageError(
-            f"board '{address.name}' is lent by a tracker, its ssh host is only the way there: leave out --rpc agent, "
-            "or EDGETUNE_RPC and `rpc:` of edgetune.yaml that say the same"
+            f"board '{address.name}' is lent by a tracker, and its ssh host only reaches the tracker: leave out "
+            "--rpc agent, or the same in EDGETUNE_RPC or edgetune.yaml"
         )
     if options.rpc == "tvm" and (conflict := address.model_copy(update={"rpc": "tvm"}).conflict(target)) is not None:
         raise UsageError(f"board '{address.name}': {' '.join(conflict)}")

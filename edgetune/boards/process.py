@@ -76,7 +76,7 @@ class ProcessTransport:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise BoardLost(
-                        f"board '{self._board}': what was sent was not taken within {timeout_s:g} s"
+                        f"board '{self._board}': its process did not read what was sent within {timeout_s:g} s"
                     ) from None
                 poller.register(self._stdin.fileno(), select.POLLOUT)
                 poller.poll(left * 1000)

@@ -70,4 +70,4 @@ def _agent(target: Target, address: BoardAddress | None, events: Events) -> Find
     except EdgetuneError as error:
         fix = f"edgetune boards check {address.name if address else target.name}"
         return Finding(what, False, error.message, fix, True, error.exit_code)
-    return Finding(what, True, f"runs there and left nothing; {time.monotonic() - started:.1f} s in all")
+    return Finding(what, True, f"ran there and was removed again; took {time.monotonic() - started:.1f} s")

@@ -169,7 +169,7 @@ def test_a_package_is_not_tested_beside_what_another_run_times(tmp_path: Path, m
     monkeypatch.setattr("edgetune.boards.lock.LOCK_TIMEOUT_S", 0.3)
     search = TimingLock(tmp_path / "lock")
     search.acquire()
-    with pytest.raises(BoardBusy, match="is timing for another run"):
+    with pytest.raises(BoardBusy, match="has been timing on this machine"):
         api.build(settings_for(model), events=lambda _: None)
     assert not (tmp_path / "out").exists()
     search.release()

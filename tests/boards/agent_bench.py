@@ -105,7 +105,7 @@ class AgentBench:
 
     def helped(self) -> list[str]:
         """Rungs of the ladder that brought the board back."""
-        return [words.split(":")[0] for words in self.told("rung") if ": helped" in words]
+        return [words.split(":")[0] for words in self.told("rung") if ": succeeded" in words]
 
     def close(self) -> None:
         self.board.close()

@@ -100,10 +100,10 @@ def test_times_that_are_none_are_refused(bad: float) -> None:
     good = result_of(5.0)
     assert isinstance(good, Result)
     assert good.samples == (5.0,)
-    with pytest.raises(ProtocolViolation, match="samples that are no times"):
+    with pytest.raises(ProtocolViolation, match="samples that are not times"):
         result_of(bad)  # no logarithm of it, and nothing would ever be faster
     if bad:
-        with pytest.raises(ProtocolViolation, match="times that are none"):
+        with pytest.raises(ProtocolViolation, match="invalid times"):
             result_of(5.0, bad)
 
 

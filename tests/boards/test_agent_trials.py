@@ -53,7 +53,7 @@ def test_a_good_candidate_is_measured(bench: AgentBench) -> None:
         (1, "crashed", "killed by SIGSEGV in phase 'check'"),
         (3, "crashed", "exit code 0 in phase 'check'"),
         (4, "crashed", "the kernel started a process"),
-        (6, "wrong_result", "writes to parameter 3 behind its end"),
+        (6, "wrong_result", "writes to parameter 3 after its end"),
         (7, "wrong_result", "writes to parameter 3 before its start"),
         (8, "crashed", "SIGSEGV"),
         (11, "wrong_result", "output 3 differs from the reference by 1 ("),
@@ -126,7 +126,7 @@ def test_scratch_is_given_and_fenced(bench: AgentBench) -> None:
     result = bench.run(24, scratch_bytes=128)
     assert result.status == "crashed"
     result = bench.run(23, scratch_bytes=100)
-    assert (result.status, result.reason) == ("wrong_result", "writes to scratch behind its end")
+    assert (result.status, result.reason) == ("wrong_result", "writes to scratch after its end")
 
 
 def test_nothing_of_a_candidate_remains(bench: AgentBench) -> None:
@@ -286,7 +286,7 @@ def test_risc_v_counts_as_well(cache: Path, tmp_path: Path) -> None:
     bench = AgentBench(target, tmp_path, cache)
     try:
         assert len(set(bench.run().samples_ns)) == 1
-        assert bench.run(6).reason == "writes to parameter 3 behind its end"
+        assert bench.run(6).reason == "writes to parameter 3 after its end"
         assert bench.board.facts["machine"] == "riscv64"
     finally:
         bench.close()

@@ -58,7 +58,7 @@ def test_the_tracker_is_asked_instead_of_the_gateway(bench: Bench) -> None:
         found = checked(bench, port)
     assert list(found) == ["reachable", "host key", "login", "tracker"]
     assert all(finding.ok for finding in found.values())
-    assert found["reachable"].detail.endswith(", the way to its farm")
+    assert found["reachable"].detail.endswith(", the host that reaches its farm")
     assert found["tracker"].detail == f"localhost:{port} has key 'shelf' on 2 of its boards"
 
 

@@ -63,7 +63,7 @@ def test_add_and_list(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (address.cores, address.reboot, address.rpc) == ((2, 3), "sudo reboot", "tvm")
     assert address.power == (str(Path.cwd() / "power.sh"), "shelf 1")
     assert run(argv) == 3
-    assert "line 3: there is a board 'shelf-1' already" in capsys.readouterr().err
+    assert "line 3: board 'shelf-1' exists already" in capsys.readouterr().err
     assert run(["boards", "add", "b", "--target", "rpi4", "--ssh", "h", "--cores", "x"]) == 2
     assert run(["boards", "add", "b", "--target", "rpi4", "--ssh", "pi:secret@h"]) == 2
     assert "secret" not in capsys.readouterr().err
@@ -224,7 +224,7 @@ def test_one_lost_board_does_not_hide_its_twin(board: SshBoard, capsys: pytest.C
             {"scaling_governor": ["ondemand"]},
             0,
             "governor",
-            "ondemand: its clock will move",
+            "ondemand: its clock will vary",
             "echo performance | sudo tee",
         ),
         ({}, 90, "clock", "90 s ahead of this machine's", "timedatectl set-ntp true"),
@@ -240,7 +240,7 @@ def test_one_lost_board_does_not_hide_its_twin(board: SshBoard, capsys: pytest.C
         ({"temp": ["45000", "82100"]}, 0, "temperature", "82 °C", "let it cool"),
         ({"temp": ["71000"]}, 0, "temperature", "71 °C", "heat sink"),
         ({"load": ["1.50 0.9 0.7 1/99 1234"]}, 0, "load", "1.50 runnable", "boards shell b -- top"),
-        ({"lock": [""]}, 0, "lock", "somebody measures on it now", "wait"),
+        ({"lock": [""]}, 0, "lock", "another run measures on it now", "wait"),
     ],
 )
 def test_conditions_that_cost_trust(
@@ -309,14 +309,14 @@ def test_setup_opens_the_board_and_leaves_nothing(
     assert run(["boards", "trust", "shelf-1", "--yes", "-q"]) == 0
     capsys.readouterr()
     assert run(["boards", "setup", "shelf-1", "--json"]) == 0
-    assert str(rows(capsys)["agent"]["detail"]).startswith("runs there and left nothing")
+    assert str(rows(capsys)["agent"]["detail"]).startswith("ran there and was removed again")
     assert (board.files(), board.left()) == ([], [])
     with socket.socket(socket.AF_UNIX) as somebody:
         somebody.bind(f"\0edgetune-{board.mark}")
         somebody.listen(4)
         assert run(["boards", "setup", "shelf-1", "--json"]) == 26
         found = rows(capsys)
-        assert found["lock"]["detail"] == "somebody measures on it now"
+        assert found["lock"]["detail"] == "another run measures on it now"
         assert not found["agent"]["ok"]
         assert found["agent"]["fix"] == "edgetune boards check shelf-1"
     assert (board.files(), board.left()) == ([], [])

@@ -125,7 +125,7 @@ def test_image_is_made_once_and_again_when_its_recipe_changes(
     events: list[Event] = []
     (cache / target.name / ".image-left").mkdir()
     first = setup(target, events.append, cache)
-    assert next(event.data["name"] for event in events if "seconds" in event.data) == "asking for package versions"
+    assert next(event.data["name"] for event in events if "seconds" in event.data) == "looking up package versions"
     assert find_image(target, cache) == first
     events.clear()
     assert setup(target, events.append, cache) == first
@@ -215,5 +215,5 @@ def test_what_is_wrong_is_said_in_one_sentence(
 
 
 def test_board_that_is_no_machine_is_refused() -> None:
-    with pytest.raises(BoardUnavailable, match="board 'rpi4' is no emulated machine"):
+    with pytest.raises(BoardUnavailable, match="board 'rpi4' is not an emulated machine"):
         setup(load_target("rpi4"))

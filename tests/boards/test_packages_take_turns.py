@@ -205,7 +205,7 @@ def test_a_board_that_restarts_under_a_package_is_brought_back(bench: Bench) -> 
     assert len(calls) == 2
     rungs = [str(event.data["detail"]) for event in bench.events if event.data["what"] == "rung"]
     assert rungs[0].startswith("the same agent: tried")
-    assert any(": helped after " in words for words in rungs)
+    assert any(": succeeded after " in words for words in rungs)
     assert (board.files(), board.left()) == ([], [])
 
 
@@ -268,7 +268,7 @@ def test_this_machine_is_taken_too(
     search = TimingLock(tmp_path / "lock")
     search.acquire()
     assert run([verb, str(here), "--board", "host", "-q"]) == 26
-    assert "is timing for another run" in capsys.readouterr().err
+    assert "has been timing on this machine" in capsys.readouterr().err
     search.release()
     assert run([verb, str(here), "--board", "host", "-q"]) == 0
     search.acquire()  # it was given back
@@ -292,7 +292,7 @@ def test_a_search_waits_while_a_package_is_timed_here(
     search = TimingLock(tmp_path / "lock", timeout_s=0.0)
     try:
         assert running.wait(60.0)
-        with pytest.raises(BoardBusy, match="is timing for another run"):
+        with pytest.raises(BoardBusy, match="has been timing on this machine"):
             search.acquire()
     finally:
         seen.set()

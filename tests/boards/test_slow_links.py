@@ -63,7 +63,7 @@ def test_a_board_far_away_passes_setup(bench: Bench, cache: Path, monkeypatch: p
     found = list(prepare(load_board("attic"), bench.events.append))
     assert [f"{one.check}: {one.detail}" for one in found if not one.ok and one.required] == []
     (agent,) = [one for one in found if one.check == "agent"]
-    assert agent.detail.startswith("runs there and left nothing")
+    assert agent.detail.startswith("ran there and was removed again")
     assert (board.files(), board.left()) == ([], [])
 
 

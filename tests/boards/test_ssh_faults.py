@@ -233,7 +233,7 @@ def test_no_sftp(bench: Bench, echo: Path) -> None:
     program = bench.reach(board).start(echo, [])
     program.send(b"abc", 5.0)
     assert received(program, 3) == b"abc"
-    assert [told for told in bench.told() if "from now on files go through cat" in told]
+    assert [told for told in bench.told() if "files are sent through cat from now on" in told]
 
 
 def test_sftp_that_hangs(bench: Bench, echo: Path) -> None:
@@ -244,7 +244,7 @@ def test_sftp_that_hangs(bench: Bench, echo: Path) -> None:
     program = reach.start(echo, [], 6.0)
     program.send(b"abc", 5.0)
     assert received(program, 3) == b"abc"
-    assert [told for told in bench.told() if "from now on files go through cat" in told]
+    assert [told for told in bench.told() if "files are sent through cat from now on" in told]
 
 
 def test_noexec_folder(bench: Bench, echo: Path) -> None:
@@ -494,7 +494,7 @@ def test_a_program_survives_that_its_folder_is_full(bench: Bench, echo: Path, tm
     large = tmp_path / "large"
     large.write_bytes(bytes(8_000_000))
     board.faults.disk_bytes = 5_000_000  # of every folder
-    with pytest.raises(BoardFull, match="took no file of 8000000 bytes"):
+    with pytest.raises(BoardFull, match="did not accept a file of 8000000 bytes"):
         reach.put(large, 20.0)
     board.faults.disk_bytes = None
     program.send(b"here", 10.0)

@@ -59,8 +59,8 @@ def _command(process: psutil.Process) -> list[str]:
 @pytest.mark.parametrize(
     ("rpc", "trials", "break_it", "told"),
     [
-        ("agent", 16, cut_power, ("qemu-rpi4", ": helped after")),
-        ("tvm", 7, kill_tracker, ("tracker", "was gone and is started again")),
+        ("agent", 16, cut_power, ("qemu-rpi4", ": succeeded after")),
+        ("tvm", 7, kill_tracker, ("tracker", "had ended and is started again")),
     ],
 )
 def test_emulated_raspberry_pi(

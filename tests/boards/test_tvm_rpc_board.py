@@ -112,7 +112,7 @@ def test_scratch_is_given(board: TvmRpcBoard, candidates: Candidates) -> None:
     [
         ("for (int i = 0; i < 999; ++i) out[i] = 2.0f * a[i] + w[i];", "wrong_result", "output 2 differs"),
         (GOOD + " out[7] += 1;", "wrong_result", "output 2 differs from the reference by 1 "),
-        (GOOD + " out[1000] = 1;", "wrong_result", "writes to parameter 2 behind its end"),
+        (GOOD + " out[1000] = 1;", "wrong_result", "writes to parameter 2 after its end"),
         (GOOD + " out[-1] = 1;", "wrong_result", "writes to parameter 2 before its start"),
         (GOOD + " ((float *)a)[0] = 1;", "crashed", "SIGSEGV in phase 'check'"),
         ("abort();", "crashed", "SIGABRT in phase 'check'"),
@@ -282,7 +282,7 @@ def test_more_parameters_than_a_server_is_given(board: TvmRpcBoard, candidates: 
     result = run(board, request)
     assert (result.status, result.reason) == (
         "crashed",
-        "the kernel has 65 parameters, a server of TVM's RPC is given 64 at most",
+        "the kernel has 65 parameters: a server of TVM's RPC takes at most 64",
     )
     assert run(board, some).status == "ok"
 
@@ -464,5 +464,5 @@ def test_a_candidate_that_cannot_be_kept_on_its_cores_is_not_timed(tmp_path: Pat
 
 def test_an_answer_that_the_shim_does_not_have_costs_no_board(board: TvmRpcBoard, candidates: Candidates) -> None:
     result = run(board, candidates.request(GOOD + FORGE))
-    assert (result.status, result.reason) == ("crashed", "answers in the place of the process that tries it")
+    assert (result.status, result.reason) == ("crashed", "answers in place of the process that runs it")
     assert run(board, candidates.request()).status == "ok"

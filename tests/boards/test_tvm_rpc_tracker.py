@@ -191,7 +191,7 @@ def test_a_server_is_brought_joined_and_used(
     board, tracker, _ = deployed
     results = [run(board, candidates.request(body)).status for body in (GOOD, "abort();", "out[0] = 1;", GOOD)]
     assert results == ["ok", "crashed", "wrong_result", "ok"]
-    assert any("brought over: " in str(one.data.get("detail")) for one in events)
+    assert any("copied TVM's RPC server" in str(one.data.get("detail")) for one in events)
     other = farm_client(tracker, "desk")
     with pytest.raises(BoardBusy, match=f"leased by {owner_name()}"):
         other.lease(0.5)
@@ -227,7 +227,7 @@ def test_a_tracker_that_is_killed_is_started_again(
     assert run(board, candidates.request()).status == "ok"
     assert tracker.address == place
     details = [str(one.data["detail"]) for one in events if one.kind == "board"]
-    assert any("was gone and is started again" in one for one in details)
+    assert any("had ended and is started again" in one for one in details)
 
 
 def test_a_server_that_is_killed_is_a_lost_board_that_comes_back(
@@ -264,7 +264,7 @@ def test_somebody_else_on_the_board_is_told_by_name(
         server.start("other")
     monkeypatch.setattr("edgetune.boards.tvm_rpc.deploy.owner_name", lambda: "friend@desk-1")
     door = DeployedLender(reach, server, on_event=events.append)
-    with pytest.raises(BoardBusy, match=rf"'desk' belongs to {owner_name()}: .* at most \d+ s once it is gone"):
+    with pytest.raises(BoardBusy, match=rf"'desk' belongs to {owner_name()}: .* expires after \d+ s"):
         door.lease(0.0)
     assert [event.data["what"] for event in events] == []
     server.stop()
@@ -453,7 +453,7 @@ def test_a_port_that_something_else_has(tmp_path: Path) -> None:
             tracker.close()
             other.shutdown(socket.SHUT_RDWR)
     assert [one.data["detail"] for one in events] == [
-        f"port {port} has something else than TVM's tracker: ours takes a free port"
+        f"port {port} is used by another program than TVM's tracker: edgetune's tracker takes a free port"
     ]
 
 

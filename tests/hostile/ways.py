@@ -33,7 +33,7 @@ THREADS = ("wrong_result", "leaves threads running")
 WRONG: dict[str, tuple[int, tuple[str, str]]] = {
     "wrong in its second call": (1, ("wrong_result", "in call 2: output 3 differs")),
     "wrong from its third call on": (2, ("wrong_result", "output 3 differs")),
-    "a float past the output from its second call on": (3, ("wrong_result", "writes to parameter 3 behind its end")),
+    "a float past the output from its second call on": (3, ("wrong_result", "writes to parameter 3 after its end")),
     "a float before the output from its second call on": (
         4,
         ("wrong_result", "writes to parameter 3 before its start"),
@@ -58,9 +58,9 @@ WRONG: dict[str, tuple[int, tuple[str, str]]] = {
     "makes a process that nobody waits for": (21, STARTED),
     "becomes a program": (22, ("", "")),  # what that leaves is a process that says nothing
     "changes an input": (23, ("wrong_result", "")),
-    "changes a weight by little": (24, ("wrong_result", "changes parameter 2, which is no output")),
+    "changes a weight by little": (24, ("wrong_result", "changes parameter 2, which is not an output")),
     "adds to what it finds": (25, ("wrong_result", "in call 2: output 3 differs")),
-    "not to the bit, and a float past the output": (27, ("wrong_result", "writes to parameter 3 behind its end")),
+    "not to the bit, and a float past the output": (27, ("wrong_result", "writes to parameter 3 after its end")),
     "keeps its second result, and ends to write it": (26, ("wrong_result", "output 3 differs")),
 }
 RIGHT: dict[str, int] = {

@@ -84,7 +84,7 @@ def test_a_good_candidate_is_timed(session: MeasureSession, steps: ModuleType) -
         ("for (;;) memset(malloc(1 << 20), 1, 1 << 20);", "crashed", "SIGSEGV"),
         ("for (int i = 0; i < 1000; ++i) out[i] = 2.01f * a[i] + w[i];", "wrong_result", "output 2 differs"),
         ("for (int i = 0; i < 999; ++i) out[i] = 2.0f * a[i] + w[i];", "wrong_result", "inf"),
-        ("for (int i = 0; i < 1001; ++i) out[i] = 2.0f * a[i % 1000] + w[i % 1000];", "wrong_result", "behind its end"),
+        ("for (int i = 0; i < 1001; ++i) out[i] = 2.0f * a[i % 1000] + w[i % 1000];", "wrong_result", "after its end"),
         ("for (int i = -1; i < 1000; ++i) out[i] = i < 0 ? 3.0f : 2.0f * a[i] + w[i];", "wrong_result", "before its"),
         ("for (int i = 0; i < 1100; ++i) out[i] = 0;", "crashed", "SIGSEGV"),
         ("for (int i = 0; i < 1000; ++i) out[i] = 2.0f * a[i] + w[i + 50];", "crashed", "SIGSEGV"),

@@ -56,11 +56,11 @@ def test_each_event_is_named_and_equal_ones_once_with_their_number() -> None:
     tally = EventCounters()
     for number in range(1000):
         tally.take(told("lost", f"silent for {number} s"))
-    tally.take(told("rung", "a new agent: helped after 0.3 s"))
+    tally.take(told("rung", "a new agent: succeeded after 0.3 s"))
     outcome = tally.complete(empty())
     assert outcome.board_events == (
         {"board": "shelf-1", "what": "lost", "times": 1000, "detail": "silent for 999 s"},
-        {"board": "shelf-1", "what": "rung", "times": 1, "detail": "a new agent: helped after 0.3 s"},
+        {"board": "shelf-1", "what": "rung", "times": 1, "detail": "a new agent: succeeded after 0.3 s"},
     )
     assert outcome.board_counts == {"shelf-1": {"lost": 1000, "rung": 1}}
 

@@ -170,8 +170,8 @@ class AgentBoard:
             trial, now = self._trial, time.monotonic()
             if now >= trial.gives_up:
                 raise self._silent(
-                    f"it did not say within {now - trial.gives_up + trial.request.deadline_s:.0f} s "
-                    "what became of a candidate"
+                    f"it did not report the result of a candidate within "
+                    f"{now - trial.gives_up + trial.request.deadline_s:.0f} s"
                 )
             early, self._early = self._early, []
             for message in early or self._receive(min(deadline, trial.gives_up) - now):
@@ -236,7 +236,7 @@ class AgentBoard:
             try:
                 self._reach.clean()
             except BoardUnavailable as error:
-                self._tell("lost", f"what was put there may remain: {error.message}")
+                self._tell("lost", f"edgetune's files may remain there: {error.message}")
             finally:
                 self._reach.close()
 
@@ -371,7 +371,7 @@ class AgentBoard:
             return None
         if any(content.kind == messages.ARRAY for content in missing):
             self._refusal = ""
-            return trial.crashed(f"its arrays do not fit into the memory of the board: {reason}")
+            return trial.crashed(f"the memory of the board has no room for a candidate's arrays: {reason}")
         raise self._lose(f"its agent refuses a candidate: {reason}")
 
     def _note(self, message: Message) -> None:

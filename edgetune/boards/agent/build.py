@@ -101,7 +101,7 @@ def _built(
             made.replace(done)
     except OSError as error:
         raise EdgetuneError(
-            f"the cache folder {folder} cannot be written ({error.strerror}): set XDG_CACHE_HOME to one that can"
+            f"the cache folder {folder} cannot be written ({error.strerror}): set XDG_CACHE_HOME to a writable folder"
         ) from error
     return done
 
@@ -110,11 +110,13 @@ def _compile(command: list[str]) -> None:
     try:
         done = run_tool(command, timeout_s=_TIMEOUT_S)
     except subprocess.TimeoutExpired as error:
-        raise ToolchainMissing(f"{command[0]} has not compiled the agent within {_TIMEOUT_S:g} s: try it") from error
+        raise ToolchainMissing(
+            f"{command[0]} did not compile the agent within {_TIMEOUT_S:g} s: try the compiler by hand"
+        ) from error
     if done.returncode != 0:
         said = done.stderr.strip()
         if _NO_SPACE in said:
-            raise DiskFull("no space is left for the agent of boards: free some, or set XDG_CACHE_HOME")
+            raise DiskFull("no space is left to build the agent: free some, or set XDG_CACHE_HOME to another folder")
         install = f": {install_command(libc_package(command[0], command))}" if lacks_libc(said) else ""
         raise ToolchainMissing(f"{command[0]} cannot compile the agent ({said[:500]}){install}")
 
@@ -127,5 +129,5 @@ def _version(cc: str, target: Target | None) -> str:
         board = f" (the C compiler of board '{target.name}')" if target else ""
         raise ToolchainMissing(f"{cc}{board} is not on PATH: sudo apt-get install {package}") from error
     except (OSError, subprocess.SubprocessError) as error:
-        raise ToolchainMissing(f"{cc} does not tell its version: {error}") from error
+        raise ToolchainMissing(f"{cc} does not print its version: {error}") from error
     return done.stdout

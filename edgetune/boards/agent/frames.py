@@ -52,7 +52,7 @@ class Frame:
 def encode(kind: FrameType, payload: bytes = b"") -> bytes:
     """Return one frame; raises ValueError when the payload is longer than an agent accepts."""
     if len(payload) > MOST_SENT:
-        raise ValueError(f"a frame of {len(payload)} bytes is longer than an agent takes")
+        raise ValueError(f"a frame of {len(payload)} bytes is longer than an agent accepts")
     start = _HEADER.pack(MAGIC, VERSION, kind, len(payload), 0)[:_COVERED]
     return start + struct.pack("<I", zlib.crc32(payload, zlib.crc32(start))) + payload
 
@@ -77,7 +77,9 @@ class FrameParser:
                 return frames
             _, version, kind, length, checksum = _HEADER.unpack_from(self._bytes)
             if version != VERSION:
-                raise ProtocolViolation(f"the agent speaks version {version} of the protocol, we speak {VERSION}")
+                raise ProtocolViolation(
+                    f"the agent speaks version {version} of the protocol, and edgetune speaks {VERSION}"
+                )
             if length > MOST_TAKEN:
                 raise ProtocolViolation(f"the agent sent a frame of {length} bytes: at most {MOST_TAKEN} are allowed")
             if kind not in _FROM_AGENT:

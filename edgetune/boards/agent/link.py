@@ -73,7 +73,7 @@ class AgentLink:
                 raise ProtocolViolation(
                     f"board '{self._name}': its agent began with {type(message).__name__} instead of a greeting"
                 )
-        raise BoardLost(f"the agent of board '{self._name}' said nothing within {timeout_s:g} s: {self.diagnostics()}")
+        raise BoardLost(f"the agent of board '{self._name}' sent nothing within {timeout_s:g} s: {self.diagnostics()}")
 
     def diagnostics(self) -> str:
         """Last output of the agent on its stderr."""

@@ -202,7 +202,7 @@ def decode(frame: Frame) -> Message:
         case FrameType.RESULT:
             message = _result(payload)
         case _:
-            raise payload.wrong("is not for us")
+            raise payload.wrong("is not one that edgetune receives")
     payload.end()
     return message
 
@@ -213,7 +213,7 @@ def _hello(payload: _Payload) -> Hello:
     (count,) = payload.take("B")
     cores = payload.take(f"{count}H")
     if bits not in {32, 64} or page == 0:
-        raise payload.wrong(f"tells of {bits} bits and pages of {page} bytes")
+        raise payload.wrong(f"reports {bits} bits and pages of {page} bytes")
     memfd, counts, limits_memory, locked = (bool(flags & 1 << bit) for bit in range(4))
     return Hello(version, bits, memfd, counts, limits_memory, locked, page, pid, memory, machine, libc, kernel, cores)
 
@@ -256,9 +256,9 @@ def _result(payload: _Payload) -> Result:
     if not known or any(math.isnan(error) or error < 0 for error in errors):
         raise payload.wrong("makes no sense")
     if not all(math.isfinite(value) and value >= 0 for value in (*seconds, cycle_ns)):
-        raise payload.wrong("has times that are none")
+        raise payload.wrong("has invalid times")
     if not all(math.isfinite(sample) and sample > 0 for sample in samples):
-        raise payload.wrong("has samples that are no times")
+        raise payload.wrong("has samples that are not times")
     if ending == 0 and verdict == 0 and (not samples or repeat < 1 or not stopped):
         raise payload.wrong("has no samples")
     return Result(

@@ -40,8 +40,8 @@ def recover_by_levels(
     failures = []
     for rung in rungs:
         if ended.is_set():
-            raise BoardLost(f"board '{board}' was closed while it was brought back")
-        _tell(board, f"{rung.name}: tried, for at most {rung.deadline_s:.0f} s", on_event)
+            raise BoardLost(f"board '{board}' was closed during its recovery")
+        _tell(board, f"{rung.name}: trying it for at most {rung.deadline_s:.0f} s", on_event)
         started = time.monotonic()
         try:
             possible = rung.climb(rung.deadline_s)
@@ -52,7 +52,7 @@ def recover_by_levels(
             _tell(board, f"{rung.name}: {error.message}", on_event)
             continue
         if possible:
-            _tell(board, f"{rung.name}: helped after {time.monotonic() - started:.1f} s", on_event)
+            _tell(board, f"{rung.name}: succeeded after {time.monotonic() - started:.1f} s", on_event)
             return
         failures.append(f"{rung.name}: not set up for this board")
         _tell(board, f"{rung.name}: not set up for this board", on_event)

@@ -120,8 +120,8 @@ class AgentStart:
             link.close()
             if time.monotonic() >= until:
                 raise BoardBusy(
-                    f"board '{self.name}' belongs to {first.owner or 'somebody'}: wait for the end of that run "
-                    f"(or at most {first.expires_s} s once it is gone), or use another board"
+                    f"board '{self.name}' belongs to {first.owner or 'another user'}: wait until that run ends (the "
+                    f"lock of a dead run expires after {first.expires_s} s), or use another board"
                 )
             if not told:
                 told = True
@@ -129,4 +129,6 @@ class AgentStart:
             self.closing.begun.wait(min(_RETRY_S, max(0.0, until - time.monotonic())))
 
     def _tell_owner(self, busy: Busy) -> None:
-        self.tell("locked", f"waiting for {busy.owner or 'somebody'}, whose lock expires in {busy.expires_s} s at most")
+        self.tell(
+            "locked", f"waiting for {busy.owner or 'another user'}, whose lock expires in {busy.expires_s} s at most"
+        )

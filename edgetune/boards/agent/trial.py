@@ -127,7 +127,7 @@ def _moment(result: Result) -> str:
 def _problem(request: RunRequest, result: Result) -> str:
     if result.problem in {_BEFORE, _BEHIND}:
         name = "scratch" if result.index == len(request.arrays) else f"parameter {result.index}"
-        return f"writes to {name} {'before its start' if result.problem == _BEFORE else 'behind its end'}"
+        return f"writes to {name} {'before its start' if result.problem == _BEFORE else 'after its end'}"
     if result.problem == _INPUT:
         return changed_input(result.index)
     if result.problem in {_MODE, _THREADS}:

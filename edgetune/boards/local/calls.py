@@ -62,7 +62,7 @@ class Fenced:
         """Say where bytes around the buffer were overwritten; empty if none were."""
         if np.any(self._before != _CANARY):
             return "before its start"
-        return "behind its end" if np.any(self._behind != _CANARY) else ""
+        return "after its end" if np.any(self._behind != _CANARY) else ""
 
 
 class GuardedBuffers:
@@ -92,7 +92,7 @@ class GuardedBuffers:
         for index, guard in enumerate(self._guards):  # the guard before buffer `index`
             changed = np.flatnonzero(guard != _CANARY)
             if changed.size and index and (index == len(self.parts) or changed[0] < guard.size // 2):
-                return index - 1, "behind its end"
+                return index - 1, "after its end"
             if changed.size:
                 return index, "before its start"
         return 0, ""

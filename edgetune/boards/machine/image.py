@@ -175,7 +175,7 @@ def _make(folder: Path, recipe: Recipe, files: dict[str, bytes], keys: MachineKe
             "free some, or set XDG_CACHE_HOME"
         )
     source = PackageSource(recipe, folder)
-    with _phase("asking for package versions", on_event):
+    with _phase("looking up package versions", on_event):
         packages = source.resolve()
     digest = _digest(recipe, files, keys)
     versions = "".join(f"{package.file} {package.checksum}\n" for package in packages)

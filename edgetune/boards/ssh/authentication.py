@@ -59,7 +59,7 @@ def authenticate(board: str, hop: Hop, transport: paramiko.Transport, deadline: 
                     raise _hung_up(board, hop, refusal, tried) from error
             else:
                 if left:
-                    raise AuthenticationRefused(f"{refusal} by a key alone: it also wants {', '.join(left)}")
+                    raise AuthenticationRefused(f"{refusal} by a key alone: it also requires {', '.join(left)}")
                 return
             if deadline.over:
                 raise late

@@ -73,7 +73,7 @@ class ClientConfig:
         except ImportError as error:
             raise ConfigError(f"{self._named()}: 'Match exec' is not supported here, use 'Host' instead") from error
         except (KeyError, ValueError, paramiko.CouldNotCanonicalize) as error:
-            raise ConfigError(f"{self._named()}: a value for host '{host}' makes no sense: {error}") from error
+            raise ConfigError(f"{self._named()}: a value for host '{host}' is not valid: {error}") from error
 
     def _named(self) -> str:
         return " or ".join(str(file) for file in self._files if is_file(file))

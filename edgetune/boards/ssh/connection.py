@@ -150,7 +150,7 @@ class Connection:
                 raise self._lost(f"{problem} within {deadline.seconds:.0f} s", None) from error
             if self._proxy is not None and len(self._transports) == 1:
                 raise HostUnknown(
-                    f"board '{self._board}': the ProxyCommand of {hop} gave no SSH server: try it in a shell"
+                    f"board '{self._board}': the ProxyCommand of {hop} reached no SSH server: try it in a shell"
                 ) from error
             raise self._lost(f"{hop} broke off the handshake (is that an SSH server?)", error) from error
         return transport

@@ -115,5 +115,5 @@ def _resolve(board: str, host: str, port: int, deadline: Deadline) -> Addresses:
         return answer
     reason = getattr(answer, "strerror", None) or str(answer)
     raise HostUnknown(
-        f"board '{board}': there is no host {host} ({reason}): mend its address in boards.yaml"
+        f"board '{board}': there is no host {host} ({reason}): correct its address in boards.yaml"
     ) from answer

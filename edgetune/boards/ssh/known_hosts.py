@@ -103,7 +103,7 @@ class KnownHosts:
         old = next(entry for entry in self._entries if entry.holds(name) and not entry.revoked)
         raise HostKeyRefused(
             f"board '{board}': the host key of {name} has changed to {shown}, {old.where} has {_sha256(old.blob)}: "
-            f"somebody may be in between; if the board was set up anew, type {trust}"
+            f"another machine may be intercepting the connection; if the board was set up again, type {trust}"
         )
 
 

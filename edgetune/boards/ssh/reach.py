@@ -134,7 +134,7 @@ class SshReach:
             finished, _ = run_command(self.name, self._connection, script, deadline)
             self._said = asking.parse(finished.stdout)
             if "end" not in self._said:
-                raise BoardLost(f"board '{self.name}' did not say to the end what it is: its shell was killed")
+                raise BoardLost(f"board '{self.name}' did not finish describing itself: its shell was killed")
             self._boot = self._said.get("boot", "")
             self._scanned = finished.stdout
             return asking.board_facts(self._said, "", 0)
@@ -211,7 +211,9 @@ class SshReach:
             try:
                 self._leave(_LEAVE_S)
             except BoardUnavailable as error:
-                self._announce(f"its files could not be removed, the next session will: {error.message}", "lost")
+                self._announce(
+                    f"its files could not be removed; the next session removes them: {error.message}", "lost"
+                )
             finally:
                 self._staging.end()
                 self._connection.close()

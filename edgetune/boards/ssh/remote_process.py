@@ -90,7 +90,7 @@ class RemoteProcess:
                 if self.channel.exit_status < 0:  # no exit status, so the command did not end by itself
                     raise BoardLost(f"board '{self.board}': the link went down before a command began")
                 words = printable((bytes(seen) + self._errors())[-300:]) or "nothing"
-                raise BoardUnavailable(f"board '{self.board}' does not run commands by /bin/sh; it said: {words}")
+                raise BoardUnavailable(f"board '{self.board}' does not run commands by /bin/sh; it printed: {words}")
             if len(seen) > _MAX_NOISE:
                 raise BoardUnavailable(f"board '{self.board}': its login shell prints without end before a command")
             if deadline.over:

@@ -74,7 +74,7 @@ def _resolve(address: str, config: ClientConfig, own: tuple[Path, ...], depth: i
 def _hop(address: str, config: ClientConfig, own: tuple[Path, ...]) -> Hop:
     match = _ADDRESS.fullmatch(address)
     if match is None:
-        raise ConfigError(f"'{address}' is no address of a host: write [user@]host[:port]")
+        raise ConfigError(f"'{address}' is not an address of a host: write [user@]host[:port]")
     port = None if match["port"] is None else int(match["port"])
     settings = config.lookup(match["host"].strip("[]"), match["user"], port)
     where = settings.port or SSH_PORT

@@ -103,7 +103,7 @@ class Staging:
         reasons = "; ".join(f"{folder} {reason}" for folder, reason in self._failed.items())
         self._failed.clear()  # a full disk may get space again, so the next call tries all folders
         raise BoardFull(
-            f"board '{self._board}' has no folder for our files ({reasons}): name one as 'folder' in boards.yaml"
+            f"board '{self._board}' has no folder for edgetune's files ({reasons}): name one as 'folder' in boards.yaml"
         )
 
     def _still_there(self, deadline: Deadline) -> bool:
@@ -190,7 +190,9 @@ exit 0
         finished = self._run(command, deadline, stdin=content)
         if finished.status != 0:
             said = printable(finished.stderr.encode())[:200]
-            raise _FolderUnusableError(f"took no file of {len(content)} bytes ({said or 'it arrived damaged'})")
+            raise _FolderUnusableError(
+                f"did not accept a file of {len(content)} bytes ({said or 'it arrived damaged'})"
+            )
 
     def _over_sftp(self, content: bytes, beside: str, path: str, deadline: Deadline) -> bool:
         channel = self._connection.channel(deadline)
@@ -204,7 +206,7 @@ exit 0
                         for start in range(0, len(content), _WRITE_AT_ONCE):
                             file.write(content[start : start + _WRITE_AT_ONCE])
                     if client.stat(beside).st_size != len(content):
-                        self._announce("a file did not arrive whole over SFTP: it goes through cat")
+                        self._announce("a file arrived incomplete over SFTP: it is sent through cat")
                         return False
                     client.chmod(beside, 0o700)
                     _rename(client, beside, path)
@@ -212,7 +214,7 @@ exit 0
             channel.close()
             if alarm.rang:
                 self._sftp = False
-                self._announce("SFTP does not answer: from now on files go through cat")
+                self._announce("SFTP does not answer: files are sent through cat from now on")
                 raise BoardLost(f"board '{self._board}': SFTP did not answer within {part.seconds:.0f} s") from error
             if not self._connection.alive:
                 raise BoardLost(f"board '{self._board}': the link went down while a file was sent") from error
@@ -221,9 +223,9 @@ exit 0
                 error, TimeoutError
             )  # SFTP works, but fails for this file
             self._announce(
-                f"SFTP took no file ({said}): it goes through cat"
+                f"SFTP did not accept a file ({said}): it is sent through cat"
                 if self._sftp
-                else f"no SFTP ({said}): from now on files go through cat"
+                else f"no SFTP ({said}): files are sent through cat from now on"
             )
             return False
         return True

@@ -180,7 +180,9 @@ class TvmRpcBoard:
                 return None
             self._request = None
             if not isinstance(answer, RunResult):
-                raise BoardLost(f"the RPC client of board '{self._name}' answers out of turn")
+                raise BoardLost(
+                    f"the RPC client of board '{self._name}' gave an answer that does not belong to its request"
+                )
             return answer
 
     def health(self) -> dict[str, Reading]:
@@ -236,7 +238,9 @@ class TvmRpcBoard:
         wait_s = self._allowed(min(timeout_s, self._connect_timeout_s), STEPS)
         connected = self._guard(lambda: self._worker.ask(message, wait_s))
         if not isinstance(connected, Connected):
-            raise BoardLost(f"the RPC client of board '{self._name}' answers out of turn")
+            raise BoardLost(
+                f"the RPC client of board '{self._name}' gave an answer that does not belong to its request"
+            )
         self._since = time.monotonic()
         self._facts = {key: int(text) if text.isdecimal() else text for key, text in connected.facts.items() if text}
         files = self._guard(lambda: self._worker.ask(Read(tuple(_IDENTITY.values())), self._allowed(_READ_S)))

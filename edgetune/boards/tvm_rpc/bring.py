@@ -63,7 +63,7 @@ def bring_server(
             f"({done.stderr.strip()[-200:]}): name a larger `folder:`, or use `--rpc agent`"
         )
     detail = (
-        f"TVM's RPC server brought over: {sent / _MIB:.0f} MB, {tree.unpacked_bytes / _MIB:.0f} MB unpacked, "
+        f"copied TVM's RPC server to the board: {sent / _MIB:.0f} MB, {tree.unpacked_bytes / _MIB:.0f} MB unpacked, "
         f"in {time.monotonic() - started:.0f} s"
     )
     on_event(Event("board", {"board": name, "what": "agent", "detail": detail}))

@@ -209,8 +209,8 @@ class DeployedServer:
             return BoardLost(
                 f"board '{name}' still has a server of this run, which ends {seconds} s after its link did"
             )
-        gone = f" (or at most {seconds} s once it is gone)" if seconds else ""
-        return BoardBusy(f"board '{name}' belongs to {owner}: wait for the end of that run{gone}, or use another board")
+        gone = f" (the lock of a dead run expires after {seconds} s)" if seconds else ""
+        return BoardBusy(f"board '{name}' belongs to {owner}: wait until that run ends{gone}, or use another board")
 
     def _tell(self, what: str, detail: str) -> None:
         self._on_event(Event("board", {"board": self._reach.name, "what": what, "detail": detail}))
@@ -218,4 +218,6 @@ class DeployedServer:
     def _silent(self, transport: Transport) -> BoardLost:
         words = transport.diagnostics().strip()[-300:]
         self.stop()
-        return BoardLost(f"TVM's RPC server does not start on board '{self._reach.name}': {words or 'it says nothing'}")
+        return BoardLost(
+            f"TVM's RPC server does not start on board '{self._reach.name}': {words or 'it prints nothing'}"
+        )

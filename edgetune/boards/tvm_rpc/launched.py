@@ -89,4 +89,4 @@ class Launched:
         if len(words) == 2 and words[0] == b"port":  # noqa: PLR2004
             return int(words[1])
         text = self._log.read_text(errors="replace").strip()[-_LAST_WORDS:]
-        raise BoardUnavailable(f"{self._what} does not start on this machine: {text or 'it says nothing'}")
+        raise BoardUnavailable(f"{self._what} does not start on this machine: {text or 'it prints nothing'}")

@@ -18,4 +18,4 @@ def __getattr__(name: str) -> type:
 def _refuse(self: object, *arguments: object, **named: object) -> None:
     del arguments, named
     if type(self).__name__ != "dtype":  # tvm_ffi looks up names of types, and never finds one
-        raise RuntimeError("this server has no numpy: a board computes nothing with it")
+        raise RuntimeError("this server has no numpy, because a board computes nothing with it")

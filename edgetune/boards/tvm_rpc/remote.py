@@ -142,7 +142,8 @@ class RemoteSession:
             }
         except (RuntimeError, AttributeError) as error:
             raise RemoteError(
-                f"it is not of its target, its server cannot load a library: {_last_line(error)}", unfit=True
+                f"its server cannot load a library, so it is probably of another target: {_last_line(error)}",
+                unfit=True,
             ) from error
         self._text = self._empty(_TEXT_BYTES)
         self._samples = self._empty(8 * _MOST_SAMPLES)
@@ -162,7 +163,7 @@ class RemoteSession:
                 name, digits, rest = data.split(b"\n", 2)
                 length = max(0, int(digits))
             except ValueError as error:
-                raise RemoteError("it answers with files that are none") from error
+                raise RemoteError("it returns invalid files") from error
             found[name.decode(errors="replace")] = rest[:length]
             data = rest[length:]
         return found
@@ -244,7 +245,7 @@ class RemoteSession:
     def _times(self, count: int, least: float) -> list[float]:
         taken = self._fetch(self._samples, 8 * count).view(np.float64)
         if not ((taken >= least) & (taken < _LONGEST_NS)).all():  # false for NaN
-            raise RemoteError("it answers with times that are none")
+            raise RemoteError("it returns invalid times")
         return [float(value) for value in taken]
 
     def _call(self, name: str, *arguments: Any) -> int:

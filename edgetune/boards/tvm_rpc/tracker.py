@@ -42,7 +42,9 @@ class LocalTracker:
         if self._port and self._answers():
             return self.address
         if self._port and self._starts == 0 and self._taken():
-            detail = f"port {self._port} has something else than TVM's tracker: ours takes a free port"
+            detail = (
+                f"port {self._port} is used by another program than TVM's tracker: edgetune's tracker takes a free port"
+            )
             self._on_event(Event("board", {"board": "tracker", "what": "fallback", "detail": detail}))
             self._port = 0
         if self._own is not None:
@@ -59,7 +61,7 @@ class LocalTracker:
             return self.address
         self._port = self._own.port
         if again:
-            detail = f"TVM's tracker at {LOOPBACK}:{self._port} was gone and is started again"
+            detail = f"TVM's tracker at {LOOPBACK}:{self._port} had ended and is started again"
             self._on_event(Event("board", {"board": "tracker", "what": "recovered", "detail": detail}))
         return self.address
 

@@ -53,7 +53,7 @@ def try_candidate(
     Its deadline begins when all its files and arrays are on the board. Raises RemoteError.
     """
     if (count := len(request.arrays)) > MOST_TENSORS:
-        reason = f"the kernel has {count} parameters, a server of TVM's RPC is given {MOST_TENSORS} at most"
+        reason = f"the kernel has {count} parameters: a server of TVM's RPC takes at most {MOST_TENSORS}"
         return RunResult(request.candidate_id, "crashed", reason)
     seconds: dict[str, float] = {}
     note("upload")
@@ -96,7 +96,7 @@ def try_candidate(
             return timing.ended(error, worst, seconds)
         seconds["time"] = time.perf_counter() - started
         if min(sampling.samples) <= 0:
-            raise RemoteError("it answers with times that are none")
+            raise RemoteError("it returns invalid times")
         return RunResult(
             request.candidate_id,
             "ok",
@@ -170,7 +170,7 @@ def _status(code: int) -> RunStatus:
 def _words(code: int, reason: str) -> str:
     """Return the meaning of a code of the shim that comes without a reason."""
     if code not in _STATUS:
-        return "answers in the place of the process that tries it"
+        return "answers in place of the process that runs it"
     if code == _INPUT:
         return changed_input(int(reason) if reason.isdecimal() else 0)
     return {_STARTED_PROCESS: STARTED_PROCESS, _MODE: LEFT_MODE, _THREADS: LEFT_THREADS}.get(code, reason)

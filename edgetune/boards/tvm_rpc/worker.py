@@ -90,11 +90,11 @@ def chosen_cores(asked: tuple[int, ...], allowed: str) -> tuple[int, ...]:
     Raises RemoteError; it is `unfit` when the server may not use a core that is asked for.
     """
     if _RANGES.fullmatch(allowed) is None:
-        raise RemoteError("it does not say which cores it may use")
+        raise RemoteError("it does not report which cores it may use")
     ends = [tuple(map(int, part.split("-"))) for part in allowed.split(",")]
     cores = {core for first, last in ends for core in range(first, last + 1)}
     if not cores:
-        raise RemoteError("it may use no core at all")
+        raise RemoteError("it may not use any core")
     if missing := sorted(set(asked) - cores):
         listed = allowed.replace(",", ", ")
         raise RemoteError(f"it may not use core {missing[0]}, only {listed}: change `cores` in boards.yaml", unfit=True)
