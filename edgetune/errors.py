@@ -24,7 +24,7 @@ class EdgetuneError(Exception):
 
 
 class UsageError(EdgetuneError):
-    """The command line asks for something that makes no sense (the code that click uses as well)."""
+    """The command line is wrong, or asks for something impossible (click uses this code as well)."""
 
     exit_code = 2
 
@@ -60,13 +60,13 @@ class UnknownBoard(EdgetuneError):
 
 
 class BoardUnavailable(EdgetuneError):
-    """The board is known, but cannot be measured from here: names the verb that works without it."""
+    """The board is known, but cannot be measured on from here: names the verb that works without it."""
 
     exit_code = 8
 
 
 class BoardLost(BoardUnavailable):
-    """A board stopped answering while it was ours: names the board, the step and its deadline."""
+    """A board stopped answering during a run: names the board, the step and its deadline."""
 
     exit_code = 20
 
@@ -78,7 +78,7 @@ class HostUnknown(BoardUnavailable):
 
 
 class AuthenticationRefused(BoardUnavailable):
-    """The board does not take our key: names the user, the keys that were tried and the command that installs one."""
+    """The board does not accept the key: names the user, the keys that were tried and the command that installs one."""
 
     exit_code = 22
 
@@ -96,19 +96,19 @@ class BoardUnfit(BoardUnavailable):
 
 
 class BoardFull(BoardUnavailable):
-    """No folder of the board can be written and run from, or there is no space: names the folders tried."""
+    """The board has no folder for files and programs, or no space: names the folders tried."""
 
     exit_code = 25
 
 
 class BoardBusy(BoardUnavailable):
-    """Somebody else has the board: names the owner and when the lock expires."""
+    """Another run has the board: names the owner and when the lock expires."""
 
     exit_code = 26
 
 
 class ProtocolViolation(BoardUnavailable):
-    """A board sent bytes that are not ours: names the board and what was wrong with the frame."""
+    """A board sent bytes that break the protocol: names the board and the fault of the frame."""
 
     exit_code = 27
 
@@ -159,7 +159,7 @@ class DiskFull(EdgetuneError):
 
 
 class StackMismatch(EdgetuneError):
-    """The installed TVM pair is not the pinned one: names the pip command that repairs it."""
+    """The installed versions of TVM are not the pinned ones: names the pip command that repairs it."""
 
     exit_code = 16
 
@@ -186,12 +186,12 @@ class SelfTestFailed(EdgetuneError):
 
 
 class Interrupted(EdgetuneError):
-    """The user pressed Ctrl-C; what was measured is kept and the same command goes on."""
+    """The user pressed Ctrl-C; what was measured is kept, and the same command continues."""
 
     exit_code = 130
 
 
 class Terminated(Interrupted):
-    """Somebody sent SIGTERM; the run ends as it does at Ctrl-C."""
+    """The process received SIGTERM; the run ends as after Ctrl-C."""
 
     exit_code = 143

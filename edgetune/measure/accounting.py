@@ -132,5 +132,5 @@ def bottleneck(accounts: Sequence[BoardAccount]) -> str:
     name = max(totals, key=lambda key: totals[key])
     share = f"{100 * totals[name] / whole:.0f} %"
     if name == "boards":
-        return f"boards: they were at work {share} of their time"
+        return f"boards: they were busy for {share} of their time"
     return f"{name}: boards waited for {'it' if name == 'search' else 'them'} {share} of their time"

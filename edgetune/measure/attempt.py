@@ -154,9 +154,9 @@ class Attempt:
             if ran is not None:
                 odd = [value for value in ran.samples_ns if not 0 < value <= _MOST_NS]
                 if odd:
-                    raise ProtocolViolation(f"board '{self._board.name}' says that a call took {odd[0]:g} ns")
+                    raise ProtocolViolation(f"board '{self._board.name}' reports that a call took {odd[0]:g} ns")
                 return ran
-        raise BoardLost(f"board '{self._board.name}' did not answer within {limit:.0f} s of measuring: look after it")
+        raise BoardLost(f"board '{self._board.name}' did not answer within {limit:.0f} s of measuring: check it")
 
     def _judged(
         self,
@@ -183,7 +183,14 @@ class Attempt:
         if refusal:
             return AttemptResult(ran, "refused_noisy", reason, summary, samples, attempts, health, trust, refusal)
         return AttemptResult(
-            ran, "ok", "hopeless: timed briefly" if brief else "", summary, samples, attempts, health, trust
+            ran,
+            "ok",
+            "far slower than the best: timed briefly" if brief else "",
+            summary,
+            samples,
+            attempts,
+            health,
+            trust,
         )
 
 

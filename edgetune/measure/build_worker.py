@@ -136,7 +136,7 @@ class BuildWorker:
             return replace(built, status="duplicate")
         if source.scratch_bytes > spec.scratch_limit:
             known.add(candidate)
-            reason = f"needs {source.scratch_bytes} bytes of scratch, allowed are {spec.scratch_limit}"
+            reason = f"needs {source.scratch_bytes} bytes of scratch, and the limit is {spec.scratch_limit}"
             return replace(built, status="over_scratch", reason=reason)
         return self._compile(built, source)
 

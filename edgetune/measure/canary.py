@@ -98,10 +98,10 @@ class CanaryMaker:
                 self._toolchain, self._folder / "unit.c", self._folder / "shim.c", made.library, self._note
             )
         except (DiskFull, OSError) as error:
-            self._on_failure(f"the canary cannot be written ({error}): drift is not noticed")
+            self._on_failure(f"the canary cannot be written ({error}): drift cannot be detected")
             return
         if compiled.reason:
-            self._on_failure(f"the canary cannot be compiled ({compiled.reason}): drift is not noticed")
+            self._on_failure(f"the canary cannot be compiled ({compiled.reason}): drift cannot be detected")
             return
         self._made = made
 

@@ -92,7 +92,8 @@ class Twins:
         board.flagged = True
         change = 100 * abs(exp(difference) - 1)
         kind = "slower" if difference > 0 else "faster"
-        return [(name, f"it is {change:.1f} % {kind} than its twins, by the {what}: its times are not theirs")]
+        than = f"it is {change:.1f} % {kind} than its siblings, by the {what}"
+        return [(name, f"{than}: its times cannot be compared with theirs")]
 
 
 MOST_LOSSES = 2
@@ -260,12 +261,12 @@ class Fleet:
             account.free_since = now
             self._quarantine(
                 lane,
-                BoardLost(f"board '{lane.name}' was not brought back within {self._recovery_s:g} s: look after it"),
+                BoardLost(f"board '{lane.name}' did not recover within {self._recovery_s:g} s: check it"),
             )
             return []
         account.busy_s += now - lane.since
         account.free_since = now
-        error = BoardLost(f"board '{lane.name}' did not end its step '{step}' in time: look after it")
+        error = BoardLost(f"board '{lane.name}' did not end its step '{step}' in time: check it")
         work, lane.work = lane.work, None
         finished = self._again(lane, work, error) if work is not None else []
         self._lost(lane, error)

@@ -88,7 +88,7 @@ class BoardWatch:
         self._busy, self._candidates, self._since = 0.0, 0, time.monotonic()
         if ran.status != "ok" or not ran.samples_ns:
             self._broken = True
-            self._tell("fallback", f"the canary does not run ({ran.status}: {ran.reason}): drift is not noticed")
+            self._tell("fallback", f"the canary does not run ({ran.status}: {ran.reason}): drift cannot be detected")
             return
         if said := self.trend.add(sorted(ran.samples_ns)[len(ran.samples_ns) // 2]):
             self._tell("drift", said)
@@ -100,12 +100,12 @@ class BoardWatch:
         degrees = self._degrees(mark)
         if degrees is None or degrees < self._ceiling:
             return
-        self._tell("drift", f"at {degrees:.0f} C it waits to cool, for at most {self._cooling:g} s")
+        self._tell("drift", f"at {degrees:.0f} C it waits to cool for at most {self._cooling:g} s")
         started = time.monotonic()
         while degrees is not None and degrees >= self._ceiling - _COOLER_C:
             if time.monotonic() - started >= self._cooling:
                 self._no_cooling_before = time.monotonic() + _NO_USE_S
-                self._tell("drift", f"it is still at {degrees:.0f} C: going on without waiting")
+                self._tell("drift", f"it is still at {degrees:.0f} C: measuring continues")
                 break
             if self._closing.wait(_COOL_TICK_S):
                 break

@@ -23,7 +23,7 @@ def loss_of(board: str, step: str, error: Exception) -> BoardUnavailable:
     words = f"{type(error).__name__}: {error}"
     if isinstance(error, SENSELESS):
         return ProtocolViolation(
-            f"board '{board}': its answer in step '{step}' makes no sense ({words}): look after it"
+            f"board '{board}': its answer in step '{step}' is not valid ({words}): check the board"
         )
     return BoardLost(f"board '{board}' was lost in step '{step}' ({words})")
 

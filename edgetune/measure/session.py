@@ -74,7 +74,11 @@ class MeasureSession:
         split = split_cores()
         local = target.reach == "local"
         if split.shared and local:
-            on_event(Event("warning", {"message": "one core only: nothing is pinned, and building disturbs timing"}))
+            on_event(
+                Event(
+                    "warning", {"message": "this machine has one core: nothing is pinned, and building disturbs timing"}
+                )
+            )
         cores = None if split.shared or not local else split.building
         self.workers = workers or len(split.building)
         self.accounting = Accounting()

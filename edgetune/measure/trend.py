@@ -83,7 +83,7 @@ class Trend:
         if len(last) == _BACK and all(abs(value - self._level) <= _NEAR * self._deviation for value in last):
             self._up = self._down = self.shift = 0.0
             self.state = "steady"
-            return "its canary is back at its former time"
+            return "its canary takes its former time again"
         middle = statistics.median(self._recent)
         same = all(abs(value - middle) <= _NEAR * self._deviation for value in self._recent)
         if len(self._recent) == LEARNED and same:

@@ -49,13 +49,13 @@ def trust_of(
         *_emulated(conditions.facts),
         *([("D", refused)] if refused else []),
         *([("D", "the canary drifted")] if conditions.canary == "drifted" else []),
-        *([("C", "timed briefly, being hopeless")] if brief else []),
+        *([("C", "timed briefly, because it is far slower than the best")] if brief else []),
         *_governor(conditions),
         *_clock(conditions),
         *_temperature(conditions),
         *_width(relative_width),
         *_neighbours(disturbed),
-        *([("B", "the canary has not run often enough to tell")] if conditions.canary == "unknown" else []),
+        *([("B", "the canary has not run often enough to detect drift")] if conditions.canary == "unknown" else []),
     ]
     for grade in reversed(GRADES):
         for found, reason in findings:
@@ -66,8 +66,8 @@ def trust_of(
 
 def _emulated(facts: Mapping[str, Reading]) -> list[tuple[str, str]]:
     if facts.get("clock") == "instructions":
-        return [("D", "instructions of an emulator, which say nothing of a real core's time")]
-    return [("D", "emulated: its times say nothing of a real core")] if facts.get("emulated") else []
+        return [("D", "instructions counted by an emulator, which say nothing about the time on a real core")]
+    return [("D", "emulated, so its times say nothing about a real core")] if facts.get("emulated") else []
 
 
 def _governor(conditions: Conditions) -> list[tuple[str, str]]:
@@ -75,7 +75,7 @@ def _governor(conditions: Conditions) -> list[tuple[str, str]]:
         return []
     governors = [reading.get("governor") for reading in (conditions.before, conditions.after)]
     if None in governors:
-        return [("B", "the board does not tell its governor")]
+        return [("B", "the board does not report its governor")]
     other = [governor for governor in governors if governor != "performance"]
     return [("C", f"the governor is {other[0]}, not performance")] if other else []
 
@@ -96,7 +96,7 @@ def _temperature(conditions: Conditions) -> list[tuple[str, str]]:
     hottest = [_number(reading, "temperature_c") for reading in (conditions.before, conditions.after)]
     told = [value for value in hottest if value is not None]
     if not told:
-        return [("B", "the board does not tell its temperature")]
+        return [("B", "the board does not report its temperature")]
     if max(told) < conditions.ceiling_c:
         return []
     return [("C", f"at {max(told):.0f} C it was not below its ceiling of {conditions.ceiling_c:.0f} C")]

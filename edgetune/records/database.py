@@ -158,7 +158,7 @@ def _check_file(path: Path) -> None:
     except OSError as error:
         _refuse_os(path, error, "be read")
     if not start:
-        raise DatabaseError(f"{path} is empty and no records database: delete it, or give another --db")
+        raise DatabaseError(f"{path} is empty and not a records database: delete it, or give another --db")
     if start != _MAGIC:
         raise DatabaseError(f"{path} is not a records database: give another file with --db")
 
@@ -219,7 +219,7 @@ def _refuse_sqlite(path: Path, error: sqlite3.Error) -> NoReturn:
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         raise _damaged(path) from error
     advice = {
-        sqlite3.SQLITE_BUSY: f"was locked by another process for {BUSY_SECONDS:.0f} s: end that one first",
+        sqlite3.SQLITE_BUSY: f"was locked by another process for {BUSY_SECONDS:.0f} s: end that process first",
         sqlite3.SQLITE_READONLY: "cannot be written: make the file and its folder writable, or copy it",
         sqlite3.SQLITE_CANTOPEN: "cannot be opened: make the file and its folder writable, or copy it",
         sqlite3.SQLITE_IOERR: f"had a {error}: check the disk, its quota and `ulimit -f`",

@@ -211,7 +211,9 @@ def find_same(connection: Connection, record: Record) -> Record:
     """The stored record of the same candidate under the same key, which must exist."""
     found = find_earlier(connection, record)
     if found is None:
-        raise DatabaseError(f"the record of candidate {record.candidate} was deleted meanwhile: run the same again")
+        raise DatabaseError(
+            f"the record of candidate {record.candidate} was deleted in the meantime: run the same command again"
+        )
     return found
 
 

@@ -114,7 +114,7 @@ class TuningLoop:
             self._compare_finalists()
             self._store.log_ends(self._keys)
             if self._tasks and all(task.exhausted for task in self._tasks) and self._budget.room(0) != 0:
-                self._report.warn("the search ended before its budget: it finds no further program to measure")
+                self._report.warn("the search ended before its budget: no candidate is left to measure")
         except KeyboardInterrupt:
             interrupted = True
             self._report.warn("interrupted: ending what is being measured")
@@ -143,7 +143,7 @@ class TuningLoop:
         room = self._budget.room(0)
         orders = orders if room is None else orders[:room]
         if orders:
-            with self._report.phase("fixed schedules"):
+            with self._report.phase("default schedules"):
                 batch = Batch(None, FIXED_ROUND, orders, self._options.seed, self._best_ns())
                 self._absorb(batch, self._line.submit(batch))
 
@@ -297,7 +297,7 @@ class TuningLoop:
                 places[record.workload].replace(record)
                 if record.status != "ok":
                     name = places[record.workload].task.name
-                    self._report.warn(f"a fast candidate of {name} is out ({record.status}): {record.reason}")
+                    self._report.warn(f"a fast candidate of {name} is excluded ({record.status}): {record.reason}")
             self._report.spent("playoff", monotonic() - started)
 
     def _may_end_with(self, error: BoardUnavailable) -> bool:

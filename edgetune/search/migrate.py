@@ -37,7 +37,7 @@ def trouble(kernel: Kernel, record: Record, target: Target) -> str:
         unit = make_source(kernel_spec(kernel, record.scratch_bytes), record.trace, target).unit
     except KernelFailed as error:
         return error.message
-    return "" if hashlib.sha256(unit.encode()).hexdigest() == record.candidate else "its trace gives other C text today"
+    return "" if hashlib.sha256(unit.encode()).hexdigest() == record.candidate else "its trace now gives different C"
 
 
 def still_valid(kernel: Kernel, target: Target, store: RecordStore) -> Iterator[Record]:

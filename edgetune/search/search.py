@@ -259,7 +259,7 @@ def told_as_failure(what: str) -> Iterator[None]:
     except (RuntimeError, ValueError) as error:
         lines = [line for line in str(error).splitlines() if line.strip()]
         reason = lines[-1].strip() if lines else type(error).__name__
-        raise KernelFailed(f"TVM could not {what} ({reason}): the search goes on without it") from error
+        raise KernelFailed(f"TVM could not {what} ({reason}): the search continues without it") from error
 
 
 class AlgorithmsSearch:

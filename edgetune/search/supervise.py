@@ -165,7 +165,7 @@ class SupervisedSearch:
         self._crashes[workload] += 1
         name = next(kernel.name for kernel in self._setup.kernels if kernel.workload == workload)
         out = self._crashes[workload] >= MOST_CRASHES
-        consequence = "it keeps its best schedule so far" if out else "going on with another seed for it"
+        consequence = "it keeps its best schedule so far" if out else "it continues with another seed"
         self._warn(f"the search of {name} was {_how(last_words)} in round {suspect.round}: {consequence}")
 
     def _options(self) -> TuneOptions:

@@ -87,7 +87,7 @@ def test_no_compiler_is_told_and_does_no_harm(tmp_path: Path) -> None:
     maker._thread.join()
     maker.close()
     assert maker.get() is None
-    assert "drift is not noticed" in told[0]
+    assert "drift cannot be detected" in told[0]
 
 
 def test_it_takes_at_most_two_per_cent_of_the_boards_time(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_noise_under_an_emulator_is_no_reason_to_refuse(tmp_path: Path) -> None:
     (one,) = run.finished
     assert one.taken is not None
     assert (one.taken.status, one.taken.refusal, one.taken.reason) == ("ok", "", "")
-    assert one.taken.trust == Trust("D", "emulated: its times say nothing of a real core")
+    assert one.taken.trust == Trust("D", "emulated, so its times say nothing about a real core")
     assert run.accounting.boards["a"].refused == Counter()
     assert run.told("noisy") == []
 
@@ -100,7 +100,7 @@ def test_times_that_are_none_are_a_lost_board(tmp_path: Path, value: float) -> N
     run = Run([ScriptedBoard("a", Script(results={"0": lie}))], [work(str(n), tmp_path) for n in range(3)])
     (blamed,) = [one for one in run.finished if one.taken is None]
     assert blamed.work.built.job_id == "0"
-    assert "says that a call took" in blamed.reason
+    assert "reports that a call took" in blamed.reason
     assert sorted(ids(run)) == ["0", "1", "2"]
     assert run.error is None
 

@@ -37,7 +37,7 @@ def without(*keys: str) -> dict[str, Reading]:
         ({}, 0.03, "B", "confidence interval is 3.0 %"),
         ({}, 0.08, "C", "confidence interval is 8.0 %"),
         ({}, 0.30, "D", "confidence interval is 30.0 %"),
-        ({"after": without("governor")}, 0.01, "B", "does not tell its governor"),
+        ({"after": without("governor")}, 0.01, "B", "does not report its governor"),
         ({"before": without("temperature_c"), "after": without("temperature_c")}, 0.01, "B", "its temperature"),
         ({"canary": "unknown"}, 0.01, "B", "canary has not run"),
         ({"after": {**FINE, "governor": "powersave"}}, 0.01, "C", "the governor is powersave"),
@@ -64,7 +64,7 @@ def test_what_is_refused_or_brief_is_told() -> None:
     conditions = Conditions(TIME, FINE, FINE)
     assert trust_of(conditions, 0.01, refused="the core was throttled").grade == "D"
     brief = trust_of(conditions, 0.01, brief=True)
-    assert (brief.grade, brief.reason) == ("C", "timed briefly, being hopeless")
+    assert (brief.grade, brief.reason) == ("C", "timed briefly, because it is far slower than the best")
 
 
 @given(width=st.floats(0, 1), canary=st.sampled_from(["unknown", "steady", "drifted"]), brief=st.booleans())
@@ -109,7 +109,7 @@ def test_a_shift_is_noticed_soon_and_its_end_too(factor: float) -> None:
     (said,) = feed(trend, noisy(4, 4, level=1000.0 * factor))
     assert ("more" if factor > 1 else "less") in said
     assert _state(trend) == "drifted"
-    assert feed(trend, noisy(3, 5)) == ["its canary is back at its former time"]
+    assert feed(trend, noisy(3, 5)) == ["its canary takes its former time again"]
     assert trend.state == "steady"
 
 

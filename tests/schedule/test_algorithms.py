@@ -94,7 +94,7 @@ def test_the_documented_bounds_are_those_of_the_algorithms() -> None:
 )
 def test_other_kernels_have_the_direct_form_alone(function: Any) -> None:
     assert [form.name for form in algorithms_of(function, [DIRECT, *WINOGRAD], board())] == [DIRECT]
-    with pytest.raises(KernelFailed, match="'winograd_f2', which this kernel has not"):
+    with pytest.raises(KernelFailed, match="'winograd_f2', which this kernel does not have"):
         algorithm_named(function, "winograd_f2")
 
 

@@ -144,7 +144,7 @@ def test_weights_that_something_else_reads_too_are_not_laid_out_anew() -> None:
     x, w = te.placeholder((24, 24), name="x"), te.placeholder((24, 21), name="w")
     product = topi.nn.matmul(x, w)
     function = prim_func([x, w], te.compute((24, 21), lambda i, j: product[i, j] + w[j, i % 21], name="both"), [1])
-    with pytest.raises(KernelFailed, match="which this kernel has not"):
+    with pytest.raises(KernelFailed, match="which this kernel does not have"):
         algorithm_named(function, "vectors_256")
 
 
@@ -255,7 +255,7 @@ def test_a_stage_that_reads_its_neighbours_has_no_such_form() -> None:
     product = topi.nn.matmul(x, w)
     other = te.compute((12, 21), lambda i, j: product[i, (j + 1) % 21] + product[i, j], name="other")
     function = prim_func([x, w], other, [1])
-    with pytest.raises(KernelFailed, match="'vectors_256', which this kernel has not"):
+    with pytest.raises(KernelFailed, match="'vectors_256', which this kernel does not have"):
         algorithm_named(function, "vectors_256")
     assert algorithm_named(function, "tiles_5").name == "tiles_5"  # rows are read in step
 

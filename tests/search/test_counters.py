@@ -36,13 +36,13 @@ def test_refusals_count_by_reason_and_boards_by_name() -> None:
     tally = EventCounters()
     for width in (13, 7):
         tally.take(Event("candidate", {"status": "refused_noisy", "reason": f"the interval is {width}.5 % of it"}))
-    tally.take(Event("candidate", {"status": "over_scratch", "reason": "needs 4,096 bytes, allowed are 10"}))
+    tally.take(Event("candidate", {"status": "over_scratch", "reason": "needs 4,096 bytes, and the limit is 10"}))
     tally.take(Event("candidate", {"status": "crashed", "reason": "signal 11"}))
-    tally.take(Event("candidate", {"status": "ok", "reason": "hopeless: timed briefly", "again": True}))
+    tally.take(Event("candidate", {"status": "ok", "reason": "far slower than the best: timed briefly", "again": True}))
     for event in (told("lost", "gone"), told("noisy"), told("noisy"), told("recovered", board="b"), told("noisy")):
         tally.take(event)
     outcome = tally.complete(empty())
-    assert outcome.refused == {"needs N bytes, allowed are N": 1, "the interval is N % of it": 2}
+    assert outcome.refused == {"needs N bytes, and the limit is N": 1, "the interval is N % of it": 2}
     assert outcome.board_counts == {"b": {"recovered": 1}, "shelf-1": {"lost": 1, "noisy": 3}}
     assert [(event["board"], event["what"]) for event in outcome.board_events] == [
         ("shelf-1", "lost"),

@@ -236,7 +236,7 @@ def test_a_search_without_limit_ends_when_every_space_is_exhausted(tmp_path: Pat
     outcome, _ = tune(tmp_path / "db", TuneOptions(), chosen=tiny, events=told.append)
     assert [task.ending for task in outcome.tasks] == ["exhausted"]
     (warning,) = [event for event in told if event.kind == "warning"]
-    assert "finds no further program to measure" in str(warning.data["message"])
+    assert "no candidate is left to measure" in str(warning.data["message"])
     assert 2 <= outcome.records < 60
 
 

@@ -32,7 +32,9 @@ def algorithm_named(function: PrimFunc, name: str) -> Algorithm:
         return Algorithm(DIRECT, function)
     algorithm = _derived(function, name) if name in _DERIVATIONS else None
     if algorithm is None:
-        raise KernelFailed(f"a recorded schedule is for the form {name!r}, which this kernel has not: tune again")
+        raise KernelFailed(
+            f"a recorded schedule is for the algorithm {name!r}, which this kernel does not have: tune again"
+        )
     return algorithm
 
 

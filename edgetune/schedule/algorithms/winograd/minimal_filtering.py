@@ -109,5 +109,5 @@ def rounding_note(name: str) -> str:
     return (
         f"{m}x{m} outputs are computed together from transformed inputs and weights (Winograd). With C input "
         f"channels, a result is off by at most 2^-24 (C + {algorithm.roundings}) {factor:.0f} times the sum over the "
-        "channels of the largest input times the largest weight; the direct sum by 2^-24 9 C 9 times that"
+        "channels of the largest input times the largest weight; direct convolution by 2^-24 9 C 9 times that"
     )
