@@ -121,7 +121,7 @@ def _verified(package: Path, settings: Settings, events: Events, *, interrupted:
     if interrupted:
         return None, "the search was interrupted"
     if resolved.farm:
-        why = f"no package can be brought to a board of a farm; `edgetune verify {settings.out}` runs it here"
+        why = f"no package can be copied to a board of a farm; `edgetune verify {settings.out}` runs it here"
         events(Event("warning", {"message": f"the package was not verified on its board: {why}"}))
         return None, why
     start = time.monotonic()

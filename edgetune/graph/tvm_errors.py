@@ -16,6 +16,6 @@ def tvm_refusals() -> Iterator[None]:
     except TVM_REFUSALS as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UnsupportedOperator(
-            f"an operator of the model has a form that TVM refuses ({reason}); find it by cutting the model in two, "
+            f"TVM refuses an operator of the model ({reason}); find it by cutting the model in two, "
             "and simplify it before export"
         ) from error

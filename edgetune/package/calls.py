@@ -280,7 +280,7 @@ def _gaps(param: Param) -> str:
 
 def _time_line(origin: KernelProvenance) -> str:
     if origin.origin == "fixed" or origin.cost is None:
-        return origin.measured_by()
+        return "not measured (fixed schedule)"  # in the C text of kernels
     if origin.clock == "instructions":
         return f"{origin.amount()} instructions, {origin.measured_by()}"
     interval = ""

@@ -46,7 +46,7 @@ def _element(dtype: str) -> tuple[str, str]:
     if dtype not in _ELEMENTS:
         known = ", ".join(_ELEMENTS)
         raise UnsupportedOperator(
-            f"a tensor has the element type {dtype}, which the C package has not: use one of {known}"
+            f"a tensor has the element type {dtype}, which C packages do not support: use one of {known}"
         )
     return _ELEMENTS[dtype]
 

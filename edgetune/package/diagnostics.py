@@ -39,4 +39,4 @@ def first_diagnostic(output: str) -> str:
     for line in lines:
         if re.search(r"\b(fatal error|error|undefined reference|Error \d+)\b", line):
             return line[:300]
-    return lines[-1][:300] if lines else "it said nothing"
+    return lines[-1][:300] if lines else "it printed nothing"

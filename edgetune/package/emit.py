@@ -127,7 +127,7 @@ def _check(model: CompiledModel, prefix: str) -> None:
             raise KernelFailed(f"kernel symbol {source.symbol} does not start with the package's prefix {prefix}_")
     places = (*model.plan.offsets.values(), *model.plan.scratch_offsets.values())
     if any(offset % ARENA_ALIGNMENT for offset in places):
-        raise KernelFailed(f"the memory plan has an offset that is no multiple of {ARENA_ALIGNMENT}")
+        raise KernelFailed(f"the memory plan has an offset that is not a multiple of {ARENA_ALIGNMENT}")
 
 
 def _write(stage: Path, facts: PackageFacts, flavours: Sequence[Flavour], objects: Path | None) -> CodeSize | None:

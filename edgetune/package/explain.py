@@ -31,9 +31,10 @@ class Explanation:
 
 
 def explain(package: Path, kernel: str) -> Explanation:
-    """Return the explanation of `kernel` in `package`: its name, its C symbol, or the name or number of a layer.
+    """Return the explanation of `kernel` in `package`: its name or C symbol, or the name or number of a layer.
 
-    Raises PackageInvalid, and UsageError with the nearest names where there is no such kernel.
+    A name may lack the package's prefix, and that of a layer the operators that follow it in brackets. Raises
+    PackageInvalid, and UsageError with the nearest names where no kernel and no layer has that name.
     """
     manifest = read_manifest(package)
     try:
@@ -53,20 +54,35 @@ def explain(package: Path, kernel: str) -> Explanation:
         )
     except (KeyError, TypeError) as error:
         raise PackageInvalid(
-            f"{package}/MANIFEST.json does not describe its kernels ({error}): emit it again"
+            f"{package}/MANIFEST.json does not describe its kernels ({error}): write it again with `edgetune build`"
         ) from error
 
 
 def _find(manifest: dict[str, Any], kernel: str) -> dict[str, Any]:
+    """Return the kernel that `kernel` names: exactly, or else by a name without the prefix and the operators."""
     kernels: list[dict[str, Any]] = manifest["kernels"]
-    layers = manifest["layers"]
-    by_layer = {str(number): layer["kernel"] for number, layer in enumerate(layers)}
-    wanted = by_layer.get(kernel) or next((one["kernel"] for one in layers if one["label"] == kernel), kernel)
-    for entry in kernels:
-        if wanted in {entry["name"], entry["symbol"]}:
-            return entry
-    names = [entry["name"] for entry in kernels]
-    near = difflib.get_close_matches(kernel, names, n=3, cutoff=0.0)
+    layers: list[dict[str, Any]] = manifest["layers"]
+    by_name = {entry["name"]: entry for entry in kernels}
+    named = [(layer["label"], by_name[layer["kernel"]]) for layer in layers]
+    named += [(entry[key], entry) for entry in kernels for key in ("name", "symbol")]
+    exact = {str(number): by_name[layer["kernel"]] for number, layer in enumerate(layers)}
+    full: dict[str, str] = {}
+    for name, entry in named:
+        exact.setdefault(name, entry)
+        full.setdefault(_without_prefix(name, manifest["prefix"]), name)
+    wanted = _without_prefix(kernel, manifest["prefix"])
+    found = exact.get(kernel) or exact.get(full.get(wanted, ""))
+    if found is not None:
+        return found
+    near = ", ".join(full[name] for name in difflib.get_close_matches(wanted, full, n=3, cutoff=0.0))
     raise UsageError(
-        f"the package has no kernel '{kernel}': the nearest are {', '.join(near)}; names and numbers of layers work too"
+        f"the package has no kernel or layer '{kernel}': the nearest are {near}; give one of them, or the number of a "
+        "layer"
     )
+
+
+def _without_prefix(name: str, prefix: str) -> str:
+    """The name of a kernel, a symbol or a layer without the package's prefix and without the operators after it."""
+    name = name.partition(" (")[0]
+    start = next((one for one in (f"{prefix}__k_", f"{prefix}_", f"{prefix}/", "k_") if name.startswith(one)), "")
+    return name.removeprefix(start)

@@ -78,6 +78,8 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "program": facts.program,
         "plan": plan,
         "target": target,
+        "made_for": _made_for(target),
+        "untuned": sum(kernel.provenance.origin == "fixed" for kernel in facts.kernels),
         "flags": facts.flags,
         "image": facts.image,
         "cpu": facts.cpu,
@@ -125,6 +127,11 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "measured_layers": len(measured),
         "measured_all": bool(measured) and len(measured) == len(facts.calls),
     }
+
+
+def _made_for(target: Target) -> str:
+    """What the target is, in words that mean the same on another machine: "this machine" does not."""
+    return f"{target.isa}, CPU {target.cpu}" if target.reach == "local" else target.description
 
 
 def _unused_by_layers(facts: PackageFacts) -> tuple[str, ...]:

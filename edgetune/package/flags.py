@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from edgetune.target.target import Target
 
 _MACHINE_NOTE = (
-    "The -m flags are on the kernels alone: the check of the CPU must run where those instructions are lacking.",
+    "Only the kernels get the -m flags, because the check of the CPU must run on CPUs that lack those instructions.",
 )
 # Flags that all objects of a program must share, or that firmware chooses for its own reasons.
 _AGREED = ("-mabi", "-m32", "-m64", "-mx32", "-mcmodel", "-mfloat-abi", "-mbranch-protection", "-mlittle", "-mbig")
 _UNSAFE = "-funsafe-math-optimizations"
 _TAKEN_BACK = {"-fno-associative-math", "-fno-reciprocal-math", "-fsigned-zeros"}
 _UNSAFE_NOTE = (
-    f"{_UNSAFE}: NEON flushes denormals to zero, so without this flag GCC makes scalar code of it.",
-    "Effect, in the kernels alone: denormals become zero. NaN and infinity stay as they are.",
+    f"{_UNSAFE}: NEON flushes denormals to zero, so GCC uses it only with this flag.",
+    "Its effect, in the kernels alone: denormals become zero. NaN and infinity stay as they are.",
 )
 _UNRESTRAINED_NOTE = ("Sums may be reassociated, x / c may become x * (1 / c), and the sign of zero may be lost.",)
 

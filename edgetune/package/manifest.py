@@ -114,5 +114,5 @@ def check_files(folder: Path, manifest: dict[str, Any]) -> None:
             raise PackageInvalid(f"{folder} lacks {name}: write it again with `edgetune build`")
         if path.stat().st_size != facts["bytes"] or sha256_file(path) != facts["sha256"]:
             raise PackageInvalid(
-                f"{folder / name} was changed since it was emitted: write it again with `edgetune build`"
+                f"{folder / name} was changed after it was written: write it again with `edgetune build`"
             )

@@ -52,14 +52,14 @@ def _require_nothing_foreign(out_dir: Path) -> None:
     listed = listed_files(out_dir)
     if listed is None:
         raise OutputRefused(
-            f"{out_dir / MANIFEST} has no table of files, so nobody can tell which of the folder are of the package: "
-            "remove the folder or choose another with -o"
+            f"{out_dir / MANIFEST} has no table of files, so edgetune cannot tell its own files from yours: remove "
+            "the folder or choose another with -o"
         )
     ours = {MANIFEST, *_BUILT, *(name.partition("/")[0] for name in listed)}
     foreign = sorted(entry.name for entry in out_dir.iterdir() if entry.name not in ours)
     if foreign:
         raise OutputRefused(
-            f"{out_dir} holds {foreign[0]!r}, which is not of the package there and would be lost: "
+            f"{out_dir} holds {foreign[0]!r}, which does not belong to the package there and would be lost: "
             "move it away or choose another folder with -o"
         )
 

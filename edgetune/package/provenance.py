@@ -51,7 +51,7 @@ class KernelProvenance:
     def measured_by(self) -> str:
         """Return what measured the time, for a report; states only what is known."""
         if self.origin == "fixed" or self.cost is None:
-            return "not measured (fixed schedule)"
+            return "not measured (default schedule)"
         graded = f", trust {self.trust}" if self.trust else ""
         return f"record {self.record} on {self.board}{graded}"
 

@@ -63,8 +63,8 @@ def judge_by_double(
 def off_double(name: str, tolerance: OutputTolerance) -> str:
     """Message that output `name` is judged by double, why, and the tolerance."""
     return (
-        f"output {name!r}: the reference in float32 is itself off the model in double by "
-        f"{100 * tolerance.reference_error:.2g} % of the largest element; judged by double, "
+        f"output {name!r}: the reference in float32 differs from the model in double by "
+        f"{100 * tolerance.reference_error:.2g} % of the largest element; outputs are compared with double, and "
         f"{100 * tolerance.relative:.2g} % are allowed"
     )
 
@@ -72,8 +72,8 @@ def off_double(name: str, tolerance: OutputTolerance) -> str:
 def chaotic(name: str, error: float) -> str:
     """Message that output `name` cannot be judged by double, and why."""
     return (
-        f"output {name!r}: the reference in float32 is itself off the model in double by {100 * error:.3g} % of the "
-        "largest element: nothing tells whether what is computed in float32 is right; scale weights or inputs down"
+        f"output {name!r}: the reference in float32 differs from the model in double by {100 * error:.3g} % of the "
+        "largest element, so no result in float32 can be judged; scale weights or inputs down"
     )
 
 

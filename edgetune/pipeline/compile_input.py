@@ -23,8 +23,8 @@ Events = Callable[[Event], None]
 GOLDEN_CASES = 3
 
 _NO_IMAGE = (
-    "layout channels_last changes nothing: no operator of the model tells that axis 1 of an input or output is its "
-    "channels; name those where it is with --layout NAME=channels_last"
+    "layout channels_last changes nothing: no operator of the model shows that axis 1 of an input or output holds "
+    "channels; name such inputs and outputs with --layout NAME=channels_last"
 )
 
 
@@ -76,7 +76,7 @@ def _tolerances(model: Model, goldens: Sequence[Golden], events: Events) -> dict
         if tolerance.widened:
             apart = tolerance.disagreement / tolerance.step
             message = (
-                f"output {name!r}: evaluators of the reference differ among themselves by {apart:.1f} steps in "
+                f"output {name!r}: evaluators of the reference differ from one another by {apart:.1f} steps in "
                 f"{tolerance.disagreeing:.0%} of the elements; {tolerance.absolute / tolerance.step:.1f} are allowed"
             )
             events(Event("warning", {"message": message}))

@@ -39,7 +39,7 @@ def judge(
     try:
         doubles = model.outputs_in_double([given_back(case.inputs, layouts) for case in cases])
     except ModelError as error:
-        events(Event("warning", {"message": f"{error.message}: nothing tells how far its reference is off"}))
+        events(Event("warning", {"message": f"{error.message}: the error of its reference is unknown"}))
         return unchanged
     if doubles is None:
         return unchanged

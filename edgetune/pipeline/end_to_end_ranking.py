@@ -105,7 +105,7 @@ def rank_end_to_end(subject: CompileInput, settings: Settings, store: RecordStor
         terms = RankingTerms(target, settings.threads, None if seconds is None else max(_LEAST_S, _SHARE * seconds))
         told = time_finalists(program, groups, choices, make, terms, store, events)
     except KeyboardInterrupt:
-        events(Event("warning", {"message": "interrupted: kernels are not compared in packages"}))
+        events(Event("warning", {"message": "interrupted: kernels are not compared in whole packages"}))
         return False
     except (EdgetuneError, OSError) as error:
         events(Event("warning", {"message": f"kernels are not compared in packages: {error}"}))
@@ -139,18 +139,22 @@ def time_finalists(
             try:
                 make(_cast(groups, choices, number), folder)
             except EdgetuneError as error:
-                events(Event("warning", {"message": f"a package to compare kernels in is left out: {error.message}"}))
+                events(
+                    Event(
+                        "warning", {"message": f"a package is left out of the comparison of kernels: {error.message}"}
+                    )
+                )
                 continue
             runs[number] = copies.enter_context(benchmark_of(folder, target=terms.target))
             shutil.rmtree(folder)  # the benchmark runs a copy
         if len(runs) <= 1:  # a single package is no comparison
-            return "comparing kernels in packages: nothing to compare"
+            return "comparing kernels in packages: no candidates compete"
         times = _in_turns(runs, terms, events)
     stage = PackageContext(program.model_sha256, terms.threads)
     for kernel, group in groups.items():
         found = {n: times[n].get(program.kernels[kernel].name) for n in times if n < len(group)}
         _keep([(group[n], ns) for n, ns in found.items() if ns is not None], stage, store)
-    return f"comparing {len(runs)} packages with rivals of {len(groups)} kernels"
+    return f"comparing {len(runs)} packages with the best candidates of {len(groups)} kernels"
 
 
 def _cast(groups: Mapping[int, Sequence[Record]], choices: Sequence[Choice], number: int) -> list[Choice]:

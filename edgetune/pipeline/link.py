@@ -86,8 +86,8 @@ def print_kernels(
         limit = max(limits.get(number, 0), threads * FREE_SCRATCH)
         if source.workers > 1 and source.scratch_bytes > limit:
             message = (
-                f"{kernel.name} stays on one thread: {threads} would need {source.scratch_bytes} bytes of scratch, and "
-                f"the memory plan has {limit} for it"
+                f"{kernel.name} stays on one thread: {threads} would need {source.scratch_bytes} bytes of scratch, "
+                f"and the memory plan has {limit}"
             )
             events(Event("warning", {"message": message}))
             source = emit_kernel(scheduled.module, target, symbol, shared.get(number, ()))

@@ -83,7 +83,7 @@ def at_board(
                 return _used(place, choice, use, events)
             except _LOST as error:
                 again = again and time.monotonic() - begun <= _AGAIN_WITHIN_S
-                following = "it is tried once more" if again else "it is brought back for others"
+                following = "edgetune tries once more" if again else "the board is recovered for other runs"
                 _tell(events, choice.board.name, f"{error.message}; {following}", "lost")
                 lost = error
             choices.remove(choice)
@@ -95,7 +95,7 @@ def at_board(
                 choice.board.close()
                 if not again or not choices:
                     raise
-                _tell(events, choice.board.name, f"{error.message}; another board of its kind is tried", "lost")
+                _tell(events, choice.board.name, f"{error.message}; edgetune tries another board of its kind", "lost")
             if not again:
                 raise lost
             again = False
@@ -104,7 +104,7 @@ def at_board(
 def _used(place: OnBoard, choice: _Choice, use: Callable[[OnBoard, Sequence[int]], Answer], events: Events) -> Answer:
     answer = use(place, choice.cores)
     if place.unpinned:
-        _tell(events, choice.board.name, "the board has no taskset: its scheduler chose the core")
+        _tell(events, choice.board.name, "the board has no taskset, so its scheduler chose the core")
     return answer
 
 
@@ -114,8 +114,8 @@ def _open(resolved: ResolvedBoard, events: Events) -> Iterator[list[_Choice]]:
     if resolved.farm:
         names = ", ".join(f"'{address.name}'" for address in resolved.addresses)
         raise BoardUnavailable(
-            f"board {names} is lent by a tracker, and its ssh host is only the way there, so no package can be brought "
-            "to it: leave out --board to run it here"
+            f"board {names} is lent by a tracker, and its ssh host only reaches the tracker, so no package can be "
+            "copied to it: leave out --board to run it here"
         )
     own = tuple(address for address in resolved.addresses if not address.farm)
     addresses: tuple[BoardAddress | None, ...] = own or (None,)
@@ -149,7 +149,7 @@ def _take(choices: list[_Choice], events: Events) -> _Choice:
                 choice.board.close()
                 if not choices:
                     raise
-                _tell(events, choice.board.name, f"{error.message}; another board of its kind is tried", "lost")
+                _tell(events, choice.board.name, f"{error.message}; edgetune tries another board of its kind", "lost")
             else:
                 return choice
         if busy is None:
@@ -170,12 +170,12 @@ def _reserve(board: AgentBoard, wait_s: float, events: Events, *, alone: bool) -
     except HostUnknown as error:
         if not alone:
             raise
-        _tell(events, board.name, f"{error.message}; it is tried once more", "lost")
+        _tell(events, board.name, f"{error.message}; edgetune tries once more", "lost")
         board.reserve(wait_s)
     except (BoardLost, ProtocolViolation) as error:
         if not alone:
             raise
-        _tell(events, board.name, f"{error.message}; it is brought back", "lost")
+        _tell(events, board.name, f"{error.message}; edgetune recovers it", "lost")
         _recovered(board, events)
 
 

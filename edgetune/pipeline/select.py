@@ -123,12 +123,12 @@ def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules
         key = record_key(kernel, target)
         best = rules.looked_through(kernel, store, scratch_limit)
         if not best and min_trust != GRADES[-1] and store.best(key, scratch_limit=scratch_limit, forms=forms):
-            text = f"the records of {kernel.name} are passed over: their trust is below {min_trust}"
+            text = f"the records of {kernel.name} are skipped: their trust grade is below {min_trust}"
             events(Event("warning", {"message": text}))
         places = {record.candidate: place for place, record in enumerate(best)}
         best = rules.order(kernel, best)[:_CONSIDERED]
         while best and (reason := trouble(kernel, best[0], target)):
-            text = f"record {best[0].candidate[:16]} of {kernel.name} is passed over: {reason}"
+            text = f"record {best[0].candidate[:16]} of {kernel.name} is skipped: {reason}"
             events(Event("warning", {"message": text}))
             best = best[1:]
         if best:
@@ -143,10 +143,10 @@ def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules
         taken = [*islice(older, 1 if rules.threads == 1 else None)]
         for record in rules.order(kernel, taken)[:1]:
             told = f"code generator {record.environment['codegen_version']}, which made the same C"
-            why = f"the fastest that was timed with {told}"
+            why = f"the fastest record of {told}"
             return Choice(record.trace, replace(_measured([record], 1), why=why))
     text, note = _fixed(kernel, scratch_limit, rules)
-    why = f"no record: the fixed schedule ({note})"
+    why = f"no record: the default schedule ({note})"
     provenance = KernelProvenance(
         kernel.workload,
         "fixed",
@@ -180,11 +180,11 @@ def _measured(best: list[Record], valid: int, decided: _Rules | None = None) -> 
     counted = winner.environment.get("clock") == "instructions"  # the record stores one instruction as one nanosecond
     why = f"fastest of {valid} correct candidates"
     if decided is not None and (there := decided.stage.ns(winner)) is not None:
-        why = f"of {valid} correct candidates the one that is fastest in a run of the package ({there / 1000:.2f} us)"
+        why = f"of {valid} correct candidates, the one that is fastest in a run of the package ({there / 1000:.2f} us)"
     elif decided is not None:
-        threads = f"{decided.threads} threads" if decided.threads > 1 else "a core"
+        threads = f"{decided.threads} threads" if decided.threads > 1 else "one core"
         weights = " with weights from memory" if decided.streamed else ""
-        why = f"of {valid} correct candidates the one that {threads} should run fastest{weights}"
+        why = f"of {valid} correct candidates, the one that should be fastest on {threads}{weights}"
     elif len(best) > 1 and winner.median_ns:
         much = "many" if counted else "long"
         why += f"; the next takes {(best[1].median_ns or 0) / winner.median_ns:.3f} times as {much}"

@@ -72,7 +72,7 @@ class SelfTest:
     def _cannot(self, why: str) -> None:
         if not self._told:
             self._told = True
-            self._events(Event("warning", {"message": f"the self-test of the package is not run here: {why}"}))
+            self._events(Event("warning", {"message": f"the self-test of the package does not run here: {why}"}))
 
 
 def not_written(error: EdgetuneError, choices: Sequence[Choice], kernels: Sequence[str], settings: Settings) -> str:
@@ -83,7 +83,10 @@ def not_written(error: EdgetuneError, choices: Sequence[Choice], kernels: Sequen
         return f"{said}, though all kernels have a record: please report it with the model"
     more = f" and {len(fixed) - _SHOWN} more" if len(fixed) > _SHOWN else ""
     names = ", ".join(fixed[:_SHOWN]) + more
-    return f"{said}: no record of {names} is right, nor is the fixed schedule; a longer `edgetune tune` may find one"
+    return (
+        f"{said}: no record of {names} gives correct results, nor does the default schedule; a longer "
+        "`edgetune tune` may find one that does"
+    )
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,9 @@ def tune_input(
     )
     if options.streamed:
         size = f"{program.constant_bytes / 1e6:.1f} MB"
-        told = f"timing kernels with their weights in a cache; in a run of the package {size} of them come from memory"
+        told = (
+            f"timing kernels with their weights in a cache; in a run of the package, {size} of weights come from memory"
+        )
         events(Event("phase", {"name": told}))
     with RecordStore.open(settings.db) as store:
         _carry_over(program, settings, store, events)
@@ -171,7 +176,9 @@ def build_input(subject: CompileInput, settings: Settings, events: Events) -> Pa
     _check_limits_early(subject.program, settings)
     check = SelfTest(settings.target, events)
     if not settings.db.exists():
-        events(Event("warning", {"message": f"there are no records at {settings.db}: all schedules are fixed ones"}))
+        events(
+            Event("warning", {"message": f"there are no records at {settings.db}: all kernels get default schedules"})
+        )
         return _build(subject, settings, None, events, check)
     with RecordStore.open(settings.db, create=False) as store:
         return _build(subject, settings, store, events, check)
@@ -182,9 +189,9 @@ def _carry_over(program: Program, settings: Settings, store: RecordStore, events
     if not outdated:
         return
     start = time.monotonic()
-    events(Event("phase", {"name": f"looking at older records of {len(outdated)} kernels"}))
+    events(Event("phase", {"name": f"checking older records of {len(outdated)} kernels"}))
     carried = carry_over(outdated, settings.target, store)
-    name = f"taking over {carried} records that were timed with the same C"
+    name = f"migrated {carried} records that were timed with the same C"
     events(Event("phase", {"name": name, "seconds": round(time.monotonic() - start, 3)}))
 
 
@@ -199,7 +206,7 @@ def _build(
             raise
         # If this fails as well, its error is the one to report.
         built = _build_with(subject, settings, store, events, check, frozenset({DIRECT}))
-        message = f"{error.message}; kernels are computed in their direct form, whose weights are the smallest"
+        message = f"{error.message}; all kernels use the direct algorithm, which has the smallest weights"
         events(Event("warning", {"message": message}))
         return built
 

@@ -22,7 +22,7 @@ from edgetune.verify.work_copy import ProgramResult, work_copy
 TIMEOUT_S = 1800.0
 _SAMPLES = "samples_ns:"
 _EMULATED = "times under an emulator, which say nothing about a real core"
-_TOO_SHORT = "a run takes less than a tick of the clock there: nothing tells how sure the median is"
+_TOO_SHORT = "a run takes less than a tick of the clock there, so the precision of the median is unknown"
 
 
 @dataclass(frozen=True)
@@ -198,9 +198,9 @@ def _answer(
 def _number(value: object) -> float:
     """A time or a count from a program's output; raises TypeError and ValueError for any other value."""
     if not isinstance(value, int | float):
-        raise TypeError(f"{value!r} is no number")
+        raise TypeError(f"{value!r} is not a number")
     if not 0 <= value < float("inf"):
-        raise ValueError(f"{value} is no time and no count")
+        raise ValueError(f"{value} is neither a time nor a count")
     return float(value)
 
 
@@ -215,6 +215,6 @@ def _samples(package: Path, done: ProgramResult) -> tuple[float, ...]:
         return tuple(_number(int(word)) / 1e3 for word in words)
     except (ValueError, OverflowError) as error:
         raise PackageInvalid(
-            f"the benchmark of {package} wrote samples that are no numbers ({error}): write it again with "
+            f"the benchmark of {package} wrote samples that are not numbers ({error}): write it again with "
             "`edgetune build`"
         ) from error

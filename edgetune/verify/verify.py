@@ -227,8 +227,8 @@ def _reported(match: re.Match[str], manifest: dict[str, Any]) -> tuple[int, Outp
         tensor = manifest["outputs"][index]
         largest, relative, ulp, share, bound = (float(match[n]) for n in ("abs", "rel", "ulp", "share", "bound"))
     except (ValueError, IndexError) as error:
-        said = f"the self-test said what makes no sense ({match[0][:200]})"
-        raise SelfTestFailed(f"{said}: look after the board") from error
+        said = f"the self-test printed an invalid line ({match[0][:200]})"
+        raise SelfTestFailed(f"{said}: check the board") from error
     note = _note(tensor["name"], OutputTolerance(**tensor["tolerance"]))
     return index, OutputReport(tensor["name"], "golden", largest, relative, ulp, share, bound, note)
 
@@ -265,6 +265,6 @@ def _note(name: str, tolerance: OutputTolerance) -> str:
     if not tolerance.widened:
         return ""
     return (
-        f"evaluators of the reference differ among themselves by {tolerance.disagreement / tolerance.step:.1f} steps "
-        f"in {tolerance.disagreeing:.1%} of the elements, so more than one step is allowed"
+        f"evaluators of the reference differ from one another by {tolerance.disagreement / tolerance.step:.1f} "
+        f"steps in {tolerance.disagreeing:.1%} of the elements, so more than one step is allowed"
     )

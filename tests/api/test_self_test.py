@@ -79,11 +79,11 @@ def test_a_reference_that_is_off_is_said_to_be_and_double_judges(tmp_path: Path)
     api.build(settings_for(model), events=events.append)
     said = [message for message in warnings(events) if "in double" in message]
     assert len(said) == 1
-    assert said[0].startswith("output 'y': the reference in float32 is itself off the model in double by 0.")
+    assert said[0].startswith("output 'y': the reference in float32 differs from the model in double by 0.")
     tolerances = {t["name"]: t["tolerance"] for t in read_manifest(tmp_path / "out")["outputs"]}
     assert 1e-4 < tolerances["y"]["reference_error"] < tolerances["y"]["relative"] < 0.02
     assert tolerances["z"] == {"relative": 1e-4, "absolute": 0.0}
-    assert "y is judged by the model in double" in (tmp_path / "out/REPORT.md").read_text(encoding="utf-8")
+    assert "y is compared with the model in double" in (tmp_path / "out/REPORT.md").read_text(encoding="utf-8")
     report = api.verify(tmp_path / "out", None, model)
     assert {(o.name, o.against) for o in report.outputs} == {(n, a) for n in "yz" for a in ("golden", "fresh")}
     assert all(("judged by double" in o.note) == (o.name == "y") for o in report.outputs)
@@ -133,8 +133,8 @@ def test_where_the_reference_is_off_by_everything_zeros_do_not_pass(
     with pytest.raises(WrongResult, match="nothing is written"):
         api.build(settings_for(model), events=events.append)
     (said,) = [message for message in warnings(events) if "in double" in message]
-    assert said.startswith("output 'y': the reference in float32 is itself off the model in double by ")
-    assert "nothing tells whether what is computed in float32 is right" in said
+    assert said.startswith("output 'y': the reference in float32 differs from the model in double by ")
+    assert "so no result in float32 can be judged" in said
 
 
 @pytest.mark.parametrize("board", ["host", "generic-aarch64"])
@@ -149,7 +149,7 @@ def test_what_fails_its_self_test_does_not_replace_a_good_package(
     ]
     before = everything_in(tmp_path / "out")
     spoiled(monkeypatch, tenth_off)
-    with pytest.raises(WrongResult, match="no record of matmul_sin is right, nor is"):
+    with pytest.raises(WrongResult, match="no record of matmul_sin gives correct results, nor does"):
         api.build(settings_for(model, board), events=lambda _: None)
     assert everything_in(tmp_path / "out") == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.onnx", "out"]
@@ -196,7 +196,7 @@ def test_where_nothing_can_run_it_that_is_said_once(
     test = tune_and_build.SelfTest(settings_for(model).target, events.append)
     test(tmp_path, tmp_path)
     test(tmp_path, tmp_path)
-    assert warnings(events) == [f"the self-test of the package is not run here: {why}"]
+    assert warnings(events) == [f"the self-test of the package does not run here: {why}"]
     api.build(settings_for(model), events=events.append)
     assert (tmp_path / "out/MANIFEST.json").is_file()
     assert any(CPU_TOO_OLD in path.read_text(encoding="utf-8") for path in (tmp_path / "out/src").glob("*.c"))

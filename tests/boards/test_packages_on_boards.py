@@ -116,7 +116,7 @@ def test_a_board_that_is_lost_on_the_way_is_tried_once_more(bench: Bench) -> Non
     assert at_board(resolved, told.append, use).startswith("board attic")
     assert len(calls) == 2
     lost = [str(e.data["detail"]) for e in told if e.kind == "board" and e.data["what"] == "lost"]
-    assert len([words for words in lost if words.endswith("; it is tried once more")]) == 1
+    assert len([words for words in lost if words.endswith("; edgetune tries once more")]) == 1
 
     def never(place: OnBoard, cores: Sequence[int]) -> str:
         calls.append(len(cores))
@@ -132,7 +132,7 @@ def test_the_gateway_of_a_farm_is_not_taken_for_a_board(bench: Bench, emitted: P
     gateway, own = bench.board(), bench.board()
     shelve(bench, {"farm": FARM}, farm=gateway)
     with pytest.raises(
-        BoardUnavailable, match=r"'farm' is lent by a tracker, .* only the way there.*leave out --board"
+        BoardUnavailable, match=r"'farm' is lent by a tracker, .* only reaches the tracker.*leave out --board"
     ):
         api.verify(emitted, "farm")
     with pytest.raises(BoardUnavailable, match="'farm' is lent by a tracker"):

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgetune.errors import DiskFull, KernelFailed, MemoryLimitExceeded, OutputRefused, WrongResult
+from edgetune.errors import DiskFull, KernelFailed, MemoryLimitExceeded, OutputRefused, UsageError, WrongResult
 from edgetune.events import Event
 from edgetune.graph.program import Part
 from edgetune.package.constants import place_weights
@@ -224,15 +224,15 @@ def test_ram_of_a_package_without_an_arena_is_that_of_its_header(tmp_path: Path)
     origins = [KernelProvenance("33" * 32, "fixed")]
     sample.write(model, made, tmp_path / "p", cases=cases, origins=origins, measure=False)
     report = (tmp_path / "p/REPORT.md").read_text(encoding="utf-8")
-    assert "| workspace (arena, kernel scratch included) | 64 |" in report
+    assert "| workspace (the arena, with the scratch memory of kernels) | 64 |" in report
 
 
 @pytest.mark.parametrize(
     ("operators", "told"),
     [
-        (("Identity", "Identity"), "compute them: their concatenation takes"),
-        (("copy", "Identity"), "compute them: but for 1 copy, their concatenation takes neither a layer nor time"),
-        (("copy", "copy"), "compute them: but for 2 copies, their concatenation takes"),
+        (("Identity", "Identity"), "compute them: their concatenation needs"),
+        (("copy", "Identity"), "compute them: except for 1 copy, their concatenation needs no layer and no time"),
+        (("copy", "copy"), "compute them: except for 2 copies, their concatenation needs"),
     ],
 )
 def test_copies_that_remain_of_concatenations_are_told(operators: tuple[str, ...], told: str, tmp_path: Path) -> None:
@@ -291,6 +291,35 @@ def test_a_kernel_is_found_by_its_name_its_symbol_and_its_layers(tmp_path: Path)
     for number, layer in enumerate(manifest["layers"]):
         for word in (layer["kernel"], symbols[layer["kernel"]], layer["label"], str(number)):
             assert layer["label"] in " ".join(explain(tmp_path / "p", word).layers)
+
+
+def test_a_kernel_is_found_without_the_prefix_and_a_layer_without_its_operators(tmp_path: Path) -> None:
+    sample.emit(tmp_path / "p", measure=False)
+    assert explain(tmp_path / "p", "k_add").kernel == "add"
+    assert explain(tmp_path / "p", "tiny_scale_add").kernel == "scale_add"
+    manifest = read_manifest(tmp_path / "p")
+    manifest["layers"][2]["label"] = "tiny/head/Add (Add, Relu)"
+    (tmp_path / "p/MANIFEST.json").write_text(json.dumps(manifest), encoding="utf-8")
+    assert explain(tmp_path / "p", "head/Add").kernel == "add"
+    with pytest.raises(UsageError, match=r"no kernel or layer 'head/Ad': the nearest are tiny/head/Add \(Add, Relu\)"):
+        explain(tmp_path / "p", "head/Ad")
+
+
+def test_a_package_names_what_it_is_for_and_what_is_untuned(tmp_path: Path) -> None:
+    host = sample.generic_x86().model_copy(update={"description": "this machine", "reach": "local"})
+    untuned = [KernelProvenance(number * 32, "fixed") for number in ("11", "22")]
+    sample.emit(tmp_path / "p", target=host, origins=untuned, measure=False)
+    for name in ("README.md", "REPORT.md"):
+        text = (tmp_path / "p" / name).read_text(encoding="utf-8")
+        assert "this machine" not in text
+        assert f"CPU {host.cpu}" in text
+        assert "default schedules for 2 of 2 kernels" in text
+    sample.emit(
+        tmp_path / "t",
+        origins=[dataclasses.replace(sample.provenance()[0], workload=w * 32) for w in ("11", "22")],
+        measure=False,
+    )
+    assert "ntuned" not in (tmp_path / "t/REPORT.md").read_text(encoding="utf-8")
 
 
 def test_times_of_an_emulated_machine_are_marked(tmp_path: Path) -> None:

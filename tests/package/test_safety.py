@@ -74,7 +74,7 @@ def test_records_that_are_trusted_less_than_asked_are_passed_over_with_a_warning
     events: list[Event] = []
     strict = replace(settings, min_trust="B")
     assert api.build(strict, events=events.append).measured_kernels == 0
-    assert any("their trust is below B" in str(event.data.get("message")) for event in events)
+    assert any("their trust grade is below B" in str(event.data.get("message")) for event in events)
     measured = api.build(replace(settings, min_trust="C"), events=lambda _: None).measured_kernels
     assert measured == len({record.workload for record in correct}) > 0
     kernels = read_manifest(settings.out)["kernels"]

@@ -237,4 +237,7 @@ def test_what_a_package_tells_of_its_threads(tiny: Path) -> None:
     assert [kernel["threads"] for kernel in manifest["kernels"]] == [3, 1]
     assert "#define TINY_THREADS 3" in (tiny / "include/tiny.h").read_text()
     assert "up to 3 threads" in (tiny / "README.md").read_text()
-    assert "| threads |" in (tiny / "REPORT.md").read_text()
+    report = (tiny / "REPORT.md").read_text()
+    assert "| threads |" in report
+    stack = 2 * manifest["memory"]["call_stack_bytes"]  # of the two threads beside the caller's
+    assert f"| stacks of the worker threads, at most: 2 times the stack of a call | {stack:,} |" in report

@@ -151,7 +151,7 @@ def settings_of(folder: Path) -> Settings:
 def test_a_tune_for_threads_compares_in_packages(tuned: tuple[Path, list[Event]]) -> None:
     folder, events = tuned
     phases = [str(event.data["name"]) for event in events if event.kind == "phase"]
-    assert any("packages with rivals of" in name for name in phases), phases
+    assert any("packages with the best candidates of" in name for name in phases), phases
     stage = PackageContext(load(settings_of(folder)).program.model_sha256, 2)
     groups: dict[str, list[Record]] = {}
     for each in records_in(folder):
@@ -226,7 +226,7 @@ def trial(kernel: Kernel, target: Target, tmp_path: Path) -> Iterator[Trial]:  #
 
 def test_the_least_of_all_sweeps_is_kept(trial: Trial) -> None:
     stand = Stand([30.0, 10.0, 20.0])
-    assert trial.rehearse(stand) == "comparing 3 packages with rivals of 1 kernels"
+    assert trial.rehearse(stand) == "comparing 3 packages with the best candidates of 1 kernels"
     assert trial.events == []
     assert stand.made == [each.trace for each in trial.records()]
     assert stand.runs == 15
@@ -238,13 +238,13 @@ def test_the_least_of_all_sweeps_is_kept(trial: Trial) -> None:
 
 def test_a_package_that_does_not_fit_is_left_out(trial: Trial) -> None:
     told = trial.rehearse(Stand([30.0, MemoryLimitExceeded("too large"), 20.0]))
-    assert told == "comparing 2 packages with rivals of 1 kernels"
+    assert told == "comparing 2 packages with the best candidates of 1 kernels"
     assert ["too large" in str(event.data["message"]) for event in trial.events] == [True]
     assert [ns is None for ns in trial.noted()] == [False, True, False]
 
 
 def test_one_package_alone_is_no_comparison(trial: Trial) -> None:
-    assert "nothing to compare" in trial.rehearse(Stand([30.0, 10.0, 20.0]), seconds=0.0)
+    assert "no candidates compete" in trial.rehearse(Stand([30.0, 10.0, 20.0]), seconds=0.0)
     assert trial.noted() == [None] * 3
 
 

@@ -128,7 +128,7 @@ class ExternalData:
         if not 0 <= bits <= _MOST_BITS:
             shown = ", ".join(map(str, tensor.dims[:_SHOWN_AXES])) + (", ..." if len(tensor.dims) > _SHOWN_AXES else "")
             raise ModelError(
-                f"{self._named(tensor)} has the shape ({shown}), which no tensor has; export the model again"
+                f"{self._named(tensor)} has the shape ({shown}), which is not valid; export the model again"
             )
         return int(-(-bits // 8))
 
@@ -137,7 +137,7 @@ class ExternalData:
             return default
         if not _NUMBER.fullmatch(entries[key]):
             raise ModelError(
-                f"{self._named(tensor)} has the {key} {entries[key][:40]!r}, which is no number of bytes; "
+                f"{self._named(tensor)} has the {key} {entries[key][:40]!r}, which is not a number of bytes; "
                 "export the model again"
             )
         return int(entries[key])
@@ -163,7 +163,7 @@ class ExternalData:
                 status = os.fstat(file.fileno())
                 if not stat.S_ISREG(status.st_mode):
                     raise ModelError(
-                        f"{self._named(tensor)} lies in {location!r}, which is no regular file; copy the data there"
+                        f"{self._named(tensor)} lies in {location!r}, which is not a regular file; copy the data there"
                     )
                 if not status.st_size:
                     return memoryview(b"")  # an empty file cannot be mapped

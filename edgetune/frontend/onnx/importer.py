@@ -218,7 +218,7 @@ def _check_operators(proto: onnx.ModelProto, model: OnnxModel) -> None:
             shown = node.name or (node.output[0] if node.output else "unnamed")
             raise UnsupportedOperator(
                 f"operator {shown_operator(node)} (node {shown!r} of {model.name}) is not supported; "
-                "replace it in the model, or give it a tensor expression in Python (docs/operators.md tells how)"
+                "replace it in the model, or give it a tensor expression in Python (see docs/operators.md)"
             )
 
 
@@ -227,7 +227,9 @@ def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
     if tensor.elem_type == onnx.TensorProto.STRING:
         raise ModelError(f"input {value.name!r} holds strings; only numbers and bool can be built")
     if element_bits(tensor.elem_type) is None:
-        raise ModelError(f"input {value.name!r} has element type {tensor.elem_type}, which ONNX lacks; export it again")
+        raise ModelError(
+            f"input {value.name!r} has element type {tensor.elem_type}, which ONNX does not define; export it again"
+        )
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
     return TensorSpec(value.name, tuple(d.dim_value for d in tensor.shape.dim), dtype)
 

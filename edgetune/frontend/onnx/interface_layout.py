@@ -118,11 +118,12 @@ def channels_last_tensors(model: OnnxModel, layout: Layout, layouts: Mapping[str
     for name, chosen in layouts.items():
         if name not in ranks:
             raise ModelError(
-                f"a layout is given for {name!r}, which is no input or output of {model.name}: {nearest(name, ranks)}"
+                f"a layout is given for {name!r}, which is not an input or output of {model.name}: "
+                f"{nearest(name, ranks)}"
             )
         if chosen == "channels_last" and ranks[name] < LEAST_RANK:
             raise ModelError(
-                f"{name!r} of {model.name} cannot have its channels last, for it has {ranks[name]} axes and not "
+                f"{name!r} of {model.name} cannot have its channels last, because it has {ranks[name]} axes and not "
                 "(N, C, ...): give it the layout model"
             )
     known = image_tensors(model) if layout == "channels_last" else frozenset()

@@ -48,7 +48,7 @@ def take_in(proto: onnx.ModelProto, external: ExternalData) -> dict[str, np.ndar
     if inline > _MOST_BYTES:
         raise ModelError(
             f"{inline} bytes of model {proto.graph.name!r} are in function bodies, attributes or small tensors, and "
-            f"{_MOST_BYTES} are possible there; make its large tensors initializers"
+            f"at most {_MOST_BYTES} are possible there; make its large tensors initializers"
         )
     for tensor in rest:
         _become(tensor, bytes(external.bytes_of(tensor)))

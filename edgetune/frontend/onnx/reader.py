@@ -36,7 +36,7 @@ def require_text(message: Message, where: str) -> None:
                 if not isinstance(text, str):
                     shown = ascii(text.decode(errors="replace"))[:60]
                     raise ModelError(
-                        f"{where} holds text that is not UTF-8 ({kind.name} {shown} of a {message.DESCRIPTOR.name}); "
+                        f"{where} has text that is not UTF-8 ({kind.name} {shown} of a {message.DESCRIPTOR.name}); "
                         "export the model again"
                     )
         elif kind.type == FieldDescriptor.TYPE_MESSAGE:
@@ -50,7 +50,8 @@ def require_values(proto: onnx.ModelProto, where: str) -> None:
         if tensor.data_location != TensorProto.EXTERNAL and not _is_whole(tensor):
             named = f"tensor {tensor.name!r}" if tensor.name else "an unnamed tensor"
             raise ModelError(
-                f"{named} of {where} has other data than its shape and type say, or a type that ONNX lacks; "
+                f"{named} of {where} has data that does not match its shape and type, or a type that ONNX does "
+                "not define; "
                 "export the model again"
             )
 
@@ -229,7 +230,7 @@ def _fix_shapes(proto: onnx.ModelProto, shapes: Shapes, where: str) -> None:
         example = proposed_shapes(proto.graph, free, list(proto.opset_import))
         raise DynamicShape(
             f"{' and '.join(one.in_words for one in free)} in {where}: fix all sizes, for example with {example} "
-            "(a proposal; take the sizes that the model is used with)"
+            "(an example; use the sizes that the model runs with)"
         )
 
 

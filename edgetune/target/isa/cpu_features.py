@@ -56,7 +56,7 @@ def checks_of(isa: str, features: Features, names: Sequence[str]) -> CpuChecks:
     for name in names:
         if name not in features:
             remedy = f"use {', '.join(features)}" if features else "leave cpu_checks out"
-            raise ConfigError(f"cpu_checks: '{name}' is no feature of {isa} that can be checked: {remedy}")
+            raise ConfigError(f"cpu_checks: '{name}' is not a feature of {isa} that can be checked: {remedy}")
     groups: dict[tuple[int, int, str], list[tuple[str, CpuidBit]]] = {}
     masks = {1: 0, 2: 0}
     for name in names:

@@ -115,7 +115,7 @@ def test_tensors_hold_what_their_shape_says(dims: list[int], raw: bool, tmp_path
     )
     read(model.SerializeToString(), tmp_path)
     model.graph.initializer[0].dims[:] = dims
-    with pytest.raises(ModelError, match=r"tensor 's' of .* has other data than its shape and type say"):
+    with pytest.raises(ModelError, match=r"tensor 's' of .* has data that does not match its shape and type"):
         read(model.SerializeToString(), tmp_path)
 
 
@@ -138,7 +138,7 @@ def test_tensors_of_every_type_are_whole(kind: int, raw: bool, tmp_path: Path) -
 def test_text_that_is_none_is_refused(text: bytes, tmp_path: Path) -> None:
     data = sample((1, 3, 32, 32)).SerializeToString()
     assert text in data
-    with pytest.raises(ModelError, match=r"holds text that is not UTF-8 \(.*\); export the model again"):
+    with pytest.raises(ModelError, match=r"has text that is not UTF-8 \(.*\); export the model again"):
         read(data.replace(text, b"\xff" + text[1:], 1), tmp_path)
 
 

@@ -95,7 +95,7 @@ def test_what_is_proposed(
         read_onnx(path)
     sentence = refusal.value.message
     assert axes in sentence
-    assert f"{flags} (a proposal" in sentence
+    assert f"{flags} (an example" in sentence
     sizes = tuple(int(size) for size in flags.partition("=")[2].split(","))
     assert read_onnx(path, {"x": sizes}).proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value == sizes[0]
 

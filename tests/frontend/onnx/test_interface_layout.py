@@ -81,10 +81,13 @@ def test_a_name_wins_over_what_holds_for_all(layout: Layout, layouts: dict[str, 
 @pytest.mark.parametrize(
     ("layouts", "sentence"),
     [
-        ({"imag": "channels_last"}, "a layout is given for 'imag', which is no input or output of model: did you mean"),
-        ({"features": "model"}, "which is no input or output of model"),
-        ({"w": "channels_last"}, "which is no input or output of model: valid are flat, image, mask"),
-        ({"flat": "channels_last"}, "'flat' of model cannot have its channels last, for it has 2 axes"),
+        (
+            {"imag": "channels_last"},
+            "a layout is given for 'imag', which is not an input or output of model: did you mean",
+        ),
+        ({"features": "model"}, "which is not an input or output of model"),
+        ({"w": "channels_last"}, "which is not an input or output of model: valid are flat, image, mask"),
+        ({"flat": "channels_last"}, "'flat' of model cannot have its channels last, because it has 2 axes"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(layouts: dict[str, Layout], sentence: str) -> None:

@@ -22,8 +22,8 @@ def _padded(attr: dict[str, Any], extents: list[int]) -> dict[str, Any]:
     rank = len(extents)
     if any(dilation != 1 for dilation in attr.get("dilations", [])):
         raise UnsupportedOperator(
-            f"a pooling operator has dilations and auto_pad {mode}, whose result ONNX's reference evaluator and "
-            "ONNX Runtime do not agree on; give pads in place of auto_pad"
+            f"a pooling operator has dilations and auto_pad {mode}, for which ONNX's reference evaluator and ONNX "
+            "Runtime give different results; give pads in place of auto_pad"
         )
     begin, end = [], []
     for extent, kernel, stride in zip(extents, attr["kernel_shape"], attr.get("strides", [1] * rank), strict=True):

@@ -66,7 +66,7 @@ def _choice(attr: dict[str, Any], name: str, default: str, known: tuple[str, ...
     given = attr.get(name, default)
     chosen = given.decode() if isinstance(given, bytes) else str(given)
     if chosen not in known:
-        raise UnsupportedOperator(f"operator RoiAlign has {name} {chosen!r}; known are {' and '.join(known)}")
+        raise UnsupportedOperator(f"operator RoiAlign has {name} {chosen!r}; only {' and '.join(known)} are supported")
     return chosen
 
 

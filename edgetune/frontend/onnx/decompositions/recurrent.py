@@ -107,7 +107,7 @@ def _lstm_step(cell: _Cell, x: str, states: list[str]) -> list[str]:
 def _recurrent(b: Builder, gates: int, default: list[str], step: Any) -> None:
     if "activation_alpha" in b.attributes or "activation_beta" in b.attributes:
         raise UnsupportedOperator(
-            "a recurrent operator has activation_alpha or activation_beta; only plain ones are built"
+            "a recurrent operator has activation_alpha or activation_beta; only activations without them are supported"
         )
     batch_first = b.attributes.get("layout", 0) == 1
     x = b.op("Transpose", b.input(0), perm=[1, 0, 2]) if batch_first else b.input(0)
