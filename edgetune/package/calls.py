@@ -237,7 +237,7 @@ def _check_weight(number: int, array: np.ndarray, param: CParam) -> None:
         wanted = f"{ctext.shape(param.shape)} {param.dtype}"
         got = f"{ctext.shape(array.shape)} {array.dtype}"
         raise KernelFailed(
-            f"constant {param.name} of call {number} is {got}, the kernel wants {wanted}: report this model"
+            f"constant {param.name} of call {number} is {got}, the kernel needs {wanted}: report this model"
         )
 
 

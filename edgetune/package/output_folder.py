@@ -33,7 +33,7 @@ def check_output_folder(out_dir: Path) -> None:
         _require_writable(out_dir)
         if any(out_dir.iterdir()) and not is_package(out_dir):
             raise OutputRefused(
-                f"{out_dir} exists and is not a package of edgetune (no {MANIFEST} of ours): "
+                f"{out_dir} exists and is not a package of edgetune (it has no {MANIFEST} of edgetune): "
                 "choose another folder with -o"
             )
         _require_nothing_foreign(out_dir)

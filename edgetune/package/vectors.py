@@ -77,6 +77,6 @@ def _fitting(case: int, side: str, tensor: PublicTensor, array: np.ndarray | Non
     if array.size != tensor.elements or str(array.dtype) != tensor.dtype:
         raise WrongResult(
             f"golden case {case}: {side} '{tensor.name}' is {array.shape} {array.dtype}, "
-            f"the model says {tensor.shape} {tensor.dtype}"
+            f"the model has {tensor.shape} {tensor.dtype}"
         )
     return array

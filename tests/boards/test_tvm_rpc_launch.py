@@ -82,7 +82,7 @@ def test_visitors_that_do_not_wait_do_not_silence_the_lock() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "answer"), [(errno.EACCES, None), (errno.EPERM, None), (errno.EADDRINUSE, "busy 0 somebody")]
+    ("number", "answer"), [(errno.EACCES, None), (errno.EPERM, None), (errno.EADDRINUSE, "busy 0 another user")]
 )
 def test_a_system_that_forbids_such_locks_is_not_a_board_that_is_taken(
     monkeypatch: pytest.MonkeyPatch, number: int, answer: str | None

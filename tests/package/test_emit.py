@@ -178,7 +178,7 @@ def test_packed_weights_win_over_the_models_own(tmp_path: Path) -> None:
     assert np.array_equal(place_weights(model, twice).items[0].array, model.constants[1] * 2)
     wrong = {(0, 1): np.zeros(3, np.float32)}
     made, cases, origins = sample.sources("tiny"), sample.goldens(model), sample.provenance()
-    with pytest.raises(KernelFailed, match="the kernel wants 8 float32"):
+    with pytest.raises(KernelFailed, match="the kernel needs 8 float32"):
         sample.write(model, made, tmp_path / "out", cases=cases, origins=origins, packed=wrong)
 
 

@@ -129,7 +129,7 @@ def _holder(place: bytes) -> str:
         said = visit.recv(256)
     owner, _, seconds = said.decode(errors="replace").partition("\n")
     seconds = seconds.strip()
-    return f"busy {seconds if seconds.isascii() and seconds.isdecimal() else 0} {owner or 'somebody'}"
+    return f"busy {seconds if seconds.isascii() and seconds.isdecimal() else 0} {owner or 'another user'}"
 
 
 def _serve(arguments: list[str], port: int) -> tuple[int, threading.Thread, socket.socket]:

@@ -146,7 +146,7 @@ class ExternalData:
         path = PurePosixPath(location)
         if not path.parts or "\0" in location:
             raise ModelError(
-                f"{self._named(tensor)} does not say which file holds its data (location {location!r}); "
+                f"{self._named(tensor)} does not name the file that holds its data (location {location!r}); "
                 "export the model again"
             )
         if path.is_absolute() or ".." in path.parts:

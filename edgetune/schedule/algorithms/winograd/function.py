@@ -90,7 +90,7 @@ class WeightTransform:
         """
         weights = source.transpose(self.axes)
         if weights.shape[:2] != (KERNEL, KERNEL):
-            raise KernelFailed(f"weights of shape {source.shape} are no 3x3 window: a constant was taken for another")
+            raise KernelFailed(f"weights of shape {source.shape} are not a 3x3 window, so this is the wrong constant")
         g = self.algorithm.weight_transform()
         # Explicit sums, so that their order is the same with every version of numpy.
         rows = _sum_of_three([g[:, k, None, None, None] * weights[None, k].astype(np.float64) for k in range(KERNEL)])
