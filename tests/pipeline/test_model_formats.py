@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from edgetune.errors import ConfigError, ModelError
+from edgetune.frontend.model_format import ModelFormat
 from edgetune.frontend.tensor_expression.format import TensorExpression
 from edgetune.pipeline.model_formats import MODEL_FORMATS, format_of, read_model
+from edgetune.registry import Registry
 from tests.distribution_sample import install
 
 CODE = Path(__file__).parents[2] / "edgetune"
@@ -30,6 +32,13 @@ def test_an_object_that_no_format_knows_is_refused() -> None:
     sentence = r"no model format knows an object of class int \(installed: onnx, tensor-expression\)"
     with pytest.raises(ConfigError, match=sentence):
         format_of(5)
+
+
+def test_without_any_format_edgetune_is_to_be_installed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing: Registry[ModelFormat] = Registry("model format", "edgetune.test_no_formats")
+    monkeypatch.setattr("edgetune.pipeline.model_formats.MODEL_FORMATS", nothing)
+    with pytest.raises(ConfigError, match="no model format is installed: install edgetune again"):
+        format_of(Path("model.onnx"))
 
 
 def test_a_file_that_two_formats_claim_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
