@@ -1,7 +1,8 @@
 """Names for TVM's objects in signatures: TVM ships no types, so each of these is `Any` to a type checker.
 
 An alias says what a function takes or returns. Most have the name of TVM's own class; `Tvm` comes first where the
-package has a class of that name. This file does not import TVM.
+package has a class of that name. A signature may also name TVM's class itself, such as `relax.Expr`: that is `Any` too.
+This file does not import TVM.
 """
 
 from __future__ import annotations
@@ -29,8 +30,6 @@ For: TypeAlias = Any
 """`tirx.For`: a loop."""
 SBlock: TypeAlias = Any
 """`s_tir.SBlock`: a block, the unit of a schedule: its axes, what it reads and writes, its body."""
-TvmCall: TypeAlias = Any
-"""`ir.Call` inside a tensor function: a call of an intrinsic."""
 PrimFunc: TypeAlias = Any
 """`tirx.PrimFunc`: a tensor function."""
 PrimType: TypeAlias = Any
@@ -43,22 +42,12 @@ SBlockRV: TypeAlias = Any
 """`s_tir.SBlockRV`: a schedule's name for a block."""
 LoopRV: TypeAlias = Any
 """`s_tir.LoopRV`: a schedule's name for a loop."""
-ExprRV: TypeAlias = Any
-"""A schedule's name for a number, such as the factor of a split."""
 Trace: TypeAlias = Any
 """`s_tir.Trace`: the steps of a schedule."""
-Instruction: TypeAlias = Any
-"""`s_tir.schedule.Instruction`: one step of a trace."""
 
-# Tensor expressions (`tvm.te`) and graphs (`tvm.relax`)
+# Tensor expressions (`tvm.te`), graphs (`tvm.relax`) and modules
 Tensor: TypeAlias = Any
 """`te.Tensor`: a tensor expression."""
-RelaxExpr: TypeAlias = Any
-"""`relax.Expr`: a tensor, tuple or call of a graph."""
-RelaxCall: TypeAlias = Any
-"""`relax.Call`: a call of an operator, or of a tensor function."""
-RelaxVar: TypeAlias = Any
-"""`relax.Var`: the name of a value of a graph."""
 Attrs: TypeAlias = Any
 """`ir.Attrs`: the attributes of an operator, such as strides."""
 IRModule: TypeAlias = Any
