@@ -77,7 +77,10 @@ def _split_constant(value: np.ndarray, axis: int, extents: Sequence[int]) -> lis
 
 
 def settle_patterns(module: tvm.IRModule) -> tvm.IRModule:
-    """The legalised and annotated `module` with corrected patterns of these slices and concatenations."""
+    """The legalised and annotated `module` with corrected operator patterns.
+
+    Slices are injective instead of elementwise. A concatenation is opaque if kernels can write its operands in place.
+    """
     changed: dict[GlobalVar, int] = {}
     for name, function in module.functions.items():
         if isinstance(function, tirx.PrimFunc) and _pattern(function) == _ELEMENTWISE and _is_slice(function):
