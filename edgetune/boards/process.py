@@ -27,7 +27,7 @@ _CHUNK = 1 << 16
 _PATIENCE_S = 2.0  # for a process to end after its input has ended
 
 
-class ProcessTransport:
+class ProcessStream:
     """A process on two pipes, in its own process group. It ends when this process ends, because its input ends then."""
 
     def __init__(self, board: str, command: Sequence[str], environment: dict[str, str], folder: Path) -> None:
@@ -141,7 +141,7 @@ class ProcessReach:
         self._lock = lock or f"edgetune-{name}-{os.getpid()}-{id(self):x}"
         self._cache = cache
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._transports: list[ProcessTransport] = []
+        self._streams: list[ProcessStream] = []
 
     @property
     def name(self) -> str:
@@ -187,16 +187,16 @@ class ProcessReach:
             page_bytes=os.sysconf("SC_PAGESIZE"),
         )
 
-    def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> ProcessTransport:  # noqa: ARG002  it starts at once
+    def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> ProcessStream:  # noqa: ARG002  it starts at once
         """Start the program from its path on this machine."""
         environment = {**os.environ, "EDGETUNE_LOCK": self._lock}
         environment.pop("LD_PRELOAD", None)  # a library of another architecture
         prefix = self.prefix
         launcher = [str(build_launcher(self._cache))] if prefix else []
         command = [*launcher, *prefix, str(program), *arguments]
-        transport = ProcessTransport(self._name, command, environment, self._place())
-        self._transports.append(transport)
-        return transport
+        stream = ProcessStream(self._name, command, environment, self._place())
+        self._streams.append(stream)
+        return stream
 
     def run(self, command: str, timeout_s: float, stdin: bytes = b"") -> CommandResult:
         """Run a shell command of this machine, in the folder of the board."""
@@ -229,9 +229,9 @@ class ProcessReach:
 
     def clean(self) -> None:
         """End all started processes, remove the folder."""
-        for transport in self._transports:
-            transport.close()
-        self._transports.clear()
+        for stream in self._streams:
+            stream.close()
+        self._streams.clear()
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None

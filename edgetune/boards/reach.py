@@ -44,7 +44,7 @@ class CommandResult:
     stderr: str
 
 
-class Transport(Protocol):
+class ByteStream(Protocol):
     """Byte stream to and from a process that was started on a board or on this machine."""
 
     def fileno(self) -> int:
@@ -83,7 +83,7 @@ class Reach(Protocol):
     def facts(self) -> BoardFacts:
         """Query the facts of the board; raises BoardUnfit when it does not match its target."""
 
-    def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> Transport:
+    def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> ByteStream:
         """Put the program on the board (once per content) and start it."""
 
     def run(self, command: str, timeout_s: float, stdin: bytes = b"") -> CommandResult:

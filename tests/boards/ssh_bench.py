@@ -13,7 +13,7 @@ import paramiko
 import pytest
 
 from edgetune.boards.ssh.reach import SshReach
-from edgetune.boards.ssh.transport import SshTransport
+from edgetune.boards.ssh.stream import SshStream
 from edgetune.config.boards_file import BoardAddress
 from edgetune.errors import BoardLost
 from edgetune.events import Event
@@ -91,7 +91,7 @@ def opened(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
             board.close()
 
 
-def received(transport: SshTransport, size: int, timeout_s: float = 30.0) -> bytes:
+def received(transport: SshStream, size: int, timeout_s: float = 30.0) -> bytes:
     """Return the first `size` bytes that a program says, fewer when time runs out."""
     got = bytearray()
     end = time.monotonic() + timeout_s
@@ -101,7 +101,7 @@ def received(transport: SshTransport, size: int, timeout_s: float = 30.0) -> byt
     return bytes(got)
 
 
-def ended(transport: SshTransport, timeout_s: float = 30.0) -> BoardLost:
+def ended(transport: SshStream, timeout_s: float = 30.0) -> BoardLost:
     """Wait for the end of a program; return what it is told as."""
     end = time.monotonic() + timeout_s
     while time.monotonic() < end:

@@ -21,7 +21,7 @@ from edgetune.boards.agent.build import build_agent, build_plugin
 from edgetune.boards.agent.frames import FrameType, encode
 from edgetune.boards.agent.messages import Health
 from edgetune.boards.environment import read_environment
-from edgetune.boards.process import ProcessReach, ProcessTransport
+from edgetune.boards.process import ProcessReach, ProcessStream
 from edgetune.boards.protocol import RunRequest
 from edgetune.errors import BoardBusy, BoardLost, BoardUnfit, EdgetuneError, ProtocolViolation, ToolchainMissing
 from edgetune.events import Event
@@ -53,7 +53,7 @@ def opened(cache: Path, tmp_path: Path) -> Iterator[Callable[..., AgentBench]]:
 
 
 def agent_of(bench: AgentBench) -> int:
-    return bench.reach._transports[-1].pid
+    return bench.reach._streams[-1].pid
 
 
 def test_facts_and_readings(opened: Callable[..., AgentBench]) -> None:
@@ -189,10 +189,10 @@ def test_an_agent_that_sends_without_end_takes_no_memory(
     rest = iter([flood] * 100)
     link = bench.board._link
     assert link is not None
-    monkeypatch.setattr(link._transport, "receive", lambda: next(rest, b""))
+    monkeypatch.setattr(link._stream, "receive", lambda: next(rest, b""))
     words = "without end" if what == FrameType.RESULT else r"did not answer within 1 s"
     with Path("/dev/zero").open("rb") as endless:
-        monkeypatch.setattr(link._transport, "fileno", endless.fileno)
+        monkeypatch.setattr(link._stream, "fileno", endless.fileno)
         with pytest.raises(BoardLost, match=words):
             bench.board._await(lambda message: isinstance(message, Health), 1.0)
     assert len(bench.board._early) <= 65
@@ -222,7 +222,7 @@ def test_a_candidate_ends_with_its_agent(opened: Callable[..., AgentBench], end:
     assert children_of(agent) == candidates
     assert len(candidates) == 1
     if end == "end of input":
-        bench.reach._transports[-1]._stdin.close()
+        bench.reach._streams[-1]._stdin.close()
     else:
         number = {"terminate": signal.SIGTERM, "hang up": signal.SIGHUP, "kill": signal.SIGKILL}[end]
         os.kill(agent, number)
@@ -237,7 +237,7 @@ def test_a_candidate_ends_with_its_agent(opened: Callable[..., AgentBench], end:
 class OldBoard(ProcessReach):
     """A board whose kernel has no memfd_create."""
 
-    def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> ProcessTransport:
+    def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> ProcessStream:
         del program
         old = build_agent(load_target("host"), self._cache, ["EDGETUNE_NO_MEMFD"])
         return super().start(old, self.change(arguments), timeout_s)
@@ -276,7 +276,7 @@ def test_a_board_without_any_place_for_libraries_is_lost_and_not_the_candidate(
 class Small(ProcessReach):
     """A board with 100 MB of memory for an agent and what it keeps."""
 
-    def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> ProcessTransport:
+    def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> ProcessStream:
         small = 'ulimit -S -v 100000; exec "$0" "$@"'
         return super().start(Path("/bin/sh"), ["-c", small, str(program), *arguments], timeout_s)
 
@@ -339,7 +339,7 @@ class Broken(ProcessReach):
             self.broken = False
         return self.reboots
 
-    def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> ProcessTransport:
+    def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> ProcessStream:
         self.connect()
         return super().start(program, arguments, timeout_s)
 
@@ -351,7 +351,7 @@ def test_each_rung_of_the_ladder_is_told(cache: Path, *, reboots: bool) -> None:
     board = AgentBoard("far", load_target("host"), reach, cache=cache, on_event=events.append)
     board.reserve()
     reach.broken, reach.reboots = True, reboots
-    reach._transports[-1].close()
+    reach._streams[-1].close()
     if reboots:
         board.recover()
         board.reserve()
@@ -393,7 +393,7 @@ class Restarting(Broken):
 class Silent(ProcessReach):
     """A board on which programs say nothing."""
 
-    def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> ProcessTransport:
+    def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> ProcessStream:
         del program, arguments
         return super().start(Path("/bin/sleep"), ["60"], timeout_s)
 
@@ -425,13 +425,13 @@ def test_a_board_that_is_closed_while_it_restarts_is_left_alone(cache: Path) -> 
     board = AgentBoard("far", load_target("host"), reach, cache=cache, on_event=events.append)
     board.reserve()
     reach.broken = True
-    reach._transports[-1].close()
+    reach._streams[-1].close()
     words = refused(board.recover)
     assert reach.restarts.wait(ENDS_S)
     board.close()
     assert "was closed" in words()
     assert not reach.connected
-    assert reach._transports == []
+    assert reach._streams == []
     assert reach._folder is None
     with pytest.raises(BoardLost, match="was closed"):
         board.reserve()
@@ -448,7 +448,7 @@ def test_a_board_that_is_closed_while_it_is_waited_for_is_left_alone(opened: Cal
         time.sleep(0.02)
     second.close()
     assert "was closed" in words()
-    assert second.reach._transports == []
+    assert second.reach._streams == []
 
 
 def test_a_board_that_is_closed_while_its_agent_starts_is_left_alone(cache: Path) -> None:
@@ -459,7 +459,7 @@ def test_a_board_that_is_closed_while_its_agent_starts_is_left_alone(cache: Path
         time.sleep(0.02)
     board.close()
     assert "closed" in words()
-    assert reach._transports == []
+    assert reach._streams == []
 
 
 def test_what_was_put_is_brought_again_to_a_new_agent(opened: Callable[..., AgentBench]) -> None:
@@ -507,7 +507,7 @@ def test_an_emulator_that_is_not_installed_is_named(cache: Path) -> None:
 class Echo(ProcessReach):
     """A board that prints what it is asked to start."""
 
-    def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> ProcessTransport:
+    def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> ProcessStream:
         return super().start(Path("/bin/echo"), [program.name, *arguments], timeout_s)
 
 

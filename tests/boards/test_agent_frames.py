@@ -18,7 +18,7 @@ from edgetune.boards.agent import frames, messages
 from edgetune.boards.agent.build import build_agent
 from edgetune.boards.agent.frames import Frame, FrameParser, FrameType, encode
 from edgetune.boards.agent.messages import Hello, Message, Pong, Refused, Result, Stored
-from edgetune.boards.process import ProcessReach, ProcessTransport
+from edgetune.boards.process import ProcessReach, ProcessStream
 from edgetune.errors import BoardLost, ProtocolViolation
 from edgetune.target.target import load_target
 
@@ -113,7 +113,7 @@ class Wire:
     def __init__(self, folder: Path) -> None:
         target = load_target("host")
         self.reach = ProcessReach("wire", target, cache=folder)
-        self.transport: ProcessTransport = self.reach.start(build_agent(target, folder), ["--idle", "60"])
+        self.transport: ProcessStream = self.reach.start(build_agent(target, folder), ["--idle", "60"])
         self.parser = FrameParser()
 
     def messages(self, limit_s: float = 60.0) -> list[Message]:

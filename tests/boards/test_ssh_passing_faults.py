@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgetune.boards.ssh.sessions import PREFIX
-from edgetune.boards.ssh.transport import SshTransport
+from edgetune.boards.ssh.stream import SshStream
 from edgetune.errors import BoardFull, BoardLost
 from tests.boards.clock_shift import Clock
 from tests.boards.ssh_bench import Bench
@@ -63,7 +63,7 @@ def test_a_program_that_ended_is_not_told_as_a_slow_one(bench: Bench) -> None:
         _send_until_refused(transport)
 
 
-def _send_until_refused(transport: SshTransport) -> None:
+def _send_until_refused(transport: SshStream) -> None:
     end = time.monotonic() + 30
     while time.monotonic() < end:
         transport.send(b"?", 10.0)

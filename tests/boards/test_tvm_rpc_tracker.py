@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.boards.process import ProcessReach, ProcessTransport
+from edgetune.boards.process import ProcessReach, ProcessStream
 from edgetune.boards.reach import CommandResult
 from edgetune.boards.tvm_rpc.board import TvmRpcBoard
 from edgetune.boards.tvm_rpc.deploy import DeployedServer
@@ -236,7 +236,7 @@ def test_a_server_that_is_killed_is_a_lost_board_that_comes_back(
     board, _, reach = deployed
     board.reserve()
     board.begin(candidates.request("for (;;) pause();"))
-    for transport in reach._transports:
+    for transport in reach._streams:
         if transport._process.poll() is None:
             os.killpg(transport.pid, signal.SIGKILL)
     with pytest.raises(BoardLost, match="desk"):
@@ -281,14 +281,14 @@ def test_a_server_that_could_not_be_ended_is_ended_by_a_new_connection(
     board.reserve()
     door = board._door
     assert isinstance(door, DeployedLender)
-    old = door._server._transport
-    door._rungs, door._server._transport = 0, None  # as after a link that broke in silence
+    old = door._server._stream
+    door._rungs, door._server._stream = 0, None  # as after a link that broke in silence
     events.clear()
     board.recover()
     rungs = [one.data["detail"] for one in events if one.data.get("what") == "rung"]
     assert rungs[:3] == ["a new session", "a new server", "a new connection"]
-    assert isinstance(old, ProcessTransport)
-    assert old not in reach._transports
+    assert isinstance(old, ProcessStream)
+    assert old not in reach._streams
     assert not Path(f"/proc/{old.pid}").exists()
     assert run(board, candidates.request()).status == "ok"
 

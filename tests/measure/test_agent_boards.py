@@ -62,7 +62,7 @@ class Shelf:
             reach.close()
 
     def signal(self, number: int, what: signal.Signals) -> None:
-        os.kill(self.reaches[number]._transports[-1].pid, what)
+        os.kill(self.reaches[number]._streams[-1].pid, what)
 
     def told(self, what: str) -> set[str]:
         return {str(e.data["board"]) for e in self.events if e.kind == "board" and e.data["what"] == what}
@@ -148,7 +148,7 @@ def test_boards_that_are_gone_end_the_session_by_name(steps: ModuleType, monkeyp
         measured += [next(stream) for _ in range(3)]
         monkeypatch.setattr(ProcessReach, "start", gone)
         for number, reach in enumerate(shelf.reaches):
-            if reach._transports:
+            if reach._streams:
                 shelf.signal(number, signal.SIGKILL)
         with pytest.raises(BoardLost, match=r"none of the 2 boards is left.*board-0.*board-1"):
             measured += stream
@@ -166,7 +166,7 @@ def test_closing_in_the_middle_leaves_no_process_nor_thread(steps: ModuleType) -
             session.submit(job)
         while not session.poll(1.0):
             pass
-        agents = [transport.pid for reach in shelf.reaches for transport in reach._transports]
+        agents = [transport.pid for reach in shelf.reaches for transport in reach._streams]
     finally:
         session.close()
     shelf.tidy()

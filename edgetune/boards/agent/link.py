@@ -9,7 +9,7 @@ import time
 from edgetune.boards.agent import messages
 from edgetune.boards.agent.frames import FrameParser, FrameType, encode
 from edgetune.boards.agent.messages import Busy, Hello, Message, Refused
-from edgetune.boards.reach import Transport
+from edgetune.boards.reach import ByteStream
 from edgetune.errors import BoardLost, ProtocolViolation
 
 _SLICE_S = 0.25  # a wait notices within this time that the link was closed
@@ -20,9 +20,9 @@ _ALIVE_TIMEOUT_S = 5.0
 class AgentLink:
     """Sends from any thread, receives in one. `name` is the board's, for errors; both raise BoardLost."""
 
-    def __init__(self, name: str, transport: Transport, keep_alive_s: float) -> None:
+    def __init__(self, name: str, stream: ByteStream, keep_alive_s: float) -> None:
         self._name = name
-        self._transport = transport
+        self._stream = stream
         self._parser = FrameParser()
         self._sending = threading.Lock()
         self._closed = threading.Event()
@@ -31,7 +31,7 @@ class AgentLink:
 
     def fileno(self) -> int:
         """Descriptor that is readable when `receive` has something."""
-        return self._transport.fileno()
+        return self._stream.fileno()
 
     @property
     def closed(self) -> bool:
@@ -43,7 +43,7 @@ class AgentLink:
         with self._sending:
             if self.closed:
                 raise BoardLost(f"board '{self._name}': the connection to its agent is closed")
-            self._transport.send(frames, timeout_s)
+            self._stream.send(frames, timeout_s)
 
     def receive(self, timeout_s: float) -> list[Message]:
         """Return the messages that arrived, waiting up to `timeout_s` for the first; raises ProtocolViolation."""
@@ -53,7 +53,7 @@ class AgentLink:
                 raise BoardLost(f"board '{self._name}': the connection to its agent is closed")
             left = max(0.0, deadline - time.monotonic())
             poller = select.poll()
-            poller.register(self._transport.fileno(), select.POLLIN)
+            poller.register(self._stream.fileno(), select.POLLIN)
             if poller.poll(min(left, _SLICE_S) * 1000):
                 found = self._read()
                 if found:
@@ -77,7 +77,7 @@ class AgentLink:
 
     def diagnostics(self) -> str:
         """Last output of the agent on its stderr."""
-        return self._transport.diagnostics()
+        return self._stream.diagnostics()
 
     def close(self) -> None:
         """Ask the agent to end, then kill it. May be called twice, from any thread."""
@@ -87,21 +87,21 @@ class AgentLink:
         try:
             if self._sending.acquire(timeout=_SLICE_S):
                 try:
-                    self._transport.send(encode(FrameType.BYE), _SLICE_S)
+                    self._stream.send(encode(FrameType.BYE), _SLICE_S)
                 finally:
                     self._sending.release()
         except BoardLost:
             pass  # the agent has ended already
         finally:
-            self._transport.close()
+            self._stream.close()
         if threading.current_thread() is not self._keeper:
             self._keeper.join(_ALIVE_TIMEOUT_S)
 
     def _read(self) -> list[Message]:
         try:
-            data = self._transport.receive()
+            data = self._stream.receive()
         except BoardLost as error:
-            words = self._transport.diagnostics().strip()
+            words = self._stream.diagnostics().strip()
             raise BoardLost(f"{error.message}{': ' + words if words and words not in error.message else ''}") from error
         try:
             return [messages.decode(frame) for frame in self._parser.feed(data)]

@@ -12,7 +12,7 @@ from edgetune.boards.reach import BoardFacts, CommandResult
 from edgetune.boards.ssh.client_config import ClientConfig
 from edgetune.boards.ssh.deadline import Deadline
 from edgetune.boards.ssh.reach import SshReach
-from edgetune.boards.ssh.transport import SshTransport
+from edgetune.boards.ssh.stream import SshStream
 from edgetune.boards.ssh.tunnel import Tunnel
 from edgetune.config.boards_file import BoardAddress
 from edgetune.errors import BoardLost
@@ -84,7 +84,7 @@ class MachineReach:
         """Query the facts of the board; raises BoardUnfit when it does not match its target."""
         return self._started().facts()
 
-    def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> SshTransport:
+    def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> SshStream:
         """Put the program on the board (once per content) and start it. Raises BoardFull, BoardLost."""
         return self._started().start(program, arguments, timeout_s)
 

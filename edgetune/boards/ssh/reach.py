@@ -21,7 +21,7 @@ from edgetune.boards.ssh.deadline import Deadline
 from edgetune.boards.ssh.remote_process import RemoteProcess, printable, run_command
 from edgetune.boards.ssh.route import resolve_route
 from edgetune.boards.ssh.staging import FOLDERS, Staging
-from edgetune.boards.ssh.transport import SshTransport
+from edgetune.boards.ssh.stream import SshStream
 from edgetune.boards.ssh.tunnel import Tunnel
 from edgetune.config.boards_file import BoardAddress
 from edgetune.errors import BoardLost, BoardUnavailable, BoardUnfit, HostUnknown
@@ -62,7 +62,7 @@ class SshReach:
         first = (address.folder,) if address.folder else ()
         candidates = tuple(dict.fromkeys((*first, *folders)))
         self._staging = Staging(address.name, self._connection, candidates, self._announce)
-        self._programs: list[SshTransport] = []
+        self._programs: list[SshStream] = []
         self._tunnels: list[Tunnel] = []
         self._boot = ""
         self._answered = False
@@ -139,14 +139,14 @@ class SshReach:
             self._scanned = finished.stdout
             return asking.board_facts(self._said, "", 0)
 
-    def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> SshTransport:
+    def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> SshStream:
         """Put the program on the board (once per content) and start it. Raises BoardFull, BoardLost."""
         with self._lock:
             path = self.put(program, timeout_s)
             deadline = Deadline(self._connection.allowed(timeout_s, COMMAND))
             command = f"exec {' '.join(shlex.quote(word) for word in (path, *arguments))}"
             process = RemoteProcess(self.name, self._connection, command, deadline, record=self._staging.pids_file)
-            started = SshTransport(process)
+            started = SshStream(process)
             self._programs.append(started)
             return started
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from edgetune.boards.reach import Reach, Transport
+from edgetune.boards.reach import ByteStream, Reach
 from edgetune.boards.tvm_rpc.bring import bring_server
 from edgetune.boards.tvm_rpc.launched import KEY_ON_STDIN, LOOPBACK
 from edgetune.boards.tvm_rpc.tracker_client import owner_name
@@ -28,20 +28,20 @@ _JOIN_S = 10.0
 
 
 class Sender(Protocol):
-    """The part of a transport that a lifeline uses."""
+    """The part of a stream that a lifeline uses."""
 
     def send(self, data: bytes, timeout_s: float) -> None:
         """Write all of `data`; raises BoardLost when the link is down, or `data` is not taken within `timeout_s`."""
 
 
 class Lifeline:
-    """Sends a byte to `transport` every `every_s` seconds, from its own thread, until it is closed.
+    """Sends a byte to `stream` every `every_s` seconds, from its own thread, until it is closed.
 
-    It ends when the transport is lost; the transport's user then gets the error.
+    It ends when the stream is lost; the stream's user then gets the error.
     """
 
-    def __init__(self, transport: Sender, every_s: float) -> None:
-        self._transport = transport
+    def __init__(self, stream: Sender, every_s: float) -> None:
+        self._stream = stream
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._hold, args=(every_s,), name="edgetune-lifeline", daemon=True)
         self._thread.start()
@@ -54,7 +54,7 @@ class Lifeline:
     def _hold(self, every_s: float) -> None:
         while not self._closed.wait(every_s):
             try:
-                self._transport.send(_WORD, _SEND_S)
+                self._stream.send(_WORD, _SEND_S)
             except BoardLost:
                 return
 
@@ -110,7 +110,7 @@ class DeployedServer:
         self._idle_s = idle_s
         self._cc = target.compiler.cc
         self._place = ""
-        self._transport: Transport | None = None
+        self._stream: ByteStream | None = None
         self._lifeline: Lifeline | None = None
         self._tunnel: ForwardedPort | None = None
         self._port = 0
@@ -124,11 +124,11 @@ class DeployedServer:
     @property
     def running(self) -> bool:
         """Whether it was started and its connection is up, as far as is known."""
-        if self._transport is None:
+        if self._stream is None:
             return False
         try:
-            if select.select([self._transport.fileno()], [], [], 0)[0]:
-                self._transport.receive()
+            if select.select([self._stream.fileno()], [], [], 0)[0]:
+                self._stream.receive()
         except BoardLost:
             return False
         return True
@@ -150,13 +150,13 @@ class DeployedServer:
         script.write_text(_START)
         script.chmod(0o700)
         arguments = (self._place, owner_name(), f"{self._idle_s:g}", "server", LOOPBACK, "0", KEY_ON_STDIN)
-        transport = self._transport = self._reach.start(script, arguments, _ASK_S)
+        stream = self._stream = self._reach.start(script, arguments, _ASK_S)
         try:
-            transport.send(f"{key}\n".encode(), _ASK_S)  # every user there can read arguments
+            stream.send(f"{key}\n".encode(), _ASK_S)  # every user there can read arguments
         except BoardLost as error:
-            raise self._silent(transport) from error
-        self._lifeline = Lifeline(transport, self._idle_s / 4)
-        there = self._await_port(transport, time.monotonic() + _START_S)
+            raise self._silent(stream) from error
+        self._lifeline = Lifeline(stream, self._idle_s / 4)
+        there = self._await_port(stream, time.monotonic() + _START_S)
         self._go_on()
         if isinstance(self._reach, Forwarding):
             tunnel = self._tunnel = self._reach.forward(there)
@@ -168,9 +168,9 @@ class DeployedServer:
         """End the server; its files stay for the next start, until the reach is cleaned. May be called twice."""
         # Another thread may stop it at the same time: each part is closed by only one of them.
         tunnel, self._tunnel = self._tunnel, None
-        transport, self._transport = self._transport, None
+        stream, self._stream = self._stream, None
         lifeline, self._lifeline = self._lifeline, None
-        for part in (tunnel, transport, lifeline):
+        for part in (tunnel, stream, lifeline):
             if part is not None:
                 part.close()
 
@@ -182,23 +182,23 @@ class DeployedServer:
         if self._ended.is_set():
             raise BoardLost(f"board '{self._reach.name}' was closed")
 
-    def _await_port(self, transport: Transport, deadline: float) -> int:
+    def _await_port(self, stream: ByteStream, deadline: float) -> int:
         said = b""
         while b"\n" not in said:
             left = deadline - time.monotonic()
-            if left <= 0 or not select.select([transport.fileno()], [], [], left)[0]:
-                raise self._silent(transport)
+            if left <= 0 or not select.select([stream.fileno()], [], [], left)[0]:
+                raise self._silent(stream)
             try:
-                said += transport.receive()
+                said += stream.receive()
             except BoardLost as error:
-                raise self._silent(transport) from error
+                raise self._silent(stream) from error
         line = said.split(b"\n")[0].decode(errors="replace")
         if busy := _BUSY.fullmatch(line):
             self.stop()
             raise self._busy("".join(letter for letter in busy[2] if letter.isprintable())[:200], int(busy[1]))
         port = _PORT.fullmatch(line)
         if port is None:
-            raise self._silent(transport)
+            raise self._silent(stream)
         if port[2]:
             self._tell("fallback", "no abstract sockets: the board cannot be locked against other users")
         return int(port[1])
@@ -215,8 +215,8 @@ class DeployedServer:
     def _tell(self, what: str, detail: str) -> None:
         self._on_event(Event("board", {"board": self._reach.name, "what": what, "detail": detail}))
 
-    def _silent(self, transport: Transport) -> BoardLost:
-        words = transport.diagnostics().strip()[-300:]
+    def _silent(self, stream: ByteStream) -> BoardLost:
+        words = stream.diagnostics().strip()[-300:]
         self.stop()
         return BoardLost(
             f"TVM's RPC server does not start on board '{self._reach.name}': {words or 'it prints nothing'}"

@@ -1,4 +1,4 @@
-"""Byte stream of a remote program: an SSH exec channel as `edgetune.boards.reach.Transport`."""
+"""Byte stream of a remote program: an SSH exec channel as `edgetune.boards.reach.ByteStream`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LAST_WORDS = 1000  # characters
 _PATIENCE_S = 1.0  # for a program to end by itself after its input has ended
 
 
-class SshTransport:
+class SshStream:
     """A program that runs on the board. Its standard error is kept for `diagnostics`."""
 
     def __init__(self, process: RemoteProcess) -> None:
