@@ -37,14 +37,15 @@ if str(ROOT) not in sys.path:  # as a script, the folder above is not on the pat
 from edgetune.boards.agent.board import AgentBoard  # noqa: E402  the path comes first
 from edgetune.boards.agent.build import build_agent  # noqa: E402
 from edgetune.boards.machine.reach import MachineReach  # noqa: E402
-from edgetune.boards.opening import open_reach  # noqa: E402
 from edgetune.boards.process import ProcessReach  # noqa: E402
 from edgetune.boards.protocol import RunRequest, RunResult  # noqa: E402
 from edgetune.boards.reach import Reach  # noqa: E402
 from edgetune.boards.sampling import TimingPolicy  # noqa: E402
 from edgetune.boards.ssh.client_config import ClientConfig  # noqa: E402
 from edgetune.boards.ssh.reach import SshReach  # noqa: E402
+from edgetune.config.boards_file import ResolvedBoard, require_measurable  # noqa: E402
 from edgetune.errors import EdgetuneError  # noqa: E402
+from edgetune.pipeline.boards import accesses  # noqa: E402
 from edgetune.target.target import Target, load_target  # noqa: E402
 
 EMPTY = "void edgetune_call(void *const *b);\nvoid edgetune_call(void *const *b) { (void)b; }\n"
@@ -91,12 +92,14 @@ def ways(target: Target) -> Iterator[Callable[[], Reach]]:
 
     Raises BoardUnavailable for boards that need an address.
     """
-    if target.reach == "local":
+    require_measurable(target)
+    (access,) = accesses(ResolvedBoard(target))
+    if access.carrier.here:
         yield lambda: ProcessReach(target.name, target)
         return
-    first = open_reach(target, None)
+    first = access.link()
     if not isinstance(first, MachineReach):
-        yield lambda: open_reach(target, None)
+        yield access.link
         return
     try:
         first.connect()

@@ -29,6 +29,7 @@ if str(ROOT) not in sys.path:  # as a script, the folder above is not on the pat
     sys.path.insert(0, str(ROOT))
 
 from edgetune.boards.agent.board import AgentBoard  # noqa: E402  the path comes first
+from edgetune.boards.opening import BoardFactory  # noqa: E402
 from edgetune.boards.options import MeasuringOptions  # noqa: E402
 from edgetune.boards.process import ProcessReach  # noqa: E402
 from edgetune.boards.protocol import Board, RunRequest  # noqa: E402
@@ -161,7 +162,7 @@ def building(target: Target, boards: Sequence[Board], seconds: float, each: int)
     pause = int(seconds / CALLS * 1e6)
     with MeasureSession(
         target,
-        lambda _folder, _on_event: boards,
+        BoardFactory(lambda _folder, _on_event: boards, here=True),
         timing=policy(seconds),
         source_step="tests.measure_steps:make_source",
         reference_step="tests.measure_steps:make_case",

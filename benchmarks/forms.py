@@ -13,13 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgetune.boards.opening import boards_of
-from edgetune.boards.options import MeasuringOptions
-from edgetune.config.boards_file import load_board
+from edgetune.config.boards_file import ResolvedBoard
 from edgetune.frontend.onnx.importer import import_onnx
 from edgetune.frontend.onnx.reader import read_onnx
 from edgetune.graph.memory.plan import scratch_limits
 from edgetune.graph.partition import to_program
 from edgetune.measure.jobs import first_constants
+from edgetune.pipeline.boards import accesses, load_board
 from edgetune.records import Record
 from edgetune.schedule.algorithms.schedule_text import DIRECT, FORMS
 from edgetune.schedule.default_schedule import default_trace
@@ -48,7 +48,7 @@ def tasks_with_forms(model: Path, target: Target) -> list[TuneTask]:
 def fastest(task: TuneTask, target: Target, trials: int) -> Iterator[Record]:
     """The fastest record of each form after `trials` candidates of it, all timed in turns at the end."""
     measurer = SessionMeasurer(
-        [task], target, lambda _key, _limit: set(), lambda _event: None, boards_of(target, MeasuringOptions())
+        [task], target, lambda _key, _limit: set(), lambda _event: None, boards_of(accesses(ResolvedBoard(target)))
     )
     best: list[Record] = []
     try:

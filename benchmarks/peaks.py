@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgetune.errors import CompileFailed, UsageError
+from edgetune.pipeline.boards import own_transport
 from edgetune.target.target import Target
 
 CHAINS = 12  # of 16 registers on the smallest of vector units, two hold the factors
@@ -133,7 +134,8 @@ def source(target: Target, repeats: int) -> str:
 
 def measure_peaks(target: Target, core: int, repeats: int = 20) -> Peaks:
     """Measure `core` of this machine. Raises UsageError for a board elsewhere, CompileFailed."""
-    if target.reach != "local":
+    transport = own_transport(target)
+    if transport is None or not transport.here:
         raise UsageError(f"the limits of '{target.name}' can be measured only on the machine itself")
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "peaks.c").write_text(source(target, repeats), encoding="ascii")

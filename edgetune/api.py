@@ -14,8 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgetune.boards.access import BoardAccess
 from edgetune.boards.lock import timing_lock
-from edgetune.config.boards_file import ResolvedBoard, load_board
+from edgetune.config.boards_file import ResolvedBoard
 from edgetune.config.settings import Settings
 from edgetune.errors import BoardUnavailable, ModelError, PackageInvalid, UnsupportedOperator, WrongResult
 from edgetune.events import Event
@@ -26,9 +27,10 @@ from edgetune.package.golden import Golden, OutputTolerance
 from edgetune.package.manifest import check_files, interface_of, read_manifest
 from edgetune.package.output_folder import check_output_folder
 from edgetune.pipeline.backends import require_search, require_threads
+from edgetune.pipeline.boards import accesses, elsewhere, load_board
 from edgetune.pipeline.flavours import flavours_of
 from edgetune.pipeline.model_formats import read_stored, require_model
-from edgetune.pipeline.on_board import Events, at_board, elsewhere, tell_here
+from edgetune.pipeline.on_board import Events, at_board, tell_here
 from edgetune.verify import bench as bench_package
 from edgetune.verify import verify as verify_package
 from edgetune.verify.bench import BenchReport
@@ -116,11 +118,12 @@ def build(settings: Settings, *, events: Events, model: Model | None = None) -> 
 def _verified(package: Path, settings: Settings, events: Events, *, interrupted: bool = False) -> _Verified:
     """Verify `package` on the board it was tuned for; where that is not possible, report and return the reason."""
     resolved = ResolvedBoard(settings.target, settings.addresses)
-    if not elsewhere(resolved) and not resolved.target.emulated:
+    boards = accesses(resolved)
+    if not elsewhere(boards) and not settings.target.emulated:
         return None, ""
     if interrupted:
         return None, "the search was interrupted"
-    if resolved.farm:
+    if boards and all(access.lent for access in boards):
         why = f"no package can be copied to a board of a farm; `edgetune verify {settings.out}` runs it here"
         events(Event("warning", {"message": f"the package was not verified on its board: {why}"}))
         return None, why
@@ -154,7 +157,7 @@ def verify(
         require_model(model, "--model")
     # Checks that need no model come first: importing a model takes seconds.
     check_files(package, manifest)
-    there = resolved is not None and elsewhere(resolved)
+    there = bool(_boards_elsewhere(resolved))
     PackageToolchain.of(manifest, resolved.target if resolved else None).require(emulator=not there)
     stored = read_stored(model) if model else _find_model(package)
     if stored is None:
@@ -213,10 +216,17 @@ def _verify(
             alone=partial(timing_lock, events),
         )
 
-    if resolved is None or not elsewhere(resolved):
+    boards = _boards_elsewhere(resolved)
+    if not boards:
         return verified(None)
     PackageToolchain.of(read_manifest(package), target)  # refuses another ISA before a board is reserved
-    return at_board(resolved, events, lambda place, _: verified(place))
+    return at_board(boards, events, lambda place, _: verified(place))
+
+
+def _boards_elsewhere(resolved: ResolvedBoard | None) -> tuple[BoardAccess, ...]:
+    """The boards that run packages instead of this machine."""
+    boards = accesses(resolved) if resolved is not None else ()
+    return boards if elsewhere(boards) else ()
 
 
 def _resolve(board: str | None, manifest: dict[str, Any], events: Events) -> ResolvedBoard | None:
@@ -233,12 +243,13 @@ def bench(package: Path, board: str | None, events: Events = lambda _: None) -> 
     for a search. Raises the errors of `verify`.
     """
     resolved = _resolve(board, read_manifest(package), events)
-    if resolved is None or not elsewhere(resolved):
+    boards = _boards_elsewhere(resolved)
+    if resolved is None or not boards:
         alone = partial(timing_lock, events)
         return bench_package.bench(package, target=resolved.target if resolved else None, alone=alone)
     PackageToolchain.of(read_manifest(package), resolved.target)
     return at_board(
-        resolved,
+        boards,
         events,
         lambda place, cores: bench_package.bench(package, target=resolved.target, place=place, cores=cores),
     )

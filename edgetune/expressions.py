@@ -10,9 +10,9 @@ import numpy as np
 
 from edgetune import api
 from edgetune.api import TuneResult
-from edgetune.config.boards_file import load_board
 from edgetune.config.settings import DEFAULT_DB, Settings
 from edgetune.frontend.tensor_expression.format import TensorExpression
+from edgetune.pipeline.boards import load_board
 from edgetune.pipeline.model_formats import read_model
 from edgetune.pipeline.on_board import Events
 

@@ -1,23 +1,20 @@
-"""`edgetune boards check`: tests the boards that a name resolves to and reports each problem with its fix.
-
-For a board that a farm lends, it asks the farm's tracker; the ssh host is only the way to it.
-"""
+"""`edgetune boards check`: tests the boards that a name resolves to and reports each problem with its fix."""
 
 from __future__ import annotations
 
 import re
 import shlex
-import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import replace
 
+from edgetune.boards.access import BoardAccess
 from edgetune.boards.conditions import findings as condition_findings
 from edgetune.boards.conditions import probe
 from edgetune.boards.reach import BoardFacts, Reach
-from edgetune.boards.round_trip import ANSWER, allowed_s
-from edgetune.config.boards_file import BoardAddress, ResolvedBoard
+from edgetune.boards.transport import Transport
+from edgetune.config.boards_file import BoardAddress
 from edgetune.errors import (
     AuthenticationRefused,
     BoardFull,
@@ -29,8 +26,8 @@ from edgetune.errors import (
 )
 from edgetune.events import Event
 from edgetune.findings import Finding
-from edgetune.target.board_check import check_board
-from edgetune.target.programs import compiler_of, emulator_of, install_line, machine_of, missing, missing_words
+from edgetune.target.board_check import StartWords, check_board, hosted
+from edgetune.target.programs import compiler_of, emulator_of, install_line, missing, missing_words
 from edgetune.target.target import Target
 from edgetune.yaml_reader.quantities import format_bytes
 
@@ -38,58 +35,58 @@ _AT_ONCE = 16
 _LOW_SPACE = 64 * 1024**2
 _NO_SPACE = 4 * 1024**2
 
-Open = Callable[[Target, BoardAddress | None, Callable[[Event], None]], Reach]
 
-
-def check(resolved: ResolvedBoard, open_reach: Open | None = None) -> Iterator[Finding]:
-    """Yield the findings: first on this machine, then on each board, several boards at once.
+def check(
+    target: Target, boards: Sequence[BoardAccess], start: StartWords = hosted, *, timed: bool = True
+) -> Iterator[Finding]:
+    """Yield the findings: first on this machine, then on each of the `boards` of `target`, several at once.
 
     Changes no setting of a board and leaves nothing there: it makes a folder, tries a program in it and removes both.
-    It also removes the files of earlier sessions that crashed. `open_reach` makes the reach of a board.
+    It also removes the files of earlier sessions that crashed. `start` is that of the target's backend, `timed` whether
+    that can time candidates.
     """
-    target, addresses = resolved.target, resolved.addresses
-    yield from check_here(target, alone=not addresses)
-    if target.addressable and not addresses:
+    yield from check_here(target, boards, start)
+    if not boards and timed:
         fix = f"edgetune boards add NAME --target {target.name} --ssh USER@HOST"
         detail = "no board of this kind has an address, so nothing can be measured"
         yield Finding("address", False, detail, fix, target.reach == "ssh", BoardUnavailable.exit_code)
-    boards: tuple[BoardAddress | None, ...] = addresses or ((None,) if target.emulated else ())
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="check") as pool:
-        for found in pool.map(lambda address: check_one(target, address, open_reach or _open_reach), boards):
+        for found in pool.map(check_one, [access for access in boards if not access.carrier.here]):
             yield from found
 
 
-def check_one(target: Target, address: BoardAddress | None, open_reach: Open) -> list[Finding]:
-    """Return the findings of one board; without an address it is the emulated board of `target`."""
-    name = address.name if address else target.name
+def check_one(access: BoardAccess) -> list[Finding]:
+    """Return the findings of one board."""
     events: list[Event] = []
     try:
-        reach = open_reach(target, address, events.append)
+        reach = access.link(events.append)
     except EdgetuneError as error:
-        return [_of_board(_fault("connection", error, ""), name)]
+        return [_of_board(_fault("connection", error, ""), access.name)]
     try:
-        found = [_of_board(finding, name) for finding in inspect(reach, target, address)]
+        found = [_of_board(finding, access.name) for finding in inspect(reach, access)]
         # Report what the board lacks and what replaces it: it works, but the user should know.
         notes = [str(event.data["detail"]) for event in events if event.data.get("what") == "fallback"]
-        return [*found, *(Finding("fallback", True, note, board=name) for note in notes)]
+        return [*found, *(Finding("fallback", True, note, board=access.name) for note in notes)]
     finally:
         with suppress(BoardUnavailable):
             reach.clean()
         reach.close()
 
 
-def inspect(reach: Reach, target: Target, address: BoardAddress | None) -> Iterator[Finding]:
+def inspect(reach: Reach, access: BoardAccess) -> Iterator[Finding]:
     """Yield the findings of one board; stops at the first step that makes the rest impossible."""
-    name = address.name if address else target.name
     try:
         reach.connect()
     except EdgetuneError as error:
-        yield from _no_way(error, address, name)
+        yield from _no_way(error, access)
         return
-    yield from _way(address)
-    if address is not None and address.farm:
-        yield from inspect_farm(reach, target, address)
-        return
+    yield from _way(access)
+    yield from access.transport.inspect(reach, access.target, access.address)
+
+
+def inspect_board(reach: Reach, target: Target, address: BoardAddress | None) -> Iterator[Finding]:
+    """Yield the facts and conditions of a board to which `reach` is connected."""
+    name = address.name if address else target.name
     cores: Sequence[int] = address.cores if address else ()
     try:
         facts = reach.facts()
@@ -113,23 +110,25 @@ def inspect(reach: Reach, target: Target, address: BoardAddress | None) -> Itera
     yield from condition_findings(name, told, skew_s)
 
 
-def _way(address: BoardAddress | None) -> Iterator[Finding]:
+def _way(access: BoardAccess) -> Iterator[Finding]:
+    address = access.address
     where = "started here" if address is None else address.ssh
-    yield Finding("reachable", True, f"{where}, the host that reaches its farm" if address and address.farm else where)
+    yield Finding("reachable", True, f"{where}, the host that reaches its farm" if access.lent else where)
     if address:
         yield Finding("host key", True, "known")
         yield Finding("login", True, "by key")
 
 
-def _no_way(error: EdgetuneError, address: BoardAddress | None, name: str) -> Iterator[Finding]:
+def _no_way(error: EdgetuneError, access: BoardAccess) -> Iterator[Finding]:
     """Report which step of connecting failed; the steps before it succeeded."""
+    address = access.address
     if address is None:
-        yield _fault("reachable", error, f"edgetune boards setup {name}")
+        yield _fault("reachable", error, f"edgetune boards setup {access.name}")
         return
-    passed = list(_way(address))
+    passed = list(_way(access))
     if isinstance(error, HostKeyRefused):
         yield from passed[:1]
-        yield _fault("host key", error, f"edgetune boards trust {name}")
+        yield _fault("host key", error, f"edgetune boards trust {access.name}")
     elif isinstance(error, AuthenticationRefused):
         yield from passed[:2]
         yield _fault("login", error, f"{_login(address, 'ssh-copy-id')}, or `identity:` in boards.yaml")
@@ -162,28 +161,28 @@ def _facts(facts: BoardFacts, cores: Sequence[int]) -> Iterator[Finding]:
     yield Finding("folder", roomy, detail, fix, facts.free_bytes < _NO_SPACE, BoardFull.exit_code)
 
 
-def check_here(target: Target, *, alone: bool) -> Iterator[Finding]:
+def own_transport(boards: Sequence[BoardAccess]) -> Transport | None:
+    """Return the transport of a target that needs no address; None where its boards have addresses."""
+    return next((access.carrier for access in boards if access.address is None), None)
+
+
+def check_here(target: Target, boards: Sequence[BoardAccess], start: StartWords = hosted) -> Iterator[Finding]:
     """Yield the findings on this machine; one finding names all missing programs.
 
-    A user-mode emulator is required only where it runs the programs: where no board does (`alone`) and the target is
-    not an emulated machine.
+    A user-mode emulator is required only where it runs the programs: where neither a board does, nor the target's own
+    transport.
     """
-    emulated = alone and target.reach != "machine"
-    emulators = emulator_of(target) if emulated else ()
-    if absent := missing((compiler_of(target), *emulators, *machine_of(target))):
+    own = own_transport(boards)
+    alone = own is not None or not boards
+    emulators = () if boards else emulator_of(target)
+    if absent := missing((compiler_of(target), *(own.programs(target) if own is not None else emulators))):
         yield Finding("tools", False, missing_words(absent), install_line(absent), True, ToolchainMissing.exit_code)
         return
-    for finding in check_board(target, emulated=emulated):
+    for finding in check_board(target, emulated=alone and not (own is not None and own.elsewhere), start=start):
         compiles = not finding.check.startswith("runs ")
         yield replace(finding, required=compiles or alone)
-    if target.reach == "machine":
-        yield Finding("machine emulator", True, shutil.which("qemu-system-aarch64") or "")
-
-
-def _open_reach(target: Target, address: BoardAddress | None, on_event: Callable[[Event], None]) -> Reach:
-    from edgetune.boards.opening import open_reach
-
-    return open_reach(target, address, on_event)
+    if own is not None:
+        yield from own.findings_here(target)
 
 
 def _of_board(finding: Finding, name: str) -> Finding:
@@ -193,40 +192,3 @@ def _of_board(finding: Finding, name: str) -> Finding:
 
 def _fault(check: str, error: EdgetuneError, fix: str) -> Finding:
     return Finding(check, False, error.message, fix, True, error.exit_code)
-
-
-def inspect_farm(reach: Reach, target: Target, address: BoardAddress) -> Iterator[Finding]:
-    """Yield what the tracker reports about the boards with the key of `address`; `reach` is connected to the ssh host.
-
-    No board is leased, so other users' measurements continue.
-    """
-    from edgetune.boards.tvm_rpc.deploy import ForwardedPort
-    from edgetune.boards.tvm_rpc.opening import through
-    from edgetune.boards.tvm_rpc.tracker_client import STEP_S, TrackerClient
-
-    assert address.tracker is not None  # noqa: S101 (a farm's)
-    host, _, port = address.tracker.rpartition(":")
-    key = address.key or target.name
-    tunnels: dict[int, ForwardedPort] = {}
-    limit_s = allowed_s(STEP_S, reach.round_trip_s, ANSWER)
-    try:
-        with closing(
-            TrackerClient(*through(reach, tunnels)(host, int(port)), where=address.tracker, timeout_s=limit_s)
-        ) as client:
-            told = client.summary()
-    except BoardUnavailable as error:
-        fix = "correct `tracker:` in boards.yaml, or ask the farm's operator"
-        yield Finding("tracker", False, error.message, fix, True, error.exit_code)
-        return
-    finally:
-        for tunnel in tunnels.values():
-            tunnel.close()
-    servers = told.get("server_info")
-    keys = [one.get("key") for one in servers if isinstance(one, dict)] if isinstance(servers, list) else []
-    count = keys.count(f"server:{key}")
-    if count:
-        yield Finding("tracker", True, f"{address.tracker} has key '{key}' on {count} of its boards")
-        return
-    detail = f"{address.tracker} knows no board with key '{key}'"
-    fix = "correct `key:` in boards.yaml, or ask the farm's operator"
-    yield Finding("tracker", False, detail, fix, True, BoardUnavailable.exit_code)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from edgetune.config.boards_file import BoardAddress
+    from edgetune.boards.access import BoardAccess
 
 Grade = Literal["A", "B", "C", "D"]
 GRADES: tuple[Grade, ...] = ("A", "B", "C", "D")
@@ -17,14 +17,11 @@ GRADES: tuple[Grade, ...] = ("A", "B", "C", "D")
 class MeasuringOptions:
     """Boards, and how far their times must be trusted.
 
-    `addresses` are the boards of the target (none where the target needs no address), `rpc` is the transport to them
-    where it differs from the one of their address. Samples below `min_trust` are refused. A board hotter than
-    `ceiling_c` degrees Celsius gets up to `cooling_s` seconds to cool; a lost board gets `recovery_s` seconds to come
-    back.
+    `boards` are all of one target. Samples below `min_trust` are refused. A board hotter than `ceiling_c` degrees
+    Celsius gets up to `cooling_s` seconds to cool; a lost board gets `recovery_s` seconds to come back.
     """
 
-    addresses: tuple[BoardAddress, ...] = ()
-    rpc: Literal["agent", "tvm"] | None = None
+    boards: tuple[BoardAccess, ...] = ()
     min_trust: Grade = "D"
     ceiling_c: float = 80.0
     cooling_s: float = 60.0

@@ -156,7 +156,7 @@ class ProcessReach:
     @property
     def prefix(self) -> tuple[str, ...]:
         """Words in front of every command line of the board."""
-        words = self._target.emulator if self._target.reach != "local" else ()
+        words = self._target.emulator
         if words and self._target.clock == "instructions":
             return (words[0], "-plugin", f"file={build_plugin(self._cache)}", *words[1:])
         return tuple(words)

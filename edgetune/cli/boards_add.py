@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from edgetune.cli.options import TARGET, CoreList
+from edgetune.cli.options import TARGET, CoreList, TransportName
 from edgetune.cli.output import Output, output_options
 
 
@@ -37,9 +37,7 @@ class Words(click.ParamType[tuple[str, ...]]):
 @click.option("--reboot", metavar="COMMAND", help="Command that reboots the board; it runs there.")
 @click.option("--power", type=Words(), help="Command that switches the board off and on; it runs here.")
 @click.option(
-    "--rpc",
-    type=click.Choice(["agent", "tvm"]),
-    help="Program on the board: edgetune's agent (default) or TVM's RPC server.",
+    "--rpc", type=TransportName(), help="Transport to the board: edgetune's agent (default), tvm, or an installed one."
 )
 @click.option(
     "--tracker", metavar="HOST:PORT|local", help="TVM tracker as seen from the board's ssh host; local starts one here."
@@ -48,7 +46,7 @@ class Words(click.ParamType[tuple[str, ...]]):
 @output_options
 def command(output: Output, /, **flags: Any) -> None:
     """Add the board NAME to boards.yaml in the user's configuration folder; comments there stay as they are."""
-    from edgetune.config.boards_add import add_board
+    from edgetune.pipeline.boards import add_board
 
     values = {key: value for key, value in flags.items() if value not in {None, ()}}
     if "identity" in values:

@@ -19,8 +19,7 @@ def command(output: Output, /, board: str) -> None:
     No setting of the board changes. edgetune makes a folder there, runs a small script in it and removes both, as well
     as files of earlier runs that died. The exit code is that of the first fault that prevents measuring.
     """
-    from edgetune.boards.check import check
     from edgetune.cli.findings import show_table
-    from edgetune.config.boards_file import load_board
+    from edgetune.pipeline.boards import check, load_board
 
     show_table(output, check(load_board(board)), title=f"boards check {board}")

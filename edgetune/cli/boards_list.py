@@ -9,6 +9,7 @@ import click
 from edgetune.cli.output import Output, output_options
 
 if TYPE_CHECKING:
+    from edgetune.boards.transport import Transport
     from edgetune.config.boards_file import BoardAddress
     from edgetune.target.target import Target
 
@@ -20,8 +21,7 @@ def command(output: Output, /) -> None:
 
     --board takes either name; the name of a target means all its boards.
     """
-    from edgetune.config.boards_file import list_addresses
-    from edgetune.target.target import list_targets
+    from edgetune.pipeline.boards import list_addresses, list_targets
 
     boards: dict[str, list[BoardAddress]] = {}
     for address in list_addresses():
@@ -46,13 +46,11 @@ def command(output: Output, /) -> None:
 
 
 def _target_row(target: Target, boards: int) -> dict[str, object]:
-    ways = {
-        "local": "here",
-        "emulator": "instruction counts",
-        "machine": "emulated machine",
-        "none": "needs an address",
-        "ssh": "needs an address",
-    }
+    from edgetune.pipeline.backends import can_be_timed
+    from edgetune.pipeline.boards import own_transport
+
+    own = own_transport(target)
+    unnamed = "needs an address" if can_be_timed(target) else "no"
     named = f"{boards} board{'s' if boards > 1 else ''}"
     return {
         "name": target.name,
@@ -60,16 +58,18 @@ def _target_row(target: Target, boards: int) -> dict[str, object]:
         "cpu": target.cpu,
         "vectors": f"{target.vector_registers} x {target.vector_bits} bits",
         "cores": target.cores,
-        "tune": named if boards else ways[target.reach],
-        "verify": _verified(target),
+        "tune": named if boards else own.shown if own is not None else unnamed,
+        "verify": _verified(target, own),
         "description": target.description,
     }
 
 
-def _verified(target: Target) -> str:
-    if target.reach == "local":
-        return "here"
-    return "on the board" if target.reach == "machine" or not target.emulator else target.emulator[0]
+def _verified(target: Target, own: Transport | None) -> str:
+    if own is not None and own.elsewhere:
+        return "on the board"
+    if target.emulator:
+        return target.emulator[0]
+    return "on the board" if own is None else "here"
 
 
 def _board_row(address: BoardAddress) -> dict[str, object]:

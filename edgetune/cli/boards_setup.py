@@ -21,9 +21,10 @@ def command(output: Output, /, board: str) -> None:
     from edgetune.boards.setup import prepare
     from edgetune.cli.findings import show_table
     from edgetune.cli.progress import show_progress
-    from edgetune.config.boards_file import load_board
+    from edgetune.pipeline.boards import accesses, load_board
 
     resolved = load_board(board)
+    boards = accesses(resolved)
     with show_progress(output, f"setup {board}") as events:
-        findings = list(prepare(resolved, events))
+        findings = list(prepare(resolved.target, boards, events))
     show_table(output, findings, title=f"boards setup {board}")

@@ -19,19 +19,12 @@ def command(output: Output, /, board: str, words: tuple[str, ...]) -> None:
     The exit code is that of the shell. With --json, the command line is printed instead of run. That is not possible
     for an emulated machine, which runs only while its shell is open.
     """
-    from edgetune.boards.shell import enter, shell_command
-    from edgetune.config.boards_file import load_board, only_address
-    from edgetune.errors import UsageError
+    from edgetune.pipeline.boards import board_for_shell
 
-    resolved = load_board(board)
+    access = board_for_shell(board)
     if output.as_json:
-        if resolved.target.reach == "machine":
-            raise UsageError(
-                f"the emulated board '{board}' runs only while its shell is open, so there is no command to "
-                "print: leave out --json"
-            )
-        output.result({"command": shell_command(only_address(resolved, board), words)})
+        output.result({"command": access.shell_command(words)})
         return
     with given_back():
-        code = enter(resolved, board, words, output.note)
+        code = access.enter(words, output.note)
     raise click.exceptions.Exit(code)

@@ -19,10 +19,10 @@ def command(output: Output, /, board: str, *, yes: bool) -> None:
     Compare the fingerprint with that of the board itself: `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` there.
     """
     from edgetune.boards.ssh.trusting import shown_keys
-    from edgetune.config.boards_file import load_board, only_address
+    from edgetune.pipeline.boards import only_address
 
     rows: list[dict[str, object]] = []
-    for shown in shown_keys(only_address(load_board(board), board)):
+    for shown in shown_keys(only_address(board)):
         row: dict[str, object] = {"host": shown.host, "key": shown.fingerprint, "before": shown.status}
         if shown.status != "known":
             output.line(f"{shown.host} shows {shown.fingerprint}, which {_SAYS[shown.status]}")

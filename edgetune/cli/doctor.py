@@ -20,7 +20,6 @@ def command(output: Output, /, board: str | None) -> None:
     Faults come first, then warnings. `edgetune boards check NAME` checks the board itself.
     """
     from edgetune.cli.findings import show_findings
-    from edgetune.config.doctor import diagnose
-    from edgetune.pipeline.backends import start_words
+    from edgetune.pipeline.boards import diagnose
 
-    show_findings(output, diagnose(os.environ, Path.cwd(), board, start_words))
+    show_findings(output, diagnose(os.environ, Path.cwd(), board))

@@ -118,11 +118,34 @@ class BoardName(click.ParamType[str]):
         folders = (targets_dir(), user_dir() / "targets")
         names = {path.stem for folder in folders for path in folder.glob("*.yaml")}
         if self._addresses:
-            from edgetune.config.boards_file import list_addresses
+            from edgetune.pipeline.boards import list_addresses
 
             with contextlib.suppress(ConfigError):  # the verb itself says what is wrong with the file
                 names |= {address.name for address in list_addresses()}
         return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
+
+
+class TransportName(click.ParamType[str]):
+    """The name of a transport to boards with an address."""
+
+    name = "transport"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse a name that no installed transport has."""
+        from edgetune.pipeline.boards import RULES
+
+        if fault := RULES.rpc_fault(str(value)):
+            self.fail(fault, param, ctx)
+        return str(value)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the transports that begin with ``incomplete``."""
+        from click.shell_completion import CompletionItem
+
+        from edgetune.pipeline.boards import addressed_transports
+
+        del ctx, param
+        return [CompletionItem(name) for name in addressed_transports() if name.startswith(incomplete)]
 
 
 BOARD = BoardName(addresses=True)
@@ -189,7 +212,8 @@ def settings_of(
     """
     import os
 
-    from edgetune.config.settings import CommandLineFlags, resolve_settings
+    from edgetune.config.settings import CommandLineFlags
+    from edgetune.pipeline.boards import resolve_settings
 
     named = dict(shapes)
     if len(named) < len(shapes):

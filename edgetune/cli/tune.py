@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from edgetune.cli.options import Duration, model_and_board, settings_of, show_origins
+from edgetune.cli.options import Duration, TransportName, model_and_board, settings_of, show_origins
 from edgetune.cli.output import Output, output_options
 
 GRADES = (
@@ -27,8 +27,8 @@ GRADES = (
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Seed of the search.")
 @click.option(
     "--rpc",
-    type=click.Choice(["agent", "tvm"]),
-    help="Program on the boards: edgetune's agent or TVM's RPC server (default: as in boards.yaml, else agent).",
+    type=TransportName(),
+    help="Transport to the boards: edgetune's agent, tvm, or an installed one (default: as in boards.yaml, else agent).",
 )
 @click.option("--min-trust", type=click.Choice(["A", "B", "C", "D"]), help=GRADES)
 @output_options
@@ -40,16 +40,10 @@ def command(output: Output, /, **flags: Any) -> None:
     """
     settings, model = settings_of(**flags)
     show_origins(output, settings)
-    from edgetune.config.boards_file import require_measurable
     from edgetune.config.stack import check_stack
-    from edgetune.pipeline.backends import require_search
-    from edgetune.target.programs import measuring_programs, require_programs
-    from edgetune.target.toolchain import require_trust
+    from edgetune.pipeline.boards import measured_boards
 
-    require_search(settings.target)
-    require_measurable(settings.target, settings.addresses)
-    require_trust(settings.target, settings.min_trust)
-    require_programs(measuring_programs(settings.target))
+    measured_boards(settings)
     check_stack()
     from edgetune import api
     from edgetune.cli.progress import show_progress

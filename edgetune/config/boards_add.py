@@ -9,6 +9,7 @@ import yaml
 
 from edgetune.config.boards_file import BoardAddress, BoardsFile, boards_path
 from edgetune.config.boards_writing import alone, write_whole
+from edgetune.config.transport_rules import ANY_TRANSPORT, TransportRules
 from edgetune.errors import ConfigError, UsageError
 from edgetune.target.target import Target, load_target, target_names
 from edgetune.yaml_reader.checked import check_document, check_values
@@ -18,19 +19,19 @@ _HEADER = "# Boards by name: {target: KIND, ssh: USER@HOST}. `edgetune boards li
 _ENTRY_INDENT = 2
 
 
-def add_board(values: Mapping[str, object]) -> Path:
+def add_board(values: Mapping[str, object], rules: TransportRules = ANY_TRANSPORT) -> Path:
     """Add the board that ``values`` describe (keys of BoardAddress) and return the path of the file.
 
     Raises UsageError (a value is wrong, or the target needs no address), UnknownBoard (no such target) and
     ConfigError (the file is wrong, has such a board, or is laid out so that a line cannot be added).
     """
     address = check_values(BoardAddress, values)
-    target = load_target(address.target)
+    target = load_target(address.target, rules.target_fault)
     if not target.addressable:
         raise UsageError(f"--target {target.name} needs no address: `--board {target.name}` works as it is")
     if address.name in target_names():
         raise UsageError(f"{address.name} is the name of a target: call the board {address.name}-1")
-    _check_ways(address, target)
+    _check_ways(address, target, rules)
     path = boards_path()
     path.parent.mkdir(parents=True, exist_ok=True)
     path = path.resolve()  # a symbolic link, for example into a dotfiles folder, stays a link
@@ -46,10 +47,10 @@ def add_board(values: Mapping[str, object]) -> Path:
     return path
 
 
-def _check_ways(address: BoardAddress, target: Target) -> None:
+def _check_ways(address: BoardAddress, target: Target, rules: TransportRules) -> None:
     """Refuse an address that can never work; raises UsageError."""
-    if (conflict := address.conflict(target)) is not None:
-        raise UsageError(f"--{' '.join(conflict)}")
+    if (fault := rules.address_fault(address, target)) is not None:
+        raise UsageError(f"--{' '.join(fault)}")
     if address.identity is not None and not Path(address.identity).is_file():
         raise UsageError(f"--identity {address.identity} is not a file: give the file of your private SSH key")
 

@@ -10,16 +10,18 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, StrictStr, WithJsonSchema
 
+from edgetune.config.transport_rules import ANY_TRANSPORT, TransportRules
 from edgetune.errors import BoardUnavailable, UnknownBoard, UsageError
 from edgetune.resources import user_dir
-from edgetune.target.isa import INSTRUCTION_SETS
-from edgetune.target.preferences import Rpc
+from edgetune.target.preferences import DEFAULT_RPC, Rpc
 from edgetune.target.target import Target, load_target, target_names
 from edgetune.yaml_reader.checked import Checked, check_document
 from edgetune.yaml_reader.nearest import nearest
 from edgetune.yaml_reader.source import YamlDocument, load_yaml
 
 BOARDS_FILE = "boards.yaml"
+LOCAL_TRACKER = "local"
+"""Value of `tracker` for a tracker that is started on this machine."""
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 # [user@]host[:port], where host is a name or a bracketed address; refuses text that looks like an option
@@ -49,7 +51,7 @@ def _checked_ssh(text: str) -> str:
 
 def _checked_tracker(text: str) -> str:
     match = re.fullmatch(r"[^\s@:/-][^\s@:/]*:(\d{1,5})", text, re.ASCII)
-    if text == "local":
+    if text == LOCAL_TRACKER:
         return text
     if match is None or not 0 < int(match[1]) <= _LAST_PORT:
         raise ValueError(f"must be host:port, such as localhost:9190, or local, not {text!r}")
@@ -104,7 +106,10 @@ class BoardEntry(Checked):
     power: Annotated[tuple[Line, ...], Field(min_length=1)] | None = Field(
         default=None, description="Command that switches the board off and on, as a list of words; it runs here."
     )
-    rpc: Rpc = Field(default="agent", description="agent: edgetune's own program, over SSH; tvm: TVM's RPC server.")
+    rpc: Rpc = Field(
+        default=DEFAULT_RPC,
+        description="agent: edgetune's own program, over SSH; tvm: TVM's RPC server; or an installed transport.",
+    )
     tracker: Annotated[StrictStr, AfterValidator(_checked_tracker)] | None = Field(
         default=None, description="host:port of a TVM tracker as seen from the ssh host; local starts one here."
     )
@@ -113,28 +118,6 @@ class BoardEntry(Checked):
         default=1,
         description="Priority in the tracker's queue: the waiting client with the highest number gets the board first.",
     )
-
-    @property
-    def farm(self) -> bool:
-        """Whether a farm's tracker lends the board; the ssh host is then only the way to it."""
-        return self.rpc == "tvm" and self.tracker not in {None, "local"}
-
-    def conflict(self, target: Target) -> tuple[str, str] | None:
-        """Return a key that has no effect on a board of ``target``, and the reason; None where there is none."""
-        if self.tracker is not None and self.rpc != "tvm":
-            return "tracker", "needs rpc tvm: add that, or leave the tracker out"
-        if self.rpc == "tvm" and not self.farm and not target.instruction_set.tvm_wheels:
-            served = sorted(name for name, isa in INSTRUCTION_SETS.items() if isa.tvm_wheels)
-            where = f"edgetune has no TVM server for {target.isa}, only for {' and '.join(served)}"
-            return "rpc", f"is tvm, but {where}: name the tracker of a farm, or leave rpc out"
-        if self.key is not None and not self.farm:
-            return "key", "is for boards of a farm: add rpc tvm and the tracker's host:port, or leave the key out"
-        if self.priority != 1 and self.tracker is None:
-            return (
-                "priority",
-                "is for boards that a tracker lends: add rpc tvm and the tracker, or leave the priority out",
-            )
-        return None
 
 
 class BoardAddress(BoardEntry):
@@ -156,12 +139,7 @@ class ResolvedBoard:
     """The meaning of ``--board``: a target, and its boards to use; no boards where the target needs no address."""
 
     target: Target
-    addresses: tuple[BoardAddress, ...]
-
-    @property
-    def farm(self) -> bool:
-        """Whether trackers lend all its boards, so that they can be reached only through TVM's RPC."""
-        return bool(self.addresses) and all(address.farm for address in self.addresses)
+    addresses: tuple[BoardAddress, ...] = ()
 
 
 def boards_path() -> Path:
@@ -169,18 +147,18 @@ def boards_path() -> Path:
     return user_dir() / BOARDS_FILE
 
 
-def list_addresses() -> list[BoardAddress]:
+def list_addresses(rules: TransportRules = ANY_TRANSPORT) -> list[BoardAddress]:
     """Return all boards of the user, by name; raise ConfigError with file and line for every error."""
     document = _document()
     if document is None:
         return []
     found = [_address(name, entry, document) for name, entry in check_document(BoardsFile, document).boards.items()]
     for address in found:
-        _check(address, document)
+        _check(address, document, rules)
     return sorted(found, key=lambda address: address.name)
 
 
-def load_board(name: str) -> ResolvedBoard:
+def load_board(name: str, rules: TransportRules = ANY_TRANSPORT) -> ResolvedBoard:
     """Return the meaning of ``--board name``: one board, or a target with all its boards, or the target of a YAML file.
 
     A target whose `reach` is "none" only because it lacks an address is reached by SSH once it has one. Raises
@@ -190,21 +168,21 @@ def load_board(name: str) -> ResolvedBoard:
     entries = check_document(BoardsFile, document).boards if document else {}
     if document is not None and name in entries:
         address = _address(name, entries[name], document)
-        return _resolved(_check(address, document), (address,))
+        return _resolved(_check(address, document, rules), (address,))
     if not name.endswith((".yaml", ".yml")) and name not in target_names():
         raise UnknownBoard(
             f"unknown board '{name}': {nearest(name, {*target_names(), *entries})} (`edgetune boards list` shows all)"
         )
-    target = load_target(name)
+    target = load_target(name, rules.target_fault)
     if document is None or not target.addressable:
         return _resolved(target, ())
     own = [_address(key, entries[key], document) for key in sorted(entries) if entries[key].target == target.name]
     for address in own:
-        _check(address, document)
+        _check(address, document, rules)
     return _resolved(target, tuple(own))
 
 
-def only_address(resolved: ResolvedBoard, name: str) -> BoardAddress:
+def only_address(resolved: ResolvedBoard, name: str, rules: TransportRules = ANY_TRANSPORT) -> BoardAddress:
     """Return the only address of ``resolved``, which is called ``name``; raise UsageError for no address or several."""
     if len(resolved.addresses) == 1:
         return resolved.addresses[0]
@@ -216,7 +194,7 @@ def only_address(resolved: ResolvedBoard, name: str) -> BoardAddress:
             f"'{name}' has no board with an address: `edgetune boards add NAME --target {resolved.target.name} "
             "--ssh USER@HOST` gives one"
         )
-    raise UsageError(f"'{name}' has no address: {_WITHOUT[resolved.target.reach]}")
+    raise UsageError(f"'{name}' has no address: {rules.without_address(resolved.target)}")
 
 
 def _resolved(target: Target, addresses: tuple[BoardAddress, ...]) -> ResolvedBoard:
@@ -240,26 +218,20 @@ def _address(name: str, entry: BoardEntry, document: YamlDocument) -> BoardAddre
     return BoardAddress(name=name, **{**entry.model_dump(exclude_unset=True), **update})
 
 
-def _check(address: BoardAddress, document: YamlDocument) -> Target:
+def _check(address: BoardAddress, document: YamlDocument, rules: TransportRules) -> Target:
     where, name = ("boards", address.name, "target"), f"'boards.{address.name}.target'"
     if address.name in target_names():
         raise document.error(where[:2], f"'boards.{address.name}' has the name of a target: call it {address.name}-1")
     if address.target not in target_names():
         raise document.error(where, f"{name} is unknown: {nearest(address.target, target_names())}")
-    target = load_target(address.target)
+    target = load_target(address.target, rules.target_fault)
     if not target.addressable:
-        raise document.error(where, f"{name} is '{target.name}', which needs no address: {_WITHOUT[target.reach]}")
-    if (conflict := address.conflict(target)) is not None:
-        key, why = conflict
+        why = rules.without_address(target)
+        raise document.error(where, f"{name} is '{target.name}', which needs no address: {why}")
+    if (fault := rules.address_fault(address, target)) is not None:
+        key, why = fault
         raise document.error((*where[:2], key), f"'boards.{address.name}.{key}' {why}")
     return target
-
-
-_WITHOUT = {
-    "local": "it is this machine",
-    "emulator": "it is emulated here",
-    "machine": "its machine is started here",
-}
 
 
 def require_measurable(target: Target, addresses: Sequence[BoardAddress] = ()) -> None:

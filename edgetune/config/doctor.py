@@ -13,6 +13,7 @@ from edgetune.config.boards_file import boards_path, list_addresses, load_board
 from edgetune.config.project import PROJECT_FILE, ProjectFile
 from edgetune.config.settings import resolve_db
 from edgetune.config.stack import REPAIR, check_stack, installed_version
+from edgetune.config.transport_rules import ANY_TRANSPORT, TransportRules
 from edgetune.errors import ConfigError, DiskFull, OutputRefused, StackMismatch, ToolchainMissing
 from edgetune.findings import Finding
 from edgetune.target.board_check import StartWords, check_board, hosted
@@ -30,17 +31,25 @@ _PACKAGES = (
 
 
 def diagnose(
-    environment: Mapping[str, str], folder: Path, board: str | None = None, start: StartWords = hosted
+    environment: Mapping[str, str],
+    folder: Path,
+    board: str | None = None,
+    rules: TransportRules = ANY_TRANSPORT,
+    start: StartWords = hosted,
 ) -> list[Finding]:
     """Return the findings for this machine and the project in ``folder``: faults first, then warnings, then the rest.
 
-    With ``board``, only the target of that board is checked, and its tools are required. Raises UnknownBoard.
+    With ``board``, only the target of that board is checked, and its tools are required; without, those of this machine
+    are. ``rules`` are those of the installed transports, ``start`` is that of the backends. Raises UnknownBoard.
     """
     if board is None:
-        found = [finding for target in list_targets() for finding in check_board(target, start=start)]
+        targets = list_targets(rules.target_fault)
+        found = [
+            finding for target in targets for finding in check_board(target, required=rules.here(target), start=start)
+        ]
     else:
-        found = [replace(finding, required=True) for finding in check_board(load_board(board).target, start=start)]
-    findings = [*_of_machine(), *_once(found), *_of_project(environment, folder)]
+        found = check_board(load_board(board, rules).target, required=True, start=start)
+    findings = [*_of_machine(), *_once(found), *_of_project(environment, folder, rules)]
     return sorted(findings, key=lambda finding: (finding.ok, not finding.required))
 
 
@@ -69,9 +78,9 @@ def _of_machine() -> Iterator[Finding]:
     yield _load()
 
 
-def _of_project(environment: Mapping[str, str], folder: Path) -> Iterator[Finding]:
-    yield from _project(folder)
-    yield from _boards()
+def _of_project(environment: Mapping[str, str], folder: Path, rules: TransportRules) -> Iterator[Finding]:
+    yield from _project(folder, rules)
+    yield from _boards(rules)
     try:
         db = resolve_db(None, environment, folder).parent
     except ConfigError:
@@ -139,23 +148,26 @@ def _load() -> Finding:
     return Finding("load", calm, f"{load:.1f} on {cores} cores", fix)
 
 
-def _project(folder: Path) -> Iterator[Finding]:
+def _project(folder: Path, rules: TransportRules) -> Iterator[Finding]:
     path = folder / PROJECT_FILE
     if not path.exists():
         return
     try:
-        check_document(ProjectFile, load_yaml(path))
+        document = load_yaml(path)
+        stated = check_document(ProjectFile, document)
+        if stated.rpc is not None and (fault := rules.rpc_fault(stated.rpc)):
+            raise document.error(("rpc",), f"'rpc' {fault}")
     except ConfigError as error:
         yield Finding("project", False, error.message, f"edit {path}", True, error.exit_code)
     else:
         yield Finding("project", True, str(path))
 
 
-def _boards() -> Iterator[Finding]:
+def _boards(rules: TransportRules) -> Iterator[Finding]:
     if not boards_path().exists():
         return
     try:
-        names = [address.name for address in list_addresses()]
+        names = [address.name for address in list_addresses(rules)]
     except ConfigError as error:
         yield Finding("boards file", False, error.message, f"edit {boards_path()}", True, error.exit_code)
     else:

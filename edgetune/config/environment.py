@@ -9,7 +9,7 @@ from typing import get_args
 
 from edgetune.config.database_path import database_path
 from edgetune.errors import ConfigError
-from edgetune.target.preferences import Grade, Layout, Objective, Rpc
+from edgetune.target.preferences import Grade, Layout, Objective
 from edgetune.yaml_reader.quantities import MOST_THREADS, parse_bytes, parse_seconds
 
 VARIABLE_NAMES = {
@@ -65,7 +65,7 @@ def _readers() -> dict[str, tuple[str, Callable[[str], object]]]:
         "EDGETUNE_RAM": ("ram", parse_bytes),
         "EDGETUNE_FLASH": ("flash", parse_bytes),
         "EDGETUNE_LAYOUT": ("layout", lambda text: _one_of(text, get_args(Layout))),
-        "EDGETUNE_RPC": ("rpc", lambda text: _one_of(text, get_args(Rpc))),
+        "EDGETUNE_RPC": ("rpc", str),
         "EDGETUNE_MIN_TRUST": ("min_trust", lambda text: _one_of(text, get_args(Grade))),
         "EDGETUNE_FLAVOURS": ("flavours", _names),
     }

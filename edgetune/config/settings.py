@@ -11,7 +11,8 @@ from edgetune.config.boards_file import BoardAddress, ResolvedBoard, load_board
 from edgetune.config.environment import VARIABLE_NAMES, read_environment
 from edgetune.config.naming import package_name
 from edgetune.config.project import PROJECT_FILE, USER_FILE, ProjectFile, UserFile
-from edgetune.errors import UsageError
+from edgetune.config.transport_rules import ANY_TRANSPORT, TransportRules
+from edgetune.errors import ConfigError, UsageError
 from edgetune.resources import user_dir
 from edgetune.target.preferences import Grade, Layout, Preferences, Rpc, Winograd
 from edgetune.target.target import Target
@@ -117,12 +118,14 @@ def resolve_settings(
     environment: Mapping[str, str],
     folder: Path,
     look_at: Callable[[Path, Shapes, str], None] = lambda *_: None,
+    rules: TransportRules = ANY_TRANSPORT,
 ) -> Settings:
     """Resolve the settings of one run in ``folder``; only this function decides precedence.
 
     The model is resolved before the board, so that ``look_at`` refuses a file that is not a model at once: it gets the
-    path, the stated shapes, and the origin of the path in words. Raises ConfigError (a file or variable is wrong),
-    UsageError (no source names a model or board), UnknownBoard, and what ``look_at`` raises.
+    path, the stated shapes, and the origin of the path in words. ``rules`` are those of the installed transports.
+    Raises ConfigError (a file or variable is wrong), UsageError (no source names a model or board), UnknownBoard, and
+    what ``look_at`` raises.
     """
     folder = folder.resolve()
     project_document = _optional(folder / PROJECT_FILE)
@@ -141,10 +144,18 @@ def resolve_settings(
     board = next((str(layer.values["board"]) for layer in layers if "board" in layer.values), None)
     if board is None:
         raise UsageError(_no_board(project))
-    resolved = load_board(board)
+    resolved = load_board(board, rules)
     layers.append(_Layer(_of_preferences(resolved.target.defaults), lambda _: f"board {resolved.target.name}"))
     layers.append(_Layer(_DEFAULTS, lambda _: "default"))
+    for layer in layers:
+        _check_rpc(layer, rules)
     return _settle(layers, resolved, folder)
+
+
+def _check_rpc(layer: _Layer, rules: TransportRules) -> None:
+    rpc = layer.values.get("rpc")
+    if isinstance(rpc, str) and (fault := rules.rpc_fault(rpc)):
+        raise ConfigError(f"{layer.origin('rpc')}: 'rpc' {fault}")
 
 
 def resolve_db(flag: Path | None, environment: Mapping[str, str], folder: Path) -> Path:
@@ -206,7 +217,7 @@ def _settle(layers: list[_Layer], board: ResolvedBoard, folder: Path) -> Setting
         shapes=_by_name(layers, "shapes"),
         origins=origins,
         addresses=board.addresses,
-        rpc=next((rpc for rpc in get_args(Rpc) if rpc == values["rpc"]), None),
+        rpc=None if values["rpc"] is None else str(values["rpc"]),
         min_trust=next((grade for grade in get_args(Grade) if grade == values["min_trust"]), "D"),
         winograd=next((tile for tile in get_args(Winograd) if tile == values["winograd"]), "f4"),
         layout=next((layout for layout in get_args(Layout) if layout == values["layout"]), "model"),

@@ -17,6 +17,7 @@ import numpy as np
 
 from edgetune.boards.cores import split_cores
 from edgetune.boards.lock import LOCK_TIMEOUT_S
+from edgetune.boards.opening import BoardFactory
 from edgetune.boards.options import MeasuringOptions
 from edgetune.boards.protocol import Board, RunRequest
 from edgetune.boards.sampling import TimingPolicy
@@ -36,9 +37,6 @@ from edgetune.target.target import Target
 
 _TICK_S = 0.5
 _RESERVE_S = 60.0  # in addition to the timeout of the lock
-
-BoardFactory = Callable[[Path, Callable[[Event], None]], Sequence[Board]]
-"""Makes the boards of a session, given a folder of this machine for their files and a callback for events."""
 
 
 class MeasureSession:
@@ -72,7 +70,7 @@ class MeasureSession:
         self._timing = timing or TimingPolicy()
         self._deadline_s, self._memory_bytes = deadline_s, memory_bytes
         split = split_cores()
-        local = target.reach == "local"
+        local = boards.here
         if split.shared and local:
             on_event(
                 Event(
@@ -92,7 +90,7 @@ class MeasureSession:
         try:
             builder = BUILDERS.get(target.backend)
             toolchain = builder.toolchain(target, compile_timeout_s)
-            self._opened = boards(self._workspace.path, self._events.put)
+            self._opened = boards.make(self._workspace.path, self._events.put)
             self._canary = CanaryMaker(builder, toolchain, self._workspace.path, cores, self._warn)
             self._fleet = Fleet(
                 self._opened,

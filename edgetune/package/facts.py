@@ -164,7 +164,7 @@ def manifest_facts(facts: PackageFacts, code: CodeSize | None) -> dict[str, obje
     """Return the content of MANIFEST.json except the table of files: JSON values only."""
     # Omits facts that affect nothing, or only the schedules, which the traces hold. On one thread there is no handover,
     # and the second cache affects neither the places of tensors nor what waiting threads prefetch.
-    unused = {"defaults", "reach", "description", "cores", "l1_bytes", "memory_gb_per_s"}
+    unused = {"defaults", "reach", "emulated", "description", "cores", "l1_bytes", "memory_gb_per_s"}
     if facts.api.threads == 1:
         unused |= {"handover_cycles", "l2_bytes"}
     target = facts.target.model_dump(mode="json", exclude=unused)

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from edgetune.boards.access import BoardAccess
 from edgetune.boards.agent.board import AgentBoard
 from edgetune.boards.lock import LOCK_TIMEOUT_S
 from edgetune.boards.opening import open_agent_board
 from edgetune.boards.options import MeasuringOptions
-from edgetune.config.boards_file import BoardAddress, ResolvedBoard, load_board
 from edgetune.errors import (
     BoardBusy,
     BoardLost,
@@ -24,6 +24,7 @@ from edgetune.errors import (
 )
 from edgetune.events import Event
 from edgetune.measure.lost_board import bring_back
+from edgetune.pipeline.boards import accesses, elsewhere, load_board
 from edgetune.verify.place import Here, OnBoard
 from edgetune.verify.toolchain import PackageToolchain
 
@@ -35,11 +36,6 @@ _RETRY_S = 5.0  # each attempt to lock starts a program beside another run's mea
 _LOST = (BoardLost, HostUnknown, ProtocolViolation)
 
 
-def elsewhere(resolved: ResolvedBoard) -> bool:
-    """Whether the program runs on a board other than this machine: one with an address, or an emulated machine."""
-    return bool(resolved.addresses) or resolved.target.reach == "machine"
-
-
 def tell_here(manifest: dict[str, Any], events: Events) -> None:
     """Report that a package for another board runs on this machine, and which `--board` changes that."""
     tools = PackageToolchain.of(manifest)
@@ -48,7 +44,8 @@ def tell_here(manifest: dict[str, Any], events: Events) -> None:
     except (UnknownBoard, ConfigError):  # its target is not here, or boards.yaml is wrong: neither matters here
         reachable, other = False, bool(tools.emulator)
     else:
-        reachable = elsewhere(made_for) and not made_for.farm
+        boards = accesses(made_for)
+        reachable = elsewhere(boards) and not all(access.lent for access in boards)
         other = reachable or made_for.target.addressable
     if not other:
         return
@@ -66,7 +63,7 @@ class _Choice:
 
 
 def at_board(
-    resolved: ResolvedBoard, events: Events, use: Callable[[OnBoard, Sequence[int]], Answer], again: bool = True
+    boards: Sequence[BoardAccess], events: Events, use: Callable[[OnBoard, Sequence[int]], Answer], again: bool = True
 ) -> Answer:
     """Reserve a free board, call `use` with it and the cores that its address names, and return the result.
 
@@ -75,7 +72,7 @@ def at_board(
     hold all boards for `LOCK_TIMEOUT_S`, BoardUnavailable and its subclasses when no board answers or no package can be
     copied to any of them (boards of farms are reachable only through a server of TVM), and what `use` raises.
     """
-    with _open(resolved, events) as choices:
+    with _open(boards, events) as choices:
         while True:
             choice = _take(choices, events)
             place, begun = OnBoard(choice.board), time.monotonic()
@@ -109,21 +106,20 @@ def _used(place: OnBoard, choice: _Choice, use: Callable[[OnBoard, Sequence[int]
 
 
 @contextmanager
-def _open(resolved: ResolvedBoard, events: Events) -> Iterator[list[_Choice]]:
+def _open(boards: Sequence[BoardAccess], events: Events) -> Iterator[list[_Choice]]:
     """Give the candidate boards, not yet connected; at the end, close them and leave no files on them."""
-    if resolved.farm:
-        names = ", ".join(f"'{address.name}'" for address in resolved.addresses)
+    own = [access for access in boards if not access.lent]
+    if not own:
+        names = ", ".join(f"'{access.name}'" for access in boards)
         raise BoardUnavailable(
             f"board {names} is lent by a tracker, and its ssh host only reaches the tracker, so no package can be "
             "copied to it: leave out --board to run it here"
         )
-    own = tuple(address for address in resolved.addresses if not address.farm)
-    addresses: tuple[BoardAddress | None, ...] = own or (None,)
     choices: list[_Choice] = []
     try:
-        for address in addresses:
-            board = open_agent_board(resolved.target, address, lock_timeout_s=LOCK_TIMEOUT_S, on_event=events)
-            choices.append(_Choice(board, address.cores if address is not None else ()))
+        for access in own:
+            board = open_agent_board(access, lock_timeout_s=LOCK_TIMEOUT_S, on_event=events)
+            choices.append(_Choice(board, access.cores))
         yield choices
     finally:
         for choice in choices:

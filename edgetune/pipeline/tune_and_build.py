@@ -14,7 +14,6 @@ from typing import Protocol
 
 from edgetune.boards.lock import timing_lock
 from edgetune.boards.options import MeasuringOptions
-from edgetune.config.boards_file import ResolvedBoard
 from edgetune.config.settings import Settings
 from edgetune.errors import EdgetuneError, MemoryLimitExceeded, SelfTestFailed, ToolchainMissing, WrongResult
 from edgetune.events import Event
@@ -22,12 +21,12 @@ from edgetune.graph.memory.plan import plan, scratch_limits
 from edgetune.graph.program import Program
 from edgetune.package.emit import Check, PackageSummary
 from edgetune.pipeline import link
+from edgetune.pipeline.boards import elsewhere, measured_boards
 from edgetune.pipeline.compile_input import CompileInput, Events, assembled, device_of
 from edgetune.pipeline.double_precision_reference import judged_by_double
 from edgetune.pipeline.end_to_end_ranking import rank_end_to_end
 from edgetune.pipeline.in_model_cost import streams
 from edgetune.pipeline.link import Choice
-from edgetune.pipeline.on_board import elsewhere
 from edgetune.pipeline.select import choose
 from edgetune.records import RecordStore
 from edgetune.schedule.algorithms.schedule_text import DIRECT, allowed_algorithms
@@ -131,6 +130,7 @@ def tune_input(
     raises, and BoardUnavailable when the board cannot be measured from here.
     """
     program = subject.program
+    boards = measured_boards(settings)
     _check_limits_early(program, settings)
     # Kernels are timed on one thread; in the package each thread has its own scratch.
     room = scratch_limits(program, settings.threads)
@@ -151,10 +151,10 @@ def tune_input(
         events(Event("phase", {"name": told}))
     with RecordStore.open(settings.db) as store:
         _carry_over(program, settings, store, events)
-        measuring = MeasuringOptions(settings.addresses, settings.rpc, settings.min_trust)
+        measuring = MeasuringOptions(boards, settings.min_trust)
         outcome = search(program, settings.target, store, options, events, measuring)
         apart = options.streamed or settings.threads > 1  # a kernel's time alone differs from its time in a package
-        here = not elsewhere(ResolvedBoard(settings.target, settings.addresses)) and not settings.target.emulated
+        here = not elsewhere(boards) and not settings.target.emulated
         if apart and here and not outcome.interrupted and not rank_end_to_end(subject, settings, store, events):
             outcome = replace(outcome, interrupted=True)
         self_test = SelfTest(settings.target, events)

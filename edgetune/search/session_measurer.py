@@ -10,13 +10,14 @@ from typing import Any, cast
 
 from edgetune._version import __version__
 from edgetune.boards.cores import confined, split_cores
+from edgetune.boards.opening import BoardFactory
 from edgetune.boards.statistics import summarise
 from edgetune.codegen import CODEGEN_VERSION
 from edgetune.errors import KernelFailed
 from edgetune.events import Event
 from edgetune.measure.jobs import BuildJob
 from edgetune.measure.measurement import Measurement, MeasureStart
-from edgetune.measure.session import BoardFactory, MeasureSession
+from edgetune.measure.session import MeasureSession
 from edgetune.records import Record, RecordKey, utc_now
 from edgetune.records.ranking import MARK
 from edgetune.records.record import Status
@@ -136,7 +137,7 @@ class SessionMeasurer:
             self._session = MeasureSession(
                 self._target, self._boards, on_start=self._started, on_event=self._on_event, **self._options
             )
-            if not split.shared and self._target.reach == "local":  # the search must stay off the core that measures
+            if not split.shared and self._boards.here:  # the search must stay off the core that measures
                 self._confinement.enter_context(confined(split.building))
             specs = [_spec(task) for task in self._tasks.values()]
             known = {name: self._known(self.key(name), task.scratch_limit) for name, task in self._tasks.items()}

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from edgetune.boards.options import MeasuringOptions
-from edgetune.config.boards_file import require_measurable
 from edgetune.events import Event
 from edgetune.graph.program import Program
 from edgetune.measure.jobs import first_constants
@@ -15,7 +14,7 @@ from edgetune.search.options import TuneOptions
 from edgetune.search.outcome import TuneOutcome
 from edgetune.search.search_process import SearchSetup, search
 from edgetune.search.supervise import SupervisedSearch
-from edgetune.target.programs import measuring_programs, require_programs
+from edgetune.target.programs import require_programs
 from edgetune.target.target import Target
 
 
@@ -25,18 +24,16 @@ def tune(
     store: RecordStore,
     options: TuneOptions,
     events: Callable[[Event], None],
-    measuring: MeasuringOptions | None = None,
+    measuring: MeasuringOptions,
 ) -> TuneOutcome:
     """Search for fast schedules of the program's kernels by timing them on `target`; all results go to `store`.
 
-    `measuring` has the boards' addresses and the trust that their times need.
+    `measuring` has the boards, at least one, and the trust that their times need.
     Ends when the budget of `options` is used, when nothing new is left to try, or at Ctrl-C (`interrupted` in the
     outcome). Called again with the same arguments it continues from there, however it ended. Raises
     ToolchainMissing, BoardUnavailable, DiskFull, DatabaseError, and KernelFailed when a kernel cannot be measured.
     """
-    measuring = measuring or MeasuringOptions()
-    require_measurable(target, measuring.addresses)
-    require_programs(measuring_programs(target))
+    require_programs(program for access in measuring.boards for program in access.programs)
     options = replace(options, min_trust=measuring.min_trust)
     setup = SearchSetup(
         program.kernels, target, store.path, options, constants=first_constants(program), measuring=measuring

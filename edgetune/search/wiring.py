@@ -25,18 +25,17 @@ def wire_search(
     target: Target,
     store: RecordStore,
     on_event: Callable[[Event], None],
-    measuring: MeasuringOptions | None = None,
+    measuring: MeasuringOptions,
 ) -> SearchParts:
-    """Parts that time candidates of `tasks` on the boards of `measuring`, or on this machine."""
+    """Parts that time candidates of `tasks` on the boards of `measuring`."""
 
     def fixed(task: TuneTask) -> str:
         function = task.kernel.function
         return default_schedule(function, target, task.scratch_limit, task.forms, streamed=task.streamed)[0]
 
-    options = measuring or MeasuringOptions()
-    boards = boards_of(target, options)
+    boards = boards_of(measuring.boards)
     return SearchParts(
-        measurer=SessionMeasurer(tasks, target, store.seen, on_event, boards, measuring=options),
+        measurer=SessionMeasurer(tasks, target, store.seen, on_event, boards, measuring=measuring),
         space=lambda task: space_of(task, target),
         fixed_trace=fixed,
         other_forms=lambda task: other_spaces(task, target),

@@ -43,13 +43,15 @@ def hosted(target: Target, folder: Path) -> tuple[str, ...]:
     return ()
 
 
-def check_board(target: Target, *, emulated: bool = True, start: StartWords = hosted) -> list[Finding]:
+def check_board(
+    target: Target, *, emulated: bool = True, required: bool = False, start: StartWords = hosted
+) -> list[Finding]:
     """Return the findings: compiler installed, program compiled, program run with the right result.
 
-    Only ``host`` requires any of these; the fix of a missing tool is the command that installs it. Without `emulated`,
-    the target's emulator is not needed, because boards run its programs. `start` is that of the target's backend.
+    The fix of a missing tool is the command that installs it. Without `emulated`, the target's emulator is not needed,
+    because boards run its programs. `required` is that of the findings, `start` that of the target's backend.
     """
-    compiler, required = target.compiler, target.reach == "local"
+    compiler = target.compiler
     path = shutil.which(compiler.cc)
     name = f"compiler of {target.name}"
     if path is None:

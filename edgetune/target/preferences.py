@@ -10,7 +10,9 @@ from edgetune.yaml_reader.checked import Checked
 from edgetune.yaml_reader.quantities import MOST_THREADS, ByteCount, Seconds
 
 Objective = Literal["latency"]
-Rpc = Literal["agent", "tvm"]
+Rpc = Annotated[StrictStr, Field(min_length=1, examples=["agent", "tvm"])]
+"""Name of the transport to a board with an address."""
+DEFAULT_RPC = "agent"
 Grade = Literal["A", "B", "C", "D"]
 Winograd = Literal["off", "f2", "f4"]
 Layout = Literal["model", "channels_last"]
@@ -75,7 +77,8 @@ class Preferences(Checked):
     )
     rpc: Rpc | None = Field(
         default=None,
-        description="agent: edgetune's own program, over SSH; tvm: TVM's RPC server (default: as in boards.yaml).",
+        description="agent: edgetune's own program, over SSH; tvm: TVM's RPC server; or an installed transport "
+        "(default: as in boards.yaml).",
     )
     min_trust: Grade | None = Field(
         default=None, description="Refuse times with a trust grade below this one: A, B, C, or D, which refuses none."

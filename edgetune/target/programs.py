@@ -21,7 +21,6 @@ class RequiredProgram:
 
 
 MAKE = RequiredProgram("make", "make", "which builds packages")
-_HOST_COMPILER = RequiredProgram("gcc", "gcc libc6-dev", "which compiles what starts the emulator")
 
 
 def compiler_of(target: Target) -> RequiredProgram:
@@ -33,23 +32,6 @@ def emulator_of(target: Target) -> tuple[RequiredProgram, ...]:
     """Return the user-mode emulator of a target; none where binaries run natively."""
     role = f"which runs binaries of board '{target.name}'"
     return (RequiredProgram(target.emulator[0], target.emulator_package, role),) if target.emulator else ()
-
-
-def machine_of(target: Target) -> tuple[RequiredProgram, ...]:
-    """Return the program that starts the emulated machine of a target; empty where its `reach` is not "machine"."""
-    if target.reach != "machine":
-        return ()
-    role = f"the emulator of board '{target.name}'"
-    ends = RequiredProgram("setpriv", "util-linux", f"which ends {role}")
-    return RequiredProgram("qemu-system-aarch64", "qemu-system-arm", role), ends
-
-
-def measuring_programs(target: Target) -> tuple[RequiredProgram, ...]:
-    """Return the programs that a search on boards of `target` needs, up to the verification of the package."""
-    if target.reach == "local":
-        return (compiler_of(target),)
-    counting = (_HOST_COMPILER, *emulator_of(target)) if target.reach == "emulator" else ()
-    return (compiler_of(target), MAKE, *counting, *machine_of(target))
 
 
 def missing(programs: Iterable[RequiredProgram]) -> list[RequiredProgram]:

@@ -6,11 +6,11 @@ command line.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, NamedTuple
 
-from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, model_validator
+from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from edgetune.errors import UnknownBoard
 from edgetune.resources import targets_dir, user_dir
@@ -129,9 +129,15 @@ class Target(Checked):
     )
     compiler: Compiler
     has_float16: StrictBool = Field(default=False, description="The compiler has _Float16 for this board.")
-    reach: Reach = Field(
+    reach: Annotated[StrictStr, Field(min_length=1)] = Field(
+        examples=["local", "ssh", "emulator", "machine", "none"],
         description="local: measured on this machine; ssh: on boards with an address; emulator: instructions counted "
-        "under a user-mode emulator; machine: in an emulated machine; none: build only, unless a board has an address.",
+        "under a user-mode emulator; machine: in an emulated machine; none: build only, unless a board has an address; "
+        "or an installed transport.",
+    )
+    emulated: StrictBool = Field(
+        default=False,
+        description="Times come from an emulator, and say nothing about the speed of a real core.",
     )
     clock: Literal["time", "instructions"] = Field(
         default="time",
@@ -160,25 +166,10 @@ class Target(Checked):
         default=Preferences(), description="Settings for this board that other sources override."
     )
 
-    @model_validator(mode="after")
-    def _counts_under_an_emulator(self) -> Self:
-        if (self.clock == "instructions") != (self.reach == "emulator"):
-            raise ValueError("needs 'clock: instructions' with 'reach: emulator', and only there")
-        if self.reach == "emulator" and not self.emulator:
-            raise ValueError("needs 'emulator', the command that runs its programs, with 'reach: emulator'")
-        if self.caches == "cold" and self.reach in {"local", "emulator"}:
-            raise ValueError("needs 'reach: ssh' or 'reach: machine' with 'caches: cold': the agent flushes them")
-        return self
-
     @property
     def instruction_set(self) -> InstructionSet:
         """The facts of its instruction set."""
         return INSTRUCTION_SETS[self.isa]
-
-    @property
-    def emulated(self) -> bool:
-        """Whether measurements come from an emulator, and say nothing about the speed of a real core."""
-        return self.reach in {"emulator", "machine"}
 
     @property
     def caveat(self) -> str:
@@ -225,9 +216,20 @@ class DetectedTarget(Checked):
     defaults: Preferences = Preferences()
 
 
-def load_target(name: str) -> Target:
+class KeyFault(NamedTuple):
+    """A key of a file that must not stand there as it does ("" where several keys contradict each other), and why."""
+
+    key: str
+    why: str
+
+
+TargetFault = Callable[[Target], KeyFault | None]
+
+
+def load_target(name: str, fault: TargetFault = lambda _: None) -> Target:
     """Return the target called ``name``, or the one in the file ``name`` if that ends in ``.yaml``.
 
+    ``fault`` returns what is wrong in a target's file beside its form; the transports know more than that.
     Files in the user's own ``targets`` folder come before the shipped ones.
     Raises UnknownBoard (no such file, names the nearest) and ConfigError (the file is wrong).
     """
@@ -236,12 +238,12 @@ def load_target(name: str) -> Target:
         if not path.is_file():
             msg = f"there is no target file {name}: give the name of a board or the path of its YAML file"
             raise UnknownBoard(msg)
-        return _read(path)
+        return _read(path, fault)
     files = _target_files()
     if name not in files:
         msg = f"unknown target '{name}': {nearest(name, files)} (`edgetune boards list` shows all)"
         raise UnknownBoard(msg)
-    return _read(files[name])
+    return _read(files[name], fault)
 
 
 def target_names() -> set[str]:
@@ -249,9 +251,9 @@ def target_names() -> set[str]:
     return set(_target_files())
 
 
-def list_targets() -> list[Target]:
-    """Return all targets, ``host`` first, then by name."""
-    targets = [_read(path) for path in _target_files().values()]
+def list_targets(fault: TargetFault = lambda _: None) -> list[Target]:
+    """Return all targets, ``host`` first, then by name; ``fault`` is that of ``load_target``."""
+    targets = [_read(path, fault) for path in _target_files().values()]
     return sorted(targets, key=lambda target: (target.name != "host", target.name))
 
 
@@ -263,11 +265,14 @@ def _target_files() -> dict[str, Path]:
     return files
 
 
-def _read(path: Path) -> Target:
+def _read(path: Path, fault: TargetFault) -> Target:
     document = load_yaml(path)
     target = _complete(document) if "detect" in document.data else check_document(Target, document)
     if target.name != path.stem:
         raise document.error(("name",), f"'name' must be '{path.stem}', like the file")
+    if (found := fault(target)) is not None:
+        key = (found.key,) if found.key else ()
+        raise document.error(key, f"'{found.key}' {found.why}" if key else found.why)
     return target
 
 

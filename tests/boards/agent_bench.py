@@ -28,7 +28,7 @@ TOLERANCES = (None, None, None, Tolerance(relative=1e-5))
 def emulated_in_time(name: str) -> Target:
     """A target under its emulator, with the clock as it is on boards."""
     target = load_target(name)
-    return target.model_copy(update={"reach": "emulator", "clock": "time"})
+    return target.model_copy(update={"emulated": True, "clock": "time"})
 
 
 def compile_library(target: Target, source: Path, folder: Path) -> Path:

@@ -14,6 +14,7 @@ import pytest
 from edgetune.boards.check import check
 from edgetune.config.boards_file import ResolvedBoard
 from edgetune.findings import Finding
+from edgetune.pipeline.boards import accesses
 from edgetune.target.target import load_target
 from tests.boards.ssh_bench import Bench
 
@@ -47,7 +48,8 @@ def checked(bench: Bench, port: int) -> dict[str, Finding]:
     address = bench.address(
         gateway, name="farm-7", target="generic-aarch64", rpc="tvm", tracker=f"localhost:{port}", key="shelf"
     )
-    found = list(check(ResolvedBoard(load_target("generic-aarch64"), (address,))))
+    target = load_target("generic-aarch64")
+    found = list(check(target, accesses(ResolvedBoard(target, (address,)))))
     assert gateway.commands == []
     return {finding.check: finding for finding in found if finding.board == "farm-7"}
 

@@ -17,15 +17,16 @@ import paramiko
 import pytest
 
 from edgetune.boards.conditions import findings
-from edgetune.boards.opening import OnEvent
 from edgetune.boards.reach import Reach
-from edgetune.boards.shell import shell_command
+from edgetune.boards.ssh.command_line import ssh_command
 from edgetune.boards.ssh.known_hosts import fingerprint
 from edgetune.boards.ssh.reach import SshReach
+from edgetune.boards.transport import OnEvent
+from edgetune.boards.transports.agent import AgentTransport
 from edgetune.cli.main import run
 from edgetune.cli.options import BOARD, TARGET
-from edgetune.config.boards_file import BoardAddress, boards_path, list_addresses
-from edgetune.config.doctor import diagnose
+from edgetune.config.boards_file import BoardAddress, boards_path
+from edgetune.pipeline.boards import diagnose, list_addresses
 from edgetune.target.target import Target
 from tests.boards.ssh_server import AARCH64, SshBoard
 
@@ -154,7 +155,7 @@ def test_shell_of_the_systems_ssh_knows_what_was_trusted(board: SshBoard, capfd:
 
 def test_the_command_line_of_a_shell(home: Path) -> None:
     address = BoardAddress(name="a", target="rpi4", ssh="pi@[fe80::1%eth0]:2222", identity="/k")
-    command = shell_command(address, ("uptime",))
+    command = ssh_command(address, ("uptime",))
     assert command[3:] == [
         "-i",
         "/k",
@@ -168,7 +169,7 @@ def test_the_command_line_of_a_shell(home: Path) -> None:
         "fe80::1%eth0",
         "uptime",
     ]
-    assert shell_command(BoardAddress(name="a", target="rpi4", ssh="shelf"))[3:] == ["--", "shelf"]
+    assert ssh_command(BoardAddress(name="a", target="rpi4", ssh="shelf"))[3:] == ["--", "shelf"]
     asked = subprocess.run([*command[:-3], "-G", "shelf"], capture_output=True, text=True, check=True)
     assert f"globalknownhostsfile /etc/ssh/ssh_known_hosts {home.parent}/config/edgetune/known_hosts" in asked.stdout
 
@@ -279,11 +280,11 @@ def test_a_clock_that_is_wrong_is_seen(board: SshBoard, capsys: pytest.CaptureFi
 def test_a_board_that_can_do_less_is_told(
     board: SshBoard, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def open_reach(target: Target, address: BoardAddress | None, on_event: OnEvent) -> Reach:
+    def link(_: object, target: Target, address: BoardAddress | None, on_event: OnEvent) -> Reach:
         assert address is not None
         return SshReach(address, target, on_event=on_event, folders=board.folders)
 
-    monkeypatch.setattr("edgetune.boards.opening.open_reach", open_reach)
+    monkeypatch.setattr(AgentTransport, "link", link)
     assert run(["boards", "trust", "shelf-1", "--yes", "-q"]) == 0
     board.faults.noexec = ["shm"]
     board.faults.noise = b"Welcome to shelf-1\n"

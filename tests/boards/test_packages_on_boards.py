@@ -12,10 +12,11 @@ import pytest
 import yaml
 
 from edgetune import api
-from edgetune.config.boards_file import boards_path, load_board
+from edgetune.config.boards_file import boards_path
 from edgetune.config.settings import CommandLineFlags, resolve_settings
 from edgetune.errors import BoardLost, BoardUnavailable, HostUnknown, SelfTestFailed, UsageError, WrongResult
 from edgetune.events import Event
+from edgetune.pipeline.boards import accesses, load_board
 from edgetune.pipeline.on_board import at_board
 from edgetune.verify.place import OnBoard, needed_glibc, starts_with
 from tests import package_sample as sample
@@ -113,7 +114,7 @@ def test_a_board_that_is_lost_on_the_way_is_tried_once_more(bench: Bench) -> Non
             time.sleep(0.02)
         board.link.drop()
 
-    assert at_board(resolved, told.append, use).startswith("board attic")
+    assert at_board(accesses(resolved), told.append, use).startswith("board attic")
     assert len(calls) == 2
     lost = [str(e.data["detail"]) for e in told if e.kind == "board" and e.data["what"] == "lost"]
     assert len([words for words in lost if words.endswith("; edgetune tries once more")]) == 1
@@ -123,7 +124,7 @@ def test_a_board_that_is_lost_on_the_way_is_tried_once_more(bench: Bench) -> Non
         raise BoardLost(f"{place.where} did not answer")
 
     with pytest.raises(BoardLost, match="did not answer"):
-        at_board(resolved, told.append, never)
+        at_board(accesses(resolved), told.append, never)
     assert len(calls) == 4
     assert board.files() == []
 

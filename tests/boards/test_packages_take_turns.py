@@ -19,12 +19,11 @@ from edgetune import api
 from edgetune.boards.cores import split_cores
 from edgetune.boards.lock import TimingLock
 from edgetune.boards.opening import open_boards
-from edgetune.boards.options import MeasuringOptions
 from edgetune.boards.tvm_rpc.launched import LAUNCH, LOOPBACK
 from edgetune.cli.main import run
-from edgetune.config.boards_file import load_board
 from edgetune.errors import BoardBusy
 from edgetune.events import Event
+from edgetune.pipeline.boards import accesses, load_board
 from edgetune.pipeline.on_board import at_board
 from edgetune.verify import work_copy
 from edgetune.verify.place import OnBoard
@@ -61,9 +60,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 @contextmanager
 def searching(name: str, folder: Path, lock_timeout_s: float = 60.0) -> Iterator[None]:
     """Have all boards of that name as a search has them."""
-    resolved = load_board(name)
-    options = MeasuringOptions(resolved.addresses)
-    boards = open_boards(resolved.target, options, folder, split_cores(), lock_timeout_s=lock_timeout_s)
+    boards = open_boards(accesses(load_board(name)), folder, split_cores(), lock_timeout_s=lock_timeout_s)
     with ExitStack() as ends:
         for board in boards:
             ends.callback(board.close)
@@ -142,7 +139,7 @@ def test_a_search_finds_its_board_taken_by_a_package(bench: Bench, tmp_path: Pat
             pass
         return place.where
 
-    assert at_board(load_board("attic"), bench.events.append, use).startswith("board attic")
+    assert at_board(accesses(load_board("attic")), bench.events.append, use).startswith("board attic")
     with searching("attic", tmp_path):
         assert board.processes()
     assert (board.files(), board.left()) == ([], [])
@@ -201,7 +198,7 @@ def test_a_board_that_restarts_under_a_package_is_brought_back(bench: Bench) -> 
             time.sleep(0.02)
         board.reboot(1.0)
 
-    assert at_board(load_board("attic"), bench.events.append, use) == calls[0]
+    assert at_board(accesses(load_board("attic")), bench.events.append, use) == calls[0]
     assert len(calls) == 2
     rungs = [str(event.data["detail"]) for event in bench.events if event.data["what"] == "rung"]
     assert rungs[0].startswith("the same agent: tried")
@@ -226,7 +223,7 @@ def test_a_board_that_hangs_under_a_package_is_brought_back(bench: Bench) -> Non
         if event.data["what"] == "rung":
             board.link.thaw()
 
-    at_board(load_board("attic"), tell, use)
+    at_board(accesses(load_board("attic")), tell, use)
     assert len(calls) == 2
     assert [str(event.data["what"]) for event in bench.events][:2] == ["lost", "rung"]
     assert (board.files(), board.left()) == ([], [])
@@ -255,7 +252,7 @@ def test_a_program_whose_link_broke_does_not_run_beside_its_second_try(bench: Be
             time.sleep(0.02)
         board.link.drop()
 
-    at_board(load_board("attic"), bench.events.append, use)
+    at_board(accesses(load_board("attic")), bench.events.append, use)
     assert beside == [0, 0]
 
 

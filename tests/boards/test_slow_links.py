@@ -15,8 +15,8 @@ from edgetune.boards.agent.build import build_agent
 from edgetune.boards.round_trip import MOST_ROUND_TRIP_S, RoundTrip, allowed_s
 from edgetune.boards.setup import prepare
 from edgetune.boards.ssh.reach import SshReach
-from edgetune.config.boards_file import load_board
 from edgetune.errors import BoardLost
+from edgetune.pipeline.boards import accesses, load_board
 from edgetune.target.target import load_target
 from tests.boards.ssh_bench import Bench
 from tests.boards.test_packages_on_boards import shelve
@@ -60,7 +60,7 @@ def test_a_board_far_away_passes_setup(bench: Bench, cache: Path, monkeypatch: p
     board = bench.board()
     shelve(bench, attic=board)
     board.link.delay_s = DELAY_S
-    found = list(prepare(load_board("attic"), bench.events.append))
+    found = list(prepare(load_target("rpi4"), accesses(load_board("attic")), bench.events.append))
     assert [f"{one.check}: {one.detail}" for one in found if not one.ok and one.required] == []
     (agent,) = [one for one in found if one.check == "agent"]
     assert agent.detail.startswith("ran there and was removed again")

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetune.cli.main import run
-from edgetune.config.boards_add import add_board
-from edgetune.config.boards_file import BoardAddress, boards_path, list_addresses, load_board, require_measurable
+from edgetune.config.boards_file import BoardAddress, boards_path, require_measurable
 from edgetune.config.boards_remove import remove_board
 from edgetune.errors import BoardUnavailable, ConfigError, UnknownBoard, UsageError
+from edgetune.pipeline.boards import add_board, list_addresses, load_board
 from edgetune.target.identity import target_fingerprint
 from edgetune.target.target import load_target
 
@@ -97,7 +97,14 @@ def test_unknown_names_get_the_nearest_of_both_kinds() -> None:
         ("a: {target: rpi4, ssh: h, cores: [1, 1]}", "'boards.a.cores' names a core twice"),
         ("a: {target: rpi4, ssh: h, folder: tmp}", "'boards.a.folder' must be an absolute path on the board"),
         ("a: {target: rpi4, ssh: h, power: x}", "'boards.a.power' must be a list, not 'x' (text)"),
-        ("a: {target: rpi4, ssh: h, rpc: tmv}", "'boards.a.rpc' must be 'agent' or 'tvm'"),
+        (
+            "a: {target: rpi4, ssh: h, rpc: tmv}",
+            "'boards.a.rpc' must be the name of a transport to an address, not 'tmv': did you mean 'tvm'?",
+        ),
+        (
+            "a: {target: rpi4, ssh: h, rpc: local}",
+            "'boards.a.rpc' must be the name of a transport to an address, not 'local'",
+        ),
         ("a: {target: rpi4, ssh: h, tracker: h}", "'boards.a.tracker' must be host:port"),
         (
             "a:\n    target: rpi4\n    ssh: h\n    tracker: 'h:9190'",

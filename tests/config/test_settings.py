@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.config.settings import CommandLineFlags, Settings, resolve_db, resolve_settings
+from edgetune.config.settings import CommandLineFlags, Settings, resolve_db
 from edgetune.errors import ConfigError, ModelError, UnknownBoard, UsageError
+from edgetune.pipeline.boards import resolve_settings
 from edgetune.pipeline.model_formats import require_model
 
 NO_VARIABLES: Mapping[str, str] = {}
@@ -190,6 +191,10 @@ def test_which_build_systems_get_files(folder: Path) -> None:
         ({"EDGETUNE_LAYOUT": "nhwc"}, "EDGETUNE_LAYOUT must be 'model' or 'channels_last', not 'nhwc'"),
         ({"EDGETUNE_FLAVOURS": "make,"}, "EDGETUNE_FLAVOURS must be names with commas between them, not 'make,'"),
         ({"EDGETUNE_OBJECTIVE": "speed"}, "EDGETUNE_OBJECTIVE must be 'latency'"),
+        (
+            {"EDGETUNE_RPC": "tmv"},
+            "environment EDGETUNE_RPC: 'rpc' must be the name of a transport to an address, not 'tmv': did you mean",
+        ),
     ],
 )
 def test_wrong_variables(folder: Path, variables: dict[str, str], sentence: str) -> None:

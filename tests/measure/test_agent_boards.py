@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from edgetune.boards.agent.board import AgentBoard
+from edgetune.boards.opening import BoardFactory
 from edgetune.boards.options import MeasuringOptions
 from edgetune.boards.process import ProcessReach
 from edgetune.errors import BoardLost
@@ -44,7 +45,8 @@ class Shelf:
         return [AgentBoard(reach.name, self.target, reach, on_event=on_event) for reach in self.reaches]
 
     def open(self, **options: Any) -> MeasureSession:
-        return MeasureSession(self.target, self.boards, on_event=self.events.append, workers=1, **{**STEPS, **options})
+        boards = BoardFactory(self.boards)
+        return MeasureSession(self.target, boards, on_event=self.events.append, workers=1, **{**STEPS, **options})
 
     @contextmanager
     def session(self, **options: Any) -> Iterator[MeasureSession]:

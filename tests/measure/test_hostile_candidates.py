@@ -11,11 +11,12 @@ from types import ModuleType
 import pytest
 
 from edgetune.boards.opening import boards_of
-from edgetune.boards.options import MeasuringOptions
+from edgetune.config.boards_file import ResolvedBoard
 from edgetune.events import Event
 from edgetune.measure.jobs import BuildJob
 from edgetune.measure.measurement import Measurement
 from edgetune.measure.session import MeasureSession
+from edgetune.pipeline.boards import accesses
 from edgetune.target.target import load_target
 
 STDIO = "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n#include <string.h>\n"
@@ -37,7 +38,7 @@ def session(steps: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Iter
     host, lock = load_target("host"), tmp_path_factory.mktemp("lock") / "timing.lock"
     with MeasureSession(
         host,
-        boards_of(host, MeasuringOptions(), lock_file=lock),
+        boards_of(accesses(ResolvedBoard(host)), lock_file=lock),
         source_step="measure_steps:make_source",
         reference_step="measure_steps:make_case",
         deadline_s=4.0,
@@ -209,7 +210,7 @@ def test_events_tell_a_lost_worker(steps: ModuleType, tmp_path: Path) -> None:
     host = load_target("host")
     with MeasureSession(
         host,
-        boards_of(host, MeasuringOptions(), lock_file=tmp_path / "lock"),
+        boards_of(accesses(ResolvedBoard(host)), lock_file=tmp_path / "lock"),
         source_step="measure_steps:make_source",
         reference_step="measure_steps:make_case",
         on_event=events.append,

@@ -23,9 +23,9 @@ import pytest
 
 from edgetune.boards.cores import CoreSplit, confined, split_cores
 from edgetune.boards.local.board import LocalBoard
-from edgetune.boards.opening import boards_of
-from edgetune.boards.options import MeasuringOptions
+from edgetune.boards.opening import BoardFactory, boards_of
 from edgetune.boards.protocol import RunRequest
+from edgetune.config.boards_file import ResolvedBoard
 from edgetune.errors import BoardUnavailable, DiskFull, ToolchainMissing
 from edgetune.events import Event
 from edgetune.measure import build_worker
@@ -36,6 +36,7 @@ from edgetune.measure.jobs import BuildJob, CandidateBuild, ReferenceResult
 from edgetune.measure.measurement import Measurement, MeasureStart
 from edgetune.measure.session import MeasureSession
 from edgetune.measure.workspace import Workspace
+from edgetune.pipeline.boards import accesses
 from edgetune.target.target import load_target
 
 HERE = Path(__file__).parents[1]
@@ -46,12 +47,13 @@ import sys
 from pathlib import Path
 import measure_steps as steps
 from edgetune.boards.opening import boards_of
-from edgetune.boards.options import MeasuringOptions
+from edgetune.config.boards_file import ResolvedBoard
 from edgetune.measure.jobs import BuildJob
+from edgetune.pipeline.boards import accesses
 from edgetune.target.target import load_target
 from edgetune.measure.session import MeasureSession
 host = load_target("host")
-session = MeasureSession(host, boards_of(host, MeasuringOptions(), lock_file=Path(sys.argv[1])), workers=1,
+session = MeasureSession(host, boards_of(accesses(ResolvedBoard(host)), lock_file=Path(sys.argv[1])), workers=1,
                          source_step="measure_steps:make_source", reference_step="measure_steps:make_case",
                          deadline_s=600,
                          on_start=lambda start: print("started", start.job_id, flush=True))
@@ -79,7 +81,7 @@ def open_session(
     on_event: Callable[[Event], None] = lambda _: None,
 ) -> MeasureSession:
     target, lock = load_target("host"), folder / "lock"
-    boards = boards_of(target, MeasuringOptions(), lock_file=lock)
+    boards = boards_of(accesses(ResolvedBoard(target)), lock_file=lock)
     return MeasureSession(target, boards, on_start=on_start, on_event=on_event, **STEPS)
 
 
@@ -107,7 +109,7 @@ def test_what_breaks_is_raised_after_what_is_measured(
     steps: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     board = Broken(tmp_path)
-    with MeasureSession(load_target("host"), lambda *_: [board], **STEPS) as session:
+    with MeasureSession(load_target("host"), BoardFactory(lambda *_: [board], here=True), **STEPS) as session:
         session.prepare([steps.spec()])
         session.submit(BuildJob("good", "k", steps.trace()))
         while not board.begun.is_set():
@@ -270,11 +272,6 @@ def test_no_folder_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(BoardUnavailable, match="TMPDIR"):
         Workspace([tmp_path / "file"])
-
-
-def test_boards_that_are_not_here_are_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(BoardUnavailable, match="edgetune build --board rpi4"):
-        LocalBoard(load_target("rpi4"), tmp_path, split_cores())
 
 
 def test_no_compiler_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,5 +144,5 @@ def test_one_row_of_whole_vectors_is_not_shared_by_threads(
 def test_caches_that_are_swept_and_emulators_say_nothing_of_weights_in_caches(kernel: Kernel, target: Target) -> None:
     large = program(kernel, 1 << 24)
     assert streams(large, target)
-    for changes in ({"caches": "cold"}, {"reach": "machine"}, {"l2_bytes": 1 << 25}):
+    for changes in ({"caches": "cold"}, {"emulated": True}, {"l2_bytes": 1 << 25}):
         assert not streams(large, target.model_copy(update=changes))

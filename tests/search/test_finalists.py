@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 from tvm import te
 
-from edgetune.boards.opening import boards_of
-from edgetune.boards.options import MeasuringOptions
+from edgetune.boards.opening import BoardFactory, boards_of
 from edgetune.boards.protocol import RunResult
+from edgetune.config.boards_file import ResolvedBoard
 from edgetune.events import Event
 from edgetune.graph.program import Kernel, Param
+from edgetune.pipeline.boards import accesses
 from edgetune.records import Record, RecordStore
 from edgetune.records.history import earlier_of
 from edgetune.records.ranking import MARK, SEARCHED, for_package, ranked
@@ -231,7 +232,12 @@ def test_sweeps_that_were_refused_do_not_count_and_the_worst_trust_is_kept() -> 
     }
     host = load_target("host")
     measurer = SessionMeasurer(
-        [TuneTask(only)], host, lambda *_: set(), lambda _: None, lambda *_: [Sweeps(plan)], **session
+        [TuneTask(only)],
+        host,
+        lambda *_: set(),
+        lambda _: None,
+        BoardFactory(lambda *_: [Sweeps(plan)], here=True),
+        **session,
     )
     with closing(measurer):
         orders = [
@@ -267,7 +273,7 @@ def test_a_crash_in_a_real_sweep_is_yielded_and_the_others_are_timed(tmp_path: P
         "reference_step": "tests.measure_steps:make_case",
     }
     host = load_target("host")
-    boards = boards_of(host, MeasuringOptions())
+    boards = boards_of(accesses(ResolvedBoard(host)))
     measurer = SessionMeasurer([TuneTask(only)], host, lambda *_: set(), lambda _: None, boards, **steps)
     with closing(measurer):
         orders = [MeasureRequest(only.workload, body) for body in bodies]
@@ -307,7 +313,9 @@ def test_what_a_cancelled_call_left_over_is_not_timed_without_a_record() -> None
             measurer.cancel()
 
     host = load_target("host")
-    measurer = SessionMeasurer([TuneTask(only)], host, lambda *_: set(), cancel, lambda *_: [board], **session)
+    measurer = SessionMeasurer(
+        [TuneTask(only)], host, lambda *_: set(), cancel, BoardFactory(lambda *_: [board], here=True), **session
+    )
     with closing(measurer):
         traces = [measure_steps.trace(f"/* {n} */{measure_steps.GOOD}") for n in range(4)]
         orders = [MeasureRequest(only.workload, trace) for trace in traces]

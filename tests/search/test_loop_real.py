@@ -16,8 +16,11 @@ from pathlib import Path
 
 from tvm import te
 
+from edgetune.boards.options import MeasuringOptions
+from edgetune.config.boards_file import ResolvedBoard
 from edgetune.frontend.tensor_expression.kernel import kernel_from_te
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Program, TensorSpec
+from edgetune.pipeline.boards import accesses
 from edgetune.records import RecordStore
 from edgetune.search.options import TuneOptions
 from edgetune.search.outcome import TuneOutcome
@@ -48,7 +51,9 @@ def program() -> Program:
 
 def run(database: Path, trials: int) -> TuneOutcome:
     with RecordStore.open(database) as store:
-        return tune(program(), load_target("host"), store, TuneOptions(trials=trials), lambda _: None)
+        host = load_target("host")
+        measuring = MeasuringOptions(accesses(ResolvedBoard(host)))
+        return tune(program(), host, store, TuneOptions(trials=trials), lambda _: None, measuring)
 
 
 def count(database: Path) -> int:

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from edgetune.cli.main import run
+from edgetune.config.boards_file import BoardAddress, ResolvedBoard
 from edgetune.errors import ToolchainMissing
-from edgetune.target.programs import RequiredProgram, install_line, measuring_programs, missing_words, require_programs
+from edgetune.pipeline.boards import accesses
+from edgetune.target.programs import RequiredProgram, install_line, missing_words, require_programs
 from edgetune.target.target import load_target
 from tests import package_sample as sample
 
@@ -31,6 +33,13 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
 
+def measuring_programs(name: str) -> tuple[RequiredProgram, ...]:
+    target = load_target(name)
+    address = BoardAddress(name="shelf-1", target=name, ssh="shelf-1")
+    (board,) = accesses(ResolvedBoard(target, (address,) if target.addressable else ()))
+    return board.programs
+
+
 @pytest.mark.usefixtures("bare")
 @pytest.mark.parametrize(
     ("target", "packages"),
@@ -42,7 +51,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 )
 def test_a_search_names_all_that_it_needs(target: str, packages: str) -> None:
     with pytest.raises(ToolchainMissing) as raised:
-        require_programs(measuring_programs(load_target(target)))
+        require_programs(measuring_programs(target))
     named, _, line = raised.value.message.rpartition(": ")
     assert named.startswith(ARM_COMPILER.format(target))
     assert named.endswith(" are not on PATH")
@@ -77,7 +86,7 @@ def test_setup_names_all_at_once(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_machine_that_has_them_is_asked_for_nothing() -> None:
-    require_programs(measuring_programs(load_target("qemu-aarch64")))
+    require_programs(measuring_programs("qemu-aarch64"))
     assert shutil.which("make")
 
 

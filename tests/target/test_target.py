@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from edgetune.config.boards_file import require_measurable
 from edgetune.errors import BoardUnavailable, ConfigError, EdgetuneError, ToolchainMissing, UnknownBoard
 from edgetune.pipeline.backends import start_words
+from edgetune.pipeline.boards import load_board
 from edgetune.target.board_check import check_board
 from edgetune.target.detect import cache_bytes, describe_host
 from edgetune.target.identity import target_fingerprint
@@ -64,6 +66,22 @@ def test_all_shipped_targets_load() -> None:
         assert (target.reach == "local") == (target.emulator == ())
         assert target.emulated == target.name.startswith("qemu-")
         assert (target.clock == "instructions") == (target.reach == "emulator")
+
+
+def test_what_is_recorded_of_a_shipped_target_is_found_again() -> None:
+    fingerprints = {target.name: target_fingerprint(target) for target in list_targets() if target.name != "host"}
+    assert fingerprints == {
+        "generic-aarch64": "b127514e77765dc6",
+        "generic-armv7": "248185f0fceb6e1a",
+        "generic-riscv64": "b3e3e6d921e47d9f",
+        "generic-x86_64": "b899a3a66927c53b",
+        "qemu-aarch64": "87bb58d3584d7cef",
+        "qemu-armv7": "5be998b22a2a131f",
+        "qemu-rpi4": "c0c110f884322d92",
+        "rpi3": "2dcb829520f9c5f5",
+        "rpi4": "aa97de7dc15455cf",
+        "rpi5": "b8a893705124d8b4",
+    }
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -161,21 +179,45 @@ def test_a_board_of_the_user_needs_only_a_file(tmp_path: Path, monkeypatch: pyte
     (folder / "shelf.yaml").write_text(text.replace("vector_bits: 128", "vector_bits: 100"), encoding="utf-8")
     with pytest.raises(ConfigError, match=r"shelf.yaml, line \d+: 'vector_bits' must be 0, 64, 128, 256 or 512"):
         load_target("shelf")
-    (folder / "shelf.yaml").write_text(text.replace("reach: ssh", "reach: emulator"), encoding="utf-8")
-    with pytest.raises(ConfigError, match="needs 'clock: instructions' with 'reach: emulator', and only there"):
-        load_target("shelf")
     (folder / "shelf.yaml").write_text(text + "\ncaches: cold\n", encoding="utf-8")
     cold = load_target("shelf")
     assert "cold caches" in cold.caveat
     assert cold.cold_bytes >= 8 * cold.l2_bytes
     assert target_fingerprint(cold) != target_fingerprint(load_target("rpi4"))
-    local = text.replace("reach: ssh", "reach: local") + "\ncaches: cold\n"
-    (folder / "shelf.yaml").write_text(local, encoding="utf-8")
-    with pytest.raises(ConfigError, match="needs 'reach: ssh' or 'reach: machine' with 'caches: cold'"):
-        load_target("shelf")
     (folder / "shelf.yaml").write_text(text.replace("  cflags:", "  cflgas:"), encoding="utf-8")
     with pytest.raises(ConfigError, match=r"unknown key 'compiler\.cflgas': did you mean 'cflags'"):
         load_target("shelf")
+
+
+@pytest.mark.parametrize(
+    ("reach", "more", "sentence"),
+    [
+        ("emulator", "", "line 1: needs 'clock: instructions' with 'reach: emulator', and only there"),
+        ("local", "clock: instructions", "needs 'clock: instructions' with 'reach: emulator', and only there"),
+        ("ssh", "clock: instructions", "needs 'clock: instructions' with 'reach: emulator', and only there"),
+        ("emulator", "clock: instructions\nemulator: []", "needs 'emulator', the command that runs its programs"),
+        ("emulator", "clock: instructions", "needs 'emulated: true' with 'reach: emulator'"),
+        ("machine", "", "needs 'emulated: true' with 'reach: machine'"),
+        ("local", "caches: cold", "needs 'reach: ssh' or 'reach: machine' with 'caches: cold'"),
+        ("emulator", "clock: instructions\ncaches: cold", "needs 'reach: ssh' or 'reach: machine' with 'caches: cold'"),
+        ("shh", "", "line 13: 'reach' must be the name of a transport, ssh or none, not 'shh': did you mean 'ssh'?"),
+        (
+            "agent",
+            "",
+            "line 13: 'reach' is 'agent', which needs an address: write ssh, and 'rpc: agent' in boards.yaml",
+        ),
+    ],
+)
+def test_what_the_transport_of_a_target_demands_of_its_file(
+    tmp_path: Path, reach: str, more: str, sentence: str
+) -> None:
+    text = (Path(__file__).parents[2] / "targets" / "rpi4.yaml").read_text(encoding="utf-8")
+    if "emulator:" in more:
+        text = re.sub(r"^emulator: .*\n", "", text, flags=re.MULTILINE)
+    text = text.replace("name: rpi4", "name: shelf").replace("reach: ssh", f"reach: {reach}")
+    (tmp_path / "shelf.yaml").write_text(f"{text}{more}\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=re.escape(sentence)):
+        load_board(str(tmp_path / "shelf.yaml"))
 
 
 def test_boards_out_of_reach_and_missing_compilers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

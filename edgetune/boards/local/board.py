@@ -11,13 +11,12 @@ from edgetune.boards.environment import Reading, read_environment
 from edgetune.boards.local.runner import RunnerProcess
 from edgetune.boards.lock import LOCK_TIMEOUT_S, TimingLock
 from edgetune.boards.protocol import RunRequest, RunResult
-from edgetune.errors import BoardUnavailable
 from edgetune.events import Event
 from edgetune.target.target import Target
 
 
 class LocalBoard:
-    """The host, for a target whose `reach` is "local"; raises BoardUnavailable for any other."""
+    """The host, as its target describes it."""
 
     def __init__(
         self,
@@ -29,10 +28,6 @@ class LocalBoard:
         lock_timeout_s: float = LOCK_TIMEOUT_S,
         on_event: Callable[[Event], None] = lambda _: None,
     ) -> None:
-        if target.reach != "local":
-            raise BoardUnavailable(
-                f"board '{target.name}' cannot be measured from here: use `edgetune build --board {target.name}`"
-            )
         self._name = target.name
         self._facts: dict[str, Reading] = {
             "emulated": 0,

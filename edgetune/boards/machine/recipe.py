@@ -37,7 +37,7 @@ class Recipe(Checked):
 def recipe_folder(target: Target) -> Path:
     """Return the folder of the target's recipe; raises BoardUnavailable when it has none."""
     folder = deploy_dir() / target.name
-    if target.reach != "machine" or not (folder / "recipe.yaml").is_file():
+    if not (folder / "recipe.yaml").is_file():
         raise BoardUnavailable(f"board '{target.name}' is not an emulated machine: there is no image to set up for it")
     return folder
 

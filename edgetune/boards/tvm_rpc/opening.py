@@ -12,11 +12,10 @@ from edgetune.boards.tvm_rpc.deploy import DeployedServer, ForwardedPort, Forwar
 from edgetune.boards.tvm_rpc.deployed_lease import DeployedLender
 from edgetune.boards.tvm_rpc.lease import Route, ServerLender, TrackerLender
 from edgetune.boards.tvm_rpc.tracker import LocalTracker
-from edgetune.config.boards_file import BoardAddress
+from edgetune.config.boards_file import LOCAL_TRACKER, BoardAddress
 from edgetune.events import Event
 from edgetune.target.target import Target
 
-LOCAL = "local"
 _LOOPBACKS = ("localhost", "127.", "::1")
 
 
@@ -37,12 +36,12 @@ def open_tvm_board(
     the tracker may lease the board, and run any program there. An emulated machine, which has no address and no data to
     protect, always joins a local tracker.
     """
-    tracker, key = (address.tracker, address.key) if address is not None else (LOCAL, None)
+    tracker, key = (address.tracker, address.key) if address is not None else (LOCAL_TRACKER, None)
     priority = address.priority if address is not None else 1
     door: ServerLender
-    if tracker is None or tracker == LOCAL:
+    if tracker is None or tracker == LOCAL_TRACKER:
         server = DeployedServer(reach, target, folder, on_event)
-        local = LocalTracker(folder, on_event=on_event) if tracker == LOCAL else None
+        local = LocalTracker(folder, on_event=on_event) if tracker == LOCAL_TRACKER else None
         door = DeployedLender(reach, server, tracker=local, priority=priority, on_event=on_event)
     else:
         host, _, port = tracker.rpartition(":")

@@ -1,0 +1,153 @@
+"""Transport: the protocol of a way by which boards are reached and candidates are timed on them.
+
+A member of the registry `edgetune.transports` derives from `Transport`, or from another member, and overrides what
+differs. It travels to the process that measures, so it is an instance without state, of a class of its module.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+from edgetune.boards.cores import CoreSplit
+from edgetune.boards.lock import LOCK_TIMEOUT_S
+from edgetune.boards.protocol import Board
+from edgetune.boards.reach import Reach
+from edgetune.config.boards_file import BoardAddress, BoardEntry
+from edgetune.errors import UsageError
+from edgetune.events import Event
+from edgetune.findings import Finding
+from edgetune.target.programs import RequiredProgram
+from edgetune.target.target import KeyFault, Target
+
+OnEvent = Callable[[Event], None]
+
+
+@dataclass(frozen=True)
+class BoardRequest:
+    """What a transport makes a board of.
+
+    `link` makes the shell and files of the board, not yet connected. `folder` of this machine takes the board's own
+    files. `split` divides the cores of this machine into those that build and those that measure. `lock_file` locks
+    this machine (None: the usual one). `lock_timeout_s` limits the wait for a board that another run uses. `cores` of
+    the board time candidates (none: its last one).
+    """
+
+    target: Target
+    address: BoardAddress | None
+    link: Callable[[], Reach]
+    folder: Path
+    split: CoreSplit
+    lock_file: Path | None = None
+    lock_timeout_s: float = LOCK_TIMEOUT_S
+    cores: tuple[int, ...] = ()
+    on_event: OnEvent = lambda _: None
+
+
+class Transport(Protocol):
+    """A way to boards. Only `link` and `board` have no default.
+
+    An `address` is None where the boards of the target need none. `without_address` is the reason for that, such as
+    "it is this machine": then `reach` of a target names the transport. Where it is "", `rpc` of an address does.
+    `alone` is the reason why `--rpc` cannot name another transport ("": it can, and uses this one's link). `here`: the
+    board is this machine, whose measuring core times the candidates, and there is no link. `elsewhere`: programs of a
+    package run at the other end of the link, so that is where packages are verified. `emulates`: no real core is timed.
+    `counts`: it counts instructions instead of time. `sweeps`: it can sweep the caches before each call. `shown` is how
+    `boards list` says that boards are tuned, `server` is the program on a board that times candidates.
+    """
+
+    without_address: ClassVar[str] = ""
+    alone: ClassVar[str] = ""
+    here: ClassVar[bool] = False
+    elsewhere: ClassVar[bool] = True
+    emulates: ClassVar[bool] = False
+    counts: ClassVar[bool] = False
+    sweeps: ClassVar[bool] = True
+    shown: ClassVar[str] = "needs an address"
+    server: ClassVar[str] = "agent"
+
+    def link(self, target: Target, address: BoardAddress | None, on_event: OnEvent) -> Reach:
+        """Return the shell and files of a board, not yet connected.
+
+        Raises BoardUnavailable where the board cannot be reached from here.
+        """
+        ...
+
+    def board(self, request: BoardRequest) -> Board:
+        """Return the board, not yet connected; it owns its link. Raises UsageError where the target rules it out."""
+        ...
+
+    def target_fault(self, target: Target) -> KeyFault | None:
+        """Return what is wrong in the file of a target that is reached so; None where nothing is."""
+        if (target.clock == "instructions") != self.counts:
+            return KeyFault("", "needs 'clock: instructions' with 'reach: emulator', and only there")
+        if target.caches == "cold" and not self.sweeps:
+            why = "needs 'reach: ssh' or 'reach: machine' with 'caches: cold': the agent flushes them"
+            return KeyFault("", why)
+        if self.emulates and not target.emulated:
+            return KeyFault("", f"needs 'emulated: true' with 'reach: {target.reach}': no real core is timed")
+        return None
+
+    def conflict(self, address: BoardEntry, target: Target) -> KeyFault | None:  # noqa: ARG002  for members
+        """Return a key of boards.yaml that has no effect on a board of `target`; None where there is none."""
+        if address.tracker is not None:
+            return KeyFault("tracker", "needs rpc tvm: add that, or leave the tracker out")
+        if address.key is not None:
+            why = "is for boards of a farm: add rpc tvm and the tracker's host:port, or leave the key out"
+            return KeyFault("key", why)
+        if address.priority != 1:
+            why = "is for boards that a tracker lends: add rpc tvm and the tracker, or leave the priority out"
+            return KeyFault("priority", why)
+        return None
+
+    def lends(self, address: BoardEntry) -> bool:  # noqa: ARG002  for members
+        """Whether the address is that of a farm: only this transport reaches its boards, and no package does."""
+        return False
+
+    def programs(self, target: Target) -> tuple[RequiredProgram, ...]:  # noqa: ARG002  for members
+        """Return the programs of this machine that measuring needs beside the compiler, such as an emulator."""
+        return ()
+
+    def findings_here(self, target: Target) -> Iterator[Finding]:  # noqa: ARG002  for members
+        """Yield what `boards check` reports about this machine beside the compiler; `programs` are installed."""
+        yield from ()
+
+    def inspect(self, reach: Reach, target: Target, address: BoardAddress | None) -> Iterator[Finding]:
+        """Yield what `boards check` reports about a board, to which `reach` is connected."""
+        from edgetune.boards.check import inspect_board
+
+        return inspect_board(reach, target, address)
+
+    def prepare(self, target: Target, on_event: OnEvent) -> Iterator[Finding]:  # noqa: ARG002  for members
+        """Prepare what the first link needs on this machine, as `boards setup` does; yield what was prepared."""
+        yield from ()
+
+    def shell_command(self, target: Target, address: BoardAddress | None, words: Sequence[str]) -> list[str]:
+        """Return the command line for a shell on the board, or for the command `words` there.
+
+        Raises UsageError where there is no such command line.
+        """
+        from edgetune.boards.ssh.command_line import ssh_command
+
+        if address is None:
+            raise UsageError(f"'{target.name}' has no address: {self.without_address}")
+        return ssh_command(address, words)
+
+    def enter(
+        self,
+        target: Target,
+        address: BoardAddress | None,
+        words: Sequence[str],
+        note: Callable[[str], None],  # noqa: ARG002  for members
+    ) -> int:
+        """Run a shell (or `words`) on the board and return its exit status; `note` is told what takes time.
+
+        Raises ToolchainMissing, what `shell_command` raises, and what starting the board raises.
+        """
+        from edgetune.boards.ssh.command_line import require_ssh
+
+        require_ssh()
+        return subprocess.run(self.shell_command(target, address, words), check=False).returncode

@@ -1,0 +1,72 @@
+"""Our agent, a C program on the board, over SSH; other transports take it over their own link."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from edgetune.boards.lock import LOCK_TIMEOUT_S
+from edgetune.boards.protocol import Board
+from edgetune.boards.reach import Reach
+from edgetune.boards.transport import BoardRequest, OnEvent, Transport
+from edgetune.config.boards_file import BoardAddress
+from edgetune.errors import BoardUnavailable
+from edgetune.target.target import Target
+
+if TYPE_CHECKING:
+    from edgetune.boards.agent.board import AgentBoard
+
+
+class AgentTransport(Transport):
+    """The agent on a board with an SSH address."""
+
+    def link(self, target: Target, address: BoardAddress | None, on_event: OnEvent) -> Reach:
+        """Return the board's shell and files over SSH."""
+        return ssh_link(target, address, on_event)
+
+    def board(self, request: BoardRequest) -> Board:
+        """Return the board whose agent runs at the other end of the link."""
+        return agent_board(
+            request.link(),
+            request.target,
+            request.cores,
+            lock_timeout_s=request.lock_timeout_s,
+            on_event=request.on_event,
+        )
+
+
+def ssh_link(target: Target, address: BoardAddress | None, on_event: OnEvent) -> Reach:
+    """Return the shell and files of a board with an SSH address; raises BoardUnavailable where it has none."""
+    from edgetune.boards.ssh.reach import SshReach
+
+    if address is None:
+        raise BoardUnavailable(
+            f"board '{target.name}' has no address: `edgetune boards add NAME --target {target.name} --ssh "
+            "USER@HOST` gives one"
+        )
+    return SshReach(address, target, on_event=on_event)
+
+
+def agent_board(
+    reach: Reach,
+    target: Target,
+    cores: Sequence[int] = (),
+    *,
+    lock_timeout_s: float = LOCK_TIMEOUT_S,
+    on_event: OnEvent = lambda _: None,
+) -> AgentBoard:
+    """Return the board that our agent serves over `reach`, timed on `cores` of it (none: its last one)."""
+    from edgetune.boards.agent.board import AgentBoard
+
+    return AgentBoard(
+        reach.name,
+        target,
+        reach,
+        cores=cores,
+        cold_bytes=target.cold_bytes,
+        lock_timeout_s=lock_timeout_s,
+        on_event=on_event,
+    )
+
+
+AGENT = AgentTransport()
