@@ -28,7 +28,7 @@ GRADES = (
 @click.option(
     "--rpc",
     type=TransportName(),
-    help="Transport to the boards: edgetune's agent, tvm, or an installed one (default: as in boards.yaml, else agent).",
+    help="Transport to the boards: agent, tvm, or an installed one (default: as in boards.yaml, else agent).",
 )
 @click.option("--min-trust", type=click.Choice(["A", "B", "C", "D"]), help=GRADES)
 @output_options

@@ -45,7 +45,7 @@ objective: latency     # what to minimize
 # layouts:             # the same for single inputs and outputs, by name
 #   {first}: channels_last
 # threads: 1           # threads that the package may use on the board
-# rpc: agent           # program on the boards: agent, or tvm for a farm with a TVM tracker
+# rpc: agent           # transport to the boards: agent, tvm for a farm with a TVM tracker, or an installed one
 # min_trust: D         # refuse times with a trust grade below this one: A, B, C or D
 # flavours: [cmake]    # build systems that the package gets files for, beside make
 # db: .edgetune/records.db
