@@ -131,7 +131,8 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
 
 def _made_for(target: Target) -> str:
     """What the target is, in words that mean the same on another machine: "this machine" does not."""
-    return f"{target.isa}, CPU {target.cpu}" if target.reach == "local" else target.description
+    native = not target.compiler.cross_prefix and not target.emulator
+    return f"{target.isa}, CPU {target.cpu}" if native else target.description
 
 
 def _unused_by_layers(facts: PackageFacts) -> tuple[str, ...]:

@@ -51,7 +51,6 @@ def strict_math(asked: Sequence[str]) -> tuple[str, ...]:
     return tuple(back for back in _ALLOWED_BY if back not in kept)
 
 
-Reach = Literal["local", "ssh", "emulator", "machine", "none"]
 Words = tuple[StrictStr, ...]
 _SWEEP = 16  # times the size of the L2 cache, so that the L3 cache of a small board is swept as well
 Count = Annotated[StrictInt, Field(ge=1)]

@@ -55,7 +55,7 @@ def read_by_users() -> Iterator[tuple[str, str]]:
     for path in sorted((ROOT / "edgetune").rglob("*.py")):
         for text in literals(path):
             yield path.relative_to(ROOT).as_posix(), text
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "templates" / "package").glob("*.j2")]
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "templates" / "package").rglob("*.j2")]
     for path in sorted(pages):
         if not path.name.endswith((".c.j2", ".h.j2")):
             yield path.relative_to(ROOT).as_posix(), " ".join(path.read_text(encoding="utf-8").split())
