@@ -14,12 +14,14 @@ class Backend(CandidateBuilder, Protocol):
     """A member of the registry `edgetune.backends`; a target names it with the key `backend`.
 
     `dialect` is the C that its compilers take. `most_threads` limits the threads of a package (None: no limit).
-    `transport` is the default way to its boards, "" where nothing can be measured.
+    `transport` reaches its boards where their addresses name no other. `untimed` is the reason why nothing can be timed
+    on them, as part of a sentence ("" where candidates can be timed).
     """
 
     dialect: Dialect
     most_threads: int | None
     transport: str
+    untimed: str
 
     def program_image(self, prefix: str, target: Target) -> ProgramImage:
         """Return what the test programs of the package called `prefix` need. Raises ConfigError."""

@@ -24,15 +24,13 @@ class CBareMetal:
 
     dialect = Dialect("C without double", frozenset({"double"}))
     most_threads: int | None = 1
-    transport = ""
+    transport = "agent"  # no other is there yet, and none is asked
+    untimed = "edgetune has no way yet to time candidates without an operating system"
 
     def toolchain(self, target: Target, timeout_s: float) -> NoReturn:
         """Raise BoardUnavailable: no candidate can be timed yet."""
         del timeout_s
-        raise BoardUnavailable(
-            f"board '{target.name}' has no operating system, so that nothing can be timed on it yet: `edgetune build "
-            f"--board {target.name}` makes a package without measuring"
-        )
+        raise BoardUnavailable(f"board '{target.name}' cannot be tuned: {self.untimed}")
 
     def build_candidate(
         self, toolchain: CompilerCommand, unit: Path, shim: Path, library: Path, on_start: OnStart | None = None

@@ -16,6 +16,7 @@ class CLinux:
     dialect = C
     most_threads: int | None = None
     transport = "agent"
+    untimed = ""
 
     def toolchain(self, target: Target, timeout_s: float) -> CompilerCommand:
         """Return the compiler of the target; raises ToolchainMissing."""

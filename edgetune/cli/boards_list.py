@@ -46,11 +46,11 @@ def command(output: Output, /) -> None:
 
 
 def _target_row(target: Target, boards: int) -> dict[str, object]:
-    from edgetune.pipeline.backends import can_be_timed
+    from edgetune.pipeline.backends import untimed
     from edgetune.pipeline.boards import own_transport
 
     own = own_transport(target)
-    unnamed = "needs an address" if can_be_timed(target) else "no"
+    unnamed = "no" if untimed(target) else "needs an address"
     named = f"{boards} board{'s' if boards > 1 else ''}"
     return {
         "name": target.name,

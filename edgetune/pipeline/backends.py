@@ -25,17 +25,17 @@ def start_words(target: Target, folder: Path) -> tuple[str, ...]:
     return image.start_words(folder, {"p": "program", "target": target, "generator": __version__})
 
 
-def can_be_timed(target: Target) -> bool:
-    """Whether candidates can be timed on boards of `target`, once they have an address where one is needed."""
-    return bool(backend_of(target).transport)
+def untimed(target: Target) -> str:
+    """Why nothing can be timed on boards of `target`, "" where candidates can."""
+    return backend_of(target).untimed
 
 
 def require_search(target: Target) -> None:
     """Raise BoardUnavailable where no candidate can be timed on boards of `target`, whatever their addresses."""
-    if not can_be_timed(target):
+    if why := untimed(target):
         raise BoardUnavailable(
-            f"board '{target.name}' cannot be tuned: nothing can be timed yet on a board without operating system; "
-            f"`edgetune build --board {target.name}` makes a package without measuring"
+            f"board '{target.name}' cannot be tuned, because {why}: `edgetune build --board {target.name}` makes a "
+            "package with default schedules"
         )
 
 

@@ -14,7 +14,7 @@ from edgetune.config.settings import CommandLineFlags, Settings, Shapes
 from edgetune.config.transport_rules import TransportRules
 from edgetune.errors import ConfigError, UsageError
 from edgetune.findings import Finding
-from edgetune.pipeline.backends import can_be_timed, require_search, start_words
+from edgetune.pipeline.backends import backend_of, require_search, start_words, untimed
 from edgetune.registry import Registry
 from edgetune.target import target as target_files
 from edgetune.target.preferences import DEFAULT_RPC
@@ -34,7 +34,7 @@ class InstalledTransports:
     def target_fault(self, target: Target) -> KeyFault | None:
         """Refuse an unknown `reach`, one that needs an address, and what the transport refuses."""
         if target.addressable:
-            return TRANSPORTS.get(DEFAULT_RPC, ConfigError).target_fault(target)
+            return _transport(DEFAULT_RPC, target).target_fault(target)
         if target.reach not in TRANSPORTS.names():
             own = [name for name in TRANSPORTS.names() if TRANSPORTS.get(name).without_address]
             known = nearest(target.reach, [*own, *_BY_ADDRESS])
@@ -47,12 +47,11 @@ class InstalledTransports:
 
     def address_fault(self, address: BoardEntry, target: Target) -> KeyFault | None:
         """Refuse an unknown `rpc`, and a key that the transport has no use for."""
-        if not can_be_timed(target):
-            why = f"is '{target.name}': nothing can be timed yet on a board without operating system"
-            return KeyFault("target", why)
+        if why := untimed(target):
+            return KeyFault("target", f"is '{target.name}', which is for packages only: {why}")
         if why := self.rpc_fault(address.rpc):
             return KeyFault("rpc", why)
-        return TRANSPORTS.get(address.rpc, ConfigError).conflict(address, target)
+        return _transport(address.rpc, target).conflict(address, target)
 
     def rpc_fault(self, name: str) -> str:
         """Refuse a name that is unknown, or that of a transport without an address."""
@@ -76,6 +75,11 @@ RULES: TransportRules = InstalledTransports()
 def addressed_transports() -> list[str]:
     """Return the names that `rpc` may have: transports to boards with an address."""
     return [name for name in TRANSPORTS.names() if not TRANSPORTS.get(name, ConfigError).without_address]
+
+
+def _transport(rpc: str, target: Target) -> Transport:
+    """The transport that `rpc` of an address names; the usual one is that of the target's backend."""
+    return TRANSPORTS.get(backend_of(target).transport if rpc == DEFAULT_RPC else rpc, ConfigError)
 
 
 def own_transport(target: Target) -> Transport | None:
@@ -116,7 +120,7 @@ def diagnose(environment: Mapping[str, str], folder: Path, board: str | None = N
 def check(resolved: ResolvedBoard) -> Iterator[Finding]:
     """Yield the findings of ``edgetune boards check``."""
     target = resolved.target
-    return boards_check.check(target, accesses(resolved), start_words, timed=can_be_timed(target))
+    return boards_check.check(target, accesses(resolved), start_words, timed=not untimed(target))
 
 
 def resolve_settings(
@@ -146,7 +150,7 @@ def accesses(resolved: ResolvedBoard, rpc: str | None = None) -> tuple[BoardAcce
 
 
 def _by_address(target: Target, address: BoardAddress, rpc: str | None) -> BoardAccess:
-    stated = TRANSPORTS.get(address.rpc, ConfigError)
+    stated = _transport(address.rpc, target)
     if rpc is None or rpc == address.rpc:
         return BoardAccess(target, address, stated, stated)
     if stated.lends(address):

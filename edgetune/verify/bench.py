@@ -158,8 +158,8 @@ def _linked(
 ) -> Path:
     if f"test/{manifest['prefix']}_bench.c" not in manifest["files"]:
         raise BoardUnavailable(
-            f"the package has no benchmark: nothing can be timed yet on board '{tools.board}', which has no operating "
-            "system; REPORT.md has its sizes"
+            f"the package has no benchmark, because edgetune cannot time programs on board '{tools.board}' yet: see "
+            "REPORT.md for its sizes"
         )
     tools.require(emulator=isinstance(place, Here))
     binary = f"build/{manifest['prefix']}_bench"

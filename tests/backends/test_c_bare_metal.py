@@ -123,12 +123,12 @@ def test_the_library_needs_no_operating_system(package: Path) -> None:
         (
             ["tune", "small.onnx", "--board", BOARD, "--trials", "2"],
             BoardUnavailable.exit_code,
-            "board 'mps2-an500' cannot be tuned: nothing can be timed yet on a board without operating system",
+            "board 'mps2-an500' cannot be tuned, because edgetune has no way yet to time candidates",
         ),
         (
             ["bench", "small"],
             BoardUnavailable.exit_code,
-            "the package has no benchmark: nothing can be timed yet on board 'mps2-an500'",
+            "the package has no benchmark, because edgetune cannot time programs on board 'mps2-an500' yet",
         ),
         (
             ["build", "small.onnx", "--board", BOARD, "--threads", "2", "-o", "other"],
@@ -180,3 +180,17 @@ def test_the_doctor_compiles_and_runs_for_the_board(tmp_path: Path) -> None:
         f"compiles for {BOARD}": True,
         f"runs for {BOARD}": True,
     }
+
+
+def test_such_a_board_gets_no_address_and_is_listed_so(tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    words = ["boards", "add", "one", "--target", BOARD, "--ssh", "pi@one.local"]
+    done = edgetune(words, cwd=tmp_path, environment=home)
+    assert done.returncode != 0
+    assert f"is '{BOARD}', which is for packages only: edgetune has no way yet to time candidates" in done.stderr
+    assert not (tmp_path / "config/edgetune/boards.yaml").exists()
+    done = edgetune(["boards", "list"], cwd=tmp_path, environment=home)
+    (row,) = [line.split() for line in done.stdout.splitlines() if line.startswith(BOARD)]
+    assert "no" in row
+    done = edgetune(["boards", "check", BOARD, "--json"], cwd=tmp_path, environment=home)
+    assert (done.returncode, {each["ok"] for each in json.loads(done.stdout)}) == (0, {True})
