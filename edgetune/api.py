@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -23,7 +22,7 @@ from edgetune.events import Event
 from edgetune.frontend.model_format import Model, StoredModel
 from edgetune.package import explain as explain_package
 from edgetune.package.explain import Explanation
-from edgetune.package.golden import Golden, OutputTolerance
+from edgetune.package.golden import GoldenCases, OutputTolerance
 from edgetune.package.manifest import check_files, interface_of, read_manifest
 from edgetune.package.output_folder import check_output_folder
 from edgetune.pipeline.backends import require_search, require_threads
@@ -36,7 +35,7 @@ from edgetune.verify import verify as verify_package
 from edgetune.verify.bench import BenchReport
 from edgetune.verify.place import ExecutionPlace
 from edgetune.verify.toolchain import PackageToolchain
-from edgetune.verify.verify import VerifyReport
+from edgetune.verify.verify import NO_CASES, VerifyReport
 
 if TYPE_CHECKING:
     from edgetune.pipeline.tune_and_build import PackageBuild
@@ -180,13 +179,13 @@ def verify(
             raise
         return _golden_only(package, resolved, events, f"only the golden vectors are compared: {error.message}")
     try:
-        return _verify(package, resolved, events, fresh, reference)
+        return _verify(package, resolved, events, GoldenCases(fresh, reference))
     except WrongResult:
         tolerances = {t["name"]: OutputTolerance(**t["tolerance"]) for t in manifest["outputs"]}
         judged = judge(read, tensors, fresh, tolerances, events)
         if not judged.errors:
             raise
-    return _verify(package, resolved, events, judged.cases, reference, judged.tolerances)
+    return _verify(package, resolved, events, GoldenCases(judged.cases, reference, judged.tolerances))
 
 
 def _golden_only(package: Path, resolved: ResolvedBoard | None, events: Events, why: str) -> VerifyReport:
@@ -199,9 +198,7 @@ def _verify(
     package: Path,
     resolved: ResolvedBoard | None,
     events: Events,
-    fresh: Sequence[Golden] = (),
-    reference: str = "",
-    tolerances: Mapping[str, OutputTolerance] | None = None,
+    fresh: GoldenCases = NO_CASES,
 ) -> VerifyReport:
     target = resolved.target if resolved else None
 
@@ -211,8 +208,6 @@ def _verify(
             target=target,
             place=place,
             fresh=fresh,
-            reference=reference,
-            tolerances=tolerances,
             alone=partial(timing_lock, events),
         )
 

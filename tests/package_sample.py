@@ -14,9 +14,9 @@ from edgetune.package import ctext
 from edgetune.package.emit import OnEvent, PackageSummary, emit_package
 from edgetune.package.flavours.cmake import CMAKE
 from edgetune.package.flavours.make import MAKE
-from edgetune.package.golden import Golden
+from edgetune.package.golden import Golden, GoldenCases
 from edgetune.package.ident import kernel_symbol, package_prefix
-from edgetune.package.inputs import CompiledModel, Device, GoldenCases, PackageOptions
+from edgetune.package.inputs import CompiledModel, Device, PackageOptions
 from edgetune.package.provenance import KernelProvenance
 from edgetune.target.target import Compiler, Target, load_target
 

@@ -18,8 +18,9 @@ from edgetune.package.core_files import core_files
 from edgetune.package.facts import PackageFacts, manifest_facts, template_context
 from edgetune.package.flags import split_flags
 from edgetune.package.flavour import REPORT, Flavour, flavour_files
+from edgetune.package.golden import GoldenCases
 from edgetune.package.ident import package_prefix
-from edgetune.package.inputs import CompiledModel, Device, GoldenCases, PackageOptions
+from edgetune.package.inputs import CompiledModel, Device, PackageOptions
 from edgetune.package.interface import Interface, alignments, public_tensors, workspace_bytes
 from edgetune.package.manifest import write_manifest
 from edgetune.package.output_folder import staged

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -85,3 +85,15 @@ class OutputTolerance:
         finite = values[np.isfinite(values)]
         largest = float(finite.max()) if finite.size else 0.0
         return self.absolute + self.relative * (largest or 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class GoldenCases:
+    """Golden cases of a model; `reference` names the evaluator that computed them.
+
+    `tolerances` are by output name, `OutputTolerance.default` for the rest.
+    """
+
+    cases: Sequence[Golden]
+    reference: str = ""
+    tolerances: Mapping[str, OutputTolerance] = field(default_factory=dict)

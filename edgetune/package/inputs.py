@@ -12,7 +12,6 @@ from edgetune.graph.memory.plan import MemoryPlan
 from edgetune.graph.program import Program
 from edgetune.package.constants import Placement
 from edgetune.package.flavour import Flavour
-from edgetune.package.golden import Golden, OutputTolerance
 from edgetune.package.program_image import HOSTED, ProgramImage
 from edgetune.package.provenance import KernelProvenance
 from edgetune.target.target import Target
@@ -34,18 +33,6 @@ class CompiledModel:
     packed: Mapping[tuple[int, int], np.ndarray] = field(default_factory=dict)
     preamble: str = ""
     image: ProgramImage = HOSTED
-
-
-@dataclass(frozen=True, eq=False)
-class GoldenCases:
-    """Golden cases of a model; `reference` names the evaluator that computed them.
-
-    `tolerances` are by output name, `OutputTolerance.default` for the rest.
-    """
-
-    cases: Sequence[Golden]
-    reference: str = ""
-    tolerances: Mapping[str, OutputTolerance] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from edgetune.events import Event
 from edgetune.frontend.model_format import Model
 from edgetune.graph.program import Program
 from edgetune.package.emit import Check, PackageSummary
-from edgetune.package.golden import Golden, OutputTolerance
-from edgetune.package.inputs import Device, GoldenCases, PackageOptions
+from edgetune.package.golden import Golden, GoldenCases, OutputTolerance
+from edgetune.package.inputs import Device, PackageOptions
 from edgetune.pipeline import link
 from edgetune.pipeline.flavours import flavours_of
 from edgetune.pipeline.link import Choice

@@ -24,8 +24,9 @@ from edgetune.graph.memory.in_place import in_place_outputs
 from edgetune.graph.memory.plan import MemoryPlan, plan, scratch_limits
 from edgetune.graph.program import Program
 from edgetune.package.emit import Check, OnEvent, PackageSummary, emit_package
+from edgetune.package.golden import GoldenCases
 from edgetune.package.ident import kernel_symbol, package_prefix
-from edgetune.package.inputs import CompiledModel, Device, GoldenCases, PackageOptions
+from edgetune.package.inputs import CompiledModel, Device, PackageOptions
 from edgetune.package.interface import workspace_bytes
 from edgetune.package.provenance import KernelProvenance
 from edgetune.pipeline.backends import backend_of

@@ -6,7 +6,7 @@ Also measures the distance of two tensors: largest absolute and relative error, 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from edgetune.errors import SelfTestFailed, WrongResult
-from edgetune.package.golden import Golden, OutputTolerance
+from edgetune.package.golden import GoldenCases, OutputTolerance
 from edgetune.package.reference_error import off_double
 from edgetune.target.target import Target
 from edgetune.verify.driver import last_words, run_cases
@@ -96,6 +96,7 @@ def _steps(got: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 
 TIMEOUT_S = 1800.0
+NO_CASES = GoldenCases(())
 CPU_TOO_OLD = "this CPU lacks instructions that the kernels were compiled for"
 """End of the self-test's output on a CPU that cannot run the package; it says nothing about the package."""
 _LINE = re.compile(
@@ -156,21 +157,18 @@ def verify(
     *,
     target: Target | None = None,
     place: ExecutionPlace | None = None,
-    fresh: Sequence[Golden] = (),
-    reference: str = "",
-    tolerances: Mapping[str, OutputTolerance] | None = None,
+    fresh: GoldenCases = NO_CASES,
     objects: Path | None = None,
     timeout_s: float = TIMEOUT_S,
     alone: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> VerifyReport:
     """Check the hashes of `package`, build a copy, run its self-test, and compare with `fresh` cases if given.
 
-    `target` overrides the compiler and the emulator of the board that the package was made for. `fresh` are inputs with
-    the outputs that `reference` computed for them just now. `tolerances` are by output name; the package's own apply
-    to the rest. Binaries run at `place`: by default here, natively where possible, else under the board's emulator,
-    with the context of `alone` entered. `objects` is a folder of objects compiled from this very package with its
-    own flags, for runs here. Raises what the place raises, PackageInvalid, ToolchainMissing, CompileFailed, DiskFull,
-    SelfTestFailed and WrongResult.
+    `target` overrides the compiler and the emulator of the board that the package was made for. `fresh` are cases that
+    were computed just now; the package's own tolerances apply to outputs for which they have none. Binaries run at
+    `place`: by default here, natively where possible, else under the board's emulator, with the context of `alone`
+    entered. `objects` is a folder of objects compiled from this very package with its own flags, for runs here. Raises
+    what the place raises, PackageInvalid, ToolchainMissing, CompileFailed, DiskFull, SelfTestFailed and WrongResult.
     """
     with work_copy(package) as (copy, manifest):
         tools = PackageToolchain.of(manifest, target)
@@ -181,9 +179,9 @@ def verify(
         binary = f"build/{manifest['prefix']}_selftest"
         place.link(copy, binary, tools, timeout_s)
         outputs = _judge(place.execute(copy / binary, (), timeout_s), manifest)
-        if fresh:
-            computed = run_cases(copy, manifest, tools, place, fresh, timeout_s)
-            outputs += _compare(manifest, fresh, computed, tolerances or {})
+        if fresh.cases:
+            computed = run_cases(copy, manifest, tools, place, fresh.cases, timeout_s)
+            outputs += _compare(manifest, fresh, computed)
     return VerifyReport(
         package=manifest["prefix"],
         model=manifest["name"],
@@ -191,9 +189,9 @@ def verify(
         compiler=tools.cc,
         emulator=tools.emulator[0] if tools.emulator and isinstance(place, Here) else None,
         ran_on=place.where,
-        reference=reference if fresh and reference else manifest["goldens"]["reference"],
+        reference=fresh.reference if fresh.cases and fresh.reference else manifest["goldens"]["reference"],
         golden_cases=manifest["goldens"]["cases"],
-        fresh_cases=len(fresh),
+        fresh_cases=len(fresh.cases),
         outputs=tuple(outputs),
     )
 
@@ -235,16 +233,15 @@ def _reported(match: re.Match[str], manifest: dict[str, Any]) -> tuple[int, Outp
 
 def _compare(
     manifest: dict[str, Any],
-    fresh: Sequence[Golden],
+    fresh: GoldenCases,
     computed: Sequence[dict[str, Any]],
-    tolerances: Mapping[str, OutputTolerance],
 ) -> list[OutputReport]:
     reports = []
     for tensor in manifest["outputs"]:
         name = tensor["name"]
-        tolerance = tolerances.get(name, OutputTolerance(**tensor["tolerance"]))
+        tolerance = fresh.tolerances.get(name, OutputTolerance(**tensor["tolerance"]))
         worst: Difference | None = None
-        for number, (case, got) in enumerate(zip(fresh, computed, strict=True)):
+        for number, (case, got) in enumerate(zip(fresh.cases, computed, strict=True)):
             wanted = case.outputs[name].reshape(tensor["shape"])
             found = difference(name, got[name], wanted, tolerance)
             if not found.ok:

@@ -16,6 +16,7 @@ from edgetune.config.boards_file import boards_path
 from edgetune.config.settings import CommandLineFlags, resolve_settings
 from edgetune.errors import BoardLost, BoardUnavailable, HostUnknown, SelfTestFailed, UsageError, WrongResult
 from edgetune.events import Event
+from edgetune.package.golden import GoldenCases
 from edgetune.pipeline.boards import accesses, load_board
 from edgetune.pipeline.on_board import at_board
 from edgetune.verify.place import OnBoard, needed_glibc, starts_with
@@ -66,7 +67,9 @@ def test_a_package_is_verified_by_its_board(bench: Bench, emitted: Path, libc: s
 def test_fresh_inputs_travel_to_the_board(bench: Bench, emitted: Path) -> None:
     shelve(bench, attic=bench.board())
     resolved = load_board("attic")
-    report = api._verify(emitted, resolved, bench.events.append, sample.goldens(sample.program(), cases=2), "numpy")
+    report = api._verify(
+        emitted, resolved, bench.events.append, GoldenCases(sample.goldens(sample.program(), cases=2), "numpy")
+    )
     assert [(o.name, o.against) for o in report.outputs] == [("y", "golden"), ("y", "fresh")]
     assert bench.boards[0].files() == []
 
@@ -169,7 +172,9 @@ def test_noise_of_a_login_script_does_no_harm(bench: Bench, emitted: Path) -> No
     board.faults.noise = b"Welcome!\nPASS\n"
     shelve(bench, attic=board)
     resolved = load_board("attic")
-    report = api._verify(emitted, resolved, bench.events.append, sample.goldens(sample.program(), cases=1), "numpy")
+    report = api._verify(
+        emitted, resolved, bench.events.append, GoldenCases(sample.goldens(sample.program(), cases=1), "numpy")
+    )
     assert report.fresh_cases == 1
 
 

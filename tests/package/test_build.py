@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from edgetune.package.golden import GoldenCases
 from edgetune.package.native import runs_here
 from edgetune.package.provenance import KernelProvenance
 from edgetune.verify.verify import verify
@@ -372,7 +373,7 @@ def test_every_element_type_and_odd_shapes(tmp_path: Path) -> None:
             "example",
         )
         assert last(make(tmp_path / "p", *words)) == "PASS"
-    report = verify(tmp_path / "p", fresh=cases)
+    report = verify(tmp_path / "p", fresh=GoldenCases(cases))
     assert len(report.outputs) == 2 * len(dtypes)
 
 
@@ -382,4 +383,4 @@ def test_a_model_without_inputs(tmp_path: Path) -> None:
     assert last(
         make(tmp_path / "p", f"WARNINGS={WARNINGS}", "selftest", "example", "bench", "BENCH_ARGS=3")
     ).startswith("{")
-    assert verify(tmp_path / "p", fresh=cases).fresh_cases == 3
+    assert verify(tmp_path / "p", fresh=GoldenCases(cases)).fresh_cases == 3

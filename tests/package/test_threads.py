@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from edgetune.package.golden import GoldenCases
 from edgetune.package.rendering import render
 from edgetune.verify.verify import verify
 from tests import package_sample as sample
@@ -227,7 +228,7 @@ def test_cmake_links_the_threads(tiny: Path, tmp_path: Path) -> None:
 
 
 def test_fresh_inputs_are_verified_on_all_threads(tiny: Path) -> None:
-    report = verify(tiny, fresh=sample.goldens(sample.program()), reference="numpy")
+    report = verify(tiny, fresh=GoldenCases(sample.goldens(sample.program()), "numpy"))
     assert report.to_json()
 
 

@@ -20,7 +20,7 @@ from edgetune.errors import (
     WrongResult,
 )
 from edgetune.package.explain import explain
-from edgetune.package.golden import Golden, OutputTolerance
+from edgetune.package.golden import Golden, GoldenCases, OutputTolerance
 from edgetune.package.manifest import MANIFEST, read_manifest, write_manifest
 from edgetune.verify.bench import bench
 from edgetune.verify.verify import difference, verify
@@ -51,7 +51,7 @@ def reseal(package: Path, name: str, old: str, new: str) -> None:
 
 def test_a_good_package_passes_and_says_how_near_it_came(emitted: Path) -> None:
     fresh = sample.goldens(sample.program(), cases=5)
-    report = verify(emitted, fresh=fresh, reference="numpy again")
+    report = verify(emitted, fresh=GoldenCases(fresh, "numpy again"))
     assert (report.golden_cases, report.fresh_cases, report.reference, report.emulator) == (3, 5, "numpy again", None)
     assert [(o.name, o.against) for o in report.outputs] == [("y", "golden"), ("y", "fresh")]
     assert all(0 <= o.max_abs <= o.bound for o in report.outputs)
@@ -68,7 +68,7 @@ def test_the_shells_own_flags_do_not_leak_in(emitted: Path, monkeypatch: pytest.
 @pytest.mark.parametrize("board", ["generic-aarch64", "generic-armv7", "generic-riscv64"])
 def test_packages_of_other_machines_run_under_their_emulator(tmp_path: Path, board: str) -> None:
     sample.emit(tmp_path / "p", target=sample.arm(board), weights="external", measure=False)
-    report = verify(tmp_path / "p", fresh=sample.goldens(sample.program(), cases=1))
+    report = verify(tmp_path / "p", fresh=GoldenCases(sample.goldens(sample.program(), cases=1)))
     assert report.emulator is not None
     assert report.emulator.startswith("qemu-")
     assert bench(tmp_path / "p", runs=3, seconds=0.01).emulator == report.emulator
@@ -146,7 +146,7 @@ def test_wrong_kernels_are_wrong_results(package: Path) -> None:
 def test_wrong_references_are_wrong_results(emitted: Path) -> None:
     x = np.zeros((4, 8), np.float32)
     with pytest.raises(WrongResult, match="output 'y' of fresh case 0"):
-        verify(emitted, fresh=[Golden({"x": x}, {"y": x})])
+        verify(emitted, fresh=GoldenCases([Golden({"x": x}, {"y": x})]))
 
 
 def test_a_crash_is_a_failed_self_test(package: Path) -> None:
