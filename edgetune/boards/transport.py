@@ -7,6 +7,7 @@ differs. It travels to the process that measures, so it is an instance without s
 from __future__ import annotations
 
 import subprocess
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,10 +54,10 @@ class Transport(Protocol):
     An `address` is None where the boards of the target need none. `without_address` is the reason for that, such as
     "it is this machine": then `reach` of a target names the transport. Where it is "", `rpc` of an address does.
     `alone` is the reason why `--rpc` cannot name another transport ("": it can, and uses this one's link). `here`: the
-    board is this machine, whose measuring core times the candidates, and there is no link. `elsewhere`: programs of a
-    package run at the other end of the link, so that is where packages are verified. `emulates`: no real core is timed.
-    `counts`: it counts instructions instead of time. `sweeps`: it can sweep the caches before each call. `shown` is how
-    `boards list` says that boards are tuned, `server` is the program on a board that times candidates.
+    board is this machine, whose measuring core times the candidates, and there is no link. `elsewhere`: our agent and
+    programs of a package run at the other end of the link, so that is where packages are verified. `emulates`: no real
+    core is timed. `counts`: it counts instructions instead of time. `sweeps`: it can sweep the caches before each call.
+    `shown` is how `boards list` says that boards are tuned, `server` is the program on a board that times candidates.
     """
 
     without_address: ClassVar[str] = ""
@@ -69,6 +70,7 @@ class Transport(Protocol):
     shown: ClassVar[str] = "needs an address"
     server: ClassVar[str] = "agent"
 
+    @abstractmethod
     def link(self, target: Target, address: BoardAddress | None, on_event: OnEvent) -> Reach:
         """Return the shell and files of a board, not yet connected.
 
@@ -76,6 +78,7 @@ class Transport(Protocol):
         """
         ...
 
+    @abstractmethod
     def board(self, request: BoardRequest) -> Board:
         """Return the board, not yet connected; it owns its link. Raises UsageError where the target rules it out."""
         ...

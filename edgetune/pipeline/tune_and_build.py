@@ -21,7 +21,7 @@ from edgetune.graph.memory.plan import plan, scratch_limits
 from edgetune.graph.program import Program
 from edgetune.package.emit import Check, PackageSummary
 from edgetune.pipeline import link
-from edgetune.pipeline.boards import elsewhere, measured_boards
+from edgetune.pipeline.boards import measured_boards
 from edgetune.pipeline.compile_input import CompileInput, Events, assembled, device_of
 from edgetune.pipeline.double_precision_reference import judged_by_double
 from edgetune.pipeline.end_to_end_ranking import rank_end_to_end
@@ -154,7 +154,7 @@ def tune_input(
         measuring = MeasuringOptions(boards, settings.min_trust)
         outcome = search(program, settings.target, store, options, events, measuring)
         apart = options.streamed or settings.threads > 1  # a kernel's time alone differs from its time in a package
-        here = not elsewhere(boards) and not settings.target.emulated
+        here = all(access.carrier.here for access in boards)
         if apart and here and not outcome.interrupted and not rank_end_to_end(subject, settings, store, events):
             outcome = replace(outcome, interrupted=True)
         self_test = SelfTest(settings.target, events)

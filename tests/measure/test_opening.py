@@ -12,6 +12,7 @@ from edgetune.boards.access import BoardAccess
 from edgetune.boards.agent.board import AgentBoard
 from edgetune.boards.cores import split_cores
 from edgetune.boards.local.board import LocalBoard
+from edgetune.boards.machine.reach import MachineReach
 from edgetune.boards.opening import open_boards
 from edgetune.boards.process import ProcessReach
 from edgetune.boards.ssh.reach import SshReach
@@ -82,6 +83,24 @@ def test_the_options_choose_the_way_to_talk(tmp_path: Path, addresses: tuple[Boa
         opened(load_target("qemu-aarch64"), tmp_path, rpc="tvm")
     with pytest.raises(UsageError, match="is this machine"):
         opened(load_target("host"), tmp_path, rpc="tvm")
+
+
+def test_the_default_of_the_options_is_the_way_of_the_target_itself(tmp_path: Path) -> None:
+    assert opened(load_target("host"), tmp_path, rpc="agent") == [(LocalBoard, "host")]
+    assert opened(load_target("qemu-aarch64"), tmp_path, rpc="agent") == [(AgentBoard, "qemu-aarch64")]
+
+
+def test_another_way_to_talk_to_an_emulated_machine_takes_its_link(tmp_path: Path) -> None:
+    machine = load_target("qemu-rpi4")
+    (access,) = reached(machine, rpc="tvm")
+    assert isinstance(access.link(), MachineReach)
+    assert "qemu-system-aarch64" in {program.name for program in access.programs}
+    assert opened(machine, tmp_path, rpc="tvm") == [(TvmRpcBoard, "qemu-rpi4")]
+
+
+def test_keys_that_only_the_other_way_has_do_no_harm(tmp_path: Path) -> None:
+    tracked = BoardAddress(name="shelf-1", target="rpi4", ssh="shelf-1", rpc="tvm", tracker="local", priority=3)
+    assert opened(load_target("rpi4"), tmp_path, (tracked,), "agent") == [(AgentBoard, "shelf-1")]
 
 
 def test_a_board_of_a_farm_is_reached_by_its_tracker_alone(tmp_path: Path) -> None:
