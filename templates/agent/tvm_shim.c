@@ -160,7 +160,7 @@ static const char *harm_of(const fence *f)
             return "before its start";
     for (const uint8_t *p = f->bytes + f->count; p < end; ++p)
         if (*p != CANARY)
-            return "behind its end";
+            return "after its end";
     return NULL;
 }
 
@@ -474,7 +474,7 @@ static int64_t look_at_guards(const dl_tensor *text)
                 continue;
             if (whose < now.tensors)
                 snprintf(name, sizeof name, "parameter %d", whose);
-            snprintf(line, sizeof line, "writes to %s %s", name, behind ? "behind its end" : "before its start");
+            snprintf(line, sizeof line, "writes to %s %s", name, behind ? "after its end" : "before its start");
             tell(text, line);
             return HARM;
         }

@@ -86,7 +86,7 @@ def test_a_reference_that_is_off_is_said_to_be_and_double_judges(tmp_path: Path)
     assert "y is compared with the model in double" in (tmp_path / "out/REPORT.md").read_text(encoding="utf-8")
     report = api.verify(tmp_path / "out", None, model)
     assert {(o.name, o.against) for o in report.outputs} == {(n, a) for n in "yz" for a in ("golden", "fresh")}
-    assert all(("judged by double" in o.note) == (o.name == "y") for o in report.outputs)
+    assert all(("compared with double" in o.note) == (o.name == "y") for o in report.outputs)
 
 
 def test_verify_judges_by_double_what_its_fresh_reference_is_off(
@@ -102,11 +102,11 @@ def test_verify_judges_by_double_what_its_fresh_reference_is_off(
     assert not [message for message in warnings(events) if "in double" in message]
     monkeypatch.setattr("edgetune.pipeline.fresh_inputs.FRESH_CASES", 4)
     report = api.verify(tmp_path / "out", None, model, events.append)
-    assert len([message for message in warnings(events) if "judged by double" in message]) == 1
+    assert len([message for message in warnings(events) if "compared with double" in message]) == 1
     golden, fresh = report.outputs
     assert (golden.against, golden.note) == ("golden", "")
     assert fresh.bound > 1e-4
-    assert "judged by double" in fresh.note
+    assert "compared with double" in fresh.note
 
 
 def test_a_package_that_is_really_wrong_fails_however_far_its_reference_is_off(

@@ -31,4 +31,4 @@ def test_it_tells_what_sessions_candidates_and_calls_cost() -> None:
 def test_a_board_that_needs_an_address_is_refused() -> None:
     done = run("--boards", "rpi4", "--candidates", "2")
     assert (done.returncode, done.stdout) == (8, "")
-    assert "board 'rpi4' has no address" in done.stderr
+    assert "no board of target 'rpi4' has an address" in done.stderr

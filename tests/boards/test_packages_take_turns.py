@@ -201,7 +201,7 @@ def test_a_board_that_restarts_under_a_package_is_brought_back(bench: Bench) -> 
     assert at_board(accesses(load_board("attic")), bench.events.append, use) == calls[0]
     assert len(calls) == 2
     rungs = [str(event.data["detail"]) for event in bench.events if event.data["what"] == "rung"]
-    assert rungs[0].startswith("the same agent: tried")
+    assert rungs[0].startswith("the same agent: trying it")
     assert any(": succeeded after " in words for words in rungs)
     assert (board.files(), board.left()) == ([], [])
 

@@ -84,7 +84,7 @@ def test_its_boards_are_listed_checked_and_set_up(site: Path, board: Path, tmp_p
     home = {"XDG_CONFIG_HOME": str(tmp_path)}
     listed = edgetune(["boards", "list"], site, cwd=tmp_path, environment={**home, "COLUMNS": "200"})
     (row,) = [line for line in listed.stdout.splitlines() if line.startswith("bench ")]
-    assert ("agent here" in row, "there" in row) == (True, True)
+    assert ("agent here" in row, "on the board" in row) == (True, True)
     for verb, check in (("check", "libc"), ("setup", "agent")):
         done = edgetune(["boards", verb, "bench", "--json"], site, cwd=tmp_path, environment=home)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgetune.backends import c_linux
 from edgetune.boards.cores import CoreSplit, confined, split_cores
 from edgetune.boards.local.board import LocalBoard
 from edgetune.boards.opening import BoardFactory, boards_of
@@ -28,7 +29,6 @@ from edgetune.boards.protocol import RunRequest
 from edgetune.config.boards_file import ResolvedBoard
 from edgetune.errors import BoardUnavailable, DiskFull, ToolchainMissing
 from edgetune.events import Event
-from edgetune.measure import build_worker
 from edgetune.measure.build_worker import BuildWorker, OutOfSpace, WorkerSetup
 from edgetune.measure.builder import BuildPool
 from edgetune.measure.compiler import build_library, toolchain_of
@@ -293,7 +293,7 @@ def test_a_full_disk_is_not_the_candidates_fault(
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(build_worker, "build_library", full)
+    monkeypatch.setattr(c_linux, "build_library", full)
     worker.handle(BuildJob("1", "k", steps.trace()))
     assert isinstance(told[-1], OutOfSpace)
     pool = BuildPool(tmp_path, target, toolchain_of(target), **STEPS)

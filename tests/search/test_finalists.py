@@ -180,7 +180,7 @@ def test_a_contender_that_fails_is_recorded_so_and_never_best(tmp_path: Path, fa
     for candidate in group[:fails]:
         assert records[candidate].status == "crashed"
         assert earlier_of(records[candidate])[0]["samples_ns"]
-    assert sum("is out (crashed)" in warning for warning in outcome.warnings) == fails
+    assert sum("is excluded (crashed)" in warning for warning in outcome.warnings) == fails
     lucky = min(item.median_ns or 0.0 for item in records.values() if item.status == "ok")
     assert best.median_ns == lucky or fails < len(group)
 

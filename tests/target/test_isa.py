@@ -40,7 +40,7 @@ def test_arm_features_lie_in_two_words() -> None:
 @pytest.mark.parametrize("name", INSTRUCTION_SETS)
 def test_a_feature_that_cannot_be_checked_is_refused(name: str) -> None:
     isa = INSTRUCTION_SETS[name]
-    with pytest.raises(ConfigError, match=rf"'warp' is no feature of {name} that can be checked: "):
+    with pytest.raises(ConfigError, match=rf"'warp' is not a feature of {name} that can be checked: "):
         isa.cpu_checks((*isa.features, "warp"))
     assert isa.cpu_checks(()) == CpuChecks(())
     if not isa.features:

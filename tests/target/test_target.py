@@ -75,6 +75,7 @@ def test_what_is_recorded_of_a_shipped_target_is_found_again() -> None:
         "generic-armv7": "248185f0fceb6e1a",
         "generic-riscv64": "b3e3e6d921e47d9f",
         "generic-x86_64": "b899a3a66927c53b",
+        "mps2-an500": "1a5ae3d177d285ba",
         "qemu-aarch64": "87bb58d3584d7cef",
         "qemu-armv7": "5be998b22a2a131f",
         "qemu-rpi4": "c0c110f884322d92",

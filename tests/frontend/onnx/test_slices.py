@@ -100,7 +100,9 @@ def test_invalid_bounds_are_refused_by_name(bounds: dict[str, Any]) -> None:
 
 def test_what_tvm_refuses_behind_its_importer_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(DECOMPOSITIONS, "Slice")
-    with pytest.raises(UnsupportedOperator, match=r"^an operator of the model .*Begin=4, End=2.*; find it by [^\n]*$"):
+    with pytest.raises(
+        UnsupportedOperator, match=r"^TVM refuses an operator of the model .*Begin=4, End=2.*; find it by [^\n]*$"
+    ):
         built(model_of(17, starts=[4], ends=[2], axes=[1]))
 
 
