@@ -128,11 +128,11 @@ def _ordered() -> dict[str, tuple[str, list[str], int, dict[str, object]]]:
     return done
 
 
-def build(folder: Path) -> Path:
-    """Package the model for the target `anywhere`; returns the package, whose prefix is `flags`."""
-    target, model = folder / "anywhere.yaml", folder / "flags.onnx"
+def build(folder: Path, name: str = "flags") -> Path:
+    """Package the model for the target `anywhere`; returns the package, whose prefix is `name`."""
+    target, model = folder / "anywhere.yaml", folder / f"{name}.onnx"
     target.write_text(_TARGET, encoding="utf-8")
     write_model(model)
-    asked = CommandLineFlags(model=model, board=str(target), out=folder / "flags", db=folder / "records.db")
+    asked = CommandLineFlags(model=model, board=str(target), out=folder / name, db=folder / "records.db")
     api.build(resolve_settings(asked, {}, folder), events=lambda _: None)
-    return folder / "flags"
+    return folder / name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from edgetune.codegen.kernel_source import KernelSource
+from edgetune.codegen.package_names import with_prefix
 from edgetune.codegen.preamble import render_preamble
 from edgetune.target.target import Target
 
@@ -10,8 +11,12 @@ INCLUDES = "#include <stddef.h>\n#include <stdint.h>\n"
 
 
 def kernel_unit(source: KernelSource, target: Target, prefix: str) -> str:
-    """A C file that defines one kernel: includes, preamble, definition. Its SHA-256 identifies a candidate."""
-    parts = [INCLUDES, render_preamble(source.preamble, target, prefix), f"{source.prototype};\n", source.definition]
+    """A C file that defines one kernel: includes, preamble, definition. Its SHA-256 identifies a candidate.
+
+    Candidates have one `prefix`, whatever that of their package is, so a record holds for a kernel in any package.
+    """
+    definition = with_prefix(source.definition, prefix)
+    parts = [INCLUDES, render_preamble(source.preamble, target, prefix), f"{source.prototype};\n", definition]
     return "\n".join(part for part in parts if part)
 
 

@@ -72,7 +72,16 @@ class Context:
             self.lines, self.shared = outer, known
 
     def need(self, snippet: str) -> str:
-        """Request a preamble snippet by name ("max:f32"); returns the C name it defines (et_max_f32, or a type)."""
+        """Request a preamble snippet by name ("max:f32") and return the C name that it defines.
+
+        That of a type is f32x8; that of a function is marked, as @max_f32 (see `edgetune.codegen.package_names`).
+        """
         self.preamble.add(snippet)
         kind, _, rest = snippet.partition(":")
-        return rest if kind == "type" else f"et_{kind}_{rest}"
+        return rest if kind == "type" else f"@{kind}_{rest}"
+
+    def need_macro(self, snippet: str) -> str:
+        """Like `need`, for a snippet that defines a macro: ET_MAC_i32x16 of "mac:i32x16"."""
+        self.preamble.add(snippet)
+        kind, _, rest = snippet.partition(":")
+        return f"ET_{kind.upper()}_{rest}"

@@ -94,10 +94,10 @@ def needed(word: str, rest: str) -> list[str]:
 
 
 def lanes_function(word: str, rest: str) -> str:
-    """`float et_lanes_sum_f32x16(const f32x16 *)`: the sum (maximum, minimum) of all lanes, by halves."""
+    """`float @lanes_sum_f32x16(const f32x16 *)`: the sum (maximum, minimum) of all lanes, by halves."""
     lanes = int(rest.partition("x")[2])
-    step = "a += b;" if word == "sum" else f"et_v{_scalar(word)}_{rest}(&a, &b);"
-    text = f"static inline __attribute__((always_inline)) float et_lanes_{word}_{rest}(const {rest} *v) {{\n"
+    step = "a += b;" if word == "sum" else f"@v{_scalar(word)}_{rest}(&a, &b);"
+    text = f"static inline __attribute__((always_inline)) float @lanes_{word}_{rest}(const {rest} *v) {{\n"
     text += f"  {rest} a = *v, b;\n"
     half = lanes // 2
     while half:

@@ -26,7 +26,8 @@ class CParam:
 class KernelSource:
     """C text of one kernel.
 
-    `preamble` names the shared snippets (types, maths functions) that the text needs: see `render_preamble`.
+    `preamble` names the shared snippets (types, maths functions) that the text needs: see `render_preamble`. Names of
+    functions among them are marked in `definition`: see `edgetune.codegen.package_names`.
     `scratch_bytes` > 0 means a last parameter `unsigned char *restrict scratch`, aligned to 64 bytes. `local_bytes` is
     the stack size of the kernel's own arrays. `workers` > 1 means that many threads share its loops, each with its part
     of `scratch_bytes`; after all other parameters comes the thread pool (see `edgetune.codegen.parallel_kernel`).

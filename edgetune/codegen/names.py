@@ -1,6 +1,7 @@
 """Name sanitising: turns arbitrary names of a model into valid C identifiers.
 
 The identifiers are unique in one function and do not collide with a keyword, macro, library function or type of ours.
+Nor do they with other names of a package, which contain two underscores in a row.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def identifier(text: str) -> str:
     name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:40].strip("_") or "v"
     if not name[0].isalpha():
         name = "v" + name
-    if name in _RESERVED or name.startswith("et_") or _SHORT_TYPE.match(name) or name.endswith("_t"):
+    if name in _RESERVED or _SHORT_TYPE.match(name) or name.endswith("_t"):
         name += "_v"
     return name
 

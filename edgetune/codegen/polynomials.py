@@ -13,8 +13,22 @@ a large constant and the two-part subtractions: see `barriers`.
 from __future__ import annotations
 
 import re
+import textwrap
 
 ULP_BOUND = {"exp": 1.5, "log": 2.0, "tanh": 2.5, "sigmoid": 3.0, "erf": 2.0}
+
+_REDUCED = "x = n ln 2 + r with ln 2 in two parts (Cody and Waite), e^r by a polynomial of degree 7 (Cephes, expf)."
+_EXPLAINED = {
+    "exp_in_range": f"e^x where that is a normal number, at most {ULP_BOUND['exp']} ULP from it. {_REDUCED}",
+    "exp": f"e^x, at most {ULP_BOUND['exp']} ULP from the exact value. {_REDUCED}",
+    "log": f"The natural logarithm, at most {ULP_BOUND['log']} ULP from the exact value. x = 2^e (1 + f) with ln 2 in "
+    "two parts (Cody and Waite), log(1 + f) by a polynomial of degree 11 (Cephes, logf).",
+    "tanh": f"At most {ULP_BOUND['tanh']} ULP from the exact value. An odd polynomial of degree 11 below 0.625 "
+    "(Cephes, tanhf), 1 - 2 / (e^2|x| + 1) above.",
+    "sigmoid": f"1 / (1 + e^-x), at most {ULP_BOUND['sigmoid']} ULP from the exact value.",
+    "erf": f"The error function, at most {ULP_BOUND['erf']} ULP from the exact value. An odd polynomial of degree 11 "
+    "below 475/512, above it 1 - e^p(|x|) with a polynomial p of degree 7 (N. Juffa, minimax fits).",
+}
 
 # exp(c) = 2^n exp(r): c = n ln 2 + r, |r| <= ln 2 / 2; polynomial p of degree 7 (Cephes) for exp(r). Adding 1.5 * 2^23
 # rounds to n and leaves it in the low bits of t; a shift then moves it to the exponent's bits.
@@ -130,6 +144,8 @@ _ERF = """
   y = SEL(a > 0x1.db0000p-1f, far, p);
 """
 
+_COMMENT_COLUMNS = 112
+
 BODIES = {"exp_in_range": _EXP_IN_RANGE, "exp": _EXP, "log": _LOG, "tanh": _TANH, "sigmoid": _SIGMOID, "erf": _ERF}
 NEEDS = {"tanh": "exp", "sigmoid": "exp", "erf": "exp_in_range"}
 
@@ -146,8 +162,8 @@ def macros(short: str) -> str:
         return (
             "#define ET_SEL_f32(m, a, b) ((m) ? (a) : (b))\n"
             "#define ET_K_f32(c) (c)\n"
-            "#define ET_BITS_f32(x) et_reinterpret_f32_i32(x)\n"
-            "#define ET_VAL_f32(x) et_reinterpret_i32_f32(x)\n"
+            "#define ET_BITS_f32(x) @reinterpret_f32_i32(x)\n"
+            "#define ET_VAL_f32(x) @reinterpret_i32_f32(x)\n"
             "#define ET_FTOI_f32(x) ((int32_t)(x))\n"
             "#define ET_ITOF_f32(x) ((float)(x))\n"
             "#define ET_SCALE_f32(p, t) \\\n"
@@ -169,29 +185,30 @@ def instantiated(body: str, short: str) -> str:
     """A template's text for one type."""
     vector = short != "f32"
     body = re.sub(r"\b(SEL|K|BITS|VAL|FTOI|ITOF|SCALE|KEEP)\(", rf"ET_\1_{short}(", body)
-    call = rf"et_\1_{short}(&\2)" if vector else rf"\2 = et_\1_{short}(\2)"
+    call = rf"@\1_{short}(&\2)" if vector else rf"\2 = @\1_{short}(\2)"
     body = re.sub(r"CALL\((\w+), (\w+)\)", call, body)
     body = re.sub(r"\bF\b", short if vector else "float", body)
     return re.sub(r"\bI\b", "i" + short[1:] if vector else "int32_t", body)
 
 
 def function(name: str, short: str) -> str:
-    """C function of a polynomial: `float et_exp_f32(float)`, or `void et_exp_f32x16(f32x16 *)` in place.
+    """C function of a polynomial: `float @exp_f32(float)`, or `void @exp_f32x16(f32x16 *)` in place.
 
     Vectors are passed by pointer and always inlined: by value, their ABI would depend on compiler flags (-Wpsabi).
     """
     body = instantiated(BODIES[name], short).lstrip("\n")
+    comment = "/* " + "\n   ".join(textwrap.wrap(_EXPLAINED[name], _COMMENT_COLUMNS)) + " */\n"
     order = "  ET_IN_ORDER\n" if "KEEP(" in BODIES[name] else ""
     if short == "f32":
-        return f"static inline float et_{name}_f32(float x) {{\n{order}  float y;\n{body}  return y;\n}}\n"
+        return f"{comment}static inline float @{name}_f32(float x) {{\n{order}  float y;\n{body}  return y;\n}}\n"
     return (
-        f"static inline __attribute__((always_inline)) void et_{name}_{short}({short} *v) {{\n"
+        f"{comment}static inline __attribute__((always_inline)) void @{name}_{short}({short} *v) {{\n"
         f"{order}  const {short} x = *v;\n  {short} y;\n{body}  *v = y;\n}}\n"
     )
 
 
 def converter(kind: str, short: str) -> str:
-    """`void et_saturated_i8_f32x16(const f32x16 *, i32x16 *)`: floats to integers in i8's range; "whole": no clamp."""
+    """`void @saturated_i8_f32x16(const f32x16 *, i32x16 *)`: floats to integers in i8's range; "whole": no clamp."""
     ints = "i" + short[1:]
     target = kind.partition("_")[2]
     if not target:
@@ -208,5 +225,5 @@ def converter(kind: str, short: str) -> str:
             f"  F c = SEL(x == x, x, K(0.0f));\n  c = SEL(c > {low}.0f, c, K({low}.0f));\n"
             f"  c = SEL(c < {high}.0f, c, K({high}.0f));\n  *r = FTOI(c);\n"
         )
-    head = f"static inline __attribute__((always_inline)) void et_{kind}_{short}(const {short} *v, {ints} *r) {{\n"
+    head = f"static inline __attribute__((always_inline)) void @{kind}_{short}(const {short} *v, {ints} *r) {{\n"
     return f"{head}  const {short} x = *v;\n{instantiated(body, short)}}}\n"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from functools import partial
 
 from edgetune.codegen import barriers, horizontal_reduction, polynomials, vector_snippets
 from edgetune.codegen.dtypes import by_short, storage_type
 from edgetune.codegen.multiply_add import multiply_add
+from edgetune.codegen.package_names import with_prefix
 from edgetune.codegen.scalar_snippets import scalar_snippet
 from edgetune.target.target import Target
 
@@ -20,7 +22,8 @@ def _vector_type(name: str, has_float16: bool) -> str:
     of = by_short(short)
     size = of.bytes * int(lanes)
     more = f", aligned({of.bytes}), may_alias" if loose else ""
-    return f"typedef {storage_type(of, has_float16)} {name} __attribute__((vector_size({size}){more}));\n"
+    typedef = f"typedef {storage_type(of, has_float16)} @{name} __attribute__((vector_size({size}){more}));\n"
+    return f"{typedef}#define {name} @{name}\n"
 
 
 def _mac_types(rest: str) -> list[str]:
@@ -40,6 +43,8 @@ def _kept_type(rest: str) -> list[str]:
 def _macro_types(rest: str) -> list[str]:
     return [] if rest == "f32" else [f"type:{rest}", f"type:i{rest[1:]}"]
 
+
+_SHORT_NAME = re.compile(r"^#define ((?!__)\w+)", re.MULTILINE)
 
 # GCC 9, the oldest version with the vector built-ins used, has no __has_builtin.
 _ASKING = "#ifndef __has_builtin\n#define __has_builtin(name) 0\n#endif\n"
@@ -97,8 +102,9 @@ def _rank(snippet: str) -> tuple[int, str]:
 def render_preamble(names: Iterable[str], target: Target, prefix: str) -> str:
     """C text of the snippets `names` and all that they need, in a fixed order; includes nothing.
 
-    It contains only typedefs, macros and static functions, so files of two packages link into one program. `prefix` is
-    the package's own prefix, which the heading names. Raises KernelFailed if no snippet has one of the names.
+    It contains only typedefs and static functions, all with the package's own `prefix`, and macros: the names of its
+    types without the prefix, and `ET_*`. Where the file ends with an #undef of each (see `short_names`), files of two
+    packages can be parts of one translation unit. Raises KernelFailed if no snippet has one of the names.
     """
     ordered: list[str] = []
     placed: set[str] = set()
@@ -116,6 +122,13 @@ def render_preamble(names: Iterable[str], target: Target, prefix: str) -> str:
     ordered = [s for s in ordered if s.startswith("type:")] + [s for s in ordered if not s.startswith("type:")]
     if not ordered:
         return ""
-    heading = f"/* Types and functions that the kernels of {prefix} use. */\n"
+    heading = (
+        f"/* Types and functions that the kernels of {prefix} use. Names without its prefix end with this file. */\n"
+    )
     text = "".join(_text(snippet, target.has_float16) for snippet in ordered)
-    return heading + (_ASKING if "__has_builtin" in text else "") + text
+    return heading + (_ASKING if "__has_builtin" in text else "") + with_prefix(text, prefix)
+
+
+def short_names(preamble: str) -> list[str]:
+    """The macros of a preamble, each once, in order: their names have no prefix, so they must end with the file."""
+    return list(dict.fromkeys(_SHORT_NAME.findall(preamble)))

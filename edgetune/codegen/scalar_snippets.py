@@ -24,7 +24,7 @@ def _limits(of: Element) -> tuple[str, str]:
 
 def _extreme(rest: str, sign: str, word: str) -> str:
     of = by_short(rest).value
-    return f"static inline {of} et_{word}_{rest}({of} a, {of} b) {{ return b {sign} a ? b : a; }}\n"
+    return f"static inline {of} @{word}_{rest}({of} a, {of} b) {{ return b {sign} a ? b : a; }}\n"
 
 
 def _negated(of: Element) -> str:
@@ -34,23 +34,23 @@ def _negated(of: Element) -> str:
 def _div(rest: str) -> str:
     of = by_short(rest)
     special = "" if of.kind == "uint" else f"b == -1 ? {_negated(of)} : "
-    head = f"static inline {of.value} et_div_{rest}({of.value} a, {of.value} b) {{\n"
+    head = f"static inline {of.value} @div_{rest}({of.value} a, {of.value} b) {{\n"
     return f"{head}  return b == 0 ? 0 : {special}({of.value})(a / b);\n}}\n"
 
 
 def _mod(rest: str) -> str:
     of = by_short(rest)
     special = "" if of.kind == "uint" else " || b == -1"
-    head = f"static inline {of.value} et_mod_{rest}({of.value} a, {of.value} b) {{\n"
+    head = f"static inline {of.value} @mod_{rest}({of.value} a, {of.value} b) {{\n"
     return f"{head}  return b == 0{special} ? 0 : ({of.value})(a % b);\n}}\n"
 
 
 def _floordiv(rest: str) -> str:
     of = by_short(rest)
     if of.kind == "uint":
-        return _div(rest).replace("et_div_", "et_floordiv_")
+        return _div(rest).replace("@div_", "@floordiv_")
     return (
-        f"static inline {of.value} et_floordiv_{rest}({of.value} a, {of.value} b) {{\n"
+        f"static inline {of.value} @floordiv_{rest}({of.value} a, {of.value} b) {{\n"
         f"  if (b == 0 || b == -1) return b == 0 ? 0 : {_negated(of)};\n"
         f"  return ({of.value})(a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0));\n}}\n"
     )
@@ -59,9 +59,9 @@ def _floordiv(rest: str) -> str:
 def _floormod(rest: str) -> str:
     of = by_short(rest)
     if of.kind == "uint":
-        return _mod(rest).replace("et_mod_", "et_floormod_")
+        return _mod(rest).replace("@mod_", "@floormod_")
     return (
-        f"static inline {of.value} et_floormod_{rest}({of.value} a, {of.value} b) {{\n"
+        f"static inline {of.value} @floormod_{rest}({of.value} a, {of.value} b) {{\n"
         f"  if (b == 0 || b == -1) return 0;\n"
         f"  const {of.value} r = ({of.value})(a % b);\n"
         f"  return r != 0 && (r < 0) != (b < 0) ? ({of.value})(r + b) : r;\n}}\n"
@@ -70,20 +70,20 @@ def _floormod(rest: str) -> str:
 
 def _shl(rest: str) -> str:
     of = by_short(rest)
-    head = f"static inline {of.value} et_shl_{rest}({of.value} a, {of.value} b) {{\n"
+    head = f"static inline {of.value} @shl_{rest}({of.value} a, {of.value} b) {{\n"
     return f"{head}  return (uint64_t)b < {of.bits} ? ({of.value})(({_unsigned(of)})a << b) : 0;\n}}\n"
 
 
 def _shr(rest: str) -> str:
     of = by_short(rest)
     over = "0" if of.kind == "uint" else f"({of.value})(a >> {of.bits - 1})"
-    head = f"static inline {of.value} et_shr_{rest}({of.value} a, {of.value} b) {{\n"
+    head = f"static inline {of.value} @shr_{rest}({of.value} a, {of.value} b) {{\n"
     return f"{head}  return (uint64_t)b < {of.bits} ? ({of.value})(a >> b) : {over};\n}}\n"
 
 
 def _abs(rest: str) -> str:
     of = by_short(rest)
-    return f"static inline {of.value} et_abs_{rest}({of.value} a) {{ return a < 0 ? {_negated(of)} : a; }}\n"
+    return f"static inline {of.value} @abs_{rest}({of.value} a) {{ return a < 0 ? {_negated(of)} : a; }}\n"
 
 
 def _pow(rest: str) -> str:
@@ -91,7 +91,7 @@ def _pow(rest: str) -> str:
     wide = _unsigned(of)
     negative = f"  if (b < 0) return a == 1 ? 1 : a == -1 ? ({of.value})(b % 2 == 0 ? 1 : -1) : 0;\n"
     return (
-        f"static inline {of.value} et_pow_{rest}({of.value} a, {of.value} b) {{\n"
+        f"static inline {of.value} @pow_{rest}({of.value} a, {of.value} b) {{\n"
         f"{negative if of.kind == 'int' else ''}"
         f"  {wide} r = 1, s = ({wide})a;\n"
         f"  for (uint64_t n = (uint64_t)b; n != 0; n >>= 1) {{ if (n & 1) r *= s; s *= s; }}\n"
@@ -102,13 +102,13 @@ def _pow(rest: str) -> str:
 def _popcount(rest: str) -> str:
     of = by_short(rest)
     narrow = f"(uint{of.bits}_t)"
-    return f"static inline int32_t et_popcount_{rest}({of.value} a) {{ return __builtin_popcountll({narrow}a); }}\n"
+    return f"static inline int32_t @popcount_{rest}({of.value} a) {{ return __builtin_popcountll({narrow}a); }}\n"
 
 
 def _clz(rest: str) -> str:
     of = by_short(rest)
     value = f"__builtin_clzll((uint{of.bits}_t)a) - {64 - of.bits}"
-    return f"static inline int32_t et_clz_{rest}({of.value} a) {{ return a == 0 ? {of.bits} : {value}; }}\n"
+    return f"static inline int32_t @clz_{rest}({of.value} a) {{ return a == 0 ? {of.bits} : {value}; }}\n"
 
 
 def _float_to(source: str) -> Callable[[str], str]:
@@ -117,7 +117,7 @@ def _float_to(source: str) -> Callable[[str], str]:
         low, high = _limits(to)
         top = to.bits - (to.kind == "int")
         suffix = "" if of.bits == 64 else "f"
-        head = f"static inline {to.value} et_{source}_to_{rest}({of.value} x) {{\n"
+        head = f"static inline {to.value} @{source}_to_{rest}({of.value} x) {{\n"
         if to.kind == "uint":
             return f"{head}  return x >= 0x1p+{top}{suffix} ? {high} : x > 0.0{suffix} ? ({to.value})x : 0;\n}}\n"
         low_float = f"-0x1p+{top}{suffix}"
@@ -130,33 +130,38 @@ def _float_to(source: str) -> Callable[[str], str]:
 def _reinterpret(rest: str) -> str:
     of, to = (by_short(short).value for short in rest.split("_"))
     return (
-        f"static inline {to} et_reinterpret_{rest}({of} a) {{\n"
+        f"static inline {to} @reinterpret_{rest}({of} a) {{\n"
         f"  union {{ {of} from; {to} to; }} bits = {{a}};\n  return bits.to;\n}}\n"
     )
 
 
-_SIGMOID_F64 = """static inline double et_sigmoid_f64(double x) {
+_SIGMOID_F64 = """/* 1 / (1 + e^-x), at most 4 ULP from the exact value where the C library's exp is within 1 ULP. */
+static inline double @sigmoid_f64(double x) {
   return 1.0 / (1.0 + __builtin_exp(-x));
 }
 """
-_MULTIPLY_SHIFT = """static inline int32_t et_q_multiply_shift_i32(int32_t x, int32_t y, int32_t q, int32_t s) {
+_MULTIPLY_SHIFT = """/* x * y / 2^(q - s) rounded to the nearest integer, half upwards: exact in 64 bits. */
+static inline int32_t @q_multiply_shift_i32(int32_t x, int32_t y, int32_t q, int32_t s) {
   const int64_t product = (int64_t)((uint64_t)x << (s > 0 ? s : 0)) * y;
   const int32_t right = q - (s < 0 ? s : 0);
   return (int32_t)((product + (INT64_C(1) << (right - 1))) >> right);
 }
 """
-_FROM_BF16 = """static inline float et_from_bf16_f32(uint16_t h) {
+_FROM_BF16 = """/* bfloat16 as float: exact. */
+static inline float @from_bf16_f32(uint16_t h) {
   union { uint32_t bits; float value; } f = {(uint32_t)h << 16};
   return f.value;
 }
 """
-_TO_BF16 = """static inline uint16_t et_to_bf16_f32(float x) {
+_TO_BF16 = """/* The bfloat16 nearest to x, half to even: at most 0.5 ULP. */
+static inline uint16_t @to_bf16_f32(float x) {
   union { float value; uint32_t bits; } f = {x};
   if ((f.bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)((f.bits >> 16) | 0x40u);
   return (uint16_t)((f.bits + 0x7fffu + ((f.bits >> 16) & 1u)) >> 16);
 }
 """
-_FROM_F16 = """static inline float et_from_f16_f32(uint16_t h) {
+_FROM_F16 = """/* float16 as float: exact. */
+static inline float @from_f16_f32(uint16_t h) {
   const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, rest = h & 0x7fffu;
   union { uint32_t bits; float value; } f = {rest >= 0x7c00u ? rest << 13 | 0x7f800000u : (rest << 13) + 0x38000000u};
   if (rest < 0x0400u) f.value = (float)rest * 0x1p-24f;
@@ -164,7 +169,8 @@ _FROM_F16 = """static inline float et_from_f16_f32(uint16_t h) {
   return f.value;
 }
 """
-_TO_F16 = """static inline uint16_t et_to_f16_f32(float x) {
+_TO_F16 = """/* The float16 nearest to x, half to even: at most 0.5 ULP. */
+static inline uint16_t @to_f16_f32(float x) {
   union { float value; uint32_t bits; } f = {x};
   const uint32_t sign = f.bits >> 16 & 0x8000u, rest = f.bits & 0x7fffffffu;
   uint32_t h = 0;
@@ -181,7 +187,7 @@ _TO_F16 = """static inline uint16_t et_to_f16_f32(float x) {
 """
 
 _ASK_AHEAD = """/* Ask for the line of the cache `bytes` behind `from`, which may be behind the end of the array. */
-static inline void et_ask_ahead(const void *from, uintptr_t bytes) {
+static inline void @ask_ahead(const void *from, uintptr_t bytes) {
   __builtin_prefetch((const void *)((uintptr_t)from + bytes), 0, 3);
 }
 """
@@ -215,8 +221,8 @@ def half_conversion(kind: str, has_float16: bool) -> str:
         return _FROM_F16 if kind == "from_f16" else _TO_F16
     stored = storage_type(by_short("f16"), has_float16)
     if kind == "from_f16":
-        return f"static inline float et_from_f16_f32({stored} h) {{ return (float)h; }}\n"
-    return f"static inline {stored} et_to_f16_f32(float x) {{ return ({stored})x; }}\n"
+        return f"static inline float @from_f16_f32({stored} h) {{ return (float)h; }}\n"
+    return f"static inline {stored} @to_f16_f32(float x) {{ return ({stored})x; }}\n"
 
 
 def scalar_snippet(kind: str, rest: str, has_float16: bool) -> str:
@@ -225,7 +231,7 @@ def scalar_snippet(kind: str, rest: str, has_float16: bool) -> str:
         return half_conversion(kind, has_float16)
     if kind == "alias":
         stored = storage_type(by_short(rest), has_float16)
-        return f"typedef {stored} et_alias_{rest} __attribute__((may_alias));\n"
+        return f"typedef {stored} @alias_{rest} __attribute__((may_alias));\n"
     if (kind, rest) == ("sigmoid", "f64"):
         return _SIGMOID_F64
     if kind not in SCALAR:

@@ -13,7 +13,9 @@ from edgetune.target.isa import INSTRUCTION_SETS
 from edgetune.target.isa.vector_instructions import Instruction, Rows, VectorInstructions
 
 _HEAD = "static inline __attribute__((always_inline)) void "
-CHARS = "typedef char c8x16 __attribute__((vector_size(16))); /* what GCC's builtins want for bytes */\n"
+CHARS = """typedef char @c8x16 __attribute__((vector_size(16))); /* what GCC's builtins want for bytes */
+#define c8x16 @c8x16
+"""
 
 
 def instructions(rows: Callable[[VectorInstructions], Rows], lanes: int) -> Iterator[Instruction]:
@@ -33,7 +35,7 @@ def _either(choices: list[tuple[str, str]], plain: str) -> str:
 
 
 def min_max(word: str, rest: str) -> str:
-    """`void et_vmax_f32x16(f32x16 *a, const f32x16 *b)`: *a = max(*a, *b); `word` is "max" or "min".
+    """`void @vmax_f32x16(f32x16 *a, const f32x16 *b)`: *a = max(*a, *b); `word` is "max" or "min".
 
     It keeps a if one operand is NaN, like the scalar snippet. A comparison and a mask are two instructions by GCC 12 on
     x86, where one does it.
@@ -43,7 +45,7 @@ def min_max(word: str, rest: str) -> str:
     plain = f"  const {ints} m = ({ints})(*b {sign} *a);\n  *a = ({rest})((({ints})*b & m) | (({ints})*a & ~m));\n"
     found = instructions(lambda isa: isa.min_max, _lanes(rest)) if rest.startswith("f32") else ()
     choices = [(one.condition(word=word), one.code(word=word)) for one in found]
-    return f"{_HEAD}et_v{word}_{rest}({rest} *a, const {rest} *b) {{\n{_either(choices, plain)}}}\n"
+    return f"{_HEAD}@v{word}_{rest}({rest} *a, const {rest} *b) {{\n{_either(choices, plain)}}}\n"
 
 
 # From 2**23 on (0x4b000000) floats are integers, and NaN stays. The sign is restored for results of -0.
@@ -58,7 +60,7 @@ _NEARBYINT = """  const {i} m = ({i})(({i})x & 0x7fffffff) < 0x4b000000;
 
 
 def rounding(rest: str) -> str:
-    """`void et_nearbyint_f32x16(f32x16 *v)`: rounds every lane of *v to the nearest integer, half to even.
+    """`void @nearbyint_f32x16(f32x16 *v)`: rounds every lane of *v to the nearest integer, half to even.
 
     libm would work lane by lane. Adding and subtracting 1.5 * 2**23 is not safe: compilers may remove it under
     -funsafe-math-optimizations (which GCC needs for vectors on ARMv7).
@@ -70,7 +72,8 @@ def rounding(rest: str) -> str:
     choices = [(clang, "*v = __builtin_elementwise_roundeven(x);")]
     choices += [(one.condition(), one.code()) for one in instructions(lambda isa: isa.rounding, lanes)]
     plain = _NEARBYINT.format(i=f"i32x{lanes}", f=rest)
-    return f"{_HEAD}et_nearbyint_{rest}({rest} *v) {{\n  const {rest} x = *v;\n{_either(choices, plain)}}}\n"
+    comment = "/* The nearest integers, half to even: exact. Where no instruction does it, by way of int32_t. */\n"
+    return f"{comment}{_HEAD}@nearbyint_{rest}({rest} *v) {{\n  const {rest} x = *v;\n{_either(choices, plain)}}}\n"
 
 
 def needed_types(rest: str) -> list[str]:
@@ -82,7 +85,7 @@ def needed_types(rest: str) -> list[str]:
 
 
 def widen(rest: str) -> str:
-    """`void et_widen_i8x16(const void *p, i32x16 *r)`: the 16 numbers at p; always signed, as unsigned ones fit.
+    """`void @widen_i8x16(const void *p, i32x16 *r)`: the 16 numbers at p; always signed, as unsigned ones fit.
 
     `__builtin_convertvector` says it, of which clang makes one instruction; GCC 12 converts lane by lane, or by halves.
     """
@@ -96,13 +99,13 @@ def widen(rest: str) -> str:
     words = {"short": short, "rest": rest, "signed": signed, "s": s, "letter": letter}
     found = instructions(lambda isa: isa.widen, int(lanes))
     choices = [("defined(__clang__)", plain.strip()), *((one.condition(**words), one.code(**words)) for one in found)]
-    return f"{_HEAD}et_widen_{rest}(const void *p, {signed} *r) {{\n{_either(choices, gcc)}}}\n"
+    return f"{_HEAD}@widen_{rest}(const void *p, {signed} *r) {{\n{_either(choices, gcc)}}}\n"
 
 
 def narrow(rest: str) -> str:
-    """`void et_narrow_i8x16(const i32x16 *v, i8x16 *r)`: the low bytes of the 16 numbers at v."""
+    """`void @narrow_i8x16(const i32x16 *v, i8x16 *r)`: the low bytes of the 16 numbers at v."""
     short, _, lanes = rest.partition("x")
     plain = f"  *r = __builtin_convertvector(__builtin_convertvector(*v, {short[0]}16x{lanes}), {rest});\n"
     found = instructions(lambda isa: isa.narrow, int(lanes))
     choices = [(one.condition(), one.code(short=short)) for one in found]
-    return f"{_HEAD}et_narrow_{rest}(const i32x{lanes} *v, {rest} *r) {{\n{_either(choices, plain)}}}\n"
+    return f"{_HEAD}@narrow_{rest}(const i32x{lanes} *v, {rest} *r) {{\n{_either(choices, plain)}}}\n"

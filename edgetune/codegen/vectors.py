@@ -123,7 +123,7 @@ class VectorPrinter(ScalarPrinter):
         if sign == "+" and (narrow_product(e.a) or narrow_product(e.b)):
             product, other = (e.b, e.a) if narrow_product(e.b) else (e.a, e.b)
             a, b = (product.b, product.a) if isinstance(product.b, tirx.Broadcast) else (product.a, product.b)
-            name = self.context.need(f"mac:{of.short}x{width}").replace("et_mac", "ET_MAC")
+            name = self.context.need_macro(f"mac:{of.short}x{width}")
             parts = (self.vector(other, first, width), self.operand(a, first, width), self.vector(b, first, width))
             return Text(f"{name}({', '.join(part.code for part in parts)})")
         a, b = (self._unsigned(side, first, width) for side in (e.a, e.b))

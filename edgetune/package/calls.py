@@ -29,7 +29,8 @@ from edgetune.package.provenance import KernelProvenance
 class Slot:
     """A range of the arena: a tensor, or the scratch of a call; `first` and `last` are the calls that use it.
 
-    `over` is the macro of the operand that the call `first` overwrites with it.
+    `macro` is its offset's name without the prefix of the package. `over` is that of the operand that the call `first`
+    overwrites with it.
     """
 
     macro: str
@@ -225,7 +226,7 @@ def _argument(
         if weights.placement == "text":
             cast = "" if element == item.c_type else "(const void *)"
             return f"{cast}{api.prefix}__w{item.index}"
-        return f"WEIGHT(WEIGHT_{item.index})"
+        return f"WEIGHT({item.index})"
     if buffer not in plan.offsets:
         raise KernelFailed(f"the memory plan has no place for tensor {buffer} of call {number}")
     within = f" + {part.offset * param.alignment}u" if part is not None and part.offset else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from edgetune.codegen.preamble import short_names
 from edgetune.graph.memory.plan import MemoryPlan
 from edgetune.graph.program import Program
 from edgetune.package.calls import CallView, KernelView, Slot
@@ -101,6 +102,7 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "reference": facts.reference,
         "build_info": build_info(facts),
         "compile_flags": " ".join(facts.flags.measured),
+        "short_names": short_names(facts.preamble),
         "uses_arena": any(argument.startswith("ARENA(") for call in facts.calls for argument in call.arguments),
         "uses_weights": any(argument.startswith("WEIGHT(") for call in facts.calls for argument in call.arguments),
         "unused_by_layers": _unused_by_layers(facts),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ from edgetune.codegen.emit import emit_kernel
 from edgetune.codegen.in_place import replaceable
 from edgetune.codegen.kernel_source import KernelSource
 from edgetune.codegen.lower import flat
+from edgetune.codegen.package_names import with_prefix
 from edgetune.codegen.parallel_kernel import Sharing, emit_shared_kernel
 from edgetune.codegen.parallel_time import least_steps
 from edgetune.codegen.preamble import render_preamble
@@ -93,7 +94,8 @@ def print_kernels(
             events(Event("warning", {"message": message}))
             source = emit_kernel(scheduled.module, target, symbol, shared.get(number, ()))
         _require_types(dialect, source, kernel.name, target)
-        printed.append(Printed(source, scheduled.constants))
+        named = replace(source, definition=with_prefix(source.definition, prefix))
+        printed.append(Printed(named, scheduled.constants))
     return PrintedKernels(tuple(printed), in_place)
 
 

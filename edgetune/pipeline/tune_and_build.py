@@ -30,7 +30,7 @@ from edgetune.pipeline.link import Choice
 from edgetune.pipeline.select import choose
 from edgetune.records import RecordStore
 from edgetune.schedule.algorithms.schedule_text import DIRECT, allowed_algorithms
-from edgetune.search.migrate import carry_over, known_to_older
+from edgetune.search.migrate import carry_over, known_to_older, outdated, still_valid
 from edgetune.search.options import TuneOptions
 from edgetune.search.outcome import TuneOutcome
 from edgetune.search.tune import tune as search
@@ -181,18 +181,23 @@ def build_input(subject: CompileInput, settings: Settings, events: Events) -> Pa
         )
         return _build(subject, settings, None, events, check)
     with RecordStore.open(settings.db, create=False) as store:
+        older = known_to_older(subject.program.kernels, settings.target, store)
+        if lost := sum(not any(still_valid(kernel, settings.target, store)) for kernel in older):
+            events(Event("warning", {"message": outdated(lost, "`edgetune tune` times them anew")}))
         return _build(subject, settings, store, events, check)
 
 
 def _carry_over(program: Program, settings: Settings, store: RecordStore, events: Events) -> None:
-    outdated = known_to_older(program.kernels, settings.target, store)
-    if not outdated:
+    older = known_to_older(program.kernels, settings.target, store)
+    if not older:
         return
     start = time.monotonic()
-    events(Event("phase", {"name": f"checking older records of {len(outdated)} kernels"}))
-    carried = carry_over(outdated, settings.target, store)
+    events(Event("phase", {"name": f"checking older records of {len(older)} kernels"}))
+    carried = carry_over(older, settings.target, store)
     name = f"migrated {carried} records that were timed with the same C"
     events(Event("phase", {"name": name, "seconds": round(time.monotonic() - start, 3)}))
+    if lost := known_to_older(older, settings.target, store):
+        events(Event("warning", {"message": outdated(len(lost), "this search times them anew")}))
 
 
 def _build(

@@ -70,6 +70,12 @@ def known_to_older(kernels: Sequence[Kernel], target: Target, store: RecordStore
     return found
 
 
+def outdated(kernels: int, remedy: str) -> str:
+    """The sentence that says why a user's records of so many kernels are not used."""
+    which = "1 kernel" if kernels == 1 else f"{kernels} kernels"
+    return f"the records of {which} do not count: another version of edgetune timed them as other C text; {remedy}"
+
+
 def carry_over(kernels: Sequence[Kernel], target: Target, store: RecordStore) -> int:
     """Store the `still_valid` records of the kernels under today's key; return their number."""
     carried = 0

@@ -67,9 +67,10 @@ def _computed(
     calls = []
     for name in names:
         if width == 1:
-            calls.append(f"for (int i = 0; i < 4096; ++i) y[i] = et_{name}_f32(x[i]);")
+            calls.append(f"for (int i = 0; i < 4096; ++i) y[i] = test__{name}_f32(x[i]);")
         else:
-            body = f"{kind} v = *({kind}u *)(x + i); et_{name}_{kind}(&v); *({kind}u *)(y + i) = v;"
+            vector = f"test__{kind}"
+            body = f"{vector} v = *({vector}u *)(x + i); test__{name}_{kind}(&v); *({vector}u *)(y + i) = v;"
             calls.append(f"for (int i = 0; i < 4096; i += {width}) {{ {body} }}")
         calls.append("fwrite(y, 4, 4096, out);")
     source = folder / "maths.c"

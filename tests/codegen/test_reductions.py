@@ -113,7 +113,7 @@ def test_lanes_join_by_halves(operator: str, bits: int, tmp_path: Path) -> None:
     function = prim_func([x], getattr(topi, operator)(x, axis=1))
     trace, _ = default_trace(function, target)
     source = emit_kernel(replay(function, trace), target, "joined")
-    assert "et_lanes_" in source.definition
+    assert "@lanes_" in source.definition
     for compiler in ("gcc", "clang-19"):
         compile_strictly(source, target, tmp_path, compiler)
     data = np.random.default_rng(4).standard_normal((5, 128)).astype("f4")

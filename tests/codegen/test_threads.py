@@ -15,6 +15,7 @@ from edgetune.codegen import emit_kernel, split_packing
 from edgetune.codegen.collapse_loops import Across, shared_loops
 from edgetune.codegen.emit import print_function
 from edgetune.codegen.lower import flat, lower_flat
+from edgetune.codegen.package_names import with_prefix
 from edgetune.codegen.parallel_kernel import Sharing, emit_shared_kernel
 from edgetune.codegen.parallel_regions import cut, idle
 from edgetune.codegen.parallel_time import expected_share, least_steps
@@ -128,7 +129,7 @@ def test_compilers_have_nothing_to_say(kernel: str, compiler: str, tmp_path: Pat
 
 def test_the_text_is_as_the_golden_file_says(golden: Callable[[str, str], None]) -> None:
     source = emit_shared_kernel(tile(), wide_target(), "sample_register_tile", Sharing("sample", 2, 1))
-    golden("codegen/register_tile_threads.c", source.definition)
+    golden("codegen/register_tile_threads.c", with_prefix(source.definition, "sample"))
 
 
 @pytest.mark.parametrize("sharing", [Sharing("test", 1, 1), Sharing("test", 2, 1 << 40)])

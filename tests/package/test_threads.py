@@ -57,7 +57,8 @@ def test_threads_that_wait_ask_for_weights_that_no_cache_keeps(tmp_path: Path) -
     small = sample.generic_x86().model_copy(update={"l2_bytes": 48})
     threads_sample.emit(tmp_path / "package", target=small)
     run = (tmp_path / "package/src/tiny.c").read_text()
-    assert re.findall(r"\n        (tiny__\w+\()(?:s->pool, (.*)\);)?", run.partition("switch (first)")[2]) == [
+    layers = run.partition("switch (first)")[2].partition("\n}\n")[0]
+    assert re.findall(r"\n        (tiny__\w+\()(?:s->pool, (.*)\);)?", layers) == [
         ("tiny__pool_ahead(", "tiny__w1, 24u"),
         ("tiny__k_scale_add(", ""),
         ("tiny__pool_ahead(", "NULL, 0u"),

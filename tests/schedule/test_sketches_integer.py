@@ -84,7 +84,7 @@ def test_a_transposition_that_computes_puts_its_lanes_along_what_it_reads() -> N
     function, target = prim_func([x], y), board(256, 16)
     module = replay(function, default_trace(function, target)[0])
     source = emit_kernel(module, target, "kernel")
-    assert "et_nearbyint_f32x8" in source.definition
+    assert "@nearbyint_f32x8" in source.definition
     array = np.linspace(-9, 9, 192, dtype=np.float32).reshape(1, 3, 4, 16)
     result = run(module, [array, np.zeros((1, 4, 16, 3), np.float32)])
     np.testing.assert_array_equal(result, np.rint(array.transpose(0, 2, 3, 1)))

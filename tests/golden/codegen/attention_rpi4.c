@@ -1,13 +1,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Types and functions that the kernels of sample use. */
+/* Types and functions that the kernels of sample use. Names without its prefix end with this file. */
 #ifndef __has_builtin
 #define __has_builtin(name) 0
 #endif
-typedef float f32x4 __attribute__((vector_size(16)));
-typedef float f32x4u __attribute__((vector_size(16), aligned(4), may_alias));
-typedef int32_t i32x4 __attribute__((vector_size(16)));
+typedef float sample__f32x4 __attribute__((vector_size(16)));
+#define f32x4 sample__f32x4
+typedef float sample__f32x4u __attribute__((vector_size(16), aligned(4), may_alias));
+#define f32x4u sample__f32x4u
+typedef int32_t sample__i32x4 __attribute__((vector_size(16)));
+#define i32x4 sample__i32x4
 #define ET_SEL_f32x4(m, a, b) ((f32x4)(((i32x4)(a) & (i32x4)(m)) | ((i32x4)(b) & ~(i32x4)(m))))
 #define ET_K_f32x4(c) ((c) - (f32x4){0})
 #define ET_BITS_f32x4(x) ((i32x4)(x))
@@ -37,7 +40,9 @@ typedef int32_t i32x4 __attribute__((vector_size(16)));
 #else
 #define ET_KEEP_f32x4(x) __asm__("" : "+m"(x))
 #endif
-static inline __attribute__((always_inline)) void et_exp_f32x4(f32x4 *v) {
+/* e^x, at most 1.5 ULP from the exact value. x = n ln 2 + r with ln 2 in two parts (Cody and Waite), e^r by a
+   polynomial of degree 7 (Cephes, expf). */
+static inline __attribute__((always_inline)) void sample__exp_f32x4(f32x4 *v) {
   ET_IN_ORDER
   const f32x4 x = *v;
   f32x4 y;
@@ -62,7 +67,7 @@ static inline __attribute__((always_inline)) void et_exp_f32x4(f32x4 *v) {
   y = ET_SEL_f32x4(x <= 0x1.62e42ep+6f, p, x + __builtin_inff());
   *v = y;
 }
-static inline __attribute__((always_inline)) void et_vmax_f32x4(f32x4 *a, const f32x4 *b) {
+static inline __attribute__((always_inline)) void sample__vmax_f32x4(f32x4 *a, const f32x4 *b) {
 #if defined(__SSE__) && !defined(__clang__) && __has_builtin(__builtin_ia32_maxps)
   *a = __builtin_ia32_maxps(*b, *a);
 #else
@@ -77,12 +82,12 @@ static inline __attribute__((always_inline)) void et_vmax_f32x4(f32x4 *a, const 
 #define ET_SHUFFLE_f32x4(a, ...) __builtin_shuffle((a), (i32x4){__VA_ARGS__})
 #endif
 #endif
-static inline __attribute__((always_inline)) float et_lanes_largest_f32x4(const f32x4 *v) {
+static inline __attribute__((always_inline)) float sample__lanes_largest_f32x4(const f32x4 *v) {
   f32x4 a = *v, b;
   b = ET_SHUFFLE_f32x4(a, 2, 3, 0, 1);
-  et_vmax_f32x4(&a, &b);
+  sample__vmax_f32x4(&a, &b);
   b = ET_SHUFFLE_f32x4(a, 1, 0, 3, 2);
-  et_vmax_f32x4(&a, &b);
+  sample__vmax_f32x4(&a, &b);
   return a[0];
 }
 #ifndef ET_SHUFFLE_f32x4
@@ -92,7 +97,7 @@ static inline __attribute__((always_inline)) float et_lanes_largest_f32x4(const 
 #define ET_SHUFFLE_f32x4(a, ...) __builtin_shuffle((a), (i32x4){__VA_ARGS__})
 #endif
 #endif
-static inline __attribute__((always_inline)) float et_lanes_sum_f32x4(const f32x4 *v) {
+static inline __attribute__((always_inline)) float sample__lanes_sum_f32x4(const f32x4 *v) {
   f32x4 a = *v, b;
   b = ET_SHUFFLE_f32x4(a, 2, 3, 0, 1);
   a += b;
@@ -100,7 +105,7 @@ static inline __attribute__((always_inline)) float et_lanes_sum_f32x4(const f32x
   a += b;
   return a[0];
 }
-static inline float et_max_f32(float a, float b) { return b > a ? b : a; }
+static inline float sample__max_f32(float a, float b) { return b > a ? b : a; }
 
 void sample_attention(const float *restrict q, const float *restrict k, const float *restrict v,
                       const float *restrict mask, float *restrict attention);
@@ -168,126 +173,126 @@ void sample_attention(const float *restrict q, const float *restrict k, const fl
     attention_largest_rf_local = (-0x1.fffffep+127f - (f32x4){0});
     f32x4 t = attention_largest_rf_local;
     const f32x4 t_1 = *(const f32x4u *)attention_scores;
-    et_vmax_f32x4(&t, &t_1);
+    sample__vmax_f32x4(&t, &t_1);
     attention_largest_rf_local = t;
     f32x4 t_2 = attention_largest_rf_local;
     const f32x4 t_3 = *(const f32x4u *)&attention_scores[4];
-    et_vmax_f32x4(&t_2, &t_3);
+    sample__vmax_f32x4(&t_2, &t_3);
     attention_largest_rf_local = t_2;
     f32x4 t_4 = attention_largest_rf_local;
     const f32x4 t_5 = *(const f32x4u *)&attention_scores[8];
-    et_vmax_f32x4(&t_4, &t_5);
+    sample__vmax_f32x4(&t_4, &t_5);
     attention_largest_rf_local = t_4;
     f32x4 t_6 = attention_largest_rf_local;
     const f32x4 t_7 = *(const f32x4u *)&attention_scores[12];
-    et_vmax_f32x4(&t_6, &t_7);
+    sample__vmax_f32x4(&t_6, &t_7);
     attention_largest_rf_local = t_6;
     attention_largest[0] = -0x1.fffffep+127f;
-    attention_largest[0] = et_max_f32(attention_largest[0], et_lanes_largest_f32x4(&attention_largest_rf_local));
+    attention_largest[0] = sample__max_f32(attention_largest[0], sample__lanes_largest_f32x4(&attention_largest_rf_local));
     attention_largest_rf_local = (-0x1.fffffep+127f - (f32x4){0});
     f32x4 t_8 = attention_largest_rf_local;
     const f32x4 t_9 = *(const f32x4u *)&attention_scores[16];
-    et_vmax_f32x4(&t_8, &t_9);
+    sample__vmax_f32x4(&t_8, &t_9);
     attention_largest_rf_local = t_8;
     f32x4 t_10 = attention_largest_rf_local;
     const f32x4 t_11 = *(const f32x4u *)&attention_scores[20];
-    et_vmax_f32x4(&t_10, &t_11);
+    sample__vmax_f32x4(&t_10, &t_11);
     attention_largest_rf_local = t_10;
     f32x4 t_12 = attention_largest_rf_local;
     const f32x4 t_13 = *(const f32x4u *)&attention_scores[24];
-    et_vmax_f32x4(&t_12, &t_13);
+    sample__vmax_f32x4(&t_12, &t_13);
     attention_largest_rf_local = t_12;
     f32x4 t_14 = attention_largest_rf_local;
     const f32x4 t_15 = *(const f32x4u *)&attention_scores[28];
-    et_vmax_f32x4(&t_14, &t_15);
+    sample__vmax_f32x4(&t_14, &t_15);
     attention_largest_rf_local = t_14;
     attention_largest[1] = -0x1.fffffep+127f;
-    attention_largest[1] = et_max_f32(attention_largest[1], et_lanes_largest_f32x4(&attention_largest_rf_local));
+    attention_largest[1] = sample__max_f32(attention_largest[1], sample__lanes_largest_f32x4(&attention_largest_rf_local));
     attention_largest_rf_local = (-0x1.fffffep+127f - (f32x4){0});
     f32x4 t_16 = attention_largest_rf_local;
     const f32x4 t_17 = *(const f32x4u *)&attention_scores[32];
-    et_vmax_f32x4(&t_16, &t_17);
+    sample__vmax_f32x4(&t_16, &t_17);
     attention_largest_rf_local = t_16;
     f32x4 t_18 = attention_largest_rf_local;
     const f32x4 t_19 = *(const f32x4u *)&attention_scores[36];
-    et_vmax_f32x4(&t_18, &t_19);
+    sample__vmax_f32x4(&t_18, &t_19);
     attention_largest_rf_local = t_18;
     f32x4 t_20 = attention_largest_rf_local;
     const f32x4 t_21 = *(const f32x4u *)&attention_scores[40];
-    et_vmax_f32x4(&t_20, &t_21);
+    sample__vmax_f32x4(&t_20, &t_21);
     attention_largest_rf_local = t_20;
     f32x4 t_22 = attention_largest_rf_local;
     const f32x4 t_23 = *(const f32x4u *)&attention_scores[44];
-    et_vmax_f32x4(&t_22, &t_23);
+    sample__vmax_f32x4(&t_22, &t_23);
     attention_largest_rf_local = t_22;
     attention_largest[2] = -0x1.fffffep+127f;
-    attention_largest[2] = et_max_f32(attention_largest[2], et_lanes_largest_f32x4(&attention_largest_rf_local));
+    attention_largest[2] = sample__max_f32(attention_largest[2], sample__lanes_largest_f32x4(&attention_largest_rf_local));
     attention_largest_rf_local = (-0x1.fffffep+127f - (f32x4){0});
     f32x4 t_24 = attention_largest_rf_local;
     const f32x4 t_25 = *(const f32x4u *)&attention_scores[48];
-    et_vmax_f32x4(&t_24, &t_25);
+    sample__vmax_f32x4(&t_24, &t_25);
     attention_largest_rf_local = t_24;
     f32x4 t_26 = attention_largest_rf_local;
     const f32x4 t_27 = *(const f32x4u *)&attention_scores[52];
-    et_vmax_f32x4(&t_26, &t_27);
+    sample__vmax_f32x4(&t_26, &t_27);
     attention_largest_rf_local = t_26;
     f32x4 t_28 = attention_largest_rf_local;
     const f32x4 t_29 = *(const f32x4u *)&attention_scores[56];
-    et_vmax_f32x4(&t_28, &t_29);
+    sample__vmax_f32x4(&t_28, &t_29);
     attention_largest_rf_local = t_28;
     f32x4 t_30 = attention_largest_rf_local;
     const f32x4 t_31 = *(const f32x4u *)&attention_scores[60];
-    et_vmax_f32x4(&t_30, &t_31);
+    sample__vmax_f32x4(&t_30, &t_31);
     attention_largest_rf_local = t_30;
     attention_largest[3] = -0x1.fffffep+127f;
-    attention_largest[3] = et_max_f32(attention_largest[3], et_lanes_largest_f32x4(&attention_largest_rf_local));
+    attention_largest[3] = sample__max_f32(attention_largest[3], sample__lanes_largest_f32x4(&attention_largest_rf_local));
     f32x4 t_32 = *(const f32x4u *)attention_scores - attention_largest[0];
-    et_exp_f32x4(&t_32);
+    sample__exp_f32x4(&t_32);
     *(f32x4u *)attention_scores = t_32;
     f32x4 t_33 = *(const f32x4u *)&attention_scores[4] - attention_largest[0];
-    et_exp_f32x4(&t_33);
+    sample__exp_f32x4(&t_33);
     *(f32x4u *)&attention_scores[4] = t_33;
     f32x4 t_34 = *(const f32x4u *)&attention_scores[8] - attention_largest[0];
-    et_exp_f32x4(&t_34);
+    sample__exp_f32x4(&t_34);
     *(f32x4u *)&attention_scores[8] = t_34;
     f32x4 t_35 = *(const f32x4u *)&attention_scores[12] - attention_largest[0];
-    et_exp_f32x4(&t_35);
+    sample__exp_f32x4(&t_35);
     *(f32x4u *)&attention_scores[12] = t_35;
     f32x4 t_36 = *(const f32x4u *)&attention_scores[16] - attention_largest[1];
-    et_exp_f32x4(&t_36);
+    sample__exp_f32x4(&t_36);
     *(f32x4u *)&attention_scores[16] = t_36;
     f32x4 t_37 = *(const f32x4u *)&attention_scores[20] - attention_largest[1];
-    et_exp_f32x4(&t_37);
+    sample__exp_f32x4(&t_37);
     *(f32x4u *)&attention_scores[20] = t_37;
     f32x4 t_38 = *(const f32x4u *)&attention_scores[24] - attention_largest[1];
-    et_exp_f32x4(&t_38);
+    sample__exp_f32x4(&t_38);
     *(f32x4u *)&attention_scores[24] = t_38;
     f32x4 t_39 = *(const f32x4u *)&attention_scores[28] - attention_largest[1];
-    et_exp_f32x4(&t_39);
+    sample__exp_f32x4(&t_39);
     *(f32x4u *)&attention_scores[28] = t_39;
     f32x4 t_40 = *(const f32x4u *)&attention_scores[32] - attention_largest[2];
-    et_exp_f32x4(&t_40);
+    sample__exp_f32x4(&t_40);
     *(f32x4u *)&attention_scores[32] = t_40;
     f32x4 t_41 = *(const f32x4u *)&attention_scores[36] - attention_largest[2];
-    et_exp_f32x4(&t_41);
+    sample__exp_f32x4(&t_41);
     *(f32x4u *)&attention_scores[36] = t_41;
     f32x4 t_42 = *(const f32x4u *)&attention_scores[40] - attention_largest[2];
-    et_exp_f32x4(&t_42);
+    sample__exp_f32x4(&t_42);
     *(f32x4u *)&attention_scores[40] = t_42;
     f32x4 t_43 = *(const f32x4u *)&attention_scores[44] - attention_largest[2];
-    et_exp_f32x4(&t_43);
+    sample__exp_f32x4(&t_43);
     *(f32x4u *)&attention_scores[44] = t_43;
     f32x4 t_44 = *(const f32x4u *)&attention_scores[48] - attention_largest[3];
-    et_exp_f32x4(&t_44);
+    sample__exp_f32x4(&t_44);
     *(f32x4u *)&attention_scores[48] = t_44;
     f32x4 t_45 = *(const f32x4u *)&attention_scores[52] - attention_largest[3];
-    et_exp_f32x4(&t_45);
+    sample__exp_f32x4(&t_45);
     *(f32x4u *)&attention_scores[52] = t_45;
     f32x4 t_46 = *(const f32x4u *)&attention_scores[56] - attention_largest[3];
-    et_exp_f32x4(&t_46);
+    sample__exp_f32x4(&t_46);
     *(f32x4u *)&attention_scores[56] = t_46;
     f32x4 t_47 = *(const f32x4u *)&attention_scores[60] - attention_largest[3];
-    et_exp_f32x4(&t_47);
+    sample__exp_f32x4(&t_47);
     *(f32x4u *)&attention_scores[60] = t_47;
     for (int32_t ax3 = 0; ax3 < 4; ++ax3) {
       attention_totals_rf_local = (f32x4){0};
@@ -295,7 +300,7 @@ void sample_attention(const float *restrict q, const float *restrict k, const fl
         attention_totals_rf_local += *(const f32x4u *)&attention_scores[ax3 * 16 + ax4 * 4];
       }
       attention_largest[ax3] = 0.0f;
-      attention_largest[ax3] = attention_largest[ax3] + et_lanes_sum_f32x4(&attention_totals_rf_local);
+      attention_largest[ax3] = attention_largest[ax3] + sample__lanes_sum_f32x4(&attention_totals_rf_local);
     }
     acc_0_1 = acc_1_1 = acc_2_1 = acc_3_1 = acc_4_1 = acc_5_1 = acc_6_1 = acc_7_1 = (f32x4){0};
     for (int32_t ax4_0_1 = 0; ax4_0_1 < 4; ++ax4_0_1) {

@@ -1,9 +1,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Types and functions that the kernels of sample use. */
-typedef float f32x4 __attribute__((vector_size(16)));
-typedef float f32x4u __attribute__((vector_size(16), aligned(4), may_alias));
+/* Types and functions that the kernels of sample use. Names without its prefix end with this file. */
+typedef float sample__f32x4 __attribute__((vector_size(16)));
+#define f32x4 sample__f32x4
+typedef float sample__f32x4u __attribute__((vector_size(16), aligned(4), may_alias));
+#define f32x4u sample__f32x4u
 
 void sample_padded_copy(const float *restrict x, float *restrict pad);
 

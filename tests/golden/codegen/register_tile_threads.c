@@ -29,28 +29,28 @@ static void sample_register_tile__part(const float *restrict x, const float *res
       const int32_t offset = o_0 * 32;
       const int32_t relu_at = h_v_0 * 256 + offset;
       f32x16 t = acc_0 + *(const f32x16u *)&b[offset];
-      et_vmax_f32x16(&t, &(f32x16){0});
+      sample__vmax_f32x16(&t, &(f32x16){0});
       *(f32x16u *)&relu[relu_at] = t;
       f32x16 t_1 = acc_1 + *(const f32x16u *)&b[offset + 16];
-      et_vmax_f32x16(&t_1, &(f32x16){0});
+      sample__vmax_f32x16(&t_1, &(f32x16){0});
       *(f32x16u *)&relu[relu_at + 16] = t_1;
       f32x16 t_2 = acc_2 + *(const f32x16u *)&b[offset];
-      et_vmax_f32x16(&t_2, &(f32x16){0});
+      sample__vmax_f32x16(&t_2, &(f32x16){0});
       *(f32x16u *)&relu[relu_at + 64] = t_2;
       f32x16 t_3 = acc_3 + *(const f32x16u *)&b[offset + 16];
-      et_vmax_f32x16(&t_3, &(f32x16){0});
+      sample__vmax_f32x16(&t_3, &(f32x16){0});
       *(f32x16u *)&relu[relu_at + 80] = t_3;
       f32x16 t_4 = acc_4 + *(const f32x16u *)&b[offset];
-      et_vmax_f32x16(&t_4, &(f32x16){0});
+      sample__vmax_f32x16(&t_4, &(f32x16){0});
       *(f32x16u *)&relu[relu_at + 128] = t_4;
       f32x16 t_5 = acc_5 + *(const f32x16u *)&b[offset + 16];
-      et_vmax_f32x16(&t_5, &(f32x16){0});
+      sample__vmax_f32x16(&t_5, &(f32x16){0});
       *(f32x16u *)&relu[relu_at + 144] = t_5;
       f32x16 t_6 = acc_6 + *(const f32x16u *)&b[offset];
-      et_vmax_f32x16(&t_6, &(f32x16){0});
+      sample__vmax_f32x16(&t_6, &(f32x16){0});
       *(f32x16u *)&relu[relu_at + 192] = t_6;
       f32x16 t_7 = acc_7 + *(const f32x16u *)&b[offset + 16];
-      et_vmax_f32x16(&t_7, &(f32x16){0});
+      sample__vmax_f32x16(&t_7, &(f32x16){0});
       *(f32x16u *)&relu[relu_at + 208] = t_7;
     }
   }

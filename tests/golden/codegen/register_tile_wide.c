@@ -1,14 +1,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Types and functions that the kernels of sample use. */
+/* Types and functions that the kernels of sample use. Names without its prefix end with this file. */
 #ifndef __has_builtin
 #define __has_builtin(name) 0
 #endif
-typedef float f32x16 __attribute__((vector_size(64)));
-typedef float f32x16u __attribute__((vector_size(64), aligned(4), may_alias));
-typedef int32_t i32x16 __attribute__((vector_size(64)));
-static inline __attribute__((always_inline)) void et_vmax_f32x16(f32x16 *a, const f32x16 *b) {
+typedef float sample__f32x16 __attribute__((vector_size(64)));
+#define f32x16 sample__f32x16
+typedef float sample__f32x16u __attribute__((vector_size(64), aligned(4), may_alias));
+#define f32x16u sample__f32x16u
+typedef int32_t sample__i32x16 __attribute__((vector_size(64)));
+#define i32x16 sample__i32x16
+static inline __attribute__((always_inline)) void sample__vmax_f32x16(f32x16 *a, const f32x16 *b) {
 #if defined(__AVX512F__) && !defined(__clang__) && __has_builtin(__builtin_ia32_maxps512_mask)
   *a = __builtin_ia32_maxps512_mask(*b, *a, *a, -1, 4);
 #else
@@ -45,28 +48,28 @@ void sample_register_tile(const float *restrict x, const float *restrict w, cons
       }
       const int32_t relu_at = h * 256 + v_0 * 128;
       f32x16 t = acc_0 + *(const f32x16u *)b;
-      et_vmax_f32x16(&t, &(f32x16){0});
+      sample__vmax_f32x16(&t, &(f32x16){0});
       *(f32x16u *)&relu[relu_at] = t;
       f32x16 t_1 = acc_1 + *(const f32x16u *)&b[16];
-      et_vmax_f32x16(&t_1, &(f32x16){0});
+      sample__vmax_f32x16(&t_1, &(f32x16){0});
       *(f32x16u *)&relu[relu_at + 16] = t_1;
       f32x16 t_2 = acc_2 + *(const f32x16u *)b;
-      et_vmax_f32x16(&t_2, &(f32x16){0});
+      sample__vmax_f32x16(&t_2, &(f32x16){0});
       *(f32x16u *)&relu[relu_at + 32] = t_2;
       f32x16 t_3 = acc_3 + *(const f32x16u *)&b[16];
-      et_vmax_f32x16(&t_3, &(f32x16){0});
+      sample__vmax_f32x16(&t_3, &(f32x16){0});
       *(f32x16u *)&relu[relu_at + 48] = t_3;
       f32x16 t_4 = acc_4 + *(const f32x16u *)b;
-      et_vmax_f32x16(&t_4, &(f32x16){0});
+      sample__vmax_f32x16(&t_4, &(f32x16){0});
       *(f32x16u *)&relu[relu_at + 64] = t_4;
       f32x16 t_5 = acc_5 + *(const f32x16u *)&b[16];
-      et_vmax_f32x16(&t_5, &(f32x16){0});
+      sample__vmax_f32x16(&t_5, &(f32x16){0});
       *(f32x16u *)&relu[relu_at + 80] = t_5;
       f32x16 t_6 = acc_6 + *(const f32x16u *)b;
-      et_vmax_f32x16(&t_6, &(f32x16){0});
+      sample__vmax_f32x16(&t_6, &(f32x16){0});
       *(f32x16u *)&relu[relu_at + 96] = t_6;
       f32x16 t_7 = acc_7 + *(const f32x16u *)&b[16];
-      et_vmax_f32x16(&t_7, &(f32x16){0});
+      sample__vmax_f32x16(&t_7, &(f32x16){0});
       *(f32x16u *)&relu[relu_at + 112] = t_7;
     }
   }

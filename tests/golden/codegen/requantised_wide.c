@@ -1,19 +1,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Types and functions that the kernels of sample use. */
+/* Types and functions that the kernels of sample use. Names without its prefix end with this file. */
 #ifndef __has_builtin
 #define __has_builtin(name) 0
 #endif
-typedef float f32x16 __attribute__((vector_size(64)));
-typedef int32_t i32x16 __attribute__((vector_size(64)));
-typedef int8_t i8x16 __attribute__((vector_size(16)));
-typedef int8_t i8x16u __attribute__((vector_size(16), aligned(1), may_alias));
-typedef uint32_t u32x16 __attribute__((vector_size(64)));
-typedef int16_t i16x32 __attribute__((vector_size(64)));
-typedef int16_t i16x16 __attribute__((vector_size(32)));
-typedef int32_t i32x4 __attribute__((vector_size(16)));
-typedef int64_t i64x2 __attribute__((vector_size(16)));
+typedef float sample__f32x16 __attribute__((vector_size(64)));
+#define f32x16 sample__f32x16
+typedef int32_t sample__i32x16 __attribute__((vector_size(64)));
+#define i32x16 sample__i32x16
+typedef int8_t sample__i8x16 __attribute__((vector_size(16)));
+#define i8x16 sample__i8x16
+typedef int8_t sample__i8x16u __attribute__((vector_size(16), aligned(1), may_alias));
+#define i8x16u sample__i8x16u
+typedef uint32_t sample__u32x16 __attribute__((vector_size(64)));
+#define u32x16 sample__u32x16
+typedef int16_t sample__i16x32 __attribute__((vector_size(64)));
+#define i16x32 sample__i16x32
+typedef int16_t sample__i16x16 __attribute__((vector_size(32)));
+#define i16x16 sample__i16x16
+typedef int32_t sample__i32x4 __attribute__((vector_size(16)));
+#define i32x4 sample__i32x4
+typedef int64_t sample__i64x2 __attribute__((vector_size(16)));
+#define i64x2 sample__i64x2
 #if defined(__AVX512VNNI__) && !defined(__clang__) && __has_builtin(__builtin_ia32_vpdpwssd_v16si)
 #define ET_MAC_i32x16(c, a, b) ((i32x16)__builtin_ia32_vpdpwssd_v16si((c), (((a) & 0xffff) | (i32x16){0}), (b)))
 #elif defined(__AVX512VNNI__) && defined(__clang__) && __has_builtin(__builtin_ia32_vpdpwssd512)
@@ -25,15 +34,17 @@ typedef int64_t i64x2 __attribute__((vector_size(16)));
 #else
 #define ET_MAC_i32x16(c, a, b) ((i32x16)((u32x16)(c) + (u32x16)((a) | (i32x16){0}) * (u32x16)(b)))
 #endif
-typedef char c8x16 __attribute__((vector_size(16))); /* what GCC's builtins want for bytes */
-static inline __attribute__((always_inline)) void et_narrow_i8x16(const i32x16 *v, i8x16 *r) {
+typedef char sample__c8x16 __attribute__((vector_size(16))); /* what GCC's builtins want for bytes */
+#define c8x16 sample__c8x16
+static inline __attribute__((always_inline)) void sample__narrow_i8x16(const i32x16 *v, i8x16 *r) {
 #if defined(__AVX512F__) && !defined(__clang__) && __has_builtin(__builtin_ia32_pmovdb512_mask)
   *r = (i8x16)__builtin_ia32_pmovdb512_mask(*v, (c8x16){0}, 0xffff);
 #else
   *r = __builtin_convertvector(__builtin_convertvector(*v, i16x16), i8x16);
 #endif
 }
-static inline __attribute__((always_inline)) void et_nearbyint_f32x16(f32x16 *v) {
+/* The nearest integers, half to even: exact. Where no instruction does it, by way of int32_t. */
+static inline __attribute__((always_inline)) void sample__nearbyint_f32x16(f32x16 *v) {
   const f32x16 x = *v;
 #if defined(__clang__) && __has_builtin(__builtin_elementwise_roundeven) && (defined(__SSE4_1__) || defined(__aarch64__))
   *v = __builtin_elementwise_roundeven(x);
@@ -49,7 +60,7 @@ static inline __attribute__((always_inline)) void et_nearbyint_f32x16(f32x16 *v)
   *v = (f32x16)((r & m) | ((i32x16)x & ~m));
 #endif
 }
-static inline __attribute__((always_inline)) void et_vmax_f32x16(f32x16 *a, const f32x16 *b) {
+static inline __attribute__((always_inline)) void sample__vmax_f32x16(f32x16 *a, const f32x16 *b) {
 #if defined(__AVX512F__) && !defined(__clang__) && __has_builtin(__builtin_ia32_maxps512_mask)
   *a = __builtin_ia32_maxps512_mask(*b, *a, *a, -1, 4);
 #else
@@ -57,7 +68,7 @@ static inline __attribute__((always_inline)) void et_vmax_f32x16(f32x16 *a, cons
   *a = (f32x16)(((i32x16)*b & m) | ((i32x16)*a & ~m));
 #endif
 }
-static inline __attribute__((always_inline)) void et_vmin_f32x16(f32x16 *a, const f32x16 *b) {
+static inline __attribute__((always_inline)) void sample__vmin_f32x16(f32x16 *a, const f32x16 *b) {
 #if defined(__AVX512F__) && !defined(__clang__) && __has_builtin(__builtin_ia32_minps512_mask)
   *a = __builtin_ia32_minps512_mask(*b, *a, *a, -1, 4);
 #else
@@ -72,12 +83,12 @@ static inline __attribute__((always_inline)) void et_vmin_f32x16(f32x16 *a, cons
 #define ET_FTOI_f32x16(x) __builtin_convertvector((x), i32x16)
 #define ET_ITOF_f32x16(x) __builtin_convertvector((x), f32x16)
 #define ET_SCALE_f32x16(p, t) ((f32x16)((i32x16)(p) + ((i32x16)(t) << 23)))
-static inline __attribute__((always_inline)) void et_whole_f32x16(const f32x16 *v, i32x16 *r) {
+static inline __attribute__((always_inline)) void sample__whole_f32x16(const f32x16 *v, i32x16 *r) {
   const f32x16 x = *v;
   const f32x16 c = ET_SEL_f32x16(x == x, x, ET_K_f32x16(0.0f));
   *r = ET_FTOI_f32x16(c);
 }
-static inline __attribute__((always_inline)) void et_widen_i8x16(const void *p, i32x16 *r) {
+static inline __attribute__((always_inline)) void sample__widen_i8x16(const void *p, i32x16 *r) {
 #if defined(__clang__)
   *r = (i32x16)__builtin_convertvector(*(const i8x16u *)p, i32x16);
 #elif defined(__AVX512F__) && __has_builtin(__builtin_ia32_pmovsxbd512_mask)
@@ -97,22 +108,22 @@ void sample_requantised(const int8_t *restrict a, const int8_t *restrict b, int8
       const int32_t offset = j_0 * 16;
       for (int32_t k = 0; k < 8; ++k) {
         i32x16 w;
-        et_widen_i8x16(&b[k * 32 + offset], &w);
+        sample__widen_i8x16(&b[k * 32 + offset], &w);
         product_local = ET_MAC_i32x16(product_local, (int32_t)a[i * 8 + k] - 3, w);
       }
       f32x16 t = __builtin_convertvector(product_local, f32x16) * 0x1.2fec56p-5f;
-      et_nearbyint_f32x16(&t);
+      sample__nearbyint_f32x16(&t);
       f32x16 t_1 = t;
       const f32x16 t_2 = (127.0f - (f32x16){0});
-      et_vmin_f32x16(&t_1, &t_2);
+      sample__vmin_f32x16(&t_1, &t_2);
       f32x16 t_3 = t_1;
       const f32x16 t_4 = (-128.0f - (f32x16){0});
-      et_vmax_f32x16(&t_3, &t_4);
+      sample__vmax_f32x16(&t_3, &t_4);
       const f32x16 t_5 = t_3;
       i32x16 t_6;
-      et_whole_f32x16(&t_5, &t_6);
+      sample__whole_f32x16(&t_5, &t_6);
       i8x16 t_7;
-      et_narrow_i8x16(&t_6, &t_7);
+      sample__narrow_i8x16(&t_6, &t_7);
       *(i8x16u *)&out[i * 32 + offset] = t_7;
     }
   }

@@ -1,19 +1,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Types and functions that the kernels of sample use. */
-static inline int32_t et_reinterpret_f32_i32(float a) {
+/* Types and functions that the kernels of sample use. Names without its prefix end with this file. */
+static inline int32_t sample__reinterpret_f32_i32(float a) {
   union { float from; int32_t to; } bits = {a};
   return bits.to;
 }
-static inline float et_reinterpret_i32_f32(int32_t a) {
+static inline float sample__reinterpret_i32_f32(int32_t a) {
   union { int32_t from; float to; } bits = {a};
   return bits.to;
 }
 #define ET_SEL_f32(m, a, b) ((m) ? (a) : (b))
 #define ET_K_f32(c) (c)
-#define ET_BITS_f32(x) et_reinterpret_f32_i32(x)
-#define ET_VAL_f32(x) et_reinterpret_i32_f32(x)
+#define ET_BITS_f32(x) sample__reinterpret_f32_i32(x)
+#define ET_VAL_f32(x) sample__reinterpret_i32_f32(x)
 #define ET_FTOI_f32(x) ((int32_t)(x))
 #define ET_ITOF_f32(x) ((float)(x))
 #define ET_SCALE_f32(p, t) \
@@ -46,7 +46,9 @@ static inline float et_reinterpret_i32_f32(int32_t a) {
 #else
 #define ET_KEEP_f32(x) __asm__("" : "+m"(x))
 #endif
-static inline float et_exp_f32(float x) {
+/* e^x, at most 1.5 ULP from the exact value. x = n ln 2 + r with ln 2 in two parts (Cody and Waite), e^r by a
+   polynomial of degree 7 (Cephes, expf). */
+static inline float sample__exp_f32(float x) {
   ET_IN_ORDER
   float y;
   float c = ET_SEL_f32(x < 0x1.62e42ep+6f, x, ET_K_f32(0x1.62e42ep+6f));
@@ -70,7 +72,7 @@ static inline float et_exp_f32(float x) {
   y = ET_SEL_f32(x <= 0x1.62e42ep+6f, p, x + __builtin_inff());
   return y;
 }
-static inline float et_max_f32(float a, float b) { return b > a ? b : a; }
+static inline float sample__max_f32(float a, float b) { return b > a ? b : a; }
 
 void sample_softmax(const float *restrict x, float *restrict softmax);
 
@@ -80,13 +82,13 @@ void sample_softmax(const float *restrict x, float *restrict softmax) {
   for (int32_t i = 0; i < 3; ++i) {
     top[i] = -0x1.fffffep+127f;
     for (int32_t k = 0; k < 10; ++k) {
-      top[i] = et_max_f32(top[i], x[i * 10 + k]);
+      top[i] = sample__max_f32(top[i], x[i * 10 + k]);
     }
   }
   for (int32_t i_1 = 0; i_1 < 3; ++i_1) {
     for (int32_t c = 0; c < 10; ++c) {
       const int32_t offset = i_1 * 10 + c;
-      e[offset] = et_exp_f32(x[offset] - top[i_1]);
+      e[offset] = sample__exp_f32(x[offset] - top[i_1]);
     }
   }
   for (int32_t i_2 = 0; i_2 < 3; ++i_2) {

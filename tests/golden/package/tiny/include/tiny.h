@@ -24,6 +24,7 @@
  *
  * Macros that may be defined before this header is included:
  *   TINY_NO_ATTRIBUTES   leaves out warn_unused_result and nonnull
+ *   TINY_API   goes before every function, to export it: __attribute__((visibility("default"))), __declspec(dllexport)
  * Macros that may be defined for the library (-D...), and then before this header is included too:
  *   TINY_NO_PROFILER   leaves out tiny_set_profiler() and the names of the layers: less flash
  * Macros that may be defined when the library is compiled (-D...):
@@ -72,6 +73,10 @@
 #define TINY_NONNULL_FIRST
 #endif
 
+#ifndef TINY_API
+#define TINY_API
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -113,33 +118,33 @@ typedef void (*tiny_profile_fn)(void *user, unsigned layer, const char *name, in
 #endif
 
 /* TINY_WORKSPACE_BYTES, for callers that cannot use the macro. */
-size_t tiny_workspace_size(void);
+TINY_API size_t tiny_workspace_size(void);
 
 /* Makes *ctx an instance that works in `workspace`, which stays the caller's and must outlive it. What either
  * holds before the call does not matter. On a CPU that is too old, returns TINY_ERR_CPU and
  * executes none of the instructions that it lacks. */
-tiny_status tiny_init(tiny_ctx *ctx, void *workspace, size_t bytes)
+TINY_API tiny_status tiny_init(tiny_ctx *ctx, void *workspace, size_t bytes)
     TINY_CHECKED TINY_NONNULL;
 
 /* Computes all outputs. Nothing is kept from one run to the next. Tensors that are null, misaligned or overlap where
  * they must not are refused before anything is written. */
-tiny_status tiny_run(tiny_ctx *ctx, const tiny_inputs *inputs, const tiny_outputs *outputs)
+TINY_API tiny_status tiny_run(tiny_ctx *ctx, const tiny_inputs *inputs, const tiny_outputs *outputs)
     TINY_CHECKED TINY_NONNULL;
 
 #ifndef TINY_NO_PROFILER
 /* Sets the hook around every layer, after init, from the next run on; null removes it. */
-void tiny_set_profiler(tiny_ctx *ctx, tiny_profile_fn hook, void *user)
+TINY_API void tiny_set_profiler(tiny_ctx *ctx, tiny_profile_fn hook, void *user)
     TINY_NONNULL_FIRST;
 #endif
 
 /* Ends the instance; the workspace is free for other use. A null ctx is allowed. */
-void tiny_deinit(tiny_ctx *ctx);
+TINY_API void tiny_deinit(tiny_ctx *ctx);
 
 /* A sentence for a status, never null. */
-const char *tiny_strerror(tiny_status status);
+TINY_API const char *tiny_strerror(tiny_status status);
 
 /* Model hash, target and generator in one line. */
-const char *tiny_build_info(void);
+TINY_API const char *tiny_build_info(void);
 
 #ifdef __cplusplus
 }

@@ -3,7 +3,12 @@
  * tiny: the call order and the memory plan.
  * Written by edgetune 0.1.0; edits are lost when `edgetune build` writes it again.
  */
+#ifndef TINY_NO_ATTRIBUTES
+#ifdef TINY_H
+#error "include tiny.c before tiny.h, or define TINY_NO_ATTRIBUTES: here null must not be assumed away"
+#endif
 #define TINY_NO_ATTRIBUTES /* arguments are checked here, so null must not be assumed away */
+#endif
 #include "tiny.h"
 
 #include "tiny_kernels.h"
@@ -21,12 +26,12 @@ typedef struct __attribute__((may_alias)) {
     void *user;
 #endif
     uint32_t magic;
-} state;
+} tiny__state;
 
-#define READY 0x0f323903u
+#define TINY__READY 0x0f323903u
 
-_Static_assert(sizeof(state) <= sizeof(tiny_ctx), "an instance fits into its context");
-_Static_assert(_Alignof(state) <= _Alignof(tiny_ctx), "a context is aligned for an instance");
+_Static_assert(sizeof(tiny__state) <= sizeof(tiny_ctx), "an instance fits into its context");
+_Static_assert(_Alignof(tiny__state) <= _Alignof(tiny_ctx), "a context is aligned for an instance");
 _Static_assert(sizeof(tiny_inputs) == 1 * sizeof(void *), "inputs are pointers only");
 _Static_assert(sizeof(tiny_outputs) == 1 * sizeof(void *), "outputs are pointers only");
 _Static_assert(sizeof(float) == 4 && sizeof(double) == 8, "IEEE 754 formats");
@@ -37,24 +42,24 @@ _Static_assert(TINY_WORKSPACE_BYTES == 256u, "the memory plan below is that of t
  * Peak 256 bytes; no plan can need fewer than 256 (the largest sum of tensors alive at once, reached at
  * layer 1).
  */
-#define AT_2 0u /* 128 bytes, layers 0 to 1: Mul * / one + Add */
-#define AT_4 128u /* 128 bytes, layers 1 to 2: second scale */
+#define TINY__AT_2 0u /* 128 bytes, layers 0 to 1: Mul * / one + Add */
+#define TINY__AT_4 128u /* 128 bytes, layers 1 to 2: second scale */
 
 /* Kernels take the caller's tensors as restrict: no two may share a byte where one of them is written. */
-static int overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
+static int tiny__overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
 {
     const uintptr_t first = (uintptr_t)a, second = (uintptr_t)b;
 
     return a_bytes != 0 && b_bytes != 0 && first < second + b_bytes && second < first + a_bytes;
 }
 
-static tiny_status check(const state *s, const void *tensor, size_t bytes, size_t alignment)
+static tiny_status tiny__check(const tiny__state *s, const void *tensor, size_t bytes, size_t alignment)
 {
     if (tensor == NULL)
         return TINY_ERR_NULL;
     if ((uintptr_t)tensor % alignment != 0)
         return TINY_ERR_TENSOR_ALIGN;
-    if (overlap(tensor, bytes, s->workspace, TINY_WORKSPACE_BYTES))
+    if (tiny__overlap(tensor, bytes, s->workspace, TINY_WORKSPACE_BYTES))
         return TINY_ERR_TENSOR_OVERLAP;
     return TINY_OK;
 }
@@ -66,7 +71,7 @@ size_t tiny_workspace_size(void)
 
 tiny_status tiny_init(tiny_ctx *ctx, void *workspace, size_t bytes)
 {
-    state *s = (state *)ctx;
+    tiny__state *s = (tiny__state *)ctx;
 
     if (ctx == NULL)
         return TINY_ERR_NULL;
@@ -84,14 +89,14 @@ tiny_status tiny_init(tiny_ctx *ctx, void *workspace, size_t bytes)
     s->hook = NULL;
     s->user = NULL;
 #endif
-    s->magic = READY;
+    s->magic = TINY__READY;
     return TINY_OK;
 }
 
 #ifndef TINY_NO_PROFILER
 void tiny_set_profiler(tiny_ctx *ctx, tiny_profile_fn hook, void *user)
 {
-    state *s = (state *)ctx;
+    tiny__state *s = (tiny__state *)ctx;
 
     if (ctx == NULL)
         return;
@@ -103,10 +108,10 @@ void tiny_set_profiler(tiny_ctx *ctx, tiny_profile_fn hook, void *user)
 void tiny_deinit(tiny_ctx *ctx)
 {
     if (ctx != NULL)
-        ((state *)ctx)->magic = 0;
+        ((tiny__state *)ctx)->magic = 0;
 }
 
-#define ARENA(offset) ((void *)(arena + (offset)))
+#define ARENA(slot) ((void *)(arena + TINY__##slot))
 
 /*
  * The layers in their order: each kernel, what it reads and what it writes. Begins at layer `first`, and does that one
@@ -117,8 +122,8 @@ void tiny_deinit(tiny_ctx *ctx)
         return; \
     __attribute__((fallthrough))
 
-static inline __attribute__((always_inline)) void call_layers(const state *s, const tiny_inputs *inputs,
-                                                              const tiny_outputs *outputs, unsigned first, int alone)
+static inline __attribute__((always_inline)) void tiny__call_layers(
+    const tiny__state *s, const tiny_inputs *inputs, const tiny_outputs *outputs, unsigned first, int alone)
 {
     unsigned char *const arena = s->workspace;
 
@@ -137,21 +142,22 @@ static inline __attribute__((always_inline)) void call_layers(const state *s, co
 
 #ifndef TINY_NO_PROFILER
 /* One after the other: an array of pointers would be written by a loader. */
-static const char layer_names[] =
+static const char tiny__layer_names[] =
     "Mul * / one + Add" "\0"
     "second scale" "\0"
     "Add" "\0"
     "";
 
-static __attribute__((noinline)) void profile_layers(const state *s, const tiny_inputs *inputs, const tiny_outputs *outputs)
+static __attribute__((noinline)) void tiny__profile_layers(
+    const tiny__state *s, const tiny_inputs *inputs, const tiny_outputs *outputs)
 {
     const tiny_profile_fn hook = s->hook;
     void *const user = s->user;
-    const char *name = layer_names;
+    const char *name = tiny__layer_names;
 
     for (unsigned layer = 0; layer < TINY_LAYERS; layer++) {
         hook(user, layer, name, 0);
-        call_layers(s, inputs, outputs, layer, 1);
+        tiny__call_layers(s, inputs, outputs, layer, 1);
         hook(user, layer, name, 1);
         while (*name++ != '\0')
             ;
@@ -161,29 +167,29 @@ static __attribute__((noinline)) void profile_layers(const state *s, const tiny_
 
 tiny_status tiny_run(tiny_ctx *ctx, const tiny_inputs *inputs, const tiny_outputs *outputs)
 {
-    const state *s = (const state *)ctx;
+    const tiny__state *s = (const tiny__state *)ctx;
     tiny_status status;
 
     if (ctx == NULL || inputs == NULL || outputs == NULL)
         return TINY_ERR_NULL;
-    if (s->magic != READY)
+    if (s->magic != TINY__READY)
         return TINY_ERR_NOT_READY;
-    status = check(s, inputs->x, TINY_INPUT_X_BYTES, 4);
+    status = tiny__check(s, inputs->x, TINY_INPUT_X_BYTES, 4);
     if (status != TINY_OK)
         return status;
-    status = check(s, outputs->y, TINY_OUTPUT_Y_BYTES, 4);
+    status = tiny__check(s, outputs->y, TINY_OUTPUT_Y_BYTES, 4);
     if (status != TINY_OK)
         return status;
-    if (overlap(outputs->y, TINY_OUTPUT_Y_BYTES, inputs->x, TINY_INPUT_X_BYTES))
+    if (tiny__overlap(outputs->y, TINY_OUTPUT_Y_BYTES, inputs->x, TINY_INPUT_X_BYTES))
         return TINY_ERR_TENSOR_OVERLAP;
 
 #ifndef TINY_NO_PROFILER
     if (s->hook != NULL) {
-        profile_layers(s, inputs, outputs);
+        tiny__profile_layers(s, inputs, outputs);
         return status;
     }
 #endif
-    call_layers(s, inputs, outputs, 0, 0);
+    tiny__call_layers(s, inputs, outputs, 0, 0);
     return status;
 }
 
@@ -217,3 +223,7 @@ const char *tiny_build_info(void)
 {
     return "tiny 1.0.0, model sha256 abababababababababababababababababababababababababababababababab, target plain-x86, edgetune 0.1.0, abi 0f323903";
 }
+
+/* Short names end here: another package in the same translation unit has its own. */
+#undef NEXT_LAYER
+#undef ARENA

@@ -23,3 +23,5 @@ const float tiny__w1[8] PLACED = {
     0x1.2p+1f, 0x1.b6db6ep+0f, 0x1.2db6dcp+0f, 0x1.492492p-1f, 0x1.b6db6ep-4f, -0x1.b6db6ep-2f,
     -0x1.edb6dcp-1f, -0x1.8p+0f,
 };
+
+#undef PLACED
