@@ -120,7 +120,7 @@ def test_a_package_for_two_threads_has_such_places_and_needs_no_more_memory(tmp_
         out = tmp_path / str(threads)
         flags = CommandLineFlags(model=VWW, board="generic-x86_64", out=out, db=tmp_path / "none.db", threads=threads)
         api.build(resolve_settings(flags, {}, tmp_path), events=lambda _: None)
-        places[threads] = dict(re.findall(r"#define (AT_\d+) (\d+)u", (out / "src/vww.c").read_text()))
+        places[threads] = dict(re.findall(r"#define VWW__(AT_\d+) (\d+)u", (out / "src/vww.c").read_text()))
     assert places[1].keys() == places[2].keys()
     assert places[1] != places[2]
     manifests = [read_manifest(tmp_path / str(threads)) for threads in (1, 2)]
