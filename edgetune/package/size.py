@@ -100,7 +100,7 @@ def measure_code(folder: Path, prefix: str, target: Target, objects: Path, *, th
         (function for found in frames.values() for function in found),
         key=lambda function: (-function.stack_bytes, function.name),
     )
-    deepest = _deepest_call(prefix, frames[""], frames["_rt"], frames["_kernels"], frames.get("_parallel", ()))
+    deepest = deepest_call(prefix, frames[""], frames["_rt"], frames["_kernels"], frames.get("_parallel", ()))
     return CodeSize(_version(cc, target.compiler.cc), code, deepest, tuple(functions))
 
 
@@ -121,7 +121,7 @@ def _frames(path: Path) -> list[FunctionStack]:
     return frames
 
 
-def _deepest_call(
+def deepest_call(
     prefix: str,
     interface: Sequence[FunctionStack],
     runtime: Sequence[FunctionStack],
@@ -133,9 +133,10 @@ def _deepest_call(
     A kernel for threads includes its parts and tasks, `<kernel>__part...`, and everything that distributes loops.
     """
     frames = {function.name: function.stack_bytes for function in interface}
-    profiling = frames.pop("profile_layers", 0)
+    profiling = frames.pop(f"{prefix}__profile_layers", 0)
     # A part that GCC split off has a dot in its name; it counts as a helper, whatever it was split from.
-    ours = sum(nbytes for name, nbytes in frames.items() if "." in name or not name.startswith(f"{prefix}_"))
+    public = re.compile(rf"{prefix}_[^_.][^.]*")
+    ours = sum(nbytes for name, nbytes in frames.items() if public.fullmatch(name) is None)
     symbol = re.compile(rf"({prefix}__k_\w+?)(__part\w*)?")
     whole: dict[str, int] = {}
     helpers = sum(function.stack_bytes for function in sharing)

@@ -25,6 +25,7 @@ from edgetune.package.golden import Golden
 from edgetune.package.manifest import read_manifest
 from edgetune.package.output_folder import check_output_folder, staged
 from edgetune.package.provenance import KernelProvenance
+from edgetune.package.size import FunctionStack, deepest_call
 from tests import package_sample as sample
 from tests.foreign_locale import turkish
 
@@ -327,3 +328,12 @@ def test_times_of_an_emulated_machine_are_marked(tmp_path: Path) -> None:
     assert "**Emulated:** these times" in (tmp_path / "p/REPORT.md").read_text(encoding="utf-8")
     sample.emit(tmp_path / "p", target=sample.arm("rpi4"), measure=False)
     assert "mulated" not in (tmp_path / "p/REPORT.md").read_text(encoding="utf-8")
+
+
+def test_functions_beside_the_interface_count_for_the_stack_of_a_call() -> None:
+    """They carry the prefix of the package too, with two underscores."""
+    interface = [FunctionStack("net_run", 100), FunctionStack("net__call_layers", 1000), FunctionStack("net_init", 8)]
+    profiling = [FunctionStack("net__profile_layers", 300)]
+    kernels = [FunctionStack("net__k_add", 50), FunctionStack("net__exp_f32", 5)]
+    assert deepest_call("net", interface, [], kernels) == 1100
+    assert deepest_call("net", [interface[0], *profiling], [], kernels) == 100 + 300 + 50 + 5
