@@ -2,7 +2,7 @@
 
 import sys
 
-if not sys.flags.safe_path:
+if __name__ == "__main__" and not sys.flags.safe_path:
     del sys.path[0]  # the working folder: no Python is loaded from there
 
 from edgetune.cli.main import main

@@ -62,7 +62,10 @@ def _owner(entry: EntryPoint) -> str:
 
 def _entry_points(group: str) -> dict[str, list[EntryPoint]]:
     """The entry points of `group` by name, of what is installed outside the working folder."""
-    here = Path.cwd()
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:  # it was removed
+        here = None
     return _installed(group, tuple(folder for folder in sys.path if folder and Path(folder).resolve() != here))
 
 
