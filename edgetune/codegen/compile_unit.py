@@ -31,5 +31,5 @@ def shim(source: KernelSource, prefix: str) -> str:
     return (
         f"/* Calls one kernel of {prefix}. */\n{INCLUDES}\n{source.prototype};\n"
         f"void edgetune_call(void *const *buffers);\n\n"
-        f"void edgetune_call(void *const *buffers) {{\n  {source.symbol}({', '.join(arguments)});\n}}\n"
+        f"void edgetune_call(void *const *buffers)\n{{\n    {source.symbol}({', '.join(arguments)});\n}}\n"
     )

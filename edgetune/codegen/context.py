@@ -10,7 +10,7 @@ from tvm import sym
 
 from edgetune.codegen.dtypes import Element
 from edgetune.codegen.names import Names
-from edgetune.codegen.text import Text
+from edgetune.codegen.text import INDENT, Text
 from edgetune.graph.tvm_types import Expr, TvmBuffer, Var
 from edgetune.target.target import Target
 
@@ -19,13 +19,15 @@ from edgetune.target.target import Target
 class BufferStorage:
     """Where a buffer lives. If `lanes` > 1, its TIR elements are vectors, but its C array is still flat.
 
-    `registers` maps the first element of a piece to (variable, number of elements); None for buffers in memory.
+    `registers` maps the first element of a piece to (variable, number of elements); None for buffers in memory. `tile`
+    has its place in a tile, as the ending of a name ("_0_1": row 0, column 1).
     """
 
     name: str
     of: Element
     lanes: int
     registers: dict[int, tuple[str, int]] | None = None
+    tile: dict[int, str] = field(default_factory=dict)
     written: bool = False
     offset: Expr = None  # in elements, as a TIR expression; None means no offset
 
@@ -43,12 +45,20 @@ class Context:
     preamble: set[str] = field(default_factory=set)
     lines: list[str] = field(default_factory=list)
     depth: int = 1
+    place: str = ""  # of the part that is printed in its tile, as the ending of a name
+    result: tuple[Expr, str] | None = None  # the value that is being stored, and the name of a variable that holds it
     shared: dict[str, str] = field(default_factory=dict)  # names of constants in scope, by their C text
     analyzer: sym.Analyzer = field(default_factory=sym.Analyzer)
 
     def emit(self, line: str) -> None:
         """Append a line of C at the current indentation."""
-        self.lines.append("  " * self.depth + line)
+        self.lines.append(INDENT * self.depth + line)
+
+    def local(self, role: str, e: Expr = None) -> str:
+        """A name for a variable that holds `e`: that of the result if `e` is all that is stored, else one by `role`."""
+        if self.result is not None and e is not None and e.same_as(self.result[0]):
+            return self.names.unique(self.result[1])
+        return self.names.unique(f"{role}{self.place}")
 
     @contextmanager
     def indented(self) -> Iterator[None]:

@@ -18,17 +18,20 @@ from edgetune.codegen.collapse_loops import Shared
 from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.dtypes import element_and_lanes, storage_type
 from edgetune.codegen.kernel_source import CParam, KernelSource
+from edgetune.codegen.line_breaks import break_line
 from edgetune.codegen.lower import lower
 from edgetune.codegen.memory import Survey, register_pieces, size_of, stack_or_scratch, survey
 from edgetune.codegen.names import Names
+from edgetune.codegen.register_tiles import shapes_in
 from edgetune.codegen.statements import Layout, StatementPrinter
 from edgetune.codegen.subexpression_names import stems
+from edgetune.codegen.text import INDENT
 from edgetune.errors import KernelFailed
 from edgetune.graph.tvm_types import TvmBuffer
 from edgetune.target.target import Target
 
 _CLEARED = re.compile(r"( *)(\w+) = (\(\w+\)\{0\}|0\.0f?);$")
-_COLUMNS = 100
+_COLUMNS = 120
 
 
 def chain_zeroes(lines: list[str]) -> list[str]:
@@ -51,17 +54,14 @@ def chain_zeroes(lines: list[str]) -> list[str]:
 
 
 def _chains(names: list[str], indent: str, zero: str) -> list[str]:
-    found: list[str] = []
-    chain: list[str] = []
-    for name in names:
-        if chain and len(indent) + len(" = ".join([*chain, name, zero])) >= _COLUMNS:
-            found.append(f"{indent}{' = '.join([*chain, zero])};")
-            chain = []
-        chain.append(name)
-    return [*found, f"{indent}{' = '.join([*chain, zero])};"]
+    """Chained assignments of nearly equal length, as few as fit."""
+    longest = max(len(name) for name in names) + len(" = ")
+    most = max(1, (_COLUMNS - len(indent) - len(zero) - len(";")) // longest)
+    each = -(-len(names) // -(-len(names) // most))
+    parts = (names[start : start + each] for start in range(0, len(names), each))
+    return [f"{indent}{' = '.join([*part, zero])};" for part in parts]
 
 
-_WIDTH = 100  # columns of a prototype
 SCRATCH = "unsigned char *restrict scratch"
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _CONSTANT = re.compile(r" *const \w+ (\w+) = ")
@@ -85,7 +85,7 @@ class PrintedFunction:
 
     def body(self) -> str:
         """The text between the braces; unused parameters are cast to void."""
-        return "\n".join([*(f"  (void){param.name};" for param in self.unused), *self.lines])
+        return "\n".join([*(f"{INDENT}(void){param.name};" for param in self.unused), *self.lines])
 
 
 def emit_kernel(mod: tvm.IRModule, target: Target, symbol: str, shared: Collection[int] = ()) -> KernelSource:
@@ -107,7 +107,7 @@ def serial_kernel(function: tirx.PrimFunc, target: Target, symbol: str, shared: 
     return KernelSource(
         symbol=symbol,
         prototype=head,
-        definition=f"{head} {{\n{printed.body()}\n}}\n",
+        definition=f"{head}\n{{\n{printed.body()}\n}}\n",
         preamble=printed.preamble,
         params=params,
         scratch_bytes=printed.scratch_bytes,
@@ -123,10 +123,10 @@ def print_function(
     limit = target.vector_bits // (found.widest or 32) if target.vector_bits else 1
     context = Context(target, max(limit, 1), Names(taken), stems=stems(function.body))
     params = tuple(_parameter(context, found, buffer) for buffer in function.params)
-    layout, scratch_bytes, local_bytes = _lay_out(found, max(limit, 1))
+    layout, scratch_bytes, local_bytes = _lay_out(found, max(limit, 1), shapes_in(function))
     printer = StatementPrinter(context, found, layout, shared)
     printer.statement(function.body)
-    lines = chain_zeroes(_drop_unused(context.lines))
+    lines = [part for line in chain_zeroes(_drop_unused(context.lines)) for part in break_line(line, _COLUMNS)]
     return PrintedFunction(params, tuple(lines), frozenset(context.preamble), scratch_bytes, local_bytes)
 
 
@@ -153,8 +153,8 @@ def _parameter(context: Context, found: Survey, buffer: TvmBuffer) -> CParam:
     return CParam(name, c_type, tuple(shape), of.dtype, written, of.bytes)
 
 
-def _lay_out(found: Survey, limit: int) -> tuple[Layout, int, int]:
-    layout = Layout()
+def _lay_out(found: Survey, limit: int, shapes: dict[str, list[int]]) -> tuple[Layout, int, int]:
+    layout = Layout(shapes=shapes)
     sizes: dict[TvmBuffer, int] = {}
     for buffer in found.allocated:
         of, _ = element_and_lanes(buffer.ty.dtype)
@@ -186,7 +186,7 @@ def prototype(head: str, parts: Sequence[str]) -> str:
     lines = [head]
     for part in parts:
         more = f"{part}{')' if part is parts[-1] else ','}"
-        if lines[-1] != head and len(lines[-1]) + len(more) >= _WIDTH:
+        if lines[-1] != head and len(lines[-1]) + len(more) >= _COLUMNS:
             lines.append(" " * (len(head) - 1))
         lines[-1] += more if lines[-1] == head else f" {more}"
     return "\n".join(lines)

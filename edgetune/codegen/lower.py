@@ -17,11 +17,13 @@ from tvm import ir, s_tir, tirx
 
 from edgetune.codegen.collapse_loops import Shared, collapse
 from edgetune.codegen.horizontal_reduction import join_lanes
+from edgetune.codegen.loop_names import with_loop_names
 from edgetune.codegen.prefetch.inputs import prefetch_inputs
 from edgetune.codegen.prefetch.outputs import prefetch_outputs
 from edgetune.codegen.prefetch.weights_l1 import prefetch_weights_l1
 from edgetune.codegen.prefetch.weights_l2 import prefetch_weights_l2
 from edgetune.codegen.reduction_blocks import block_reductions
+from edgetune.codegen.register_tiles import tile_shapes, with_shapes
 from edgetune.codegen.traverse import children, expressions, map_loops, variables_in
 from edgetune.codegen.unrolling import extent_of, limit_unrolling, unroll_register_tiles, with_kind
 from edgetune.errors import TVM_REFUSALS, KernelFailed
@@ -98,7 +100,7 @@ for _name in ("tirx.nearbyint", "tirx.erf", "tirx.rsqrt", "tirx.isnan"):
 
 
 @cache
-def _to_flat() -> Pass:
+def _to_compact() -> Pass:
     return tvm.transform.Sequential(
         [
             s_tir.transform.CanonicalizeLoop(),
@@ -106,6 +108,14 @@ def _to_flat() -> Pass:
             s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
             s_tir.transform.ConvertBlocksToOpaque(),
             s_tir.transform.CompactBufferAllocation(),
+        ]
+    )
+
+
+@cache
+def _to_flat() -> Pass:
+    return tvm.transform.Sequential(
+        [
             s_tir.transform.LowerMatchBuffer(),
             s_tir.transform.StmtSimplify(),
             s_tir.transform.AnnotateIrregularLoop(),
@@ -165,10 +175,15 @@ def lower(mod: tvm.IRModule) -> tirx.PrimFunc:
 
 
 def flat(mod: tvm.IRModule) -> tirx.PrimFunc:
-    """The first half of `lower`: no blocks any more, every buffer flat, vector loops still loops."""
-    sole_function(mod)
+    """The first half of `lower`: no blocks any more, every buffer flat, vector loops still loops.
+
+    Loops are named after axes. The function carries the shapes that its buffers had (see `register_tiles`).
+    """
+    named = with_loop_names(sole_function(mod))
     with _as_kernel_failed(), _lowering_target():
-        return sole_function(_to_flat()(mod))
+        compact = _to_compact()(tvm.IRModule({"main": named}))
+        shapes = tile_shapes(sole_function(compact))
+        return with_shapes(sole_function(_to_flat()(compact)), shapes)
 
 
 def lower_flat(function: tirx.PrimFunc, shared: Shared | None = None) -> tirx.PrimFunc:

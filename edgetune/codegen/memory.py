@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from tvm import ir, tirx
 
 from edgetune.codegen.dtypes import Element, element_and_lanes
-from edgetune.codegen.traverse import children, expressions, operands
+from edgetune.codegen.traverse import children, expressions, loads_in, operands
 from edgetune.errors import KernelFailed
 from edgetune.graph.tvm_types import Expr, Stmt, TvmBuffer
 
@@ -40,13 +40,14 @@ class Survey:
     """What a walk over a lowered function finds.
 
     `accesses` has, for each allocated buffer, pairs (first element, lanes), with None for an element that is not
-    constant; `reads` has only the loads. `alias` maps buffers to the buffer whose memory they view. `widest` is the
-    bits of the widest value in vector expressions.
+    constant; `reads` has only the loads. `updated` are buffers whose new value is made of their old one. `alias` maps
+    buffers to the buffer whose memory they view. `widest` is the bits of the widest value in vector expressions.
     """
 
     allocated: list[TvmBuffer] = field(default_factory=list)
     alias: dict[TvmBuffer, TvmBuffer] = field(default_factory=dict)
     written: set[TvmBuffer] = field(default_factory=set)
+    updated: set[TvmBuffer] = field(default_factory=set)
     accesses: dict[TvmBuffer, set[tuple[int | None, int]]] = field(default_factory=dict)
     reads: dict[TvmBuffer, set[tuple[int | None, int]]] = field(default_factory=dict)
     widest: int = 0
@@ -75,6 +76,8 @@ def _statement(node: Stmt, found: Survey) -> None:
             _record(found, source, None, 1)
     elif isinstance(node, tirx.BufferStore):
         found.written.add(found.base(node.buffer))
+        if any(found.base(load.source) == found.base(node.buffer) for load in loads_in([node.value])):
+            found.updated.add(found.base(node.buffer))
         _access(found, node.buffer, node.indices, found.accesses)
         for index in node.indices:
             _indices(index, found)

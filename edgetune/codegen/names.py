@@ -20,6 +20,10 @@ nan read write link time signal select free malloc calloc realloc exit abort mem
 y1 yn j0 j1 jn div ldiv dup pipe near far
 """
 _RESERVED = frozenset(_RESERVED_WORDS.split())
+_ADDED = re.compile(r"[._](local|global|shared|intermediate|red_temp|n[dhw]*c|nc[dhw]*|NN|NT|TN|TT)(?=[._]|$)")
+_LANES = re.compile(r"[._]rf(?=[._]|$)")
+_HEAD = re.compile(r"^(T_|node\d+_+)")
+_WORDS = {"maxelem": "max", "expsum": "exp_sum"}
 _SHORT_TYPE = re.compile(r"(bf|f|i|u)\d+(x\d+)?u?$")
 
 
@@ -33,12 +37,39 @@ def identifier(text: str) -> str:
     return name
 
 
+def plain_name(text: str) -> str:
+    """The name of a buffer without TVM's additions: where it lies, how it was made, its layout.
+
+    The lanes of a sum that are joined later are called so.
+    """
+    name = _HEAD.sub("", _LANES.sub("_lanes", _ADDED.sub("", text)))
+    for word, plain in _WORDS.items():
+        name = name.replace(word, plain)
+    return name or text
+
+
 class Names:
     """Creates identifiers, each only once. Each function has its own instance."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
         self._next: dict[str, int] = {}
+        self._ended: set[str] = set()
+
+    def loop(self, text: str) -> str:
+        """`identifier(text)` for a loop: no other name is equal but those of loops that have ended (see `release`)."""
+        base = identifier(text)
+        name, number = base, 0
+        while name in self._taken and name not in self._ended:
+            number += 1
+            name = f"{base}_{number}"
+        self._taken.add(name)
+        self._ended.discard(name)
+        return name
+
+    def release(self, name: str) -> None:
+        """Allow the next loop to have the name of one that has ended."""
+        self._ended.add(name)
 
     def unique(self, text: str) -> str:
         """`identifier(text)`, followed by a number if that is taken."""

@@ -24,8 +24,9 @@ from edgetune.codegen.emit import SCRATCH, PrintedFunction, declaration, print_f
 from edgetune.codegen.kernel_source import CParam, KernelSource
 from edgetune.codegen.lower import flat, lower, lower_flat
 from edgetune.codegen.memory import SCRATCH_ALIGNMENT, size_of
-from edgetune.codegen.names import Names
+from edgetune.codegen.names import Names, plain_name
 from edgetune.codegen.parallel_regions import Cut, Region, cut
+from edgetune.codegen.text import INDENT
 from edgetune.graph.tvm_types import PrimFunc, TvmBuffer
 from edgetune.target.target import Target
 
@@ -70,7 +71,7 @@ def emit_shared_kernel(
         return serial_kernel(lower(mod), target, symbol, in_place)
     names = Names((symbol, *_TAKEN))
     own = {buffer: names.unique(str(buffer.name).removesuffix("_global")) for buffer in function.params}
-    own |= {buffer: names.unique(str(buffer.name)) for buffer in found.between}
+    own |= {buffer: names.unique(plain_name(str(buffer.name))) for buffer in found.between}
     numbered = enumerate(found.regions, 1)
     parts = [_part(region, number, found, target, symbol, own, sharing.workers) for number, region in numbered]
     aliased = frozenset(own[function.params[number]] for number in in_place)
@@ -119,20 +120,20 @@ def _kernel(
     for buffer, offset in offsets.items():
         c_type = storage_type(element_and_lanes(buffer.ty.dtype)[0], target.has_float16)
         where = f"scratch + {offset}" if offset else "scratch"
-        body.append(f"  {c_type} *const {own[buffer]} = ({c_type} *)(void *)({where}); /* 64-byte aligned */")
+        body.append(f"{INDENT}{c_type} *const {own[buffer]} = ({c_type} *)(void *)({where}); /* 64-byte aligned */")
     for part in parts:
         text.append(_definition(part))
         scratch = f"scratch + {shared_bytes}" if shared_bytes else "scratch"
         operands = [*part.operands, *([scratch] if part.printed.scratch_bytes else [])]
         if not part.region.loops:
-            body.append(f"  {part.symbol}({', '.join(operands)});")
+            body.append(f"{INDENT}{part.symbol}({', '.join(operands)});")
             continue
         text.append(_task(part, own_bytes))
         work = f"work{part.symbol.removeprefix(f'{symbol}__part')}"
-        body.append(f"  const struct {part.symbol}_work {work} = {{{', '.join(operands)}}};")
+        body.append(f"{INDENT}const struct {part.symbol}_work {work} = {{{', '.join(operands)}}};")
         given = f"{part.region.iterations}, {_ranges(part.region)}"
         call = f"{sharing.prefix}__parallel_for(pool, {part.symbol}_task, &{work}, {given});"
-        body.append(f"  {call}")
+        body.append(f"{INDENT}{call}")
     pool = f"struct {sharing.prefix}__pool *pool"
     heads = [*map(declaration, params), *([SCRATCH] if scratch_bytes else []), pool]
     head = prototype(f"void {symbol}(", heads)
@@ -140,7 +141,7 @@ def _kernel(
     return KernelSource(
         symbol=symbol,
         prototype=head,
-        definition="\n".join([*text, f"{head} {{\n{lines}\n}}\n"]),
+        definition="\n".join([*text, f"{head}\n{{\n{lines}\n}}\n"]),
         preamble=frozenset().union(*(part.printed.preamble for part in parts)),
         params=params,
         scratch_bytes=scratch_bytes,
@@ -182,23 +183,25 @@ def _definition(part: _Part) -> str:
         comment = f"/* {whole}. Each writes elements that no other one touches. */\n"
     # If it were inlined, compilers would lose the `restrict` of its parameters.
     head = prototype(f"static void {part.symbol}(", heads)
-    return f"{comment}__attribute__((noinline))\n{head} {{\n{printed.body()}\n}}\n"
+    return f"{comment}__attribute__((noinline))\n{head}\n{{\n{printed.body()}\n}}\n"
 
 
 def _task(part: _Part, own_bytes: int) -> str:
     """The function that workers call, and the structure with the arguments of its part."""
     fields = [replace(p, name=f"*{p.name}") for p in part.printed.params]
-    lines = [f"  {'' if p.writable else 'const '}{p.c_type} {p.name};" for p in fields]
+    lines = [f"{INDENT}{'' if p.writable else 'const '}{p.c_type} {p.name};" for p in fields]
     values = [f"w->{p.name}" for p in part.printed.params]
-    silent = "  (void)worker;\n"
+    silent = f"{INDENT}(void)worker;\n"
     if part.printed.scratch_bytes:
-        lines.append("  unsigned char *scratch;")
+        lines.append(f"{INDENT}unsigned char *scratch;")
         values.append(f"w->scratch + {own_bytes} * (size_t)worker")
         silent = ""
     members = "\n".join(lines)
+    given = ("const void *work", "int32_t begin", "int32_t end", "int32_t worker")
+    head = prototype(f"static void {part.symbol}_task(", given)
     return (
         f"struct {part.symbol}_work {{\n{members}\n}};\n\n"
-        f"static void {part.symbol}_task(const void *work, int32_t begin, int32_t end, int32_t worker) {{\n"
-        f"  const struct {part.symbol}_work *const w = work;\n\n{silent}"
-        f"  {part.symbol}({', '.join(values)}, begin, end);\n}}\n"
+        f"{head}\n{{\n"
+        f"{INDENT}const struct {part.symbol}_work *const w = work;\n\n{silent}"
+        f"{INDENT}{part.symbol}({', '.join(values)}, begin, end);\n}}\n"
     )

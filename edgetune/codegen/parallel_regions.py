@@ -15,6 +15,7 @@ from tvm import tirx
 from edgetune.codegen.collapse_loops import Across
 from edgetune.codegen.loop_dependence import Accesses, accesses_of, independent_loops
 from edgetune.codegen.memory import aliased_buffer, size_of
+from edgetune.codegen.register_tiles import shapes_in, with_shapes
 from edgetune.codegen.traverse import children
 from edgetune.codegen.unrolling import extent_of
 from edgetune.graph.tvm_types import For, PrimFunc, Stmt, TvmBuffer, Var
@@ -105,7 +106,8 @@ def cut(function: PrimFunc, workers: int, least_steps: int) -> Cut | None:
         needed = [node for node in declared if alias[node.buffer] in used[i]]
         inside = [node for node in allocated if own.get(node.buffer) == i]
         parts = [*needed, *inside, *group.nests]
-        made = tirx.PrimFunc(params, tirx.SeqStmt(parts) if len(parts) > 1 else parts[0])
+        nest = tirx.SeqStmt(parts) if len(parts) > 1 else parts[0]
+        made = with_shapes(tirx.PrimFunc(params, nest), shapes_in(function))
         variables = tuple(loop.loop_var for loop in group.run.loops)
         inner = bool(variables) and not variables[0].same_as(_first(group.nests[0]))
         around = group.run.across

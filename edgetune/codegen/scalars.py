@@ -19,7 +19,7 @@ from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.literals import float_literal, int_literal, plus
 from edgetune.codegen.subexpression_names import is_step
-from edgetune.codegen.text import ADD, ATOM, LOOSE, MUL, TERNARY, UNARY, Text, cast, compared, joined
+from edgetune.codegen.text import ADD, ATOM, INDENT, LOOSE, MUL, TERNARY, UNARY, Text, cast, compared, joined
 from edgetune.errors import KernelFailed
 from edgetune.graph.tvm_types import Expr, TvmBuffer, Var
 
@@ -153,9 +153,9 @@ class ScalarPrinter(ElementPrinter):
         finally:
             self.lane = outer
 
-    def temporary(self, c_type: str, value: str, stem: str = "t") -> str:
-        """Emit `const c_type name = value;` and return the name."""
-        name = self.context.names.unique(stem)
+    def temporary(self, c_type: str, value: str, stem: str, e: Expr = None) -> str:
+        """Emit `const c_type name = value;` and return the name (see `Context.local`)."""
+        name = self.context.local(stem, e)
         self.context.emit(f"const {c_type} {name} = {value};")
         return name
 
@@ -323,20 +323,21 @@ class ScalarPrinter(ElementPrinter):
             # The condition is in parentheses, because compilers warn about a comparison before "?".
             return Text(f"{chosen.at(UNARY)} ? {a.at(LOOSE)} : {b.at(LOOSE)}", TERNARY, a.index and b.index)
         of = element_and_lanes(yes.ty)[0]
-        name = self.context.names.unique("t")
+        name = self.context.local("chosen")
         self.context.emit(f"{of.value} {name};")
         self.branches(chosen.code, [*before_yes, f"{name} = {a.code};"], [*before_no, f"{name} = {b.code};"])
         return Text(name)
 
     def branches(self, condition: str, yes: list[str], no: list[str]) -> None:
         """Emit `if (condition) {yes} else {no}`; lines captured at one depth are indented by one more level."""
+        outside = INDENT * self.context.depth
         self.context.emit(f"if ({condition}) {{")
         for line in yes:
-            self.context.emit("  " + line.lstrip(" "))
+            self.context.emit(INDENT + line.removeprefix(outside))
         if no:
             self.context.emit("} else {")
             for line in no:
-                self.context.emit("  " + line.lstrip(" "))
+                self.context.emit(INDENT + line.removeprefix(outside))
         self.context.emit("}")
 
     def _call(self, e: Expr) -> Text:

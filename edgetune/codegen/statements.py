@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import tvm
 import tvm_ffi
@@ -11,10 +12,12 @@ from tvm import ir, tirx
 
 from edgetune.codegen.collapse_loops import Shared
 from edgetune.codegen.context import BufferStorage, Context
-from edgetune.codegen.dtypes import Element, element_and_lanes, storage_type
+from edgetune.codegen.dtypes import element_and_lanes, storage_type
 from edgetune.codegen.horizontal_reduction import printed_join
 from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.memory import Survey, pieces
+from edgetune.codegen.names import plain_name
+from edgetune.codegen.register_tiles import tile_places
 from edgetune.codegen.text import ATOM, Text
 from edgetune.codegen.traverse import loads_in, variables_in
 from edgetune.codegen.vector_calls import calls_functions, has_vector_form
@@ -25,12 +28,20 @@ from edgetune.graph.tvm_types import Expr, Stmt, TvmBuffer, Var
 _SILENT = frozenset(("assume", "likely", "undef", "type_annotation", "ignore_loop_partition"))
 
 
+ACCUMULATOR = "acc"
+_IN_A_LINE = 4  # declarations of registers, or whole rows of a tile
+
+
 @dataclass
 class Layout:
-    """Storage of allocated buffers: register pieces, or offsets in the scratch; all others are arrays on the stack."""
+    """Storage of allocated buffers: register pieces, or offsets in the scratch; all others are arrays on the stack.
+
+    `shapes` has the shapes of buffers before they were flat, by name.
+    """
 
     registers: dict[TvmBuffer, dict[int, int]] = field(default_factory=dict)
     scratch: dict[TvmBuffer, int] = field(default_factory=dict)
+    shapes: dict[str, list[int]] = field(default_factory=dict)
 
 
 class StatementPrinter(VectorPrinter):
@@ -90,13 +101,14 @@ class StatementPrinter(VectorPrinter):
             high = Text(str(int(s.min.value) + int(s.extent.value)))
         else:
             high = Text(f"{low.at(ATOM)} + {extent.at(ATOM)}")
-        name = self.context.names.unique(s.loop_var.name)
+        name = self.context.names.loop(s.loop_var.name)
         self.context.variables[s.loop_var] = Text(name, ATOM, True)
         self.context.analyzer.bind(s.loop_var, tvm.ir.Range.from_min_extent(s.min, s.extent), True)
-        step = "++" + name if s.step is None else f"{name} += {self.scalar(s.step).code}"
+        step = f"{name}++" if s.step is None else f"{name} += {self.scalar(s.step).code}"
         self.context.emit(f"for ({of.value} {name} = {low.code}; {name} < {high.code}; {step}) {{")
         self.block(s.body)
         self.context.emit("}")
+        self.context.names.release(name)
 
     def _while(self, s: Stmt) -> None:
         self.context.emit("for (;;) {")
@@ -132,13 +144,14 @@ class StatementPrinter(VectorPrinter):
         of, lanes = element_and_lanes(buffer.ty.dtype)
         base = self.survey.base(buffer)
         wanted = self.layout.registers.get(base)
-        several = wanted is not None and len(wanted) > 1
-        name = "acc" if several else self.context.names.unique(buffer.name)
+        stem = plain_name(str(buffer.name))
         if wanted is not None:
-            self.context.places[buffer] = BufferStorage(
-                name, of, lanes, self._registers(base, name, of, wanted), written=True
-            )
+            stem = ACCUMULATOR if self._sums_alone(base) else stem
+            tile = tile_places(wanted, self.layout.shapes.get(str(base.name), [])) if len(wanted) > 1 else {}
+            place = BufferStorage(stem, of, lanes, {}, tile, written=True)
+            self.context.places[buffer] = self._registers(base, place, wanted)
             return
+        name = self.context.names.unique(stem)
         self.context.places[buffer] = BufferStorage(name, of, lanes, written=True)
         c_type = storage_type(of, self.context.target.has_float16)
         offset = self.layout.scratch.get(buffer)
@@ -152,23 +165,30 @@ class StatementPrinter(VectorPrinter):
         aligned = " __attribute__((aligned(64)))" if count * of.bytes >= 64 else ""
         self.context.emit(f"{c_type} {name}[{count}]{aligned};")
 
-    def _registers(
-        self, buffer: TvmBuffer, name: str, of: Element, wanted: dict[int, int]
-    ) -> dict[int, tuple[str, int]]:
+    def _sums_alone(self, buffer: TvmBuffer) -> bool:
+        """Whether no other registers of the kernel are added to, so that their name needs to tell no more."""
+        return [b for b in self.layout.registers if b in self.survey.updated] == [buffer]
+
+    def _registers(self, buffer: TvmBuffer, place: BufferStorage, wanted: dict[int, int]) -> BufferStorage:
+        """`place` with a variable for each piece in `wanted`, which is {first element: elements}."""
+        of = place.of
         found: dict[int, tuple[str, int]] = {}
         by_type: dict[str, list[str]] = {}
         for number, (first, width) in enumerate(wanted.items()):
-            variable = name if len(wanted) == 1 else self.context.names.unique(f"{name}_{number}")
+            ending = place.tile.get(first, f"_{number}" if len(wanted) > 1 else "")
+            variable = self.context.names.unique(f"{place.name}{ending}")
             found[first] = (variable, width)
             c_type = self.type(of, width) if width > 1 else ("uint8_t" if of.kind == "bool" else of.value)
             by_type.setdefault(c_type, []).append(f"{variable} = {'{0}' if width > 1 else '0'}")
+        columns = max(Counter(ending.rpartition("_")[0] for ending in place.tile.values()).values(), default=0)
+        each = columns * max(1, _IN_A_LINE // columns) if 1 < columns <= 2 * _IN_A_LINE else _IN_A_LINE
         for c_type, variables in by_type.items():
-            for start in range(0, len(variables), 4):
-                self.context.emit(f"{c_type} {', '.join(variables[start : start + 4])};")
+            for start in range(0, len(variables), each):
+                self.context.emit(f"{c_type} {', '.join(variables[start : start + each])};")
         unread = [name for first, (name, width) in found.items() if not self._is_read(buffer, first, width)]
         if unread:
             self.context.emit(f"{', '.join(f'(void){name}' for name in unread)};")
-        return found
+        return replace(place, registers=found)
 
     def _is_read(self, buffer: TvmBuffer, first: int, width: int) -> bool:
         reads = self.survey.reads.get(buffer, set())
@@ -179,16 +199,16 @@ class StatementPrinter(VectorPrinter):
         place = self.place(source)
         of, lanes = element_and_lanes(s.buffer.ty.dtype)
         if of == place.of:
-            self.context.places[s.buffer] = BufferStorage(place.name, of, lanes, place.registers, place.written)
+            self.context.places[s.buffer] = replace(place, of=of, lanes=lanes)
             return
-        name = self.context.names.unique(s.buffer.name)
+        name = self.context.names.unique(plain_name(str(s.buffer.name)))
         c_type = storage_type(of, self.context.target.has_float16)
         loose = self.context.need(f"alias:{of.short}")
         const = "" if place.written else "const "
         self.context.emit(
             f"{const}{loose} *const {name} = ({const}{loose} *)({const}void *){place.name}; /* {c_type} */"
         )
-        self.context.places[s.buffer] = BufferStorage(name, of, lanes, None, place.written)
+        self.context.places[s.buffer] = BufferStorage(name, of, lanes, written=place.written)
 
     def _store(self, s: Stmt) -> None:
         _, value_lanes = element_and_lanes(s.value.ty)
@@ -227,14 +247,35 @@ class StatementPrinter(VectorPrinter):
         for first, width in parts:
             if self._added(s, start, first, width):
                 continue
+            self._enter(s, first)
             text = self.vector(s.value, first, width)
             if hold:
-                text = Text(self.temporary(of.value if width == 1 else self.type(of, width), text.code))
+                text = Text(self.temporary(of.value if width == 1 else self.type(of, width), text.code, "held"))
                 values.append((first, width, text))
             else:
                 self._store_piece(s, start, first, width, text)
         for first, width, text in values:
             self._store_piece(s, start, first, width, text)
+        self.context.place, self.context.result = "", None
+
+    def _enter(self, s: Stmt, first: int) -> None:
+        """Names variables of what follows by the place in its tile of the part from lane `first` on."""
+        stored = self.place(s.buffer)
+        places = {
+            place for load in loads_in([s.value]) if (place := self._tile_place(load.source, load.indices, first))
+        }
+        if stored.registers is not None:
+            places = {self._tile_place(s.buffer, s.indices, first)}
+        self.context.place = places.pop() if len(places) == 1 else ""
+        name = f"{stored.name}{self.context.place}" if self.context.place else "result"
+        self.context.result = (s.value, name) if stored.registers is None else None
+
+    def _tile_place(self, buffer: TvmBuffer, indices: Sequence[Expr], first: int) -> str:
+        place = self.place(buffer)
+        start = self.contiguous(buffer, indices) if place.tile else None
+        if start is None or not isinstance(start[0], tirx.IntImm):
+            return ""
+        return place.tile.get(int(start[0].value) * start[1] + first, "")
 
     def _added(self, s: Stmt, start: tuple[Expr, int] | None, first: int, width: int) -> bool:
         """Print `acc = acc + value` of float registers as `acc += value`; False if the store is something else."""

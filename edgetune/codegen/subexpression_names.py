@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from tvm import ir, tirx
 
+from edgetune.codegen.names import plain_name
 from edgetune.codegen.traverse import children, expressions, operands, variables_in
 from edgetune.graph.tvm_types import Expr, Stmt, TvmBuffer, Var
 
@@ -66,4 +67,4 @@ class _Found:
         used: set[Var] = set()
         variables_in(indices, used)
         for var in used:
-            self.leads.setdefault(var, set()).add(str(buffer.name).removesuffix("_global"))
+            self.leads.setdefault(var, set()).add(plain_name(str(buffer.name)))

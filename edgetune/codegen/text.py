@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+INDENT = " " * 4
 ATOM, UNARY, MUL, ADD, LOOSE, TERNARY = 6, 5, 4, 3, 2, 1
 
 

@@ -99,6 +99,14 @@ _LANEWISE = {
     "nearbyint": "nearbyint",
     "round": "nearbyint",
 }
+_RESULTS = {
+    "exp": "exponential",
+    "log": "logarithm",
+    "tanh": "tangent",
+    "sigmoid": "sigmoid",
+    "erf": "error",
+    "nearbyint": "rounded",
+}
 _ROUNDING = ("nearbyint", "round")
 _PASSED = ("likely", "ignore_loop_partition")
 
@@ -117,7 +125,7 @@ def vector_call(printer: VectorPrinter, e: Expr, first: int, width: int) -> Text
     a = printer.vector(e.args[0], first, width)
     if name in POLYNOMIALS or (name in _ROUNDING and of.value_bits == 32):
         name = "nearbyint" if name in _ROUNDING else name
-        value = printer.context.names.unique("t")
+        value = printer.context.local(_RESULTS[name], e)
         printer.context.emit(f"{c_type} {value} = {a.code};")
         printer.context.emit(f"{printer.context.need(f'{name}:{of.value_short}x{width}')}(&{value});")
         return Text(value)
@@ -147,14 +155,14 @@ def float_to_int(printer: VectorPrinter, e: Expr, of: Element, to: Element, firs
     low, high = (0, 2**to.bits - 1) if to.kind == "uint" else (-(2 ** (to.bits - 1)), 2 ** (to.bits - 1) - 1)
     kind = "whole" if _within(e.value, low, high) else f"saturated_{to.short}"
     ints = printer.context.need(f"type:i32x{width}")
-    a = printer.temporary(printer.type(of, width), printer.vector(e.value, first, width).code)
-    value = printer.context.names.unique("t")
+    a = printer.temporary(printer.type(of, width), printer.vector(e.value, first, width).code, "real")
+    value = printer.context.local("whole", e if to.short == "i32" else None)
     printer.context.emit(f"{ints} {value};")
     printer.context.emit(f"{printer.context.need(f'{kind}:f32x{width}')}(&{a}, &{value});")
     if to.short == "i32":
         return Text(value)
     if to.bits == 8:
-        name = printer.context.names.unique("t")
+        name = printer.context.local("narrow", e)
         printer.context.emit(f"{printer.type(to, width)} {name};")
         printer.context.emit(f"{printer.context.need(f'narrow:{to.short}x{width}')}(&{value}, &{name});")
         return Text(name)

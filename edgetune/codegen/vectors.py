@@ -92,9 +92,9 @@ class VectorPrinter(ScalarPrinter):
         """Like `vector`, but a broadcast stays a scalar: vector arithmetic accepts one scalar operand."""
         return self.without_lane(e.value) if isinstance(e, tirx.Broadcast) else self.vector(e, first, width)
 
-    def named(self, a: Text, c_type: str) -> str:
-        """`a` if it is a plain name, otherwise a temporary that holds it."""
-        return a.code if a.code.isidentifier() else self.temporary(c_type, a.code)
+    def named(self, a: Text, c_type: str, role: str = "operand") -> str:
+        """`a` if it is a plain name, otherwise a temporary that holds it, named by its `role`."""
+        return a.code if a.code.isidentifier() else self.temporary(c_type, a.code, role)
 
     def blend(self, of: Element, width: int, mask: str, yes: Text, no: Text) -> Text:
         """Lanes of `yes` where `mask` (a name) is -1, lanes of `no` where it is 0."""
@@ -155,9 +155,11 @@ class VectorPrinter(ScalarPrinter):
         of = element_and_lanes(e.ty)[0]
         c_type = self.type(of, width)
         a, b = self.vector(e.a, first, width), self.vector(e.b, first, width)
-        value = self.context.names.unique("t")
+        bounded = isinstance(e.b, tirx.Broadcast)
+        role = ("at_least" if bounded else "larger") if word == "max" else "at_most" if bounded else "smaller"
+        value = self.context.local(role, e)
         self.context.emit(f"{c_type} {value} = {a.code};")
-        other = b.code if b.code == f"({c_type}){{0}}" else self.named(b, c_type)
+        other = b.code if b.code == f"({c_type}){{0}}" else self.named(b, c_type, "bound" if bounded else "other")
         self.context.emit(f"{self.context.need(f'v{word}:{of.value_short}x{width}')}(&{value}, &{other});")
         return Text(value)
 
@@ -166,7 +168,7 @@ class VectorPrinter(ScalarPrinter):
         if element_and_lanes(e.condition.ty)[1] == 1:
             return self.choose_vector(e.condition, e.true_value, e.false_value, first, width)
         mask = self.masks.mask(e.condition, first, width, of.value_bits)
-        name = self.named(mask, self.type(of, width, "mask"))
+        name = self.named(mask, self.type(of, width, "mask"), "mask")
         yes, no = (self.vector(side, first, width) for side in (e.true_value, e.false_value))
         return self.blend(of, width, name, yes, no)
 
@@ -185,7 +187,7 @@ class VectorPrinter(ScalarPrinter):
                 text.code if text.code.startswith(f"({c_type}){{") else cast(c_type, text).code for text in (a, b)
             )
             return Text(f"{chosen.at(UNARY)} ? {yes_text} : {no_text}", TERNARY)
-        name = self.context.names.unique("t")
+        name = self.context.local("chosen")
         self.context.emit(f"{self.type(of, width)} {name};")
         self.branches(chosen.code, [*before_yes, f"{name} = {a.code};"], [*before_no, f"{name} = {b.code};"])
         return Text(name)
@@ -208,7 +210,7 @@ class VectorPrinter(ScalarPrinter):
             for first, width in pieces(lanes, self.context.lanes_limit):
                 text = self.vector(value, first, width)
                 c_type = of.value if width == 1 else self.type(of, width)
-                parts.append((first, width, self.temporary(c_type, text.code, var.name)))
+                parts.append((first, width, self.temporary(c_type, text.code, self.context.stems.get(var, var.name))))
             self.context.variables[var] = parts
 
     def _variable_vector(self, e: Expr, first: int, width: int) -> Text:
@@ -304,7 +306,7 @@ class VectorPrinter(ScalarPrinter):
             shared = self.context.shared
             name = shared.get(f"{rest} {pointer}")
             if name is None:
-                name = self.context.names.unique("w")
+                name = self.context.names.unique(f"{self.place(e.source).name}_wide")
                 self.context.emit(f"{ints} {name};")
                 self.context.emit(f"{self.context.need(f'widen:{rest}')}({pointer}, &{name});")
                 if not self.place(e.source).written and not any(map(_loads, e.indices)):

@@ -134,7 +134,7 @@ def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules
         if best:
             valid = sum(record.status == "ok" and record.form in forms for record in store.all(key))
             reordered = any(places[record.candidate] < places[best[0].candidate] for record in best)
-            return Choice(best[0].trace, _measured(best, valid, rules if reordered else None))
+            return Choice(best[0].trace, _measured(kernel, best, valid, rules if reordered else None))
         older = (
             record
             for record in still_valid(kernel, target, store)
@@ -144,7 +144,7 @@ def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules
         for record in rules.order(kernel, taken)[:1]:
             told = f"code generator {record.environment['codegen_version']}, which made the same C"
             why = f"the fastest record of {told}"
-            return Choice(record.trace, replace(_measured([record], 1), why=why))
+            return Choice(record.trace, replace(_measured(kernel, [record], 1), why=why))
     text, note = _fixed(kernel, scratch_limit, rules)
     why = f"no record: the default schedule ({note})"
     provenance = KernelProvenance(
@@ -152,7 +152,7 @@ def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules
         "fixed",
         codegen_version=CODEGEN_VERSION,
         form=algorithm_of(text),
-        schedule=summary(text),
+        schedule=summary(text, kernel.function),
         why=why,
     )
     return Choice(text, provenance)
@@ -175,7 +175,7 @@ def _fixed(kernel: Kernel, scratch_limit: int, rules: _Rules) -> tuple[str, str]
     return (direct, of_direct) if sooner else (text, note)
 
 
-def _measured(best: list[Record], valid: int, decided: _Rules | None = None) -> KernelProvenance:
+def _measured(kernel: Kernel, best: list[Record], valid: int, decided: _Rules | None = None) -> KernelProvenance:
     winner = best[0]
     counted = winner.environment.get("clock") == "instructions"  # the record stores one instruction as one nanosecond
     why = f"fastest of {valid} correct candidates"
@@ -203,7 +203,7 @@ def _measured(best: list[Record], valid: int, decided: _Rules | None = None) -> 
         toolchain=winner.toolchain,
         form=winner.form,
         rounding=rounding_of(winner.form),
-        schedule=summary(winner.trace),
+        schedule=summary(winner.trace, kernel.function),
         why=why,
         clock="instructions" if counted else "time",
         instructions=round(winner.median_ns) if counted and winner.median_ns is not None else None,

@@ -157,7 +157,7 @@ def test_what_fails_its_self_test_does_not_replace_a_good_package(
 
 def test_a_package_that_crashes_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = amplifying(tmp_path / "m.onnx", layers=1)
-    spoiled(monkeypatch, lambda text: text.replace(") {\n", ") {\n  __builtin_trap();\n"))
+    spoiled(monkeypatch, lambda text: text.replace(")\n{\n", ")\n{\n    __builtin_trap();\n"))
     with pytest.raises(SelfTestFailed, match="nothing is written"):
         api.build(settings_for(model), events=lambda _: None)
     assert not (tmp_path / "out").exists()

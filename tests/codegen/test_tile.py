@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -51,8 +52,8 @@ def _innermost_loops(assembly: str) -> list[list[str]]:
 def test_the_innermost_loop_keeps_its_accumulators_in_registers(cc: str, tmp_path: Path) -> None:
     target = load_target("host")
     _, _, source = _tile(target)
-    for number in range(8):
-        assert f" acc_{number} += x[" in source.definition  # type: ignore[attr-defined]
+    for row, column in product(range(4), range(2)):
+        assert f" acc_{row}_{column} += x[" in source.definition  # type: ignore[attr-defined]
     assembly = compile_strictly(source, target, tmp_path, cc)  # type: ignore[arg-type]
     hot = [loop for loop in _innermost_loops(assembly) if sum("fmadd" in line for line in loop) >= 8]
     assert hot, assembly
@@ -90,6 +91,6 @@ def test_vectors_wider_than_the_target_are_split(tmp_path: Path) -> None:
     module, packings = split_packing(samples.register_tile(samples.convolution(), 2, 2, 16))
     source = emit_kernel(module, target, "tile")
     assert "f32x16" not in source.definition
-    assert "acc_15" in source.definition
+    assert "acc_1_7" in source.definition
     arrays, expected = _arrays(dict(packings))
     np.testing.assert_allclose(run_kernel(source, target, arrays, tmp_path)[-1], expected, 1e-4, 1e-4)

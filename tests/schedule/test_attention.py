@@ -108,7 +108,7 @@ def test_scores_of_a_few_queries_are_all_that_is_stored() -> None:
     block = int(note.split()[2])
     assert source.scratch_bytes == block * attention.keys * 4  # powers take the place of scores
     assert block < attention.queries
-    assert "f32x16 acc_0 = {0}" in source.definition  # the register tile is registers
+    assert "f32x16 attention_mixed_0 = {0}" in source.definition  # the register tile is registers
 
 
 @pytest.mark.parametrize("limit", [0, 3000, 9000])

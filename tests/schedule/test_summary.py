@@ -7,12 +7,23 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgetune.schedule.default_schedule import default_trace
 from edgetune.schedule.summary import summary
+from edgetune.target.target import load_target
+from tests.sketch_samples import conv2d
 
 
-def test_tile_sizes_come_first_then_the_steps_that_tell() -> None:
-    steps = [["GetSBlock"], ["SamplePerfectTile"], ["Split"], ["Vectorize"], ["Vectorize"], ["TransformLayout"]]
-    assert summary(json.dumps([steps, [[1, [25, 5]]]])) == "25x5; 2 Vectorize, TransformLayout"
+def test_sizes_of_tiles_name_their_axes_then_come_the_other_steps() -> None:
+    function = conv2d((8, 8, 4), 32)
+    text, _ = default_trace(function, load_target("rpi4"))
+    found = summary(text, function)
+    assert found.startswith("tile oh "), found
+    assert [word for word in ("ow ", "oc ", "kh ", "kw ", "ic ", "vectorise oc") if word not in found] == []
+
+
+def test_without_the_function_sizes_have_no_names() -> None:
+    steps = [["SamplePerfectTile", ["l0"], [2, 4], ["v0", "v1"]], ["ComputeInline", ["b0"], [], []]]
+    assert summary(json.dumps([steps, [[0, [25, 5]]]])) == "tile 25x5; inline 1"
 
 
 @given(st.text(max_size=40))

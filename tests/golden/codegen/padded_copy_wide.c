@@ -9,11 +9,13 @@ typedef float sample__f32x16u __attribute__((vector_size(64), aligned(4), may_al
 
 void sample_padded_copy(const float *restrict x, float *restrict pad);
 
-void sample_padded_copy(const float *restrict x, float *restrict pad) {
-  for (int32_t i = 0; i < 5; ++i) {
-    for (int32_t j = 0; j < 7; ++j) {
-      const int32_t offset = j * 16;
-      *(f32x16u *)&pad[i * 112 + offset] = ((((1 <= i) && (i <= 3)) && (1 <= j)) && (j <= 5)) ? (f32x16)*(const f32x16u *)&x[i * 80 + offset - 96] : (f32x16){0};
+void sample_padded_copy(const float *restrict x, float *restrict pad)
+{
+    for (int32_t i = 0; i < 5; i++) {
+        for (int32_t j = 0; j < 7; j++) {
+            const int32_t offset = j * 16;
+            *(f32x16u *)&pad[i * 112 + offset] = ((((1 <= i) && (i <= 3)) && (1 <= j)) && (j <= 5))
+                ? (f32x16)*(const f32x16u *)&x[i * 80 + offset - 96] : (f32x16){0};
+        }
     }
-  }
 }
