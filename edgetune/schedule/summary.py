@@ -82,8 +82,10 @@ class _Steps:
             self.vectors.append(self.loops.get(inputs[0], ""))
         elif kind == "ComputeInline":
             self.inlined += 1
-        elif kind in ("ComputeAt", "ReverseComputeAt"):
+        elif kind == "ComputeAt":
             self.attached.append(self.loops.get(inputs[1], ""))
+        elif kind == "ReverseComputeAt":
+            self.others.append(f"epilogue per {self.loops.get(inputs[1]) or 'tile'}")
         else:
             self._rarer(kind, inputs, attributes)
 
@@ -116,7 +118,12 @@ class _Steps:
             if axes:
                 found.append(f"{verb} {', '.join(dict.fromkeys(filter(None, axes)))}".strip())
         if self.inlined:
-            found.append(f"inline {self.inlined}")
+            found.append(f"inline {_stages(self.inlined)}")
         if self.attached:
-            found.append(f"{len(self.attached)} computed per {', '.join(dict.fromkeys(self.attached))}")
+            where = ", ".join(dict.fromkeys(filter(None, self.attached)))
+            found.append(f"compute {_stages(len(self.attached))} per {where or 'iteration'}")
         return [*found, *dict.fromkeys(self.others), *(["pack weights"] if self.packed else [])]
+
+
+def _stages(number: int) -> str:
+    return "1 stage" if number == 1 else f"{number} stages"

@@ -23,7 +23,7 @@ def test_sizes_of_tiles_name_their_axes_then_come_the_other_steps() -> None:
 
 def test_without_the_function_sizes_have_no_names() -> None:
     steps = [["SamplePerfectTile", ["l0"], [2, 4], ["v0", "v1"]], ["ComputeInline", ["b0"], [], []]]
-    assert summary(json.dumps([steps, [[0, [25, 5]]]])) == "tile 25x5; inline 1"
+    assert summary(json.dumps([steps, [[0, [25, 5]]]])) == "tile 25x5; inline 1 stage"
 
 
 @given(st.text(max_size=40))
