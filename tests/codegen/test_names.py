@@ -8,7 +8,7 @@ import pytest
 
 from edgetune.codegen import emit_kernel
 from edgetune.codegen.axes import axes_of
-from edgetune.codegen.line_breaks import broken
+from edgetune.codegen.line_breaks import break_line
 from edgetune.codegen.names import Names, plain_name
 from edgetune.codegen.register_tiles import tile_places
 from edgetune.schedule.algorithms.apply import apply_schedule
@@ -72,5 +72,5 @@ def test_a_name_is_free_for_a_loop_only_after_the_loop_that_had_it() -> None:
 
 def test_a_long_line_is_broken_outside_brackets() -> None:
     line = "    sum = first(a, b, c) + second(d, e, f);"
-    assert broken(line, 30) == ["    sum = first(a, b, c)", "        + second(d, e, f);"]
-    assert broken(line, 120) == [line]
+    assert break_line(line, 30) == ["    sum = first(a, b, c)", "        + second(d, e, f);"]
+    assert break_line(line, 120) == [line]

@@ -24,53 +24,54 @@ void sample_register_tile(const float *restrict x, const float *restrict w, cons
                           float *restrict relu);
 
 void sample_register_tile(const float *restrict x, const float *restrict w, const float *restrict b,
-                          float *restrict relu) {
-  f32x16 acc_0 = {0}, acc_1 = {0}, acc_2 = {0}, acc_3 = {0};
-  f32x16 acc_4 = {0}, acc_5 = {0}, acc_6 = {0}, acc_7 = {0};
-  for (int32_t h = 0; h < 4; ++h) {
-    for (int32_t v_0 = 0; v_0 < 2; ++v_0) {
-      acc_0 = acc_1 = acc_2 = acc_3 = acc_4 = acc_5 = acc_6 = acc_7 = (f32x16){0};
-      for (int32_t kh = 0; kh < 3; ++kh) {
-        for (int32_t kw = 0; kw < 3; ++kw) {
-          for (int32_t c = 0; c < 8; ++c) {
-            const int32_t w_at = kh * 768 + kw * 256 + c * 32;
-            const int32_t x_at = h * 80 + kh * 80 + v_0 * 32 + kw * 8 + c;
-            acc_0 += x[x_at] * *(const f32x16u *)&w[w_at];
-            acc_1 += x[x_at] * *(const f32x16u *)&w[w_at + 16];
-            acc_2 += x[x_at + 8] * *(const f32x16u *)&w[w_at];
-            acc_3 += x[x_at + 8] * *(const f32x16u *)&w[w_at + 16];
-            acc_4 += x[x_at + 16] * *(const f32x16u *)&w[w_at];
-            acc_5 += x[x_at + 16] * *(const f32x16u *)&w[w_at + 16];
-            acc_6 += x[x_at + 24] * *(const f32x16u *)&w[w_at];
-            acc_7 += x[x_at + 24] * *(const f32x16u *)&w[w_at + 16];
-          }
+                          float *restrict relu)
+{
+    f32x16 acc_0_0 = {0}, acc_0_1 = {0}, acc_1_0 = {0}, acc_1_1 = {0};
+    f32x16 acc_2_0 = {0}, acc_2_1 = {0}, acc_3_0 = {0}, acc_3_1 = {0};
+    for (int32_t h = 0; h < 4; h++) {
+        for (int32_t v_o = 0; v_o < 2; v_o++) {
+            acc_0_0 = acc_0_1 = acc_1_0 = acc_1_1 = acc_2_0 = acc_2_1 = acc_3_0 = acc_3_1 = (f32x16){0};
+            for (int32_t kh = 0; kh < 3; kh++) {
+                for (int32_t kw = 0; kw < 3; kw++) {
+                    for (int32_t c = 0; c < 8; c++) {
+                        const int32_t w_at = kh * 768 + kw * 256 + c * 32;
+                        const int32_t x_at = h * 80 + kh * 80 + v_o * 32 + kw * 8 + c;
+                        acc_0_0 += x[x_at] * *(const f32x16u *)&w[w_at];
+                        acc_0_1 += x[x_at] * *(const f32x16u *)&w[w_at + 16];
+                        acc_1_0 += x[x_at + 8] * *(const f32x16u *)&w[w_at];
+                        acc_1_1 += x[x_at + 8] * *(const f32x16u *)&w[w_at + 16];
+                        acc_2_0 += x[x_at + 16] * *(const f32x16u *)&w[w_at];
+                        acc_2_1 += x[x_at + 16] * *(const f32x16u *)&w[w_at + 16];
+                        acc_3_0 += x[x_at + 24] * *(const f32x16u *)&w[w_at];
+                        acc_3_1 += x[x_at + 24] * *(const f32x16u *)&w[w_at + 16];
+                    }
+                }
+            }
+            const int32_t relu_at = h * 256 + v_o * 128;
+            f32x16 relu_0_0 = acc_0_0 + *(const f32x16u *)b;
+            sample__vmax_f32x16(&relu_0_0, &(f32x16){0});
+            *(f32x16u *)&relu[relu_at] = relu_0_0;
+            f32x16 relu_0_1 = acc_0_1 + *(const f32x16u *)&b[16];
+            sample__vmax_f32x16(&relu_0_1, &(f32x16){0});
+            *(f32x16u *)&relu[relu_at + 16] = relu_0_1;
+            f32x16 relu_1_0 = acc_1_0 + *(const f32x16u *)b;
+            sample__vmax_f32x16(&relu_1_0, &(f32x16){0});
+            *(f32x16u *)&relu[relu_at + 32] = relu_1_0;
+            f32x16 relu_1_1 = acc_1_1 + *(const f32x16u *)&b[16];
+            sample__vmax_f32x16(&relu_1_1, &(f32x16){0});
+            *(f32x16u *)&relu[relu_at + 48] = relu_1_1;
+            f32x16 relu_2_0 = acc_2_0 + *(const f32x16u *)b;
+            sample__vmax_f32x16(&relu_2_0, &(f32x16){0});
+            *(f32x16u *)&relu[relu_at + 64] = relu_2_0;
+            f32x16 relu_2_1 = acc_2_1 + *(const f32x16u *)&b[16];
+            sample__vmax_f32x16(&relu_2_1, &(f32x16){0});
+            *(f32x16u *)&relu[relu_at + 80] = relu_2_1;
+            f32x16 relu_3_0 = acc_3_0 + *(const f32x16u *)b;
+            sample__vmax_f32x16(&relu_3_0, &(f32x16){0});
+            *(f32x16u *)&relu[relu_at + 96] = relu_3_0;
+            f32x16 relu_3_1 = acc_3_1 + *(const f32x16u *)&b[16];
+            sample__vmax_f32x16(&relu_3_1, &(f32x16){0});
+            *(f32x16u *)&relu[relu_at + 112] = relu_3_1;
         }
-      }
-      const int32_t relu_at = h * 256 + v_0 * 128;
-      f32x16 t = acc_0 + *(const f32x16u *)b;
-      sample__vmax_f32x16(&t, &(f32x16){0});
-      *(f32x16u *)&relu[relu_at] = t;
-      f32x16 t_1 = acc_1 + *(const f32x16u *)&b[16];
-      sample__vmax_f32x16(&t_1, &(f32x16){0});
-      *(f32x16u *)&relu[relu_at + 16] = t_1;
-      f32x16 t_2 = acc_2 + *(const f32x16u *)b;
-      sample__vmax_f32x16(&t_2, &(f32x16){0});
-      *(f32x16u *)&relu[relu_at + 32] = t_2;
-      f32x16 t_3 = acc_3 + *(const f32x16u *)&b[16];
-      sample__vmax_f32x16(&t_3, &(f32x16){0});
-      *(f32x16u *)&relu[relu_at + 48] = t_3;
-      f32x16 t_4 = acc_4 + *(const f32x16u *)b;
-      sample__vmax_f32x16(&t_4, &(f32x16){0});
-      *(f32x16u *)&relu[relu_at + 64] = t_4;
-      f32x16 t_5 = acc_5 + *(const f32x16u *)&b[16];
-      sample__vmax_f32x16(&t_5, &(f32x16){0});
-      *(f32x16u *)&relu[relu_at + 80] = t_5;
-      f32x16 t_6 = acc_6 + *(const f32x16u *)b;
-      sample__vmax_f32x16(&t_6, &(f32x16){0});
-      *(f32x16u *)&relu[relu_at + 96] = t_6;
-      f32x16 t_7 = acc_7 + *(const f32x16u *)&b[16];
-      sample__vmax_f32x16(&t_7, &(f32x16){0});
-      *(f32x16u *)&relu[relu_at + 112] = t_7;
     }
-  }
 }

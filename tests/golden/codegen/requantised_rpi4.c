@@ -104,82 +104,83 @@ static inline __attribute__((always_inline)) void sample__widen_i8x4(const void 
 
 void sample_requantised(const int8_t *restrict a, const int8_t *restrict b, int8_t *restrict out);
 
-void sample_requantised(const int8_t *restrict a, const int8_t *restrict b, int8_t *restrict out) {
-  i32x4 acc_0 = {0}, acc_1 = {0}, acc_2 = {0}, acc_3 = {0};
-  for (int32_t i = 0; i < 4; ++i) {
-    for (int32_t j_0 = 0; j_0 < 2; ++j_0) {
-      acc_0 = acc_1 = acc_2 = acc_3 = (i32x4){0};
-      const int32_t offset = j_0 * 16;
-      for (int32_t k = 0; k < 8; ++k) {
-        i32x4 w;
-        sample__widen_i8x4(&b[k * 32 + offset], &w);
-        acc_0 = ET_MAC_i32x4(acc_0, (int32_t)a[i * 8 + k] - 3, w);
-        i32x4 w_1;
-        sample__widen_i8x4(&b[k * 32 + offset + 4], &w_1);
-        acc_1 = ET_MAC_i32x4(acc_1, (int32_t)a[i * 8 + k] - 3, w_1);
-        i32x4 w_2;
-        sample__widen_i8x4(&b[k * 32 + offset + 8], &w_2);
-        acc_2 = ET_MAC_i32x4(acc_2, (int32_t)a[i * 8 + k] - 3, w_2);
-        i32x4 w_3;
-        sample__widen_i8x4(&b[k * 32 + offset + 12], &w_3);
-        acc_3 = ET_MAC_i32x4(acc_3, (int32_t)a[i * 8 + k] - 3, w_3);
-      }
-      f32x4 t = __builtin_convertvector(acc_0, f32x4) * 0x1.2fec56p-5f;
-      sample__nearbyint_f32x4(&t);
-      f32x4 t_1 = t;
-      const f32x4 t_2 = (127.0f - (f32x4){0});
-      sample__vmin_f32x4(&t_1, &t_2);
-      f32x4 t_3 = t_1;
-      const f32x4 t_4 = (-128.0f - (f32x4){0});
-      sample__vmax_f32x4(&t_3, &t_4);
-      const f32x4 t_5 = t_3;
-      i32x4 t_6;
-      sample__whole_f32x4(&t_5, &t_6);
-      i8x4 t_7;
-      sample__narrow_i8x4(&t_6, &t_7);
-      *(i8x4u *)&out[i * 32 + offset] = t_7;
-      f32x4 t_8 = __builtin_convertvector(acc_1, f32x4) * 0x1.2fec56p-5f;
-      sample__nearbyint_f32x4(&t_8);
-      f32x4 t_9 = t_8;
-      const f32x4 t_10 = (127.0f - (f32x4){0});
-      sample__vmin_f32x4(&t_9, &t_10);
-      f32x4 t_11 = t_9;
-      const f32x4 t_12 = (-128.0f - (f32x4){0});
-      sample__vmax_f32x4(&t_11, &t_12);
-      const f32x4 t_13 = t_11;
-      i32x4 t_14;
-      sample__whole_f32x4(&t_13, &t_14);
-      i8x4 t_15;
-      sample__narrow_i8x4(&t_14, &t_15);
-      *(i8x4u *)&out[i * 32 + offset + 4] = t_15;
-      f32x4 t_16 = __builtin_convertvector(acc_2, f32x4) * 0x1.2fec56p-5f;
-      sample__nearbyint_f32x4(&t_16);
-      f32x4 t_17 = t_16;
-      const f32x4 t_18 = (127.0f - (f32x4){0});
-      sample__vmin_f32x4(&t_17, &t_18);
-      f32x4 t_19 = t_17;
-      const f32x4 t_20 = (-128.0f - (f32x4){0});
-      sample__vmax_f32x4(&t_19, &t_20);
-      const f32x4 t_21 = t_19;
-      i32x4 t_22;
-      sample__whole_f32x4(&t_21, &t_22);
-      i8x4 t_23;
-      sample__narrow_i8x4(&t_22, &t_23);
-      *(i8x4u *)&out[i * 32 + offset + 8] = t_23;
-      f32x4 t_24 = __builtin_convertvector(acc_3, f32x4) * 0x1.2fec56p-5f;
-      sample__nearbyint_f32x4(&t_24);
-      f32x4 t_25 = t_24;
-      const f32x4 t_26 = (127.0f - (f32x4){0});
-      sample__vmin_f32x4(&t_25, &t_26);
-      f32x4 t_27 = t_25;
-      const f32x4 t_28 = (-128.0f - (f32x4){0});
-      sample__vmax_f32x4(&t_27, &t_28);
-      const f32x4 t_29 = t_27;
-      i32x4 t_30;
-      sample__whole_f32x4(&t_29, &t_30);
-      i8x4 t_31;
-      sample__narrow_i8x4(&t_30, &t_31);
-      *(i8x4u *)&out[i * 32 + offset + 12] = t_31;
+void sample_requantised(const int8_t *restrict a, const int8_t *restrict b, int8_t *restrict out)
+{
+    i32x4 acc_0 = {0}, acc_1 = {0}, acc_2 = {0}, acc_3 = {0};
+    for (int32_t i = 0; i < 4; i++) {
+        for (int32_t j_o = 0; j_o < 2; j_o++) {
+            acc_0 = acc_1 = acc_2 = acc_3 = (i32x4){0};
+            const int32_t offset = j_o * 16;
+            for (int32_t k = 0; k < 8; k++) {
+                i32x4 b_wide;
+                sample__widen_i8x4(&b[k * 32 + offset], &b_wide);
+                acc_0 = ET_MAC_i32x4(acc_0, (int32_t)a[i * 8 + k] - 3, b_wide);
+                i32x4 b_wide_1;
+                sample__widen_i8x4(&b[k * 32 + offset + 4], &b_wide_1);
+                acc_1 = ET_MAC_i32x4(acc_1, (int32_t)a[i * 8 + k] - 3, b_wide_1);
+                i32x4 b_wide_2;
+                sample__widen_i8x4(&b[k * 32 + offset + 8], &b_wide_2);
+                acc_2 = ET_MAC_i32x4(acc_2, (int32_t)a[i * 8 + k] - 3, b_wide_2);
+                i32x4 b_wide_3;
+                sample__widen_i8x4(&b[k * 32 + offset + 12], &b_wide_3);
+                acc_3 = ET_MAC_i32x4(acc_3, (int32_t)a[i * 8 + k] - 3, b_wide_3);
+            }
+            f32x4 rounded_0 = __builtin_convertvector(acc_0, f32x4) * 0x1.2fec56p-5f;
+            sample__nearbyint_f32x4(&rounded_0);
+            f32x4 at_most_0 = rounded_0;
+            const f32x4 bound_0 = (127.0f - (f32x4){0});
+            sample__vmin_f32x4(&at_most_0, &bound_0);
+            f32x4 at_least_0 = at_most_0;
+            const f32x4 bound_0_1 = (-128.0f - (f32x4){0});
+            sample__vmax_f32x4(&at_least_0, &bound_0_1);
+            const f32x4 real_0 = at_least_0;
+            i32x4 whole_0;
+            sample__whole_f32x4(&real_0, &whole_0);
+            i8x4 out_0;
+            sample__narrow_i8x4(&whole_0, &out_0);
+            *(i8x4u *)&out[i * 32 + offset] = out_0;
+            f32x4 rounded_1 = __builtin_convertvector(acc_1, f32x4) * 0x1.2fec56p-5f;
+            sample__nearbyint_f32x4(&rounded_1);
+            f32x4 at_most_1 = rounded_1;
+            const f32x4 bound_1 = (127.0f - (f32x4){0});
+            sample__vmin_f32x4(&at_most_1, &bound_1);
+            f32x4 at_least_1 = at_most_1;
+            const f32x4 bound_1_1 = (-128.0f - (f32x4){0});
+            sample__vmax_f32x4(&at_least_1, &bound_1_1);
+            const f32x4 real_1 = at_least_1;
+            i32x4 whole_1;
+            sample__whole_f32x4(&real_1, &whole_1);
+            i8x4 out_1;
+            sample__narrow_i8x4(&whole_1, &out_1);
+            *(i8x4u *)&out[i * 32 + offset + 4] = out_1;
+            f32x4 rounded_2 = __builtin_convertvector(acc_2, f32x4) * 0x1.2fec56p-5f;
+            sample__nearbyint_f32x4(&rounded_2);
+            f32x4 at_most_2 = rounded_2;
+            const f32x4 bound_2 = (127.0f - (f32x4){0});
+            sample__vmin_f32x4(&at_most_2, &bound_2);
+            f32x4 at_least_2 = at_most_2;
+            const f32x4 bound_2_1 = (-128.0f - (f32x4){0});
+            sample__vmax_f32x4(&at_least_2, &bound_2_1);
+            const f32x4 real_2 = at_least_2;
+            i32x4 whole_2;
+            sample__whole_f32x4(&real_2, &whole_2);
+            i8x4 out_2;
+            sample__narrow_i8x4(&whole_2, &out_2);
+            *(i8x4u *)&out[i * 32 + offset + 8] = out_2;
+            f32x4 rounded_3 = __builtin_convertvector(acc_3, f32x4) * 0x1.2fec56p-5f;
+            sample__nearbyint_f32x4(&rounded_3);
+            f32x4 at_most_3 = rounded_3;
+            const f32x4 bound_3 = (127.0f - (f32x4){0});
+            sample__vmin_f32x4(&at_most_3, &bound_3);
+            f32x4 at_least_3 = at_most_3;
+            const f32x4 bound_3_1 = (-128.0f - (f32x4){0});
+            sample__vmax_f32x4(&at_least_3, &bound_3_1);
+            const f32x4 real_3 = at_least_3;
+            i32x4 whole_3;
+            sample__whole_f32x4(&real_3, &whole_3);
+            i8x4 out_3;
+            sample__narrow_i8x4(&whole_3, &out_3);
+            *(i8x4u *)&out[i * 32 + offset + 12] = out_3;
+        }
     }
-  }
 }

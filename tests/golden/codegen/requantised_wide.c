@@ -100,31 +100,32 @@ static inline __attribute__((always_inline)) void sample__widen_i8x16(const void
 
 void sample_requantised(const int8_t *restrict a, const int8_t *restrict b, int8_t *restrict out);
 
-void sample_requantised(const int8_t *restrict a, const int8_t *restrict b, int8_t *restrict out) {
-  i32x16 product_local = {0};
-  for (int32_t i = 0; i < 4; ++i) {
-    for (int32_t j_0 = 0; j_0 < 2; ++j_0) {
-      product_local = (i32x16){0};
-      const int32_t offset = j_0 * 16;
-      for (int32_t k = 0; k < 8; ++k) {
-        i32x16 w;
-        sample__widen_i8x16(&b[k * 32 + offset], &w);
-        product_local = ET_MAC_i32x16(product_local, (int32_t)a[i * 8 + k] - 3, w);
-      }
-      f32x16 t = __builtin_convertvector(product_local, f32x16) * 0x1.2fec56p-5f;
-      sample__nearbyint_f32x16(&t);
-      f32x16 t_1 = t;
-      const f32x16 t_2 = (127.0f - (f32x16){0});
-      sample__vmin_f32x16(&t_1, &t_2);
-      f32x16 t_3 = t_1;
-      const f32x16 t_4 = (-128.0f - (f32x16){0});
-      sample__vmax_f32x16(&t_3, &t_4);
-      const f32x16 t_5 = t_3;
-      i32x16 t_6;
-      sample__whole_f32x16(&t_5, &t_6);
-      i8x16 t_7;
-      sample__narrow_i8x16(&t_6, &t_7);
-      *(i8x16u *)&out[i * 32 + offset] = t_7;
+void sample_requantised(const int8_t *restrict a, const int8_t *restrict b, int8_t *restrict out)
+{
+    i32x16 acc = {0};
+    for (int32_t i = 0; i < 4; i++) {
+        for (int32_t j_o = 0; j_o < 2; j_o++) {
+            acc = (i32x16){0};
+            const int32_t offset = j_o * 16;
+            for (int32_t k = 0; k < 8; k++) {
+                i32x16 b_wide;
+                sample__widen_i8x16(&b[k * 32 + offset], &b_wide);
+                acc = ET_MAC_i32x16(acc, (int32_t)a[i * 8 + k] - 3, b_wide);
+            }
+            f32x16 rounded = __builtin_convertvector(acc, f32x16) * 0x1.2fec56p-5f;
+            sample__nearbyint_f32x16(&rounded);
+            f32x16 at_most = rounded;
+            const f32x16 bound = (127.0f - (f32x16){0});
+            sample__vmin_f32x16(&at_most, &bound);
+            f32x16 at_least = at_most;
+            const f32x16 bound_1 = (-128.0f - (f32x16){0});
+            sample__vmax_f32x16(&at_least, &bound_1);
+            const f32x16 real = at_least;
+            i32x16 whole;
+            sample__whole_f32x16(&real, &whole);
+            i8x16 result;
+            sample__narrow_i8x16(&whole, &result);
+            *(i8x16u *)&out[i * 32 + offset] = result;
+        }
     }
-  }
 }

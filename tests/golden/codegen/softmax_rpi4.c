@@ -76,31 +76,32 @@ static inline float sample__max_f32(float a, float b) { return b > a ? b : a; }
 
 void sample_softmax(const float *restrict x, float *restrict softmax);
 
-void sample_softmax(const float *restrict x, float *restrict softmax) {
-  float top[3];
-  float e[30] __attribute__((aligned(64)));
-  for (int32_t i = 0; i < 3; ++i) {
-    top[i] = -0x1.fffffep+127f;
-    for (int32_t k = 0; k < 10; ++k) {
-      top[i] = sample__max_f32(top[i], x[i * 10 + k]);
+void sample_softmax(const float *restrict x, float *restrict softmax)
+{
+    float top[3];
+    float e[30] __attribute__((aligned(64)));
+    for (int32_t i = 0; i < 3; i++) {
+        top[i] = -0x1.fffffep+127f;
+        for (int32_t k = 0; k < 10; k++) {
+            top[i] = sample__max_f32(top[i], x[i * 10 + k]);
+        }
     }
-  }
-  for (int32_t i_1 = 0; i_1 < 3; ++i_1) {
-    for (int32_t c = 0; c < 10; ++c) {
-      const int32_t offset = i_1 * 10 + c;
-      e[offset] = sample__exp_f32(x[offset] - top[i_1]);
+    for (int32_t i = 0; i < 3; i++) {
+        for (int32_t c = 0; c < 10; c++) {
+            const int32_t offset = i * 10 + c;
+            e[offset] = sample__exp_f32(x[offset] - top[i]);
+        }
     }
-  }
-  for (int32_t i_2 = 0; i_2 < 3; ++i_2) {
-    top[i_2] = 0.0f;
-    for (int32_t j = 0; j < 10; ++j) {
-      top[i_2] = top[i_2] + e[i_2 * 10 + j];
+    for (int32_t i = 0; i < 3; i++) {
+        top[i] = 0.0f;
+        for (int32_t j = 0; j < 10; j++) {
+            top[i] = top[i] + e[i * 10 + j];
+        }
     }
-  }
-  for (int32_t i_3 = 0; i_3 < 3; ++i_3) {
-    for (int32_t c_1 = 0; c_1 < 10; ++c_1) {
-      const int32_t offset_1 = i_3 * 10 + c_1;
-      softmax[offset_1] = e[offset_1] / top[i_3];
+    for (int32_t i = 0; i < 3; i++) {
+        for (int32_t c = 0; c < 10; c++) {
+            const int32_t offset_1 = i * 10 + c;
+            softmax[offset_1] = e[offset_1] / top[i];
+        }
     }
-  }
 }
