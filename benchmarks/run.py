@@ -26,7 +26,7 @@ from benchmarks.side import CannotLoad, Case, Loaded  # noqa: E402
 from benchmarks.side_process import SideProcess  # noqa: E402
 from benchmarks.sides import OURS, PEERS, TITLES  # noqa: E402
 from benchmarks.table import markdown  # noqa: E402
-from edgetune.boards.cores import pin, split_cores  # noqa: E402
+from edgetune.boards.cores import CoreSplit, confined, split_cores  # noqa: E402
 from edgetune.boards.lock import TimingLock  # noqa: E402
 from edgetune.errors import EdgetuneError  # noqa: E402
 from edgetune.frontend.onnx.reader import read_onnx, real_inputs  # noqa: E402
@@ -56,17 +56,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     That is when a package gives wrong answers, cannot be measured, or takes longer than `--at-most` allows.
     """
     options = _parser().parse_args(arguments)
+    split = split_cores()
     try:
-        return _run(options)
+        with confined(split.building):
+            return _run(options, split)
     except EdgetuneError as error:
         print(f"benchmark: {error}", file=sys.stderr)
         return error.exit_code
 
 
-def _run(options: argparse.Namespace) -> int:
-    split = split_cores()
+def _run(options: argparse.Namespace, split: CoreSplit) -> int:
     core = options.core if options.core is not None else max(split.measuring)
-    pin(split.building)
     plan = Plan(core, max(options.rounds, LEAST_ROUNDS), options.seconds, options.peers)
     folder: Path = options.out
     packages = options.package or [None] * len(options.model)

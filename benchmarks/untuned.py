@@ -25,7 +25,7 @@ from benchmarks.run import LEAST_ROUNDS, build_package, held, spec_of  # noqa: E
 from benchmarks.side import CannotLoad, Case  # noqa: E402
 from benchmarks.side_process import SideProcess  # noqa: E402
 from benchmarks.sides import OURS  # noqa: E402
-from edgetune.boards.cores import pin, split_cores  # noqa: E402
+from edgetune.boards.cores import CoreSplit, confined, split_cores  # noqa: E402
 from edgetune.boards.lock import TimingLock  # noqa: E402
 from edgetune.errors import EdgetuneError, UsageError  # noqa: E402
 from edgetune.frontend.onnx.reader import read_onnx, real_inputs  # noqa: E402
@@ -103,8 +103,10 @@ def geometric_mean(pairs: Sequence[Pair]) -> float:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; 1 where the mean is above `--at-most` or a package does not run, or the code of an error."""
     options = _parser().parse_args(arguments)
+    split = split_cores()
     try:
-        return _run(options)
+        with confined(split.building):
+            return _run(options, split)
     except EdgetuneError as error:
         print(f"untuned: {error}", file=sys.stderr)
         return error.exit_code
@@ -113,10 +115,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _run(options: argparse.Namespace) -> int:
-    split = split_cores()
+def _run(options: argparse.Namespace, split: CoreSplit) -> int:
     core = options.core if options.core is not None else max(split.measuring)
-    pin(split.building)
     folder: Path = options.out.resolve()
     given = (options.tuned or [], options.untuned or [])
     if any(packages and len(packages) != len(options.model) for packages in given):

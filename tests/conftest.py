@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -51,13 +52,21 @@ def golden(update_golden: bool) -> Callable[[str, str], None]:
 
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Keep the settings of whoever runs the suite out of it."""
-    import os
-
+    """Keep the settings of the account that runs the suite out of it."""
     for name in list(os.environ):
         if name.startswith("EDGETUNE_"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "no-user-config"))
+
+
+@pytest.fixture(autouse=True)
+def _same_cores() -> Iterator[None]:
+    """Fail a test that leaves this process on other cores: later tests would find fewer."""
+    before = os.sched_getaffinity(0)
+    yield
+    after = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, before)
+    assert after == before, f"the test leaves this process on cores {sorted(after)} instead of {sorted(before)}"
 
 
 @pytest.fixture

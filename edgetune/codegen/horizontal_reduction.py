@@ -97,14 +97,14 @@ def lanes_function(word: str, rest: str) -> str:
     """`float @lanes_sum_f32x16(const f32x16 *)`: the sum (maximum, minimum) of all lanes, by halves."""
     lanes = int(rest.partition("x")[2])
     step = "a += b;" if word == "sum" else f"@v{_scalar(word)}_{rest}(&a, &b);"
-    text = f"static inline __attribute__((always_inline)) float @lanes_{word}_{rest}(const {rest} *v) {{\n"
-    text += f"  {rest} a = *v, b;\n"
+    text = f"static inline __attribute__((always_inline)) float @lanes_{word}_{rest}(const {rest} *v)\n{{\n"
+    text += f"    {rest} a = *v, b;\n"
     half = lanes // 2
     while half:
         order = [lane ^ half for lane in range(lanes)]
-        text += f"  b = ET_SHUFFLE_{rest}(a, {', '.join(map(str, order))});\n  {step}\n"
+        text += f"    b = ET_SHUFFLE_{rest}(a, {', '.join(map(str, order))});\n    {step}\n"
         half //= 2
-    return f"{_shuffle(rest)}{text}  return a[0];\n}}\n"
+    return f"{_shuffle(rest)}{text}    return a[0];\n}}\n"
 
 
 def _shuffle(rest: str) -> str:

@@ -33,115 +33,115 @@ _EXPLAINED = {
 # exp(c) = 2^n exp(r): c = n ln 2 + r, |r| <= ln 2 / 2; polynomial p of degree 7 (Cephes) for exp(r). Adding 1.5 * 2^23
 # rounds to n and leaves it in the low bits of t; a shift then moves it to the exponent's bits.
 _EXP_PARTS = """
-  F t = c * 0x1.715476p+0f + 0x1.8p+23f;
-  KEEP(t);
-  const F k = t - 0x1.8p+23f;
-  F r = c - k * 0x1.63p-1f;
-  KEEP(r);
-  r = r + k * 0x1.bd0106p-13f;
-  F p = 0x1.a0d2cep-13f * r + 0x1.6e879cp-10f;
-  p = p * r + 0x1.11121p-7f;
-  p = p * r + 0x1.555502p-5f;
-  p = p * r + 0x1.555554p-3f;
-  p = p * r + 0.5f;
-  p = p * (r * r) + r + 1.0f;
+    F t = c * 0x1.715476p+0f + 0x1.8p+23f;
+    KEEP(t);
+    const F k = t - 0x1.8p+23f;
+    F r = c - k * 0x1.63p-1f;
+    KEEP(r);
+    r = r + k * 0x1.bd0106p-13f;
+    F p = 0x1.a0d2cep-13f * r + 0x1.6e879cp-10f;
+    p = p * r + 0x1.11121p-7f;
+    p = p * r + 0x1.555502p-5f;
+    p = p * r + 0x1.555554p-3f;
+    p = p * r + 0.5f;
+    p = p * (r * r) + r + 1.0f;
 """
 
 # exp for results that are normal numbers.
-_EXP_IN_RANGE = "  const F c = x;" + _EXP_PARTS + "  y = SCALE(p, t);\n"
+_EXP_IN_RANGE = "    const F c = x;" + _EXP_PARTS + "    y = SCALE(p, t);\n"
 
 # exp of any value. Results below 2^-126 are computed 2^64 times as large, then scaled down. Results that are 0 avoid
 # the scaling: a core may need a hundred cycles for it, and rows of masked attention contain many of them.
 _EXP = (
     """
-  F c = SEL(x < 0x1.62e42ep+6f, x, K(0x1.62e42ep+6f));
-  c = SEL(c > -104.0f, c, K(0.0f));
+    F c = SEL(x < 0x1.62e42ep+6f, x, K(0x1.62e42ep+6f));
+    c = SEL(c > -104.0f, c, K(0.0f));
 """
     + _EXP_PARTS.lstrip("\n")
-    + """  const F up = SEL(c < -0x1.5d589ep+6f, K(64.0f), K(0.0f));
-  const F down = SEL(c < -0x1.5d589ep+6f, K(0x1p-64f), K(1.0f));
-  p = SCALE(p, t + up) * down;
-  p = SEL(x > -104.0f, p, K(0.0f));
-  y = SEL(x <= 0x1.62e42ep+6f, p, x + __builtin_inff());
+    + """    const F up = SEL(c < -0x1.5d589ep+6f, K(64.0f), K(0.0f));
+    const F down = SEL(c < -0x1.5d589ep+6f, K(0x1p-64f), K(1.0f));
+    p = SCALE(p, t + up) * down;
+    p = SEL(x > -104.0f, p, K(0.0f));
+    y = SEL(x <= 0x1.62e42ep+6f, p, x + __builtin_inff());
 """
 )
 
 # log: x = 2^e m, sqrt(1/2) <= m < sqrt(2); polynomial in m - 1 (Cephes); subnormals are scaled up first.
 # The sign is masked out: the bits of -0.0 minus the constant would overflow, although that lane is not chosen.
 _LOG = """
-  const F s = SEL(x < 0x1p-126f, x * 0x1p+23f, x);
-  const I b = (BITS(s) & 0x7fffffff) - 0x3f3504f3;
-  F e = ITOF(b >> 23);
-  e = SEL(x < 0x1p-126f, e - 23.0f, e);
-  const F f = VAL((b & 0x007fffff) + 0x3f3504f3) - 1.0f;
-  const F z = f * f;
-  F p = 0x1.204376p-4f * f - 0x1.d7a37p-4f;
-  p = p * f + 0x1.de4a34p-4f;
-  p = p * f - 0x1.fcba9ep-4f;
-  p = p * f + 0x1.23d37ep-3f;
-  p = p * f - 0x1.555ca4p-3f;
-  p = p * f + 0x1.999d58p-3f;
-  p = p * f - 0x1.fffff8p-3f;
-  p = p * f + 0x1.555554p-2f;
-  F t = p * f * z;
-  t = t - e * 0x1.bd0106p-13f;
-  KEEP(t);
-  t = t - 0.5f * z;
-  F r = f + t;
-  KEEP(r);
-  r = r + e * 0x1.63p-1f;
-  r = SEL(x == 0.0f, K(-__builtin_inff()), r);
-  r = SEL(x < 0.0f, K(__builtin_nanf("")), r);
-  r = SEL(x == K(__builtin_inff()), x, r);
-  y = SEL(x == x, r, x);
+    const F s = SEL(x < 0x1p-126f, x * 0x1p+23f, x);
+    const I b = (BITS(s) & 0x7fffffff) - 0x3f3504f3;
+    F e = ITOF(b >> 23);
+    e = SEL(x < 0x1p-126f, e - 23.0f, e);
+    const F f = VAL((b & 0x007fffff) + 0x3f3504f3) - 1.0f;
+    const F z = f * f;
+    F p = 0x1.204376p-4f * f - 0x1.d7a37p-4f;
+    p = p * f + 0x1.de4a34p-4f;
+    p = p * f - 0x1.fcba9ep-4f;
+    p = p * f + 0x1.23d37ep-3f;
+    p = p * f - 0x1.555ca4p-3f;
+    p = p * f + 0x1.999d58p-3f;
+    p = p * f - 0x1.fffff8p-3f;
+    p = p * f + 0x1.555554p-2f;
+    F t = p * f * z;
+    t = t - e * 0x1.bd0106p-13f;
+    KEEP(t);
+    t = t - 0.5f * z;
+    F r = f + t;
+    KEEP(r);
+    r = r + e * 0x1.63p-1f;
+    r = SEL(x == 0.0f, K(-__builtin_inff()), r);
+    r = SEL(x < 0.0f, K(__builtin_nanf("")), r);
+    r = SEL(x == K(__builtin_inff()), x, r);
+    y = SEL(x == x, r, x);
 """
 
 # tanh: odd polynomial below 0.625 (Cephes), 1 - 2 / (exp(2|x|) + 1) above, then the sign is restored.
 _TANH = """
-  const F a = VAL(BITS(x) & 0x7fffffff);
-  const F z = x * x;
-  F p = -0x1.75e1f6p-8f * z + 0x1.52269cp-6f;
-  p = p * z - 0x1.b83c52p-5f;
-  p = p * z + 0x1.11078ap-3f;
-  p = p * z - 0x1.55554ap-2f;
-  p = p * z * x + x;
-  F e = a + a;
-  CALL(exp, e);
-  const F q = 1.0f - 2.0f / (e + 1.0f);
-  const F s = VAL(BITS(q) | (BITS(x) & (-0x7fffffff - 1)));
-  y = SEL(a < 0.625f, p, s);
-  y = SEL(x == x, y, x);
+    const F a = VAL(BITS(x) & 0x7fffffff);
+    const F z = x * x;
+    F p = -0x1.75e1f6p-8f * z + 0x1.52269cp-6f;
+    p = p * z - 0x1.b83c52p-5f;
+    p = p * z + 0x1.11078ap-3f;
+    p = p * z - 0x1.55554ap-2f;
+    p = p * z * x + x;
+    F e = a + a;
+    CALL(exp, e);
+    const F q = 1.0f - 2.0f / (e + 1.0f);
+    const F s = VAL(BITS(q) | (BITS(x) & (-0x7fffffff - 1)));
+    y = SEL(a < 0.625f, p, s);
+    y = SEL(x == x, y, x);
 """
 
 _SIGMOID = """
-  F e = -x;
-  CALL(exp, e);
-  y = 1.0f / (1.0f + e);
+    F e = -x;
+    CALL(exp, e);
+    y = 1.0f / (1.0f + e);
 """
 
 # erf: two polynomials (N. Juffa), the second in the exponent of exp. From 4 on the result is 1. NaN passes through the
 # first polynomial.
 _ERF = """
-  F a = VAL(BITS(x) & 0x7fffffff);
-  a = SEL(a > 4.0f, K(4.0f), a);
-  const F s = a * a;
-  F u = -0x1.22p-16f * a + 0x1.91cfb2p-12f;
-  const F w = -0x1.fd1438p-9f * a + 0x1.8d6342p-6f;
-  u = u * s + w;
-  u = u * a - 0x1.b55cb8p-4f;
-  u = u * a - 0x1.450aap-1f;
-  u = u * a - 0x1.079d0cp-3f;
-  F e = u * a - a;
-  CALL(exp_in_range, e);
-  const F q = 1.0f - e;
-  const F far = VAL(BITS(q) | (BITS(x) & (-0x7fffffff - 1)));
-  F p = -0x1.38ep-11f * s + 0x1.471a58p-8f;
-  p = p * s - 0x1.b691b2p-6f;
-  p = p * s + 0x1.ce1c44p-4f;
-  p = p * s - 0x1.8127p-2f;
-  p = p * s + 0x1.06eba8p-3f;
-  p = p * x + x;
-  y = SEL(a > 0x1.db0000p-1f, far, p);
+    F a = VAL(BITS(x) & 0x7fffffff);
+    a = SEL(a > 4.0f, K(4.0f), a);
+    const F s = a * a;
+    F u = -0x1.22p-16f * a + 0x1.91cfb2p-12f;
+    const F w = -0x1.fd1438p-9f * a + 0x1.8d6342p-6f;
+    u = u * s + w;
+    u = u * a - 0x1.b55cb8p-4f;
+    u = u * a - 0x1.450aap-1f;
+    u = u * a - 0x1.079d0cp-3f;
+    F e = u * a - a;
+    CALL(exp_in_range, e);
+    const F q = 1.0f - e;
+    const F far = VAL(BITS(q) | (BITS(x) & (-0x7fffffff - 1)));
+    F p = -0x1.38ep-11f * s + 0x1.471a58p-8f;
+    p = p * s - 0x1.b691b2p-6f;
+    p = p * s + 0x1.ce1c44p-4f;
+    p = p * s - 0x1.8127p-2f;
+    p = p * s + 0x1.06eba8p-3f;
+    p = p * x + x;
+    y = SEL(a > 0x1.db0000p-1f, far, p);
 """
 
 _COMMENT_COLUMNS = 112
@@ -167,7 +167,7 @@ def macros(short: str) -> str:
             "#define ET_FTOI_f32(x) ((int32_t)(x))\n"
             "#define ET_ITOF_f32(x) ((float)(x))\n"
             "#define ET_SCALE_f32(p, t) \\\n"
-            "  ET_VAL_f32((int32_t)((uint32_t)ET_BITS_f32(p) + ((uint32_t)ET_BITS_f32(t) << 23)))\n"
+            "    ET_VAL_f32((int32_t)((uint32_t)ET_BITS_f32(p) + ((uint32_t)ET_BITS_f32(t) << 23)))\n"
         )
     ints = "i" + short[1:]
     return (
@@ -198,12 +198,12 @@ def function(name: str, short: str) -> str:
     """
     body = instantiated(BODIES[name], short).lstrip("\n")
     comment = "/* " + "\n   ".join(textwrap.wrap(_EXPLAINED[name], _COMMENT_COLUMNS)) + " */\n"
-    order = "  ET_IN_ORDER\n" if "KEEP(" in BODIES[name] else ""
+    order = "    ET_IN_ORDER\n" if "KEEP(" in BODIES[name] else ""
     if short == "f32":
-        return f"{comment}static inline float @{name}_f32(float x) {{\n{order}  float y;\n{body}  return y;\n}}\n"
+        return f"{comment}static inline float @{name}_f32(float x)\n{{\n{order}    float y;\n{body}    return y;\n}}\n"
     return (
-        f"{comment}static inline __attribute__((always_inline)) void @{name}_{short}({short} *v) {{\n"
-        f"{order}  const {short} x = *v;\n  {short} y;\n{body}  *v = y;\n}}\n"
+        f"{comment}static inline __attribute__((always_inline)) void @{name}_{short}({short} *v)\n{{\n"
+        f"{order}    const {short} x = *v;\n    {short} y;\n{body}    *v = y;\n}}\n"
     )
 
 
@@ -212,18 +212,19 @@ def converter(kind: str, short: str) -> str:
     ints = "i" + short[1:]
     target = kind.partition("_")[2]
     if not target:
-        body = "  const F c = SEL(x == x, x, K(0.0f));\n  *r = FTOI(c);\n"
+        body = "    const F c = SEL(x == x, x, K(0.0f));\n    *r = FTOI(c);\n"
     elif target == "i32":
         body = (
-            "  F c = SEL(x == x, x, K(0.0f));\n  c = SEL(c > -0x1p+31f, c, K(-0x1p+31f));\n"
-            "  const I big = (I)(c >= 0x1p+31f);\n  c = SEL(big, K(0.0f), c);\n  *r = FTOI(c) | (big & 0x7fffffff);\n"
+            "    F c = SEL(x == x, x, K(0.0f));\n    c = SEL(c > -0x1p+31f, c, K(-0x1p+31f));\n"
+            "    const I big = (I)(c >= 0x1p+31f);\n    c = SEL(big, K(0.0f), c);\n"
+            "    *r = FTOI(c) | (big & 0x7fffffff);\n"
         )
     else:
         bits, signed = int(target[1:]), target[0] == "i"
         low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
         body = (
-            f"  F c = SEL(x == x, x, K(0.0f));\n  c = SEL(c > {low}.0f, c, K({low}.0f));\n"
-            f"  c = SEL(c < {high}.0f, c, K({high}.0f));\n  *r = FTOI(c);\n"
+            f"    F c = SEL(x == x, x, K(0.0f));\n    c = SEL(c > {low}.0f, c, K({low}.0f));\n"
+            f"    c = SEL(c < {high}.0f, c, K({high}.0f));\n    *r = FTOI(c);\n"
         )
-    head = f"static inline __attribute__((always_inline)) void @{kind}_{short}(const {short} *v, {ints} *r) {{\n"
-    return f"{head}  const {short} x = *v;\n{instantiated(body, short)}}}\n"
+    head = f"static inline __attribute__((always_inline)) void @{kind}_{short}(const {short} *v, {ints} *r)\n{{\n"
+    return f"{head}    const {short} x = *v;\n{instantiated(body, short)}}}\n"

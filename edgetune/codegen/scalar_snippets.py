@@ -34,15 +34,15 @@ def _negated(of: Element) -> str:
 def _div(rest: str) -> str:
     of = by_short(rest)
     special = "" if of.kind == "uint" else f"b == -1 ? {_negated(of)} : "
-    head = f"static inline {of.value} @div_{rest}({of.value} a, {of.value} b) {{\n"
-    return f"{head}  return b == 0 ? 0 : {special}({of.value})(a / b);\n}}\n"
+    head = f"static inline {of.value} @div_{rest}({of.value} a, {of.value} b)\n{{\n"
+    return f"{head}    return b == 0 ? 0 : {special}({of.value})(a / b);\n}}\n"
 
 
 def _mod(rest: str) -> str:
     of = by_short(rest)
     special = "" if of.kind == "uint" else " || b == -1"
-    head = f"static inline {of.value} @mod_{rest}({of.value} a, {of.value} b) {{\n"
-    return f"{head}  return b == 0{special} ? 0 : ({of.value})(a % b);\n}}\n"
+    head = f"static inline {of.value} @mod_{rest}({of.value} a, {of.value} b)\n{{\n"
+    return f"{head}    return b == 0{special} ? 0 : ({of.value})(a % b);\n}}\n"
 
 
 def _floordiv(rest: str) -> str:
@@ -50,9 +50,9 @@ def _floordiv(rest: str) -> str:
     if of.kind == "uint":
         return _div(rest).replace("@div_", "@floordiv_")
     return (
-        f"static inline {of.value} @floordiv_{rest}({of.value} a, {of.value} b) {{\n"
-        f"  if (b == 0 || b == -1) return b == 0 ? 0 : {_negated(of)};\n"
-        f"  return ({of.value})(a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0));\n}}\n"
+        f"static inline {of.value} @floordiv_{rest}({of.value} a, {of.value} b)\n{{\n"
+        f"    if (b == 0 || b == -1) return b == 0 ? 0 : {_negated(of)};\n"
+        f"    return ({of.value})(a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0));\n}}\n"
     )
 
 
@@ -61,24 +61,24 @@ def _floormod(rest: str) -> str:
     if of.kind == "uint":
         return _mod(rest).replace("@mod_", "@floormod_")
     return (
-        f"static inline {of.value} @floormod_{rest}({of.value} a, {of.value} b) {{\n"
-        f"  if (b == 0 || b == -1) return 0;\n"
-        f"  const {of.value} r = ({of.value})(a % b);\n"
-        f"  return r != 0 && (r < 0) != (b < 0) ? ({of.value})(r + b) : r;\n}}\n"
+        f"static inline {of.value} @floormod_{rest}({of.value} a, {of.value} b)\n{{\n"
+        f"    if (b == 0 || b == -1) return 0;\n"
+        f"    const {of.value} r = ({of.value})(a % b);\n"
+        f"    return r != 0 && (r < 0) != (b < 0) ? ({of.value})(r + b) : r;\n}}\n"
     )
 
 
 def _shl(rest: str) -> str:
     of = by_short(rest)
-    head = f"static inline {of.value} @shl_{rest}({of.value} a, {of.value} b) {{\n"
-    return f"{head}  return (uint64_t)b < {of.bits} ? ({of.value})(({_unsigned(of)})a << b) : 0;\n}}\n"
+    head = f"static inline {of.value} @shl_{rest}({of.value} a, {of.value} b)\n{{\n"
+    return f"{head}    return (uint64_t)b < {of.bits} ? ({of.value})(({_unsigned(of)})a << b) : 0;\n}}\n"
 
 
 def _shr(rest: str) -> str:
     of = by_short(rest)
     over = "0" if of.kind == "uint" else f"({of.value})(a >> {of.bits - 1})"
-    head = f"static inline {of.value} @shr_{rest}({of.value} a, {of.value} b) {{\n"
-    return f"{head}  return (uint64_t)b < {of.bits} ? ({of.value})(a >> b) : {over};\n}}\n"
+    head = f"static inline {of.value} @shr_{rest}({of.value} a, {of.value} b)\n{{\n"
+    return f"{head}    return (uint64_t)b < {of.bits} ? ({of.value})(a >> b) : {over};\n}}\n"
 
 
 def _abs(rest: str) -> str:
@@ -89,13 +89,13 @@ def _abs(rest: str) -> str:
 def _pow(rest: str) -> str:
     of = by_short(rest)
     wide = _unsigned(of)
-    negative = f"  if (b < 0) return a == 1 ? 1 : a == -1 ? ({of.value})(b % 2 == 0 ? 1 : -1) : 0;\n"
+    negative = f"    if (b < 0) return a == 1 ? 1 : a == -1 ? ({of.value})(b % 2 == 0 ? 1 : -1) : 0;\n"
     return (
-        f"static inline {of.value} @pow_{rest}({of.value} a, {of.value} b) {{\n"
+        f"static inline {of.value} @pow_{rest}({of.value} a, {of.value} b)\n{{\n"
         f"{negative if of.kind == 'int' else ''}"
-        f"  {wide} r = 1, s = ({wide})a;\n"
-        f"  for (uint64_t n = (uint64_t)b; n != 0; n >>= 1) {{ if (n & 1) r *= s; s *= s; }}\n"
-        f"  return ({of.value})r;\n}}\n"
+        f"    {wide} r = 1, s = ({wide})a;\n"
+        f"    for (uint64_t n = (uint64_t)b; n != 0; n >>= 1) {{ if (n & 1) r *= s; s *= s; }}\n"
+        f"    return ({of.value})r;\n}}\n"
     )
 
 
@@ -117,12 +117,12 @@ def _float_to(source: str) -> Callable[[str], str]:
         low, high = _limits(to)
         top = to.bits - (to.kind == "int")
         suffix = "" if of.bits == 64 else "f"
-        head = f"static inline {to.value} @{source}_to_{rest}({of.value} x) {{\n"
+        head = f"static inline {to.value} @{source}_to_{rest}({of.value} x)\n{{\n"
         if to.kind == "uint":
-            return f"{head}  return x >= 0x1p+{top}{suffix} ? {high} : x > 0.0{suffix} ? ({to.value})x : 0;\n}}\n"
+            return f"{head}    return x >= 0x1p+{top}{suffix} ? {high} : x > 0.0{suffix} ? ({to.value})x : 0;\n}}\n"
         low_float = f"-0x1p+{top}{suffix}"
         inside = f"x >= {low_float} ? ({to.value})x : x < {low_float} ? {low} : 0"
-        return f"{head}  return x >= 0x1p+{top}{suffix} ? {high} : {inside};\n}}\n"
+        return f"{head}    return x >= 0x1p+{top}{suffix} ? {high} : {inside};\n}}\n"
 
     return text
 
@@ -130,65 +130,72 @@ def _float_to(source: str) -> Callable[[str], str]:
 def _reinterpret(rest: str) -> str:
     of, to = (by_short(short).value for short in rest.split("_"))
     return (
-        f"static inline {to} @reinterpret_{rest}({of} a) {{\n"
-        f"  union {{ {of} from; {to} to; }} bits = {{a}};\n  return bits.to;\n}}\n"
+        f"static inline {to} @reinterpret_{rest}({of} a)\n{{\n"
+        f"    union {{ {of} from; {to} to; }} bits = {{a}};\n    return bits.to;\n}}\n"
     )
 
 
 _SIGMOID_F64 = """/* 1 / (1 + e^-x), at most 4 ULP from the exact value where the C library's exp is within 1 ULP. */
-static inline double @sigmoid_f64(double x) {
-  return 1.0 / (1.0 + __builtin_exp(-x));
+static inline double @sigmoid_f64(double x)
+{
+    return 1.0 / (1.0 + __builtin_exp(-x));
 }
 """
 _MULTIPLY_SHIFT = """/* x * y / 2^(q - s) rounded to the nearest integer, half upwards: exact in 64 bits. */
-static inline int32_t @q_multiply_shift_i32(int32_t x, int32_t y, int32_t q, int32_t s) {
-  const int64_t product = (int64_t)((uint64_t)x << (s > 0 ? s : 0)) * y;
-  const int32_t right = q - (s < 0 ? s : 0);
-  return (int32_t)((product + (INT64_C(1) << (right - 1))) >> right);
+static inline int32_t @q_multiply_shift_i32(int32_t x, int32_t y, int32_t q, int32_t s)
+{
+    const int64_t product = (int64_t)((uint64_t)x << (s > 0 ? s : 0)) * y;
+    const int32_t right = q - (s < 0 ? s : 0);
+    return (int32_t)((product + (INT64_C(1) << (right - 1))) >> right);
 }
 """
 _FROM_BF16 = """/* bfloat16 as float: exact. */
-static inline float @from_bf16_f32(uint16_t h) {
-  union { uint32_t bits; float value; } f = {(uint32_t)h << 16};
-  return f.value;
+static inline float @from_bf16_f32(uint16_t h)
+{
+    union { uint32_t bits; float value; } f = {(uint32_t)h << 16};
+    return f.value;
 }
 """
 _TO_BF16 = """/* The bfloat16 nearest to x, half to even: at most 0.5 ULP. */
-static inline uint16_t @to_bf16_f32(float x) {
-  union { float value; uint32_t bits; } f = {x};
-  if ((f.bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)((f.bits >> 16) | 0x40u);
-  return (uint16_t)((f.bits + 0x7fffu + ((f.bits >> 16) & 1u)) >> 16);
+static inline uint16_t @to_bf16_f32(float x)
+{
+    union { float value; uint32_t bits; } f = {x};
+    if ((f.bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)((f.bits >> 16) | 0x40u);
+    return (uint16_t)((f.bits + 0x7fffu + ((f.bits >> 16) & 1u)) >> 16);
 }
 """
 _FROM_F16 = """/* float16 as float: exact. */
-static inline float @from_f16_f32(uint16_t h) {
-  const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, rest = h & 0x7fffu;
-  union { uint32_t bits; float value; } f = {rest >= 0x7c00u ? rest << 13 | 0x7f800000u : (rest << 13) + 0x38000000u};
-  if (rest < 0x0400u) f.value = (float)rest * 0x1p-24f;
-  f.bits |= sign;
-  return f.value;
+static inline float @from_f16_f32(uint16_t h)
+{
+    const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, rest = h & 0x7fffu;
+    union { uint32_t bits; float value; } f = {rest >= 0x7c00u ? rest << 13 | 0x7f800000u : (rest << 13) + 0x38000000u};
+    if (rest < 0x0400u) f.value = (float)rest * 0x1p-24f;
+    f.bits |= sign;
+    return f.value;
 }
 """
 _TO_F16 = """/* The float16 nearest to x, half to even: at most 0.5 ULP. */
-static inline uint16_t @to_f16_f32(float x) {
-  union { float value; uint32_t bits; } f = {x};
-  const uint32_t sign = f.bits >> 16 & 0x8000u, rest = f.bits & 0x7fffffffu;
-  uint32_t h = 0;
-  if (rest > 0x7f800000u) h = 0x7e00u;
-  else if (rest >= 0x477ff000u) h = 0x7c00u;
-  else if (rest >= 0x38800000u) h = (rest - 0x38000000u + 0xfffu + (rest >> 13 & 1u)) >> 13;
-  else if (rest >= 0x33000000u) {
-    const uint32_t shift = 126u - (rest >> 23), m = (rest & 0x7fffffu) | 0x800000u, half = 1u << (shift - 1u);
-    h = m >> shift;
-    if ((m & (half * 2u - 1u)) > half || ((m & (half * 2u - 1u)) == half && (h & 1u) != 0)) h += 1u;
-  }
-  return (uint16_t)(sign | h);
+static inline uint16_t @to_f16_f32(float x)
+{
+    union { float value; uint32_t bits; } f = {x};
+    const uint32_t sign = f.bits >> 16 & 0x8000u, rest = f.bits & 0x7fffffffu;
+    uint32_t h = 0;
+    if (rest > 0x7f800000u) h = 0x7e00u;
+    else if (rest >= 0x477ff000u) h = 0x7c00u;
+    else if (rest >= 0x38800000u) h = (rest - 0x38000000u + 0xfffu + (rest >> 13 & 1u)) >> 13;
+    else if (rest >= 0x33000000u) {
+        const uint32_t shift = 126u - (rest >> 23), m = (rest & 0x7fffffu) | 0x800000u, half = 1u << (shift - 1u);
+        h = m >> shift;
+        if ((m & (half * 2u - 1u)) > half || ((m & (half * 2u - 1u)) == half && (h & 1u) != 0)) h += 1u;
+    }
+    return (uint16_t)(sign | h);
 }
 """
 
-_ASK_AHEAD = """/* Ask for the line of the cache `bytes` behind `from`, which may be behind the end of the array. */
-static inline void @ask_ahead(const void *from, uintptr_t bytes) {
-  __builtin_prefetch((const void *)((uintptr_t)from + bytes), 0, 3);
+_PREFETCH = """/* Prefetches the cache line `bytes` after `from`, which may lie past the end of the array. */
+static inline void @prefetch_line(const void *from, uintptr_t bytes)
+{
+    __builtin_prefetch((const void *)((uintptr_t)from + bytes), 0, 3);
 }
 """
 
@@ -211,7 +218,7 @@ SCALAR: dict[str, Callable[[str], str]] = {
     "q_multiply_shift": lambda _: _MULTIPLY_SHIFT,
     "from_bf16": lambda _: _FROM_BF16,
     "to_bf16": lambda _: _TO_BF16,
-    "ask": lambda _: _ASK_AHEAD,
+    "prefetch": lambda _: _PREFETCH,
 }
 
 

@@ -132,7 +132,7 @@ class StatementPrinter(VectorPrinter):
             load, write, locality, ahead = s.value.args  # bytes from the named element
             where = self.element_text(load.source, load.indices)
             if int(ahead.value):
-                self.context.emit(f"{self.context.need('ask:ahead')}(&{where}, {int(ahead.value)});")
+                self.context.emit(f"{self.context.need('prefetch:line')}(&{where}, {int(ahead.value)});")
             else:
                 self.context.emit(f"__builtin_prefetch(&{where}, {int(write.value)}, {int(locality.value)});")
             return

@@ -30,7 +30,7 @@ def _lanes(rest: str) -> int:
 
 def _either(choices: list[tuple[str, str]], plain: str) -> str:
     """Statements by conditions of the preprocessor, the first that holds; `plain`, indented already, if none does."""
-    text = "".join(f"#elif {condition}\n  {code}\n" for condition, code in choices)
+    text = "".join(f"#elif {condition}\n    {code}\n" for condition, code in choices)
     return f"#{text.removeprefix('#el')}#else\n{plain}#endif\n" if choices else plain
 
 
@@ -42,20 +42,20 @@ def min_max(word: str, rest: str) -> str:
     """
     ints = f"i{by_short(rest.partition('x')[0]).bits}x{_lanes(rest)}"
     sign = ">" if word == "max" else "<"
-    plain = f"  const {ints} m = ({ints})(*b {sign} *a);\n  *a = ({rest})((({ints})*b & m) | (({ints})*a & ~m));\n"
+    plain = f"    const {ints} m = ({ints})(*b {sign} *a);\n    *a = ({rest})((({ints})*b & m) | (({ints})*a & ~m));\n"
     found = instructions(lambda isa: isa.min_max, _lanes(rest)) if rest.startswith("f32") else ()
     choices = [(one.condition(word=word), one.code(word=word)) for one in found]
-    return f"{_HEAD}@v{word}_{rest}({rest} *a, const {rest} *b) {{\n{_either(choices, plain)}}}\n"
+    return f"{_HEAD}@v{word}_{rest}({rest} *a, const {rest} *b)\n{{\n{_either(choices, plain)}}}\n"
 
 
 # From 2**23 on (0x4b000000) floats are integers, and NaN stays. The sign is restored for results of -0.
-_NEARBYINT = """  const {i} m = ({i})(({i})x & 0x7fffffff) < 0x4b000000;
-  const {f} y = ({f})(({i})x & m);
-  const {i} t = __builtin_convertvector(y, {i});
-  const {f} d = y - __builtin_convertvector(t, {f});
-  const {i} up = (d > 0.5f) | ((d == 0.5f) & -(t & 1)), down = (d < -0.5f) | ((d == -0.5f) & -(t & 1));
-  const {i} r = ({i})__builtin_convertvector(t - up + down, {f}) | (({i})x & (-0x7fffffff - 1));
-  *v = ({f})((r & m) | (({i})x & ~m));
+_NEARBYINT = """    const {i} m = ({i})(({i})x & 0x7fffffff) < 0x4b000000;
+    const {f} y = ({f})(({i})x & m);
+    const {i} t = __builtin_convertvector(y, {i});
+    const {f} d = y - __builtin_convertvector(t, {f});
+    const {i} up = (d > 0.5f) | ((d == 0.5f) & -(t & 1)), down = (d < -0.5f) | ((d == -0.5f) & -(t & 1));
+    const {i} r = ({i})__builtin_convertvector(t - up + down, {f}) | (({i})x & (-0x7fffffff - 1));
+    *v = ({f})((r & m) | (({i})x & ~m));
 """
 
 
@@ -73,7 +73,7 @@ def rounding(rest: str) -> str:
     choices += [(one.condition(), one.code()) for one in instructions(lambda isa: isa.rounding, lanes)]
     plain = _NEARBYINT.format(i=f"i32x{lanes}", f=rest)
     comment = "/* The nearest integers, half to even: exact. Where no instruction does it, by way of int32_t. */\n"
-    return f"{comment}{_HEAD}@nearbyint_{rest}({rest} *v) {{\n  const {rest} x = *v;\n{_either(choices, plain)}}}\n"
+    return f"{comment}{_HEAD}@nearbyint_{rest}({rest} *v)\n{{\n    const {rest} x = *v;\n{_either(choices, plain)}}}\n"
 
 
 def needed_types(rest: str) -> list[str]:
@@ -91,21 +91,21 @@ def widen(rest: str) -> str:
     """
     short, _, lanes = rest.partition("x")
     wide, signed = f"{short[0]}32x{lanes}", f"i32x{lanes}"
-    plain = gcc = f"  *r = ({signed})__builtin_convertvector(*(const {rest}u *)p, {wide});\n"
+    plain = gcc = f"    *r = ({signed})__builtin_convertvector(*(const {rest}u *)p, {wide});\n"
     if by_short(short).bits == 8 and lanes in ("8", "16"):
         half = f"__builtin_convertvector(*(const {rest}u *)p, {short[0]}16x{lanes})"
-        gcc = f"  *r = ({signed})__builtin_convertvector({half}, {wide});\n"
+        gcc = f"    *r = ({signed})__builtin_convertvector({half}, {wide});\n"
     s, letter = ("s", "s") if short[0] == "i" else ("z", "u")
     words = {"short": short, "rest": rest, "signed": signed, "s": s, "letter": letter}
     found = instructions(lambda isa: isa.widen, int(lanes))
     choices = [("defined(__clang__)", plain.strip()), *((one.condition(**words), one.code(**words)) for one in found)]
-    return f"{_HEAD}@widen_{rest}(const void *p, {signed} *r) {{\n{_either(choices, gcc)}}}\n"
+    return f"{_HEAD}@widen_{rest}(const void *p, {signed} *r)\n{{\n{_either(choices, gcc)}}}\n"
 
 
 def narrow(rest: str) -> str:
     """`void @narrow_i8x16(const i32x16 *v, i8x16 *r)`: the low bytes of the 16 numbers at v."""
     short, _, lanes = rest.partition("x")
-    plain = f"  *r = __builtin_convertvector(__builtin_convertvector(*v, {short[0]}16x{lanes}), {rest});\n"
+    plain = f"    *r = __builtin_convertvector(__builtin_convertvector(*v, {short[0]}16x{lanes}), {rest});\n"
     found = instructions(lambda isa: isa.narrow, int(lanes))
     choices = [(one.condition(), one.code(short=short)) for one in found]
-    return f"{_HEAD}@narrow_{rest}(const i32x{lanes} *v, {rest} *r) {{\n{_either(choices, plain)}}}\n"
+    return f"{_HEAD}@narrow_{rest}(const i32x{lanes} *v, {rest} *r)\n{{\n{_either(choices, plain)}}}\n"

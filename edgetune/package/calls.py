@@ -281,7 +281,7 @@ def _gaps(param: Param) -> str:
 
 def _time_line(origin: KernelProvenance) -> str:
     if origin.origin == "fixed" or origin.cost is None:
-        return "not measured (fixed schedule)"  # in the C text of kernels
+        return "not measured (default schedule)"
     if origin.clock == "instructions":
         return f"{origin.amount()} instructions, {origin.measured_by()}"
     interval = ""
@@ -290,7 +290,7 @@ def _time_line(origin: KernelProvenance) -> str:
     return f"{origin.amount()} us{interval}, {origin.measured_by()}"
 
 
-def ask_while_waiting(calls: Sequence[CallView], weights: Weights, cached_bytes: int) -> tuple[CallView, ...]:
+def prefetch_while_waiting(calls: Sequence[CallView], weights: Weights, cached_bytes: int) -> tuple[CallView, ...]:
     """Return `calls` with the weights that threads prefetch while they wait at the ends of loops of each shared call.
 
     These are the largest constant of the next shared call, up to half the second cache of a core (`cached_bytes`);

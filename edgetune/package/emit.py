@@ -12,7 +12,7 @@ from edgetune._version import __version__
 from edgetune.errors import KernelFailed, MemoryLimitExceeded
 from edgetune.events import Event
 from edgetune.graph.memory.live_ranges import ARENA_ALIGNMENT
-from edgetune.package.calls import arena_slots, ask_while_waiting, call_views, kernel_views
+from edgetune.package.calls import arena_slots, call_views, kernel_views, prefetch_while_waiting
 from edgetune.package.constants import place_weights
 from edgetune.package.core_files import core_files
 from edgetune.package.facts import PackageFacts, manifest_facts, template_context
@@ -102,7 +102,7 @@ def _facts(model: CompiledModel, golden: GoldenCases, device: Device, options: P
         flags=split_flags(target),
         cpu=target.instruction_set.cpu_checks(target.cpu_checks),
         slots=arena_slots(program, plan, sources),
-        calls=ask_while_waiting(calls, weights, target.l2_bytes),
+        calls=prefetch_while_waiting(calls, weights, target.l2_bytes),
         kernels=kernel_views(program, sources, model.provenance, Counter(call.kernel for call in program.calls)),
         weights=weights,
         vectors=vectors,

@@ -22,7 +22,7 @@ from tests.sketch_samples import board, conv2d, dense, random_arguments, run_pla
 FIRST: tuple[Outer, ...] = ("pixel", "channel")
 STRIDED = conv2d((8, 8, 32), 64, kernel=(1, 1), pad=(0, 0, 0, 0), stride=2)
 _COUNTED = """static int asked[%(size)d];
-#define test__ask_ahead(from, bytes) (void)(asked[(from) - weights + (bytes) / 4] = 1)
+#define test__prefetch_line(from, bytes) (void)(asked[(from) - weights + (bytes) / 4] = 1)
 """
 TILE = {"pixel": 3, "vectors": 2}
 CASES: dict[str, tuple[Any, Any, Mapping[str, int], bool, int]] = {  # function, order, sizes, fused, floats of a move

@@ -18,7 +18,7 @@ from tests.sketch_samples import conv2d, dense, random_arguments, run_plain
 
 AHEAD = 2048
 _COUNTED = """static int asked[%(size)d];
-#define test__ask_ahead(from, bytes) (void)(asked[(from) - weights + (bytes) / 4] = 1)
+#define test__prefetch_line(from, bytes) (void)(asked[(from) - weights + (bytes) / 4] = 1)
 """
 CASES: dict[str, tuple[Any, Any, Mapping[str, int], int]] = {  # function, order, sizes, bytes of a step
     "pointwise": (POINTWISE, ROWS, {"pixel": 3, "vectors": 2}, 64),
@@ -52,7 +52,7 @@ def test_it_goes_with_requests_for_the_next_block_and_with_parts(tmp_path: Path)
     for variant in (both, replace(plain, parts=2), replace(both, parts=2), replace(plain, prefetch_outputs=True)):
         made = by_variant(POINTWISE, variant, sizes)
         source = emit_kernel(made.module, TARGET, "sample")
-        assert "@ask_ahead" in source.definition
+        assert "@prefetch_line" in source.definition
         assert ("__builtin_prefetch" in source.definition) == (variant.prefetch_weights_l2 or variant.prefetch_outputs)
         arrays = random_arguments(POINTWISE)
         expected = run_plain(POINTWISE, arrays)

@@ -42,37 +42,39 @@ typedef int32_t sample__i32x4 __attribute__((vector_size(16)));
 #endif
 /* e^x, at most 1.5 ULP from the exact value. x = n ln 2 + r with ln 2 in two parts (Cody and Waite), e^r by a
    polynomial of degree 7 (Cephes, expf). */
-static inline __attribute__((always_inline)) void sample__exp_f32x4(f32x4 *v) {
-  ET_IN_ORDER
-  const f32x4 x = *v;
-  f32x4 y;
-  f32x4 c = ET_SEL_f32x4(x < 0x1.62e42ep+6f, x, ET_K_f32x4(0x1.62e42ep+6f));
-  c = ET_SEL_f32x4(c > -104.0f, c, ET_K_f32x4(0.0f));
-  f32x4 t = c * 0x1.715476p+0f + 0x1.8p+23f;
-  ET_KEEP_f32x4(t);
-  const f32x4 k = t - 0x1.8p+23f;
-  f32x4 r = c - k * 0x1.63p-1f;
-  ET_KEEP_f32x4(r);
-  r = r + k * 0x1.bd0106p-13f;
-  f32x4 p = 0x1.a0d2cep-13f * r + 0x1.6e879cp-10f;
-  p = p * r + 0x1.11121p-7f;
-  p = p * r + 0x1.555502p-5f;
-  p = p * r + 0x1.555554p-3f;
-  p = p * r + 0.5f;
-  p = p * (r * r) + r + 1.0f;
-  const f32x4 up = ET_SEL_f32x4(c < -0x1.5d589ep+6f, ET_K_f32x4(64.0f), ET_K_f32x4(0.0f));
-  const f32x4 down = ET_SEL_f32x4(c < -0x1.5d589ep+6f, ET_K_f32x4(0x1p-64f), ET_K_f32x4(1.0f));
-  p = ET_SCALE_f32x4(p, t + up) * down;
-  p = ET_SEL_f32x4(x > -104.0f, p, ET_K_f32x4(0.0f));
-  y = ET_SEL_f32x4(x <= 0x1.62e42ep+6f, p, x + __builtin_inff());
-  *v = y;
+static inline __attribute__((always_inline)) void sample__exp_f32x4(f32x4 *v)
+{
+    ET_IN_ORDER
+    const f32x4 x = *v;
+    f32x4 y;
+    f32x4 c = ET_SEL_f32x4(x < 0x1.62e42ep+6f, x, ET_K_f32x4(0x1.62e42ep+6f));
+    c = ET_SEL_f32x4(c > -104.0f, c, ET_K_f32x4(0.0f));
+    f32x4 t = c * 0x1.715476p+0f + 0x1.8p+23f;
+    ET_KEEP_f32x4(t);
+    const f32x4 k = t - 0x1.8p+23f;
+    f32x4 r = c - k * 0x1.63p-1f;
+    ET_KEEP_f32x4(r);
+    r = r + k * 0x1.bd0106p-13f;
+    f32x4 p = 0x1.a0d2cep-13f * r + 0x1.6e879cp-10f;
+    p = p * r + 0x1.11121p-7f;
+    p = p * r + 0x1.555502p-5f;
+    p = p * r + 0x1.555554p-3f;
+    p = p * r + 0.5f;
+    p = p * (r * r) + r + 1.0f;
+    const f32x4 up = ET_SEL_f32x4(c < -0x1.5d589ep+6f, ET_K_f32x4(64.0f), ET_K_f32x4(0.0f));
+    const f32x4 down = ET_SEL_f32x4(c < -0x1.5d589ep+6f, ET_K_f32x4(0x1p-64f), ET_K_f32x4(1.0f));
+    p = ET_SCALE_f32x4(p, t + up) * down;
+    p = ET_SEL_f32x4(x > -104.0f, p, ET_K_f32x4(0.0f));
+    y = ET_SEL_f32x4(x <= 0x1.62e42ep+6f, p, x + __builtin_inff());
+    *v = y;
 }
-static inline __attribute__((always_inline)) void sample__vmax_f32x4(f32x4 *a, const f32x4 *b) {
+static inline __attribute__((always_inline)) void sample__vmax_f32x4(f32x4 *a, const f32x4 *b)
+{
 #if defined(__SSE__) && !defined(__clang__) && __has_builtin(__builtin_ia32_maxps)
-  *a = __builtin_ia32_maxps(*b, *a);
+    *a = __builtin_ia32_maxps(*b, *a);
 #else
-  const i32x4 m = (i32x4)(*b > *a);
-  *a = (f32x4)(((i32x4)*b & m) | ((i32x4)*a & ~m));
+    const i32x4 m = (i32x4)(*b > *a);
+    *a = (f32x4)(((i32x4)*b & m) | ((i32x4)*a & ~m));
 #endif
 }
 #ifndef ET_SHUFFLE_f32x4
@@ -82,13 +84,14 @@ static inline __attribute__((always_inline)) void sample__vmax_f32x4(f32x4 *a, c
 #define ET_SHUFFLE_f32x4(a, ...) __builtin_shuffle((a), (i32x4){__VA_ARGS__})
 #endif
 #endif
-static inline __attribute__((always_inline)) float sample__lanes_largest_f32x4(const f32x4 *v) {
-  f32x4 a = *v, b;
-  b = ET_SHUFFLE_f32x4(a, 2, 3, 0, 1);
-  sample__vmax_f32x4(&a, &b);
-  b = ET_SHUFFLE_f32x4(a, 1, 0, 3, 2);
-  sample__vmax_f32x4(&a, &b);
-  return a[0];
+static inline __attribute__((always_inline)) float sample__lanes_largest_f32x4(const f32x4 *v)
+{
+    f32x4 a = *v, b;
+    b = ET_SHUFFLE_f32x4(a, 2, 3, 0, 1);
+    sample__vmax_f32x4(&a, &b);
+    b = ET_SHUFFLE_f32x4(a, 1, 0, 3, 2);
+    sample__vmax_f32x4(&a, &b);
+    return a[0];
 }
 #ifndef ET_SHUFFLE_f32x4
 #if __has_builtin(__builtin_shufflevector)
@@ -97,13 +100,14 @@ static inline __attribute__((always_inline)) float sample__lanes_largest_f32x4(c
 #define ET_SHUFFLE_f32x4(a, ...) __builtin_shuffle((a), (i32x4){__VA_ARGS__})
 #endif
 #endif
-static inline __attribute__((always_inline)) float sample__lanes_sum_f32x4(const f32x4 *v) {
-  f32x4 a = *v, b;
-  b = ET_SHUFFLE_f32x4(a, 2, 3, 0, 1);
-  a += b;
-  b = ET_SHUFFLE_f32x4(a, 1, 0, 3, 2);
-  a += b;
-  return a[0];
+static inline __attribute__((always_inline)) float sample__lanes_sum_f32x4(const f32x4 *v)
+{
+    f32x4 a = *v, b;
+    b = ET_SHUFFLE_f32x4(a, 2, 3, 0, 1);
+    a += b;
+    b = ET_SHUFFLE_f32x4(a, 1, 0, 3, 2);
+    a += b;
+    return a[0];
 }
 static inline float sample__max_f32(float a, float b) { return b > a ? b : a; }
 

@@ -34,46 +34,50 @@ typedef int64_t sample__i64x2 __attribute__((vector_size(16)));
 #endif
 typedef char sample__c8x16 __attribute__((vector_size(16))); /* what GCC's builtins want for bytes */
 #define c8x16 sample__c8x16
-static inline __attribute__((always_inline)) void sample__narrow_i8x4(const i32x4 *v, i8x4 *r) {
+static inline __attribute__((always_inline)) void sample__narrow_i8x4(const i32x4 *v, i8x4 *r)
+{
 #if defined(__AVX512VL__) && !defined(__clang__) && __has_builtin(__builtin_ia32_pmovdb128_mask)
-  *r = (i8x4)((i32x4)__builtin_ia32_pmovdb128_mask(*v, (c8x16){0}, 0xf))[0];
+    *r = (i8x4)((i32x4)__builtin_ia32_pmovdb128_mask(*v, (c8x16){0}, 0xf))[0];
 #else
-  *r = __builtin_convertvector(__builtin_convertvector(*v, i16x4), i8x4);
+    *r = __builtin_convertvector(__builtin_convertvector(*v, i16x4), i8x4);
 #endif
 }
 /* The nearest integers, half to even: exact. Where no instruction does it, by way of int32_t. */
-static inline __attribute__((always_inline)) void sample__nearbyint_f32x4(f32x4 *v) {
-  const f32x4 x = *v;
+static inline __attribute__((always_inline)) void sample__nearbyint_f32x4(f32x4 *v)
+{
+    const f32x4 x = *v;
 #if defined(__clang__) && __has_builtin(__builtin_elementwise_roundeven) && (defined(__SSE4_1__) || defined(__aarch64__))
-  *v = __builtin_elementwise_roundeven(x);
+    *v = __builtin_elementwise_roundeven(x);
 #elif defined(__SSE4_1__) && !defined(__clang__) && __has_builtin(__builtin_ia32_roundps)
-  *v = __builtin_ia32_roundps(x, 8);
+    *v = __builtin_ia32_roundps(x, 8);
 #elif defined(__aarch64__)
-  __asm__("frintn %0.4s, %1.4s" : "=w"(*v) : "w"(x));
+    __asm__("frintn %0.4s, %1.4s" : "=w"(*v) : "w"(x));
 #else
-  const i32x4 m = (i32x4)((i32x4)x & 0x7fffffff) < 0x4b000000;
-  const f32x4 y = (f32x4)((i32x4)x & m);
-  const i32x4 t = __builtin_convertvector(y, i32x4);
-  const f32x4 d = y - __builtin_convertvector(t, f32x4);
-  const i32x4 up = (d > 0.5f) | ((d == 0.5f) & -(t & 1)), down = (d < -0.5f) | ((d == -0.5f) & -(t & 1));
-  const i32x4 r = (i32x4)__builtin_convertvector(t - up + down, f32x4) | ((i32x4)x & (-0x7fffffff - 1));
-  *v = (f32x4)((r & m) | ((i32x4)x & ~m));
+    const i32x4 m = (i32x4)((i32x4)x & 0x7fffffff) < 0x4b000000;
+    const f32x4 y = (f32x4)((i32x4)x & m);
+    const i32x4 t = __builtin_convertvector(y, i32x4);
+    const f32x4 d = y - __builtin_convertvector(t, f32x4);
+    const i32x4 up = (d > 0.5f) | ((d == 0.5f) & -(t & 1)), down = (d < -0.5f) | ((d == -0.5f) & -(t & 1));
+    const i32x4 r = (i32x4)__builtin_convertvector(t - up + down, f32x4) | ((i32x4)x & (-0x7fffffff - 1));
+    *v = (f32x4)((r & m) | ((i32x4)x & ~m));
 #endif
 }
-static inline __attribute__((always_inline)) void sample__vmax_f32x4(f32x4 *a, const f32x4 *b) {
+static inline __attribute__((always_inline)) void sample__vmax_f32x4(f32x4 *a, const f32x4 *b)
+{
 #if defined(__SSE__) && !defined(__clang__) && __has_builtin(__builtin_ia32_maxps)
-  *a = __builtin_ia32_maxps(*b, *a);
+    *a = __builtin_ia32_maxps(*b, *a);
 #else
-  const i32x4 m = (i32x4)(*b > *a);
-  *a = (f32x4)(((i32x4)*b & m) | ((i32x4)*a & ~m));
+    const i32x4 m = (i32x4)(*b > *a);
+    *a = (f32x4)(((i32x4)*b & m) | ((i32x4)*a & ~m));
 #endif
 }
-static inline __attribute__((always_inline)) void sample__vmin_f32x4(f32x4 *a, const f32x4 *b) {
+static inline __attribute__((always_inline)) void sample__vmin_f32x4(f32x4 *a, const f32x4 *b)
+{
 #if defined(__SSE__) && !defined(__clang__) && __has_builtin(__builtin_ia32_minps)
-  *a = __builtin_ia32_minps(*b, *a);
+    *a = __builtin_ia32_minps(*b, *a);
 #else
-  const i32x4 m = (i32x4)(*b < *a);
-  *a = (f32x4)(((i32x4)*b & m) | ((i32x4)*a & ~m));
+    const i32x4 m = (i32x4)(*b < *a);
+    *a = (f32x4)(((i32x4)*b & m) | ((i32x4)*a & ~m));
 #endif
 }
 #define ET_SEL_f32x4(m, a, b) ((f32x4)(((i32x4)(a) & (i32x4)(m)) | ((i32x4)(b) & ~(i32x4)(m))))
@@ -83,22 +87,24 @@ static inline __attribute__((always_inline)) void sample__vmin_f32x4(f32x4 *a, c
 #define ET_FTOI_f32x4(x) __builtin_convertvector((x), i32x4)
 #define ET_ITOF_f32x4(x) __builtin_convertvector((x), f32x4)
 #define ET_SCALE_f32x4(p, t) ((f32x4)((i32x4)(p) + ((i32x4)(t) << 23)))
-static inline __attribute__((always_inline)) void sample__whole_f32x4(const f32x4 *v, i32x4 *r) {
-  const f32x4 x = *v;
-  const f32x4 c = ET_SEL_f32x4(x == x, x, ET_K_f32x4(0.0f));
-  *r = ET_FTOI_f32x4(c);
+static inline __attribute__((always_inline)) void sample__whole_f32x4(const f32x4 *v, i32x4 *r)
+{
+    const f32x4 x = *v;
+    const f32x4 c = ET_SEL_f32x4(x == x, x, ET_K_f32x4(0.0f));
+    *r = ET_FTOI_f32x4(c);
 }
-static inline __attribute__((always_inline)) void sample__widen_i8x4(const void *p, i32x4 *r) {
+static inline __attribute__((always_inline)) void sample__widen_i8x4(const void *p, i32x4 *r)
+{
 #if defined(__clang__)
-  *r = (i32x4)__builtin_convertvector(*(const i8x4u *)p, i32x4);
+    *r = (i32x4)__builtin_convertvector(*(const i8x4u *)p, i32x4);
 #elif defined(__SSE4_1__) && __has_builtin(__builtin_ia32_pmovsxbd128)
-  *r = (i32x4)__builtin_ia32_pmovsxbd128((c8x16)(i32x4){(int32_t)*(const i8x4u *)p, 0, 0, 0});
+    *r = (i32x4)__builtin_ia32_pmovsxbd128((c8x16)(i32x4){(int32_t)*(const i8x4u *)p, 0, 0, 0});
 #elif defined(__aarch64__)
-  __asm__("ldr %s0, [%1]\n\tsxtl %0.8h, %0.8b\n\tsxtl %0.4s, %0.4h" : "=w"(*r) : "r"(p), "m"(*(const i8x4u *)p));
+    __asm__("ldr %s0, [%1]\n\tsxtl %0.8h, %0.8b\n\tsxtl %0.4s, %0.4h" : "=w"(*r) : "r"(p), "m"(*(const i8x4u *)p));
 #elif defined(__ARM_NEON)
-  __asm__("vld1.32 {%e0[0]}, [%1]\n\tvmovl.s8 %q0, %e0\n\tvmovl.s16 %q0, %e0" : "=w"(*r) : "r"(p), "m"(*(const i8x4u *)p));
+    __asm__("vld1.32 {%e0[0]}, [%1]\n\tvmovl.s8 %q0, %e0\n\tvmovl.s16 %q0, %e0" : "=w"(*r) : "r"(p), "m"(*(const i8x4u *)p));
 #else
-  *r = (i32x4)__builtin_convertvector(*(const i8x4u *)p, i32x4);
+    *r = (i32x4)__builtin_convertvector(*(const i8x4u *)p, i32x4);
 #endif
 }
 

@@ -36,44 +36,48 @@ typedef int64_t sample__i64x2 __attribute__((vector_size(16)));
 #endif
 typedef char sample__c8x16 __attribute__((vector_size(16))); /* what GCC's builtins want for bytes */
 #define c8x16 sample__c8x16
-static inline __attribute__((always_inline)) void sample__narrow_i8x16(const i32x16 *v, i8x16 *r) {
+static inline __attribute__((always_inline)) void sample__narrow_i8x16(const i32x16 *v, i8x16 *r)
+{
 #if defined(__AVX512F__) && !defined(__clang__) && __has_builtin(__builtin_ia32_pmovdb512_mask)
-  *r = (i8x16)__builtin_ia32_pmovdb512_mask(*v, (c8x16){0}, 0xffff);
+    *r = (i8x16)__builtin_ia32_pmovdb512_mask(*v, (c8x16){0}, 0xffff);
 #else
-  *r = __builtin_convertvector(__builtin_convertvector(*v, i16x16), i8x16);
+    *r = __builtin_convertvector(__builtin_convertvector(*v, i16x16), i8x16);
 #endif
 }
 /* The nearest integers, half to even: exact. Where no instruction does it, by way of int32_t. */
-static inline __attribute__((always_inline)) void sample__nearbyint_f32x16(f32x16 *v) {
-  const f32x16 x = *v;
+static inline __attribute__((always_inline)) void sample__nearbyint_f32x16(f32x16 *v)
+{
+    const f32x16 x = *v;
 #if defined(__clang__) && __has_builtin(__builtin_elementwise_roundeven) && (defined(__SSE4_1__) || defined(__aarch64__))
-  *v = __builtin_elementwise_roundeven(x);
+    *v = __builtin_elementwise_roundeven(x);
 #elif defined(__AVX512F__) && !defined(__clang__) && __has_builtin(__builtin_ia32_rndscaleps_mask)
-  *v = __builtin_ia32_rndscaleps_mask(x, 8, x, -1, 4);
+    *v = __builtin_ia32_rndscaleps_mask(x, 8, x, -1, 4);
 #else
-  const i32x16 m = (i32x16)((i32x16)x & 0x7fffffff) < 0x4b000000;
-  const f32x16 y = (f32x16)((i32x16)x & m);
-  const i32x16 t = __builtin_convertvector(y, i32x16);
-  const f32x16 d = y - __builtin_convertvector(t, f32x16);
-  const i32x16 up = (d > 0.5f) | ((d == 0.5f) & -(t & 1)), down = (d < -0.5f) | ((d == -0.5f) & -(t & 1));
-  const i32x16 r = (i32x16)__builtin_convertvector(t - up + down, f32x16) | ((i32x16)x & (-0x7fffffff - 1));
-  *v = (f32x16)((r & m) | ((i32x16)x & ~m));
+    const i32x16 m = (i32x16)((i32x16)x & 0x7fffffff) < 0x4b000000;
+    const f32x16 y = (f32x16)((i32x16)x & m);
+    const i32x16 t = __builtin_convertvector(y, i32x16);
+    const f32x16 d = y - __builtin_convertvector(t, f32x16);
+    const i32x16 up = (d > 0.5f) | ((d == 0.5f) & -(t & 1)), down = (d < -0.5f) | ((d == -0.5f) & -(t & 1));
+    const i32x16 r = (i32x16)__builtin_convertvector(t - up + down, f32x16) | ((i32x16)x & (-0x7fffffff - 1));
+    *v = (f32x16)((r & m) | ((i32x16)x & ~m));
 #endif
 }
-static inline __attribute__((always_inline)) void sample__vmax_f32x16(f32x16 *a, const f32x16 *b) {
+static inline __attribute__((always_inline)) void sample__vmax_f32x16(f32x16 *a, const f32x16 *b)
+{
 #if defined(__AVX512F__) && !defined(__clang__) && __has_builtin(__builtin_ia32_maxps512_mask)
-  *a = __builtin_ia32_maxps512_mask(*b, *a, *a, -1, 4);
+    *a = __builtin_ia32_maxps512_mask(*b, *a, *a, -1, 4);
 #else
-  const i32x16 m = (i32x16)(*b > *a);
-  *a = (f32x16)(((i32x16)*b & m) | ((i32x16)*a & ~m));
+    const i32x16 m = (i32x16)(*b > *a);
+    *a = (f32x16)(((i32x16)*b & m) | ((i32x16)*a & ~m));
 #endif
 }
-static inline __attribute__((always_inline)) void sample__vmin_f32x16(f32x16 *a, const f32x16 *b) {
+static inline __attribute__((always_inline)) void sample__vmin_f32x16(f32x16 *a, const f32x16 *b)
+{
 #if defined(__AVX512F__) && !defined(__clang__) && __has_builtin(__builtin_ia32_minps512_mask)
-  *a = __builtin_ia32_minps512_mask(*b, *a, *a, -1, 4);
+    *a = __builtin_ia32_minps512_mask(*b, *a, *a, -1, 4);
 #else
-  const i32x16 m = (i32x16)(*b < *a);
-  *a = (f32x16)(((i32x16)*b & m) | ((i32x16)*a & ~m));
+    const i32x16 m = (i32x16)(*b < *a);
+    *a = (f32x16)(((i32x16)*b & m) | ((i32x16)*a & ~m));
 #endif
 }
 #define ET_SEL_f32x16(m, a, b) ((f32x16)(((i32x16)(a) & (i32x16)(m)) | ((i32x16)(b) & ~(i32x16)(m))))
@@ -83,18 +87,20 @@ static inline __attribute__((always_inline)) void sample__vmin_f32x16(f32x16 *a,
 #define ET_FTOI_f32x16(x) __builtin_convertvector((x), i32x16)
 #define ET_ITOF_f32x16(x) __builtin_convertvector((x), f32x16)
 #define ET_SCALE_f32x16(p, t) ((f32x16)((i32x16)(p) + ((i32x16)(t) << 23)))
-static inline __attribute__((always_inline)) void sample__whole_f32x16(const f32x16 *v, i32x16 *r) {
-  const f32x16 x = *v;
-  const f32x16 c = ET_SEL_f32x16(x == x, x, ET_K_f32x16(0.0f));
-  *r = ET_FTOI_f32x16(c);
+static inline __attribute__((always_inline)) void sample__whole_f32x16(const f32x16 *v, i32x16 *r)
+{
+    const f32x16 x = *v;
+    const f32x16 c = ET_SEL_f32x16(x == x, x, ET_K_f32x16(0.0f));
+    *r = ET_FTOI_f32x16(c);
 }
-static inline __attribute__((always_inline)) void sample__widen_i8x16(const void *p, i32x16 *r) {
+static inline __attribute__((always_inline)) void sample__widen_i8x16(const void *p, i32x16 *r)
+{
 #if defined(__clang__)
-  *r = (i32x16)__builtin_convertvector(*(const i8x16u *)p, i32x16);
+    *r = (i32x16)__builtin_convertvector(*(const i8x16u *)p, i32x16);
 #elif defined(__AVX512F__) && __has_builtin(__builtin_ia32_pmovsxbd512_mask)
-  *r = (i32x16)__builtin_ia32_pmovsxbd512_mask((c8x16)*(const i8x16u *)p, (i32x16){0}, 0xffff);
+    *r = (i32x16)__builtin_ia32_pmovsxbd512_mask((c8x16)*(const i8x16u *)p, (i32x16){0}, 0xffff);
 #else
-  *r = (i32x16)__builtin_convertvector(__builtin_convertvector(*(const i8x16u *)p, i16x16), i32x16);
+    *r = (i32x16)__builtin_convertvector(__builtin_convertvector(*(const i8x16u *)p, i16x16), i32x16);
 #endif
 }
 

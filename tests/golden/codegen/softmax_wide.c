@@ -2,13 +2,15 @@
 #include <stdint.h>
 
 /* Types and functions that the kernels of sample use. Names without its prefix end with this file. */
-static inline int32_t sample__reinterpret_f32_i32(float a) {
-  union { float from; int32_t to; } bits = {a};
-  return bits.to;
+static inline int32_t sample__reinterpret_f32_i32(float a)
+{
+    union { float from; int32_t to; } bits = {a};
+    return bits.to;
 }
-static inline float sample__reinterpret_i32_f32(int32_t a) {
-  union { int32_t from; float to; } bits = {a};
-  return bits.to;
+static inline float sample__reinterpret_i32_f32(int32_t a)
+{
+    union { int32_t from; float to; } bits = {a};
+    return bits.to;
 }
 #define ET_SEL_f32(m, a, b) ((m) ? (a) : (b))
 #define ET_K_f32(c) (c)
@@ -17,7 +19,7 @@ static inline float sample__reinterpret_i32_f32(int32_t a) {
 #define ET_FTOI_f32(x) ((int32_t)(x))
 #define ET_ITOF_f32(x) ((float)(x))
 #define ET_SCALE_f32(p, t) \
-  ET_VAL_f32((int32_t)((uint32_t)ET_BITS_f32(p) + ((uint32_t)ET_BITS_f32(t) << 23)))
+    ET_VAL_f32((int32_t)((uint32_t)ET_BITS_f32(p) + ((uint32_t)ET_BITS_f32(t) << 23)))
 #if defined(__clang__) && __clang_major__ >= 13
 #define ET_IN_ORDER _Pragma("clang fp reassociate(off)")
 #else
@@ -48,29 +50,30 @@ static inline float sample__reinterpret_i32_f32(int32_t a) {
 #endif
 /* e^x, at most 1.5 ULP from the exact value. x = n ln 2 + r with ln 2 in two parts (Cody and Waite), e^r by a
    polynomial of degree 7 (Cephes, expf). */
-static inline float sample__exp_f32(float x) {
-  ET_IN_ORDER
-  float y;
-  float c = ET_SEL_f32(x < 0x1.62e42ep+6f, x, ET_K_f32(0x1.62e42ep+6f));
-  c = ET_SEL_f32(c > -104.0f, c, ET_K_f32(0.0f));
-  float t = c * 0x1.715476p+0f + 0x1.8p+23f;
-  ET_KEEP_f32(t);
-  const float k = t - 0x1.8p+23f;
-  float r = c - k * 0x1.63p-1f;
-  ET_KEEP_f32(r);
-  r = r + k * 0x1.bd0106p-13f;
-  float p = 0x1.a0d2cep-13f * r + 0x1.6e879cp-10f;
-  p = p * r + 0x1.11121p-7f;
-  p = p * r + 0x1.555502p-5f;
-  p = p * r + 0x1.555554p-3f;
-  p = p * r + 0.5f;
-  p = p * (r * r) + r + 1.0f;
-  const float up = ET_SEL_f32(c < -0x1.5d589ep+6f, ET_K_f32(64.0f), ET_K_f32(0.0f));
-  const float down = ET_SEL_f32(c < -0x1.5d589ep+6f, ET_K_f32(0x1p-64f), ET_K_f32(1.0f));
-  p = ET_SCALE_f32(p, t + up) * down;
-  p = ET_SEL_f32(x > -104.0f, p, ET_K_f32(0.0f));
-  y = ET_SEL_f32(x <= 0x1.62e42ep+6f, p, x + __builtin_inff());
-  return y;
+static inline float sample__exp_f32(float x)
+{
+    ET_IN_ORDER
+    float y;
+    float c = ET_SEL_f32(x < 0x1.62e42ep+6f, x, ET_K_f32(0x1.62e42ep+6f));
+    c = ET_SEL_f32(c > -104.0f, c, ET_K_f32(0.0f));
+    float t = c * 0x1.715476p+0f + 0x1.8p+23f;
+    ET_KEEP_f32(t);
+    const float k = t - 0x1.8p+23f;
+    float r = c - k * 0x1.63p-1f;
+    ET_KEEP_f32(r);
+    r = r + k * 0x1.bd0106p-13f;
+    float p = 0x1.a0d2cep-13f * r + 0x1.6e879cp-10f;
+    p = p * r + 0x1.11121p-7f;
+    p = p * r + 0x1.555502p-5f;
+    p = p * r + 0x1.555554p-3f;
+    p = p * r + 0.5f;
+    p = p * (r * r) + r + 1.0f;
+    const float up = ET_SEL_f32(c < -0x1.5d589ep+6f, ET_K_f32(64.0f), ET_K_f32(0.0f));
+    const float down = ET_SEL_f32(c < -0x1.5d589ep+6f, ET_K_f32(0x1p-64f), ET_K_f32(1.0f));
+    p = ET_SCALE_f32(p, t + up) * down;
+    p = ET_SEL_f32(x > -104.0f, p, ET_K_f32(0.0f));
+    y = ET_SEL_f32(x <= 0x1.62e42ep+6f, p, x + __builtin_inff());
+    return y;
 }
 static inline float sample__max_f32(float a, float b) { return b > a ? b : a; }
 
