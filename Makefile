@@ -8,6 +8,7 @@
 # make hostile       a library of kernels that misbehave is tried every way, 20 times with other seeds (HOSTILE=--help)
 # make scaling       candidates a second on 1 to 16 boards; fails where 16 are not worth 90 % of that (SCALING=--help)
 # make benchmark     packages beside ONNX Runtime, OpenVINO, ncnn, MNN and LiteRT (BENCHMARK_ARGS=--help)
+# make search-benchmark  operators tuned with 64 trials, beside PyTorch (SEARCH_BENCHMARK=--help)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -33,7 +34,7 @@ SYSTEM_PROGRAMS := gcc g++ make cmake pkg-config clang-19 qemu-aarch64 qemu-arm 
 SYSTEM_LINE = apt-get update && sh .ci/no-new-sshd.sh apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES)
 
 .DELETE_ON_ERROR:
-.PHONY: all demo test lint types pytest format schemas system conformance acceptance soak kills hostile benchmark scaling clean
+.PHONY: all demo test lint types pytest format schemas system conformance acceptance soak kills hostile benchmark search-benchmark scaling clean
 
 all: test
 
@@ -57,6 +58,10 @@ extra = $$($(BIN)/python -c 'import sys, tomllib; print(*tomllib.load(open("pypr
 $(VENV)/.stamp-bench: pyproject.toml | $(VENV)/.stamp-run
 	for peer in $(call extra,bench); do $(PIP) install $$peer || echo "$$peer does not install here"; done
 	for peer in $(call extra,bench-converters); do $(PIP) install --no-deps $$peer || echo "$$peer does not install here"; done
+	touch $@
+
+$(VENV)/.stamp-search-bench: pyproject.toml | $(VENV)/.stamp-run
+	$(PIP) install $(call extra,search-bench)
 	touch $@
 
 # --- the main job -----------------------------------------------------------------------------------------------
@@ -121,6 +126,9 @@ hostile: $(VENV)/.stamp-test
 
 benchmark: $(VENV)/.stamp-bench
 	$(BIN)/python benchmarks/run.py $(BENCHMARK_ARGS)
+
+search-benchmark: $(VENV)/.stamp-search-bench
+	$(BIN)/python -m benchmarks.search $(SEARCH_BENCHMARK)
 
 scaling: $(VENV)/.stamp-test
 	$(BIN)/python benchmarks/boards_scaling.py $(SCALING)

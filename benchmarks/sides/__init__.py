@@ -14,9 +14,10 @@ from benchmarks.sides.mnn_session import MnnSession
 from benchmarks.sides.ncnn_net import NcnnNet
 from benchmarks.sides.onnx_runtime import OnnxRuntime
 from benchmarks.sides.openvino_cpu import OpenVinoCpu
+from benchmarks.sides.pytorch_expression import PyTorchExpression
 
 OURS = "edgetune"
-SIDES: Mapping[str, Callable[[], Side]] = {
+_RUNTIMES: Mapping[str, Callable[[], Side]] = {
     OURS: EdgetunePackage,
     "onnxruntime": OnnxRuntime,
     "openvino": OpenVinoCpu,
@@ -24,7 +25,8 @@ SIDES: Mapping[str, Callable[[], Side]] = {
     "mnn": MnnSession,
     "litert": LiteRt,
 }
-PEERS = tuple(name for name in SIDES if name != OURS)
+PEERS = tuple(name for name in _RUNTIMES if name != OURS)
+SIDES: Mapping[str, Callable[[], Side]] = {**_RUNTIMES, "pytorch": PyTorchExpression}
 TITLES: Mapping[str, str] = {
     OURS: "edgetune",
     "onnxruntime": "ONNX Runtime",

@@ -1,0 +1,145 @@
+"""Tunes operators through `edgetune.tune` and times their packages beside PyTorch, in turns: a table in Markdown.
+
+python -m benchmarks.search [--cases quick|full|NAME,...] [--trials N] [--out DIR] [--again]
+
+A case that was measured is not measured again, unless `--again` is given. Its schedules stay in the records of the
+folder, so that timing it again searches nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks.peaks import Peaks, measure_peaks
+from benchmarks.result import TOLERANCE, difference
+from benchmarks.rounds import measure_rounds
+from benchmarks.run import held
+from benchmarks.search.cases import expression_named, names_of
+from benchmarks.search.expression import Expression
+from benchmarks.search.table import CaseResult, markdown
+from benchmarks.side import CannotLoad, Case
+from benchmarks.side_process import SideProcess
+from benchmarks.sides import OURS
+from edgetune import expressions
+from edgetune.boards.cores import split_cores
+from edgetune.boards.lock import TimingLock
+from edgetune.errors import EdgetuneError
+from edgetune.graph.program import TensorSpec
+from edgetune.package.manifest import read_manifest
+from edgetune.pipeline.boards import load_board
+from edgetune.target.target import Target
+
+PYTORCH = "pytorch"
+ROUNDS, SECONDS = 9, 0.3
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to measure: folder, core, target, and trials of a search."""
+
+    folder: Path
+    core: int
+    target: Target
+    trials: int
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measures what is missing and prints the table; 1 where a case fails."""
+    options = _parser().parse_args(arguments)
+    target = load_board("host").target
+    plan = Plan(options.out.resolve(), max(split_cores().measuring), target, options.trials)
+    results, failed = [], []
+    for name in names_of(options.cases):
+        kept = plan.folder / f"{name}.json"
+        if kept.is_file() and not options.again:
+            results.append(CaseResult(**json.loads(kept.read_text(encoding="utf-8"))))
+            continue
+        try:
+            result = measure(expression_named(name), plan)
+        except (EdgetuneError, CannotLoad) as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            failed.append(name)
+            continue
+        beside = kept.with_suffix(".partial")
+        beside.write_text(json.dumps(asdict(result), indent=1) + "\n", encoding="utf-8")
+        beside.rename(kept)
+        print(f"{name}: {result.summary()}", file=sys.stderr)
+        results.append(result)
+    print(markdown(results))
+    return 1 if failed else 0
+
+
+def measure(case: Expression, plan: Plan) -> CaseResult:
+    """Tunes one case and times it beside PyTorch. Raises what `edgetune.tune` raises, and CannotLoad."""
+    package = plan.folder / "packages" / case.name
+    begin = time.monotonic()
+    expressions.tune(
+        case.compute,
+        {name: (shape, "float32") for name, shape in case.inputs.items()},
+        constants=case.values(case.constants),
+        name=case.name,
+        trials=plan.trials,
+        db=plan.folder / "records.db",
+        out=package,
+    )
+    search_s = time.monotonic() - begin
+    output = read_manifest(package)["outputs"][0]["name"]
+    specs = tuple(TensorSpec(name, shape, "float32") for name, shape in case.inputs.items())
+    feed = case.values(case.inputs)
+    with contextlib.ExitStack() as stack:
+        sides, answers = [], {}
+        for name in (OURS, PYTORCH):
+            work = plan.folder / "work" / case.name / name
+            side = SideProcess(name, Case(case.name, package, package, specs, (output,), work), plan.core)
+            stack.callback(side.stop)
+            side.load()
+            answers[name] = side.answer(feed)
+            sides.append(side)
+        gap = difference(answers[OURS], answers[PYTORCH])
+        if gap > TOLERANCE:
+            raise CannotLoad(f"the results differ by {gap:.2g} of the largest")
+        lock = TimingLock(on_event=lambda event: print(event.data.get("message", event), file=sys.stderr))
+        stack.callback(lock.close)
+        found = measure_rounds(sides, ROUNDS, SECONDS, lambda: held(lock))
+        with held(lock):
+            peaks = measure_peaks(plan.target, plan.core, repeats=4)
+    if found.died:
+        raise CannotLoad(next(iter(found.died.values())))
+    rounds = {name: [sample.median_ns / 1e3 for sample in samples] for name, samples in found.samples.items()}
+    return CaseResult(
+        name=case.name,
+        ours_us=rounds[OURS],
+        peer_us=rounds[PYTORCH],
+        roofline_us=roofline_us(case, peaks, plan.target),
+        peak_gflops=peaks.flops / 1e9,
+        operations=case.operations,
+        difference=gap,
+        search_s=round(search_s, 1),
+        trials=plan.trials,
+    )
+
+
+def roofline_us(case: Expression, peaks: Peaks, target: Target) -> float:
+    """The larger of operations over the peak, and bytes over the bandwidth of the level that holds all tensors."""
+    bandwidth = peaks.bandwidth[peaks.level(case.bytes_touched, target)]
+    return 1e6 * max(case.operations / peaks.flops, case.bytes_touched / bandwidth)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="benchmarks.search", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--cases", default="quick", help="quick, full, or names separated by commas")
+    parser.add_argument("--trials", type=int, default=64)
+    parser.add_argument("--again", action="store_true", help="measure cases that were measured before")
+    parser.add_argument("-o", "--out", type=Path, default=Path("build/search"), help="folder of packages and results")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

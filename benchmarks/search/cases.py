@@ -1,0 +1,28 @@
+"""The cases of the search benchmark by name: operators of the paper, and expressions that nobody foresaw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+from benchmarks.search.expression import Expression
+from benchmarks.search.paper_operators import is_quick, paper_operators
+
+
+@cache
+def _by_name() -> dict[str, Expression]:
+    return {case.name: case for case in paper_operators()}
+
+
+def expression_named(name: str) -> Expression:
+    """The case called `name`; raises KeyError."""
+    return _by_name()[name]
+
+
+def names_of(selection: str) -> Iterator[str]:
+    """The names of a selection: "quick", "full", or names separated by commas; "t2d" stands for all of its cases."""
+    if selection in ("quick", "full"):
+        yield from (name for name in _by_name() if selection == "full" or is_quick(name))
+        return
+    for part in selection.split(","):
+        yield from (name for name in _by_name() if f"{name}_".startswith(f"{part}_"))

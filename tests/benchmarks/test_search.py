@@ -1,0 +1,98 @@
+"""The search benchmark: which cases it has, what they compute, and what its table says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+from tvm import te
+
+from benchmarks.search.cases import expression_named, names_of
+from benchmarks.search.paper_operators import MOST_OPERATIONS, capsule, convolution, norm, scores, transposed
+from benchmarks.search.table import CaseResult, markdown
+
+
+def computed(case: object) -> np.ndarray:
+    """The output of an expression, by TVM's LLVM back end."""
+    from benchmarks.search.expression import Expression
+
+    assert isinstance(case, Expression)
+    shapes = {**case.inputs, **case.constants}
+    places = [te.placeholder(shape, "float32", name=name) for name, shape in shapes.items()]
+    function = tvm.compile(te.create_prim_func([*places, case.compute(*places)]), target="llvm")
+    arrays = [tvm.runtime.tensor(value) for value in case.values(shapes).values()]
+    output = tvm.runtime.tensor(np.zeros(case.output, np.float32))
+    function(*arrays, output)
+    return np.asarray(output.numpy())
+
+
+def test_the_selections_have_the_cases_that_they_promise() -> None:
+    assert len(list(names_of("quick"))) == 23
+    assert len(list(names_of("full"))) == 79
+    assert set(names_of("quick")) < set(names_of("full"))
+    assert list(names_of("gmm_1_b1,tbs_2")) == ["gmm_1_b1", "tbs_2_b1"]
+    assert all(expression_named(name).operations <= MOST_OPERATIONS for name in names_of("full"))
+
+
+def test_a_transposed_convolution_scatters_each_pixel() -> None:
+    case = transposed("t", 1, 3, (2, 3), 4, 2, 1)
+    values = case.values({**case.inputs, **case.constants})
+    wanted = np.zeros((1, 8, 8, 3))
+    for row, column in np.ndindex(3, 3):
+        patch = np.einsum("c,hwcd->hwd", values["x"][0, row, column], values["w"])
+        wanted[0, 2 * row : 2 * row + 4, 2 * column : 2 * column + 4] += patch
+    np.testing.assert_allclose(computed(case), wanted[:, 1:-1, 1:-1], rtol=1e-4, atol=1e-5)
+
+
+def test_a_capsule_convolution_multiplies_matrices() -> None:
+    case = capsule("c", 1, 3, (2, 3), 3, 1, 0)
+    values = case.values({**case.inputs, **case.constants})
+    wanted = np.einsum("hwikc,hwkjcd->ijd", values["x"][0], values["w"])
+    np.testing.assert_allclose(computed(case)[0, 0, 0], wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_norm_scores_and_groups_follow_their_definitions() -> None:
+    case = norm("n", 2, 3, 5)
+    value = case.values(case.inputs)["a"]
+    np.testing.assert_allclose(computed(case), np.linalg.norm(value.reshape(2, -1), axis=1), rtol=1e-5)
+    case = scores("s", 1, 4, 2, 3)
+    values = case.values(case.inputs)
+    products = np.exp(np.einsum("bihd,bjhd->bhij", values["q"], values["v"]))
+    np.testing.assert_allclose(computed(case), products / products.sum(-1, keepdims=True), rtol=1e-4)
+    case = convolution("g", 1, (4,), (4, 6), 1, groups=2)
+    values = case.values({**case.inputs, **case.constants})
+    x, w = values["x"].reshape(4, 2, 2), values["w"].reshape(2, 2, 3)
+    np.testing.assert_allclose(computed(case).reshape(4, 2, 3), np.einsum("lgc,cgd->lgd", x, w), rtol=1e-4, atol=1e-5)
+
+
+def result(name: str, ours: list[float], peer: list[float]) -> CaseResult:
+    """A measured case."""
+    return CaseResult(name, ours, peer, 10.0, 100.0, 10**6, 1e-6, 1.0, 64)
+
+
+def test_the_interval_of_a_ratio_holds_the_ratio_and_shrinks_to_it_without_noise() -> None:
+    steady = result("a", [50.0] * 5, [100.0] * 5)
+    assert steady.ratio == 2.0
+    assert steady.interval == (2.0, 2.0)
+    low, high = result("b", [50.0, 55.0, 45.0, 52.0, 70.0], [100.0, 90.0, 120.0, 101.0, 99.0]).interval
+    assert low < 100 / 52 < high
+
+
+def test_the_table_shows_losses_wide_intervals_and_short_cases() -> None:
+    text = markdown(
+        [
+            result("slow", [100.0] * 5, [50.0] * 5),
+            result("fast", [50.0] * 5, [100.0] * 5),
+            result("wide", [50.0, 90.0, 30.0, 60.0, 20.0], [100.0] * 5),
+            result("short", [5.0] * 5, [9.0] * 5),
+        ]
+    )
+    assert "1 of 3 slower than PyTorch; undecided: wide." in text
+    assert text.index("| wide |") < text.index("less than 20 us") < text.index("| short |")
+
+
+@pytest.mark.parametrize("name", ["grp_2_b1", "dil_3_b1", "cbr_3_b1", "dep_3_b1"])
+def test_expressions_state_the_shape_of_their_result(name: str) -> None:
+    case = expression_named(name)
+    places = [te.placeholder(shape, "float32", name=key) for key, shape in {**case.inputs, **case.constants}.items()]
+    assert tuple(int(extent) for extent in case.compute(*places).shape) == case.output
