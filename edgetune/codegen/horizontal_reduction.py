@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import tvm_ffi
-from tvm import ir, tirx
+from tvm import ir, sym, tirx
 
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.memory import pieces
@@ -27,7 +27,7 @@ _MARK = "lanes_"
 
 
 def join_lanes(node: Stmt) -> Stmt:
-    """`node` with each loop `for lane: t = t + v[lane]` over a whole local float vector `v` replaced by one statement.
+    """`node` with each loop `for lane: t = t + v[first + lane]` over a whole vector of local floats as one statement.
 
     The statement stores the result of a call, `t = lanes_sum(t, v)`, which `printed_join` prints.
     """
@@ -41,18 +41,30 @@ def _joined(loop: tirx.For) -> Stmt:
     old, new = store.value.a, store.value.b
     if lanes < _FEWEST or not _is(old, store.buffer, store.indices) or str(store.buffer.dtype) != "float32":
         return loop
-    if not isinstance(new, ir.TensorLoad) or [int(e) for e in new.source.shape] != [lanes]:
+    if not isinstance(new, ir.TensorLoad) or new.source.scope() != "local" or len(new.indices) != 1:
         return loop
-    if new.source.scope() != "local" or not new.indices[0].same_as(loop.loop_var):
+    first = _first_lane(new.indices[0], loop.loop_var, lanes)
+    if first is None or str(new.source.ty.dtype) != "float32":
         return loop
     used: set[Var] = set()
     variables_in(list(store.indices), used)
     begins = isinstance(loop.min, tirx.IntImm) and int(loop.min.value) == 0
     if loop.loop_var in used or not begins:  # each lane has its own element, or not all lanes are read
         return loop
-    vector = new.source.vload([0], f"float32x{lanes}")
+    vector = new.source.vload([first], f"float32x{lanes}")
     call = tirx.call_pure_extern("float32", _MARK + _WORDS[type(store.value)], old, vector)
     return tirx.BufferStore(store.buffer, call, store.indices)
+
+
+def _first_lane(index: Expr, lane: Var, lanes: int) -> Expr | None:
+    """The index of lane 0 where `index` runs over one whole vector of a buffer of vectors; None elsewhere."""
+    analyzer = sym.Analyzer()
+    analyzer.bind(lane, ir.Range.from_min_extent(0, lanes))
+    first = analyzer.simplify(index - lane)
+    used: set[Var] = set()
+    variables_in([first], used)
+    whole = lane not in used and analyzer.can_prove_equal(tirx.floormod(first, lanes), 0)
+    return first if whole else None
 
 
 def _is(load: BufferLoad, buffer: TvmBuffer, indices: Sequence[Expr]) -> bool:

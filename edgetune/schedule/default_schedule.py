@@ -8,18 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import chain
+from math import inf
 
 from tvm.s_tir import Schedule
 
 from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.algorithms.schedule_text import trace_text
 from edgetune.schedule.default_sizes import block_note, block_sizes, row_sizes, rows_note, tile_note, tile_sizes
-from edgetune.schedule.sketches import elementwise, rowwise
-from edgetune.schedule.sketches.block_analysis import analyse_blocks
+from edgetune.schedule.rules.derivation import ranked_structures
+from edgetune.schedule.rules.factored_reduction import factored_sizes
+from edgetune.schedule.sketches import elementwise
+from edgetune.schedule.sketches.block_analysis import BlockAnalysis, analyse_blocks
 from edgetune.schedule.sketches.decisions import Chosen
 from edgetune.schedule.sketches.limits import UNLIMITED_SCRATCH, footprint
 from edgetune.schedule.sketches.spaces import (
     cache_for_blocks,
+    core_of,
+    derived,
+    fills_vectors,
     in_blocks,
     in_rows,
     kept_bytes,
@@ -27,6 +34,7 @@ from edgetune.schedule.sketches.spaces import (
     native_lanes,
     postprocs,
     rows_of,
+    stages_of,
     tile_of,
     tiled,
     tiles_of,
@@ -34,6 +42,7 @@ from edgetune.schedule.sketches.spaces import (
 )
 from edgetune.schedule.sketches.tile import Tile, reads_each_once
 from edgetune.schedule.sketches.variants import Variant, variants_of
+from edgetune.schedule.tile_costs import cheapest
 from edgetune.target.target import Target
 
 _WIDE = 256  # bits; vectors this wide use up a cache line in one or two steps, so lines are prefetched before each
@@ -102,25 +111,53 @@ def _candidates(
             with suppress(RuntimeError):  # as above
                 yield in_rows(function, rows, rows_variant, Chosen(sizes), target), rows_note(rows, sizes)
     found = tile_of(function, target)
-    if found is not None:
-        of_tile, tile = found
-        for variant in ranked_variants(tile, target, streamed=streamed):
-            sizes = tile_sizes(of_tile, tile, variant, target)
-            try:
-                yield tiled(function, tile, variant, Chosen(sizes), target), f"register tile {tile_note(sizes, tile)}"
-            except RuntimeError:  # ScheduleError, or TVM's error for a case that it does not handle
-                continue
+    general = [] if found is not None and fills_vectors(function, found[0], target) else _derived(function, target)
+    if found is None:
+        yield from general
+    else:
+        of_tile = _tiled(function, *found, target, streamed=streamed)
+        yield from chain(general, of_tile) if _is_cheaper(function, *found, target) else chain(of_tile, general)
+
+
+def _tiled(
+    function: PrimFunc, analysis: BlockAnalysis, tile: Tile, target: Target, *, streamed: bool
+) -> Iterator[tuple[Schedule, str]]:
+    for variant in ranked_variants(tile, target, streamed=streamed):
+        sizes = tile_sizes(analysis, tile, variant, target)
+        with suppress(RuntimeError):  # ScheduleError, or TVM's error for a case that it does not handle
+            yield tiled(function, tile, variant, Chosen(sizes), target), f"register tile {tile_note(sizes, tile)}"
+
+
+def _derived(function: PrimFunc, target: Target) -> Iterator[tuple[Schedule, str]]:
+    """Schedules by derivation rules, most promising first; the untouched function if it has no analysis."""
     analysis = analyse_blocks(function)
     if analysis is None:
         return
-    lanes = native_lanes(function, target)
-    sch = untouched(function)
-    with suppress(RuntimeError):  # as above
-        if elementwise.applies(analysis):
-            elementwise.apply_elementwise(sch, analysis, lanes, Chosen({}))
+    if elementwise.applies(analysis):
+        sch = untouched(function)
+        with suppress(RuntimeError):  # as above
+            elementwise.apply_elementwise(sch, analysis, native_lanes(function, target), Chosen({}))
             yield sch, "elementwise"
-        else:
-            yield rowwise.apply_rowwise(sch, analysis, lanes, Chosen({})), "row by row"
+        return
+    stages = stages_of(function, analysis, target)
+    for structure in ranked_structures(stages, core_of(function, target)):
+        with suppress(RuntimeError):  # as above
+            note = "factored reductions" if stages.factored else "row by row"
+            yield derived(function, stages, structure, Chosen({}), target), note
+
+
+def _is_cheaper(function: PrimFunc, analysis: BlockAnalysis, tile: Tile, target: Target) -> bool:
+    """Whether a factored reduction should be faster than a register tile that does not fill vectors."""
+    if tile.lanes == native_lanes(function, target):
+        return False
+    heavy = stages_of(function, analysis, target).heaviest
+    if heavy is None:
+        return False
+    factored = min(factored_sizes(heavy, core_of(function, target), chained=c)[0] for c in (True, False))
+    variant = ranked_variants(tile, target, streamed=False)[0]
+    sizes = tile_sizes(analysis, tile, variant, target)
+    of_tile = cheapest(analysis, tile, variant, target, [(sizes["row"], sizes["pixel"])])[0] if sizes else inf
+    return factored / heavy.lanes < of_tile / tile.lanes
 
 
 def ranked_variants(tile: Tile, target: Target, *, streamed: bool) -> list[Variant]:

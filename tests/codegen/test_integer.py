@@ -14,10 +14,10 @@ from tvm import te, tirx
 from edgetune.codegen import KernelSource, emit_kernel, split_packing
 from edgetune.schedule.algorithms.apply import replay
 from edgetune.schedule.default_schedule import default_trace
-from edgetune.schedule.sketches import rowwise
+from edgetune.schedule.rules.derivation import find_stages, ranked_structures
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
 from edgetune.schedule.sketches.decisions import Chosen
-from edgetune.schedule.sketches.spaces import untouched
+from edgetune.schedule.sketches.spaces import core_of, derived, untouched
 from edgetune.target.target import Target, load_target
 from tests.codegen_run import compile_strictly, run_kernel, wide_target
 from tests.integer_samples import Quantised, close
@@ -115,7 +115,9 @@ def test_a_row_by_row_schedule_copies_no_reduction(tmp_path: Path) -> None:
     function = case.function()
     analysis = analyse_blocks(function)
     assert analysis is not None
-    module = rowwise.apply_rowwise(untouched(function), analysis, 16, Chosen({})).mod
+    stages = find_stages(untouched(function), analysis, 16)
+    structure = ranked_structures(stages, core_of(function, target))[0]
+    module = derived(function, stages, structure, Chosen({}), target).mod
     source = emit_kernel(module, target, "kernel")
     assert source.definition.count("for (") < 20
     assert len(source.definition) < 10_000

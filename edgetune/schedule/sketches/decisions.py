@@ -5,7 +5,7 @@ Both ways leave the same sampling instructions in the trace, so a chosen schedul
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from edgetune.graph.tvm_types import LoopRV, Schedule
 
@@ -23,6 +23,9 @@ class Decisions:
         outer, inner = sch.split(loop, factors)
         return outer, inner
 
+    def suggest(self, sizes: Callable[[], Mapping[str, int]]) -> None:
+        """Take sizes by tile name from a cost formula; a search samples instead."""
+
     def _decision(self, name: str, extent: int) -> list[int] | None:
         del name, extent
         return None
@@ -33,6 +36,10 @@ class Chosen(Decisions):
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self._sizes = dict(sizes)
+
+    def suggest(self, sizes: Callable[[], Mapping[str, int]]) -> None:
+        """Choose the suggested sizes for names that have none, or that an earlier suggestion chose."""
+        self._sizes = {**self._sizes, **sizes()}
 
     def _decision(self, name: str, extent: int) -> list[int] | None:
         inner = self._sizes.get(name, 1)

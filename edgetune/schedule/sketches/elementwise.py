@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tvm import ir
+from collections.abc import Sequence
+
+from tvm import ir, tirx
 from tvm.s_tir import Schedule
 
 from edgetune.graph.tvm_types import LoopRV, SBlock
@@ -45,7 +47,7 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
         return
     block = sch.get(sch.get_sblock(stage.name))
     width = lanes_for(int(sch.get(loops[-1]).extent.value), native_lanes)
-    if width < native_lanes and uniform(block):
+    if width < native_lanes and uniform(block) and _nested(sch, loops):
         flat = sch.fuse(*loops)
         flat_width = lanes_for(int(sch.get(flat).extent.value), native_lanes)
         if flat_width > 1:
@@ -61,6 +63,11 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
         elif width > 1:  # only `width` lines are read in turn, so that they stay in L1
             outer, inner = sch.split(loops[-1], [None, width])
             sch.reorder(outer, *loops[axis:-1], inner)
+
+
+def _nested(sch: Schedule, loops: Sequence[LoopRV]) -> bool:
+    """Whether nothing but the next loop is in each of `loops`, so that they can become one."""
+    return all(isinstance(sch.get(loop).body, tirx.For) for loop in loops[:-1])
 
 
 def _lanes(sch: Schedule, loop: LoopRV, width: int, decide: Decisions) -> None:

@@ -62,16 +62,16 @@ def _lanes(stage: BlockStage, native_lanes: int) -> int | None:
         indices = [item.min for item in region.region]
         if any(mentions(index, axis.var) for index in indices[:-1]):
             return None
-        if indices and mentions(indices[-1], axis.var) and not _steps_by_one(indices[-1], axis.var):
+        if indices and mentions(indices[-1], axis.var) and not steps_by_one(indices[-1], axis.var):
             return None
     lanes = lanes_for(extent_of(axis), native_lanes)
     return lanes if lanes >= _FEWEST_LANES and extent_of(axis) >= 2 * lanes else None
 
 
-def _steps_by_one(index: Expr, variable: Var) -> bool:
+def steps_by_one(index: Expr, variable: Var) -> bool:
     """Whether `index` is `variable`, or the sum of `variable` and something that does not depend on it."""
     if isinstance(index, tirx.Add):
         for one, other in ((index.a, index.b), (index.b, index.a)):
             if not mentions(one, variable):
-                return _steps_by_one(other, variable)
+                return steps_by_one(other, variable)
     return bool(index.same_as(variable))

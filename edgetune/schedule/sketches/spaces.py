@@ -11,7 +11,9 @@ from tvm.s_tir import Schedule
 from tvm.s_tir import meta_schedule as ms
 
 from edgetune.graph.tvm_types import IRModule, PrimFunc
-from edgetune.schedule.sketches import elementwise, rowwise
+from edgetune.schedule.rules.derivation import Stages, Structure, derive, find_stages, structures_of
+from edgetune.schedule.rules.factored_reduction import Core
+from edgetune.schedule.sketches import elementwise
 from edgetune.schedule.sketches.attention_rows import VARIANTS as ROWS_VARIANTS
 from edgetune.schedule.sketches.attention_rows import AttentionRows, RowsVariant, apply_rows, find_rows
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis, analyse_blocks, widest_element_bits
@@ -52,14 +54,15 @@ def design_spaces(function: PrimFunc, target: Target, *, seed: int = 1, streamed
         *_in_blocks(function, analysis, target, seed, streamed=streamed),
         *_in_rows(function, analysis, target, seed),
     ]
-    if found or (found := list(_tiled(function, analysis, target, seed, streamed=streamed))):
+    if found:
         return found
-    sch = untouched(function, seed)
-    lanes = native_lanes(function, target)
+    found = list(_tiled(function, analysis, target, seed, streamed=streamed))
     if elementwise.applies(analysis):
-        elementwise.apply_elementwise(sch, analysis, lanes, Decisions())
-        return [sch]
-    return [rowwise.apply_rowwise(sch, analysis, lanes, Decisions())]
+        if not found:
+            found.append(untouched(function, seed))
+            elementwise.apply_elementwise(found[0], analysis, native_lanes(function, target), Decisions())
+        return found
+    return [*found, *_derived(function, analysis, target, seed, every=not found)] or [untouched(function, seed)]
 
 
 def postprocs(target: Target, scratch_limit: int = UNLIMITED_SCRATCH) -> list[ms.Postproc]:
@@ -126,6 +129,44 @@ def _tiled(
             yield tiled(function, tile, variant, Decisions(), target, seed)
         except RuntimeError:  # ScheduleError, or TVM's error for a case that it does not handle
             continue  # TVM cannot apply this structure to this kernel
+
+
+def stages_of(function: PrimFunc, analysis: BlockAnalysis, target: Target) -> Stages:
+    """The stages of a function as derivation rules see them."""
+    return find_stages(untouched(function), analysis, native_lanes(function, target))
+
+
+def derived(
+    function: PrimFunc, stages: Stages, structure: Structure, decide: Decisions, target: Target, seed: int = 1
+) -> Schedule:
+    """The function scheduled by derivation rules. Raises ScheduleError if the kernel does not allow the structure."""
+    return derive(untouched(function, seed), stages, structure, decide, core_of(function, target))
+
+
+def core_of(function: PrimFunc, target: Target) -> Core:
+    """What formulas know of the target's core, for the widest type of a function."""
+    return Core(native_lanes(function, target), max(2, target.vector_registers), target.l1_bytes)
+
+
+def fills_vectors(function: PrimFunc, analysis: BlockAnalysis, target: Target) -> bool:
+    """Whether the function has a register tile of whole vector registers."""
+    lanes = native_lanes(function, target)
+    tile = find_tile(analysis, lanes)
+    return tile is not None and tile.lanes == lanes
+
+
+def _derived(
+    function: PrimFunc, analysis: BlockAnalysis, target: Target, seed: int, *, every: bool
+) -> Iterator[Schedule]:
+    """Schedules by derivation rules; unless `every`, only of reductions that no whole vector of a tile computes."""
+    if not every and fills_vectors(function, analysis, target):
+        return
+    stages = stages_of(function, analysis, target)
+    for structure in structures_of(stages) if every or stages.factored else ():
+        try:
+            yield derived(function, stages, structure, Decisions(), target, seed)
+        except RuntimeError:  # ScheduleError, or TVM's error for a case that it does not handle
+            continue
 
 
 def tiles_of(function: PrimFunc, target: Target) -> TransformedTiles | None:

@@ -1,0 +1,170 @@
+"""Derivation: schedules for any sequence of stages, by rules in a fixed order.
+
+1. Inline stages that are cheap to repeat.
+2. Factor reductions whose terms are contiguous: lanes run along the reduction axis.
+3. Move each stage into the loops of the last one, as deep as no work is repeated, so that only a few rows are stored
+   between stages. `rows` of the last stage are computed side by side, and share operands.
+4. Tile factored reductions in registers; a stage that follows one element by element joins the tile.
+5. Vectorise all other stages along contiguous axes.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from tvm import s_tir, tirx
+from tvm.s_tir import Schedule
+
+from edgetune.graph.tvm_types import Stmt
+from edgetune.schedule.rules.factored_reduction import (
+    Core,
+    FactoredReduction,
+    PartialSums,
+    factor,
+    factored_sizes,
+    find_factored,
+    tile_factored,
+)
+from edgetune.schedule.sketches.block_analysis import BlockAnalysis, analyse_blocks
+from edgetune.schedule.sketches.decisions import Decisions
+from edgetune.schedule.sketches.elementwise import vectorize_stage
+from edgetune.schedule.sketches.inlining import cheap_to_repeat, inline_all
+
+ROWS = "rows"
+"""Name of the decision how many rows of the last stage are computed side by side."""
+
+MAX_ROWS = 8
+
+
+@dataclass(frozen=True)
+class Structure:
+    """The choices that change a trace's structure. `chained`: several sums for each lane; `rows`: rows in blocks."""
+
+    chained: bool = False
+    rows: bool = False
+
+
+@dataclass(frozen=True)
+class Stages:
+    """What rules know of a kernel after cheap stages are inlined: the stages, and which reductions can be factored."""
+
+    inlined: tuple[str, ...]
+    analysis: BlockAnalysis
+    factored: tuple[FactoredReduction, ...]
+    lanes: int
+
+    @property
+    def heaviest(self) -> FactoredReduction | None:
+        """The factored reduction with the most terms."""
+        return max(self.factored, key=lambda one: one.stage.work, default=None)
+
+    def of(self, name: str) -> FactoredReduction | None:
+        """The factored reduction called `name`."""
+        return next((one for one in self.factored if one.stage.name == name), None)
+
+
+def find_stages(sch: Schedule, analysis: BlockAnalysis, native_lanes: int) -> Stages:
+    """The facts about a kernel that rules need; `sch` (untouched so far) is changed."""
+    cheap = [s.name for s in analysis.stages if s.name not in analysis.outputs and cheap_to_repeat(analysis, s)]
+    kept = inline_all(sch, cheap)
+    left = analyse_blocks(sch.mod["main"]) or analysis
+    found = (find_factored(stage, native_lanes) for stage in left.reductions)
+    inlined = tuple(name for name in cheap if name not in kept)
+    return Stages(inlined, left, tuple(one for one in found if one is not None), native_lanes)
+
+
+def structures_of(stages: Stages) -> list[Structure]:
+    """All structures worth searching. The last resort, which has no choices, comes last."""
+    if not stages.factored:
+        return [Structure()]
+    last = stages.analysis.stages[-1]
+    rows = (True, False) if len(last.spatial) > 1 and not last.reduction else (False,)
+    return [Structure(chained, blocks) for blocks in rows for chained in (True, False)]
+
+
+def derive(sch: Schedule, stages: Stages, structure: Structure, decide: Decisions, core: Core) -> Schedule:
+    """Schedule a copy of `sch` (untouched so far) and return it. Raises TVM's ScheduleError if a rule does not fit."""
+    inline_all(sch, stages.inlined)
+    sums_of = _factor(sch, stages, structure, decide, core)
+    last = stages.analysis.stages[-1]
+    depth = len(last.spatial) - (not last.reduction)
+    if structure.rows:
+        rows = sch.get_loops(sch.get_sblock(last.name))[depth - 1]
+        decide.suggest(lambda: {ROWS: _rows_for(stages, depth - 1, structure, core)})
+        decide.tile(sch, ROWS, rows, MAX_ROWS)
+    for stage in reversed(stages.analysis.stages):
+        sums, factored = sums_of.get(stage.name), stages.of(stage.name)
+        if stage is not last and stage.name not in stages.analysis.outputs:
+            sch = _move_inwards(sch, stage.name, last.name, depth)
+        if sums is not None and factored is not None:
+            tile_factored(sch, factored, sums, decide, core)
+    for stage in stages.analysis.stages:
+        if not stage.reduction:
+            vectorize_stage(sch, stage, stages.lanes, decide)
+    return sch
+
+
+def _factor(
+    sch: Schedule, stages: Stages, structure: Structure, decide: Decisions, core: Core
+) -> dict[str, PartialSums]:
+    """Factor what can be factored; a reduction that TVM does not know to be commutative stays as it is."""
+    found = {}
+    for factored in stages.factored:
+        decide.suggest(partial(_sizes, factored, core, chained=structure.chained))
+        with suppress(RuntimeError):  # ScheduleError
+            found[factored.stage.name] = factor(sch, factored, decide, chained=structure.chained)
+    return found
+
+
+def _sizes(factored: FactoredReduction, core: Core, *, chained: bool) -> dict[str, int]:
+    return factored_sizes(factored, core, chained=chained)[1]
+
+
+def _rows_for(stages: Stages, axis: int, structure: Structure, core: Core) -> int:
+    """The rows that the tile of the largest reduction wants."""
+    heavy = stages.heaviest
+    sizes = factored_sizes(heavy, core, chained=structure.chained)[1] if heavy else {}
+    return sizes.get(f"{heavy.stage.name}.tile{axis}", 1) if heavy else 1
+
+
+def ranked_structures(stages: Stages, core: Core) -> list[Structure]:
+    """Structures, most promising first: rows in blocks, and chains where the formula finds them cheaper."""
+
+    def cycles(structure: Structure) -> float:
+        heavy = stages.heaviest
+        return factored_sizes(heavy, core, chained=structure.chained)[0] if heavy else 0.0
+
+    return sorted(structures_of(stages), key=lambda structure: (not structure.rows, cycles(structure)))
+
+
+def _move_inwards(sch: Schedule, name: str, reader: str, depth: int) -> Schedule:
+    """Compute stage `name` at the deepest of the reader's first `depth` loops that costs no repeated work."""
+    before = _work(sch)
+    for level in range(depth, 0, -1):
+        trial = sch.copy()
+        loop = trial.get_loops(trial.get_sblock(reader))[level - 1]
+        try:
+            trial.compute_at(trial.get_sblock(name), loop, preserve_unit_loops=True)
+        except RuntimeError:  # ScheduleError, or TVM's error for a case that it does not handle
+            continue
+        if _work(trial) <= before:
+            return trial
+    return sch
+
+
+def _work(sch: Schedule) -> int:
+    """Total number of executions of block bodies."""
+
+    def visit(node: Stmt, times: int) -> int:
+        if isinstance(node, tirx.For):
+            extent = node.extent
+            return visit(node.body, times * int(extent.value) if isinstance(extent, tirx.IntImm) else times)
+        if isinstance(node, tirx.SeqStmt):
+            return sum(visit(child, times) for child in node.seq)
+        if isinstance(node, s_tir.SBlockRealize):
+            return visit(node.block.body, times)
+        return times
+
+    return visit(sch.mod["main"].body, 1)

@@ -1,0 +1,97 @@
+"""Reductions with contiguous terms: any operator of that kind means the same, and runs on vectors in registers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tvm import te, tirx, topi
+
+from edgetune.codegen.emit import emit_kernel
+from edgetune.codegen.packing import split_packing
+from edgetune.schedule.algorithms.apply import replay
+from edgetune.schedule.default_schedule import default_trace
+from edgetune.schedule.rules.factored_reduction import Core, factored_sizes, find_factored
+from edgetune.schedule.sketches.block_analysis import analyse_blocks
+from edgetune.target.target import Target
+from tests.schedule.test_sketches import check
+from tests.sketch_samples import board, prim_func
+
+KINDS = ("norm", "transposed", "scores", "distances", "max_plus", "windows", "scaled")
+
+
+def operator(kind: str, m: int, n: int, k: int) -> Any:
+    """An operator whose terms are contiguous along a reduction axis of `k`."""
+    a, b = te.placeholder((m, k), name="a"), te.placeholder((n, k), name="b")
+    r = te.reduce_axis((0, k), "r")
+    if kind == "norm":
+        x = te.placeholder((m, n, k), name="x")
+        i, j = te.reduce_axis((0, n), "i"), te.reduce_axis((0, k), "j")
+        total = te.compute((m,), lambda y: te.sum(x[y, i, j] * x[y, i, j], axis=[i, j]), "total")
+        return prim_func([x], te.compute((m,), lambda y: te.sqrt(total[y]), "norm"))
+    if kind == "windows":
+        x = te.placeholder((m, n, k), name="x")
+        i = te.reduce_axis((0, min(n, 3)), "i")
+        shape = (m, n - min(n, 3) + 1)
+        return prim_func([x], te.compute(shape, lambda y, z: te.sum(x[y, z + i, r], axis=[i, r]), "windows"))
+    terms = {
+        "distances": lambda y, z: te.sum((a[y, r] - b[z, r]) * (a[y, r] - b[z, r]), axis=r),
+        "max_plus": lambda y, z: te.max(a[y, r] + b[z, r], axis=r),
+    }
+    product = te.compute((m, n), terms.get(kind, lambda y, z: te.sum(a[y, r] * b[z, r], axis=r)), "product")
+    if kind == "scores":
+        return prim_func([a, b], topi.nn.softmax(product, axis=-1))
+    if kind == "scaled":
+        return prim_func([a, b], te.compute((m, n), lambda y, z: te.max(product[y, z] * 2, tirx.const(0.0)), "relu"))
+    return prim_func([a, b], product)
+
+
+@settings(max_examples=25)
+@given(
+    st.sampled_from(KINDS),
+    st.sampled_from([1, 2, 3, 8, 12]),
+    st.sampled_from([1, 4, 7, 16]),
+    st.sampled_from([1, 7, 8, 16, 64, 96, 100]),
+    st.sampled_from([board(512, 32), board(256, 16), board(128, 32), board(0, 0)]),
+    st.integers(1, 10_000),
+)
+def test_operators_mean_what_plain_loops_mean(kind: str, m: int, n: int, k: int, target: Target, seed: int) -> None:
+    assert check(operator(kind, m, n, k), target, seed) > 0
+
+
+def text_of(function: Any, target: Target) -> str:
+    """The C of the default schedule."""
+    trace, _ = default_trace(function, target)
+    module, _ = split_packing(replay(function, trace))
+    return emit_kernel(module, target, "k").definition
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_default_schedule_sums_vectors_in_registers_without_memory(kind: str) -> None:
+    text = text_of(operator(kind, 8, 16, 128), board(256, 16))
+    assert "@lanes_" in text
+    innermost = text.split("@lanes_")[0].rsplit("for (", 1)[1]
+    assert "f32x8u" in innermost
+    assert not [line for line in innermost.splitlines() if line.strip().startswith("*(f32x8u")]  # no store
+
+
+def test_products_share_operands_and_few_results_have_several_chains() -> None:
+    core = Core(16, 32, 32768)
+    for kind, m, n, shared, chains in (("transposed", 64, 64, 4, False), ("transposed", 1, 1, 1, True)):
+        analysis = analyse_blocks(operator(kind, m, n, 512))
+        assert analysis is not None
+        factored = find_factored(analysis.reductions[0], 16)
+        assert factored is not None
+        best = min((factored_sizes(factored, core, chained=c) for c in (False, True)), key=lambda found: found[0])[1]
+        assert min(best["product.tile0"], best["product.tile1"]) == shared
+        assert (best["product.chains"] > 1) == chains
+
+
+def test_columns_are_no_factored_reduction() -> None:
+    a, b = te.placeholder((8, 64), name="a"), te.placeholder((64, 16), name="b")
+    r = te.reduce_axis((0, 64), "r")
+    analysis = analyse_blocks(prim_func([a, b], te.compute((8, 16), lambda y, z: te.sum(a[y, r] * b[r, z], axis=r))))
+    assert analysis is not None
+    assert find_factored(analysis.reductions[0], 16) is None
