@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from os import sched_getaffinity, sched_setaffinity  # tests patch those of the module
 from pathlib import Path
 
 import pytest
@@ -62,10 +63,10 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest
 @pytest.fixture(autouse=True)
 def _same_cores() -> Iterator[None]:
     """Fail a test that leaves this process on other cores: later tests would find fewer."""
-    before = os.sched_getaffinity(0)
+    before = sched_getaffinity(0)
     yield
-    after = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, before)
+    after = sched_getaffinity(0)
+    sched_setaffinity(0, before)
     assert after == before, f"the test leaves this process on cores {sorted(after)} instead of {sorted(before)}"
 
 

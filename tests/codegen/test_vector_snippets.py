@@ -33,7 +33,7 @@ def test_an_instruction_comes_after_those_of_other_instruction_sets(monkeypatch:
     before = preamble()
     add(monkeypatch, VectorInstructions(rounding={4: (row,)}))
     condition = "defined(__BARE__) && !defined(__clang__) && __has_builtin(__builtin_bare_round)"
-    text = f"#elif {condition}\n  *v = __builtin_bare_round(x);\n"
+    text = f"#elif {condition}\n    *v = __builtin_bare_round(x);\n"
     assert preamble().replace(text, "") == before
     assert preamble().index("frintn") < preamble().index(text)
 

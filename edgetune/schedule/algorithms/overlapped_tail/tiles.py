@@ -37,7 +37,7 @@ def whole_tiles_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
     """
     analysis = analyse_blocks(function)
     tile = find_tile(analysis, _ANY_LANES) if analysis is not None else None
-    if analysis is None or tile is None or tile.overlaps or not (axes := pixel_axes(tile)):
+    if analysis is None or tile is None or not (axes := pixel_axes(tile)):
         return None
     pixels = prod(tile.anchor.spatial_extents[axis] for axis in axes)
     stages = [tile.anchor, *(analysis.stage(after) for after in tile.after)]
