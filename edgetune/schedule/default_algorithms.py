@@ -6,7 +6,6 @@ There are many overlapped tails; the cost model of register tiles selects the on
 from __future__ import annotations
 
 from collections.abc import Collection
-from itertools import chain
 from math import prod
 
 from edgetune.graph.tvm_types import PrimFunc
@@ -36,17 +35,19 @@ def algorithms_of(function: PrimFunc, allowed: Collection[str], target: Target) 
 
 
 def overlapped_tail_algorithm(function: PrimFunc, allowed: Collection[str], target: Target) -> Algorithm | None:
-    """The widest whole vectors that the target's registers hold, else whole tiles if the cost model predicts a gain."""
+    """The widest whole vectors that the target's registers hold, and whole tiles if the cost model predicts a gain."""
     if has_empty_tensor(function):
         return None
-    vectors = (name for name in VECTORS if name in allowed and size_of(name) <= target.vector_bits)
-    return next(
-        chain(algorithms_among(function, vectors), algorithms_among(function, _tiles(function, allowed, target))), None
-    )
+    names = (name for name in VECTORS if name in allowed and size_of(name) <= target.vector_bits)
+    vectors = next(iter(algorithms_among(function, names)), None)
+    if vectors is None:
+        return next(algorithms_among(function, _tiles(function, allowed, target)), None)
+    tiles = (f"{vectors.name}+{name}" for name in _tiles(vectors.function, TILES, target))
+    return next(algorithms_among(function, (name for name in tiles if name in allowed)), vectors)
 
 
 def _tiles(function: PrimFunc, allowed: Collection[str], target: Target) -> list[str]:
-    """The name of the whole-tiles algorithm that should be fastest, if it should be faster than the direct one."""
+    """The name of the whole-tiles algorithm that should be fastest, if it should be faster than the function itself."""
     # A tile with more pixels is narrow, and the addresses of its rows do not fit the other registers.
     names = [name for name in TILES if name in allowed and size_of(name) <= target.vector_registers // 2]
     costs, parts = _costs(function, names, target)
@@ -56,13 +57,13 @@ def _tiles(function: PrimFunc, allowed: Collection[str], target: Target) -> list
 
 
 def _costs(function: PrimFunc, names: Collection[str], target: Target) -> tuple[dict[str, float], int]:
-    """Predicted cycles per needed multiply-add of one vector: of the direct algorithm, and of whole tiles.
+    """Predicted cycles per needed multiply-add of one vector: of the function itself, and of whole tiles.
 
     Covers those of `names` that the function supports; empty if the cost model does not apply to the function. The
     second result is the number of parts in which the direct algorithm sums.
     """
     found = tile_of(function, target)
-    if found is None or found[1].overlaps or not (axes := pixel_axes(found[1])):
+    if found is None or not (axes := pixel_axes(found[1])):
         return {}, 1
     analysis, tile = found
     variant = ranked_variants(tile, target, streamed=False)[0]
@@ -85,8 +86,10 @@ def times_faster(function: PrimFunc, name: str, target: Target) -> float:
     if name in TILES:
         costs, _ = _costs(function, [name], target)
         return costs[DIRECT] / costs[name]
-    vectors = [_vectors(each, target) for each in (function, algorithm_named(function, name).function)]
-    return vectors[0] / vectors[1]
+    vectors, _, tiles = name.partition("+")
+    stretched = algorithm_named(function, vectors).function
+    gain = _vectors(function, target) / _vectors(stretched, target)
+    return gain * (times_faster(stretched, tiles, target) if tiles else 1.0)
 
 
 def _vectors(function: PrimFunc, target: Target) -> float:

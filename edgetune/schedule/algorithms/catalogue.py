@@ -8,8 +8,12 @@ from functools import lru_cache
 from edgetune.errors import KernelFailed
 from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.algorithms.algorithm import Algorithm
-from edgetune.schedule.algorithms.overlapped_tail.tiles import whole_tiles_algorithm, whole_vectors_algorithm
-from edgetune.schedule.algorithms.schedule_text import DIRECT, TILES, VECTORS, WINOGRAD
+from edgetune.schedule.algorithms.overlapped_tail.tiles import (
+    whole_tiles_algorithm,
+    whole_tiles_of_vectors_algorithm,
+    whole_vectors_algorithm,
+)
+from edgetune.schedule.algorithms.schedule_text import BOTH, DIRECT, TILES, VECTORS, WINOGRAD
 from edgetune.schedule.algorithms.winograd.function import winograd_algorithm
 from edgetune.schedule.algorithms.winograd.minimal_filtering import rounding_note
 
@@ -17,6 +21,7 @@ _DERIVATIONS: dict[str, Callable[[PrimFunc, str], Algorithm | None]] = {
     **dict.fromkeys(WINOGRAD, winograd_algorithm),
     **dict.fromkeys(VECTORS, whole_vectors_algorithm),
     **dict.fromkeys(TILES, whole_tiles_algorithm),
+    **dict.fromkeys(BOTH, whole_tiles_of_vectors_algorithm),
 }
 
 

@@ -21,14 +21,17 @@ VECTORS = ("vectors_512", "vectors_256", "vectors_128", "vectors_64")
 TILES = tuple(f"tiles_{pixels}" for pixels in range(2, 17))
 """Pixels in whole tiles of this many pixels; the last tile overlaps the one before it."""
 
-FORMS = (DIRECT, *WINOGRAD, *VECTORS, *TILES)
+BOTH = tuple(f"{vectors}+{tiles}" for vectors in VECTORS for tiles in TILES)
+"""Whole vectors of channels in whole tiles of pixels: both overlap."""
+
+FORMS = (DIRECT, *WINOGRAD, *VECTORS, *TILES, *BOTH)
 """The names of all algorithms."""
 
 
 def allowed_algorithms(winograd: str) -> frozenset[str]:
     """The algorithms that are allowed if `winograd` ("off", "f2" or "f4") is the largest allowed tile."""
     largest = {"off": 0, "f2": 1, "f4": 2}[winograd]
-    return frozenset((DIRECT, *WINOGRAD[:largest], *VECTORS, *TILES))
+    return frozenset((DIRECT, *WINOGRAD[:largest], *VECTORS, *TILES, *BOTH))
 
 
 def size_of(name: str) -> int:

@@ -37,8 +37,27 @@ def whole_tiles_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
     """
     analysis = analyse_blocks(function)
     tile = find_tile(analysis, _ANY_LANES) if analysis is not None else None
-    if analysis is None or tile is None or not (axes := pixel_axes(tile)):
+    if analysis is None or tile is None or tile.overlaps or not (axes := pixel_axes(tile)):
         return None
+    return _tiles_of(analysis, tile, axes, name)
+
+
+def whole_tiles_of_vectors_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
+    """The algorithm called `name`, such as "vectors_256+tiles_6": whole vectors of channels in whole tiles of pixels.
+
+    None if the function does not have one of the two algorithms.
+    """
+    vectors, _, tiles = name.partition("+")
+    first = whole_vectors_algorithm(function, vectors)
+    analysis = analyse_blocks(first.function) if first is not None else None
+    tile = find_tile(analysis, _ANY_LANES) if analysis is not None else None
+    if first is None or analysis is None or tile is None or not (axes := pixel_axes(tile)):
+        return None
+    found = _tiles_of(analysis, tile, axes, tiles)
+    return None if found is None else Algorithm(name, found.function, first.transforms)
+
+
+def _tiles_of(analysis: BlockAnalysis, tile: Tile, axes: list[int], name: str) -> Algorithm | None:
     pixels = prod(tile.anchor.spatial_extents[axis] for axis in axes)
     stages = [tile.anchor, *(analysis.stage(after) for after in tile.after)]
     if pixels <= size_of(name) or pixels % size_of(name) == 0 or not reads_in_step(stages, axes):
