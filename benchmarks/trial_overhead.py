@@ -50,9 +50,10 @@ RESAMPLES = 200
 SIDE = """
 import json, sys, time
 from pathlib import Path
-from edgetune.measure.jobs import RunRequest, Tolerance
 from edgetune.boards.local.runner import RunnerProcess
+from edgetune.boards.protocol import RunRequest
 from edgetune.boards.sampling import TimingPolicy
+from edgetune.graph.accuracy import Tolerance
 
 folder, cores = Path(sys.argv[1]), frozenset(json.loads(sys.argv[2]))
 runner = RunnerProcess(folder, "gcc", cores)

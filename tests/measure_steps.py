@@ -15,8 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from edgetune.boards.protocol import PART, Tolerance
+from edgetune.boards.protocol import PART
 from edgetune.errors import KernelFailed
+from edgetune.graph.accuracy import Tolerance
 from edgetune.graph.program import Param
 from edgetune.measure.jobs import Case, ReferenceJob
 from edgetune.measure.reference import random_input

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from edgetune.boards.environment import Reading
+from edgetune.graph.accuracy import Tolerance
 
 if TYPE_CHECKING:
     from edgetune.boards.sampling import TimingPolicy
@@ -82,20 +83,6 @@ def gap_fill(dtype: str) -> int:
     often. For all other types it is 255, which makes a NaN of a float.
     """
     return 0x5A if dtype.startswith(("int", "uint")) else 0xFF
-
-
-@dataclass(frozen=True)
-class Tolerance:
-    """How far an output may be from its reference.
-
-    `relative`: of the largest absolute reference value; `absolute`: in units of the output. Both 0 means exact. At most
-    the `share` of the elements (or one element) may be further off than `relative` allows, such as values that round to
-    the adjacent step.
-    """
-
-    relative: float = 0.0
-    absolute: float = 0.0
-    share: float = 1.0
 
 
 @dataclass(frozen=True)

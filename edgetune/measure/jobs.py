@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from edgetune.boards.protocol import Tolerance
+from edgetune.graph.accuracy import Tolerance
 from edgetune.graph.program import Program
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgetune.boards.protocol import PART, Tolerance, gap_fill
+from edgetune.boards.protocol import PART, gap_fill
 from edgetune.errors import KernelFailed
-from edgetune.graph.accuracy import FLOAT_TOLERANCE
+from edgetune.graph.accuracy import Tolerance
 from edgetune.graph.program import Param
 from edgetune.ipc.child_process import die_with_parent
 from edgetune.measure.jobs import Case, ReferenceJob
@@ -133,16 +133,16 @@ def tolerance_of(param: Param, script: str, expected: np.ndarray) -> Tolerance:
     come from such integers (at most 256 distinct values): the same, where a step is the smallest gap between values.
     Everything else: exact.
     """
-    if param.dtype in FLOAT_TOLERANCE:
-        relative = FLOAT_TOLERANCE[param.dtype]
+    usual = Tolerance.default(param.dtype)
+    if usual.relative:
         if _INTO_SMALL.search(script):
             values = np.unique(expected[np.isfinite(expected)]).astype(np.float64)
             if 1 < values.size <= _STEPS:
-                return Tolerance(relative, absolute=1.01 * float(np.min(np.diff(values))), share=_MOST_OFF)
-        return Tolerance(relative)
+                return replace(usual, absolute=1.01 * float(np.min(np.diff(values))), share=_MOST_OFF)
+        return usual
     if param.dtype in _SMALL_INTEGERS and "float" in script:
         return Tolerance(absolute=1.0, share=_MOST_OFF)
-    return Tolerance()
+    return usual
 
 
 def _draw(spec: KernelSpec, job: ReferenceJob, *, positive: bool) -> dict[int, np.ndarray]:

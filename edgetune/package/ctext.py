@@ -24,7 +24,7 @@ _ELEMENTS = {
     "uint16": ("uint16_t", "U16"),
     "uint32": ("uint32_t", "U32"),
     "uint64": ("uint64_t", "U64"),
-    "bool": ("uint8_t", "U8"),
+    "bool": ("uint8_t", "BOOL"),
 }
 _LINE = 110
 

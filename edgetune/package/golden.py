@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from edgetune.graph.accuracy import FLOAT_TOLERANCE
+from edgetune.graph.accuracy import Tolerance
 from edgetune.graph.layout.axis_order import exchanged
 from edgetune.target.preferences import Layout
 
@@ -30,17 +30,15 @@ class Golden(NamedTuple):
 
 
 @dataclass(frozen=True)
-class OutputTolerance:
-    """How far an output may be from its golden: `absolute` + `relative` * (largest finite magnitude of the golden).
+class OutputTolerance(Tolerance):
+    """How far an output may be from its golden, and the origin of that number.
 
-    `absolute` is in the unit of the output: 1.0 on an integer output allows one quantisation step. Quantised
-    outputs also keep, in the same unit, the origin of this number: `step`, and how much evaluators of the reference
-    differ among themselves (`disagreement`, in a share `disagreeing` of the elements). `reference_error` is set where
-    an output is judged by double: the error of the float32 reference, as a share of the largest magnitude.
+    1.0 for `absolute` of an integer output allows one quantisation step. Quantised outputs have, in the same unit,
+    `step`, and how much evaluators of the reference differ among themselves (`disagreement`, in a share `disagreeing`
+    of the elements). `reference_error` is set where an output is judged by double: the error of the float32 reference,
+    as a share of the largest magnitude.
     """
 
-    relative: float = 0.0
-    absolute: float = 0.0
     step: float = 0.0
     disagreement: float = 0.0
     disagreeing: float = 0.0
@@ -50,9 +48,8 @@ class OutputTolerance:
     def quantised(cls, step: float, disagreement: float = 0.0, disagreeing: float = 0.0) -> OutputTolerance:
         """Return one step; where evaluators of the reference differ by more, one step plus 1.5 times the difference."""
         one = step * _ROUNDED
-        if disagreement <= one:
-            return cls(0.0, one, step, disagreement, disagreeing)
-        return cls(0.0, one + _MARGIN * disagreement, step, disagreement, disagreeing)
+        absolute = one if disagreement <= one else one + _MARGIN * disagreement
+        return cls(absolute=absolute, step=step, disagreement=disagreement, disagreeing=disagreeing)
 
     @classmethod
     def by_double(cls, dtype: str, reference_error: float) -> OutputTolerance:
@@ -73,18 +70,6 @@ class OutputTolerance:
         if self.reference_error:
             numbers["reference_error"] = self.reference_error
         return numbers
-
-    @classmethod
-    def default(cls, dtype: str) -> OutputTolerance:
-        """Return `FLOAT_TOLERANCE` of the largest output for floats, exact equality for everything else."""
-        return cls(relative=FLOAT_TOLERANCE.get(dtype, 0.0))
-
-    def bound(self, expected: np.ndarray) -> float:
-        """Return the largest absolute error allowed; an all-zero float output counts as if its largest were 1."""
-        values = np.abs(expected.astype(np.float64))
-        finite = values[np.isfinite(values)]
-        largest = float(finite.max()) if finite.size else 0.0
-        return self.absolute + self.relative * (largest or 1.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -86,15 +86,10 @@ class PublicTensor:
         """Name of the element type in the self-test."""
         return element_type(self.dtype)
 
-    @property
-    def relative_literal(self) -> str:
-        """Relative tolerance as a C literal."""
-        return real(self.tolerance.relative)
-
-    @property
-    def absolute_literal(self) -> str:
-        """Absolute tolerance as a C literal."""
-        return real(self.tolerance.absolute)
+    def tolerance_literal(self, suffix: str) -> str:
+        """Return the tolerance as C initialisers, with the `suffix` of the literals' type."""
+        numbers = {name: getattr(self.tolerance, name) for name in ("relative", "absolute", "share")}
+        return ", ".join(f".{name} = {real(number, suffix)}" for name, number in numbers.items())
 
 
 @dataclass(frozen=True)

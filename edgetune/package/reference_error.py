@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from edgetune.graph.accuracy import Tolerance, compare
 from edgetune.package.golden import Golden, OutputTolerance
 
 MOST_ALLOWED = 0.5
@@ -80,15 +81,8 @@ def chaotic(name: str, error: float) -> str:
 def _error(reference: np.ndarray, double: np.ndarray) -> float:
     """Largest difference as a share of the largest element in double; infinite where only one of them is not finite."""
     rounded = _rounded(double, reference).astype(np.float64)
-    finite = np.isfinite(rounded)
-    if not np.array_equal(finite, np.isfinite(reference)):
-        return float("inf")
-    if not np.array_equal(rounded[~finite], reference[~finite], equal_nan=True):
-        return float("inf")
-    if not finite.any():
-        return 0.0
-    largest = float(np.abs(double[finite]).max())
-    return float(np.abs(double[finite] - reference[finite]).max()) / (largest or 1.0)
+    attainable = np.where(np.isfinite(rounded), double, rounded)
+    return compare(reference.astype(np.float64), attainable, Tolerance()).relative
 
 
 def _rounded(double: np.ndarray, like: np.ndarray) -> np.ndarray:

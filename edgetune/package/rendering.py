@@ -19,7 +19,7 @@ def environment() -> Environment:
     shape; `c_array` writes the body of an initialiser; `json_text` a JSON string; `thousands` groups digits.
     """
     env = Environment(
-        loader=FileSystemLoader(templates_dir() / "package"),
+        loader=FileSystemLoader([templates_dir() / "package", templates_dir()]),
         undefined=StrictUndefined,
         autoescape=False,  # noqa: S701 (this writes C, not HTML: the filters below do the escaping)
         trim_blocks=True,

@@ -1,6 +1,6 @@
 """Package verification: checks that a package is intact, compiles, and computes what the reference computes.
 
-Also measures the distance of two tensors: largest absolute and relative error, and units in the last place (ULP).
+Also measures by how many units in the last place (ULP) two tensors differ, and in how many elements.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from edgetune.errors import SelfTestFailed, WrongResult
+from edgetune.graph.accuracy import OutputError, Tolerance, absolute_errors, compare, distance
 from edgetune.package.golden import GoldenCases, OutputTolerance
 from edgetune.package.reference_error import off_double
 from edgetune.target.target import Target
@@ -23,76 +24,35 @@ from edgetune.verify.place import ExecutionPlace, Here
 from edgetune.verify.toolchain import PackageToolchain
 from edgetune.verify.work_copy import ProgramResult, reuse, work_copy
 
-_INTEGERS: dict[int, np.dtype[Any]] = {2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
-
 
 @dataclass(frozen=True)
 class Difference:
-    """The distance of one output from its reference; `ulp` counts integer steps for integers.
+    """How an output differs from its reference: by `error`, in the share `differing` of its elements.
 
-    `differing` is the share of elements that are not bit-equal. Infinities and NaN that agree count as no error; where
-    they do not agree, `ok` is False whatever the bound.
+    `ulp` is the largest distance in units of the last place; for integers, in steps.
     """
 
-    name: str
-    max_abs: float
-    max_rel: float
+    error: OutputError
     ulp: float
     differing: float
-    bound: float
-    ok: bool
-
-    def worse(self, other: Difference) -> Difference:
-        """Return the worst of both: the larger of each number, ok only if both are."""
-        return Difference(
-            self.name,
-            max(self.max_abs, other.max_abs),
-            max(self.max_rel, other.max_rel),
-            max(self.ulp, other.ulp),
-            max(self.differing, other.differing),
-            max(self.bound, other.bound),
-            self.ok and other.ok,
-        )
 
 
-def difference(name: str, got: np.ndarray, wanted: np.ndarray, tolerance: OutputTolerance) -> Difference:
+def difference(got: np.ndarray, wanted: np.ndarray, tolerance: Tolerance) -> Difference:
     """Compare `got` with `wanted`, which have equal shape and dtype."""
-    bound = tolerance.bound(wanted)
-    if not wanted.size:
-        return Difference(name, 0.0, 0.0, 0.0, 0.0, bound, ok=True)
-    a, b = got.astype(np.float64), wanted.astype(np.float64)
-    finite = np.isfinite(a) & np.isfinite(b)
-    agree = np.array_equal(a[~finite], b[~finite], equal_nan=True)
-    error = np.abs(np.where(finite, a, 0.0) - np.where(finite, b, 0.0))
-    if not np.issubdtype(wanted.dtype, np.inexact) and wanted.dtype.itemsize == 8:
-        error = np.where(got == wanted, 0.0, np.maximum(error, 1.0))  # adjacent values may be equal as doubles there
-    magnitude = np.abs(b)
-    relative = np.divide(error, magnitude, out=np.zeros_like(error), where=finite & (magnitude > 0.0))
-    steps = np.where(finite, _steps(got, wanted), 0.0)
-    return Difference(
-        name=name,
-        max_abs=float(error.max()),
-        max_rel=float(relative.max()),
-        ulp=float(steps.max()),
-        differing=float(np.mean(error > 0.0)),
-        bound=bound,
-        ok=bool(agree and error.max() <= bound),
-    )
+    error = compare(got, wanted, tolerance)
+    differs = absolute_errors(got, wanted) > 0.0
+    if not np.any(differs):
+        return Difference(error, 0.0, 0.0)
+    steps = distance(_position(got[differs]), _position(wanted[differs]))
+    return Difference(error, float(np.max(steps)), float(np.mean(differs)))
 
 
-def _steps(got: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Number of representable values between two arrays of one dtype, as doubles."""
-    bits: np.dtype[Any] | None = _INTEGERS.get(wanted.dtype.itemsize)
-    if bits is None or wanted.dtype.kind in "iub":
-        return np.abs(got.astype(np.float64) - wanted.astype(np.float64))
-
-    def position(values: np.ndarray) -> np.ndarray:
-        whole = np.ascontiguousarray(values).view(bits).astype(np.int64)
-        return np.where(whole < 0, -(whole & (2 ** (8 * bits.itemsize - 1) - 1)), whole)
-
-    a, b = position(got), position(wanted)
-    apart = np.abs(a.astype(np.float64)) + np.abs(b.astype(np.float64))
-    return np.where((a < 0) == (b < 0), np.abs((a - b).astype(np.float64)), apart)
+def _position(values: np.ndarray) -> np.ndarray:
+    """Return the position of each float among all floats of its dtype, 0 for zeros; integers as they are."""
+    if values.dtype.kind in "biu":
+        return values
+    bits = values.view(f"i{values.dtype.itemsize}")
+    return np.where(bits < 0, np.iinfo(bits.dtype).min - bits, bits)
 
 
 TIMEOUT_S = 1800.0
@@ -109,7 +69,8 @@ _LINE = re.compile(
 class OutputReport:
     """Worst case of one output over all comparisons of one kind; `against` is "golden" or "fresh".
 
-    `differing` is the share (0 to 1) of elements that are not equal. `note` says if `bound` had to be widened.
+    `max_rel` is `max_abs` as a share of the largest finite magnitude of the reference. `differing` is the share (0 to
+    1) of elements that are not equal. `note` says if `bound` had to be widened.
     """
 
     name: str
@@ -240,19 +201,21 @@ def _compare(
     for tensor in manifest["outputs"]:
         name = tensor["name"]
         tolerance = fresh.tolerances.get(name, OutputTolerance(**tensor["tolerance"]))
-        worst: Difference | None = None
+        worst: OutputReport | None = None
         for number, (case, got) in enumerate(zip(fresh.cases, computed, strict=True)):
             wanted = case.outputs[name].reshape(tensor["shape"])
-            found = difference(name, got[name], wanted, tolerance)
-            if not found.ok:
+            found = difference(got[name], wanted, tolerance)
+            error = found.error
+            if not error.allowed:
                 raise WrongResult(
-                    f"output '{name}' of fresh case {number} is off by {found.max_abs:g}, "
-                    f"the tolerance is {found.bound:g}"
+                    f"output '{name}' of fresh case {number} is off by {error.absolute:g}, "
+                    f"the tolerance is {error.bound:g}"
                 )
-            worst = found if worst is None else worst.worse(found)
+            numbers = (error.absolute, error.relative, found.ulp, found.differing, error.bound)
+            report = OutputReport(name, "fresh", *numbers, note=_note(name, tolerance))
+            worst = report if worst is None else worst.worse(report)
         if worst is not None:
-            numbers = (worst.max_abs, worst.max_rel, worst.ulp, worst.differing, worst.bound)
-            reports.append(OutputReport(name, "fresh", *numbers, note=_note(name, tolerance)))
+            reports.append(worst)
     return reports
 
 

@@ -33,7 +33,7 @@ static uint8_t fill_of(const struct array_use *use, uint8_t otherwise)
 {
     if (use->role != ROLE_PART)
         return otherwise;
-    return use->dtype >= DTYPE_I8 && use->dtype <= DTYPE_U64 ? FILL_TIME : FILL_CHECK;
+    return use->type >= I8 && use->type <= U64 ? FILL_TIME : FILL_CHECK;
 }
 
 static struct fence fences[MOST_ARRAYS + 1]; /* of the first call; outputs in them have been found right */
@@ -67,7 +67,7 @@ static void judge(uint8_t *const *parts, enum moment moment)
         if (!is_written(use->role) || (moment != MOMENT_FIRST && memcmp(parts[i], fences[i].bytes, wanted->size) == 0))
             continue;
         const struct difference found =
-            compare(parts[i], wanted->bytes, wanted->size, (enum dtype)use->dtype, use->tolerance);
+            compare((enum element_type)use->type, parts[i], wanted->bytes, wanted->size, use->tolerance);
         if (!found.allowed && report->problem == PROBLEM_NONE) {
             blame(PROBLEM_DIFFERS, i, moment);
             report->problem_absolute = found.absolute;

@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compares an output with its reference: equal where both are special, close enough everywhere else. */
+/* Compares an output with its reference. */
 #ifndef EDGETUNE_AGENT_COMPARE_H
 #define EDGETUNE_AGENT_COMPARE_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 
-#include "request.h"
+typedef double real;
+#include "../accuracy.h"
 
-/* Largest absolute error, the same relative to the largest finite reference value, and whether it is allowed. Both are
-   infinite when a NaN or an infinity is where the reference has none, or the other way round. */
-struct difference {
-    double absolute, relative;
-    bool allowed;
-};
-
-struct difference compare(const void *output, const void *reference, size_t bytes, enum dtype dtype,
+struct difference compare(enum element_type type, const void *output, const void *reference, size_t bytes,
                           struct tolerance tolerance);
 
 #endif

@@ -59,11 +59,11 @@ const char *request_parse(struct request *request, const struct frame *frame)
         struct array_use *use = &request->arrays[i];
         get_id(&in, use->id);
         use->role = get_u8(&in);
-        use->dtype = get_u8(&in);
+        use->type = get_u8(&in);
         use->tolerance.relative = get_f64(&in);
         use->tolerance.absolute = get_f64(&in);
         use->tolerance.share = get_f64(&in);
-        if (use->role > ROLE_PART || use->dtype >= DTYPE_COUNT || !within(use->tolerance.relative, 0, 1e300)
+        if (use->role > ROLE_PART || use->type > F64 || !within(use->tolerance.relative, 0, 1e300)
             || !within(use->tolerance.absolute, 0, 1e300) || !within(use->tolerance.share, 0, 1))
             return "an array of a request makes no sense";
     }

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "compare.h"
 #include "frame.h"
 
 #define ID_BYTES 32u
@@ -17,32 +18,9 @@
    FILL_CHECK; they must not be written. */
 enum role { ROLE_INPUT = 0, ROLE_CONSTANT = 1, ROLE_OUTPUT = 2, ROLE_PART = 3 };
 
-enum dtype {
-    DTYPE_BYTES = 0, /* compared byte by byte */
-    DTYPE_BOOL,
-    DTYPE_I8,
-    DTYPE_I16,
-    DTYPE_I32,
-    DTYPE_I64,
-    DTYPE_U8,
-    DTYPE_U16,
-    DTYPE_U32,
-    DTYPE_U64,
-    DTYPE_F16,
-    DTYPE_F32,
-    DTYPE_F64,
-    DTYPE_COUNT
-};
-
-/* Relative to the largest finite reference value; absolute in units of the output; share of elements (or one) that may
-   be further off than `relative` allows. */
-struct tolerance {
-    double relative, absolute, share;
-};
-
 struct array_use {
     uint8_t id[ID_BYTES];
-    uint8_t role, dtype;
+    uint8_t role, type; /* enum role, enum element_type */
     struct tolerance tolerance;
 };
 

@@ -13,9 +13,10 @@ import numpy as np
 
 from edgetune.boards.agent.board import AgentBoard
 from edgetune.boards.process import ProcessReach
-from edgetune.boards.protocol import RunRequest, RunResult, Tolerance
+from edgetune.boards.protocol import RunRequest, RunResult
 from edgetune.boards.sampling import TimingPolicy
 from edgetune.events import Event
+from edgetune.graph.accuracy import Tolerance
 from edgetune.target.target import Target, load_target
 
 HERE = Path(__file__).parent

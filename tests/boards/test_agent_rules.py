@@ -1,4 +1,4 @@
-"""The agent's rules for comparing and sampling are those of the local runner: the same C against the same Python."""
+"""The agent's rules for sampling are those of the local runner: the same C against the same Python."""
 
 from __future__ import annotations
 
@@ -6,26 +6,14 @@ import ctypes
 import subprocess
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import array_shapes, arrays
 
 from edgetune.boards.agent.build import agent_folder
-from edgetune.boards.agent.messages import DTYPES, STOPS
-from edgetune.boards.comparison import compare
-from edgetune.boards.protocol import Tolerance
+from edgetune.boards.agent.messages import STOPS
 from edgetune.boards.sampling import TimingPolicy, sample
 from edgetune.boards.statistics import summarise
-
-
-class Allowed(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_double) for name in ("relative", "absolute", "share")]
-
-
-class Found(ctypes.Structure):
-    _fields_ = [("absolute", ctypes.c_double), ("relative", ctypes.c_double), ("allowed", ctypes.c_bool)]
 
 
 class Policy(ctypes.Structure):
@@ -51,64 +39,13 @@ class Calls(ctypes.Structure):
 @pytest.fixture(scope="module")
 def rules(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     library = tmp_path_factory.mktemp("rules") / "rules.so"
-    sources = [str(agent_folder() / name) for name in ("compare.c", "sampling.c")]
-    subprocess.run(["gcc", "-std=gnu11", "-O2", "-fPIC", "-shared", "-o", str(library), *sources], check=True)
+    source = str(agent_folder() / "sampling.c")
+    subprocess.run(["gcc", "-std=gnu11", "-O2", "-fPIC", "-shared", "-o", str(library), source], check=True)
     found = ctypes.CDLL(str(library))
-    found.compare.restype = Found
-    found.compare.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, Allowed]
     found.relative_width.restype = ctypes.c_double
     found.relative_width.argtypes = [DOUBLES, ctypes.c_uint32]
     found.sample.restype = ctypes.c_bool
     return found
-
-
-SHARES = st.sampled_from([1.0, 0.5, 0.1, 0.0])
-SIZES = st.sampled_from([0.0, 1e-6, 1e-3, 0.5, 2.0])
-
-
-@st.composite
-def outputs(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
-    """An output and its reference: equal, near, or unrelated in places."""
-    dtype = np.dtype(draw(st.sampled_from(sorted(DTYPES))))
-    reference = draw(arrays(dtype, array_shapes(max_dims=2, max_side=6, min_side=0)))
-    output = reference.copy()
-    for _ in range(draw(st.integers(0, 3))):
-        if output.size:
-            index = draw(st.integers(0, output.size - 1))
-            output.reshape(-1)[index] = draw(arrays(dtype, 1))[0]
-    if dtype.kind == "f" and draw(st.booleans()):
-        with np.errstate(over="ignore", invalid="ignore"):
-            output = (output * dtype.type(1.001)).astype(dtype)
-    return output, reference
-
-
-@given(outputs(), SIZES, SIZES, SHARES)
-def test_outputs_are_compared_alike(
-    rules: ctypes.CDLL, pair: tuple[np.ndarray, np.ndarray], relative: float, absolute: float, share: float
-) -> None:
-    output, reference = pair
-    with np.errstate(all="ignore"):
-        wanted = compare(output, reference, Tolerance(relative, absolute, share))
-    found = rules.compare(
-        output.ctypes.data,
-        reference.ctypes.data,
-        reference.nbytes,
-        DTYPES[reference.dtype.name],
-        Allowed(relative, absolute, share),
-    )
-    assert found.allowed == wanted.allowed
-    assert found.absolute == pytest.approx(wanted.absolute, rel=1e-12)
-    assert found.relative == pytest.approx(wanted.relative, rel=1e-12)
-
-
-def test_halves_are_read_exactly(rules: ctypes.CDLL) -> None:
-    every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
-    every = every[np.isfinite(every)]
-    zeros = np.zeros_like(every)
-    for half in [*every[::97].tolist(), 6.1e-05, 6e-08, 65504.0]:
-        output, reference = np.array([half], np.float16), zeros[:1]
-        found = rules.compare(output.ctypes.data, reference.ctypes.data, 2, DTYPES["float16"], Allowed(0, 0, 1))
-        assert found.absolute == abs(float(np.float16(half)))
 
 
 @given(st.lists(st.floats(1.0, 1e9), min_size=1, max_size=400))

@@ -15,8 +15,9 @@ import pytest
 
 from edgetune.boards.agent import messages
 from edgetune.boards.agent.build import build_agent
-from edgetune.boards.protocol import RunResult, Tolerance
+from edgetune.boards.protocol import RunResult
 from edgetune.errors import BoardLost
+from edgetune.graph.accuracy import Tolerance
 from edgetune.target.target import load_target
 from tests.boards.agent_bench import COUNT, AgentBench, command_of, compile_library, parent_of, processes
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from edgetune.boards.protocol import RunRequest, RunResult, Tolerance
+from edgetune.boards.protocol import RunRequest, RunResult
 from edgetune.boards.sampling import TimingPolicy
 from edgetune.boards.tvm_rpc.board import TvmRpcBoard
+from edgetune.graph.accuracy import Tolerance
 from edgetune.measure.compiler import build_library, toolchain_of
 from edgetune.target.target import Target
 

@@ -11,7 +11,7 @@ import pytest
 import tvm
 from tvm import te, tirx, topi
 
-from edgetune.boards.comparison import compare
+from edgetune.graph.accuracy import compare
 from edgetune.graph.double_sums import in_double
 from edgetune.graph.evaluate import evaluate
 from edgetune.graph.program import Param

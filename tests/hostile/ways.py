@@ -14,10 +14,11 @@ from edgetune.boards.agent.board import AgentBoard
 from edgetune.boards.cores import split_cores
 from edgetune.boards.local.board import LocalBoard
 from edgetune.boards.process import ProcessReach
-from edgetune.boards.protocol import PART, Board, RunRequest, RunResult, Tolerance
+from edgetune.boards.protocol import PART, Board, RunRequest, RunResult
 from edgetune.boards.sampling import TimingPolicy
 from edgetune.boards.tvm_rpc.board import TvmRpcBoard
 from edgetune.boards.tvm_rpc.launched import LOOPBACK
+from edgetune.graph.accuracy import Tolerance
 from edgetune.target.target import Target, load_target
 from tests.boards.tvm_rpc_server import DirectDoor, start_server
 

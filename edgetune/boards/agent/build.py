@@ -86,7 +86,7 @@ def _built(
     key = hashlib.sha256()
     for word in (cc, _version(cc, target), *flags, *link):
         key.update(word.encode() + b"\0")
-    for path in sorted({*sources, *agent_folder().glob("*.h")}):
+    for path in sorted({*sources, *agent_folder().glob("*.h"), templates_dir() / "accuracy.h"}):
         key.update(path.name.encode() + b"\0" + path.read_bytes())
     folder = (cache or cache_dir()) / "agent"
     done = folder / f"{key.hexdigest()[:24]}-{name}"

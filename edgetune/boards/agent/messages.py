@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from edgetune.boards.agent.frames import Frame, FrameType, encode, printable
 from edgetune.boards.environment import Reading
-from edgetune.boards.protocol import RunRequest, Tolerance
+from edgetune.boards.protocol import RunRequest
 from edgetune.errors import ProtocolViolation
+from edgetune.graph.accuracy import Tolerance
 
 ID_BYTES = 32
 ARRAY, LIBRARY = 0, 1
@@ -19,12 +20,8 @@ MOST_SAMPLES = 4096
 PHASES = ("start", "load", "check", "time")
 STOPS = ("", "narrow", "budget", "slow", "count")
 ROLES = {"input": 0, "constant": 1, "output": 2, "part": 3}
-DTYPES = {
-    "bool": 1,
-    **{f"int{8 << size}": 2 + size for size in range(4)},
-    **{f"uint{8 << size}": 6 + size for size in range(4)},
-    **{f"float{16 << size}": 10 + size for size in range(3)},
-}
+_ELEMENT_TYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64"
+DTYPES = {name: code for code, name in enumerate(_ELEMENT_TYPES.split())}  # as in templates/accuracy.h
 _ENDINGS, _VERDICTS, _PROBLEMS, _MOMENTS = 4, 4, 6, 2  # the highest code of each, as in report.h and supervise.h
 _PIECE = 1 << 18
 _READINGS = {
@@ -345,6 +342,6 @@ def run(
     ]
     for use in arrays:
         allowed = use.tolerance
-        kinds = struct.pack("<BB", ROLES[use.role], DTYPES.get(use.dtype, 0))
+        kinds = struct.pack("<BB", ROLES[use.role], DTYPES.get(use.dtype, DTYPES["bool"]))
         parts += [use.content, kinds, struct.pack("<3d", allowed.relative, allowed.absolute, allowed.share)]
     return encode(FrameType.RUN, b"".join(parts))

@@ -13,7 +13,8 @@ from edgetune.boards.agent import messages
 from edgetune.boards.agent.contents import Content
 from edgetune.boards.agent.messages import Result
 from edgetune.boards.misconduct import LEFT_MODE, LEFT_THREADS, STARTED_PROCESS, after_calls, changed_input, in_call
-from edgetune.boards.protocol import RunRequest, RunResult, Tolerance
+from edgetune.boards.protocol import RunRequest, RunResult
+from edgetune.graph.accuracy import Tolerance
 from edgetune.ipc.child_process import describe_exit
 
 

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from edgetune.boards.comparison import OutputError, compare
 from edgetune.boards.misconduct import LEFT_MODE, LEFT_THREADS, STARTED_PROCESS, after_calls, changed_input, in_call
-from edgetune.boards.protocol import OUTPUTS, PART, RunRequest, Tolerance, gap_fill
+from edgetune.boards.protocol import OUTPUTS, PART, RunRequest, gap_fill
+from edgetune.graph.accuracy import OutputError, Tolerance, compare
 
 ALIGNMENT = 64
 PAGE = mmap.PAGESIZE
@@ -133,7 +133,7 @@ class Calls:
         self._fences: list[Fenced] = []
         self._owner = ctypes.c_int64(os.getpid())
         self._made = 0
-        self.worst = OutputError(0.0, 0.0, allowed=True)
+        self.worst = OutputError()
 
     def check(self) -> None:
         """Make the first call, with write-protected inputs; `worst` is the worst error after it."""

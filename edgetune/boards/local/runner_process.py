@@ -26,8 +26,9 @@ from edgetune.boards.local import trial
 from edgetune.boards.local.calls import has_children
 from edgetune.boards.local.neighbours import Neighbourhood
 from edgetune.boards.misconduct import STARTED_PROCESS
-from edgetune.boards.protocol import RunRequest, RunResult, Tolerance
+from edgetune.boards.protocol import RunRequest, RunResult
 from edgetune.boards.sampling import TimingPolicy
+from edgetune.graph.accuracy import Tolerance
 from edgetune.ipc import frames
 from edgetune.ipc.child_process import claim_pipes, describe_exit, die_with_parent
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.boards.comparison import OutputError, compare
 from edgetune.boards.misconduct import LEFT_MODE, LEFT_THREADS, STARTED_PROCESS, after_calls, changed_input, in_call
-from edgetune.boards.protocol import OUTPUTS, PART, RunRequest, RunResult, RunStatus, Tolerance, gap_fill
+from edgetune.boards.protocol import OUTPUTS, PART, RunRequest, RunResult, RunStatus, gap_fill
 from edgetune.boards.sampling import sample
 from edgetune.boards.tvm_rpc.remote import MOST_TENSORS, CandidateEndedError, RemoteError, RemoteSession
+from edgetune.graph.accuracy import OutputError, Tolerance, compare
 
 _HARM, _STARTED_PROCESS, _UNCONFINED, _MODE, _THREADS, _INPUT = 4, 5, 7, 8, 9, 11
 _STATUS: dict[int, RunStatus] = {
@@ -184,7 +184,7 @@ def _clear(session: RemoteSession, path: str) -> None:
 def _judge(
     session: RemoteSession, request: RunRequest, arrays: Sequence[np.ndarray], tensors: Sequence[Any]
 ) -> tuple[str, OutputError]:
-    worst, problem = OutputError(0.0, 0.0, allowed=True), ""
+    worst, problem = OutputError(), ""
     for index, (array, role) in enumerate(zip(arrays, request.roles, strict=True)):
         if role not in OUTPUTS:
             continue
