@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgetune.errors import SelfTestFailed
+from edgetune.errors import PackageInvalid, SelfTestFailed
 from edgetune.package.diagnostics import compile_failure
 from edgetune.package.manifest import check_files, read_manifest
 from edgetune.target.tool_process import tool_environment
@@ -49,8 +49,18 @@ def work_copy(package: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def make(copy: Path, goal: str, tools: PackageToolchain, timeout_s: float, variables: Sequence[str] = ()) -> None:
-    """Build `goal` with the package's own Makefile; raises the error of `compile_failure`."""
-    done = run(["make", "-s", goal, f"CC={tools.cc}", *variables], copy, timeout_s)
+    """Build `goal` with the package's own Makefile.
+
+    Raises PackageInvalid where the Makefile, of an earlier version, has no rule for it, and the error of
+    `compile_failure`.
+    """
+    # -r: make's built-in rules would link any program with none of the package's files.
+    done = run(["make", "-s", "-r", goal, f"CC={tools.cc}", *variables], copy, timeout_s)
+    if f"No rule to make target '{goal}'." in done.stderr:
+        raise PackageInvalid(
+            f"the package's Makefile has no rule for {goal}, because an earlier version of edgetune wrote it: build "
+            "the package again with `edgetune build`"
+        )
     if done.status:
         raise compile_failure(tools.cc, goal, done.stderr or done.stdout, copy, tools.cflags)
 

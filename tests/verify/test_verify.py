@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from edgetune.graph.accuracy import Tolerance
 from edgetune.package.explain import explain
 from edgetune.package.golden import Golden, GoldenCases
 from edgetune.package.manifest import MANIFEST, read_manifest, write_manifest
+from edgetune.verify import driver
 from edgetune.verify.bench import bench
 from edgetune.verify.verify import difference, verify
 from tests import package_sample as sample
@@ -168,6 +170,15 @@ def test_code_that_does_not_compile_shows_the_first_diagnostic(package: Path) ->
         verify(package)
 
 
+def test_a_makefile_of_an_earlier_version_is_one_sentence(package: Path) -> None:
+    """Earlier ones have no rule for the driver, and make's own rule would link it without the library."""
+    reseal(package, "Makefile", "selftest bench driver)", "selftest bench)")
+    assert verify(package).golden_cases == 3
+    fresh = GoldenCases(sample.goldens(sample.program(), cases=1))
+    with pytest.raises(PackageInvalid, match=r"^the package's Makefile has no rule for build/tiny_driver,.* build the"):
+        verify(package, fresh=fresh)
+
+
 def test_missing_tools_name_the_command_that_installs_them(emitted: Path) -> None:
     target = sample.generic_x86()
     nothing = target.compiler.model_copy(update={"cc": "no-such-cc", "package": "gcc"})
@@ -262,6 +273,32 @@ def test_the_manifest_is_complete(emitted: Path) -> None:
     assert manifest["target"]["compiler"]["cflags"] == ["-O2", "-msse2"]
     on_disk = {p.relative_to(emitted).as_posix() for p in emitted.rglob("*") if p.is_file()}
     assert set(manifest["files"]) == on_disk - {MANIFEST}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("outputs: " + "ab" * 3_000_000 + "\n", "printed 0 bytes of outputs, not 4"),
+        ("outputs: " + "ab" * 3_000_000 + " end\n", "printed 3000000 bytes of outputs, not 4"),
+        ("\n" * 3_000_000 + "outputs: ab\n" * 100_000, "printed 0 bytes of outputs, not 4"),
+        ("outputs: 0z000000 end\n", "printed outputs that are not hexadecimal"),
+        ("outputs: 00  0000 end\n", "printed outputs that are not hexadecimal"),
+        ("outputs: 00\nnoise\noutputs: 0000803f end\n", ""),
+    ],
+    ids=["no end", "too many", "empty lines", "no digit", "spaces", "good"],
+)
+def test_what_a_board_prints_for_outputs_takes_no_more_memory_than_itself(text: str, complaint: str) -> None:
+    tensors = [{"name": "y", "bytes": 4, "dtype": "float32", "shape": [1]}]
+    tracemalloc.start()
+    try:
+        if complaint:
+            with pytest.raises(SelfTestFailed, match=complaint):
+                driver._outputs("tiny", text, tensors, 1)
+        else:
+            assert driver._outputs("tiny", text, tensors, 1)[0]["y"] == [1.0]
+        assert tracemalloc.get_traced_memory()[1] < 2 * len(text) + 100_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_differences() -> None:
