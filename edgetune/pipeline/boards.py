@@ -35,7 +35,7 @@ class InstalledTransports:
         """Refuse an unknown `reach`, one that needs an address, and what the transport refuses."""
         if target.addressable:
             return _transport(DEFAULT_RPC, target).target_fault(target)
-        if target.reach not in TRANSPORTS.names():
+        if not TRANSPORTS.has(target.reach):
             own = [name for name in TRANSPORTS.names() if TRANSPORTS.get(name).without_address]
             known = nearest(target.reach, [*own, *_BY_ADDRESS])
             return KeyFault("reach", f"must be the name of a transport, ssh or none, not '{target.reach}': {known}")
@@ -55,7 +55,7 @@ class InstalledTransports:
 
     def rpc_fault(self, name: str) -> str:
         """Refuse a name that is unknown, or that of a transport without an address."""
-        if name in TRANSPORTS.names() and not TRANSPORTS.get(name, ConfigError).without_address:
+        if TRANSPORTS.has(name) and not TRANSPORTS.get(name, ConfigError).without_address:
             return ""
         return f"must be the name of a transport to an address, not '{name}': {nearest(name, addressed_transports())}"
 

@@ -30,12 +30,11 @@ def format_of(source: ModelSource) -> ModelFormat:
     Raises ConfigError where no format may have such a model, or where two are equally sure.
     """
     formats = _formats()
-    if not formats:
-        raise ConfigError("no model format is installed: install edgetune again")
     answers = {name: member.recognises(source) for name, member in formats.items()}
-    best = max(answers.values())
+    best = max(answers.values(), default=Recognition.NONE)
     shown = source if isinstance(source, Path) else f"an object of class {type(source).__name__}"
     if best is Recognition.NONE:
+        MODEL_FORMATS.require_current()
         raise ConfigError(f"no model format knows {shown} (installed: {', '.join(formats)}): install one that does")
     names = [name for name, answer in answers.items() if answer == best]
     if len(names) > 1:

@@ -37,7 +37,7 @@ def test_an_object_that_no_format_knows_is_refused() -> None:
 def test_without_any_format_edgetune_is_to_be_installed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing: Registry[ModelFormat] = Registry("model format", "edgetune.test_no_formats")
     monkeypatch.setattr("edgetune.pipeline.model_formats.MODEL_FORMATS", nothing)
-    with pytest.raises(ConfigError, match="no model format is installed: install edgetune again"):
+    with pytest.raises(ConfigError, match=r"no model format is installed, .*: install edgetune again"):
         format_of(Path("model.onnx"))
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+from importlib.metadata import distribution
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from edgetune.errors import ConfigError, UsageError
@@ -41,8 +45,8 @@ def test_an_unknown_member_is_refused_with_the_nearest_name() -> None:
 
 
 def test_a_kind_without_members_says_what_to_do() -> None:
-    with pytest.raises(ConfigError, match="unknown colour 'red': none is installed: install edgetune again"):
-        COLOURS.get("red", ConfigError)
+    with pytest.raises(ConfigError, match=r"^no colour is installed, not even edgetune's own: install edgetune again$"):
+        COLOURS.get("red")
 
 
 @pytest.mark.usefixtures("red")
@@ -68,8 +72,80 @@ def test_a_member_that_cannot_be_imported_is_named(tmp_path: Path, monkeypatch: 
         COLOURS.get("blue")
 
 
+@pytest.mark.parametrize(
+    ("code", "complaint"),
+    [
+        ("BLUE = 1 / 0\n", "ZeroDivisionError: division by zero"),
+        ("raise SystemExit(3)\n", "SystemExit: 3"),
+        ("BLUE = (\n", "SyntaxError: "),
+        ("GREEN = 1\n", "AttributeError: "),
+    ],
+)
+def test_a_member_that_fails_while_it_is_imported_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, complaint: str
+) -> None:
+    site = install(tmp_path, "edgetune.test_colours", "blue", "blue_two:BLUE", code)
+    monkeypatch.syspath_prepend(str(site))
+    with pytest.raises(ConfigError, match=rf"the colour 'blue' of blue-two cannot be loaded \({complaint}"):
+        COLOURS.get("blue")
+    sys.modules.pop("blue_two", None)
+
+
+def boards_list(checkout: Path, cwd: Path, without: str = "") -> subprocess.CompletedProcess[str]:
+    """Run `edgetune boards list` in a new folder `checkout` that is edgetune's checkout and its install folder in one.
+
+    Its metadata lack the line `without`.
+    """
+    root, others = Path(__file__).parents[2], checkout.parent / "others"
+    for folder in (checkout, others):
+        folder.mkdir()
+    for name in ("edgetune", "pyproject.toml"):
+        (checkout / name).symlink_to(root / name)
+    for path in Path(np.__file__).parents[1].iterdir():
+        if not path.name.startswith("edgetune-"):
+            (others / path.name).symlink_to(path)
+    place = checkout / "edgetune-0.1.0.dist-info"
+    place.mkdir()
+    for name in ("METADATA", "entry_points.txt"):
+        lines = (distribution("edgetune").read_text(name) or "").splitlines()
+        (place / name).write_text("\n".join(line for line in lines if not without or line != without) + "\n")
+    return subprocess.run(
+        # -S: without the folder where edgetune is installed for these tests
+        [sys.executable, "-S", "-m", "edgetune", "boards", "list"],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": f"{checkout}{os.pathsep}{others}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_edgetunes_own_members_are_found_where_it_lies_in_the_working_folder(tmp_path: Path) -> None:
+    done = boards_list(tmp_path / "here", tmp_path / "here")
+    assert done.returncode == 0, done.stderr
+    assert "rpi4" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "member"),
+    [
+        ("machine = edgetune.boards.transports.machine:MACHINE", "transport 'machine'"),
+        ("c-linux = edgetune.backends.c_linux:BACKEND", "backend 'c-linux'"),
+    ],
+)
+def test_members_that_came_with_an_update_ask_for_an_installation(tmp_path: Path, line: str, member: str) -> None:
+    """No target file is blamed, although it names the member."""
+    here = tmp_path / "here"
+    done = boards_list(here, tmp_path, without=line)
+    sentence = f"edgetune was updated in {here}, but not installed again, so its {member} is unknown: run `pip install"
+    assert sentence in done.stderr
+    assert (done.returncode, "yaml" in done.stderr) == (ConfigError.exit_code, False)
+
+
 def test_members_of_the_working_folder_are_left_out(red: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(red)
+    assert COLOURS.names() == ()
+    monkeypatch.setattr("edgetune.registry._HOME", red)  # nor where edgetune lies beside them
     assert COLOURS.names() == ()
 
 
