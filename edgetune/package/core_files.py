@@ -37,7 +37,7 @@ def core_files(api: Interface, weights: Weights, vectors: Vectors, image: Progra
         PackageFile(f"src/{p}_rt.c", "core/rt.c.j2"),
         *_thread_files(api),
         *_vector_files(api, vectors),
-        *_weight_files(api, weights),
+        *weight_files(api, weights),
         *(PackageFile(f"test/{p}_{program}.c", f"core/{program}.c.j2") for program in image.programs),
         *image.files,
         PackageFile("examples/main.c", "core/example.c.j2"),
@@ -66,8 +66,8 @@ def _vector_files(api: Interface, vectors: Vectors) -> tuple[PackageFile, ...]:
     return (header, PackageFile(f"test/{blob.file}", vectors.image), _assembly(f"test/{p}_vectors.S", blob))
 
 
-def _weight_files(api: Interface, weights: Weights) -> tuple[PackageFile, ...]:
-    """The weights in C text or in a binary file, which only the tests link where weights are bound at init."""
+def weight_files(api: Interface, weights: Weights) -> tuple[PackageFile, ...]:
+    """Return the weights in C text or in a binary file, which only the tests link where weights are bound at init."""
     if not weights.items:
         return ()
     p = api.prefix

@@ -33,10 +33,17 @@ def compile_failure(cc: str, what: str, output: str, folder: Path, flags: Sequen
     return CompileFailed(f"{cc} could not build {what}: {first_diagnostic(output)}")
 
 
+_SUMMARY = re.compile(r"(collect2|\S*make(\[\d+\])?): ")  # says that a step failed, after the step has said why
+_LINKER = re.compile(r"^\S*/(?=[\w.-]*ld(\.\w+)?: )")  # the folder of a linker, many times as long as what it says
+
+
 def first_diagnostic(output: str) -> str:
-    """Return the first line that names an error, else the last line that is not empty."""
+    """Return the first line that names an error, else the last line that is not empty.
+
+    Lines in which `collect2` or `make` sum up what failed count only where there are no others.
+    """
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    for line in lines:
-        if re.search(r"\b(fatal error|error|undefined reference|Error \d+)\b", line):
-            return line[:300]
-    return lines[-1][:300] if lines else "it printed nothing"
+    lines = [line for line in lines if not _SUMMARY.match(line)] or lines
+    named = r"\b(fatal error|error|undefined reference|overflowed by \d+ bytes|Error \d+)\b"
+    found = next((line for line in lines if re.search(named, line)), lines[-1] if lines else "it printed nothing")
+    return _LINKER.sub("", found)[:300]

@@ -132,13 +132,17 @@ def _check(model: CompiledModel, prefix: str) -> None:
 
 
 def _write(stage: Path, facts: PackageFacts, flavours: Sequence[Flavour], objects: Path | None) -> CodeSize | None:
-    """Write all files; with a folder `objects`, compile into it to measure the code size."""
+    """Write all files; with a folder `objects`, compile into it to measure the code size and the stack.
+
+    Templates of the report and of what test programs are linked with get the result as `code`.
+    """
     files = (*facts.files, *flavour_files(flavours, facts))
     context = {**template_context(facts), "paths": frozenset(file.path for file in files)}
-    write_files(stage, files, context)
-    p, threads = facts.api.prefix, facts.api.threads
-    code = None if objects is None else measure_code(stage, p, facts.target, objects, threads=threads)
-    write_files(stage, (PackageFile(REPORT, "core/REPORT.md.j2", {"code": code}),), context)
+    write_files(stage, (file for file in files if file not in facts.image.files), context)
+    code = None
+    if objects is not None:
+        code = measure_code(stage, facts.api.prefix, facts.target, objects, facts.code_sources())
+    write_files(stage, (*facts.image.files, PackageFile(REPORT, "core/REPORT.md.j2")), {**context, "code": code})
     write_manifest(stage, manifest_facts(facts, code))
     return code
 

@@ -10,6 +10,7 @@ from edgetune.graph.memory.plan import MemoryPlan
 from edgetune.graph.program import Program
 from edgetune.package.calls import CallView, KernelView, Slot
 from edgetune.package.constants import ALIGNMENT, Weights
+from edgetune.package.core_files import weight_files
 from edgetune.package.flags import CompilerFlags
 from edgetune.package.interface import CONTEXT_WORDS, WORKSPACE_ALIGNMENT, Interface, PublicTensor
 from edgetune.package.native import make_words
@@ -58,6 +59,11 @@ class PackageFacts:
     def sources(self) -> tuple[str, ...]:
         """Names of the files in src/ that make up the library."""
         return self._names("src/", (".c", ".S"))
+
+    def code_sources(self) -> tuple[str, ...]:
+        """Those of them that hold code, not weights."""
+        weights = {file.path for file in weight_files(self.api, self.weights)}
+        return tuple(name for name in self.sources() if f"src/{name}" not in weights)
 
     def test_assembly(self) -> tuple[str, ...]:
         """Names of the assembler files in test/."""

@@ -76,8 +76,8 @@ def static_size(program: Program, plan: MemoryPlan, weights: Weights) -> StaticS
     )
 
 
-def measure_code(folder: Path, prefix: str, target: Target, objects: Path, *, threads: int = 1) -> CodeSize | None:
-    """Compile the package in `folder`, without its weights, into the folder `objects`; None without a compiler.
+def measure_code(folder: Path, prefix: str, target: Target, objects: Path, sources: Sequence[str]) -> CodeSize | None:
+    """Compile `sources`, files of src/ of the package in `folder`, into the folder `objects`; None without a compiler.
 
     Raises CompileFailed with the first diagnostic.
     """
@@ -88,11 +88,11 @@ def measure_code(folder: Path, prefix: str, target: Target, objects: Path, *, th
     flags = split_flags(target)
     made: list[Path] = []
     frames: dict[str, list[FunctionStack]] = {}
-    shared = [f"{prefix}_parallel"] if threads > 1 else []
-    for stem in (prefix, f"{prefix}_rt", f"{prefix}_kernels", *shared):
+    for source in sources:
+        stem = Path(source).stem
         out = objects.resolve() / f"{stem}.o"
-        extra = (*flags.kernel, *flags.strict) if stem.endswith("_kernels") and stem != prefix else ()
-        _compile([cc, "-std=gnu11", *flags.arch, *flags.all, *extra], folder, f"src/{stem}.c", out)
+        extra = (*flags.kernel, *flags.strict) if stem == f"{prefix}_kernels" else ()
+        _compile([cc, "-std=gnu11", *flags.arch, *flags.all, *extra], folder, f"src/{source}", out)
         made.append(out)
         frames[stem.removeprefix(prefix)] = _frames(out.with_suffix(".su"))
     code = _text_bytes([size, *map(str, made)])
@@ -100,7 +100,10 @@ def measure_code(folder: Path, prefix: str, target: Target, objects: Path, *, th
         (function for found in frames.values() for function in found),
         key=lambda function: (-function.stack_bytes, function.name),
     )
-    deepest = deepest_call(prefix, frames[""], frames["_rt"], frames["_kernels"], frames.get("_parallel", ()))
+    interface, runtime, kernels = (frames.pop(part, []) for part in ("", "_rt", "_kernels"))
+    deepest = deepest_call(
+        prefix, interface, runtime, kernels, [function for rest in frames.values() for function in rest]
+    )
     return CodeSize(_version(cc, target.compiler.cc), code, deepest, tuple(functions))
 
 

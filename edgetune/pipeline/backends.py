@@ -22,7 +22,7 @@ def backend_of(target: Target) -> Backend:
 def start_words(target: Target, folder: Path) -> tuple[str, ...]:
     """`StartWords` of the backend of `target`."""
     image = backend_of(target).program_image("program", target)
-    return image.start_words(folder, {"p": "program", "target": target, "generator": __version__})
+    return image.start_words(folder, {"p": "program", "target": target, "generator": __version__, "code": None})
 
 
 def untimed(target: Target) -> str:

@@ -11,9 +11,12 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import yaml
 from onnx import TensorProto, helper, numpy_helper
 
-from edgetune.errors import BoardUnavailable, ToolchainMissing, UnsupportedOperator, UsageError
+from edgetune.errors import BoardUnavailable, CompileFailed, ToolchainMissing, UnsupportedOperator, UsageError
+from edgetune.resources import targets_dir
+from edgetune.target.target import load_target
 from edgetune.verify.work_copy import work_copy
 from tests.distribution_sample import edgetune
 
@@ -97,6 +100,11 @@ def test_the_images_hold_no_double_and_no_warning(package: Path) -> None:
             assert {symbol for symbol in symbols if DOUBLES.fullmatch(symbol)} == set()
 
 
+def test_its_texts_speak_of_no_benchmark(package: Path) -> None:
+    for name in ("README.md", "REPORT.md", "Makefile"):
+        assert "bench" not in (package / name).read_text(), name
+
+
 def test_double_helpers_would_be_seen(tmp_path: Path) -> None:
     (tmp_path / "a.c").write_text("double f(double a, float b, long long c) { return a * b + a / (double)c - a; }\n")
     command = ["arm-none-eabi-gcc", "-O1", "-mcpu=cortex-m7", "-mfpu=fpv5-sp-d16", "-mfloat-abi=hard", "-c", "a.c"]
@@ -155,6 +163,40 @@ def test_a_model_in_double_is_refused(tmp_path: Path) -> None:
     assert done.returncode == UnsupportedOperator.exit_code
     assert "computes in double, which board 'mps2-an500' lacks" in done.stderr
     assert not (tmp_path / "build").exists()
+
+
+@pytest.mark.parametrize(
+    ("left", "sentence"),
+    [
+        (-2000, r"ld: region `RAM' overflowed by \d+ bytes"),
+        (2000, r"ld: stack and heap need \d+ bytes, more than is left in region RAM: enlarge memory_map\.ram in the "),
+    ],
+    ids=["variables", "stack"],
+)
+def test_too_little_ram_is_said(folder: Path, package: Path, tmp_path: Path, left: int, sentence: str) -> None:
+    with work_copy(package) as (copy, _):
+        subprocess.run(["make", "-s", "build/small_selftest"], cwd=copy, check=True)
+        command = ["arm-none-eabi-size", "build/small_selftest"]
+        done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=True)
+    _, data, bss = map(int, done.stdout.splitlines()[1].split()[:3])
+    target = yaml.safe_load((targets_dir() / f"{BOARD}.yaml").read_text())
+    target["name"] = "tight"
+    target["memory_map"]["ram"]["bytes"] = data + bss + left
+    (tmp_path / "tight.yaml").write_text(yaml.safe_dump(target))
+    words = ["build", str(folder / "small.onnx"), "--board", "tight.yaml"]
+    built = edgetune(words, cwd=tmp_path)
+    assert built.returncode == CompileFailed.exit_code
+    assert re.search(sentence, built.stderr)
+
+
+def test_the_limits_leave_room_for_the_self_test() -> None:
+    """It has two workspaces, and two sets of outputs."""
+    target = load_target(BOARD)
+    memory, space = target.defaults.memory, target.memory_map
+    assert memory is not None
+    assert space is not None
+    assert 2 * (memory.ram or 0) < space.ram.bytes
+    assert (memory.flash or 0) < space.flash.bytes
 
 
 @pytest.mark.parametrize("missing", ["arm-none-eabi-gcc", "qemu-system-arm"])

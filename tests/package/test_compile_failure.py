@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgetune.errors import CompileFailed, DiskFull, ToolchainMissing
-from edgetune.package.diagnostics import compile_failure
+from edgetune.package.diagnostics import compile_failure, first_diagnostic
 from edgetune.target.libc import lacks_libc, libc_package
 from tests import package_sample as sample
 from tests.acceptance.case import command_line, last_line, run_status
@@ -106,3 +106,22 @@ def test_the_package_of_the_libc(cc: str, flags: tuple[str, ...], package: str) 
     assert libc_package(cc, flags) == package
     known = subprocess.run(["apt-cache", "show", package], capture_output=True, text=True, check=False)
     assert f"Package: {package}" in known.stdout
+
+
+@pytest.mark.parametrize(
+    ("output", "first"),
+    [
+        (
+            (
+                "/usr/arm/bin/ld: build/p section `.bss' will not fit in region `RAM'\n/usr/arm/bin/ld: region `RAM' "
+                "overflowed by 72 bytes\ncollect2: error: ld returned 1 exit status\nmake: *** [b/p] Error 1\n"
+            ),
+            "ld: region `RAM' overflowed by 72 bytes",
+        ),
+        ("/usr/bin/arm-none-eabi-ld.bfd: no stack\ncollect2: error: ld returned 1\n", "arm-none-eabi-ld.bfd: no stack"),
+        ("collect2: fatal error: cannot find 'ld'\n", "collect2: fatal error: cannot find 'ld'"),
+        ("cc1: x.c: no\nmake[1]: *** [a.o] Error 1\n", "cc1: x.c: no"),
+    ],
+)
+def test_what_a_linker_says_is_shown_not_that_it_failed(output: str, first: str) -> None:
+    assert first_diagnostic(output) == first

@@ -20,10 +20,12 @@ from edgetune.errors import DiskFull, KernelFailed, MemoryLimitExceeded, OutputR
 from edgetune.events import Event
 from edgetune.graph.program import Part
 from edgetune.package.constants import place_weights
+from edgetune.package.core_files import core_files
 from edgetune.package.explain import explain
 from edgetune.package.golden import Golden
 from edgetune.package.manifest import read_manifest
 from edgetune.package.output_folder import check_output_folder, staged
+from edgetune.package.package_file import PackageFile
 from edgetune.package.provenance import KernelProvenance
 from edgetune.package.size import FunctionStack, deepest_call
 from tests import package_sample as sample
@@ -337,3 +339,13 @@ def test_functions_beside_the_interface_count_for_the_stack_of_a_call() -> None:
     kernels = [FunctionStack("net__k_add", 50), FunctionStack("net__exp_f32", 5)]
     assert deepest_call("net", interface, [], kernels) == 1100
     assert deepest_call("net", [interface[0], *profiling], [], kernels) == 100 + 300 + 50 + 5
+
+
+def test_all_sources_but_the_weights_count_as_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever files a package has: their one list is that of its core files."""
+    more = PackageFile("src/tiny_more.c", b"int tiny__more(void);\nint tiny__more(void) { return 1; }\n")
+    monkeypatch.setattr("edgetune.package.emit.core_files", lambda *facts: (*core_files(*facts), more))
+    made = sample.emit(tmp_path / "p", weights="text", width=4096)
+    assert made.code is not None
+    assert "tiny__more" in {function.name for function in made.code.functions}
+    assert made.code.code_bytes < made.size.weights_bytes
