@@ -7,7 +7,7 @@ from typing import Protocol
 from edgetune.measure.compiler import CandidateBuilder
 from edgetune.package.program_image import ProgramImage
 from edgetune.target.dialect import Dialect
-from edgetune.target.target import Target
+from edgetune.target.target import KeyFault, Target
 
 
 class Backend(CandidateBuilder, Protocol):
@@ -23,5 +23,8 @@ class Backend(CandidateBuilder, Protocol):
     transport: str
     untimed: str
 
+    def target_fault(self, target: Target) -> KeyFault | None:
+        """Return what is wrong in the file of a target that names it; None where nothing is."""
+
     def program_image(self, prefix: str, target: Target) -> ProgramImage:
-        """Return what the test programs of the package called `prefix` need. Raises ConfigError."""
+        """Return what the test programs of the package called `prefix` need; `target_fault` finds no fault."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from edgetune.measure.compiler import CompilerCommand, CompileResult, OnStart, build_library, toolchain_of
 from edgetune.package.program_image import HOSTED, ProgramImage
 from edgetune.target.dialect import C
-from edgetune.target.target import Target
+from edgetune.target.target import KeyFault, Target
 
 
 class CLinux:
@@ -17,6 +17,11 @@ class CLinux:
     most_threads: int | None = None
     transport = "agent"
     untimed = ""
+
+    def target_fault(self, target: Target) -> KeyFault | None:
+        """Return None."""
+        del target
+        return None
 
     def toolchain(self, target: Target, timeout_s: float) -> CompilerCommand:
         """Return the compiler of the target; raises ToolchainMissing."""

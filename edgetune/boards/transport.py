@@ -85,13 +85,16 @@ class Transport(Protocol):
 
     def target_fault(self, target: Target) -> KeyFault | None:
         """Return what is wrong in the file of a target that is reached so; None where nothing is."""
-        if (target.clock == "instructions") != self.counts:
-            return KeyFault("", "needs 'clock: instructions' with 'reach: emulator', and only there")
+        if target.clock == "instructions" and not self.counts:
+            return KeyFault("clock", f"is 'instructions', but 'reach: {target.reach}' measures time: leave it out")
+        if target.clock != "instructions" and self.counts:
+            return KeyFault("reach", f"is '{target.reach}', which counts instructions: add 'clock: instructions'")
         if target.caches == "cold" and not self.sweeps:
             why = "needs 'reach: ssh' or 'reach: machine' with 'caches: cold': the agent flushes them"
             return KeyFault("", why)
         if self.emulates and not target.emulated:
-            return KeyFault("", f"needs 'emulated: true' with 'reach: {target.reach}': no real core is timed")
+            why = f"is '{target.reach}', where no real core is timed: add 'emulated: true', which older files lack"
+            return KeyFault("reach", why)
         return None
 
     def conflict(self, address: BoardEntry, target: Target) -> KeyFault | None:  # noqa: ARG002  for members

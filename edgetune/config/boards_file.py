@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, StrictSt
 from edgetune.config.transport_rules import ANY_TRANSPORT, TransportRules
 from edgetune.errors import BoardUnavailable, UnknownBoard, UsageError
 from edgetune.resources import user_dir
-from edgetune.target.preferences import DEFAULT_RPC, Rpc
+from edgetune.target.preferences import Rpc
 from edgetune.target.target import Target, load_target, target_names
 from edgetune.yaml_reader.checked import Checked, check_document
 from edgetune.yaml_reader.nearest import nearest
@@ -106,9 +106,10 @@ class BoardEntry(Checked):
     power: Annotated[tuple[Line, ...], Field(min_length=1)] | None = Field(
         default=None, description="Command that switches the board off and on, as a list of words; it runs here."
     )
-    rpc: Rpc = Field(
-        default=DEFAULT_RPC,
-        description="agent: edgetune's own program, over SSH; tvm: TVM's RPC server; or an installed transport.",
+    rpc: Rpc | None = Field(
+        default=None,
+        description="agent: edgetune's own program, over SSH; tvm: TVM's RPC server; or an installed transport "
+        "(default: that of the target's backend).",
     )
     tracker: Annotated[StrictStr, AfterValidator(_checked_tracker)] | None = Field(
         default=None, description="host:port of a TVM tracker as seen from the ssh host; local starts one here."

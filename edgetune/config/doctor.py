@@ -17,7 +17,7 @@ from edgetune.config.transport_rules import ANY_TRANSPORT, TransportRules
 from edgetune.errors import ConfigError, DiskFull, OutputRefused, StackMismatch, ToolchainMissing
 from edgetune.findings import Finding
 from edgetune.target.board_check import StartWords, check_board, hosted
-from edgetune.target.target import list_targets
+from edgetune.target.target import load_target, target_names
 from edgetune.yaml_reader.checked import check_document
 from edgetune.yaml_reader.quantities import format_bytes
 from edgetune.yaml_reader.source import load_yaml
@@ -40,17 +40,24 @@ def diagnose(
     """Return the findings for this machine and the project in ``folder``: faults first, then warnings, then the rest.
 
     With ``board``, only the target of that board is checked, and its tools are required; without, those of this machine
-    are. ``rules`` are those of the installed transports, ``start`` is that of the backends. Raises UnknownBoard.
+    are. ``rules`` are those of the installed transports, ``start`` is that of the backends. Raises UnknownBoard, and
+    ConfigError where the file of ``board`` is wrong.
     """
     if board is None:
-        targets = list_targets(rules.target_fault)
-        found = [
-            finding for target in targets for finding in check_board(target, required=rules.here(target), start=start)
-        ]
+        found = [finding for name in target_names() for finding in _of_target(name, rules, start)]
     else:
         found = check_board(load_board(board, rules).target, required=True, start=start)
     findings = [*_of_machine(), *_once(found), *_of_project(environment, folder, rules)]
     return sorted(findings, key=lambda finding: (finding.ok, not finding.required))
+
+
+def _of_target(name: str, rules: TransportRules, start: StartWords) -> list[Finding]:
+    """The findings for the target called `name`; a file that is wrong is one of them."""
+    try:
+        target = load_target(name, rules.target_fault)
+        return check_board(target, required=rules.here(target), start=start)
+    except ConfigError as error:
+        return [Finding(f"target {name}", False, error.message, "", True, error.exit_code)]
 
 
 def _once(findings: Sequence[Finding]) -> list[Finding]:

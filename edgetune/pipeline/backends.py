@@ -9,7 +9,8 @@ from edgetune._version import __version__
 from edgetune.backends.backend import Backend
 from edgetune.errors import BoardUnavailable, ConfigError, UsageError
 from edgetune.registry import Registry
-from edgetune.target.target import Target
+from edgetune.target.target import KeyFault, Target
+from edgetune.yaml_reader.nearest import nearest
 
 BACKENDS: Final = Registry[Backend]("backend", "edgetune.backends")
 
@@ -17,6 +18,14 @@ BACKENDS: Final = Registry[Backend]("backend", "edgetune.backends")
 def backend_of(target: Target) -> Backend:
     """Return the backend that `target` names; raises ConfigError where no installed distribution has it."""
     return BACKENDS.get(target.backend, lambda message: ConfigError(f"target '{target.name}' has an {message}"))
+
+
+def target_fault(target: Target) -> KeyFault | None:
+    """Refuse an unknown backend, and what the backend of `target` refuses in its file."""
+    if not BACKENDS.has(target.backend):
+        known = nearest(target.backend, BACKENDS.names())
+        return KeyFault("backend", f"must be the name of a backend, not '{target.backend}': {known}")
+    return backend_of(target).target_fault(target)
 
 
 def start_words(target: Target, folder: Path) -> tuple[str, ...]:

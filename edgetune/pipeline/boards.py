@@ -14,10 +14,10 @@ from edgetune.config.settings import CommandLineFlags, Settings, Shapes
 from edgetune.config.transport_rules import TransportRules
 from edgetune.errors import ConfigError, UsageError
 from edgetune.findings import Finding
+from edgetune.pipeline import backends
 from edgetune.pipeline.backends import backend_of, require_search, start_words, untimed
 from edgetune.registry import Registry
 from edgetune.target import target as target_files
-from edgetune.target.preferences import DEFAULT_RPC
 from edgetune.target.programs import require_programs
 from edgetune.target.target import KeyFault, Target
 from edgetune.target.toolchain import require_trust
@@ -29,12 +29,14 @@ _BY_ADDRESS = ("ssh", "none")  # what `reach` says where the address of a board 
 
 
 class InstalledTransports:
-    """The rules of all installed transports."""
+    """The rules of all installed transports, and of the backends where a target file names one."""
 
     def target_fault(self, target: Target) -> KeyFault | None:
-        """Refuse an unknown `reach`, one that needs an address, and what the transport refuses."""
+        """Refuse an unknown `backend` or `reach`, a `reach` that needs an address, and what their members refuse."""
+        if (fault := backends.target_fault(target)) is not None:
+            return fault
         if target.addressable:
-            return _transport(DEFAULT_RPC, target).target_fault(target)
+            return _transport(None, target).target_fault(target)
         if not TRANSPORTS.has(target.reach):
             own = [name for name in TRANSPORTS.names() if TRANSPORTS.get(name).without_address]
             known = nearest(target.reach, [*own, *_BY_ADDRESS])
@@ -49,7 +51,7 @@ class InstalledTransports:
         """Refuse an unknown `rpc`, and a key that the transport has no use for."""
         if why := untimed(target):
             return KeyFault("target", f"is '{target.name}', which is for packages only: {why}")
-        if why := self.rpc_fault(address.rpc):
+        if address.rpc is not None and (why := self.rpc_fault(address.rpc)):
             return KeyFault("rpc", why)
         return _transport(address.rpc, target).conflict(address, target)
 
@@ -77,9 +79,9 @@ def addressed_transports() -> list[str]:
     return [name for name in TRANSPORTS.names() if not TRANSPORTS.get(name, ConfigError).without_address]
 
 
-def _transport(rpc: str, target: Target) -> Transport:
-    """The transport that `rpc` of an address names; the usual one is that of the target's backend."""
-    return TRANSPORTS.get(backend_of(target).transport if rpc == DEFAULT_RPC else rpc, ConfigError)
+def _transport(rpc: str | None, target: Target) -> Transport:
+    """The transport that `rpc` of an address names, or else the usual one of the target's backend."""
+    return TRANSPORTS.get(rpc or backend_of(target).transport, ConfigError)
 
 
 def own_transport(target: Target) -> Transport | None:
@@ -93,8 +95,10 @@ def load_board(name: str) -> ResolvedBoard:
 
 
 def list_addresses() -> list[BoardAddress]:
-    """Return all boards of the user, by name; raises ConfigError with file and line for every error."""
-    return boards_file.list_addresses(RULES)
+    """Return all boards of the user, by name, with the transport that each has; errors are those of `boards_file`."""
+    found = boards_file.list_addresses(RULES)
+    usual = {name: backend_of(target_files.load_target(name)).transport for name in {each.target for each in found}}
+    return [each.model_copy(update={"rpc": each.rpc or usual[each.target]}) for each in found]
 
 
 def list_targets() -> list[Target]:
@@ -142,7 +146,7 @@ def accesses(resolved: ResolvedBoard, rpc: str | None = None) -> tuple[BoardAcce
     target, own = resolved.target, own_transport(resolved.target)
     if own is None:
         return tuple(_by_address(target, address, rpc) for address in resolved.addresses)
-    if rpc is None or rpc == DEFAULT_RPC:
+    if rpc is None or rpc == backend_of(target).transport:
         return (BoardAccess(target, None, own, own),)
     if own.alone:
         raise UsageError(f"board '{target.name}' {own.alone}: leave out --rpc {rpc}")
@@ -151,7 +155,7 @@ def accesses(resolved: ResolvedBoard, rpc: str | None = None) -> tuple[BoardAcce
 
 def _by_address(target: Target, address: BoardAddress, rpc: str | None) -> BoardAccess:
     stated = _transport(address.rpc, target)
-    if rpc is None or rpc == address.rpc:
+    if rpc is None or TRANSPORTS.get(rpc) is stated:
         return BoardAccess(target, address, stated, stated)
     if stated.lends(address):
         raise UsageError(

@@ -12,7 +12,6 @@ from edgetune.yaml_reader.quantities import MOST_THREADS, ByteCount, Seconds
 Objective = Literal["latency"]
 Rpc = Annotated[StrictStr, Field(min_length=1, examples=["agent", "tvm"])]
 """Name of the transport to a board with an address."""
-DEFAULT_RPC = "agent"
 Grade = Literal["A", "B", "C", "D"]
 Winograd = Literal["off", "f2", "f4"]
 Layout = Literal["model", "channels_last"]

@@ -245,15 +245,14 @@ def load_target(name: str, fault: TargetFault = lambda _: None) -> Target:
     return _read(files[name], fault)
 
 
-def target_names() -> set[str]:
-    """Return the names of all targets; reads only the file names."""
-    return set(_target_files())
+def target_names() -> list[str]:
+    """Return the names of all targets, ``host`` first, then sorted; reads only the file names."""
+    return sorted(_target_files(), key=lambda name: (name != "host", name))
 
 
 def list_targets(fault: TargetFault = lambda _: None) -> list[Target]:
-    """Return all targets, ``host`` first, then by name; ``fault`` is that of ``load_target``."""
-    targets = [_read(path, fault) for path in _target_files().values()]
-    return sorted(targets, key=lambda target: (target.name != "host", target.name))
+    """Return all targets in the order of ``target_names``; ``fault`` is that of ``load_target``."""
+    return [load_target(name, fault) for name in target_names()]
 
 
 def _target_files() -> dict[str, Path]:

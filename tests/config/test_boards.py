@@ -11,11 +11,14 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgetune.backends.c_linux import BACKEND
+from edgetune.boards.transports.agent import AGENT
+from edgetune.boards.transports.tvm import TVM
 from edgetune.cli.main import run
 from edgetune.config.boards_file import BoardAddress, boards_path, require_measurable
 from edgetune.config.boards_remove import remove_board
 from edgetune.errors import BoardUnavailable, ConfigError, UnknownBoard, UsageError
-from edgetune.pipeline.boards import add_board, list_addresses, load_board
+from edgetune.pipeline.boards import accesses, add_board, list_addresses, load_board
 from edgetune.target.identity import target_fingerprint
 from edgetune.target.target import load_target
 
@@ -126,6 +129,14 @@ def test_a_wrong_file_names_line_and_key(text: str, sentence: str, boards: Path)
     boards.write_text(f"boards:\n  {text}\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=re.escape(sentence)):
         list_addresses()
+
+
+def test_a_board_that_names_no_transport_has_that_of_its_backend(boards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    boards.write_text("boards:\n  a: {target: rpi4, ssh: h}\n  b: {target: rpi4, ssh: h, rpc: agent}\n")
+    assert [(address.name, address.rpc) for address in list_addresses()] == [("a", "agent"), ("b", "agent")]
+    monkeypatch.setattr(BACKEND, "transport", "tvm", raising=False)
+    assert [(address.name, address.rpc) for address in list_addresses()] == [("a", "tvm"), ("b", "agent")]
+    assert [access.transport for access in accesses(load_board("rpi4"))] == [TVM, AGENT]
 
 
 @pytest.mark.parametrize("name", ["a", "rpi4"])

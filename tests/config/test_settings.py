@@ -131,7 +131,7 @@ def test_boards_and_how_far_they_are_trusted(folder: Path) -> None:
     assert (one.rpc, one.min_trust, one.origins["rpc"], one.origins["min_trust"]) == (None, "D", "default", "default")
     write_project(folder, "boards: [rpi4]\nrpc: tvm\nmin_trust: B\n")
     both = resolve_settings(CommandLineFlags(), NO_VARIABLES, folder)
-    assert (both.board, [address.rpc for address in both.addresses]) == ("rpi4", ["agent", "tvm"])
+    assert (both.board, [address.rpc for address in both.addresses]) == ("rpi4", [None, "tvm"])
     assert (both.rpc, both.min_trust) == ("tvm", "B")
     assert both.origins["min_trust"].endswith("edgetune.yaml, line 4")
     by_variable = resolve_settings(

@@ -193,12 +193,20 @@ def test_a_board_of_the_user_needs_only_a_file(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("reach", "more", "sentence"),
     [
-        ("emulator", "", "line 1: needs 'clock: instructions' with 'reach: emulator', and only there"),
-        ("local", "clock: instructions", "needs 'clock: instructions' with 'reach: emulator', and only there"),
-        ("ssh", "clock: instructions", "needs 'clock: instructions' with 'reach: emulator', and only there"),
+        ("emulator", "", "line 13: 'reach' is 'emulator', which counts instructions: add 'clock: instructions'"),
+        ("local", "clock: instructions", "'clock' is 'instructions', but 'reach: local' measures time: leave it out"),
+        ("ssh", "clock: instructions", "'clock' is 'instructions', but 'reach: ssh' measures time: leave it out"),
         ("emulator", "clock: instructions\nemulator: []", "needs 'emulator', the command that runs its programs"),
-        ("emulator", "clock: instructions", "needs 'emulated: true' with 'reach: emulator'"),
-        ("machine", "", "needs 'emulated: true' with 'reach: machine'"),
+        (
+            "emulator",
+            "clock: instructions",
+            "line 13: 'reach' is 'emulator', where no real core is timed: add 'emulated: true', which older files lack",
+        ),
+        (
+            "machine",
+            "",
+            "line 13: 'reach' is 'machine', where no real core is timed: add 'emulated: true', which older",
+        ),
         ("local", "caches: cold", "needs 'reach: ssh' or 'reach: machine' with 'caches: cold'"),
         ("emulator", "clock: instructions\ncaches: cold", "needs 'reach: ssh' or 'reach: machine' with 'caches: cold'"),
         ("shh", "", "line 13: 'reach' must be the name of a transport, ssh or none, not 'shh': did you mean 'ssh'?"),
