@@ -37,7 +37,7 @@ from edgetune.boards.reach import Reach  # noqa: E402
 from edgetune.boards.sampling import TimingPolicy  # noqa: E402
 from edgetune.measure.accounting import Accounting  # noqa: E402
 from edgetune.measure.attempt import Job  # noqa: E402
-from edgetune.measure.compiler import build_library, toolchain_of  # noqa: E402
+from edgetune.measure.compiler import build_library, builder_of, toolchain_of  # noqa: E402
 from edgetune.measure.fleet import Fleet  # noqa: E402
 from edgetune.measure.jobs import BuildJob, CandidateBuild  # noqa: E402
 from edgetune.measure.session import MeasureSession  # noqa: E402
@@ -163,6 +163,7 @@ def building(target: Target, boards: Sequence[Board], seconds: float, each: int)
     with MeasureSession(
         target,
         BoardFactory(lambda _folder, _on_event: boards, here=True),
+        builder_of(target),
         timing=policy(seconds),
         source_step="tests.measure_steps:make_source",
         reference_step="tests.measure_steps:make_case",

@@ -25,7 +25,7 @@ from edgetune.boards import cores
 from edgetune.errors import DiskFull, EdgetuneError
 from edgetune.ipc import frames
 from edgetune.ipc.child_process import claim_pipes, die_with_parent
-from edgetune.measure.compiler import BUILDERS, CompilerCommand
+from edgetune.measure.compiler import CompilerCommand, builder_of
 from edgetune.measure.jobs import BuildJob, BuildStatus, CandidateBuild, Case, ReferenceJob, ReferenceResult
 from edgetune.schedule.kernel_spec import KernelSpec
 from edgetune.schedule.source import CandidateSource
@@ -87,7 +87,7 @@ class BuildWorker:
         self._count = 0
         self._known: dict[str, set[str]] = {}
         self._specs: dict[str, KernelSpec] = {}
-        self._builder = BUILDERS.get(setup.target.backend)
+        self._builder = builder_of(setup.target)
         self._source_step: SourceStep = load_step(setup.source_step)
         warm_up = getattr(importlib.import_module(setup.source_step.partition(":")[0]), "warm_up", None)
         if warm_up is not None:

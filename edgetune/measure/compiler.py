@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from edgetune.errors import DiskFull, ToolchainMissing
+from edgetune.errors import ConfigError, DiskFull, ToolchainMissing
 from edgetune.registry import Registry
 from edgetune.target.target import Target
 from edgetune.target.tool_process import run_tool, tool_environment
@@ -75,8 +75,12 @@ class CandidateBuilder(Protocol):
         """
 
 
-BUILDERS: Final = Registry[CandidateBuilder]("backend", "edgetune.backends")
-"""The builders of backends, for the processes of a search."""
+_BUILDERS: Final = Registry[CandidateBuilder]("backend", "edgetune.backends")
+
+
+def builder_of(target: Target) -> CandidateBuilder:
+    """Return the builder of the backend that `target` names, in a process of a search; raises ConfigError."""
+    return _BUILDERS.get(target.backend, lambda message: ConfigError(f"target '{target.name}' has an {message}"))
 
 
 def toolchain_of(target: Target, timeout_s: float = 30.0) -> CompilerCommand:

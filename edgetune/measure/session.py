@@ -27,7 +27,7 @@ from edgetune.measure.accounting import Accounting
 from edgetune.measure.attempt import Job
 from edgetune.measure.builder import REFERENCE_STEP, SOURCE_STEP, BuildPool
 from edgetune.measure.canary import CanaryMaker
-from edgetune.measure.compiler import BUILDERS
+from edgetune.measure.compiler import CandidateBuilder
 from edgetune.measure.fleet import CandidateResult, Fleet
 from edgetune.measure.jobs import BuildJob, CandidateBuild, Case, ReferenceJob, ReferenceResult
 from edgetune.measure.measurement import Measurement, MeasureStart, measured, unmeasured
@@ -43,16 +43,17 @@ class MeasureSession:
     """Builds in `workers` processes (default: one per core that does not measure) and measures one at a time per board.
 
     Use it from the thread that made it, and close it (it is a context manager): `prepare` kernels, then either iterate
-    over `measure(jobs)`, or `submit` jobs and `poll`. `on_start` is called right before each candidate is run for the
-    first time. `boards` makes the boards, all of `target` (see `boards.opening.boards_of`), which wait for another run
-    for `lock_timeout_s` at most. Raises BoardUnavailable (BoardLost, ...) when no board is left, after all finished
-    measurements have been returned.
+    over `measure(jobs)`, or `submit` jobs and `poll`. `builder` is that of the target's backend. `on_start` is called
+    right before each candidate is run for the first time. `boards` makes the boards, all of `target` (see
+    `boards.opening.boards_of`), which wait for another run for `lock_timeout_s` at most. Raises BoardUnavailable
+    (BoardLost, ...) when no board is left, after all finished measurements have been returned.
     """
 
     def __init__(
         self,
         target: Target,
         boards: BoardFactory,
+        builder: CandidateBuilder,
         *,
         measuring: MeasuringOptions | None = None,
         workers: int | None = None,
@@ -88,7 +89,6 @@ class MeasureSession:
         self._canary: CanaryMaker | None = None
         options = measuring or MeasuringOptions()
         try:
-            builder = BUILDERS.get(target.backend)
             toolchain = builder.toolchain(target, compile_timeout_s)
             self._opened = boards.make(self._workspace.path, self._events.put)
             self._canary = CanaryMaker(builder, toolchain, self._workspace.path, cores, self._warn)

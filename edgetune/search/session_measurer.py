@@ -15,6 +15,7 @@ from edgetune.boards.statistics import summarise
 from edgetune.codegen import CODEGEN_VERSION
 from edgetune.errors import KernelFailed
 from edgetune.events import Event
+from edgetune.measure.compiler import builder_of
 from edgetune.measure.jobs import BuildJob
 from edgetune.measure.measurement import Measurement, MeasureStart
 from edgetune.measure.session import MeasureSession
@@ -135,7 +136,12 @@ class SessionMeasurer:
         if self._session is None:
             split = split_cores()
             self._session = MeasureSession(
-                self._target, self._boards, on_start=self._started, on_event=self._on_event, **self._options
+                self._target,
+                self._boards,
+                builder_of(self._target),
+                on_start=self._started,
+                on_event=self._on_event,
+                **self._options,
             )
             if not split.shared and self._boards.here:  # the search must stay off the core that measures
                 self._confinement.enter_context(confined(split.building))

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from edgetune.backends.c_linux import BACKEND
 from edgetune.boards.agent.board import AgentBoard
 from edgetune.boards.opening import BoardFactory
 from edgetune.boards.options import MeasuringOptions
@@ -46,7 +47,8 @@ class Shelf:
 
     def open(self, **options: Any) -> MeasureSession:
         boards = BoardFactory(self.boards)
-        return MeasureSession(self.target, boards, on_event=self.events.append, workers=1, **{**STEPS, **options})
+        options = {"on_event": self.events.append, "workers": 1, **STEPS, **options}
+        return MeasureSession(self.target, boards, BACKEND, **options)
 
     @contextmanager
     def session(self, **options: Any) -> Iterator[MeasureSession]:

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from edgetune.errors import ConfigError
 from edgetune.measure import builder
+from edgetune.measure.build_worker import BuildWorker, WorkerSetup
 from edgetune.measure.builder import BuildPool
-from edgetune.measure.compiler import toolchain_of
+from edgetune.measure.compiler import builder_of, toolchain_of
 from edgetune.measure.jobs import BuildJob, CandidateBuild, ReferenceJob
 from edgetune.target.target import load_target
 from tests import measure_steps
@@ -53,6 +55,15 @@ def twice(pool: BuildPool, trace: str) -> list[CandidateBuild]:
     for name in ("a", "b"):
         pool.submit(BuildJob(name, "k", trace))
     return drain(pool)
+
+
+def test_an_unknown_backend_is_the_fault_of_the_target() -> None:
+    target = load_target("host").model_copy(update={"backend": "c-lane"})
+    with pytest.raises(ConfigError, match="target 'host' has an unknown backend 'c-lane'"):
+        builder_of(target)
+    setup = WorkerSetup(Path(), target, toolchain_of(target), "no:step", "no:step", None)
+    with pytest.raises(ConfigError, match="target 'host' has an unknown backend 'c-lane'"):
+        BuildWorker(setup, print)
 
 
 def test_a_program_that_two_workers_built_leaves_the_files_of_one(tmp_path: Path) -> None:

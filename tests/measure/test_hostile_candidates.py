@@ -10,6 +10,7 @@ from types import ModuleType
 
 import pytest
 
+from edgetune.backends.c_linux import BACKEND
 from edgetune.boards.opening import boards_of
 from edgetune.config.boards_file import ResolvedBoard
 from edgetune.events import Event
@@ -39,6 +40,7 @@ def session(steps: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Iter
     with MeasureSession(
         host,
         boards_of(accesses(ResolvedBoard(host)), lock_file=lock),
+        BACKEND,
         source_step="measure_steps:make_source",
         reference_step="measure_steps:make_case",
         deadline_s=4.0,
@@ -211,6 +213,7 @@ def test_events_tell_a_lost_worker(steps: ModuleType, tmp_path: Path) -> None:
     with MeasureSession(
         host,
         boards_of(accesses(ResolvedBoard(host)), lock_file=tmp_path / "lock"),
+        BACKEND,
         source_step="measure_steps:make_source",
         reference_step="measure_steps:make_case",
         on_event=events.append,

@@ -46,6 +46,7 @@ RUN = """
 import sys
 from pathlib import Path
 import measure_steps as steps
+from edgetune.backends.c_linux import BACKEND
 from edgetune.boards.opening import boards_of
 from edgetune.config.boards_file import ResolvedBoard
 from edgetune.measure.jobs import BuildJob
@@ -53,7 +54,8 @@ from edgetune.pipeline.boards import accesses
 from edgetune.target.target import load_target
 from edgetune.measure.session import MeasureSession
 host = load_target("host")
-session = MeasureSession(host, boards_of(accesses(ResolvedBoard(host)), lock_file=Path(sys.argv[1])), workers=1,
+boards = boards_of(accesses(ResolvedBoard(host)), lock_file=Path(sys.argv[1]))
+session = MeasureSession(host, boards, BACKEND, workers=1,
                          source_step="measure_steps:make_source", reference_step="measure_steps:make_case",
                          deadline_s=600,
                          on_start=lambda start: print("started", start.job_id, flush=True))
@@ -82,7 +84,7 @@ def open_session(
 ) -> MeasureSession:
     target, lock = load_target("host"), folder / "lock"
     boards = boards_of(accesses(ResolvedBoard(target)), lock_file=lock)
-    return MeasureSession(target, boards, on_start=on_start, on_event=on_event, **STEPS)
+    return MeasureSession(target, boards, c_linux.BACKEND, on_start=on_start, on_event=on_event, **STEPS)
 
 
 @pytest.fixture
@@ -109,7 +111,9 @@ def test_what_breaks_is_raised_after_what_is_measured(
     steps: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     board = Broken(tmp_path)
-    with MeasureSession(load_target("host"), BoardFactory(lambda *_: [board], here=True), **STEPS) as session:
+    with MeasureSession(
+        load_target("host"), BoardFactory(lambda *_: [board], here=True), c_linux.BACKEND, **STEPS
+    ) as session:
         session.prepare([steps.spec()])
         session.submit(BuildJob("good", "k", steps.trace()))
         while not board.begun.is_set():
