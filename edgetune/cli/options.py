@@ -11,6 +11,7 @@ import click
 
 from edgetune.cli.output import Output
 from edgetune.config.database_path import database_path
+from edgetune.config.naming import package_version
 from edgetune.resources import targets_dir, user_dir
 from edgetune.yaml_reader.quantities import MOST_THREADS, parse_seconds
 
@@ -83,6 +84,20 @@ class DatabaseFile(click.Path):
             return super().convert(database_path(value) if isinstance(value, str) else value, param, ctx)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+class PackageVersion(click.ParamType[str]):
+    """The version of a package, such as ``1.0.0``."""
+
+    name = "x.y.z"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse anything but three numbers."""
+        try:
+            package_version(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
 
 
 class CoreList(click.ParamType[tuple[int, ...]]):
@@ -194,6 +209,7 @@ def model_and_board(function: F) -> F:
                 metavar="NAME",
                 help="Build system that the package gets files for beside make (cmake); may be repeated.",
             ),
+            click.option("--package-version", type=PackageVersion(), help="Version of the package (default: 1.0.0)."),
         )
     ):
         function = decorate(function)

@@ -72,6 +72,14 @@ def package_name(stem: str) -> str:
     return f"model_{name}" if name in RESERVED_PREFIXES else name
 
 
+def package_version(text: str) -> tuple[int, int, int]:
+    """Return major, minor and patch of ``"X.Y.Z"``; raises ValueError for any other text."""
+    match = re.fullmatch(r"(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})", text, re.ASCII)
+    if match is None:
+        raise ValueError(f"must be three numbers such as 1.0.0, not {text!r}")
+    return int(match[1]), int(match[2]), int(match[3])
+
+
 def is_package_name(name: str) -> bool:
     """Whether ``name`` can be used unchanged."""
     return package_name(name) == name.lower() and re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) is not None

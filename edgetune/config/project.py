@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, StrictInt, StrictStr, WithJsonSchema
 
 from edgetune.config.database_path import database_path
-from edgetune.config.naming import is_package_name
+from edgetune.config.naming import is_package_name, package_version
 from edgetune.target.preferences import Layout, Preferences
 
 PROJECT_FILE = "edgetune.yaml"
@@ -23,6 +23,11 @@ def _checked_name(name: str) -> str:
     return name
 
 
+def _checked_version(text: str) -> str:
+    package_version(text)
+    return text
+
+
 def _checked_dimension(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**31:
         raise ValueError(f"must be a fixed size of at least 1, not {value!r}")
@@ -31,6 +36,11 @@ def _checked_dimension(value: object) -> int:
 
 Name = Annotated[
     StrictStr, AfterValidator(_checked_name), WithJsonSchema({"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_]*$"})
+]
+Version = Annotated[
+    StrictStr,
+    AfterValidator(_checked_version),
+    WithJsonSchema({"type": "string", "pattern": r"^(0|[1-9][0-9]{0,5})(\.(0|[1-9][0-9]{0,5})){2}$"}),
 ]
 Dimension = Annotated[
     StrictInt | StrictStr, AfterValidator(_checked_dimension), WithJsonSchema({"type": "integer", "minimum": 1})
@@ -45,6 +55,9 @@ class ProjectFile(Preferences):
     model: Text = Field(description="Model file, relative to this file.")
     name: Name | None = Field(
         default=None, description="Name of the package (default: made from the model's file name)."
+    )
+    package_version: Version | None = Field(
+        default=None, description="Version of the package, in its header and pkg-config file (default: 1.0.0)."
     )
     boards: Annotated[tuple[Text, ...], Field(min_length=1)] | None = Field(
         default=None,

@@ -47,6 +47,7 @@ objective: latency     # what to minimize
 # threads: 1           # threads that the package may use on the board
 # rpc: agent           # transport to the boards: agent, tvm for a farm with a TVM tracker, or an installed one
 # min_trust: D         # refuse times with a trust grade below this one: A, B, C or D
+# package_version: 1.0.0  # in the header and the pkg-config file of the package
 # flavours: [cmake]    # build systems that the package gets files for, beside make
 # db: .edgetune/records.db
 """

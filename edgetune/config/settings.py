@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from edgetune.config.boards_file import BoardAddress, ResolvedBoard, load_board
 from edgetune.config.environment import VARIABLE_NAMES, read_environment
-from edgetune.config.naming import package_name
+from edgetune.config.naming import package_name, package_version
 from edgetune.config.project import PROJECT_FILE, USER_FILE, ProjectFile, UserFile
 from edgetune.config.transport_rules import ANY_TRANSPORT, TransportRules
 from edgetune.errors import ConfigError, UsageError
@@ -45,6 +45,7 @@ class CommandLineFlags:
     rpc: Rpc | None = None
     min_trust: Grade | None = None
     flavours: tuple[str, ...] = ()
+    package_version: str | None = None
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ class Settings:
     ``rpc`` is the transport to them, None to use each board's own setting. Times below ``min_trust`` are refused.
     ``winograd`` names the largest tiles of transformed convolutions, "off" for none. ``layout`` is the order of the
     axes of image inputs and outputs, ``layouts`` that of single inputs and outputs by name. ``flavours`` are the build
-    systems that the package gets files for; make is added where it is not named.
+    systems that the package gets files for; make is added where it is not named. ``package_version`` is major, minor
+    and patch.
     """
 
     model: Path
@@ -81,6 +83,7 @@ class Settings:
     layout: Layout = "model"
     layouts: Mapping[str, Layout] = field(default_factory=dict)
     flavours: tuple[str, ...] = DEFAULT_FLAVOURS
+    package_version: tuple[int, int, int] = (1, 0, 0)
 
     @property
     def board(self) -> str:
@@ -110,6 +113,7 @@ _DEFAULTS: dict[str, object] = {
     "min_trust": "D",
     "winograd": "f4",
     "flavours": DEFAULT_FLAVOURS,
+    "package_version": "1.0.0",
 }
 
 
@@ -223,6 +227,7 @@ def _settle(layers: list[_Layer], board: ResolvedBoard, folder: Path) -> Setting
         layout=next((layout for layout in get_args(Layout) if layout == values["layout"]), "model"),
         layouts=_by_name(layers, "layouts"),
         flavours=_names(values["flavours"]),
+        package_version=package_version(str(values["package_version"])),
     )
 
 
@@ -263,6 +268,7 @@ _FLAG_NAMES = {
     "rpc": "--rpc",
     "min_trust": "--min-trust",
     "flavours": "--flavour",
+    "package_version": "--package-version",
 }
 
 
@@ -285,6 +291,7 @@ def _of_flags(flags: CommandLineFlags) -> dict[str, object]:
         "rpc": flags.rpc,
         "min_trust": flags.min_trust,
         "flavours": flags.flavours or None,
+        "package_version": flags.package_version,
     }
     return {key: value for key, value in values.items() if value is not None}
 
@@ -293,7 +300,7 @@ def _of_project(project: ProjectFile, document: YamlDocument, folder: Path, mode
     values = _of_preferences(project)
     own = folder / Path(project.model).expanduser()
     if model is None or (Path.cwd() / model).resolve() == own.resolve():
-        # Name, shapes and layouts belong to the model that the file names, not to another one given as a flag.
+        # Name, version, shapes and layouts belong to the model that the file names, not to another one given as a flag.
         values["model"] = own
         if project.shapes:
             values["shapes"] = dict(project.shapes)
@@ -301,6 +308,8 @@ def _of_project(project: ProjectFile, document: YamlDocument, folder: Path, mode
             values["layouts"] = dict(project.layouts)
         if project.name is not None:
             values["name"] = project.name
+        if project.package_version is not None:
+            values["package_version"] = project.package_version
     if project.boards is not None and len(project.boards) == 1:
         values["board"] = project.boards[0]
     if project.db is not None:

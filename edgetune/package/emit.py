@@ -28,7 +28,6 @@ from edgetune.package.package_file import PackageFile, write_files
 from edgetune.package.size import STACK_LIMIT_BYTES, CodeSize, StaticSize, measure_code, static_size
 from edgetune.package.vectors import place_vectors
 
-VERSION = (1, 0, 0)
 OnEvent = Callable[[Event], None]
 Check = Callable[[Path, Path], None]
 """Checks a package before it is in its place; gets its folder and a folder with objects compiled from it."""
@@ -111,7 +110,7 @@ def _facts(model: CompiledModel, golden: GoldenCases, device: Device, options: P
         preamble=model.preamble,
         model_file=Path(options.model_file).name,
         model_name=program.name,
-        version=VERSION,
+        version=options.version,
         generator=__version__,
         size=static_size(program, plan, weights),
         files=core_files(api, weights, vectors, model.image),

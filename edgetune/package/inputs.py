@@ -54,7 +54,7 @@ class PackageOptions:
 
     `flavours` add their files; one of them has the Makefile that `verify` needs. `model_file` is a name without a
     folder. With `weights` None, the size decides between text and binary. `measure` compiles once for code size and
-    stack.
+    stack. `version` is major, minor and patch of the package.
     """
 
     flavours: Sequence[Flavour]
@@ -62,3 +62,4 @@ class PackageOptions:
     model_file: str = ""
     weights: Placement | None = None
     measure: bool = True
+    version: tuple[int, int, int] = (1, 0, 0)

@@ -97,7 +97,7 @@ def assembled(
         choices,
         GoldenCases(subject.goldens, subject.reference, subject.tolerances),
         device_of(settings),
-        PackageOptions(flavours_of(settings), settings.name, subject.file),
+        PackageOptions(flavours_of(settings), settings.name, subject.file, version=settings.package_version),
         out,
         events,
         check,

@@ -76,3 +76,14 @@ def test_an_unknown_flavour_is_refused_with_the_nearest_name(meson: Path, projec
     said = "edgetune: error: unknown flavour 'mason': did you mean 'meson'? (flag --flavour)\n"
     assert (done.returncode, done.stderr) == (2, said)
     assert not (project / "build").exists()
+
+
+def test_the_version_of_a_package_is_that_of_the_flag(project: Path) -> None:
+    done = edgetune(["build", "net.onnx", "--board", "host", "-o", "out", "--package-version", "2.10.3"], cwd=project)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((project / "out/MANIFEST.json").read_text("utf-8"))["version"] == "2.10.3"
+    assert "Version: 2.10.3\n" in (project / "out/net.pc.in").read_text("utf-8")
+    assert "#define NET_VERSION_MINOR 10\n" in (project / "out/include/net.h").read_text("utf-8")
+    done = edgetune(["build", "net.onnx", "--board", "host", "--package-version", "2.10"], cwd=project)
+    assert done.returncode == 2
+    assert "must be three numbers such as 1.0.0, not '2.10'" in done.stderr

@@ -162,6 +162,24 @@ def test_how_images_are_exchanged(folder: Path) -> None:
         resolve_settings(CommandLineFlags(), NO_VARIABLES, folder)
 
 
+def test_the_version_of_a_package(folder: Path) -> None:
+    plain = resolve_settings(CommandLineFlags(model=Path("net-1.onnx"), board="host"), NO_VARIABLES, folder)
+    assert (plain.package_version, plain.origins["package_version"]) == ((1, 0, 0), "default")
+    write_project(folder, "boards: [rpi4]\npackage_version: 2.10.3\n")
+    stated = resolve_settings(CommandLineFlags(), NO_VARIABLES, folder)
+    assert stated.package_version == (2, 10, 3)
+    assert stated.origins["package_version"].endswith("edgetune.yaml, line 3")
+    (folder / "other.onnx").write_bytes(b"x")
+    other = resolve_settings(CommandLineFlags(model=Path("other.onnx")), NO_VARIABLES, folder)
+    assert other.package_version == (1, 0, 0)  # the version belongs to the model of the file
+    flagged = resolve_settings(CommandLineFlags(package_version="0.1.0"), NO_VARIABLES, folder)
+    assert (flagged.package_version, flagged.origins["package_version"]) == ((0, 1, 0), "flag --package-version")
+    for text in ("1.0", "'1.0'", "01.0.0", "1.0.0-rc1", "1.0.0000000"):
+        write_project(folder, f"boards: [rpi4]\npackage_version: {text}\n")
+        with pytest.raises(ConfigError, match=r"line 3: 'package_version' must be (three numbers such as|text)"):
+            resolve_settings(CommandLineFlags(), NO_VARIABLES, folder)
+
+
 def test_which_build_systems_get_files(folder: Path) -> None:
     flags = CommandLineFlags(model=Path("net-1.onnx"), board="host")
     plain = resolve_settings(flags, NO_VARIABLES, folder)
