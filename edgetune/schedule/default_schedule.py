@@ -16,7 +16,7 @@ from tvm.s_tir import Schedule
 from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.algorithms.schedule_text import trace_text
 from edgetune.schedule.default_sizes import block_note, block_sizes, row_sizes, rows_note, tile_note, tile_sizes
-from edgetune.schedule.rules.derivation import ranked_structures
+from edgetune.schedule.rules.derivation import note_of, ranked_structures
 from edgetune.schedule.rules.factored_reduction import factored_sizes
 from edgetune.schedule.sketches import elementwise
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis, analyse_blocks
@@ -142,8 +142,7 @@ def _derived(function: PrimFunc, target: Target) -> Iterator[tuple[Schedule, str
     stages = stages_of(function, analysis, target)
     for structure in ranked_structures(stages, core_of(function, target)):
         with suppress(RuntimeError):  # as above
-            note = "factored reductions" if stages.factored else "row by row"
-            yield derived(function, stages, structure, Chosen({}), target), note
+            yield derived(function, stages, structure, Chosen({}), target), note_of(stages, structure)
 
 
 def _is_cheaper(function: PrimFunc, analysis: BlockAnalysis, tile: Tile, target: Target) -> bool:

@@ -61,9 +61,9 @@ def test_operators_mean_what_plain_loops_mean(kind: str, m: int, n: int, k: int,
     assert check(operator(kind, m, n, k), target, seed) > 0
 
 
-def text_of(function: Any, target: Target) -> str:
-    """The C of the default schedule."""
-    trace, _ = default_trace(function, target)
+def text_of(function: Any, target: Target, scratch: int = 0) -> str:
+    """The C of the default schedule within `scratch` bytes."""
+    trace, _ = default_trace(function, target, scratch)
     module, _ = split_packing(replay(function, trace))
     return emit_kernel(module, target, "k").definition
 
@@ -75,6 +75,15 @@ def test_the_default_schedule_sums_vectors_in_registers_without_memory(kind: str
     innermost = text.split("@lanes_")[0].rsplit("for (", 1)[1]
     assert "f32x8u" in innermost
     assert not [line for line in innermost.splitlines() if line.strip().startswith("*(f32x8u")]  # no store
+
+
+@pytest.mark.parametrize("kind", ["transposed", "scores", "distances", "max_plus", "scaled"])
+def test_an_operand_is_packed_where_there_is_room(kind: str) -> None:
+    function = operator(kind, 32, 32, 48)
+    text = text_of(function, board(256, 16), 1 << 20)
+    assert "scratch" in text.partition("{")[0]
+    assert ("@lanes_" in text) == (kind == "scores")  # only the softmax reduces along its lanes
+    assert "scratch" not in text_of(function, board(256, 16)).partition("{")[0]
 
 
 def test_products_share_operands_and_few_results_have_several_chains() -> None:

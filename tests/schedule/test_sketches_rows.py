@@ -41,8 +41,7 @@ def test_rows_mean_what_plain_loops_mean(kind: str, height: int, width: int, tar
 
 def text_of(kind: str, width: int, target: Target) -> str:
     function = rows(kind, 3, width)
-    trace, note = default_trace(function, target)
-    assert note in ("factored reductions", "row by row")
+    trace, _ = default_trace(function, target)
     module, _ = split_packing(replay(function, trace))
     return emit_kernel(module, target, "rows").definition
 

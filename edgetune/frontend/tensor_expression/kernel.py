@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
-from tvm import te
+from tvm import DataType, te
 from tvm.tirx import IntImm
 
 from edgetune.errors import UnsupportedOperator, UsageError
@@ -86,7 +87,13 @@ def kernel_from_te(
         sources=(name,),
         macs=multiply_accumulates(function),
         weight=weight,
+        scratch=max((nbytes_of(param) for param in params if param.role == "input"), default=0),
     )
+
+
+def nbytes_of(param: Param) -> int:
+    """Bytes of a tensor; a schedule may pack the largest operand into scratch."""
+    return prod(param.shape) * ((int(DataType(param.dtype).bits) + 7) // 8)
 
 
 def _param(tensor: te.Tensor, constant: bool, kernel: str) -> Param:

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from tvm import s_tir, tirx
@@ -27,6 +27,14 @@ from edgetune.schedule.rules.factored_reduction import (
     find_factored,
     tile_factored,
 )
+from edgetune.schedule.rules.spatial_tile import (
+    SpatialTile,
+    find_spatial_tile,
+    pack,
+    stage_tile,
+    tile_results,
+    tile_sizes,
+)
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis, analyse_blocks
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.elementwise import vectorize_stage
@@ -40,10 +48,14 @@ MAX_ROWS = 8
 
 @dataclass(frozen=True)
 class Structure:
-    """The choices that change a trace's structure. `chained`: several sums for each lane; `rows`: rows in blocks."""
+    """The choices that change a trace's structure.
+
+    `chained`: several sums for each lane; `rows`: rows in blocks; `spatial`: the largest reduction is a spatial tile.
+    """
 
     chained: bool = False
     rows: bool = False
+    spatial: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,6 +65,7 @@ class Stages:
     inlined: tuple[str, ...]
     analysis: BlockAnalysis
     factored: tuple[FactoredReduction, ...]
+    spatial: SpatialTile | None
     lanes: int
 
     @property
@@ -72,21 +85,38 @@ def find_stages(sch: Schedule, analysis: BlockAnalysis, native_lanes: int) -> St
     left = analyse_blocks(sch.mod["main"]) or analysis
     found = (find_factored(stage, native_lanes) for stage in left.reductions)
     inlined = tuple(name for name in cheap if name not in kept)
-    return Stages(inlined, left, tuple(one for one in found if one is not None), native_lanes)
+    heaviest = max(left.reductions, key=lambda stage: stage.work)
+    spatial = find_spatial_tile(heaviest, native_lanes)
+    return Stages(inlined, left, tuple(one for one in found if one is not None), spatial, native_lanes)
 
 
 def structures_of(stages: Stages) -> list[Structure]:
     """All structures worth searching. The last resort, which has no choices, comes last."""
-    if not stages.factored:
-        return [Structure()]
     last = stages.analysis.stages[-1]
-    rows = (True, False) if len(last.spatial) > 1 and not last.reduction else (False,)
-    return [Structure(chained, blocks) for blocks in rows for chained in (True, False)]
+    found = [Structure()]
+    if stages.factored:
+        found = [Structure(chained) for chained in (True, False)]
+    if stages.spatial is not None:
+        found.append(Structure(spatial=True))
+    blocks = len(found) > 1 and len(last.spatial) > 1 and not last.reduction
+    return [*(replace(structure, rows=True) for structure in found if blocks), *found]
+
+
+def note_of(stages: Stages, structure: Structure) -> str:
+    """The structure as text for people."""
+    parts = ["row by row"] if len(stages.analysis.stages) > 1 else []
+    if structure.spatial and stages.spatial is not None:
+        parts.append("spatial tile of packed operands" if stages.spatial.packed else "spatial tile")
+    elif stages.factored:
+        parts.append("factored reductions")
+    return ", ".join(parts) or "plain loops"
 
 
 def derive(sch: Schedule, stages: Stages, structure: Structure, decide: Decisions, core: Core) -> Schedule:
     """Schedule a copy of `sch` (untouched so far) and return it. Raises TVM's ScheduleError if a rule does not fit."""
     inline_all(sch, stages.inlined)
+    tile = stages.spatial if structure.spatial else None
+    blocks = stage_tile(sch, tile) if tile is not None else None
     sums_of = _factor(sch, stages, structure, decide, core)
     last = stages.analysis.stages[-1]
     depth = len(last.spatial) - (not last.reduction)
@@ -96,7 +126,15 @@ def derive(sch: Schedule, stages: Stages, structure: Structure, decide: Decision
         decide.tile(sch, ROWS, rows, MAX_ROWS)
     for stage in reversed(stages.analysis.stages):
         sums, factored = sums_of.get(stage.name), stages.of(stage.name)
-        if stage is not last and stage.name not in stages.analysis.outputs:
+        moves = stage is not last and stage.name not in stages.analysis.outputs
+        if tile is not None and blocks is not None and stage.name == tile.stage.name:
+            sch = _move_inwards(sch, blocks.result, last.name, depth) if moves else sch
+            tile_results(sch, tile, blocks, decide, core)
+            for packed in blocks.packed if moves else ():
+                sch = _move_inwards(sch, packed, last.name, depth)
+            pack(sch, tile, blocks)
+            continue
+        if moves:
             sch = _move_inwards(sch, stage.name, last.name, depth)
         if sums is not None and factored is not None:
             tile_factored(sch, factored, sums, decide, core)
@@ -111,7 +149,10 @@ def _factor(
 ) -> dict[str, PartialSums]:
     """Factor what can be factored; a reduction that TVM does not know to be commutative stays as it is."""
     found = {}
+    tiled = stages.spatial.stage.name if stages.spatial is not None and structure.spatial else None
     for factored in stages.factored:
+        if factored.stage.name == tiled:
+            continue
         decide.suggest(partial(_sizes, factored, core, chained=structure.chained))
         with suppress(RuntimeError):  # ScheduleError
             found[factored.stage.name] = factor(sch, factored, decide, chained=structure.chained)
@@ -124,19 +165,24 @@ def _sizes(factored: FactoredReduction, core: Core, *, chained: bool) -> dict[st
 
 def _rows_for(stages: Stages, axis: int, structure: Structure, core: Core) -> int:
     """The rows that the tile of the largest reduction wants."""
+    name, (_, sizes) = _largest(stages, structure, core)
+    return sizes.get(f"{name}.tile{axis}", 1)
+
+
+def _largest(stages: Stages, structure: Structure, core: Core) -> tuple[str, tuple[float, dict[str, int]]]:
+    """The name of the largest reduction, its predicted cycles for one vector addition, and its sizes."""
+    if structure.spatial and stages.spatial is not None:
+        return stages.spatial.stage.name, tile_sizes(stages.spatial, core)
     heavy = stages.heaviest
-    sizes = factored_sizes(heavy, core, chained=structure.chained)[1] if heavy else {}
-    return sizes.get(f"{heavy.stage.name}.tile{axis}", 1) if heavy else 1
+    if heavy is None:
+        return "", (0.0, {})
+    return heavy.stage.name, factored_sizes(heavy, core, chained=structure.chained)
 
 
 def ranked_structures(stages: Stages, core: Core) -> list[Structure]:
     """Structures, most promising first: rows in blocks, and chains where the formula finds them cheaper."""
-
-    def cycles(structure: Structure) -> float:
-        heavy = stages.heaviest
-        return factored_sizes(heavy, core, chained=structure.chained)[0] if heavy else 0.0
-
-    return sorted(structures_of(stages), key=lambda structure: (not structure.rows, cycles(structure)))
+    found = structures_of(stages)
+    return sorted(found, key=lambda structure: (not structure.rows, _largest(stages, structure, core)[1][0]))
 
 
 def _move_inwards(sch: Schedule, name: str, reader: str, depth: int) -> Schedule:

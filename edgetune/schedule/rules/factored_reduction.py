@@ -125,7 +125,7 @@ def tile_factored(
     name = factored.stage.name
     join = sch.get_sblock(name)
     depth = len(sch.get_loops(join)) - len(sch.get(join).iter_vars)
-    results, (lane,) = _loops(sch, join, depth)
+    results, (lane,) = own_loops(sch, join, depth)
     extents = [int(sch.get(loop).extent.value) for loop in results]
     chained = partial.chains is not None
     decide.suggest(lambda: factored_sizes(factored, core, extents, chained=chained)[1])
@@ -151,7 +151,7 @@ def tile_factored(
     return outers[-1]
 
 
-def _loops(sch: Schedule, block: SBlockRV, around: int) -> tuple[list[LoopRV], list[LoopRV]]:
+def own_loops(sch: Schedule, block: SBlockRV, around: int) -> tuple[list[LoopRV], list[LoopRV]]:
     """The loops of a block inside the first `around` ones: of its spatial axes, and of its reduction axes."""
     loops = sch.get_loops(block)[around:]
     realize = sch.get(loops[-1]).body
@@ -170,7 +170,7 @@ def _sum_vectors(
 ) -> None:
     """Reductions outside, some steps of the last one unrolled, then the tile of sums in registers."""
     block = sch.get_sblock(name)
-    spatial, summed = _loops(sch, block, around)
+    spatial, summed = own_loops(sch, block, around)
     lane = spatial.pop(1 if chained else 0)
     slow, fast = decide.tile(sch, unrolled, summed[-1], MAX_UNROLLED)
     slowest = [*summed[:-1], slow]
@@ -182,7 +182,7 @@ def _sum_vectors(
 def _join_chains(sch: Schedule, name: str, around: int) -> None:
     """Add the chains of each vector of sums."""
     block = sch.get_sblock(name)
-    (lane, *spatial), summed = _loops(sch, block, around)
+    (lane, *spatial), summed = own_loops(sch, block, around)
     sch.reorder(*spatial, *summed, lane)
     _in_registers(sch, block, [*spatial, *summed], lane)
     sch.decompose_reduction(block, summed[0])

@@ -1,0 +1,179 @@
+"""Spatial tiles: lanes run along the last axis of a reduction's results; operands that lie across it are packed.
+
+A tile of rows and vectors is summed in registers and then copied to the result. An operand whose neighbours along the
+last axis are not contiguous, such as the right-hand side of A B^T, is first copied to scratch with that axis last
+(packing: Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, TOMS 34(3), 2008).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import inf, prod
+
+from tvm.s_tir import Schedule
+from tvm.tirx import IndexMap
+
+from edgetune.graph.tvm_types import Expr
+from edgetune.schedule.rules.factored_reduction import FEWEST_LANES, MAX_TILE, MAX_UNROLLED, Core, own_loops
+from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, mentions
+from edgetune.schedule.sketches.decisions import Decisions
+from edgetune.schedule.sketches.row_reduction import steps_by_one
+from edgetune.schedule.sketches.tile import lanes_for
+from edgetune.schedule.tile_costs import LATENCY, divisors
+
+_AHEAD = 2  # operands that are loaded while others are used
+_PACK_CYCLES = 2.0  # for each element: one load and one store
+_FAR_CYCLES = 0.5  # for each vector that comes from beyond L1
+_FLOAT = 4  # bytes
+_MAX_VECTORS = 8
+
+
+@dataclass(frozen=True)
+class SpatialTile:
+    """A reduction stage with lanes along its last spatial axis.
+
+    `packed` maps the number of a read of the block to the index of its region that moves to the end.
+    """
+
+    stage: BlockStage
+    lanes: int
+    packed: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class TileBlocks:
+    """Names of the blocks of a spatial tile: the copy of its result, and the packed operands."""
+
+    result: str
+    packed: tuple[str, ...]
+
+
+def find_spatial_tile(stage: BlockStage, native_lanes: int) -> SpatialTile | None:
+    """The spatial tile of a reduction stage; None if its last axis has no vectors, or an operand cannot be packed."""
+    if not stage.spatial or not stage.reduction or not stage.writes_its_axes():
+        return None
+    axis = stage.spatial[-1]
+    lanes = lanes_for(extent_of(axis), native_lanes)
+    if lanes < FEWEST_LANES:
+        return None
+    packed = []
+    own = [write.source for write in stage.block.writes]
+    for number, region in enumerate(stage.block.reads):
+        uses = [place for place, item in enumerate(region.region) if mentions(item.min, axis.var)]
+        if not uses or any(region.source.same_as(buffer) for buffer in own):
+            continue
+        last = region.region[-1].min
+        if uses == [len(region.region) - 1] and steps_by_one(last, axis.var):
+            continue
+        if len(uses) > 1 or not region.region[uses[0]].min.same_as(axis.var):
+            return None
+        packed.append((number, uses[0]))
+    return SpatialTile(stage, lanes, tuple(packed))
+
+
+def stage_tile(sch: Schedule, tile: SpatialTile) -> TileBlocks:
+    """Add the blocks of a tile (at the root of `sch`): packed operands, and the copy of the result from registers."""
+    block = sch.get_sblock(tile.stage.name)
+    packed = []
+    for number, place in tile.packed:
+        copied = sch.cache_read(block, number, "global")
+        sch.transform_layout(block, ("read", number), _axis_last(place, len(tile.stage.block.reads[number].region)))
+        packed.append(str(sch.get(copied).name_hint))
+    result = sch.cache_write(block, 0, "local")
+    return TileBlocks(str(sch.get(result).name_hint), tuple(packed))
+
+
+def _axis_last(place: int, rank: int) -> IndexMap:
+    """The layout of a tensor of `rank` axes whose axis `place` becomes the last one."""
+
+    def permuted(*indices: Expr) -> Sequence[Expr]:
+        return [*(index for number, index in enumerate(indices) if number != place), indices[place]]
+
+    return IndexMap.from_func(permuted, ndim=rank)
+
+
+def tile_results(sch: Schedule, tile: SpatialTile, blocks: TileBlocks, decide: Decisions, core: Core) -> None:
+    """Tile the copy of the result where it is computed, and sum each tile in registers.
+
+    `decide` chooses, after the stage's name and a dot, the extent "tile0" .. of each axis but the last, the "vectors"
+    of the last one, and the steps of the last reduction loop that are unrolled ("unrolled").
+    """
+    name = tile.stage.name
+    result = sch.get_sblock(blocks.result)
+    depth = len(sch.get_loops(result)) - len(sch.get(result).iter_vars)
+    own, _ = own_loops(sch, result, depth)
+    extents = [int(sch.get(loop).extent.value) for loop in own]
+    decide.suggest(lambda: tile_sizes(tile, core, extents)[1])
+    vectors, lane = sch.split(own[-1], [None, tile.lanes])
+    outers, inners = [], []
+    for number, loop in enumerate(own[:-1]):
+        outer, inner = decide.tile(sch, f"{name}.tile{number}", loop, MAX_TILE)
+        outers.append(outer)
+        inners.append(inner)
+    far, near = decide.tile(sch, f"{name}.vectors", vectors, _MAX_VECTORS)
+    outers.insert(max(0, len(outers) - 1), far)  # a column of vectors serves all rows
+    sch.reorder(*outers, *inners, near, lane)
+    sch.compute_at(sch.get_sblock(name), outers[-1], preserve_unit_loops=True)
+    for loop in (*inners, near):
+        sch.unroll(loop)
+    sch.vectorize(lane)
+    _sum_tile(sch, tile, depth + len(outers), decide)
+
+
+def pack(sch: Schedule, tile: SpatialTile, blocks: TileBlocks) -> None:
+    """Order the loops of the packed operands: a few lines are read in turn, so that they stay in L1."""
+    for name, (_, place) in zip(blocks.packed, tile.packed, strict=True):
+        block = sch.get_sblock(name)
+        own = sch.get_loops(block)[-len(sch.get(block).iter_vars) :]
+        far, near = sch.split(own[place], [None, tile.lanes])
+        sch.reorder(far, *own[place + 1 :], near)
+
+
+def _sum_tile(sch: Schedule, tile: SpatialTile, around: int, decide: Decisions) -> None:
+    """Reductions outside, some steps of the last one unrolled, then rows, vectors and lanes in registers."""
+    block = sch.get_sblock(tile.stage.name)
+    (*rows, columns), summed = own_loops(sch, block, around)
+    vectors, lane = sch.split(columns, [None, tile.lanes])
+    slow, fast = decide.tile(sch, f"{tile.stage.name}.unrolled", summed[-1], MAX_UNROLLED)
+    slowest = [*summed[:-1], slow]
+    sch.reorder(*slowest, fast, *rows, vectors, lane)
+    for loop in (fast, *rows, vectors):
+        sch.unroll(loop)
+    sch.vectorize(lane)
+    sch.decompose_reduction(block, slowest[0])
+
+
+def tile_sizes(tile: SpatialTile, core: Core, extents: Sequence[int] | None = None) -> tuple[float, dict[str, int]]:
+    """Predicted cycles of one vector addition, and the cheapest sizes by the names of `decide`'s choices.
+
+    `extents` are those of the spatial axes where the stage is computed, all of them by default.
+    """
+    stage = tile.stage
+    sizes = list(extents or stage.spatial_extents)
+    reads = [
+        ([n for n, axis in enumerate(stage.spatial) if any(mentions(item.min, axis.var) for item in region.region)])
+        for region in stage.reads()
+    ]
+    last = len(sizes) - 1
+    packing = sum(
+        _PACK_CYCLES * prod(int(extent) for extent in stage.block.reads[number].source.ty.shape)
+        for number, _ in tile.packed
+    ) / max(1, stage.work // tile.lanes)
+    columns = _FLOAT * sizes[-1] * prod(stage.reduction_extents)
+    far = _FAR_CYCLES if columns > core.l1_bytes // 2 else 0.0
+    choices = [divisors(extent, MAX_TILE) for extent in sizes[:-1]]
+    best = (inf, 0, dict[str, int]())
+    for chosen in product(*choices, divisors(sizes[-1] // tile.lanes, _MAX_VECTORS)):
+        sums = prod(chosen)
+        held = max((prod(chosen[n] for n in axes) for axes in reads if last in axes), default=0)
+        if sums > 1 and min(held, chosen[-1]) + sums + _AHEAD > core.registers:
+            continue
+        loads = sum(prod(chosen[n] for n in axes) for axes in reads)
+        cycles = (max(sums, LATENCY, loads) / 2 + 0.1 * loads + far * chosen[-1]) / sums + packing
+        if (cycles, sums) < best[:2]:
+            steps = max(divisors(stage.reduction_extents[-1], max(1, MAX_UNROLLED * LATENCY // max(LATENCY, sums))))
+            rows = {f"tile{number}": extent for number, extent in enumerate(chosen[:-1])}
+            best = (cycles, sums, rows | {"vectors": chosen[-1], "unrolled": steps})
+    return best[0], {f"{stage.name}.{name}": size for name, size in best[2].items()}
