@@ -18,6 +18,7 @@ from edgetune.schedule.sketches.block_analysis import (
 )
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.inlining import inline_all
+from edgetune.schedule.sketches.row_reduction import steps_by_one
 from edgetune.schedule.sketches.tile import lanes_for
 
 MAX_VECTORS = 8
@@ -60,9 +61,22 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
             outer, lane = sch.split(loops[axis], [None, across])
             sch.reorder(outer, *loops[axis + 1 :], lane)
             sch.vectorize(lane)
-        elif width > 1:  # only `width` lines are read in turn, so that they stay in L1
-            outer, inner = sch.split(loops[-1], [None, width])
-            sch.reorder(outer, *loops[axis:-1], inner)
+        else:
+            _transpose_in_blocks(sch, loops, axis, native_lanes)
+
+
+def _transpose_in_blocks(sch: Schedule, loops: Sequence[LoopRV], axis: int, most: int) -> None:
+    """Write runs of at most `most` elements, and read along `axis` outside of them: so few lines stay in L1."""
+    run, place = 1, len(loops)
+    while place > axis + 1 and run < most:
+        place -= 1
+        extent = int(sch.get(loops[place]).extent.value)
+        if run * extent > most:
+            outer, inner = sch.split(loops[place], [None, lanes_for(extent, most // run)])
+            sch.reorder(*loops[axis + 1 : place], outer, loops[axis], inner, *loops[place + 1 :])
+            return
+        run *= extent
+    sch.reorder(*loops[axis + 1 : place], loops[axis], *loops[place:])
 
 
 def _nested(sch: Schedule, loops: Sequence[LoopRV]) -> bool:
@@ -82,7 +96,7 @@ def _transposed(block: SBlock) -> int | None:
     for number, axis in enumerate(block.iter_vars[:-1]):
         uses = [region.region for region in block.reads if any(mentions(i.min, axis.var) for i in region.region)]
         if uses and all(
-            region[-1].min.same_as(axis.var) and not any(mentions(i.min, axis.var) for i in region[:-1])
+            steps_by_one(region[-1].min, axis.var) and not any(mentions(i.min, axis.var) for i in region[:-1])
             for region in uses
         ):
             return number
