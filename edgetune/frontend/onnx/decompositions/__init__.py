@@ -16,7 +16,8 @@ from edgetune.frontend.onnx.decompositions.recurrent import gru, lstm, rnn
 from edgetune.frontend.onnx.decompositions.resize import resize
 from edgetune.frontend.onnx.decompositions.signal import dft, stft
 from edgetune.frontend.onnx.decompositions.tensors import col2im, det, lp_normalization, slice_, space_to_depth, split
-from edgetune.frontend.onnx.decompositions.training import batch_normalization, conv_transpose
+from edgetune.frontend.onnx.decompositions.training import batch_normalization
+from edgetune.frontend.onnx.decompositions.transposed_convolution import conv_transpose
 
 DECOMPOSITIONS: dict[str, Callable[[Builder, onnx.NodeProto], bool | None]] = {
     "Adagrad": adagrad,

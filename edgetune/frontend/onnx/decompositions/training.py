@@ -1,4 +1,4 @@
-"""Training batch normalisation with batch statistics, and transposed convolution with a given output shape."""
+"""Training batch normalisation with batch statistics."""
 
 from __future__ import annotations
 
@@ -32,31 +32,4 @@ def batch_normalization(b: Builder, _: onnx.NodeProto) -> bool:
         kept = b.op("Mul", old, b.constant(momentum, b.dtype(old)))
         fresh = b.op("Mul", b.reshape(new, -1), b.constant(1 - momentum, dtype))
         b.output(index, b.op("Add", kept, b.cast(fresh, b.dtype(old))))
-    return True
-
-
-def conv_transpose(b: Builder, node: onnx.NodeProto) -> bool:
-    """Transposed convolution with `output_shape`: computes the pads that give it."""
-    if "output_shape" not in b.attributes:
-        return False
-    attributes = dict(b.attributes)
-    wanted = list(attributes.pop("output_shape"))
-    spatial = b.shape(b.input(0))[2:]
-    kernel = list(attributes.get("kernel_shape", b.shape(b.input(1))[2:]))
-    rank = len(spatial)
-    wanted = wanted[-rank:]
-    strides = attributes.get("strides", [1] * rank)
-    dilations = attributes.get("dilations", [1] * rank)
-    extra = attributes.get("output_padding", [0] * rank)
-    upper = b.text("auto_pad", "NOTSET") == "SAME_UPPER"
-    begin, end, spare = [], [], []
-    for i in range(rank):
-        full = strides[i] * (spatial[i] - 1) + extra[i] + (kernel[i] - 1) * dilations[i] + 1
-        total = max(full - wanted[i], 0)
-        begin.append(total // 2 if upper else total - total // 2)
-        end.append(total - begin[i])
-        spare.append(extra[i] + max(wanted[i] - full, 0))
-    attributes.pop("auto_pad", None)
-    attributes.update(pads=begin + end, output_padding=spare)
-    b.output(0, b.op("ConvTranspose", *node.input, **attributes))
     return True

@@ -1,0 +1,108 @@
+"""Transposed convolutions with any stride, pads and groups are dense convolutions with the results of ONNX Runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+
+from edgetune.frontend.onnx.importer import import_onnx
+from edgetune.frontend.onnx.reader import model_from_proto
+from edgetune.graph.partition import to_program
+from edgetune.graph.program import Program
+from tests.interpreter import run_program
+
+
+def model(extents: list[int], weights: np.ndarray, *, bias: bool = False, **attributes: Any) -> onnx.ModelProto:
+    """One ConvTranspose; its output shape is left to shape inference."""
+    random = np.random.default_rng(1)
+    constants = {"w": weights}
+    if bias:
+        channels = weights.shape[1] * attributes.get("group", 1)
+        constants["b"] = random.standard_normal(channels).astype(np.float32)
+    node = helper.make_node("ConvTranspose", ["x", *constants], ["y"], **attributes)
+    shape = [2, weights.shape[0], *extents]
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+    return onnx.shape_inference.infer_shapes(proto, strict_mode=True)
+
+
+def compared(proto: onnx.ModelProto, shape: list[int]) -> Program:
+    """The program of a model, after a comparison of its results with those of ONNX Runtime."""
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    program = to_program(import_onnx(model_from_proto(proto, "0" * 64, "m", None, "m")))
+    np.testing.assert_allclose(
+        run_program(program, {"x": x})["y"], session.run(None, {"x": x})[0], rtol=1e-4, atol=1e-4
+    )
+    return program
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_any_transposed_convolution_is_that_of_onnx_runtime(data: st.DataObject) -> None:
+    rank = data.draw(st.sampled_from([1, 2, 2, 3]), "rank")
+
+    def each(low: int, high: int, name: str) -> list[int]:
+        return [data.draw(st.integers(low, high), f"{name}{axis}") for axis in range(rank)]
+
+    extents, taps, strides = each(1, 4, "extent"), each(1, 5, "taps"), each(1, 3, "stride")
+    begin, end = each(0, 2, "begin"), each(0, 2, "end")
+    spare = [data.draw(st.integers(0, stride - 1), "output padding") for stride in strides]
+    groups = data.draw(st.sampled_from([1, 1, 2]), "groups")
+    for i in range(rank):
+        assume(strides[i] * (extents[i] - 1) + spare[i] + taps[i] > begin[i] + end[i])
+    weights = np.random.default_rng(2).standard_normal((2 * groups, 3, *taps)).astype(np.float32)
+    proto = model(
+        extents, weights, bias=data.draw(st.booleans(), "bias"),
+        strides=strides, pads=begin + end, output_padding=spare, group=groups,
+    )  # fmt: skip
+    compared(proto, [2, 2 * groups, *extents])
+
+
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER", "VALID"])
+@pytest.mark.parametrize(("taps", "stride"), [(2, 2), (3, 2), (4, 2), (3, 1)])
+def test_pads_are_those_of_auto_pad(auto_pad: str, taps: int, stride: int) -> None:
+    weights = np.random.default_rng(3).standard_normal((2, 3, taps, taps)).astype(np.float32)
+    compared(model([3, 4], weights, strides=[stride, stride], auto_pad=auto_pad), [2, 2, 3, 4])
+
+
+@pytest.mark.parametrize(("taps", "stride", "pads"), [(2, 2, 0), (4, 2, 1), (3, 2, 1), (5, 3, 1), (3, 1, 1)])
+def test_few_products_are_with_zeros(taps: int, stride: int, pads: int) -> None:
+    weights = np.ones((8, 16, taps, taps), np.float32)
+    program = compared(model([8, 8], weights, strides=[stride] * 2, pads=[pads] * 4), [2, 8, 8, 8])
+    convolutions = [kernel for kernel in program.kernels if kernel.macs]
+    products = sum(program.kernels[call.kernel].macs for call in program.calls)
+    assert convolutions
+    assert products <= 1.3 * 2 * 8 * 16 * (9 if stride > 1 else 8) ** 2 * taps**2
+
+
+def test_weights_that_are_computed_at_run_time_stay_a_transposed_convolution() -> None:
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[2, 2])
+    values = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", [1, 2, 3, 3]), ("w", [2, 3, 2, 2]))
+    ]
+    graph = helper.make_graph(
+        [node], "g", values, [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3, 6, 6])]
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+    random = np.random.default_rng(0)
+    feed = {
+        name: random.standard_normal(shape).astype(np.float32)
+        for name, shape in (("x", (1, 2, 3, 3)), ("w", (2, 3, 2, 2)))
+    }
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    program = to_program(import_onnx(model_from_proto(proto, "0" * 64, "m", None, "m")))
+    np.testing.assert_allclose(run_program(program, feed)["y"], session.run(None, feed)[0], rtol=1e-4, atol=1e-4)
