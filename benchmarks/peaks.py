@@ -114,8 +114,8 @@ class Peaks:
         return "L2" if bytes_touched <= target.l2_bytes else "DRAM"
 
 
-def source(target: Target, repeats: int) -> str:
-    """C text of the measuring program."""
+def source(target: Target, repeats: int, largest: int = LARGEST) -> str:
+    """C text of the measuring program; the largest array has `largest` bytes."""
     width = (target.vector_bits or 32) // 8
     numbers = range(CHAINS)
     return _SOURCE.format(
@@ -127,18 +127,21 @@ def source(target: Target, repeats: int) -> str:
         collect="sink = " + " + ".join(f"a{i}[0]" for i in numbers) + ";",
         l1=target.l1_bytes,
         l2=target.l2_bytes,
-        dram=LARGEST,
+        dram=largest,
         repeats=repeats,
     )
 
 
-def measure_peaks(target: Target, core: int, repeats: int = 20) -> Peaks:
-    """Measure `core` of this machine. Raises UsageError for a board elsewhere, CompileFailed."""
+def measure_peaks(target: Target, core: int, repeats: int = 20, largest: int = LARGEST) -> Peaks:
+    """Measure `core` of this machine; "DRAM" is the bandwidth from an array of `largest` bytes.
+
+    Raises UsageError for a board elsewhere, CompileFailed.
+    """
     transport = own_transport(target)
     if transport is None or not transport.here:
         raise UsageError(f"the limits of '{target.name}' can be measured only on the machine itself")
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "peaks.c").write_text(source(target, repeats), encoding="ascii")
+        (Path(folder) / "peaks.c").write_text(source(target, repeats, largest), encoding="ascii")
         program = str(Path(folder) / "peaks")
         flags = (*target.compiler.cflags, *target.compiler.kernel_cflags)
         command = [target.compiler.cc, "-std=gnu11", *flags, "-o", program, f"{folder}/peaks.c"]

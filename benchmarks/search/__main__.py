@@ -109,7 +109,7 @@ def measure(case: Expression, plan: Plan) -> CaseResult:
         stack.callback(lock.close)
         found = measure_rounds(sides, ROUNDS, SECONDS, lambda: held(lock))
         with held(lock):
-            peaks = measure_peaks(plan.target, plan.core, repeats=4)
+            peaks = measure_peaks(plan.target, plan.core, 4, largest=max(case.bytes_touched // 4096, 1) * 4096)
     if found.died:
         raise CannotLoad(next(iter(found.died.values())))
     rounds = {name: [sample.median_ns / 1e3 for sample in samples] for name, samples in found.samples.items()}
@@ -127,7 +127,10 @@ def measure(case: Expression, plan: Plan) -> CaseResult:
 
 
 def roofline_us(case: Expression, peaks: Peaks, target: Target) -> float:
-    """The larger of operations over the peak, and bytes over the bandwidth of the level that holds all tensors."""
+    """The larger of operations over the peak, and bytes over the bandwidth of the level that holds all tensors.
+
+    Beyond L2 it is the bandwidth from an array of as many bytes, which another cache may hold.
+    """
     bandwidth = peaks.bandwidth[peaks.level(case.bytes_touched, target)]
     return 1e6 * max(case.operations / peaks.flops, case.bytes_touched / bandwidth)
 
