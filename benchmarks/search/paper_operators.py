@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from tvm import te, tirx, topi
 
@@ -28,21 +28,28 @@ def in_layouts(torch: Any, x: Any, w: Any, run: Callable[[Any, Any], Any]) -> li
     return [partial(run, *pair) for pair in operands]
 
 
+class Window(NamedTuple):
+    """The taps of a convolution, equal in all its dimensions."""
+
+    kernel: int
+    stride: int = 1
+    padding: int = 0
+    dilation: int = 1
+
+
 def convolution(
     name: str,
     batch: int,
     image: Sequence[int],
     channels: tuple[int, int],
-    kernel: int,
-    stride: int = 1,
-    padding: int = 0,
-    dilation: int = 1,
+    window: Window,
     groups: int = 1,
     *,
     normalised: bool = False,
 ) -> Expression:
     """A convolution of 1 to 3 dimensions; `normalised`: bias, batch normalisation and ReLU follow."""
     rank, (inner, outer) = len(image), channels
+    kernel, stride, padding, dilation = window
     share = inner // groups
     result = [(size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1 for size in image]
     constants = {"w": (*[kernel] * rank, share, outer)}
@@ -273,23 +280,27 @@ def scores(name: str, batch: int, length: int, heads: int, width: int) -> Expres
     return Expression(name, {"q": shape, "v": shape}, {}, result, operations, compute, variants)
 
 
-_RESNET = (((56, 56), (64, 64), 1, 1, 0), ((14, 14), (256, 256), 3, 1, 1), ((7, 7), (512, 512), 3, 1, 1))
-_IMAGE = ((224, 224), (3, 64), 7, 2, 3)
+_RESNET = (
+    ((56, 56), (64, 64), Window(1, 1, 0)),
+    ((14, 14), (256, 256), Window(3, 1, 1)),
+    ((7, 7), (512, 512), Window(3, 1, 1)),
+)
+_IMAGE = ((224, 224), (3, 64), Window(7, 2, 3))
 _SHAPES: dict[str, tuple[Callable[..., Expression], Sequence[tuple[Any, ...]]]] = {
     "C1D": (
         convolution,
         [
-            ((256,), (64, 128), 3, 2, 1),
-            ((128,), (128, 256), 1, 2, 0),
-            ((64,), (256, 256), 5, 1, 2),
-            ((32,), (512, 512), 3, 1, 1),
+            ((256,), (64, 128), Window(3, 2, 1)),
+            ((128,), (128, 256), Window(1, 2, 0)),
+            ((64,), (256, 256), Window(5, 1, 2)),
+            ((32,), (512, 512), Window(3, 1, 1)),
         ],
     ),
     "C2D": (convolution, [_IMAGE, *_RESNET]),
     "C3D": (convolution, [((16, *image), *rest) for image, *rest in (_IMAGE, *_RESNET)]),
     "GMM": (product, [(128, 128, 128), (512, 32, 512), (512, 512, 512), (1024, 1024, 1024)]),
-    "GRP": (convolution, [(*shape, 1, 4) for shape in (((56, 56), (64, 128), 3, 2, 1), *_RESNET)]),
-    "DIL": (convolution, [(*shape, 2) for shape in (_IMAGE, *_RESNET)]),
+    "GRP": (convolution, [(*shape, 4) for shape in (((56, 56), (64, 128), Window(3, 2, 1)), *_RESNET)]),
+    "DIL": (convolution, [(*shape, window._replace(dilation=2)) for *shape, window in (_IMAGE, *_RESNET)]),
     "DEP": (depthwise, [(112, 32, 3, 1, 1), (112, 64, 3, 2, 1), (14, 512, 3, 2, 1), (7, 1024, 3, 1, 1)]),
     "T2D": (
         transposed,
@@ -305,7 +316,12 @@ _SHAPES: dict[str, tuple[Callable[..., Expression], Sequence[tuple[Any, ...]]]] 
     "NRM": (norm, [(256, 256), (512, 512), (1024, 1024), (4096, 1024)]),
     "CBR": (
         partial(convolution, normalised=True),
-        [_IMAGE, ((56, 56), (64, 128), 3, 2, 1), ((28, 28), (128, 256), 1, 2, 0), ((7, 7), (512, 512), 3, 1, 1)],
+        [
+            _IMAGE,
+            ((56, 56), (64, 128), Window(3, 2, 1)),
+            ((28, 28), (128, 256), Window(1, 2, 0)),
+            ((7, 7), (512, 512), Window(3, 1, 1)),
+        ],
     ),
     "TBS": (scores, [(128, 12, 64), (128, 16, 64), (64, 12, 128), (128, 12, 128)]),
 }

@@ -8,7 +8,7 @@ import tvm
 from tvm import te
 
 from benchmarks.search.cases import expression_named, names_of
-from benchmarks.search.paper_operators import MOST_OPERATIONS, capsule, convolution, norm, scores, transposed
+from benchmarks.search.paper_operators import MOST_OPERATIONS, Window, capsule, convolution, norm, scores, transposed
 from benchmarks.search.table import CaseResult, markdown
 
 
@@ -59,7 +59,7 @@ def test_norm_scores_and_groups_follow_their_definitions() -> None:
     values = case.values(case.inputs)
     products = np.exp(np.einsum("bihd,bjhd->bhij", values["q"], values["v"]))
     np.testing.assert_allclose(computed(case), products / products.sum(-1, keepdims=True), rtol=1e-4)
-    case = convolution("g", 1, (4,), (4, 6), 1, groups=2)
+    case = convolution("g", 1, (4,), (4, 6), Window(1), groups=2)
     values = case.values({**case.inputs, **case.constants})
     x, w = values["x"].reshape(4, 2, 2), values["w"].reshape(2, 2, 3)
     np.testing.assert_allclose(computed(case).reshape(4, 2, 3), np.einsum("lgc,cgd->lgd", x, w), rtol=1e-4, atol=1e-5)
