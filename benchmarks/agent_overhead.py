@@ -120,13 +120,13 @@ def overhead(target: Target, candidates: int, folder: Path) -> dict[str, Spread]
         links, starts = [], []
         for _ in range(SESSIONS):
             reach = Stamped(way())
-            board = AgentBoard(target.name, target, cast(Reach, reach))
+            board = AgentBoard(target, cast(Reach, reach))
             began = time.perf_counter()
             board.reserve()
             starts.append(time.perf_counter() - reach.started)
             links.append(reach.started - began)
             board.close()
-        board = AgentBoard(target.name, target, way())
+        board = AgentBoard(target, way())
         try:
             board.reserve()
             trials, ways_there, samples = [], [], []

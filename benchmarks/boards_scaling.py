@@ -37,6 +37,7 @@ from edgetune.boards.reach import Reach  # noqa: E402
 from edgetune.boards.sampling import TimingPolicy  # noqa: E402
 from edgetune.measure.accounting import Accounting  # noqa: E402
 from edgetune.measure.attempt import Job  # noqa: E402
+from edgetune.measure.build_worker import BuildPolicy  # noqa: E402
 from edgetune.measure.compiler import build_library, builder_of, toolchain_of  # noqa: E402
 from edgetune.measure.fleet import Fleet  # noqa: E402
 from edgetune.measure.jobs import BuildJob, CandidateBuild  # noqa: E402
@@ -123,7 +124,6 @@ def pace(boards: Sequence[Board], request: RunRequest, each: int) -> float:
     """Candidates per second on `boards`, which have `each` to measure."""
     fleet = Fleet(
         boards,
-        request.timing,
         MeasuringOptions(),
         Accounting(),
         canary=lambda: None,
@@ -164,9 +164,8 @@ def building(target: Target, boards: Sequence[Board], seconds: float, each: int)
         target,
         BoardFactory(lambda _folder, _on_event: boards, here=True),
         builder_of(target),
-        timing=policy(seconds),
-        source_step="tests.measure_steps:make_source",
-        reference_step="tests.measure_steps:make_case",
+        measuring=MeasuringOptions(timing=policy(seconds)),
+        building=BuildPolicy("tests.measure_steps:make_source", "tests.measure_steps:make_case"),
     ) as session:
         session.prepare([measure_steps.spec()])
         text = "int usleep(unsigned);"
@@ -201,7 +200,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         request = prebuilt(target, Path(name), options.seconds)
 
         def boards(count: int) -> list[AgentBoard]:
-            return [AgentBoard(reach.name, target, reach) for reach in ways(count)]
+            return [AgentBoard(target, reach) for reach in ways(count)]
 
         print("boards  candidates/s  of so many times one board (built already)")
         for count in counts:

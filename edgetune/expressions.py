@@ -19,7 +19,7 @@ from edgetune.pipeline.on_board import Events
 Shape = tuple[Sequence[int], str]
 
 
-def tune(
+def tune(  # noqa: PLR0913  each is a keyword that a user writes by itself
     expression: Callable[..., Any],
     inputs: Mapping[str, Shape],
     *,

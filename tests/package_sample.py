@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from edgetune.codegen.kernel_source import CParam, KernelSource
-from edgetune.graph.memory.plan import MemoryPlan, plan
+from edgetune.graph.memory.plan import plan
 from edgetune.graph.program import Buffer, Call, Kernel, Param, Program, TensorSpec
 from edgetune.package import ctext
 from edgetune.package.emit import OnEvent, PackageSummary, emit_package
@@ -174,27 +174,23 @@ def provenance() -> list[KernelProvenance]:
     ]
 
 
+def compiled(program: Program, made: list[KernelSource], origins: list[KernelProvenance], **more: Any) -> CompiledModel:
+    """A hand-made program with its kernels; `more` are fields of `CompiledModel`."""
+    return CompiledModel(program, made, origins, **{"plan": plan(program, {}), **more})
+
+
 def write(
-    program: Program,
-    made: list[KernelSource],
+    model: CompiledModel,
+    cases: list[Golden],
     out: Path,
     *,
-    cases: list[Golden],
-    origins: list[KernelProvenance],
-    target: Target | None = None,
-    layout: MemoryPlan | None = None,
-    packed: dict[tuple[int, int], np.ndarray] | None = None,
-    preamble: str = "",
+    device: Device | None = None,
     reference: str = "",
-    threads: int = 1,
-    flash_limit: int | None = None,
     on_event: OnEvent | None = None,
     **options: Any,
 ) -> PackageSummary:
     """Emit a package of a hand-made program; `options` are those of `PackageOptions`."""
-    model = CompiledModel(program, made, origins, layout or plan(program, {}), packed or {}, preamble)
-    device = Device(target or generic_x86(), threads, flash=flash_limit)
-    golden = GoldenCases(cases, reference)
+    golden, device = GoldenCases(cases, reference), device or Device(generic_x86())
     return emit_package(model, golden, device, PackageOptions(FLAVOURS, **options), out, on_event=on_event)
 
 
@@ -205,17 +201,18 @@ def emit(
     width: int = 8,
     scratch: int = 0,
     target: Target | None = None,
-    input_name: str = "x",
-    output_name: str = "y",
+    flash_limit: int | None = None,
+    ends: tuple[str, str] = ("x", "y"),
     origins: list[KernelProvenance] | None = None,
     **options: Any,
 ) -> PackageSummary:
     """Emit the sample as a package."""
-    model = program(name, width, input_name, output_name)
+    model = program(name, width, *ends)
     made = sources(package_prefix(name), width, scratch)
     layout = plan(model, {0: scratch} if scratch else {})
-    cases, kept = goldens(model), origins or provenance()
-    return write(model, made, out, cases=cases, origins=kept, target=target, layout=layout, **options)
+    device = Device(target or generic_x86(), flash=flash_limit)
+    whole = compiled(model, made, origins or provenance(), plan=layout)
+    return write(whole, goldens(model), out, device=device, **options)
 
 
 def copies(
@@ -283,4 +280,4 @@ def emit_copies(
 ) -> None:
     """Write the package of what `copies` made, for any x86-64."""
     origins = [KernelProvenance("33" * 32, "fixed")] * len(made)
-    write(program, made, folder, cases=goldens, origins=origins, measure=measure)
+    write(compiled(program, made, origins), goldens, folder, measure=measure)

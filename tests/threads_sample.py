@@ -10,6 +10,7 @@ from edgetune.codegen.emit import declaration
 from edgetune.codegen.kernel_source import KernelSource
 from edgetune.graph.memory.plan import plan
 from edgetune.package.emit import PackageSummary
+from edgetune.package.inputs import Device
 from edgetune.target.target import Target
 from tests import package_sample as sample
 
@@ -86,14 +87,7 @@ static void {first.symbol}__part_task(const void *work, int32_t begin, int32_t e
 }}
 """
     shared = replace(first, prototype=prototype, definition=text, scratch_bytes=64 * WORKERS, workers=WORKERS)
-    return sample.write(
-        model,
-        [shared, second],
-        out,
-        cases=sample.goldens(model),
-        origins=sample.provenance(),
-        target=target,
-        layout=plan(model, {0: shared.scratch_bytes}),
-        threads=WORKERS,
-        **options,
-    )
+    layout = plan(model, {0: shared.scratch_bytes})
+    compiled = sample.compiled(model, [shared, second], sample.provenance(), plan=layout)
+    device = Device(target or sample.generic_x86(), WORKERS)
+    return sample.write(compiled, sample.goldens(model), out, device=device, **options)

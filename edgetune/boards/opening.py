@@ -48,14 +48,11 @@ def open_boards(
     ]
 
 
-def boards_of(
-    boards: Sequence[BoardAccess], *, lock_file: Path | None = None, lock_timeout_s: float = LOCK_TIMEOUT_S
-) -> BoardFactory:
+def boards_of(boards: Sequence[BoardAccess], *, lock_file: Path | None = None) -> BoardFactory:
     """Return the factory of these boards for a measuring session."""
 
     def make(folder: Path, on_event: OnEvent) -> list[Board]:
-        split = split_cores()
-        return open_boards(boards, folder, split, lock_file=lock_file, lock_timeout_s=lock_timeout_s, on_event=on_event)
+        return open_boards(boards, folder, split_cores(), lock_file=lock_file, on_event=on_event)
 
     return BoardFactory(make, here=any(access.transport.here for access in boards))
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from edgetune.boards.environment import Reading, throttled
 from edgetune.boards.misconduct import too_fast
-from edgetune.boards.options import Grade
+from edgetune.boards.options import MeasuringOptions
 from edgetune.boards.protocol import Board, RunRequest, RunResult
 from edgetune.boards.round_trip import STEPS, allowed_s
 from edgetune.boards.sampling import TimingPolicy
@@ -38,15 +38,6 @@ Refusal = Literal["", "throttled", "noisy", "trust"]
 
 class ClosedError(Exception):
     """The session is being closed while a board measures."""
-
-
-@dataclass(frozen=True)
-class TimingTerms:
-    """The timing policy, the lowest grade of kept samples, and the temperature limit of a board (in C)."""
-
-    timing: TimingPolicy
-    min_trust: Grade = "D"
-    ceiling_c: float = 80.0
 
 
 @dataclass
@@ -86,15 +77,15 @@ class AttemptResult:
 class Attempt:
     """Runs requests on `board`; `mark` gets each step and its time limit in seconds; readable `stop` ends it."""
 
-    def __init__(self, board: Board, terms: TimingTerms, mark: Callable[[str, float], None], stop: int) -> None:
+    def __init__(self, board: Board, options: MeasuringOptions, mark: Callable[[str, float], None], stop: int) -> None:
         self._board = board
-        self._terms = terms
+        self._options = options
         self._mark = mark
         self._stop = stop
 
     def take(self, work: Job, canary: State) -> AttemptResult:
         """Check and time a candidate; raises BoardLost, and ClosedError when it is stopped."""
-        timing = self._terms.timing
+        timing = work.request.timing
         request = self.sent(replace(work.request, timing=_share(timing, _FIRST_SHARE)))
         before = self.health()
         samples: tuple[float, ...] = ()
@@ -108,7 +99,7 @@ class Attempt:
             disturbed += ran.disturbed
             for phase, value in ran.seconds.items():
                 seconds[phase] = seconds.get(phase, 0.0) + value
-            spans.append(Conditions(self._board.facts, before, after, canary, self._terms.ceiling_c))
+            spans.append(Conditions(self._board.facts, before, after, canary, self._options.ceiling_c))
             taken = self._judged(ran, samples, attempt, spans, disturbed)
             least_ns = _IMPOSSIBLE * request.least_cycles * ran.cycle_ns
             if taken.summary is not None and taken.summary.median < least_ns and _is_time(self._board.facts):
@@ -178,8 +169,8 @@ class Attempt:
             for span in spans
         ]
         trust = max(grades, key=lambda one: one.grade)
-        if not refusal and trust.below(self._terms.min_trust):
-            refusal, reason = "trust", f"trust {trust.grade} is below {self._terms.min_trust}: {trust.reason}"
+        if not refusal and trust.below(self._options.min_trust):
+            refusal, reason = "trust", f"trust {trust.grade} is below {self._options.min_trust}: {trust.reason}"
         if refusal:
             return AttemptResult(ran, "refused_noisy", reason, summary, samples, attempts, health, trust, refusal)
         return AttemptResult(

@@ -15,7 +15,7 @@ from edgetune.boards.round_trip import STEPS, allowed_s
 from edgetune.errors import BoardUnavailable
 from edgetune.events import Event
 from edgetune.ipc.queue import SelectableQueue
-from edgetune.measure.attempt import Attempt, AttemptResult, ClosedError, Job, TimingTerms
+from edgetune.measure.attempt import Attempt, AttemptResult, ClosedError, Job
 from edgetune.measure.canary import Canary
 from edgetune.measure.health_monitor import BoardWatch
 from edgetune.measure.lost_board import LOSSES, bring_back, loss_of
@@ -55,7 +55,6 @@ class BoardWorker:
     def __init__(
         self,
         board: Board,
-        terms: TimingTerms,
         options: MeasuringOptions,
         news: SelectableQueue[Done],
         *,
@@ -72,8 +71,7 @@ class BoardWorker:
         self.blamed = False
         self.fruitless = 0
         self.since = time.monotonic()
-        self._terms = terms
-        self._recovery_s = options.recovery_s
+        self._options = options
         self._news = news
         self._on_event = on_event
         self._reserve_s = reserve_s
@@ -83,7 +81,7 @@ class BoardWorker:
             board,
             canary,
             self.tell,
-            ceiling_c=terms.ceiling_c,
+            ceiling_c=options.ceiling_c,
             cooling_s=options.cooling_s if remote else 0.0,
             closing=self._closing,
         )
@@ -116,7 +114,7 @@ class BoardWorker:
         """Start to recover the board."""
         self.state, self.work, self.since = "recovering", None, time.monotonic()
         age = self._age
-        self._mark(age, "recover", self._recovery_s)
+        self._mark(age, "recover", self._options.recovery_s)
         self._start(lambda: self._recover(age))
 
     def quarantine(self) -> None:
@@ -171,7 +169,7 @@ class BoardWorker:
         def mark(step: str, seconds: float) -> None:
             self._mark(age, step, seconds)
 
-        turn = Attempt(self.board, self._terms, mark, self._tasks.fileno())
+        turn = Attempt(self.board, self._options, mark, self._tasks.fileno())
         try:
             self.board.reserve()
             self.proved = True
@@ -202,7 +200,7 @@ class BoardWorker:
                 raise ClosedError
 
         try:
-            bring_back(self.board, self._recovery_s, self.tell, pause)
+            bring_back(self.board, self._options.recovery_s, self.tell, pause)
         except BoardUnavailable as error:
             return Done(self, age, time.monotonic(), lost=error)
         return Done(self, age, time.monotonic(), recovered=True)

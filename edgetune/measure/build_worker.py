@@ -37,14 +37,25 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES})
 
 
 @dataclass(frozen=True)
+class BuildPolicy:
+    """How candidates are built: `source_step` and `reference_step` name functions as `module:name`.
+
+    `compile_timeout_s` limits the wall time of one call of the compiler, and twice that of a whole job.
+    """
+
+    source_step: str = "edgetune.schedule.source:make_source"
+    reference_step: str = "edgetune.measure.reference:make_case"
+    compile_timeout_s: float = 30.0
+
+
+@dataclass(frozen=True)
 class WorkerSetup:
-    """First message to a worker. `source_step` and `reference_step` name functions as `module:name`."""
+    """First message to a worker, which works in `folder` and on `cores` (None: on any)."""
 
     folder: Path
     target: Target
     toolchain: CompilerCommand
-    source_step: str
-    reference_step: str
+    policy: BuildPolicy
     cores: frozenset[int] | None
 
 
@@ -88,8 +99,8 @@ class BuildWorker:
         self._known: dict[str, set[str]] = {}
         self._specs: dict[str, KernelSpec] = {}
         self._builder = builder_of(setup.target)
-        self._source_step: SourceStep = load_step(setup.source_step)
-        warm_up = getattr(importlib.import_module(setup.source_step.partition(":")[0]), "warm_up", None)
+        self._source_step: SourceStep = load_step(setup.policy.source_step)
+        warm_up = getattr(importlib.import_module(setup.policy.source_step.partition(":")[0]), "warm_up", None)
         if warm_up is not None:
             warm_up()
 
@@ -169,7 +180,7 @@ class BuildWorker:
 
     def _refer(self, job: ReferenceJob) -> ReferenceResult:
         self._tell(Progress("reference"))
-        step: ReferenceStep = load_step(self._setup.reference_step)
+        step: ReferenceStep = load_step(self._setup.policy.reference_step)
         started = time.perf_counter()
         try:
             case = step(self._spec(job.kernel_key), self._setup.folder / "cases" / job.kernel_key, job)

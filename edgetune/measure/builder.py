@@ -14,16 +14,15 @@ from pathlib import Path
 from edgetune.errors import DiskFull, EdgetuneError
 from edgetune.events import Event
 from edgetune.ipc.child_process import ChildProcess
-from edgetune.measure.build_worker import Known, OutOfSpace, Progress, Ready, WorkerSetup, spec_path
+from edgetune.measure.build_worker import BuildPolicy, Known, OutOfSpace, Progress, Ready, WorkerSetup, spec_path
 from edgetune.measure.compiler import CompilerCommand, kill_group
 from edgetune.measure.jobs import BuildJob, BuildStatus, CandidateBuild, ReferenceJob, ReferenceResult
 from edgetune.schedule.kernel_spec import KernelSpec
 from edgetune.target.target import Target
 
-SOURCE_STEP = "edgetune.schedule.source:make_source"
-REFERENCE_STEP = "edgetune.measure.reference:make_case"
 Job = BuildJob | ReferenceJob
 Result = CandidateBuild | ReferenceResult
+_START_TIMEOUT_S = 300.0  # for the imports of a new worker
 _AHEAD = 2  # jobs per worker: one in progress, one waiting, so that it never idles while this process is busy
 
 
@@ -45,8 +44,8 @@ class _Worker:
 class BuildPool:
     """`workers` persistent processes that build candidates into libraries under `folder`.
 
-    Use it from one thread, which must live as long as the pool. `job_timeout_s` limits the wall time of one job; after
-    it, the worker is killed and replaced. `start_timeout_s` limits a new worker's imports.
+    Use it from one thread, which must live as long as the pool. A worker whose job takes too long for `policy` is
+    killed and replaced.
     """
 
     def __init__(
@@ -54,20 +53,16 @@ class BuildPool:
         folder: Path,
         target: Target,
         toolchain: CompilerCommand,
+        policy: BuildPolicy,
         *,
         workers: int = 1,
         cores: frozenset[int] | None = None,
-        source_step: str = SOURCE_STEP,
-        reference_step: str = REFERENCE_STEP,
-        job_timeout_s: float = 60.0,
-        start_timeout_s: float = 300.0,
         on_event: Callable[[Event], None] = lambda _: None,
     ) -> None:
         for name in ("kernels", "candidates", "cases"):
             (folder / name).mkdir(exist_ok=True)
-        self._setup = WorkerSetup(folder, target, toolchain, source_step, reference_step, cores)
-        self._job_timeout = job_timeout_s
-        self._start_timeout = start_timeout_s
+        self._setup = WorkerSetup(folder, target, toolchain, policy, cores)
+        self._job_timeout = 2 * policy.compile_timeout_s
         self._on_event = on_event
         self._queue: deque[Job] = deque()
         self._known: dict[str, set[str]] = {}
@@ -111,7 +106,7 @@ class BuildPool:
             self._pass_on(worker)
         now = time.monotonic()
         for index, worker in enumerate(self._workers):
-            limit = self._job_timeout if worker.ready else self._start_timeout
+            limit = self._job_timeout if worker.ready else _START_TIMEOUT_S
             late = bool(worker.jobs) and now - worker.since > limit
             if late or worker.process.ended:
                 results += self._bury(worker, f"stopped after {limit:g} s" if late else "")

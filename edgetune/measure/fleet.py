@@ -14,13 +14,12 @@ from math import exp, log
 
 from edgetune.boards.options import MeasuringOptions
 from edgetune.boards.protocol import Board
-from edgetune.boards.sampling import TimingPolicy
 from edgetune.boards.statistics import Summary
 from edgetune.errors import BoardFull, BoardLost, BoardUnavailable, HostUnknown, ProtocolViolation
 from edgetune.events import Event
 from edgetune.ipc.queue import SelectableQueue
 from edgetune.measure.accounting import Accounting
-from edgetune.measure.attempt import AttemptResult, Job, TimingTerms
+from edgetune.measure.attempt import AttemptResult, Job
 from edgetune.measure.board_worker import BoardWorker, Done
 from edgetune.measure.canary import Canary
 
@@ -125,7 +124,6 @@ class Fleet:
     def __init__(
         self,
         boards: Sequence[Board],
-        timing: TimingPolicy,
         options: MeasuringOptions,
         accounting: Accounting,
         *,
@@ -145,11 +143,9 @@ class Fleet:
         self._sticky: dict[str, BoardWorker] = {}
         self._reasons: dict[str, BoardUnavailable] = {}
         self._broke: Exception | None = None
-        terms = TimingTerms(timing, options.min_trust, options.ceiling_c)
         self.lanes = [
             BoardWorker(
                 board,
-                terms,
                 options,
                 self._news,
                 canary=canary,

@@ -20,12 +20,12 @@ from edgetune.boards.lock import LOCK_TIMEOUT_S
 from edgetune.boards.opening import BoardFactory
 from edgetune.boards.options import MeasuringOptions
 from edgetune.boards.protocol import Board, RunRequest
-from edgetune.boards.sampling import TimingPolicy
 from edgetune.events import Event
 from edgetune.ipc.queue import SelectableQueue
 from edgetune.measure.accounting import Accounting
 from edgetune.measure.attempt import Job
-from edgetune.measure.builder import REFERENCE_STEP, SOURCE_STEP, BuildPool
+from edgetune.measure.build_worker import BuildPolicy
+from edgetune.measure.builder import BuildPool
 from edgetune.measure.canary import CanaryMaker
 from edgetune.measure.compiler import CandidateBuilder
 from edgetune.measure.fleet import CandidateResult, Fleet
@@ -45,8 +45,8 @@ class MeasureSession:
     Use it from the thread that made it, and close it (it is a context manager): `prepare` kernels, then either iterate
     over `measure(jobs)`, or `submit` jobs and `poll`. `builder` is that of the target's backend. `on_start` is called
     right before each candidate is run for the first time. `boards` makes the boards, all of `target` (see
-    `boards.opening.boards_of`), which wait for another run for `lock_timeout_s` at most. Raises BoardUnavailable
-    (BoardLost, ...) when no board is left, after all finished measurements have been returned.
+    `boards.opening.boards_of`). Raises BoardUnavailable (BoardLost, ...) when no board is left, after all finished
+    measurements have been returned.
     """
 
     def __init__(
@@ -56,20 +56,14 @@ class MeasureSession:
         builder: CandidateBuilder,
         *,
         measuring: MeasuringOptions | None = None,
+        building: BuildPolicy | None = None,
         workers: int | None = None,
-        timing: TimingPolicy | None = None,
         on_start: Callable[[MeasureStart], None] = lambda _: None,
         on_event: Callable[[Event], None] = lambda _: None,
-        source_step: str = SOURCE_STEP,
-        reference_step: str = REFERENCE_STEP,
-        deadline_s: float = 10.0,
-        memory_bytes: int = 2 << 30,
-        compile_timeout_s: float = 30.0,
-        lock_timeout_s: float = LOCK_TIMEOUT_S,
     ) -> None:
         self._on_start, self._on_event = on_start, on_event
-        self._timing = timing or TimingPolicy()
-        self._deadline_s, self._memory_bytes = deadline_s, memory_bytes
+        self._measuring = measuring or MeasuringOptions()
+        policy = building or BuildPolicy()
         split = split_cores()
         local = boards.here
         if split.shared and local:
@@ -87,31 +81,27 @@ class MeasureSession:
         self._fleet: Fleet | None = None
         self._pool: BuildPool | None = None
         self._canary: CanaryMaker | None = None
-        options = measuring or MeasuringOptions()
         try:
-            toolchain = builder.toolchain(target, compile_timeout_s)
+            toolchain = builder.toolchain(target, policy.compile_timeout_s)
             self._opened = boards.make(self._workspace.path, self._events.put)
             self._canary = CanaryMaker(builder, toolchain, self._workspace.path, cores, self._warn)
             self._fleet = Fleet(
                 self._opened,
-                self._timing,
-                options,
+                self._measuring,
                 self.accounting,
                 canary=self._canary.get,
                 on_start=self._started,
                 on_event=self._events.put,
-                reserve_s=lock_timeout_s + _RESERVE_S,
+                reserve_s=LOCK_TIMEOUT_S + _RESERVE_S,
                 remote=not local,
             )
             self._pool = BuildPool(
                 self._workspace.path,
                 target,
                 toolchain,
+                policy,
                 workers=self.workers,
                 cores=cores,
-                source_step=source_step,
-                reference_step=reference_step,
-                job_timeout_s=2 * compile_timeout_s,
                 on_event=on_event,
             )
         except BaseException:
@@ -319,9 +309,9 @@ class MeasureSession:
             roles=case.roles,
             tolerances=case.tolerances,
             scratch_bytes=built.scratch_bytes,
-            timing=self._timing,
-            deadline_s=self._deadline_s,
-            memory_bytes=self._memory_bytes,
+            timing=self._measuring.timing,
+            deadline_s=self._measuring.deadline_s,
+            memory_bytes=self._measuring.memory_bytes,
             seed=secrets.randbits(64),
             least_cycles=built.least_cycles,
         )

@@ -6,15 +6,17 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 from edgetune._version import __version__
 from edgetune.boards.cores import confined, split_cores
 from edgetune.boards.opening import BoardFactory
+from edgetune.boards.options import MeasuringOptions
 from edgetune.boards.statistics import summarise
 from edgetune.codegen import CODEGEN_VERSION
 from edgetune.errors import KernelFailed
 from edgetune.events import Event
+from edgetune.measure.build_worker import BuildPolicy
 from edgetune.measure.compiler import builder_of
 from edgetune.measure.jobs import BuildJob
 from edgetune.measure.measurement import Measurement, MeasureStart
@@ -50,14 +52,16 @@ class SessionMeasurer:
         known: Callable[[RecordKey, int], set[str]],
         on_event: Callable[[Event], None],
         boards: BoardFactory,
-        **session: Any,
+        *,
+        measuring: MeasuringOptions | None = None,
+        building: BuildPolicy | None = None,
     ) -> None:
         self._tasks = {task.workload: task for task in tasks}
         self._target = target
         self._known = known
         self._on_event = on_event
         self._boards = boards
-        self._options = session
+        self._measuring, self._building = measuring, building
         self._summary: dict[str, object] = {}
         self._key = RecordKey("", target_fingerprint(target), toolchain_id(target), CODEGEN_VERSION)
         self._session: MeasureSession | None = None
@@ -139,9 +143,10 @@ class SessionMeasurer:
                 self._target,
                 self._boards,
                 builder_of(self._target),
+                measuring=self._measuring,
+                building=self._building,
                 on_start=self._started,
                 on_event=self._on_event,
-                **self._options,
             )
             if not split.shared and self._boards.here:  # the search must stay off the core that measures
                 self._confinement.enter_context(confined(split.building))

@@ -66,9 +66,7 @@ class AgentBench:
     def use(self, reach: ProcessReach) -> None:
         """Have a board of its own behind another reach."""
         self.reach = reach
-        self.board = AgentBoard(
-            reach.name, self.target, reach, cache=self.cache, on_event=self.events.append, lock_timeout_s=60.0
-        )
+        self.board = AgentBoard(self.target, reach, cache=self.cache, on_event=self.events.append, lock_timeout_s=60.0)
 
     def save(self, name: str, array: np.ndarray) -> Path:
         path = self.folder / f"{name}.npy"

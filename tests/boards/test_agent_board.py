@@ -348,7 +348,7 @@ class Broken(ProcessReach):
 def test_each_rung_of_the_ladder_is_told(cache: Path, *, reboots: bool) -> None:
     events: list[Event] = []
     reach = Broken("far", load_target("host"), cache=cache)
-    board = AgentBoard("far", load_target("host"), reach, cache=cache, on_event=events.append)
+    board = AgentBoard(load_target("host"), reach, cache=cache, on_event=events.append)
     board.reserve()
     reach.broken, reach.reboots = True, reboots
     reach._streams[-1].close()
@@ -422,7 +422,7 @@ def refused(call: Callable[[], None]) -> Callable[[], str]:
 def test_a_board_that_is_closed_while_it_restarts_is_left_alone(cache: Path) -> None:
     reach = Restarting("far", load_target("host"), cache=cache)
     events: list[Event] = []
-    board = AgentBoard("far", load_target("host"), reach, cache=cache, on_event=events.append)
+    board = AgentBoard(load_target("host"), reach, cache=cache, on_event=events.append)
     board.reserve()
     reach.broken = True
     reach._streams[-1].close()
@@ -453,7 +453,7 @@ def test_a_board_that_is_closed_while_it_is_waited_for_is_left_alone(opened: Cal
 
 def test_a_board_that_is_closed_while_its_agent_starts_is_left_alone(cache: Path) -> None:
     reach = Silent("mute", load_target("host"), cache=cache)
-    board = AgentBoard("mute", load_target("host"), reach, cache=cache)
+    board = AgentBoard(load_target("host"), reach, cache=cache)
     words = refused(board.reserve)
     while board._starting is None:
         time.sleep(0.02)
@@ -482,7 +482,7 @@ def test_the_cache_of_the_agent_stays_within_its_limit(opened: Callable[..., Age
 def test_a_board_of_another_kind_is_unfit(cache: Path) -> None:
     target = load_target("host").model_copy(update={"isa": "aarch64" if os.uname().machine == "x86_64" else "x86_64"})
     reach = ProcessReach("odd", load_target("host"), cache=cache)
-    board = AgentBoard("odd", target, reach, cache=cache)
+    board = AgentBoard(target, reach, cache=cache)
     with pytest.raises(BoardUnfit, match=r"'odd' runs on .* but target 'host' is"):
         board.reserve()
     board.close()
@@ -490,7 +490,7 @@ def test_a_board_of_another_kind_is_unfit(cache: Path) -> None:
 
 def test_a_core_that_is_not_there_is_refused(cache: Path) -> None:
     target = load_target("host")
-    board = AgentBoard("host", target, ProcessReach("host", target, cache=cache), cores=[999], cache=cache)
+    board = AgentBoard(target, ProcessReach("host", target, cache=cache), cores=[999], cache=cache)
     with pytest.raises(BoardUnfit, match="may not use core 999"):
         board.reserve()
     board.close()
@@ -498,7 +498,7 @@ def test_a_core_that_is_not_there_is_refused(cache: Path) -> None:
 
 def test_an_emulator_that_is_not_installed_is_named(cache: Path) -> None:
     target = load_target("qemu-aarch64").model_copy(update={"emulator": ("qemu-missing",)})
-    board = AgentBoard("t0", target, ProcessReach("t0", target, cache=cache), cache=cache)
+    board = AgentBoard(target, ProcessReach("t0", target, cache=cache), cache=cache)
     with pytest.raises(ToolchainMissing, match="apt-get install qemu-user"):
         board.reserve()
     board.close()
@@ -512,7 +512,7 @@ class Echo(ProcessReach):
 
 
 def test_a_program_that_is_no_agent_is_told(cache: Path) -> None:
-    board = AgentBoard("odd", load_target("host"), Echo("odd", load_target("host"), cache=cache), cache=cache)
+    board = AgentBoard(load_target("host"), Echo("odd", load_target("host"), cache=cache), cache=cache)
     with pytest.raises(ProtocolViolation, match="agent --owner"):
         board.reserve()
     board.close()

@@ -129,7 +129,7 @@ def test_second_board_is_another_one_and_its_agent_comes_back_after_a_power_fail
 ) -> None:
     events: list[Event] = []
     twin = MachineReach(target, events.append, name="board-2")
-    measured = AgentBoard(twin.name, target, twin, on_event=events.append)
+    measured = AgentBoard(target, twin, on_event=events.append)
     try:
         measured.reserve()
         assert twin.address.ssh != board.address.ssh

@@ -32,7 +32,7 @@ class Shelf(AgentBench):
         self.server = server
         bench.events = self.events
         self.reach: SshReach = bench.reach(server, **more)  # type: ignore[assignment, arg-type]
-        self.board = AgentBoard("shelf-1", self.target, self.reach, cache=cache, on_event=self.events.append)
+        self.board = AgentBoard(self.target, self.reach, cache=cache, on_event=self.events.append)
 
     def processes(self) -> int:
         """How many run on the board, once they are no longer changing: the next candidate's process is forked ahead."""

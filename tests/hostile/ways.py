@@ -141,7 +141,7 @@ def _tvm(target: Target, folder: Path, stack: ExitStack) -> Board:
 
 
 def _agent(target: Target, _: Path, __: ExitStack) -> Board:
-    return AgentBoard(target.name, target, ProcessReach(target.name, target), lock_timeout_s=60.0)
+    return AgentBoard(target, ProcessReach(target.name, target), lock_timeout_s=60.0)
 
 
 _MAKERS = {"local": _local, "tvm": _tvm}

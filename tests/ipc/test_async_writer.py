@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from edgetune.ipc.child_process import AsyncWriter, ChildProcess
+from edgetune.measure.build_worker import BuildPolicy
 from edgetune.measure.builder import BuildPool
 from edgetune.measure.compiler import toolchain_of
 from edgetune.measure.jobs import BuildJob, CandidateBuild
@@ -91,10 +92,7 @@ def test_a_worker_at_work_is_told_more_than_a_pipe_holds(tmp_path: Path) -> None
         tmp_path,
         target,
         toolchain_of(target, 30.0),
-        workers=1,
-        source_step="tests.measure_steps:make_source",
-        reference_step="tests.measure_steps:make_case",
-        job_timeout_s=10.0,
+        BuildPolicy("tests.measure_steps:make_source", "tests.measure_steps:make_case", compile_timeout_s=5.0),
     )
     try:
         for key in ("k", "j"):

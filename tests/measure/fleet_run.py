@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 
 from edgetune.boards.options import MeasuringOptions
-from edgetune.boards.sampling import TimingPolicy
 from edgetune.errors import BoardUnavailable
 from edgetune.events import Event
 from edgetune.measure.accounting import Accounting
@@ -43,7 +42,6 @@ class Run:
         self._lock = threading.Lock()
         fleet = Fleet(
             boards,
-            TimingPolicy(),
             options or MeasuringOptions(recovery_s=RECOVERY_S),
             self.accounting,
             canary=lambda: None,

@@ -23,13 +23,14 @@ from edgetune.boards.options import MeasuringOptions
 from edgetune.boards.process import ProcessReach
 from edgetune.errors import BoardLost
 from edgetune.events import Event
+from edgetune.measure.build_worker import BuildPolicy
 from edgetune.measure.jobs import BuildJob
 from edgetune.measure.measurement import Measurement
 from edgetune.measure.session import MeasureSession
 from edgetune.target.target import load_target
 
 HERE = Path(__file__).parents[1]
-STEPS: Any = {"source_step": "measure_steps:make_source", "reference_step": "measure_steps:make_case"}
+STEPS = BuildPolicy("measure_steps:make_source", "measure_steps:make_case")
 # A noisy machine may refuse a set of samples; that is no fault of the candidate.
 FINE = {"ok", "refused_noisy"}
 
@@ -43,12 +44,13 @@ class Shelf:
         self.events: list[Event] = []
 
     def boards(self, _folder: Path, on_event: Callable[[Event], None]) -> list[AgentBoard]:
-        return [AgentBoard(reach.name, self.target, reach, on_event=on_event) for reach in self.reaches]
+        return [AgentBoard(self.target, reach, on_event=on_event) for reach in self.reaches]
 
     def open(self, **options: Any) -> MeasureSession:
         boards = BoardFactory(self.boards)
-        options = {"on_event": self.events.append, "workers": 1, **STEPS, **options}
-        return MeasureSession(self.target, boards, BACKEND, **options)
+        return MeasureSession(
+            self.target, boards, BACKEND, on_event=self.events.append, building=STEPS, workers=1, **options
+        )
 
     @contextmanager
     def session(self, **options: Any) -> Iterator[MeasureSession]:
@@ -129,7 +131,7 @@ def test_a_killed_agent_costs_no_record(steps: ModuleType) -> None:
 def test_a_stopped_agent_is_replaced_while_its_twin_goes_on(steps: ModuleType) -> None:
     shelf = Shelf("host", 2)
     measured = []
-    with shelf.session(deadline_s=3.0) as session:
+    with shelf.session(measuring=MeasuringOptions(deadline_s=3.0)) as session:
         session.prepare([steps.spec()])
         for place, one in enumerate(session.measure(jobs(steps, 8))):
             measured.append(one)

@@ -11,7 +11,7 @@ import pytest
 
 from edgetune.errors import ConfigError
 from edgetune.measure import builder
-from edgetune.measure.build_worker import BuildWorker, WorkerSetup
+from edgetune.measure.build_worker import BuildPolicy, BuildWorker, WorkerSetup
 from edgetune.measure.builder import BuildPool
 from edgetune.measure.compiler import builder_of, toolchain_of
 from edgetune.measure.jobs import BuildJob, CandidateBuild, ReferenceJob
@@ -28,9 +28,8 @@ def opened(folder: Path, workers: int) -> Iterator[BuildPool]:
         folder,
         target,
         toolchain_of(target),
+        BuildPolicy("tests.measure_steps:make_source", "tests.measure_steps:make_case"),
         workers=workers,
-        source_step="tests.measure_steps:make_source",
-        reference_step="tests.measure_steps:make_case",
     )
     try:
         pool.register(measure_steps.spec())
@@ -61,7 +60,7 @@ def test_an_unknown_backend_is_the_fault_of_the_target() -> None:
     target = load_target("host").model_copy(update={"backend": "c-lane"})
     with pytest.raises(ConfigError, match="target 'host' has an unknown backend 'c-lane'"):
         builder_of(target)
-    setup = WorkerSetup(Path(), target, toolchain_of(target), "no:step", "no:step", None)
+    setup = WorkerSetup(Path(), target, toolchain_of(target), BuildPolicy("no:step", "no:step"), None)
     with pytest.raises(ConfigError, match="target 'host' has an unknown backend 'c-lane'"):
         BuildWorker(setup, print)
 

@@ -12,10 +12,10 @@ from edgetune.backends.c_linux import BACKEND
 from edgetune.boards.cores import split_cores
 from edgetune.boards.environment import Reading
 from edgetune.boards.local.board import LocalBoard
-from edgetune.boards.sampling import TimingPolicy
+from edgetune.boards.options import MeasuringOptions
 from edgetune.errors import BoardLost
 from edgetune.ipc.queue import SelectableQueue
-from edgetune.measure.attempt import Attempt, TimingTerms
+from edgetune.measure.attempt import Attempt
 from edgetune.measure.canary import Canary, CanaryMaker
 from edgetune.measure.compiler import toolchain_of
 from edgetune.measure.health_monitor import COST_SHARE, BoardWatch
@@ -50,7 +50,7 @@ def watch_of(
 
 
 def turn_on(board: LocalBoard | ScriptedBoard) -> Attempt:
-    return Attempt(board, TimingTerms(TimingPolicy()), lambda _step, _seconds: None, NEVER.fileno())
+    return Attempt(board, MeasuringOptions(), lambda _step, _seconds: None, NEVER.fileno())
 
 
 def nothing(_step: str, _seconds: float) -> None:

@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgetune.boards.options import MeasuringOptions
-from edgetune.boards.sampling import TimingPolicy
 from edgetune.errors import BoardBusy, BoardLost, HostUnknown
 from edgetune.events import Event
 from edgetune.measure import attempt, board_worker, lost_board
@@ -235,7 +234,6 @@ def test_a_recovery_that_makes_no_sense_gives_up_the_board_alone(tmp_path: Path,
 def test_what_breaks_is_raised_after_what_is_through(tmp_path: Path) -> None:
     fleet = Fleet(
         [ScriptedBoard("a"), ScriptedBoard("b", Script(faults=["begin"], odd=deque([TypeError("our own")])))],
-        TimingPolicy(),
         MeasuringOptions(),
         Accounting(),
         canary=lambda: None,

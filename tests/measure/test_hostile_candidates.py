@@ -12,8 +12,10 @@ import pytest
 
 from edgetune.backends.c_linux import BACKEND
 from edgetune.boards.opening import boards_of
+from edgetune.boards.options import MeasuringOptions
 from edgetune.config.boards_file import ResolvedBoard
 from edgetune.events import Event
+from edgetune.measure.build_worker import BuildPolicy
 from edgetune.measure.jobs import BuildJob
 from edgetune.measure.measurement import Measurement
 from edgetune.measure.session import MeasureSession
@@ -41,11 +43,8 @@ def session(steps: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Iter
         host,
         boards_of(accesses(ResolvedBoard(host)), lock_file=lock),
         BACKEND,
-        source_step="measure_steps:make_source",
-        reference_step="measure_steps:make_case",
-        deadline_s=4.0,
-        memory_bytes=256 << 20,
-        compile_timeout_s=5.0,
+        building=BuildPolicy("measure_steps:make_source", "measure_steps:make_case", compile_timeout_s=5.0),
+        measuring=MeasuringOptions(deadline_s=4.0, memory_bytes=256 << 20),
     ) as session:
         assert session.prepare([steps.spec(), steps.spec("gaps"), steps.spec("gaps of integers")]) == {}
         yield session
@@ -214,8 +213,7 @@ def test_events_tell_a_lost_worker(steps: ModuleType, tmp_path: Path) -> None:
         host,
         boards_of(accesses(ResolvedBoard(host)), lock_file=tmp_path / "lock"),
         BACKEND,
-        source_step="measure_steps:make_source",
-        reference_step="measure_steps:make_case",
+        building=BuildPolicy("measure_steps:make_source", "measure_steps:make_case"),
         on_event=events.append,
     ) as session:
         failures = session.prepare([steps.spec("hopeless"), steps.spec("deadly"), steps.spec()])

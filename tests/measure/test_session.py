@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +28,7 @@ from edgetune.boards.protocol import RunRequest
 from edgetune.config.boards_file import ResolvedBoard
 from edgetune.errors import BoardUnavailable, DiskFull, ToolchainMissing
 from edgetune.events import Event
-from edgetune.measure.build_worker import BuildWorker, OutOfSpace, WorkerSetup
+from edgetune.measure.build_worker import BuildPolicy, BuildWorker, OutOfSpace, WorkerSetup
 from edgetune.measure.builder import BuildPool
 from edgetune.measure.compiler import build_library, toolchain_of
 from edgetune.measure.jobs import BuildJob, CandidateBuild, ReferenceResult
@@ -40,7 +39,7 @@ from edgetune.pipeline.boards import accesses
 from edgetune.target.target import load_target
 
 HERE = Path(__file__).parents[1]
-STEPS: Any = {"source_step": "measure_steps:make_source", "reference_step": "measure_steps:make_case"}
+STEPS = BuildPolicy("measure_steps:make_source", "measure_steps:make_case")
 
 RUN = """
 import sys
@@ -49,6 +48,8 @@ import measure_steps as steps
 from edgetune.backends.c_linux import BACKEND
 from edgetune.boards.opening import boards_of
 from edgetune.config.boards_file import ResolvedBoard
+from edgetune.boards.options import MeasuringOptions
+from edgetune.measure.build_worker import BuildPolicy
 from edgetune.measure.jobs import BuildJob
 from edgetune.pipeline.boards import accesses
 from edgetune.target.target import load_target
@@ -56,8 +57,8 @@ from edgetune.measure.session import MeasureSession
 host = load_target("host")
 boards = boards_of(accesses(ResolvedBoard(host)), lock_file=Path(sys.argv[1]))
 session = MeasureSession(host, boards, BACKEND, workers=1,
-                         source_step="measure_steps:make_source", reference_step="measure_steps:make_case",
-                         deadline_s=600,
+                         building=BuildPolicy("measure_steps:make_source", "measure_steps:make_case"),
+                         measuring=MeasuringOptions(deadline_s=600),
                          on_start=lambda start: print("started", start.job_id, flush=True))
 session.prepare([steps.spec()])
 print(session._workspace.path, flush=True)
@@ -84,7 +85,7 @@ def open_session(
 ) -> MeasureSession:
     target, lock = load_target("host"), folder / "lock"
     boards = boards_of(accesses(ResolvedBoard(target)), lock_file=lock)
-    return MeasureSession(target, boards, c_linux.BACKEND, on_start=on_start, on_event=on_event, **STEPS)
+    return MeasureSession(target, boards, c_linux.BACKEND, on_start=on_start, on_event=on_event, building=STEPS)
 
 
 @pytest.fixture
@@ -112,7 +113,7 @@ def test_what_breaks_is_raised_after_what_is_measured(
 ) -> None:
     board = Broken(tmp_path)
     with MeasureSession(
-        load_target("host"), BoardFactory(lambda *_: [board], here=True), c_linux.BACKEND, **STEPS
+        load_target("host"), BoardFactory(lambda *_: [board], here=True), c_linux.BACKEND, building=STEPS
     ) as session:
         session.prepare([steps.spec()])
         session.submit(BuildJob("good", "k", steps.trace()))
@@ -290,7 +291,7 @@ def test_a_full_disk_is_not_the_candidates_fault(
 ) -> None:
     told: list[object] = []
     target = load_target("host")
-    setup = WorkerSetup(tmp_path, target, toolchain_of(target), **STEPS, cores=None)
+    setup = WorkerSetup(tmp_path, target, toolchain_of(target), STEPS, cores=None)
     worker = BuildWorker(setup, told.append)
     worker._specs["k"] = steps.spec()
 
@@ -300,7 +301,7 @@ def test_a_full_disk_is_not_the_candidates_fault(
     monkeypatch.setattr(c_linux, "build_library", full)
     worker.handle(BuildJob("1", "k", steps.trace()))
     assert isinstance(told[-1], OutOfSpace)
-    pool = BuildPool(tmp_path, target, toolchain_of(target), **STEPS)
+    pool = BuildPool(tmp_path, target, toolchain_of(target), STEPS)
     try:
         with pytest.raises(DiskFull, match="No space"):
             pool._take(pool._workers[0], told[-1])

@@ -194,7 +194,7 @@ def test_overlapping_tensors_are_refused_with_a_status(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("compiler", "standard"), [("g++", "c++11"), ("clang++-19", "c++20"), ("gcc", "c99")])
 def test_the_header_stands_alone_in_c_and_cpp(tmp_path: Path, compiler: str, standard: str) -> None:
-    sample.emit(tmp_path / "p", name="class", input_name="new", output_name="linux", weights="external", measure=False)
+    sample.emit(tmp_path / "p", name="class", ends=("new", "linux"), weights="external", measure=False)
     language = "c" if standard == "c99" else "c++"
     command = [
         compiler,
@@ -223,8 +223,7 @@ def test_hostile_names_compile_and_pass(tmp_path: Path) -> None:
     sample.emit(
         tmp_path / "p",
         name='*/ "\\\n??/',
-        input_name=sample.HOSTILE,
-        output_name='"); exit(0); ("%n\\',
+        ends=(sample.HOSTILE, '"); exit(0); ("%n\\'),
         model_file='../../evil "name.onnx',
         measure=False,
     )
@@ -379,7 +378,7 @@ def test_every_element_type_and_odd_shapes(tmp_path: Path) -> None:
 
 def test_a_model_without_inputs(tmp_path: Path) -> None:
     model, made, cases = sample.copies([("float32", (4,))], inputs=False)
-    sample.write(model, made, tmp_path / "p", cases=cases, origins=[KernelProvenance("33" * 32, "fixed")])
+    sample.write(sample.compiled(model, made, [KernelProvenance("33" * 32, "fixed")]), cases, tmp_path / "p")
     assert last(
         make(tmp_path / "p", f"WARNINGS={WARNINGS}", "selftest", "example", "bench", "BENCH_ARGS=3")
     ).startswith("{")

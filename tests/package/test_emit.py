@@ -182,14 +182,14 @@ def test_packed_weights_win_over_the_models_own(tmp_path: Path) -> None:
     wrong = {(0, 1): np.zeros(3, np.float32)}
     made, cases, origins = sample.sources("tiny"), sample.goldens(model), sample.provenance()
     with pytest.raises(KernelFailed, match="the kernel needs 8 float32"):
-        sample.write(model, made, tmp_path / "out", cases=cases, origins=origins, packed=wrong)
+        sample.write(sample.compiled(model, made, origins, packed=wrong), cases, tmp_path / "out")
 
 
 def test_goldens_must_fit_the_model(tmp_path: Path) -> None:
     model = sample.program()
     bad = [Golden({"x": np.zeros(5, np.float32)}, {"y": np.zeros((4, 8), np.float32)})]
     with pytest.raises(WrongResult, match="golden case 0: input 'x'"):
-        sample.write(model, sample.sources("tiny"), tmp_path / "out", cases=bad, origins=sample.provenance())
+        sample.write(sample.compiled(model, sample.sources("tiny"), sample.provenance()), bad, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -200,7 +200,7 @@ def test_deep_stack_frames_are_warned_of(tmp_path: Path) -> None:
     made[1] = type(made[1])(**{**vars(made[1]), "definition": hungry})
     events: list[Event] = []
     cases, origins = sample.goldens(model), sample.provenance()
-    summary = sample.write(model, made, tmp_path / "out", cases=cases, origins=origins, on_event=events.append)
+    summary = sample.write(sample.compiled(model, made, origins), cases, tmp_path / "out", on_event=events.append)
     assert [event.kind for event in events] == ["warning"]
     assert "tiny__k_add takes 8," in summary.warnings[0]
     assert "tiny__k_add" in (tmp_path / "out/REPORT.md").read_text(encoding="utf-8")
@@ -215,7 +215,7 @@ def test_helpers_out_of_line_count_for_the_stack_of_a_call(tmp_path: Path) -> No
     calling = made[1].definition.replace("a[i] + b[i]", "et_deep_f32(a[i] + b[i])")
     made[1] = dataclasses.replace(made[1], definition=calling)
     cases, origins = sample.goldens(model), sample.provenance()
-    code = sample.write(model, made, tmp_path / "p", cases=cases, origins=origins, preamble=helper).code
+    code = sample.write(sample.compiled(model, made, origins, preamble=helper), cases, tmp_path / "p").code
     assert code is not None
     frames = {function.name: function.stack_bytes for function in code.functions}
     assert frames["et_deep_f32"] >= 1024 - 128  # x86-64 keeps leaves in the red zone below the stack pointer
@@ -225,7 +225,7 @@ def test_helpers_out_of_line_count_for_the_stack_of_a_call(tmp_path: Path) -> No
 def test_ram_of_a_package_without_an_arena_is_that_of_its_header(tmp_path: Path) -> None:
     model, made, cases = sample.copies([("float32", (2, 3))])
     origins = [KernelProvenance("33" * 32, "fixed")]
-    sample.write(model, made, tmp_path / "p", cases=cases, origins=origins, measure=False)
+    sample.write(sample.compiled(model, made, origins), cases, tmp_path / "p", measure=False)
     report = (tmp_path / "p/REPORT.md").read_text(encoding="utf-8")
     assert "| workspace (the arena, with the scratch memory of kernels) | 64 |" in report
 
@@ -248,7 +248,7 @@ def test_copies_that_remain_of_concatenations_are_told(operators: tuple[str, ...
         calls=tuple(dataclasses.replace(call, parts={1: Part(0, ())}) for call in model.calls),
     )
     origins = [KernelProvenance("33" * 32, "fixed")] * 2
-    sample.write(model, made, tmp_path / "p", cases=cases, origins=origins, measure=False)
+    sample.write(sample.compiled(model, made, origins), cases, tmp_path / "p", measure=False)
     assert told in (tmp_path / "p/REPORT.md").read_text(encoding="utf-8")
 
 

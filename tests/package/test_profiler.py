@@ -29,7 +29,7 @@ def labelled(*labels: str) -> Program:
 def emit(folder: Path, *labels: str) -> Path:
     model = labelled(*labels)
     made, cases, origins = sample.sources("tiny"), sample.goldens(model), sample.provenance()
-    sample.write(model, made, folder, cases=cases, origins=origins, measure=False)
+    sample.write(sample.compiled(model, made, origins), cases, folder, measure=False)
     return folder
 
 

@@ -57,16 +57,18 @@ boards = st.sampled_from([board(512, 32), board(256, 16), board(128, 32), board(
 
 @settings(max_examples=8)
 @given(
-    sides, sides, st.sampled_from([1, 3, 4, 16]), st.sampled_from([1, 5, 8, 12, 16, 24, 64]),
+    st.tuples(sides, sides),
+    st.tuples(st.sampled_from([1, 3, 4, 16]), st.sampled_from([1, 5, 8, 12, 16, 24, 64])),
     st.sampled_from([(1, 1), (3, 3), (5, 1), (2, 3)]), st.integers(1, 3),
     st.sampled_from([(0, 0, 0, 0), (1, 1, 1, 1), (0, 0, 1, 1), (2, 1, 0, 3)]),
     st.sampled_from(["", "bias_relu", "residual"]), boards, seeds,
 )  # fmt: skip
 def test_convolutions(
-    height: int, width: int, depth: int, out: int, kernel: tuple[int, int], stride: int,
+    size: tuple[int, int], channels: tuple[int, int], kernel: tuple[int, int], stride: int,
     pad: tuple[int, int, int, int], tail: str, target: Target, seed: int,
 ) -> None:  # fmt: skip
-    height, width = height + kernel[0], width + kernel[1]
+    height, width = size[0] + kernel[0], size[1] + kernel[1]
+    depth, out = channels
     function = conv2d((height, width, depth), out, kernel=kernel, stride=stride, pad=pad, tail=tail)
 
     def expected(x: Any, w: Any, *others: Any) -> Any:

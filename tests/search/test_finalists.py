@@ -18,6 +18,7 @@ from edgetune.boards.protocol import RunResult
 from edgetune.config.boards_file import ResolvedBoard
 from edgetune.events import Event
 from edgetune.graph.program import Kernel, Param
+from edgetune.measure.build_worker import BuildPolicy
 from edgetune.pipeline.boards import accesses
 from edgetune.records import Record, RecordStore
 from edgetune.records.history import earlier_of
@@ -198,6 +199,9 @@ def test_what_needs_more_scratch_than_the_task_has_is_not_its_fastest() -> None:
     assert TaskProgress(task, "[]", [big, small]).fastest() == [small]
 
 
+BUILDING = BuildPolicy("tests.measure_steps:make_source", "tests.measure_steps:make_case")
+
+
 def hand_written() -> Kernel:
     a = te.placeholder((measure_steps.LENGTH,), name="a")
     function = te.create_prim_func([a, te.compute(a.shape, lambda i: a[i] * 2.0, name="c")])
@@ -226,10 +230,6 @@ def test_sweeps_that_were_refused_do_not_count_and_the_worst_trust_is_kept() -> 
     narrow, wide, noisy = (tuple(2000.0 * (1 + n % 2 * width) for n in range(20)) for width in (0.0, 0.08, 0.5))
     only = hand_written()
     plan: dict[str, list[tuple[float, ...]]] = {}
-    session: dict[str, Any] = {
-        "source_step": "tests.measure_steps:make_source",
-        "reference_step": "tests.measure_steps:make_case",
-    }
     host = load_target("host")
     measurer = SessionMeasurer(
         [TuneTask(only)],
@@ -237,7 +237,7 @@ def test_sweeps_that_were_refused_do_not_count_and_the_worst_trust_is_kept() -> 
         lambda *_: set(),
         lambda _: None,
         BoardFactory(lambda *_: [Sweeps(plan)], here=True),
-        **session,
+        building=BUILDING,
     )
     with closing(measurer):
         orders = [
@@ -268,13 +268,9 @@ def test_a_crash_in_a_real_sweep_is_yielded_and_the_others_are_timed(tmp_path: P
         measure_steps.trace(measure_steps.GOOD + f"\n{test} out[0] += 1.0f;", globals=include),
     ]
     only = hand_written()
-    steps: dict[str, Any] = {
-        "source_step": "tests.measure_steps:make_source",
-        "reference_step": "tests.measure_steps:make_case",
-    }
     host = load_target("host")
     boards = boards_of(accesses(ResolvedBoard(host)))
-    measurer = SessionMeasurer([TuneTask(only)], host, lambda *_: set(), lambda _: None, boards, **steps)
+    measurer = SessionMeasurer([TuneTask(only)], host, lambda *_: set(), lambda _: None, boards, building=BUILDING)
     with closing(measurer):
         orders = [MeasureRequest(only.workload, body) for body in bodies]
         found = [one.record for one in measurer.measure(orders, {}, lambda *_: None)]
@@ -303,10 +299,6 @@ class Away(ScriptedBoard):
 def test_what_a_cancelled_call_left_over_is_not_timed_without_a_record() -> None:
     """Its time runs out while its only board is away; the comparison finds the board back."""
     only, board = hand_written(), Away()
-    session: dict[str, Any] = {
-        "source_step": "tests.measure_steps:make_source",
-        "reference_step": "tests.measure_steps:make_case",
-    }
 
     def cancel(event: Event) -> None:
         if event.data.get("what") == "lost":
@@ -314,7 +306,7 @@ def test_what_a_cancelled_call_left_over_is_not_timed_without_a_record() -> None
 
     host = load_target("host")
     measurer = SessionMeasurer(
-        [TuneTask(only)], host, lambda *_: set(), cancel, BoardFactory(lambda *_: [board], here=True), **session
+        [TuneTask(only)], host, lambda *_: set(), cancel, BoardFactory(lambda *_: [board], here=True), building=BUILDING
     )
     with closing(measurer):
         traces = [measure_steps.trace(f"/* {n} */{measure_steps.GOOD}") for n in range(4)]

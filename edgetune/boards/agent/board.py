@@ -47,21 +47,19 @@ class AgentBoard:
 
     def __init__(
         self,
-        name: str,
         target: Target,
         reach: Reach,
         *,
         cores: Sequence[int] = (),
         cold_bytes: int = 0,
-        idle_s: float = IDLE_S,
         lock_timeout_s: float = LOCK_TIMEOUT_S,
         cache: Path | None = None,
         on_event: Callable[[Event], None] = lambda _: None,
     ) -> None:
-        self._name, self._target, self._reach = name, target, reach
+        self._name, self._target, self._reach = reach.name, target, reach
         self._asked_cores = self._cores = tuple(cores)
         self._cold_bytes = cold_bytes
-        self._idle_s = idle_s
+        self._idle_s = IDLE_S
         self._lock_timeout_s = lock_timeout_s
         self._cache = cache
         self._on_event = on_event
@@ -75,7 +73,7 @@ class AgentBoard:
         self._number = 0
         self._refusal = ""
         self._early: list[Message] = []
-        self._closing = Closing(name, self._leave)
+        self._closing = Closing(self._name, self._leave)
         self._starting: AgentStart | None = None
         self._leaving = threading.Lock()
         self._bell = WakeupDescriptor()  # readable while there is no agent to wait for

@@ -59,7 +59,6 @@ def agent_board(
     from edgetune.boards.agent.board import AgentBoard
 
     return AgentBoard(
-        reach.name,
         target,
         reach,
         cores=cores,
