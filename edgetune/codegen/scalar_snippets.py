@@ -31,54 +31,52 @@ def _negated(of: Element) -> str:
     return f"({of.value})(0u - ({_unsigned(of)})a)"
 
 
-def _div(rest: str) -> str:
+def _binary(name: str, rest: str, body: str) -> str:
+    """The function `name` of two numbers `a` and `b`; `body` is its statements."""
+    of = by_short(rest).value
+    return f"static inline {of} @{name}_{rest}({of} a, {of} b)\n{{\n{body}}}\n"
+
+
+def _div(rest: str, name: str = "div") -> str:
     of = by_short(rest)
     special = "" if of.kind == "uint" else f"b == -1 ? {_negated(of)} : "
-    head = f"static inline {of.value} @div_{rest}({of.value} a, {of.value} b)\n{{\n"
-    return f"{head}    return b == 0 ? 0 : {special}({of.value})(a / b);\n}}\n"
+    return _binary(name, rest, f"    return b == 0 ? 0 : {special}({of.value})(a / b);\n")
 
 
-def _mod(rest: str) -> str:
+def _mod(rest: str, name: str = "mod") -> str:
     of = by_short(rest)
     special = "" if of.kind == "uint" else " || b == -1"
-    head = f"static inline {of.value} @mod_{rest}({of.value} a, {of.value} b)\n{{\n"
-    return f"{head}    return b == 0{special} ? 0 : ({of.value})(a % b);\n}}\n"
+    return _binary(name, rest, f"    return b == 0{special} ? 0 : ({of.value})(a % b);\n")
 
 
 def _floordiv(rest: str) -> str:
     of = by_short(rest)
     if of.kind == "uint":
-        return _div(rest).replace("@div_", "@floordiv_")
-    return (
-        f"static inline {of.value} @floordiv_{rest}({of.value} a, {of.value} b)\n{{\n"
-        f"    if (b == 0 || b == -1) return b == 0 ? 0 : {_negated(of)};\n"
-        f"    return ({of.value})(a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0));\n}}\n"
-    )
+        return _div(rest, "floordiv")
+    special = f"    if (b == 0 || b == -1) return b == 0 ? 0 : {_negated(of)};\n"
+    value = f"({of.value})(a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0))"
+    return _binary("floordiv", rest, f"{special}    return {value};\n")
 
 
 def _floormod(rest: str) -> str:
     of = by_short(rest)
     if of.kind == "uint":
-        return _mod(rest).replace("@mod_", "@floormod_")
-    return (
-        f"static inline {of.value} @floormod_{rest}({of.value} a, {of.value} b)\n{{\n"
-        f"    if (b == 0 || b == -1) return 0;\n"
-        f"    const {of.value} r = ({of.value})(a % b);\n"
-        f"    return r != 0 && (r < 0) != (b < 0) ? ({of.value})(r + b) : r;\n}}\n"
-    )
+        return _mod(rest, "floormod")
+    remainder = f"    if (b == 0 || b == -1) return 0;\n    const {of.value} r = ({of.value})(a % b);\n"
+    value = f"r != 0 && (r < 0) != (b < 0) ? ({of.value})(r + b) : r"
+    return _binary("floormod", rest, f"{remainder}    return {value};\n")
 
 
 def _shl(rest: str) -> str:
     of = by_short(rest)
-    head = f"static inline {of.value} @shl_{rest}({of.value} a, {of.value} b)\n{{\n"
-    return f"{head}    return (uint64_t)b < {of.bits} ? ({of.value})(({_unsigned(of)})a << b) : 0;\n}}\n"
+    shifted = f"({of.value})(({_unsigned(of)})a << b)"
+    return _binary("shl", rest, f"    return (uint64_t)b < {of.bits} ? {shifted} : 0;\n")
 
 
 def _shr(rest: str) -> str:
     of = by_short(rest)
     over = "0" if of.kind == "uint" else f"({of.value})(a >> {of.bits - 1})"
-    head = f"static inline {of.value} @shr_{rest}({of.value} a, {of.value} b)\n{{\n"
-    return f"{head}    return (uint64_t)b < {of.bits} ? ({of.value})(a >> b) : {over};\n}}\n"
+    return _binary("shr", rest, f"    return (uint64_t)b < {of.bits} ? ({of.value})(a >> b) : {over};\n")
 
 
 def _abs(rest: str) -> str:
@@ -90,13 +88,12 @@ def _pow(rest: str) -> str:
     of = by_short(rest)
     wide = _unsigned(of)
     negative = f"    if (b < 0) return a == 1 ? 1 : a == -1 ? ({of.value})(b % 2 == 0 ? 1 : -1) : 0;\n"
-    return (
-        f"static inline {of.value} @pow_{rest}({of.value} a, {of.value} b)\n{{\n"
-        f"{negative if of.kind == 'int' else ''}"
+    body = (
         f"    {wide} r = 1, s = ({wide})a;\n"
         f"    for (uint64_t n = (uint64_t)b; n != 0; n >>= 1) {{ if (n & 1) r *= s; s *= s; }}\n"
-        f"    return ({of.value})r;\n}}\n"
+        f"    return ({of.value})r;\n"
     )
+    return _binary("pow", rest, f"{negative if of.kind == 'int' else ''}{body}")
 
 
 def _popcount(rest: str) -> str:
