@@ -80,15 +80,16 @@ def _open(db: Path | None, *, create: bool = False) -> RecordStore:
 @_filters
 @click.option("--limit", type=click.IntRange(min=1), help="Only the newest N.")
 @output_options
-def list_(output: Output, /, db: Path | None, **filters: Any) -> None:
+def list_(output: Output, /, db: Path | None, limit: int | None, **filters: Any) -> None:
     """List records, oldest first."""
     from edgetune.config.settings import resolve_db
+    from edgetune.records import RecordFilter
 
     path = resolve_db(db, os.environ, Path.cwd())
     rows: list[dict[str, Any]] = []
     if path.exists():
         with _open(db) as store:
-            rows = store.list(**filters)
+            rows = store.list(RecordFilter(**filters), limit)
     if not rows:
         _refuse_unknown(filters.get("target"))
     if not path.exists():
@@ -125,8 +126,10 @@ def show(output: Output, /, record: int, db: Path | None) -> None:
 @output_options
 def export(output: Output, /, file: Path, db: Path | None, **filters: Any) -> None:
     """Write records to FILE, one JSON object per line."""
+    from edgetune.records import RecordFilter
+
     with _open(db) as store:
-        count = store.export_jsonl(file, **filters)
+        count = store.export_jsonl(file, RecordFilter(**filters))
     if output.as_json:
         output.result({"exported": count, "file": file})
     else:

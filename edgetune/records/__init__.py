@@ -7,17 +7,17 @@ nor on boards, nor on how candidates are searched or timed; it treats a trace as
 
 from edgetune.records.exchange import ImportCounts
 from edgetune.records.record import STATUSES, Record, RecordKey, Status, utc_now
-from edgetune.records.schema import SCHEMA_VERSION
-from edgetune.records.store import RecordStore, Start
+from edgetune.records.schema import SCHEMA_VERSION, RecordFilter
+from edgetune.records.store import RecordStore
 
 __all__ = [
     "SCHEMA_VERSION",
     "STATUSES",
     "ImportCounts",
     "Record",
+    "RecordFilter",
     "RecordKey",
     "RecordStore",
-    "Start",
     "Status",
     "utc_now",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from sqlalchemy import (
@@ -171,34 +171,37 @@ def of_forms(forms: Collection[str]) -> ColumnElement[bool]:
     return or_(false(), *terms)
 
 
-def chosen(
-    workload: str | None = None,
-    target: str | None = None,
-    status: str | None = None,
-    board: str | None = None,
-    min_trust: str | None = None,
-) -> ColumnElement[bool]:
-    """The condition of the filters that `list` and `export` share.
+@dataclass(frozen=True)
+class RecordFilter:
+    """The filters that `list` and `export` share.
 
     `workload` is a name, a hash, or the first 8 or more characters of a hash. `min_trust` is the lowest grade that
     passes, A to D; a record without a grade has the lowest.
     """
-    terms: list[ColumnElement[bool]] = [records.c.id.is_not(None)]
-    if workload is not None:
-        names = [records.c.workload_name == workload, records.c.workload == workload]
-        if len(workload) >= SHORTEST_PREFIX:
-            names.append(records.c.workload.startswith(workload, autoescape=True))
-        terms.append(or_(*names))
-    if target is not None:
-        terms.append(records.c.target == target)
-    if status is not None:
-        terms.append(records.c.status == status)
-    if board is not None:
-        terms.append(records.c.board == board)
-    if min_trust is not None and min_trust != GRADES[-1]:
-        passing = GRADES[: GRADES.index(min_trust) + 1]
-        terms.append(func.json_extract(records.c.environment, "$.trust").in_(passing))
-    return and_(*terms)
+
+    workload: str | None = None
+    target: str | None = None
+    status: str | None = None
+    board: str | None = None
+    min_trust: str | None = None
+
+    def condition(self) -> ColumnElement[bool]:
+        """The condition that a record passes the filters."""
+        terms: list[ColumnElement[bool]] = [records.c.id.is_not(None)]
+        if self.workload is not None:
+            names = [records.c.workload_name == self.workload, records.c.workload == self.workload]
+            if len(self.workload) >= SHORTEST_PREFIX:
+                names.append(records.c.workload.startswith(self.workload, autoescape=True))
+            terms.append(or_(*names))
+        wanted = {"target": self.target, "status": self.status, "board": self.board}
+        terms += [records.c[name] == value for name, value in wanted.items() if value is not None]
+        if self.min_trust is not None and self.min_trust != GRADES[-1]:
+            passing = GRADES[: GRADES.index(self.min_trust) + 1]
+            terms.append(func.json_extract(records.c.environment, "$.trust").in_(passing))
+        return and_(*terms)
+
+
+EVERY_RECORD = RecordFilter()
 
 
 def insert_new(connection: Connection, record: Record) -> int | None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-from sqlalchemy import ColumnElement, Select, and_, delete, exists, func, inspect, or_, select
+from sqlalchemy import Connection, Select, and_, delete, exists, func, inspect, or_, select
 from sqlalchemy.dialects.sqlite import insert
 
 from edgetune.errors import DatabaseError
@@ -20,8 +19,9 @@ from edgetune.records.pruning import doomed_by
 from edgetune.records.ranking import GRADES, passes, ranked
 from edgetune.records.record import Record, RecordKey, parse_line, record_line, utc_now
 from edgetune.records.schema import (
+    EVERY_RECORD,
     IDENTITY,
-    chosen,
+    RecordFilter,
     ends,
     find_earlier,
     find_same,
@@ -40,17 +40,6 @@ from edgetune.records.schema import (
 # `list` is a method below, and would shadow the type in annotations of the class.
 RecordList: TypeAlias = list[Record]
 RowList: TypeAlias = list[dict[str, Any]]
-StartList: TypeAlias = "list[Start]"
-
-
-@dataclass(frozen=True)
-class Start:
-    """A candidate whose measurement started: its key, the time (UTC) and the process."""
-
-    key: RecordKey
-    candidate: str
-    utc: str
-    pid: int
 
 
 class RecordStore:
@@ -83,12 +72,7 @@ class RecordStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def add(self, record: Record) -> int:
@@ -140,12 +124,6 @@ class RecordStore:
             if not replace_same(connection, checked):
                 raise DatabaseError(f"{self.path} has no record of candidate {record.candidate}: add it first")
 
-    def has(self, key: RecordKey, candidate: str) -> bool:
-        """Whether the candidate was measured, or failed, under this key."""
-        found = exists().where(of_key(records, key), records.c.candidate == candidate)
-        with self._database.reading() as connection:
-            return bool(connection.execute(select(found)).scalar_one())
-
     def seen(self, key: RecordKey, scratch_limit: int | None = None) -> set[str]:
         """All candidates with a record under this key, including failed ones.
 
@@ -178,10 +156,7 @@ class RecordStore:
             condition = and_(condition, records.c.scratch_bytes <= scratch_limit)
         with self._database.reading() as connection:
             graded = [one for one in standings(connection, condition) if passes(one, min_trust)]
-            first = ranked(graded)[: max(limit, 0)]
-            found = select(records).where(records.c.id.in_([standing.id for standing in first]))
-            loaded = {row["id"]: from_row(row) for row in connection.execute(found).mappings()}
-        return [loaded[standing.id] for standing in first]
+            return _of_ids(connection, [standing.id for standing in ranked(graded)[: max(limit, 0)]])
 
     def older(self, key: RecordKey, limit: int) -> RecordList:
         """The fastest correct records under this key but of older code generators, each candidate once."""
@@ -189,10 +164,7 @@ class RecordStore:
             fastest: dict[str, int] = {}
             for standing in ranked(standings(connection, of_older(records, key))):
                 fastest.setdefault(standing.candidate, standing.id)
-            first = [*fastest.values()][: max(limit, 0)]
-            found = select(records).where(records.c.id.in_(first))
-            loaded = {row["id"]: from_row(row) for row in connection.execute(found).mappings()}
-        return [loaded[number] for number in first]
+            return _of_ids(connection, [*fastest.values()][: max(limit, 0)])
 
     def count(self, keys: Iterable[RecordKey]) -> int:
         """How many candidates have a record under any of the keys, failures included."""
@@ -213,22 +185,13 @@ class RecordStore:
             raise DatabaseError(f"{self.path} has no record {id}: `edgetune records list` shows the ids")
         return found[0]
 
-    def list(
-        self,
-        workload: str | None = None,
-        target: str | None = None,
-        status: str | None = None,
-        limit: int | None = None,
-        board: str | None = None,
-        min_trust: str | None = None,
-    ) -> RowList:
-        """The newest `limit` records that pass the filters, oldest first, as plain JSON values.
+    def list(self, chosen: RecordFilter = EVERY_RECORD, limit: int | None = None) -> RowList:
+        """The newest `limit` records that pass the filter, oldest first, as plain JSON values.
 
-        All fields except the trace, which `get` returns. `workload` is a name, a hash, or the first 8 or more
-        characters of a hash; `min_trust` is the lowest grade that passes, A to D.
+        All fields except the trace, which `get` returns.
         """
         columns = [column for column in records.c if column.name != "trace"]
-        query = select(*columns).where(chosen(workload, target, status, board, min_trust)).order_by(records.c.id.desc())
+        query = select(*columns).where(chosen.condition()).order_by(records.c.id.desc())
         if limit is not None:
             query = query.limit(max(limit, 0))
         with self._database.reading() as connection:
@@ -250,14 +213,6 @@ class RecordStore:
         }
         with self._database.writing() as connection:
             connection.execute(insert(starts).values(row))
-
-    def starts(self, key: RecordKey | None = None) -> StartList:
-        """Every measurement that started, in order; a candidate appears twice when a kill interrupted its first one."""
-        return self._load_starts(_start_of(key))
-
-    def in_flight(self, key: RecordKey | None = None) -> StartList:
-        """The measurements that started and left no record: running now, or interrupted by a kill."""
-        return self._load_starts(and_(_start_of(key), ~_recorded()))
 
     def log_ends(self, keys: Iterable[RecordKey]) -> None:
         """Logs durably that a run over these keys ended now, neither killed nor interrupted."""
@@ -298,20 +253,12 @@ class RecordStore:
             connection.execute(delete(starts).where(exists().where(same, board, doomed)))
             return connection.execute(delete(records).where(doomed)).rowcount
 
-    def export_jsonl(
-        self,
-        path: str | os.PathLike[str],
-        workload: str | None = None,
-        target: str | None = None,
-        status: str | None = None,
-        board: str | None = None,
-        min_trust: str | None = None,
-    ) -> int:
-        """Writes the records that pass the filters, one JSON line each, and returns their number.
+    def export_jsonl(self, path: str | os.PathLike[str], chosen: RecordFilter = EVERY_RECORD) -> int:
+        """Writes the records that pass the filter, one JSON line each, and returns their number.
 
         The same records give the same bytes, whatever their ids. Raises OutputRefused or DiskFull.
         """
-        return exchange.export_jsonl(self._database, Path(path), chosen(workload, target, status, board, min_trust))
+        return exchange.export_jsonl(self._database, Path(path), chosen.condition())
 
     def import_jsonl(self, path: str | os.PathLike[str]) -> exchange.ImportCounts:
         """Adds the records of an export; wrong lines are refused one by one. Raises DatabaseError."""
@@ -320,26 +267,6 @@ class RecordStore:
     def _load(self, query: Select[Any]) -> RecordList:
         with self._database.reading() as connection:
             return [from_row(row) for row in connection.execute(query).mappings()]
-
-    def _load_starts(self, condition: ColumnElement[bool]) -> StartList:
-        query = select(starts).where(condition).order_by(starts.c.id)
-        with self._database.reading() as connection:
-            rows = connection.execute(query).all()
-        return [
-            Start(
-                RecordKey(
-                    row.workload,
-                    row.target_fingerprint,
-                    row.toolchain,
-                    row.codegen_version,
-                    row.board or None,
-                ),
-                row.candidate,
-                row.utc,
-                row.pid,
-            )
-            for row in rows
-        ]
 
 
 def _checked(record: Record) -> Record:
@@ -351,11 +278,8 @@ def _checked(record: Record) -> Record:
         ) from error
 
 
-def _start_of(key: RecordKey | None) -> ColumnElement[bool]:
-    return starts.c.id.is_not(None) if key is None else of_key(starts, key)
-
-
-def _recorded() -> ColumnElement[bool]:
-    """The condition that a start has its record; a start logged without a board matches any board."""
-    same = [records.c[name] == starts.c[name] for name in IDENTITY if name != "board"]
-    return exists().where(*same, or_(starts.c.board == "", starts.c.board == records.c.board))
+def _of_ids(connection: Connection, ids: list[int]) -> list[Record]:
+    """The records of these ids, in that order."""
+    found = connection.execute(select(records).where(records.c.id.in_(ids))).mappings()
+    loaded = {row["id"]: from_row(row) for row in found}
+    return [loaded[number] for number in ids]

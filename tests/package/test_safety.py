@@ -14,7 +14,7 @@ from edgetune.errors import OutputRefused, PackageInvalid
 from edgetune.events import Event
 from edgetune.package.manifest import MANIFEST, check_files, read_manifest
 from edgetune.package.output_folder import check_output_folder
-from edgetune.records import RecordStore
+from edgetune.records import RecordFilter, RecordStore
 
 AD_AE = Path(__file__).parents[2] / "examples/models/ad_ae.onnx"
 
@@ -51,7 +51,8 @@ def test_a_record_whose_trace_gives_other_text_is_passed_over_with_a_warning(tmp
     settings = resolve_settings(flags, {}, tmp_path)
     api.tune(settings, events=lambda _: None)
     with RecordStore.open(settings.db) as store:
-        correct = [store.get(row["id"]) for row in store.list(status="ok")]  # others are refused on a noisy machine
+        rows = store.list(RecordFilter(status="ok"))  # others are refused on a noisy machine
+        correct = [store.get(row["id"]) for row in rows]
         honest = correct[0]
         times = {"median_ns": 1.0, "ci_low_ns": 1.0, "ci_high_ns": 1.0}
         store.add(replace(honest, candidate="f" * 64, samples_ns=(1.0,) * 9, **times))  # type: ignore[arg-type]
@@ -66,7 +67,8 @@ def test_records_that_are_trusted_less_than_asked_are_passed_over_with_a_warning
     settings = resolve_settings(flags, {}, tmp_path)
     api.tune(settings, events=lambda _: None)
     with RecordStore.open(settings.db) as store:
-        correct = [store.get(row["id"]) for row in store.list(status="ok")]  # others are refused on a noisy machine
+        rows = store.list(RecordFilter(status="ok"))  # others are refused on a noisy machine
+        correct = [store.get(row["id"]) for row in rows]
         for record in correct:
             store.refine(
                 replace(record, environment={**record.environment, "trust": "C", "trust_reason": "for a test"})

@@ -21,6 +21,7 @@ import pytest
 import edgetune
 from edgetune.errors import DatabaseError, DiskFull, EdgetuneError
 from edgetune.records import Record, RecordStore
+from tests.record_starts import in_flight, starts
 
 ROUNDS = 8
 FILE_LIMIT = 400_000
@@ -152,7 +153,7 @@ def test_killed_writers_lose_nothing_and_repeat_only_what_was_in_flight(tmp_path
         assert [word for word, _ in told[:2]] == ["start", "done"][: len(told)]
         with RecordStore.open(path, create=False) as store:
             seen = store.seen(KEY)
-            flying = {start.candidate for start in store.in_flight()}
+            flying = {start.candidate for start in in_flight(path)}
         assert done <= seen
         assert len(seen - done) <= 1  # committed, and killed before the child could say so
         assert len(flying) <= 1
@@ -160,9 +161,9 @@ def test_killed_writers_lose_nothing_and_repeat_only_what_was_in_flight(tmp_path
         interrupted.update(flying)
     with RecordStore.open(path, create=False) as store:
         assert store.count([KEY]) == len(done)
-        starts = collections.Counter(start.candidate for start in store.starts())
-        assert set(starts) == done | {start.candidate for start in store.in_flight()}
-        for candidate, times in starts.items():
+        begun = collections.Counter(start.candidate for start in starts(path))
+        assert set(begun) == done | {start.candidate for start in in_flight(path)}
+        for candidate, times in begun.items():
             assert times == interrupted[candidate] + (candidate in done)
     assert list(tmp_path.iterdir()) == [path]
 

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgetune.errors import DatabaseError, OutputRefused
-from edgetune.records import STATUSES, Record, RecordStore
+from edgetune.records import STATUSES, Record, RecordFilter, RecordStore
 from edgetune.records.record import MAX_LINE_BYTES, parse_line, record_line
 
 quick = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -173,7 +173,7 @@ def test_export_obeys_filters_and_order_but_not_ids(tmp_path: Path) -> None:
         with RecordStore.open(tmp_path / name) as store:
             fill(store, order)
             assert store.export_jsonl(tmp_path / f"{name}.jsonl") == 10
-            assert store.export_jsonl(tmp_path / f"{name}4.jsonl", target="rpi4") == 5
+            assert store.export_jsonl(tmp_path / f"{name}4.jsonl", RecordFilter(target="rpi4")) == 5
     assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
     assert b'"id"' not in (tmp_path / "a.jsonl").read_bytes()
     assert b'"host"' not in (tmp_path / "a4.jsonl").read_bytes()

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from edgetune.errors import DatabaseError, DiskFull
-from edgetune.records import SCHEMA_VERSION, STATUSES, Record, RecordKey, RecordStore
+from edgetune.records import SCHEMA_VERSION, STATUSES, Record, RecordFilter, RecordKey, RecordStore
 from edgetune.schedule.algorithms.schedule_text import schedule_text
+from tests.record_starts import in_flight, starts
 
 WORKLOAD = hashlib.sha256(b"conv2d").hexdigest()
 
@@ -80,8 +81,6 @@ def test_every_answer_survives_closing_and_opening(tmp_path: Path) -> None:
         assert [item.median_ns for item in store.best(KEY, 2)] == [10.0, 20.0]
         assert [item.candidate for item in store.all(KEY)] == [candidate(number) for number in range(4)]
         assert store.seen(KEY) == {candidate(number) for number in range(4)}
-        assert store.has(KEY, candidate(3))
-        assert not store.has(KEY, candidate(4))
         assert store.count([KEY, KEY]) == 4
     assert sorted(path.name for path in tmp_path.iterdir()) == ["db"]
 
@@ -144,29 +143,30 @@ def test_rows_for_the_command_line_are_plain_json(tmp_path: Path) -> None:
         assert rows[0]["samples_ns"] == [998.5, 1000.0, 1002.25]
         assert rows[0]["environment"]["governor"] == "performance"
         assert [row["id"] for row in store.list(limit=2)] == [3, 4]
-        assert [row["id"] for row in store.list(status="crashed")] == [4]
-        assert [row["id"] for row in store.list(target="host", limit=1)] == [3]
+        assert [row["id"] for row in store.list(RecordFilter(status="crashed"))] == [4]
+        assert [row["id"] for row in store.list(RecordFilter(target="host"), limit=1)] == [3]
         for name in ("conv2d_add_relu", WORKLOAD, WORKLOAD[:8]):
-            assert len(store.list(workload=name)) == 3
+            assert len(store.list(RecordFilter(workload=name))) == 3
         for name in (WORKLOAD[:7], "%", "_" * 64, "conv2d"):
-            assert store.list(workload=name) == []
+            assert store.list(RecordFilter(workload=name)) == []
 
 
 def test_starts_without_a_record_were_in_flight(tmp_path: Path) -> None:
-    with RecordStore.open(tmp_path / "db") as store:
+    path = tmp_path / "db"
+    with RecordStore.open(path) as store:
         for number in range(3):
             store.log_start(KEY, candidate(number))
         store.log_start(ANY_BOARD, candidate(3))
         store.add(record(0))
         store.add(failure(2))
-        assert [(start.candidate, start.key) for start in store.in_flight()] == [
+        assert [(start.candidate, start.key) for start in in_flight(path)] == [
             (candidate(1), KEY),
             (candidate(3), ANY_BOARD),
         ]
         store.add(record(3))
-        assert [start.candidate for start in store.in_flight(KEY)] == [candidate(1)]
-        assert [start.candidate for start in store.starts(KEY)] == [candidate(number) for number in range(3)]
-        assert all(start.pid == os.getpid() and start.utc.endswith("Z") for start in store.starts())
+        assert [start.candidate for start in in_flight(path)] == [candidate(1)]
+        assert [start.candidate for start in starts(path)] == [candidate(number) for number in (0, 1, 2, 3)]
+        assert all(start.pid == os.getpid() and start.utc.endswith("Z") for start in starts(path))
 
 
 def test_prune_keeps_the_best_of_each_form(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_prune_keeps_the_best_of_each_key(tmp_path: Path) -> None:
         assert store.count([KEY]) == 21
         assert store.prune(keep_best=2, older_codegen=False) == 18 + 1
         assert [row["id"] for row in store.list()] == [1, 2, kept, old]
-        assert [start.candidate for start in store.starts()] == [candidate(0), candidate(1)]
+        assert [start.candidate for start in starts(tmp_path / "db")] == [candidate(0), candidate(1)]
         assert store.prune() == 1
         assert [row["id"] for row in store.list()] == [1, 2, kept]
         assert store.add(record(23)) > old

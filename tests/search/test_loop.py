@@ -38,6 +38,7 @@ from edgetune.search.options import TuneOptions
 from edgetune.search.outcome import TuneOutcome
 from edgetune.search.search import SearchOptions, SearchSpace
 from edgetune.search.task import TuneTask, tasks_of
+from tests.record_starts import in_flight, starts
 
 SMALL = SearchOptions(generations=1)
 CPU = {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "num-cores": 1}
@@ -318,11 +319,10 @@ def test_kill_9_loses_nothing_and_repeats_only_what_was_in_flight(tmp_path: Path
     records = all_records(database)
     assert len(records) == trials
     assert kept.items() <= {record.candidate: record for record in records}.items()
-    with RecordStore.open(database) as store:
-        starts = Counter(start.candidate for start in store.starts())
-        assert store.in_flight() == [] or len(store.in_flight()) <= kills
-    assert sum(starts.values()) - len(records) <= kills
-    assert max(starts.values()) <= 1 + kills
+    begun = Counter(start.candidate for start in starts(database))
+    assert len(in_flight(database)) <= kills
+    assert sum(begun.values()) - len(records) <= kills
+    assert max(begun.values()) <= 1 + kills
 
 
 def count(database: Path) -> int:

@@ -21,11 +21,12 @@ from edgetune.config.boards_file import ResolvedBoard
 from edgetune.frontend.tensor_expression.kernel import kernel_from_te
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Program, TensorSpec
 from edgetune.pipeline.boards import accesses
-from edgetune.records import RecordStore
+from edgetune.records import RecordFilter, RecordStore
 from edgetune.search.options import TuneOptions
 from edgetune.search.outcome import TuneOutcome
 from edgetune.search.tune import tune
 from edgetune.target.target import load_target
+from tests.record_starts import starts
 
 SIZE = 32
 TRIALS = 24
@@ -64,7 +65,7 @@ def count(database: Path) -> int:
 
 
 def noisy_in(store: RecordStore) -> set[str]:
-    return {str(row["candidate"]) for row in store.list(status="refused_noisy")}
+    return {str(row["candidate"]) for row in store.list(RecordFilter(status="refused_noisy"))}
 
 
 def test_killed_then_finished(tmp_path: Path) -> None:
@@ -90,8 +91,8 @@ def test_killed_then_finished(tmp_path: Path) -> None:
     outcome = run(database, TRIALS)
     with RecordStore.open(database) as store:
         assert len(store.list()) == outcome.records == TRIALS
-        starts = Counter(start.candidate for start in store.starts())
-        again = [candidate for candidate, times in starts.items() if times > 1 and candidate not in noisy]
+        begun = Counter(start.candidate for start in starts(database))
+        again = [candidate for candidate, times in begun.items() if times > 1 and candidate not in noisy]
         noisy = noisy_in(store)
         assert len(again) <= kills
         assert not set(again) & kept
