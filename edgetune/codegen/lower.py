@@ -100,7 +100,8 @@ for _name in ("tirx.nearbyint", "tirx.erf", "tirx.rsqrt", "tirx.isnan"):
 
 
 @cache
-def _to_compact() -> Pass:
+def to_compact() -> Pass:
+    """The passes after which each buffer of a scheduled function is as large as what is kept in it at a time."""
     return tvm.transform.Sequential(
         [
             s_tir.transform.CanonicalizeLoop(),
@@ -181,7 +182,7 @@ def flat(mod: tvm.IRModule) -> tirx.PrimFunc:
     """
     named = with_loop_names(sole_function(mod))
     with _as_kernel_failed(), _lowering_target():
-        compact = _to_compact()(tvm.IRModule({"main": named}))
+        compact = to_compact()(tvm.IRModule({"main": named}))
         shapes = tile_shapes(sole_function(compact))
         return with_shapes(sole_function(_to_flat()(compact)), shapes)
 

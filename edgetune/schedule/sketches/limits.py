@@ -11,6 +11,7 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir import Schedule
 from tvm.s_tir import meta_schedule as ms
 
+from edgetune.codegen.lower import to_compact
 from edgetune.graph.tvm_types import IRModule, Stmt, TvmBuffer
 
 MAX_UNROLLED = 320  # most stores in all unrolled bodies; compile time and code size grow with them
@@ -47,20 +48,9 @@ class Footprint:
         )
 
 
-_COMPACT = tvm.transform.Sequential(
-    [
-        s_tir.transform.CanonicalizeLoop(),
-        s_tir.transform.LowerInitBlock(),
-        s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
-        s_tir.transform.ConvertBlocksToOpaque(),
-        s_tir.transform.CompactBufferAllocation(),
-    ]
-)
-
-
 def footprint(mod: IRModule) -> Footprint:
     """Footprint of a module of one scheduled function, before weights are packed."""
-    return _visit(_COMPACT(mod)["main"].body, 1)
+    return _visit(to_compact()(mod)["main"].body, 1)
 
 
 def _visit(node: Stmt, times: int) -> Footprint:

@@ -123,19 +123,21 @@ def apply_tiles(
         sch.unroll(row)
     sch.vectorize(lanes)
     # A whole tile's sums along one axis stay in registers; with few registers, only those of one row of outputs.
-    _transform_back(sch, vectors if tiles.tile * tiles.inputs <= registers or not variant.unroll else row, variant)
+    whole = tiles.tile * tiles.inputs <= registers or not variant.unroll
+    _half_transform(sch, SUMMED, vectors if whole else row, variant)
     vectors = _products(sch, tiles, decide, registers, filter_blocks, (products, stored))
     if variant.prefetch_weights_l2:
         sch.annotate(vectors, WEIGHTS_L2, 1)
     _transform(sch, tiles, variant, column_blocks)
 
 
-def _transform_back(sch: Schedule, at: LoopRV, variant: BlockVariant) -> None:
-    summed = sch.get_sblock(SUMMED)
-    sch.compute_at(summed, at, preserve_unit_loops=True)
-    *_, row, column, lanes = sch.get_loops(summed)
+def _half_transform(sch: Schedule, name: str, at: LoopRV, variant: BlockVariant) -> None:
+    """Schedules a transformation along one of the two axes of a tile."""
+    sums = sch.get_sblock(name)
+    sch.compute_at(sums, at, preserve_unit_loops=True)
+    *_, row, column, lanes = sch.get_loops(sums)
     if variant.unroll:
-        sch.set_scope(summed, 0, "local")
+        sch.set_scope(sums, 0, "local")
         sch.unroll(column)
     else:
         sch.reorder(column, row)
@@ -176,7 +178,7 @@ def _products(
 
 
 def _transform(sch: Schedule, tiles: TransformedTiles, variant: BlockVariant, at: LoopRV) -> None:
-    transformed, sums = sch.get_sblock(TRANSFORMED), sch.get_sblock(ROWS)
+    transformed = sch.get_sblock(TRANSFORMED)
     sch.compute_at(transformed, at, preserve_unit_loops=True)
     place_row, place_column, batch, rows, columns, channels = sch.get_loops(transformed)[-6:]
     vectors, lanes = sch.split(channels, [None, tiles.input_lanes])
@@ -185,15 +187,7 @@ def _transform(sch: Schedule, tiles: TransformedTiles, variant: BlockVariant, at
         sch.unroll(place_row)
     sch.unroll(place_column)
     sch.vectorize(lanes)
-    sch.compute_at(sums, place_row if variant.unroll else vectors, preserve_unit_loops=True)
-    *_, row, column, lanes = sch.get_loops(sums)
-    if variant.unroll:
-        sch.set_scope(sums, 0, "local")
-        sch.unroll(column)
-    else:
-        sch.reorder(column, row)
-    sch.unroll(row)
-    sch.vectorize(lanes)
+    _half_transform(sch, ROWS, place_row if variant.unroll else vectors, variant)
     padded = sch.get_sblock(PADDED)
     if not variant.copy_padded:
         sch.compute_inline(padded)
