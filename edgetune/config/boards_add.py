@@ -7,8 +7,8 @@ from pathlib import Path
 
 import yaml
 
+from edgetune.config.atomic_update import alone, write_whole
 from edgetune.config.boards_file import BoardAddress, BoardsFile, boards_path
-from edgetune.config.boards_writing import alone, write_whole
 from edgetune.config.transport_rules import ANY_TRANSPORT, TransportRules
 from edgetune.errors import ConfigError, UsageError
 from edgetune.target.target import Target, load_target, target_names

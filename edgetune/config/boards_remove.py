@@ -6,8 +6,8 @@ from pathlib import Path
 
 import yaml
 
+from edgetune.config.atomic_update import alone, write_whole
 from edgetune.config.boards_file import BoardsFile, boards_path
-from edgetune.config.boards_writing import alone, write_whole
 from edgetune.errors import ConfigError, UnknownBoard
 from edgetune.yaml_reader.checked import check_document
 from edgetune.yaml_reader.nearest import nearest

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import base64
 import binascii
-import fcntl
 import fnmatch
 import hashlib
-import os
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import paramiko
 
 from edgetune.boards.ssh.client_config import SYSTEM_KNOWN_HOSTS, is_file
+from edgetune.config.atomic_update import alone, write_whole
 from edgetune.errors import HostKeyRefused, OutputRefused
 from edgetune.resources import user_dir
 
@@ -116,37 +114,13 @@ def trust(name: str, key: paramiko.PKey) -> Path:
     line = f"{name} {key.get_name()} {key.get_base64()}\n"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(file.parent):
+        with alone(file.parent):
             old = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.is_file() else []
             kept = [text if text.endswith("\n") else text + "\n" for text in old if text.split()[:1] != [name]]
-            _replace(file, "".join((*kept, line)))
+            write_whole("".join((*kept, line)), file)
     except OSError as error:
         raise OutputRefused(f"{file} cannot be written: {error.strerror}") from error
     return file
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _replace(file: Path, text: str) -> None:
-    descriptor, beside = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(beside).replace(file)
-    except OSError:
-        with suppress(OSError):
-            Path(beside).unlink()
-        raise
 
 
 def _entries(file: Path) -> Iterator[HostKeyEntry]:

@@ -1,4 +1,4 @@
-"""Atomic file update of ``boards.yaml``: one writer at a time, and never a partly written file."""
+"""Atomic file update of ``boards.yaml`` and known hosts: one writer at a time, and never a partly written file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Hold a lock on ``folder``, so that no other process changes its ``boards.yaml`` meanwhile."""
+    """Hold a lock on ``folder``, so that no other process that does so changes its files meanwhile."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
