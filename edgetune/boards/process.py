@@ -46,17 +46,13 @@ class ProcessStream:
         except OSError as error:
             self._errors.close()
             raise BoardLost(f"board '{board}': {command[0]} cannot be started: {error.strerror}") from error
+        self.pid = self._process.pid  # of its process group as well
         self._stdin, self._stdout = pipes_of(self._process)
         self._descriptor = self._stdout.fileno()
         self._words = ""
         self._closed = False
         for pipe in (self._stdin, self._stdout):
             os.set_blocking(pipe.fileno(), False)
-
-    @property
-    def pid(self) -> int:
-        """Process id, which is its process group as well."""
-        return self._process.pid
 
     def fileno(self) -> int:
         """Descriptor of its standard output."""
@@ -136,17 +132,12 @@ class ProcessReach:
     """
 
     def __init__(self, name: str, target: Target, *, lock: str | None = None, cache: Path | None = None) -> None:
-        self._name = name
+        self.name = name
         self._target = target
         self._lock = lock or f"edgetune-{name}-{os.getpid()}-{id(self):x}"
         self._cache = cache
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._streams: list[ProcessStream] = []
-
-    @property
-    def name(self) -> str:
-        """Name of the board."""
-        return self._name
 
     @property
     def round_trip_s(self) -> float:
@@ -167,7 +158,7 @@ class ProcessReach:
         if words and shutil.which(words[0]) is None:
             package = self._target.emulator_package or words[0]
             raise ToolchainMissing(
-                f"{words[0]} (the emulator of board '{self._name}') is not on PATH: sudo apt-get install {package}"
+                f"{words[0]} (the emulator of board '{self.name}') is not on PATH: sudo apt-get install {package}"
             )
 
     def facts(self) -> BoardFacts:
@@ -194,7 +185,7 @@ class ProcessReach:
         prefix = self.prefix
         launcher = [str(build_launcher(self._cache))] if prefix else []
         command = [*launcher, *prefix, str(program), *arguments]
-        stream = ProcessStream(self._name, command, environment, self._place())
+        stream = ProcessStream(self.name, command, environment, self._place())
         self._streams.append(stream)
         return stream
 
@@ -211,7 +202,7 @@ class ProcessReach:
         try:
             out, errors = process.communicate(stdin, timeout=timeout_s)
         except subprocess.TimeoutExpired:
-            raise BoardLost(f"board '{self._name}': `{command[:80]}` had not ended after {timeout_s:g} s") from None
+            raise BoardLost(f"board '{self.name}': `{command[:80]}` had not ended after {timeout_s:g} s") from None
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -250,5 +241,5 @@ class ProcessReach:
 
     def _place(self) -> Path:
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix=f"edgetune-{self._name}-")
+            self._folder = tempfile.TemporaryDirectory(prefix=f"edgetune-{self.name}-")
         return Path(self._folder.name)

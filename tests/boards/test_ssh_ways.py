@@ -95,7 +95,7 @@ def test_a_real_server(bench: Bench, sshd: Serve, native_echo: Path, sftp: bool)
     sender.join()
     assert program.diagnostics() == "words: words"
     assert bool([told for told in bench.told() if "files are sent through cat from now on" in told]) == (not sftp)
-    pid = program.pid
+    pid = program._process.pid
     assert Path(f"/proc/{pid}").is_dir()
     assert reach.run("cat; exit 9", 20.0, stdin=b"x" * 100_000).status == 9
     reach.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,7 +42,8 @@ class AgentBoard:
 
     Candidates run on `cores` (empty: the highest core that the agent may use, or any where instructions are counted).
     `cold_bytes` are swept before every timed call, so that caches are cold (0: they stay warm). The board's advisory
-    lock is held until the board is closed. `cache` keeps the compiled agent.
+    lock is held until the board is closed. `cache` keeps the compiled agent. After `reserve`, `facts` has what board
+    and agent reported.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class AgentBoard:
         cache: Path | None = None,
         on_event: Callable[[Event], None] = lambda _: None,
     ) -> None:
-        self._name, self._target, self._reach = reach.name, target, reach
+        self.name, self._target, self.reach = reach.name, target, reach
         self._asked_cores = self._cores = tuple(cores)
         self._cold_bytes = cold_bytes
         self._idle_s = IDLE_S
@@ -64,7 +65,7 @@ class AgentBoard:
         self._cache = cache
         self._on_event = on_event
         self._described: BoardFacts | None = None
-        self._facts: dict[str, Reading] = {"emulated": int(target.emulated), "clock": target.clock}
+        self.facts: dict[str, Reading] = {"emulated": int(target.emulated), "clock": target.clock}
         self._contents = Contents()
         self._cache_bytes = self._room = _MOST_CACHE_BYTES
         self._link: AgentLink | None = None
@@ -73,37 +74,22 @@ class AgentBoard:
         self._number = 0
         self._refusal = ""
         self._early: list[Message] = []
-        self._closing = Closing(self._name, self._leave)
+        self._closing = Closing(self.name, self._leave)
         self._starting: AgentStart | None = None
         self._leaving = threading.Lock()
         self._bell = WakeupDescriptor()  # readable while there is no agent to wait for
         self._bell.ring()
 
     @property
-    def name(self) -> str:
-        """Name of the board in records."""
-        return self._name
-
-    @property
-    def facts(self) -> Mapping[str, Reading]:
-        """Facts that do not change: `emulated`, `clock`, and after `reserve` those that board and agent reported."""
-        return self._facts
-
-    @property
     def round_trip_s(self) -> float:
         """Latest round-trip time to the board in seconds."""
-        return self._reach.round_trip_s
-
-    @property
-    def reach(self) -> Reach:
-        """The reach of the board, for other uses of it."""
-        return self._reach
+        return self.reach.round_trip_s
 
     @property
     def described(self) -> BoardFacts:
         """The board's facts at the start of its agent; raises BoardLost before that."""
         if self._described is None:
-            raise BoardLost(f"board '{self._name}' was never reserved")
+            raise BoardLost(f"board '{self.name}' was never reserved")
         return self._described
 
     def reserve(self, lock_timeout_s: float | None = None) -> None:
@@ -115,7 +101,7 @@ class AgentBoard:
         """
         if self._link is None:
             with self._closing.watched():
-                self._reach.connect()
+                self.reach.connect()
                 wait_s = self._lock_timeout_s if lock_timeout_s is None else lock_timeout_s
                 self._start_agent(_ANSWER_S, min(wait_s, self._lock_timeout_s))
 
@@ -131,7 +117,7 @@ class AgentBoard:
     def begin(self, request: RunRequest) -> None:
         """Start to check and time a candidate, after sending the files that the agent lacks."""
         if self._trial is not None or self._ready is not None:
-            raise ValueError(f"board '{self._name}' is busy")
+            raise ValueError(f"board '{self.name}' is busy")
         library, *arrays = [self._contents.named(name) for name in (request.library, *request.arrays)]
         self._number += 1
         self._early.clear()
@@ -200,14 +186,14 @@ class AgentBoard:
             RecoveryLevel("a new agent", self._allowed(recovery.AGENT_S, STEPS), self._new_agent),
             RecoveryLevel("connecting again", self._allowed(recovery.CONNECT_S, LOGIN), self._connect_again),
             RecoveryLevel(
-                "restarting the board", recovery.REBOOT_S, lambda limit: self._after(self._reach.reboot, limit)
+                "restarting the board", recovery.REBOOT_S, lambda limit: self._after(self.reach.reboot, limit)
             ),
             RecoveryLevel(
-                "cutting its power", recovery.POWER_S, lambda limit: self._after(self._reach.power_cycle, limit)
+                "cutting its power", recovery.POWER_S, lambda limit: self._after(self.reach.power_cycle, limit)
             ),
         )
         with self._closing.watched():
-            recovery.recover_by_levels(self._name, rungs, self._on_event, self._closing.begun)
+            recovery.recover_by_levels(self.name, rungs, self._on_event, self._closing.begun)
 
     def release(self) -> None:
         """Keep the board: its lock is taken once, and released by `close`."""
@@ -232,26 +218,26 @@ class AgentBoard:
     def _leave(self) -> None:
         with self._leaving:
             try:
-                self._reach.clean()
+                self.reach.clean()
             except BoardUnavailable as error:
                 self._tell("lost", f"edgetune's files may remain there: {error.message}")
             finally:
-                self._reach.close()
+                self.reach.close()
 
     def _start_agent(self, timeout_s: float, lock_s: float) -> None:
-        facts = self._described = self._reach.facts()
+        facts = self._described = self.reach.facts()
         program = build_agent(self._target, self._cache)
         arguments = ["--owner", owner(), "--idle", f"{self._idle_s:g}", "--folder", facts.folder]
         if self._target.clock == "instructions":
             arguments.append("--count")
         starting = self._starting = AgentStart(
-            self._name,
-            self._reach,
+            self.name,
+            self.reach,
             program,
             arguments,
             self._idle_s / 4,
             self._closing,
-            lambda hello: check_hello(self._name, self._target, hello, self._asked_cores),
+            lambda hello: check_hello(self.name, self._target, hello, self._asked_cores),
             self._tell,
         )
         try:
@@ -273,7 +259,7 @@ class AgentBoard:
         self._bell.hush()
         for fallback in fallbacks(facts, hello):
             self._tell("fallback", fallback)
-        self._facts |= told_facts(facts, hello, self._cores)
+        self.facts |= told_facts(facts, hello, self._cores)
 
     def _end_agent(self) -> None:
         link, self._link = self._link, None
@@ -294,9 +280,9 @@ class AgentBoard:
 
     def _connect_again(self, _: float) -> bool:
         self._end_agent()
-        self._reach.close()
+        self.reach.close()
         self._closing.check()
-        self._reach.connect(recovery.CONNECT_S)
+        self.reach.connect(recovery.CONNECT_S)
         self._start_agent(_ANSWER_S, _RECOVER_LOCK_S)
         return True
 
@@ -305,14 +291,14 @@ class AgentBoard:
         if not restart(limit_s):
             return False
         self._closing.check()
-        self._reach.connect()
+        self.reach.connect()
         self._start_agent(_ANSWER_S, _RECOVER_LOCK_S)
         return True
 
     def _present(self) -> AgentLink:
         link = self._link  # another thread may close the board
         if link is None:
-            raise BoardLost(f"board '{self._name}' has no agent: it was lost, or never reserved")
+            raise BoardLost(f"board '{self.name}' has no agent: it was lost, or never reserved")
         return link
 
     def _send(self, data: bytes, timeout_s: float = _ANSWER_S) -> None:
@@ -332,7 +318,7 @@ class AgentBoard:
             raise self._lose(error.message) from error
 
     def _allowed(self, least_s: float, trips: int = ANSWER) -> float:
-        return allowed_s(least_s, self._reach.round_trip_s, trips)
+        return allowed_s(least_s, self.reach.round_trip_s, trips)
 
     def _await(self, wanted: Callable[[Message], bool], least_s: float = _ANSWER_S) -> Message:
         """Receive until `wanted` accepts a message; keeps messages about the current candidate for `collect`."""
@@ -384,12 +370,12 @@ class AgentBoard:
         """Note that the agent is unusable; return the error to raise."""
         self._trial = self._ready = None
         self._end_agent()
-        return BoardLost(why if self._name in why else f"board '{self._name}': {why}")
+        return BoardLost(why if self.name in why else f"board '{self.name}': {why}")
 
     def _silent(self, why: str) -> BoardLost:
         """As `_lose`, but the agent may answer again: the first recovery level tries that."""
         self._trial = self._ready = None
-        return BoardLost(f"board '{self._name}': {why}")
+        return BoardLost(f"board '{self.name}': {why}")
 
     def _tell(self, what: str, detail: str) -> None:
-        self._on_event(Event("board", {"board": self._name, "what": what, "detail": detail}))
+        self._on_event(Event("board", {"board": self.name, "what": what, "detail": detail}))

@@ -28,8 +28,8 @@ class LocalBoard:
         lock_timeout_s: float = LOCK_TIMEOUT_S,
         on_event: Callable[[Event], None] = lambda _: None,
     ) -> None:
-        self._name = target.name
-        self._facts: dict[str, Reading] = {
+        self.name = target.name
+        self.facts: Mapping[str, Reading] = {
             "emulated": 0,
             "clock": "time",
             "machine": platform.machine(),
@@ -40,16 +40,6 @@ class LocalBoard:
         self._lock = TimingLock(lock_file, lock_timeout_s, on_event)
         cores = None if split.shared else split.measuring
         self._runner = RunnerProcess(folder, target.compiler.cc, cores, on_event)
-
-    @property
-    def name(self) -> str:
-        """Name of the target."""
-        return self._name
-
-    @property
-    def facts(self) -> Mapping[str, Reading]:
-        """This machine's kernel and libc."""
-        return self._facts
 
     @property
     def round_trip_s(self) -> float:

@@ -38,17 +38,12 @@ class MachineReach:
     ) -> None:
         self._target = target
         self._on_event = on_event
-        self._name = name or target.name
+        self.name = name or target.name
         self._cache = cache
         self._machine: Machine | None = None
         self._ssh: SshReach | None = None
         self._silent = False
         self._lock = threading.RLock()
-
-    @property
-    def name(self) -> str:
-        """Name of the board."""
-        return self._name
 
     @property
     def round_trip_s(self) -> float:
@@ -60,7 +55,7 @@ class MachineReach:
     def machine(self) -> Machine:
         """The machine; raises BoardLost when it was not started yet."""
         if self._machine is None:
-            raise BoardLost(f"board '{self._name}' is off: connect first")
+            raise BoardLost(f"board '{self.name}' is off: connect first")
         return self._machine
 
     @property
@@ -139,7 +134,7 @@ class MachineReach:
     def _started(self) -> SshReach:
         with self._lock:
             if self._machine is None:
-                machine = Machine(find_image(self._target, self._cache), self._target.name, self._name)
+                machine = Machine(find_image(self._target, self._cache), self._target.name, self.name)
                 self._machine = machine
                 try:
                     machine.start(_BOOT_S)
@@ -151,7 +146,7 @@ class MachineReach:
                 config = ClientConfig([self._machine.ssh_config])
                 self._ssh = SshReach(self._machine.address, self._target, on_event=self._tell, config=config)
             if not self._machine.alive:
-                raise BoardLost(f"board '{self._name}' is off: its emulator has ended, a power cycle starts it again")
+                raise BoardLost(f"board '{self.name}' is off: its emulator has ended, a power cycle starts it again")
             return self._ssh
 
     def _drop_link(self) -> None:

@@ -24,11 +24,6 @@ class SshStream:
         self._descriptor = process.channel.fileno()
         process.channel.settimeout(0.0)
 
-    @property
-    def pid(self) -> int:
-        """Its process id on the board."""
-        return self._process.pid
-
     def fileno(self) -> int:
         """Descriptor that is readable when `receive` has bytes, or at the end of the stream."""
         return self._descriptor

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from edgetune.boards.environment import Reading, read_environment
@@ -101,13 +101,13 @@ class TvmRpcBoard:
         connect_timeout_s: float = 60.0,
         on_event: Callable[[Event], None] = lambda _: None,
     ) -> None:
-        self._name, self._target, self._door, self._on_event = name, target, door, on_event
+        self.name, self._target, self._door, self._on_event = name, target, door, on_event
         self._asked_cores = tuple(cores)
         self._cores: tuple[int, ...] = (0,)  # cores of candidates; the session sets them
         self._lock_timeout_s, self._connect_timeout_s = lock_timeout_s, connect_timeout_s
         self._worker = RpcWorker(name, folder)
         self._shim = build_shim(target, folder)
-        self._facts: dict[str, Reading] = {}
+        self.facts: dict[str, Reading] = {}
         self._since: float | None = None  # start of the session, None without one
         self._request: RunRequest | None = None
         self._deadline = 0.0
@@ -115,16 +115,6 @@ class TvmRpcBoard:
         self._limit_s = 0.0
         self._using = threading.RLock()
         self._closed = False
-
-    @property
-    def name(self) -> str:
-        """Name of the board in records."""
-        return self._name
-
-    @property
-    def facts(self) -> Mapping[str, Reading]:
-        """Facts of the server's system, read when the session began."""
-        return self._facts
 
     @property
     def round_trip_s(self) -> float:
@@ -154,9 +144,9 @@ class TvmRpcBoard:
         """Send the candidate to the worker."""
         with self._using:
             if self._request is not None:
-                raise ValueError(f"board '{self._name}' is busy")
+                raise ValueError(f"board '{self.name}' is busy")
             if self._since is None:
-                raise BoardLost(f"board '{self._name}' has no session: reserve it first")
+                raise BoardLost(f"board '{self.name}' has no session: reserve it first")
             self._limit_s = request.deadline_s + self._allowed(self._patience, STEPS)
             self._deadline = time.monotonic() + self._limit_s
             self._guard(lambda: self._worker.send(Try(request)))
@@ -181,7 +171,7 @@ class TvmRpcBoard:
             self._request = None
             if not isinstance(answer, RunResult):
                 raise BoardLost(
-                    f"the RPC client of board '{self._name}' gave an answer that does not belong to its request"
+                    f"the RPC client of board '{self.name}' gave an answer that does not belong to its request"
                 )
             return answer
 
@@ -212,7 +202,7 @@ class TvmRpcBoard:
                 if not done:
                     break
             words = failure.message if failure is not None else ""
-            raise BoardLost(f"board '{self._name}' does not come back: {words}") from failure
+            raise BoardLost(f"board '{self.name}' does not come back: {words}") from failure
 
     def release(self) -> None:
         """Keep the session for the next candidate, unless other clients wait and the lease is old enough."""
@@ -232,25 +222,23 @@ class TvmRpcBoard:
 
     def _connect(self, timeout_s: float) -> None:
         if self._closed:
-            raise BoardLost(f"board '{self._name}' is closed")
+            raise BoardLost(f"board '{self.name}' is closed")
         lease = self._door.lease(timeout_s)
         message = Connect(lease.host, lease.port, lease.key, _SESSION_S, self._shim, self._asked_cores)
         wait_s = self._allowed(min(timeout_s, self._connect_timeout_s), STEPS)
         connected = self._guard(lambda: self._worker.ask(message, wait_s))
         if not isinstance(connected, Connected):
-            raise BoardLost(
-                f"the RPC client of board '{self._name}' gave an answer that does not belong to its request"
-            )
+            raise BoardLost(f"the RPC client of board '{self.name}' gave an answer that does not belong to its request")
         self._since = time.monotonic()
-        self._facts = {key: int(text) if text.isdecimal() else text for key, text in connected.facts.items() if text}
+        self.facts = {key: int(text) if text.isdecimal() else text for key, text in connected.facts.items() if text}
         files = self._guard(lambda: self._worker.ask(Read(tuple(_IDENTITY.values())), self._allowed(_READ_S)))
         told = files.contents if isinstance(files, Files) else {}
-        self._facts |= {key: _line(told[path]) for key, path in _IDENTITY.items() if path in told}
+        self.facts |= {key: _line(told[path]) for key, path in _IDENTITY.items() if path in told}
         if lease.origin:
-            self._facts["server"] = lease.origin
+            self.facts["server"] = lease.origin
         self._cores = connected.cores
-        self._facts["cores"] = ",".join(map(str, connected.cores))  # the same text as the agent's
-        self._facts |= {"emulated": int(self._target.emulated), "clock": "time"}
+        self.facts["cores"] = ",".join(map(str, connected.cores))  # the same text as the agent's
+        self.facts |= {"emulated": int(self._target.emulated), "clock": "time"}
 
     def _attempt(self) -> BoardUnavailable | None:
         """Connect, with a few retries for a server that is about to serve again; return the last failure."""
@@ -287,7 +275,7 @@ class TvmRpcBoard:
             raise
 
     def _tell(self, what: str, detail: str) -> None:
-        self._on_event(Event("board", {"board": self._name, "what": what, "detail": detail}))
+        self._on_event(Event("board", {"board": self.name, "what": what, "detail": detail}))
 
 
 def _readings(files: object, core: int) -> dict[str, Reading]:
