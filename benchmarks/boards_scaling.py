@@ -146,7 +146,7 @@ def _finish(fleet: Fleet, request: RunRequest, count: int) -> None:
     for number in range(count):
         built = CandidateBuild(str(number), "k", "built", candidate_id=str(number), library=Path(request.library))
         now = time.monotonic()
-        fleet.offer(Job(built, replace(request, candidate_id=str(number)), now, now))
+        fleet.offer(Job(built, replace(request, candidate_id=str(number)), now))
     left = count
     while left:
         for one in fleet.advance():

@@ -27,9 +27,9 @@ def split_cores(available: frozenset[int] | None = None) -> CoreSplit:
     return CoreSplit(frozenset({measuring}), cores - {measuring}, shared=False)
 
 
-def pin(cores: frozenset[int], process: int = 0) -> None:
-    """Restrict `process` (0: the calling thread), and what it starts from now on, to `cores`."""
-    os.sched_setaffinity(process, cores)
+def pin(cores: frozenset[int]) -> None:
+    """Restrict the calling thread, and what it starts from now on, to `cores`."""
+    os.sched_setaffinity(0, cores)
 
 
 @contextlib.contextmanager

@@ -175,7 +175,6 @@ class ProcessReach:
             folder=str(folder),
             free_bytes=free.f_bavail * free.f_frsize,
             kernel=os.uname().release,
-            page_bytes=os.sysconf("SC_PAGESIZE"),
         )
 
     def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> ProcessStream:  # noqa: ARG002  it starts at once

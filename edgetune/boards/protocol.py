@@ -113,7 +113,7 @@ class RunRequest:
 class RunResult:
     """The result of a `RunRequest`. `samples_ns` are nanoseconds per call, in order of measuring.
 
-    `error_absolute` and `error_relative` (of the largest reference value) are those of the worst output. `stopped` is
+    `error_relative` (of the largest reference value) is that of the worst output. `stopped` is
     the reason why sampling ended: "narrow", "budget", "slow" or "count". `seconds` has "load", "check", "time", and
     "process" (starting and ending its process), where known. `disturbed` is the number of samples during which another
     thread of the core was busy, as far as that was observed. `cycle_ns` is the duration of a cycle of the core right
@@ -126,7 +126,6 @@ class RunResult:
     samples_ns: tuple[float, ...] = ()
     repeat: int = 0
     stopped: str = ""
-    error_absolute: float = 0.0
     error_relative: float = 0.0
     seconds: dict[str, float] = field(default_factory=dict)
     disturbed: int = 0

@@ -31,7 +31,6 @@ class BoardFacts:
     folder: str
     free_bytes: int
     kernel: str
-    page_bytes: int = 4096
     identity: Mapping[str, str] = field(default_factory=dict)
 
 

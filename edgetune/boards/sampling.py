@@ -48,11 +48,10 @@ class TimingPolicy:
 
 @dataclass(frozen=True)
 class Sampling:
-    """`samples` in nanoseconds per call, each over `repeat` calls; `spent_ns` includes the warm-up."""
+    """`samples` in nanoseconds per call, each over `repeat` calls."""
 
     samples: tuple[float, ...]
     repeat: int
-    spent_ns: float
     stopped: Stop
 
 
@@ -135,7 +134,7 @@ def sample(take: Take, watch: Watch, policy: TimingPolicy, best_ns: float = 0.0,
         samples, stopped = _until_trusted(run, repeat, one, policy)
     if repeat > 1:
         run.watched()
-    return Sampling(tuple(samples), repeat, run.spent, stopped)
+    return Sampling(tuple(samples), repeat, stopped)
 
 
 def _until_trusted(run: _Run, repeat: int, one: float, policy: TimingPolicy) -> tuple[list[float], Stop]:

@@ -46,12 +46,12 @@ class Summary:
         return self.relative_width > NOISY_WIDTH
 
 
-def summarise(samples: Sequence[float], confidence: float = CONFIDENCE) -> Summary:
+def summarise(samples: Sequence[float]) -> Summary:
     """Describe `samples`, at least one, positive and finite, after dropping outliers."""
     if not samples:
         raise ValueError("no samples to summarise")
     kept, dropped = drop_outliers(samples)
-    low, high, coverage = median_interval(kept, confidence)
+    low, high, coverage = median_interval(kept)
     return Summary(len(samples), dropped, statistics.median(kept), low, high, coverage, kept[0])
 
 

@@ -226,12 +226,8 @@ def _tensor(ty: relax.TensorType) -> tuple[tuple[int, ...], str]:
         raise UnsupportedOperator(
             "a tensor inside the model has a shape that depends on data; make it constant in the model"
         )
-    return tuple(int(e) for e in ty.shape), _dtype(ty.dtype)
+    return tuple(int(e) for e in ty.shape), str(ty.dtype)
 
 
 def _callee(value: relax.Expr) -> str:
     return str(getattr(value.op, "name", value.op)) if isinstance(value, relax.Call) else ""
-
-
-def _dtype(dtype: object) -> str:
-    return str(dtype)

@@ -49,7 +49,6 @@ class Job:
 
     built: CandidateBuild
     request: RunRequest
-    submitted: float
     ready: float
     again: bool = False
     started: bool = False

@@ -183,14 +183,14 @@ class BoardWorker:
             mark("release", _RELEASE_S)
             self.board.release()
         except LOSSES as error:
-            return Done(self, age, time.monotonic(), taken, self._loss(error))
+            return Done(self, age, time.monotonic(), taken, loss_of(self.name, self._step, error))
         return Done(self, age, time.monotonic(), taken)
 
     def _reserve(self, age: int) -> Done:
         try:
             self.board.reserve()
         except LOSSES as error:
-            return Done(self, age, time.monotonic(), lost=self._loss(error))
+            return Done(self, age, time.monotonic(), lost=loss_of(self.name, self._step, error))
         self.proved = True
         return Done(self, age, time.monotonic())
 
@@ -204,9 +204,6 @@ class BoardWorker:
         except BoardUnavailable as error:
             return Done(self, age, time.monotonic(), lost=error)
         return Done(self, age, time.monotonic(), recovered=True)
-
-    def _loss(self, error: Exception) -> BoardUnavailable:
-        return loss_of(self.name, self._step, error)
 
     def _leave(self) -> Done:
         raise ClosedError

@@ -24,7 +24,7 @@ class MeasureStart:
 class Measurement:
     """The result of a job. `summary` (nanoseconds per call) is present for "ok" and "refused_noisy" only.
 
-    `samples_ns` are all raw samples, `attempts` is how often it was timed. `seconds` maps phases (`accounting.PHASES`)
+    `samples_ns` are all raw samples. `seconds` maps phases (`accounting.PHASES`)
     to durations, `board` is the name of the board that measured it. `environment` holds that board's facts, its
     readings after the timing, and how far these let the time be trusted (`trust`, `trust_reason`).
     """
@@ -36,8 +36,6 @@ class Measurement:
     candidate_id: str | None = None
     summary: Summary | None = None
     samples_ns: tuple[float, ...] = ()
-    attempts: int = 0
-    error_absolute: float = 0.0
     error_relative: float = 0.0
     scratch_bytes: int = 0
     code_bytes: int = 0
@@ -60,8 +58,6 @@ def measured(
         candidate_id=built.candidate_id,
         summary=taken.summary,
         samples_ns=taken.samples,
-        attempts=taken.attempts,
-        error_absolute=taken.ran.error_absolute,
         error_relative=taken.ran.error_relative,
         scratch_bytes=built.scratch_bytes,
         code_bytes=built.code_bytes,

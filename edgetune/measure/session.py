@@ -110,7 +110,7 @@ class MeasureSession:
         self._no_case: dict[str, str] = {}
         self._best: dict[str, float] = {}
         self._backlog: deque[BuildJob] = deque()
-        self._submitted: dict[str, tuple[float, bool]] = {}
+        self._submitted: dict[str, bool] = {}
         self._references = 0
         self._ahead = 2 * self.workers + 2 * len(self._opened) + 2
 
@@ -180,7 +180,7 @@ class MeasureSession:
             raise KeyError(f"kernel {job.kernel_key} was not prepared")
         self.accounting.start()
         self.accounting.mark(building=self._building)
-        self._submitted[job.job_id] = (time.monotonic(), job.again)
+        self._submitted[job.job_id] = job.again
         self._backlog.append(job)
         self._feed()
 
@@ -312,8 +312,7 @@ class MeasureSession:
             seed=secrets.randbits(64),
             least_cycles=built.least_cycles,
         )
-        submitted, again = self._submitted[built.job_id]
-        return Job(built, request, submitted, time.monotonic(), again)
+        return Job(built, request, time.monotonic(), self._submitted[built.job_id])
 
     def _started(self, work: Job) -> None:
         """Note that a board is about to take a candidate for the first time."""

@@ -4,37 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgetune.config.naming import MAX_IDENTIFIER, RESERVED, RESERVED_PREFIXES, identifier
+from edgetune.config.naming import RESERVED, RESERVED_PREFIXES, identifier
 
 MAX_PREFIX = 32
 
 
-def unique_identifiers(
-    names: Sequence[str], fallback: str, *, reserved: frozenset[str] = RESERVED, limit: int = MAX_IDENTIFIER
-) -> tuple[str, ...]:
-    """Return one identifier per name, all different and none in `reserved`; valid names stay unchanged."""
-    wanted = [identifier(name, fallback, limit=limit) for name in names]
+def unique_identifiers(names: Sequence[str], fallback: str) -> tuple[str, ...]:
+    """Return one identifier per name, all different and none reserved; valid names stay unchanged."""
+    wanted = [identifier(name, fallback) for name in names]
     taken: dict[str, int] = {}
     for index, (name, want) in enumerate(zip(names, wanted, strict=True)):
-        if name == want and want not in reserved and want not in taken:
+        if name == want and want not in RESERVED and want not in taken:
             taken[want] = index
     owners = {index: want for want, index in taken.items()}
     result = []
     for index, want in enumerate(wanted):
         chosen = owners.get(index)
         if chosen is None:
-            chosen = _free(want, fallback, reserved, taken)
+            chosen = _free(want, fallback, taken)
             taken[chosen] = index
         result.append(chosen)
     return tuple(result)
 
 
-def _free(want: str, fallback: str, reserved: frozenset[str], taken: dict[str, int]) -> str:
-    base = f"{want}_{fallback}" if want in reserved else want
-    if base not in taken and base not in reserved:
+def _free(want: str, fallback: str, taken: dict[str, int]) -> str:
+    base = f"{want}_{fallback}" if want in RESERVED else want
+    if base not in taken and base not in RESERVED:
         return base
     number = 2
-    while f"{base}_{number}" in taken or f"{base}_{number}" in reserved:
+    while f"{base}_{number}" in taken or f"{base}_{number}" in RESERVED:
         number += 1
     return f"{base}_{number}"
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from edgetune.interrupts import held
-from edgetune.records import Record, RecordKey, RecordStore
+from edgetune.records import Record, RecordStore
 from edgetune.records.ranking import SEARCHED, searched_ns
 from edgetune.search.measuring import Measurer, MeasureRequest, RequestResult
 
@@ -95,7 +95,7 @@ class MeasureQueue:
         results: list[RequestResult] = []
         if self._stopped:
             return results
-        for measurement in self._measurer.measure(batch.orders, batch.best_ns, self._log_start):
+        for measurement in self._measurer.measure(batch.orders, batch.best_ns, self._store.log_start):
             stored = measurement
             if measurement.record is not None:
                 record = replace(measurement.record, round=batch.round, seed=batch.seed)
@@ -127,9 +127,6 @@ class MeasureQueue:
                 results[before] = replace(results[before], record=renamed, more=result.more)
                 results[index] = replace(result, record=None)
         return results
-
-    def _log_start(self, key: RecordKey, candidate: str) -> None:
-        self._store.log_start(key, candidate)
 
     def _compare(self, groups: Sequence[Sequence[Record]], sweeps: int) -> list[Record]:
         results: list[Record] = []

@@ -8,9 +8,9 @@ import subprocess
 from functools import lru_cache
 
 from edgetune.errors import ToolchainMissing
+from edgetune.target.programs import compiler_of, require_program
 from edgetune.target.target import Target
 from edgetune.target.tool_process import run_tool
-from edgetune.target.toolchain import require_compiler
 
 _DIGITS = 16
 _PATIENCE_S = 20
@@ -43,7 +43,7 @@ def toolchain_id(target: Target) -> str:
     """
     compiler = target.compiler
     flags = _digest([compiler.cflags, compiler.kernel_cflags])
-    return f"{compiler.cc}-{_version(str(require_compiler(target)))}-{flags}"
+    return f"{compiler.cc}-{_version(str(require_program(compiler_of(target))))}-{flags}"
 
 
 @lru_cache(maxsize=8)

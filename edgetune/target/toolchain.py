@@ -1,26 +1,9 @@
-"""Checks that the compiler and the emulator of a target are installed, before any work starts."""
+"""How a missing compiler is installed, and which grade of trust a target can reach."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 from edgetune.errors import UsageError
-from edgetune.target.programs import compiler_of, emulator_of, require_program
 from edgetune.target.target import Target
-
-if TYPE_CHECKING:
-    pass
-
-
-def require_compiler(target: Target) -> Path:
-    """Return the path of the target's C compiler; raise ToolchainMissing naming the command that installs it."""
-    return require_program(compiler_of(target))
-
-
-def require_emulator(target: Target) -> Path | None:
-    """Return the path of the target's emulator, None where binaries run natively; raise ToolchainMissing."""
-    return next((require_program(emulator) for emulator in emulator_of(target)), None)
 
 
 def install_command(package: str | None) -> str:

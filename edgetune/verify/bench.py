@@ -79,7 +79,6 @@ def bench(
     cores: Sequence[int] = (),
     runs: int = 1000,
     seconds: float = 3.0,
-    timeout_s: float = TIMEOUT_S,
     alone: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> BenchReport:
     """Build a copy of `package` and run its benchmark: at most `runs` runs, not much longer than `seconds`.
@@ -91,9 +90,9 @@ def bench(
     with work_copy(package) as (copy, manifest):
         tools = PackageToolchain.of(manifest, target)
         place = place or Here(tools, alone)
-        binary = _linked(copy, manifest, tools, place, timeout_s)
+        binary = _linked(copy, manifest, tools, place, TIMEOUT_S)
         words = (str(runs), f"{seconds:g}", str(manifest.get("threads", 1)), "samples")
-        done, conditions = place.timed(binary, words, timeout_s, cores)
+        done, conditions = place.timed(binary, words, TIMEOUT_S, cores)
     result, layers = _answer(package, manifest, done)
     report = BenchReport(
         package=manifest["prefix"],

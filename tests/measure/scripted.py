@@ -144,4 +144,4 @@ def work(name: str, folder: Path, *, kernel: str = "k", again: bool = False) -> 
     library.touch()
     built = CandidateBuild(name, kernel, "built", candidate_id=name, library=library)
     request = RunRequest(name, str(library), (), (), (), 0, TimingPolicy(), deadline_s=0.2)
-    return Job(built, request, 0.0, 0.0, again)
+    return Job(built, request, 0.0, again)

@@ -18,8 +18,8 @@ from edgetune.target.identity import target_fingerprint
 from edgetune.target.isa.aarch64 import AARCH64
 from edgetune.target.isa.armv7 import ARMV7
 from edgetune.target.isa.x86_64 import X86_64
+from edgetune.target.programs import compiler_of, emulator_of, require_program, require_programs
 from edgetune.target.target import list_targets, load_target
-from edgetune.target.toolchain import require_compiler, require_emulator
 
 SHIPPED = [
     "host",
@@ -95,8 +95,8 @@ def test_the_toolchain_of_each_target_compiles_and_runs(name: str) -> None:
 def test_the_host_flags_are_those_that_init_checks() -> None:
     target = load_target("host")
     require_measurable(target)
-    assert require_compiler(target).name == target.compiler.cc
-    assert require_emulator(target) is None
+    assert require_program(compiler_of(target)).name == target.compiler.cc
+    assert emulator_of(target) == ()
     if target.isa == "x86_64":
         assert [f"-m{feature}" for feature in target.cpu_checks] == [
             flag for flag in target.compiler.cflags if flag.startswith("-m") and "=" not in flag
@@ -235,9 +235,9 @@ def test_boards_out_of_reach_and_missing_compilers(monkeypatch: pytest.MonkeyPat
         require_measurable(target)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ToolchainMissing, match="apt-get install gcc-aarch64-linux-gnu"):
-        require_compiler(target)
+        require_program(compiler_of(target))
     with pytest.raises(ToolchainMissing, match="apt-get install qemu-user"):
-        require_emulator(target)
+        require_programs(emulator_of(target))
     (finding,) = check_board(target)
     assert not finding.ok
     assert finding.fix.startswith("sudo apt-get install gcc-aarch64-linux-gnu")

@@ -62,16 +62,16 @@ def build_agent(target: Target, cache: Path | None = None, defines: Sequence[str
     return _built("agent", target.compiler.cc, [*flags, *WARNINGS, *_AGENT], sources, list(_LINK), cache, target)
 
 
-def build_plugin(cache: Path | None = None, cc: str = "gcc") -> Path:
+def build_plugin(cache: Path | None = None) -> Path:
     """Return the QEMU plugin that counts instructions; raises ToolchainMissing."""
     sources = [agent_folder() / "plugin" / "counting.c"]
-    return _built("counting.so", cc, [*WARNINGS, *_PLUGIN], sources, [], cache, None)
+    return _built("counting.so", "gcc", [*WARNINGS, *_PLUGIN], sources, [], cache, None)
 
 
-def build_launcher(cache: Path | None = None, cc: str = "gcc") -> Path:
+def build_launcher(cache: Path | None = None) -> Path:
     """Return the program that starts emulators, so that no process of a candidate outlives the agent in them."""
     sources = [agent_folder() / "plugin" / "launch.c"]
-    return _built("launch", cc, [*WARNINGS, "-O2", "-s"], sources, [], cache, None)
+    return _built("launch", "gcc", [*WARNINGS, "-O2", "-s"], sources, [], cache, None)
 
 
 def _built(

@@ -82,7 +82,6 @@ def run_result(request: RunRequest, result: Result) -> RunResult:
             samples_ns=result.samples,
             repeat=result.repeat,
             stopped=result.stopped,
-            error_absolute=result.worst[0],
             error_relative=result.worst[1],
             seconds=seconds,
             cycle_ns=result.cycle_ns,
@@ -96,7 +95,6 @@ def run_result(request: RunRequest, result: Result) -> RunResult:
             request.candidate_id,
             "wrong_result",
             f"{_moment(result)}{_problem(request, result)}",
-            error_absolute=result.worst[0],
             error_relative=result.worst[1],
             seconds=seconds,
         )

@@ -39,11 +39,6 @@ class RunnerProcess:
         self._process = self._start()
 
     @property
-    def busy(self) -> bool:
-        """Whether a request is in progress."""
-        return self._request is not None
-
-    @property
     def pid(self) -> int:
         """Process id of the current runner."""
         return self._process.pid

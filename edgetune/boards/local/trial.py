@@ -74,7 +74,6 @@ def try_candidate(
             request.candidate_id,
             "wrong_result",
             str(error),
-            error_absolute=calls.worst.absolute,
             error_relative=calls.worst.relative,
             seconds=seconds,
         )
@@ -104,7 +103,6 @@ def _timed(
         samples_ns=sampling.samples,
         repeat=sampling.repeat,
         stopped=sampling.stopped,
-        error_absolute=calls.worst.absolute,
         error_relative=calls.worst.relative,
         seconds=seconds,
         disturbed=sum(undisturbed.disturbed[-len(sampling.samples) :]),

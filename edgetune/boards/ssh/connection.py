@@ -180,13 +180,6 @@ class Connection:
             daemon=True,
         ).start()
 
-    def server_key(self) -> paramiko.PKey:
-        """Return the host key of the board; raises BoardLost."""
-        try:
-            return self._transports[-1].get_remote_server_key()
-        except (IndexError, paramiko.SSHException) as error:
-            raise self._lost("the link is down", None) from error
-
     def channel(self, deadline: Deadline, destination: tuple[str, int] | None = None) -> paramiko.Channel:
         """Open a session, or a stream to a `destination` that the board itself reaches.
 

@@ -23,7 +23,6 @@ say machine "$(uname -m)"
 line kernel /proc/sys/kernel/osrelease || say kernel "$(uname -r)"
 line hostname /proc/sys/kernel/hostname || say hostname "$(uname -n)"
 bits=$(getconf LONG_BIT) && say bits "$bits" || say elf "$(head -c 20 /bin/sh | od -An -tx1 | tr -d '\n')"
-say page "$(getconf PAGESIZE)"
 libc=$(getconf GNU_LIBC_VERSION)
 if [ -n "$libc" ]; then say libc "$libc"; else
     say ldd "$(ldd --version 2>&1 | head -n 2 | tr '\n' ' ')"
@@ -67,7 +66,6 @@ def board_facts(said: Mapping[str, str], folder: str, free_bytes: int) -> BoardF
         folder=folder,
         free_bytes=free_bytes,
         kernel=said.get("kernel", ""),
-        page_bytes=_number(said.get("page", "")) or 4096,
         identity=identity,
     )
 

@@ -15,6 +15,8 @@ from edgetune.boards.ssh.route import Hop, resolve_route
 from edgetune.config.boards_file import BoardAddress
 from edgetune.errors import HostKeyRefused
 
+_TIMEOUT_S = 20.0  # for the route to a board
+
 
 @dataclass(frozen=True)
 class OfferedKey:
@@ -33,15 +35,13 @@ class OfferedKey:
         return trust(self.host, self.key)
 
 
-def offered_keys(
-    address: BoardAddress, *, timeout_s: float = 20.0, config: ClientConfig | None = None
-) -> list[OfferedKey]:
+def offered_keys(address: BoardAddress) -> list[OfferedKey]:
     """Return the host keys on the route to a board, up to the first that is not known.
 
     Nothing is sent to a host whose key is not known; trust the key, then call again for the hosts after it.
     Raises HostUnknown, AuthenticationRefused (at a jump host) and BoardLost.
     """
-    route = resolve_route(address.ssh, config or ClientConfig(), address.identity)
+    route = resolve_route(address.ssh, ClientConfig(), address.identity)
     offered: list[OfferedKey] = []
 
     def note(hop: Hop, key: paramiko.PKey) -> None:
@@ -52,7 +52,7 @@ def offered_keys(
 
     connection = Connection(address.name, route)
     try:
-        connection.open(timeout_s, note, login=False)
+        connection.open(_TIMEOUT_S, note, login=False)
     except HostKeyRefused:
         pass  # the list contains the refused key
     finally:

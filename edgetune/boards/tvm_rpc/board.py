@@ -55,6 +55,7 @@ def build_shim(target: Target, folder: Path) -> Path:
 
 
 _SESSION_S = 900  # the server ends a session after this, in case its client is lost
+_CONNECT_TIMEOUT_S = 60.0  # for a session with the server that was lent
 _RENEW_S = 600  # a lease older than this is renewed between candidates
 _FAIR_S = 60  # a lease older than this is given back between candidates when other clients wait
 _PATIENCE_S = 30.0  # for transfers, after a candidate's own deadline, which the shim enforces
@@ -85,8 +86,7 @@ _IDENTITY = {
 class TvmRpcBoard:
     """A `Board`. `door` lends the server; `folder` takes the shim and the worker's logs, and outlives the board.
 
-    Waiting for the lease takes at most `lock_timeout_s` seconds, opening the session with the lent server
-    `connect_timeout_s`.
+    Waiting for the lease takes at most `lock_timeout_s` seconds. `facts` are those of the server's system.
     """
 
     def __init__(
@@ -98,13 +98,12 @@ class TvmRpcBoard:
         *,
         cores: Sequence[int] = (),
         lock_timeout_s: float = LOCK_TIMEOUT_S,
-        connect_timeout_s: float = 60.0,
         on_event: Callable[[Event], None] = lambda _: None,
     ) -> None:
         self.name, self._target, self._door, self._on_event = name, target, door, on_event
         self._asked_cores = tuple(cores)
         self._cores: tuple[int, ...] = (0,)  # cores of candidates; the session sets them
-        self._lock_timeout_s, self._connect_timeout_s = lock_timeout_s, connect_timeout_s
+        self._lock_timeout_s = lock_timeout_s
         self._worker = RpcWorker(name, folder)
         self._shim = build_shim(target, folder)
         self.facts: dict[str, Reading] = {}
@@ -225,7 +224,7 @@ class TvmRpcBoard:
             raise BoardLost(f"board '{self.name}' is closed")
         lease = self._door.lease(timeout_s)
         message = Connect(lease.host, lease.port, lease.key, _SESSION_S, self._shim, self._asked_cores)
-        wait_s = self._allowed(min(timeout_s, self._connect_timeout_s), STEPS)
+        wait_s = self._allowed(min(timeout_s, _CONNECT_TIMEOUT_S), STEPS)
         connected = self._guard(lambda: self._worker.ask(message, wait_s))
         if not isinstance(connected, Connected):
             raise BoardLost(f"the RPC client of board '{self.name}' gave an answer that does not belong to its request")

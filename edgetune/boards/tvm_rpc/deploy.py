@@ -94,7 +94,7 @@ class Forwarding(Protocol):
 class DeployedServer:
     """The server on the board behind `reach`, which the caller owns. `folder` is a folder of this machine.
 
-    The server ends by itself, and releases the board's lock, when it receives nothing from us for `idle_s` seconds.
+    The server ends by itself, and releases the board's lock, when it receives nothing from us for `IDLE_S` seconds.
     """
 
     def __init__(
@@ -104,10 +104,8 @@ class DeployedServer:
         folder: Path,
         on_event: Callable[[Event], None] = lambda _: None,
         cache: Path | None = None,
-        idle_s: float = IDLE_S,
     ) -> None:
         self._reach, self._folder, self._on_event, self._cache = reach, folder, on_event, cache
-        self._idle_s = idle_s
         self._cc = target.compiler.cc
         self._place = ""
         self._stream: ByteStream | None = None
@@ -149,13 +147,13 @@ class DeployedServer:
         script = self._folder / f"tvm-server-{self._reach.name}.sh"
         script.write_text(_START)
         script.chmod(0o700)
-        arguments = (self._place, owner_name(), f"{self._idle_s:g}", "server", LOOPBACK, "0", KEY_ON_STDIN)
+        arguments = (self._place, owner_name(), f"{IDLE_S:g}", "server", LOOPBACK, "0", KEY_ON_STDIN)
         stream = self._stream = self._reach.start(script, arguments, _ASK_S)
         try:
             stream.send(f"{key}\n".encode(), _ASK_S)  # every user there can read arguments
         except BoardLost as error:
             raise self._silent(stream) from error
-        self._lifeline = Lifeline(stream, self._idle_s / 4)
+        self._lifeline = Lifeline(stream, IDLE_S / 4)
         there = self._await_port(stream, time.monotonic() + _START_S)
         self._go_on()
         if isinstance(self._reach, Forwarding):

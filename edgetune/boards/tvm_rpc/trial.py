@@ -103,7 +103,6 @@ def try_candidate(
             samples_ns=sampling.samples,
             repeat=sampling.repeat,
             stopped=sampling.stopped,
-            error_absolute=worst.absolute,
             error_relative=worst.relative,
             seconds=seconds,
             cycle_ns=cycle_ns,
@@ -203,7 +202,6 @@ def _wrong(request: RunRequest, problem: str, worst: OutputError, seconds: dict[
         request.candidate_id,
         "wrong_result",
         problem,
-        error_absolute=worst.absolute,
         error_relative=worst.relative,
         seconds=seconds,
     )

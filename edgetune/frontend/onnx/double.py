@@ -21,9 +21,6 @@ from edgetune.errors import ModelError
 from edgetune.frontend.onnx.reader import OnnxModel
 from edgetune.frontend.onnx.reference import Arrays, evaluable
 
-EVALUATOR = "onnx.reference in double"
-"""The name of this module's evaluator in reports."""
-
 _TYPES = frozenset({"to", "dtype", "output_datatype"})
 """Attributes that hold an element type. Others that do (`stash_type`) only request a minimum precision."""
 

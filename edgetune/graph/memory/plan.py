@@ -11,6 +11,7 @@ from edgetune.graph.memory.live_ranges import ARENA_ALIGNMENT, Block, Key, block
 from edgetune.graph.program import Program
 
 _LOCAL_SEARCH_STEPS = 2000
+_SLACK = 1.10
 
 
 @dataclass(frozen=True)
@@ -30,14 +31,14 @@ class MemoryPlan:
     in_place: Mapping[int, int] = field(default_factory=dict)
 
 
-def scratch_limits(program: Program, threads: int = 1, slack: float = 1.10) -> dict[int, int]:
+def scratch_limits(program: Program, threads: int = 1) -> dict[int, int]:
     """Bytes of scratch that each kernel (by index) may use, all `threads` together.
 
-    The limits keep the arena within `slack` times its lower bound, except where a kernel's own `scratch` per thread is
+    The limits keep the arena within `_SLACK` times its lower bound, except where a kernel's own `scratch` per thread is
     more: that is always allowed.
     """
     live = live_bytes(program)
-    allowed = int(max(live, default=0) * slack)
+    allowed = int(max(live, default=0) * _SLACK)
     limits: dict[int, int] = {}
     for call, used in zip(program.calls, live, strict=True):
         room = max(allowed - used - ARENA_ALIGNMENT, program.kernels[call.kernel].scratch * threads)

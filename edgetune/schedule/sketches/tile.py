@@ -80,7 +80,8 @@ def find_tile(analysis: BlockAnalysis, native_lanes: int) -> Tile | None:
     before, after = analysis.stages[:place], analysis.stages[place + 1 :]
     if (after and after[-1].name != analysis.outputs[0]) or not all(_aligned(anchor, stage) for stage in after):
         return None
-    pads = [stage for stage in before if _pads(stage)]
+    # Padding selects by position from a parameter; inlined, each access costs a test.
+    pads = [stage for stage in before if stage.branches()]
     channel = len(anchor.spatial) - 1
     if _strided(analysis, anchor, anchor.spatial[channel]):
         return None
@@ -154,11 +155,6 @@ def streams_weights(tile: Tile, kept_bytes: int) -> bool:
 def _aligned(anchor: BlockStage, stage: BlockStage) -> bool:
     """Whether a stage after the anchor has exactly the anchor's spatial axes."""
     return not stage.reduction and stage.spatial_extents == anchor.spatial_extents and stage.writes_along_its_axes()
-
-
-def _pads(stage: BlockStage) -> bool:
-    """Whether a stage selects by position from a parameter (padding); inlined, each access costs a test."""
-    return stage.branches()
 
 
 def _strided(analysis: BlockAnalysis, anchor: BlockStage, axis: IterVar) -> bool:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from itertools import cycle, pairwise
 from statistics import NormalDist
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,7 +41,6 @@ def test_short_kernels_get_eight_samples_of_half_a_millisecond_within_the_budget
     sampling, kernel = run(ns)
     assert len(sampling.samples) >= 8
     assert sampling.repeat * ns >= 0.5e6
-    assert kernel.spent == pytest.approx(sampling.spent_ns)
     assert kernel.spent <= 0.3e9
 
 
@@ -70,11 +68,11 @@ def test_a_long_hopeless_kernel_is_called_once_more() -> None:
 
 
 def test_a_steady_kernel_ends_early_and_a_noisy_one_does_not() -> None:
-    calm, _ = run(50e3)
+    calm, kernel = run(50e3)
     noisy, _ = run(50e3, factors=tuple(1.0 + abs(value) for value in NormalDist(0, 0.3).samples(1009, seed=7)))
     assert calm.stopped == "narrow"
     assert noisy.stopped in {"budget", "count"}
-    assert calm.spent_ns < 60e6
+    assert kernel.spent < 60e6
 
 
 @given(st.floats(min_value=200.0, max_value=90e6), st.sampled_from([0.0, 1.0, 0.1]), st.integers(0, 1 << 64))
