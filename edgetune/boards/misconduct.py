@@ -5,11 +5,23 @@ from __future__ import annotations
 STARTED_PROCESS = "the kernel started a process"
 LEFT_MODE = "leaves the mode of floating point changed (rounding, traps or flush to zero)"
 LEFT_THREADS = "leaves threads running"
+BEFORE, AFTER = "before its start", "after its end"
 
 
 def changed_input(index: int) -> str:
     """Say that the kernel wrote to parameter `index`, which is read-only."""
     return f"changes parameter {index}, which is not an output"
+
+
+def stray_write(index: int, parameters: int, where: str) -> str:
+    """Say that the kernel wrote `BEFORE` or `AFTER` parameter `index`; the scratch comes after all `parameters`."""
+    return f"writes to {'scratch' if index == parameters else f'parameter {index}'} {where}"
+
+
+def wrong_output(index: int, absolute: float, relative: float) -> str:
+    """Say how far output `index` is from the reference."""
+    size = f"{absolute:.3g} ({relative:.3g} of the largest value)"
+    return f"output {index} differs from the reference by {size}"
 
 
 def in_call(number: int) -> str:

@@ -9,10 +9,10 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from edgetune.boards import misconduct
 from edgetune.boards.agent import messages
 from edgetune.boards.agent.contents import Content
 from edgetune.boards.agent.messages import Result
-from edgetune.boards.misconduct import LEFT_MODE, LEFT_THREADS, STARTED_PROCESS, after_calls, changed_input, in_call
 from edgetune.boards.protocol import RunRequest, RunResult
 from edgetune.graph.accuracy import Tolerance
 from edgetune.ipc.child_process import describe_exit
@@ -98,7 +98,7 @@ def run_result(request: RunRequest, result: Result) -> RunResult:
             error_relative=result.worst[1],
             seconds=seconds,
         )
-    reason = STARTED_PROCESS if result.verdict == _FORKED else result.reason
+    reason = misconduct.STARTED_PROCESS if result.verdict == _FORKED else result.reason
     return RunResult(request.candidate_id, "crashed", reason, seconds=seconds)
 
 
@@ -107,7 +107,7 @@ def _ended(request: RunRequest, result: Result) -> RunResult:
         reason = f"still in phase '{result.phase}' after {request.deadline_s:g} s"
         return RunResult(request.candidate_id, "timeout", reason)
     if result.ending == _DIED and result.code == -signal.SIGSYS:
-        return RunResult(request.candidate_id, "crashed", STARTED_PROCESS)
+        return RunResult(request.candidate_id, "crashed", misconduct.STARTED_PROCESS)
     if result.ending == _DIED:
         reason = f"{describe_exit(result.code)} in phase '{result.phase}'"
         return RunResult(request.candidate_id, "timeout" if result.code == -signal.SIGXCPU else "crashed", reason)
@@ -120,17 +120,15 @@ def _ended(request: RunRequest, result: Result) -> RunResult:
 def _moment(result: Result) -> str:
     if result.moment == _FIRST:
         return ""
-    return in_call(result.call) if result.moment == _LATER else after_calls(result.call)
+    return misconduct.in_call(result.call) if result.moment == _LATER else misconduct.after_calls(result.call)
 
 
 def _problem(request: RunRequest, result: Result) -> str:
     if result.problem in {_BEFORE, _BEHIND}:
-        name = "scratch" if result.index == len(request.arrays) else f"parameter {result.index}"
-        return f"writes to {name} {'before its start' if result.problem == _BEFORE else 'after its end'}"
+        where = misconduct.BEFORE if result.problem == _BEFORE else misconduct.AFTER
+        return misconduct.stray_write(result.index, len(request.arrays), where)
     if result.problem == _INPUT:
-        return changed_input(result.index)
+        return misconduct.changed_input(result.index)
     if result.problem in {_MODE, _THREADS}:
-        return LEFT_MODE if result.problem == _MODE else LEFT_THREADS
-    absolute, relative = result.difference
-    size = f"{absolute:.3g} ({relative:.3g} of the largest value)"
-    return f"output {result.index} differs from the reference by {size}"
+        return misconduct.LEFT_MODE if result.problem == _MODE else misconduct.LEFT_THREADS
+    return misconduct.wrong_output(result.index, *result.difference)

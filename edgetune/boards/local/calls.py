@@ -14,9 +14,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from edgetune.boards.misconduct import LEFT_MODE, LEFT_THREADS, STARTED_PROCESS, after_calls, changed_input, in_call
+from edgetune.boards import misconduct
+from edgetune.boards.outputs import judge
 from edgetune.boards.protocol import OUTPUTS, PART, RunRequest, gap_fill
-from edgetune.graph.accuracy import OutputError, Tolerance, compare
+from edgetune.graph.accuracy import OutputError
 
 ALIGNMENT = 64
 PAGE = mmap.PAGESIZE
@@ -61,8 +62,8 @@ class Fenced:
     def harm(self) -> str:
         """Say where bytes around the buffer were overwritten; empty if none were."""
         if np.any(self._before != _CANARY):
-            return "before its start"
-        return "after its end" if np.any(self._behind != _CANARY) else ""
+            return misconduct.BEFORE
+        return misconduct.AFTER if np.any(self._behind != _CANARY) else ""
 
 
 class GuardedBuffers:
@@ -92,9 +93,9 @@ class GuardedBuffers:
         for index, guard in enumerate(self._guards):  # the guard before buffer `index`
             changed = np.flatnonzero(guard != _CANARY)
             if changed.size and index and (index == len(self.parts) or changed[0] < guard.size // 2):
-                return index - 1, "after its end"
+                return index - 1, misconduct.AFTER
             if changed.size:
-                return index, "before its start"
+                return index, misconduct.BEFORE
         return 0, ""
 
 
@@ -120,7 +121,7 @@ class StartedProcessError(Exception):
     """The candidate started a process."""
 
     def __init__(self) -> None:
-        super().__init__(STARTED_PROCESS)
+        super().__init__(misconduct.STARTED_PROCESS)
 
 
 class Calls:
@@ -150,10 +151,10 @@ class Calls:
         mode_changed = self._timer.edgetune_call_once(self._function, pointers, self._owner)
         self._made = 1
         problem = self._judge([fence.bytes for fence in self._fences], _FIRST)
-        harmed = ((index, harm) for index, fence in enumerate(self._fences) if (harm := fence.harm()))
-        for index, harm in harmed:
-            problem = self._writes(index, harm)
-            break
+        for index, fence in enumerate(self._fences):
+            if harm := fence.harm():
+                problem = misconduct.stray_write(index, len(self._arrays), harm)
+                break
         self._conclude(problem, _FIRST, mode_changed=mode_changed, thoroughly=True)
         for fence in self._fences:  # a later call must not change outputs that were found right
             fence.read_only()
@@ -182,7 +183,9 @@ class Calls:
         self._made += 1
         problem = self._judge(self._arena.parts, _LATER)
         index, harm = self._arena.harm()
-        self._conclude(problem or (self._writes(index, harm) if harm else ""), _LATER, mode_changed=mode_changed)
+        if harm and not problem:
+            problem = misconduct.stray_write(index, len(self._arrays), harm)
+        self._conclude(problem, _LATER, mode_changed=mode_changed)
         return pair
 
     def end(self) -> None:
@@ -193,7 +196,7 @@ class Calls:
             if role not in OUTPUTS and not np.array_equal(self._arena.parts[index], _bytes(array))
         )
         index = next(changed, None)
-        self._conclude("" if index is None else changed_input(index), _END, thoroughly=True)
+        self._conclude("" if index is None else misconduct.changed_input(index), _END, thoroughly=True)
 
     def _sample(self, repeat: int, count: int) -> tuple[list[tuple[float, float]], bool]:
         out, widths = (ctypes.c_double * count)(), (ctypes.c_double * count)()
@@ -211,34 +214,26 @@ class Calls:
 
         After later calls, outputs with the same bytes as after the first are right, which is a quick test.
         """
-        problem = ""
-        for index in self._outputs:
-            array = self._arrays[index]
-            if moment != _FIRST and _same(parts[index], self._fences[index].bytes):
-                continue
-            output = parts[index].view(array.dtype).reshape(array.shape)
-            found = compare(output, array, self._request.tolerances[index] or Tolerance())
-            if not found.allowed and not problem:
-                size = f"{found.absolute:.3g} ({found.relative:.3g} of the largest value)"
-                problem = f"output {index} differs from the reference by {size}"
-            if moment == _FIRST and found.absolute > self.worst.absolute:
-                self.worst = found
-        return problem
 
-    def _writes(self, index: int, harm: str) -> str:
-        name = "scratch" if index == len(self._arrays) else f"parameter {index}"
-        return f"writes to {name} {harm}"
+        def doubtful(index: int) -> np.ndarray | None:
+            return None if moment != _FIRST and _same(parts[index], self._fences[index].bytes) else parts[index]
+
+        problem, worst = judge(self._request, self._arrays, doubtful)
+        if moment == _FIRST:
+            self.worst = worst
+        return problem
 
     def _conclude(self, problem: str, moment: int, *, mode_changed: bool = False, thoroughly: bool = False) -> None:
         """Raise what is wrong, if anything; `thoroughly` also looks for processes and threads."""
         if (problem or thoroughly) and has_children():
             raise StartedProcessError
         if not problem and mode_changed:
-            problem = LEFT_MODE
+            problem = misconduct.LEFT_MODE
         if not problem and thoroughly and self._timer.edgetune_threads_left(self._threads):
-            problem = LEFT_THREADS
+            problem = misconduct.LEFT_THREADS
         if problem:
-            begin = {_FIRST: "", _LATER: in_call(self._made), _END: after_calls(self._made)}[moment]
+            made = self._made
+            begin = {_FIRST: "", _LATER: misconduct.in_call(made), _END: misconduct.after_calls(made)}[moment]
             raise WrongResultError(begin + problem)
 
 

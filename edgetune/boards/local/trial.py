@@ -12,7 +12,7 @@ from collections.abc import Callable
 from edgetune.boards.local.calls import Calls, StartedProcessError, WrongResultError
 from edgetune.boards.local.neighbours import Undisturbed
 from edgetune.boards.protocol import RunRequest, RunResult
-from edgetune.boards.sampling import Sampling, sample
+from edgetune.boards.sampling import sample
 
 ENTRY = "edgetune_call"
 
@@ -78,25 +78,6 @@ def try_candidate(
             seconds=seconds,
         )
     seconds[phase] = time.perf_counter() - started
-    return _timed(request, calls, sampling, undisturbed, seconds, cycle_ns)
-
-
-def _load(request: RunRequest, timer: ctypes.CDLL) -> ctypes.c_void_p:
-    """Return the candidate's entry function; restores the floating-point mode that loading the library may change."""
-    mode = timer.edgetune_mode()
-    library = ctypes.CDLL(request.library, mode=os.RTLD_NOW | os.RTLD_LOCAL)
-    timer.edgetune_restore_mode(mode)
-    return ctypes.cast(getattr(library, ENTRY), ctypes.c_void_p)
-
-
-def _timed(
-    request: RunRequest,
-    calls: Calls,
-    sampling: Sampling,
-    undisturbed: Undisturbed,
-    seconds: dict[str, float],
-    cycle_ns: float,
-) -> RunResult:
     return RunResult(
         request.candidate_id,
         "ok",
@@ -108,3 +89,11 @@ def _timed(
         disturbed=sum(undisturbed.disturbed[-len(sampling.samples) :]),
         cycle_ns=cycle_ns,
     )
+
+
+def _load(request: RunRequest, timer: ctypes.CDLL) -> ctypes.c_void_p:
+    """Return the candidate's entry function; restores the floating-point mode that loading the library may change."""
+    mode = timer.edgetune_mode()
+    library = ctypes.CDLL(request.library, mode=os.RTLD_NOW | os.RTLD_LOCAL)
+    timer.edgetune_restore_mode(mode)
+    return ctypes.cast(getattr(library, ENTRY), ctypes.c_void_p)

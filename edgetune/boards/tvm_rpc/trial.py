@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.boards.misconduct import LEFT_MODE, LEFT_THREADS, STARTED_PROCESS, after_calls, changed_input, in_call
-from edgetune.boards.protocol import OUTPUTS, PART, RunRequest, RunResult, RunStatus, gap_fill
+from edgetune.boards import misconduct
+from edgetune.boards.outputs import judge
+from edgetune.boards.protocol import PART, RunRequest, RunResult, RunStatus, gap_fill
 from edgetune.boards.sampling import sample
 from edgetune.boards.tvm_rpc.remote import MOST_TENSORS, CandidateEndedError, RemoteError, RemoteSession
-from edgetune.graph.accuracy import OutputError, Tolerance, compare
+from edgetune.graph.accuracy import OutputError
 
 _HARM, _STARTED_PROCESS, _UNCONFINED, _MODE, _THREADS, _INPUT = 4, 5, 7, 8, 9, 11
 _STATUS: dict[int, RunStatus] = {
@@ -154,7 +155,7 @@ class _Timing:
         words, status = _words(error.code, error.reason), _status(error.code)
         if status != "wrong_result":
             return RunResult(self._request.candidate_id, status, words, seconds=seconds)
-        begin = after_calls(self._made) if self._over else in_call(self._made)
+        begin = misconduct.after_calls(self._made) if self._over else misconduct.in_call(self._made)
         return _wrong(self._request, begin + words, worst, seconds)
 
     def _left(self) -> float:
@@ -171,8 +172,12 @@ def _words(code: int, reason: str) -> str:
     if code not in _STATUS:
         return "answers in place of the process that runs it"
     if code == _INPUT:
-        return changed_input(int(reason) if reason.isdecimal() else 0)
-    return {_STARTED_PROCESS: STARTED_PROCESS, _MODE: LEFT_MODE, _THREADS: LEFT_THREADS}.get(code, reason)
+        return misconduct.changed_input(int(reason) if reason.isdecimal() else 0)
+    return {
+        _STARTED_PROCESS: misconduct.STARTED_PROCESS,
+        _MODE: misconduct.LEFT_MODE,
+        _THREADS: misconduct.LEFT_THREADS,
+    }.get(code, reason)
 
 
 def _clear(session: RemoteSession, path: str) -> None:
@@ -183,18 +188,7 @@ def _clear(session: RemoteSession, path: str) -> None:
 def _judge(
     session: RemoteSession, request: RunRequest, arrays: Sequence[np.ndarray], tensors: Sequence[Any]
 ) -> tuple[str, OutputError]:
-    worst, problem = OutputError(), ""
-    for index, (array, role) in enumerate(zip(arrays, request.roles, strict=True)):
-        if role not in OUTPUTS:
-            continue
-        output = session.fetch(tensors[index], array.nbytes).view(array.dtype).reshape(array.shape)
-        found = compare(output, array, request.tolerances[index] or Tolerance())
-        if not found.allowed and not problem:
-            size = f"{found.absolute:.3g} ({found.relative:.3g} of the largest value)"
-            problem = f"output {index} differs from the reference by {size}"
-        if found.absolute > worst.absolute:
-            worst = found
-    return problem, worst
+    return judge(request, arrays, lambda index: session.fetch(tensors[index], arrays[index].nbytes))
 
 
 def _wrong(request: RunRequest, problem: str, worst: OutputError, seconds: dict[str, float]) -> RunResult:
