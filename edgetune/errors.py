@@ -1,6 +1,6 @@
 """Error classes of edgetune, each with its exit code and a message that says what to do.
 
-Each class has its own exit code, so that scripts can tell failures apart by number. The message (``args[0]``) is one
+Each class has its own exit code, so that scripts can distinguish failures by number. The message (``args[0]``) is one
 sentence: what is wrong, where, and what to do about it. Code 2 is click's own, for a wrong command line.
 """
 
@@ -24,7 +24,7 @@ class EdgetuneError(Exception):
 
 
 class UsageError(EdgetuneError):
-    """The command line is wrong, or asks for something impossible (click uses this code as well)."""
+    """The command line is wrong, or requests something impossible (click uses this code as well)."""
 
     exit_code = 2
 

@@ -1,7 +1,7 @@
 """Registries: kinds of members (backends, transports, ...) that installed distributions add by entry points.
 
 A distribution names its members in the entry points of a group, such as `edgetune.transports`; edgetune's own are in
-its `pyproject.toml`. A member's module is imported when it is asked for, never earlier. What lies in the working folder
+its `pyproject.toml`. A member's module is imported when it is looked up, never earlier. What lies in the working folder
 is no installed distribution, and is left out, except edgetune itself where it was imported from there.
 https://packaging.python.org/specifications/entry-points specifies entry points.
 """

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from edgetune import api
 from edgetune.config.settings import CommandLineFlags, resolve_settings
 
-# No feature of a processor is asked for, so the sources compile for any; vectors are GCC's and clang's own.
+# No feature of a processor is required, so the sources compile for any; vectors are GCC's and clang's own.
 _TARGET = """\
 name: anywhere
 description: any machine with a compiler of GNU C

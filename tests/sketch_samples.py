@@ -33,7 +33,7 @@ def board(vector_bits: int = 256, registers: int = 16) -> Target:
 
 
 def prim_func(inputs: Sequence[Any], output: Any, layout_free: Sequence[int] = ()) -> Any:
-    """The kernel that computes `output` of placeholders `inputs`; constants are told by their positions."""
+    """The kernel that computes `output` of placeholders `inputs`; constants are given by their positions."""
     function = te.create_prim_func([*inputs, output])
     return function.with_attr("layout_free_buffers", list(layout_free)) if layout_free else function
 

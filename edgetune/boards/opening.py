@@ -40,7 +40,7 @@ def open_boards(
     """Return the boards to measure on; none is connected yet. The arguments are those of `BoardRequest`.
 
     Raises BoardUnavailable when a board cannot be reached from here, and UsageError when its transport cannot time
-    what its target asks for.
+    what its target requires.
     """
     return [
         access.board(folder, split, lock_file=lock_file, lock_timeout_s=lock_timeout_s, on_event=on_event)

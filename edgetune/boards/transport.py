@@ -149,9 +149,10 @@ class Transport(Protocol):
         words: Sequence[str],
         note: Callable[[str], None],  # noqa: ARG002  for members
     ) -> int:
-        """Run a shell (or `words`) on the board and return its exit status; `note` is told what takes time.
+        """Run a shell (or `words`) on the board and return its exit status.
 
-        Raises ToolchainMissing, what `shell_command` raises, and what starting the board raises.
+        `note` receives a sentence before each step that takes time. Raises ToolchainMissing, what `shell_command`
+        raises, and what starting the board raises.
         """
         from edgetune.boards.ssh.command_line import require_ssh
 

@@ -41,7 +41,7 @@ class Place:
 
     @property
     def sums(self) -> bool:
-        """Whether the block reduces, so that it tells best what its loops are."""
+        """Whether the block reduces; its axes then give the best names for its loops."""
         return str(self.block.name_hint).endswith("_update") or any(map(is_reduction, self.block.iter_vars))
 
 

@@ -166,7 +166,7 @@ class StatementPrinter(VectorPrinter):
         self.context.emit(f"{c_type} {name}[{count}]{aligned};")
 
     def _sums_alone(self, buffer: TvmBuffer) -> bool:
-        """Whether no other registers of the kernel are added to, so that their name needs to tell no more."""
+        """Whether no other registers of the kernel are added to, so that their name needs no suffix."""
         return [b for b in self.layout.registers if b in self.survey.updated] == [buffer]
 
     def _registers(self, buffer: TvmBuffer, place: BufferStorage, wanted: dict[int, int]) -> BufferStorage:

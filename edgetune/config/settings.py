@@ -53,7 +53,7 @@ class Settings:
     """All settings of ``tune`` and ``build``, validated; paths are absolute.
 
     Exactly one of ``budget_trials`` (candidates over all tasks) and ``budget_seconds`` is set. ``ram_limit`` and
-    ``flash_limit`` are bytes. ``shapes`` maps input names to fixed shapes. ``origins`` tells for each field where its
+    ``flash_limit`` are bytes. ``shapes`` maps input names to fixed shapes. ``origins`` says for each field where its
     value came from, in words. ``addresses`` are the boards to measure on, none where the target needs no address;
     ``rpc`` is the transport to them, None to use each board's own setting. Times below ``min_trust`` are refused.
     ``winograd`` names the largest tiles of transformed convolutions, "off" for none. ``layout`` is the order of the

@@ -51,7 +51,7 @@ def operators_of_functions(module: tvm.IRModule) -> dict[str, tuple[str, ...]]:
 def operators(functions: Sequence[str]) -> tuple[str, ...]:
     """The operators of a kernel made of these functions of a legalised module: conv2d, add for conv2d3, tir_add1.
 
-    Suffixes and prefixes that TVM adds to tell functions apart are removed. The steps of a quantisation are one
+    Suffixes and prefixes that TVM adds to distinguish functions are removed. The steps of a quantisation are one
     operator.
     """
     words = [re.sub(r"(?<=[a-z])\d+$", "", name.removeprefix("tir_")) for name in functions]
@@ -98,8 +98,8 @@ def _with_rest(kept: Sequence[str], sources: Sequence[str]) -> str:
 def kernel_names(kernels: Sequence[tuple[Sequence[str], Sequence[int]]]) -> list[str]:
     """Unique names for kernels, given the operators and the result shape of each.
 
-    If several kernels have the same operators, the extents of the result (without leading extents of 1) tell them
-    apart. If these are the same too, a number does, in order.
+    If several kernels have the same operators, the extents of the result (without leading extents of 1) distinguish
+    them. If these are the same too, a number does, in order.
     """
     stems = [summary(sources) for sources, _ in kernels]
     shared = Counter(stems)

@@ -25,7 +25,7 @@ _NO_USE_S = 600.0
 
 
 class BoardWatch:
-    """Use from the board's own thread. `tell` is called with the kind of event and a sentence."""
+    """Use from the board's own thread. `tell` receives the kind of event and a sentence."""
 
     def __init__(
         self,

@@ -45,7 +45,7 @@ def random_input(
     Floats are N(0, 1); constants with at least two axes are divided by the square root of their fan-in (elements per
     slice of the first axis), so that sums keep the scale of the inputs. int8, uint8, int16 and uint16 use their whole
     range, most values near its middle, so that quantised sums do not all saturate. 64-bit integers are treated as
-    indices: 0 up to the smallest axis of the float and small integer `others`, 8 at most. `positive` asks for values
+    indices: 0 up to the smallest axis of the float and small integer `others`, 8 at most. `positive` requires values
     above 0.1 (1 for integers), for kernels that divide or take logarithms.
     """
     kind = np.dtype(param.dtype)

@@ -178,7 +178,7 @@ def measured_boards(settings: Settings) -> tuple[BoardAccess, ...]:
     """Return the boards of `settings` that a search measures on.
 
     Raises BoardUnavailable where no board has an address, UsageError where no time of the target reaches the trust
-    that is asked for, ToolchainMissing for all missing programs at once, and what `accesses` raises.
+    that is requested, ToolchainMissing for all missing programs at once, and what `accesses` raises.
     """
     require_search(settings.target)
     require_measurable(settings.target, settings.addresses)

@@ -68,7 +68,7 @@ def expected_order(
             share,
             lambda record: weights_ns(record.form) * (_WAITED if record.candidate in asking else 1.0),
         )
-        if not streamed or not order or order[0].candidate not in asking or _asks_ahead(kernel, order[0]):
+        if not streamed or not order or order[0].candidate not in asking or _prefetches_weights(kernel, order[0]):
             return order
         asking.remove(order[0].candidate)
 
@@ -133,7 +133,7 @@ def _bytes(buffer: Any) -> int:
     return prod(int(extent) for extent in buffer.shape) * -(-int(DataType(str(buffer.dtype)).bits) // 8)
 
 
-def _asks_ahead(kernel: Kernel, record: Record) -> bool:
+def _prefetches_weights(kernel: Kernel, record: Record) -> bool:
     try:
         return prefetches_weights_l2(flat(apply_schedule(kernel.function, record.trace).module).body)
     except KernelFailed:

@@ -20,7 +20,7 @@ _GOLDEN = (1 + math.sqrt(5)) / 2
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """What the scheduler knows of a task.
+    """Facts of a task that the scheduler uses.
 
     `flops` is the work of one call, `tag` names the kind of operator. Tasks of one tag and about the same
     work (within a factor of 1.618) are assumed to be able to reach the same speed.

@@ -49,7 +49,7 @@ def describe_host(
 ) -> Target:
     """Describe a machine of `isa` from the text of ``/proc/cpuinfo``; `l1` and `l2` are bytes.
 
-    `native` tells which CPU the compiler `cc` tunes for; by default `cc` itself is asked. Raises EdgetuneError for a
+    `native` returns the CPU that the compiler `cc` tunes for; by default, `cc` is run. Raises EdgetuneError for a
     CPU that is too old, and for an instruction set that cannot be tuned for on the machine itself.
     """
     if isa.describe_host is None:

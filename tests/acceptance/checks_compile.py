@@ -34,7 +34,7 @@ def no_warning(case: Case) -> str:
 
 
 def undefined_symbols(case: Case) -> str:
-    """The library asks for nothing but libm and mem* functions, and holds nothing that can be written."""
+    """The library links nothing but libm and mem* functions, and holds nothing that can be written."""
     folder = case.copy("symbols")
     run("make", "-s", "lib", cwd=folder)
     tool = f"{case.manifest['target']['compiler']['cross_prefix']}nm"

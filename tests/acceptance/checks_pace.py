@@ -6,7 +6,7 @@ from tests.acceptance.case import Case
 
 
 def pace(case: Case, least: float | None = None) -> str:
-    """Verified candidates a minute, `least` at the least, and where the time went; a search is not asked for."""
+    """Verified candidates a minute, `least` at the least, and where the time went; a search is not required."""
     search = case.summary.get("search")
     if search is None:
         assert least is None, "the package was built without a search: give --tune"

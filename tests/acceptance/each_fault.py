@@ -103,7 +103,7 @@ def _is_over(search: Search, deed: Deed, *, has_twins: bool) -> bool:
 
 
 def _judge_candidates(search: Search) -> None:
-    """Each bad candidate was told apart and counted, and no board was lost to one."""
+    """Each bad candidate was distinguished and counted, and no board was lost to one."""
     failed = dict(search.result()["search"]["failed"])
     failed.pop("refused_noisy", None)  # a busy machine may do that to a good one
     assert failed == {"crashed": len(KINDS) - 1, "timeout": 1}, failed

@@ -2,7 +2,7 @@
 
 Usage: python tests/acceptance/soak.py [--faults 200] [--boards 4] [--seed 1] [--pause 6] [--hostile 25] | --each
 
-The boards are SSH servers on loopback that run what they are told on this machine; candidates are real ones, some of
+The boards are SSH servers on loopback that run all commands on this machine; candidates are real ones, some of
 them hostile. At the end the search is asked to finish, and must leave a package, a clean database and clean boards.
 With `--each` every kind of fault has a small tune of its own instead, which must end by itself.
 """

@@ -57,7 +57,7 @@ def _stop_programs(board: SshBoard, _: float) -> None:
 
 
 def _second_user(board: SshBoard, seconds: float) -> None:
-    """Somebody else takes the board while it is away, and keeps it until our agent has asked for it, and longer."""
+    """Somebody else takes the board while it is away, and keeps it until our agent has requested it, and longer."""
     with socket.socket(socket.AF_UNIX) as lock:
         board.link.refuse()
         try:
@@ -165,7 +165,7 @@ FAULTS: dict[str, Fault] = {
 COSTLY = frozenset(FAULTS) - {"link freezes", "link slow"}
 """Faults after which an agent is gone: its board must say so."""
 SAID = {"second user": "locked"}
-"""What a board must tell under some faults besides that it was lost."""
+"""What a board must report under some faults besides its loss."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Samples of a layer count where nobody else was on the core and its clock stood still; each is told at one clock."""
+"""Samples of a layer count where nobody else was on the core and its clock stood still; each is at one clock."""
 
 from __future__ import annotations
 

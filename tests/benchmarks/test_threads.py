@@ -1,4 +1,4 @@
-"""The benchmark of threads: its driver runs both instances of a package and tells pairs and layers."""
+"""The benchmark of threads: its driver runs both instances of a package and reports pairs and layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who listens where, as the kernel tells it."""
+"""Who listens where, as the kernel reports it."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _PRIVILEGE_SEPARATION = Path("/run/sshd")  # root's sshd wants it; where there i
 
 
 class OpenSshServer:
-    """A running sshd; `user_key` may log in. `log` tells what it did."""
+    """A running sshd; `user_key` may log in. `log` returns what it did."""
 
     def __init__(self, root: Path, user_key: paramiko.PKey, *settings: str, sftp: bool = True) -> None:
         self.root = root

@@ -102,7 +102,7 @@ def received(transport: SshStream, size: int, timeout_s: float = 30.0) -> bytes:
 
 
 def ended(transport: SshStream, timeout_s: float = 30.0) -> BoardLost:
-    """Wait for the end of a program; return what it is told as."""
+    """Wait for the end of a program; return the message that reports it."""
     end = time.monotonic() + timeout_s
     while time.monotonic() < end:
         select.select([transport], [], [], 1.0)

@@ -59,13 +59,13 @@ class Faults:
     hang_commands: bool = False  # takes a command and never answers
     half_close_after: int | None = None  # bytes of output after which the output ends while the program goes on
     kill_after: int | None = None  # bytes of output after which the program is killed
-    status_lost: bool = False  # no exit status is told
+    status_lost: bool = False  # no exit status is sent
     late_output_s: float = 0.0  # after the exit status, until the output is sent: OpenSSH may send it first
     ignores_window: bool = False  # sends output and errors whether or not the client granted room for them
 
 
 class SshBoard:
-    """The board. `close` tells what it left behind before it removes that."""
+    """The board. `close` returns what it left behind before it removes that."""
 
     def __init__(self, root: Path, answers: dict[str, str] | None = None, *, user_key: paramiko.PKey) -> None:
         self.root = root
@@ -101,7 +101,7 @@ class SshBoard:
         return f"[127.0.0.1]:{self.port} {self.host_key.get_name()} {self.host_key.get_base64()}\n"
 
     def new_boot(self) -> None:
-        """Change what tells one boot from another."""
+        """Change the id of the boot."""
         (self.root / "boot_id").write_text(secrets.token_hex(16) + "\n")
 
     def environment(self) -> dict[str, str]:

@@ -366,7 +366,7 @@ def test_each_rung_of_the_ladder_is_told(cache: Path, *, reboots: bool) -> None:
 
 
 class Restarting(Broken):
-    """A board whose restart takes its time, and ends when the reach is told to leave."""
+    """A board whose restart takes its time, and ends when the reach is closed."""
 
     def __init__(self, name: str, target: Target, *, cache: Path) -> None:
         super().__init__(name, target, cache=cache)
@@ -505,7 +505,7 @@ def test_an_emulator_that_is_not_installed_is_named(cache: Path) -> None:
 
 
 class Echo(ProcessReach):
-    """A board that prints what it is asked to start."""
+    """A board that prints what it should start."""
 
     def start(self, program: Path, arguments: Sequence[str], timeout_s: float = 10.0) -> ProcessStream:
         return super().start(Path("/bin/echo"), [program.name, *arguments], timeout_s)

@@ -201,7 +201,7 @@ def test_check_tells_each_step(board: SshBoard, capsys: pytest.CaptureFixture[st
     assert run(["boards", "check", "shelf-1", "--json"]) == 24
     found = rows(capsys)
     assert not found["architecture"]["ok"]
-    assert "governor" in found  # what can still be told is told
+    assert "governor" in found  # what can still be read is shown
     board.link.refuse()
     assert run(["boards", "check", "shelf-1", "--json"]) == 21
     assert not rows(capsys)["reachable"]["ok"]

@@ -1,4 +1,4 @@
-"""Links that drop, hang and crawl, boards that take no files: told in one sentence, by the deadline, nothing lost."""
+"""Links that drop, hang and crawl, boards that take no files: one sentence, by the deadline, nothing lost."""
 
 from __future__ import annotations
 

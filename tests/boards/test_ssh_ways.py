@@ -249,7 +249,7 @@ def test_the_identity_of_the_address_is_not_lost_among_keys_of_the_agent(
         with pytest.raises(AuthenticationRefused, match="name the right key as 'identity'"):
             way(bench, server).connect()
         way(bench, server, identity=str(named)).connect()
-        # Encrypted, and without its public half beside it: the agent has it, and is asked for that one alone.
+        # Encrypted, and without its public half beside it: the agent has it, and gets a request for that one alone.
         subprocess.run(["ssh-add", "-q", str(named)], check=True)
         change = ["ssh-keygen", "-q", "-p", "-P", "", "-N", "secret", "-f", str(named)]
         subprocess.run(change, check=True, capture_output=True)

@@ -66,7 +66,7 @@ def test_visitors_that_do_not_wait_do_not_silence_the_lock() -> None:
     lock, left = name(), threading.Event()
 
     class Owner(str):
-        """Is told only when the first visitor has left."""
+        """Gets its answer only when the first visitor has left."""
 
         __slots__ = ()
 

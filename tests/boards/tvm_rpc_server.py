@@ -30,7 +30,7 @@ class DirectDoor:
         return Lease(*self._route(self._lease.host, self._lease.port), self._lease.key)
 
     def wanted(self) -> bool:
-        """Nobody tells."""
+        """Reports nothing."""
         return False
 
     def give_back(self) -> None:

@@ -1,4 +1,4 @@
-"""Descriptor 2: what libraries, children and crashes write there is read, and comes out as it was asked for."""
+"""Descriptor 2: what libraries, children and crashes write there is read, and comes out in the chosen way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs of the next tile: each of their lines is asked for while a tile is summed, and nothing else changes."""
+"""Inputs of the next tile: each of their lines is prefetched while a tile is summed, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CASES: dict[str, tuple[Any, Any, Mapping[str, int], bool, int]] = {  # function,
 
 
 def asked_for(function: Any, variant: Variant, sizes: Mapping[str, int], move: int, folder: Path) -> set[int]:
-    """Lines of the input that the kernel asks for; that it still computes the function is seen to."""
+    """Lines of the input that the kernel prefetches; it must still compute the function."""
     made = by_variant(function, variant, sizes)
     source = emit_kernel(made.module, TARGET, "sample")
     arrays = random_arguments(function)

@@ -1,4 +1,4 @@
-"""Lines of an output that no cache keeps: asked for before the sums, and the results are as they were."""
+"""Lines of an output that no cache keeps: prefetched before the sums, and the results do not change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests a few steps ahead: for all that a block reads, at a distance of whole steps, and nothing else changes."""
+"""Prefetching of weights into L1: all that a block reads, a few whole steps ahead, and nothing else changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prefetching of weights: the lines of the next block are asked for, none else, and the results are as they were."""
+"""Prefetching of weights: the lines of the next block are prefetched, no others, and the results do not change."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ CASES: dict[str, tuple[Any, Any, int]] = {  # function, its schedule, weights of
 def asked_for(
     source: KernelSource, function: Any, made: Scheduled, block: int, folder: Path, *, whole: bool = False
 ) -> tuple[set[int], set[int]]:
-    """(lines of the weights that `source` asks for, those of all blocks of `block` weights but the first).
+    """(lines of the weights that `source` prefetches, those of all blocks of `block` weights but the first).
 
     With `whole` it does all of `function`, which is seen to.
     """
@@ -110,7 +110,7 @@ def test_each_block_asks_for_the_lines_of_the_next(name: str, tmp_path: Path) ->
     source = emit_kernel(made.module, TARGET, "sample")
     asked, next_ones = asked_for(source, function, made, block, tmp_path, whole=True)
     assert asked <= next_ones
-    # Rests of a division by the number of tiles, and what tiles at the border leave out of a sum, are not asked for.
+    # Rests of a division by the number of tiles, and what tiles at the border leave out of a sum, are not prefetched.
     assert len(asked) >= 0.8 * len(next_ones)
 
 

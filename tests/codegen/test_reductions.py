@@ -32,7 +32,7 @@ def product(rows: int, depth: int, columns: int) -> Any:
 
 
 def test_a_long_reduction_is_computed_in_parts_without_scratch(tmp_path: Path) -> None:
-    # Wider vectors ask for inputs ahead instead, and sum as a whole.
+    # Wider vectors prefetch inputs instead, and sum as a whole.
     target = wide_target(128).model_copy(update={"l2_bytes": 1 << 16})
     function = product(24, 1536, 32)
     trace, _ = default_trace(function, target)

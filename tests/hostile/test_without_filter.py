@@ -17,7 +17,7 @@ STARTS = [what for what, (_, expected) in WRONG.items() if expected == STARTED]
 
 
 def _without(source: Path, folder: Path) -> Path:
-    """A copy of a C file that asks for no filter."""
+    """A copy of a C file that installs no filter."""
     text = source.read_text()
     assert "processes_forbid()" in text
     altered = folder / source.name

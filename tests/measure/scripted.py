@@ -1,4 +1,4 @@
-"""Boards that do as they are told, for what no real board shows on demand: losses, hangs and times of one's choice."""
+"""Boards that follow a script, for what no real board shows on demand: losses, hangs and times of one's choice."""
 
 from __future__ import annotations
 

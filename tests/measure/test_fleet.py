@@ -48,7 +48,7 @@ def test_twins_share_the_work(tmp_path: Path) -> None:
 
 
 class Second(ScriptedBoard):
-    """Keeps its first candidate until it hears that another board is lost, or whatever is told of one."""
+    """Keeps its first candidate until an event reports another board, by default that it is lost."""
 
     def __init__(self, name: str, what: str = "lost") -> None:
         super().__init__(name)

@@ -1,4 +1,4 @@
-"""What the system tells of the process of a candidate is read to the end."""
+"""What the system reports of the process of a candidate is read to the end."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def test_so_does_its_cmake_file(package: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("core", CORES)
 def test_sources_compile_for_microcontrollers(core: str, package: Path, tmp_path: Path) -> None:
-    """Kernels with barriers too, which name registers: `-ffast-math` asks for them, and some cores have no float ones.
+    """Kernels with barriers too, which name registers: `-ffast-math` needs them, and some cores have no float ones.
 
     Of a package for Linux on ARM, the runtime too: it asks Linux for the features of the CPU, where there is one.
     """

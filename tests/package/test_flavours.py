@@ -19,7 +19,7 @@ from tests.package.test_build import make
 
 
 class Scripted:
-    """A flavour that writes the files it is told to."""
+    """A flavour that writes the given files."""
 
     name = "scripted"
 

@@ -1,4 +1,4 @@
-"""Packages whose images are channels last: compiled, run, compared with the reference, and told to their reader."""
+"""Packages whose images are channels last: compiled, run, compared, and described to their reader."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def test_a_part_of_a_comparison_says_nothing(kernel: Kernel, target: Target) -> 
 
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Event]]:
-    """A folder with a model, its records and its package for two threads, and what was told."""
+    """A folder with a model, its records and its package for two threads, and the events."""
     folder = tmp_path_factory.mktemp("tuned")
     one = np.linspace(-1, 1, 64 * 96, dtype=np.float32).reshape(64, 96)
     weights = [numpy_helper.from_array(one, "one"), numpy_helper.from_array(one.T.copy(), "two")]

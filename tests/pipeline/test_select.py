@@ -29,7 +29,7 @@ from edgetune.target.target import Target, load_target
 from tests.search.test_loop import timed
 
 WEIGHTS = (128, 256)
-WAITED_NS = 4 * 128 * 256 / 8  # at 8 GB/s, unless they are asked for early
+WAITED_NS = 4 * 128 * 256 / 8  # at 8 GB/s, unless they are prefetched
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Traces replay to the same program, fixed schedules never fail, and what does not fit is told."""
+"""Traces replay to the same program, fixed schedules never fail, and what does not fit is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instruction sets: what their files state, and that nothing outside them asks for one by its name."""
+"""Instruction sets: what their files state, and that nothing outside them names one."""
 
 from __future__ import annotations
 

@@ -300,7 +300,7 @@ def forget(content: bytes) -> bytes:
 
 
 def ask_health(number: int, core: int) -> bytes:
-    """Return the frame that asks for readings of a core."""
+    """Return the frame that requests readings of a core."""
     return encode(FrameType.ASK_HEALTH, struct.pack("<IH", number, core))
 
 

@@ -82,7 +82,7 @@ class AgentStart:
     """Start of the agent on the board called `name`: `program` with `arguments`, over `reach`.
 
     The connection sends a keep-alive ping every `keep_alive_s` seconds. `greeted` checks the greeting and raises when
-    the board does not suit; `tell` is called with the kind of event and a sentence. `link` is the connection to an
+    the board does not suit; `tell` receives the kind of event and a sentence. `link` is the connection to an
     agent that has not greeted yet.
     """
 

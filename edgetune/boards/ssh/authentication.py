@@ -140,7 +140,7 @@ def _public(file: Path) -> bytes:
 
 
 def _public_within(text: str) -> bytes:
-    """Return the public half, which OpenSSH's format does not encrypt, so that the agent can be asked for the key."""
+    """Return the public half, which OpenSSH's format does not encrypt, so that the agent can find the key."""
     begin, end = "-----BEGIN OPENSSH PRIVATE KEY-----", "-----END OPENSSH PRIVATE KEY-----"
     body = text.partition(begin)[2].partition(end)[0]
     blob = base64.b64decode("".join(body.split()), validate=True)

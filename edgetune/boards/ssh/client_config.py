@@ -97,7 +97,7 @@ def own_name() -> str:
 
 @contextmanager
 def _having_a_name() -> Iterator[None]:
-    """Give paramiko a user name for a block, because it asks for one even if it does not need it."""
+    """Give paramiko a user name for a block, because it looks one up even if it does not need it."""
     name = own_name()
     if name.isdecimal() and "LOGNAME" not in os.environ:
         os.environ["LOGNAME"] = name

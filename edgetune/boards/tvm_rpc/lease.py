@@ -83,7 +83,7 @@ class TrackerLender:
             return False
 
     def give_back(self) -> None:
-        """Tell the tracker that the lease has ended."""
+        """Report the end of the lease to the tracker."""
         if self._client is not None:
             self._client.close()
             self._client = None

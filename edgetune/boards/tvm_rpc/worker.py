@@ -87,7 +87,7 @@ class Worker:
 def chosen_cores(asked: tuple[int, ...], allowed: str) -> tuple[int, ...]:
     """Return the cores of candidates: those `asked` for, or the last one of `allowed`, such as "0-1,3-3".
 
-    Raises RemoteError; it is `unfit` when the server may not use a core that is asked for.
+    Raises RemoteError; it is `unfit` when the server may not use a requested core.
     """
     if _RANGES.fullmatch(allowed) is None:
         raise RemoteError("it does not report which cores it may use")

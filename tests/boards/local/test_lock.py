@@ -43,7 +43,7 @@ def test_a_second_run_waits_and_is_told_for_whom(tmp_path: Path) -> None:
         def tell(event: Event) -> None:
             events.append(event)
             assert other.stdin is not None
-            other.stdin.close()  # it lets go once somebody was told to wait for it
+            other.stdin.close()  # it lets go once a message says who waits for it
 
         lock = TimingLock(tmp_path / "lock", on_event=tell)
         assert lock.holder() == other.pid
