@@ -76,12 +76,10 @@ class Transport(Protocol):
 
         Raises BoardUnavailable where the board cannot be reached from here.
         """
-        ...
 
     @abstractmethod
     def board(self, request: BoardRequest) -> Board:
         """Return the board, not yet connected; it owns its link. Raises UsageError where the target rules it out."""
-        ...
 
     def target_fault(self, target: Target) -> KeyFault | None:
         """Return what is wrong in the file of a target that is reached so; None where nothing is."""

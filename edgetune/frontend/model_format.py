@@ -60,7 +60,6 @@ class Model(Protocol):
     @property
     def inputs(self) -> Sequence[TensorSpec]:
         """The inputs, as the model has them; raises UnsupportedOperator where this process lacks an operator."""
-        ...
 
     def channels_last(self, layout: Layout, layouts: Mapping[str, Layout]) -> frozenset[str]:
         """Names of the inputs and outputs (N, C, ...) that the package is to have as (N, ..., C).
@@ -79,7 +78,6 @@ class Model(Protocol):
 
         The program carries the model's name and its SHA-256. Raises ModelError and UnsupportedOperator.
         """
-        ...
 
     def sample_inputs(self, inputs: Sequence[TensorSpec], count: int, seed: int) -> list[dict[str, np.ndarray]]:
         """`count` feeds of the model's `inputs`; the same seed gives the same values."""
@@ -95,7 +93,6 @@ class Model(Protocol):
         An evaluator other than edgetune shows most. Where there is none, `edgetune.graph.evaluate` runs `program`, the
         one of this model with its own axes. Raises ModelError when the model cannot be evaluated.
         """
-        ...
 
     def quantised_outputs(self, feeds: Sequence[Feed], outputs: Sequence[Feed]) -> Mapping[str, QuantisedOutput]:
         """The outputs that are compared in quantisation steps, by name; `outputs` are the reference's for `feeds`."""
@@ -117,14 +114,12 @@ class StoredModel(Protocol):
     @property
     def sha256(self) -> str:
         """The hash by which packages know the model, in hex."""
-        ...
 
     def with_shapes(self, shapes: Shapes) -> Model:
         """The model with these shapes of inputs, by name.
 
         Raises ModelError for a shape that contradicts the model, and DynamicShape where a size stays open.
         """
-        ...
 
 
 class ModelFormat(Protocol):
@@ -132,7 +127,6 @@ class ModelFormat(Protocol):
 
     def recognises(self, source: ModelSource) -> Recognition:
         """How surely `source`, which need not exist, is a model of this format; raises nothing and reads little."""
-        ...
 
     def require(self, source: ModelSource, origin: str = "") -> None:
         """Raises ModelError unless `source` may be read; `origin` says where it was given.
@@ -145,11 +139,9 @@ class ModelFormat(Protocol):
 
     def signature(self, source: ModelSource) -> Mapping[str, OpenShape]:
         """Shapes of the inputs by name, in the model's order; raises ModelError where `source` cannot be read."""
-        ...
 
     def read(self, source: ModelSource) -> StoredModel:
         """Reads `source`; raises ModelError where it cannot be read, or is not valid."""
-        ...
 
     def register_operator(self, name: str, expression: Callable[..., Any]) -> None:
         """From now on, models may use the operator `name`, which `expression` computes (`edgetune.register_operator`).

@@ -13,7 +13,7 @@ import tvm
 from tvm import relax, te, tirx, topi
 
 from edgetune.graph.attention import attend, where
-from edgetune.graph.layout.fold_transposes import folded_operand, kept_last
+from edgetune.graph.layout.fold_transposes import folded_operand, transposed_product
 from edgetune.graph.rewrite import DefUse, constant, rewrite
 from edgetune.graph.te_call import call_fusable
 from edgetune.graph.tvm_types import Expr, Tensor
@@ -60,11 +60,8 @@ def fuse_attention(module: tvm.IRModule) -> tvm.IRModule:
 
 
 def _transposed_attention(call: relax.Call, chains: DefUse, builder: relax.BlockBuilder) -> relax.Expr | None:
-    if call.op.name != "relax.permute_dims" or not chains.used_once(call.args[0]):
-        return None
-    product = chains.call(call.args[0], "relax.matmul")
-    axes = kept_last(call)
-    return None if product is None or axes is None else _fused(product, axes, call, chains, builder)
+    found = transposed_product(call, chains)
+    return None if found is None else _fused(*found, call, chains, builder)
 
 
 def _attention(call: relax.Call, chains: DefUse, builder: relax.BlockBuilder) -> relax.Expr | None:

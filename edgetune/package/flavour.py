@@ -19,11 +19,9 @@ class Flavour(Protocol):
     @property
     def name(self) -> str:
         """Name on the command line, such as "cmake"."""
-        ...
 
     def files(self, facts: PackageFacts) -> Iterable[PackageFile]:
         """Return the files that this flavour adds to the core files of a package, `facts.files`."""
-        ...
 
 
 def flavour_files(flavours: Iterable[Flavour], facts: PackageFacts) -> tuple[PackageFile, ...]:

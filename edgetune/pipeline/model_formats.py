@@ -10,15 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from edgetune.errors import ConfigError
-from edgetune.frontend.model_format import (
-    Model,
-    ModelFormat,
-    ModelSource,
-    OpenShape,
-    Recognition,
-    Shapes,
-    StoredModel,
-)
+from edgetune.frontend.model_format import Model, ModelFormat, ModelSource, OpenShape, Recognition, Shapes, StoredModel
 from edgetune.registry import Registry
 
 MODEL_FORMATS: Registry[ModelFormat] = Registry("model format", "edgetune.model_formats")

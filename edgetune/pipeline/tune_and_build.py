@@ -118,7 +118,6 @@ class VerifiedThere(Protocol):
 
     def __call__(self, package: Path, *, interrupted: bool) -> bool:
         """`interrupted`: the user ended the search."""
-        ...
 
 
 def tune_input(

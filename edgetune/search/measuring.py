@@ -46,7 +46,6 @@ class Measurer(Protocol):
 
     def key(self, workload: str) -> RecordKey:
         """The key under which measurements of a kernel are recorded."""
-        ...
 
     def measure(
         self, orders: Sequence[MeasureRequest], best_ns: Mapping[str, float], starting: Starting
@@ -55,7 +54,6 @@ class Measurer(Protocol):
 
         `best_ns` is the best known time per workload: much slower candidates are timed only briefly.
         """
-        ...
 
     def time_again(self, records: Sequence[Record], sweeps: int) -> Iterator[Record]:
         """Time recorded candidates of one kernel anew, interleaved, `sweeps` times each; yield them with new samples.
@@ -64,16 +62,12 @@ class Measurer(Protocol):
         and without times. All others have equally many sweeps. After a `cancel` these may be zero; then they are not
         yielded.
         """
-        ...
 
     def summary(self) -> Mapping[str, object]:
         """Time account as JSON values: "boards" by name, and "bottleneck", a phrase; also available after `close`."""
-        ...
 
     def cancel(self) -> None:
         """End the current `measure` or `time_again` soon; later calls are not affected."""
-        ...
 
     def close(self) -> None:
         """End all processes; call it from the thread that measured."""
-        ...

@@ -38,18 +38,10 @@ def _number(context: Mapping[str, Any], key: str) -> str:
     return f"{value:g}" if isinstance(value, float) and value < 1e6 else str(value)  # noqa: PLR2004 (as it was written)
 
 
-def _length(key: str, comparison: str) -> Callable[[Mapping[str, Any]], str]:
+def _length(key: str, comparison: str, one: str, several: str) -> Callable[[Mapping[str, Any]], str]:
     def words(context: Mapping[str, Any]) -> str:
         count = context.get(key)
-        return f"must have {comparison} {count} {'entry' if count == 1 else 'entries'}"
-
-    return words
-
-
-def _characters(key: str, comparison: str) -> Callable[[Mapping[str, Any]], str]:
-    def words(context: Mapping[str, Any]) -> str:
-        count = context.get(key)
-        return f"must have {comparison} {count} {'character' if count == 1 else 'characters'}"
+        return f"must have {comparison} {count} {one if count == 1 else several}"
 
     return words
 
@@ -62,12 +54,12 @@ _LIMITS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "less_than": lambda c: f"must be less than {_number(c, 'lt')}",
     "less_than_equal": lambda c: f"must be at most {_number(c, 'le')}",
     "multiple_of": lambda c: f"must be a multiple of {_number(c, 'multiple_of')}",
-    "too_short": _length("min_length", "at least"),
-    "too_long": _length("max_length", "at most"),
-    "string_too_short": _characters("min_length", "at least"),
-    "string_too_long": _characters("max_length", "at most"),
-    "bytes_too_short": _characters("min_length", "at least"),
-    "bytes_too_long": _characters("max_length", "at most"),
+    "too_short": _length("min_length", "at least", "entry", "entries"),
+    "too_long": _length("max_length", "at most", "entry", "entries"),
+    "string_too_short": _length("min_length", "at least", "character", "characters"),
+    "string_too_long": _length("max_length", "at most", "character", "characters"),
+    "bytes_too_short": _length("min_length", "at least", "character", "characters"),
+    "bytes_too_long": _length("max_length", "at most", "character", "characters"),
     "string_pattern_mismatch": lambda c: f"must be text of the form {c.get('pattern', '')}",
     "int_from_float": lambda _: "must be a whole number",
     "finite_number": lambda _: "must be a finite number",

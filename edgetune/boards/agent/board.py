@@ -41,9 +41,8 @@ class AgentBoard:
     """Tries candidates through an agent on the board that `reach` reaches.
 
     Candidates run on `cores` (empty: the highest core that the agent may use, or any where instructions are counted).
-    `cold_bytes` are swept before every timed call, so that caches are cold (0: they stay warm). The board's advisory
-    lock is held until the board is closed. `cache` keeps the compiled agent. After `reserve`, `facts` has what board
-    and agent reported.
+    The board's advisory lock is held until the board is closed. `cache` keeps the compiled agent. After `reserve`,
+    `facts` has what board and agent reported.
     """
 
     def __init__(
@@ -52,14 +51,13 @@ class AgentBoard:
         reach: Reach,
         *,
         cores: Sequence[int] = (),
-        cold_bytes: int = 0,
         lock_timeout_s: float = LOCK_TIMEOUT_S,
         cache: Path | None = None,
         on_event: Callable[[Event], None] = lambda _: None,
     ) -> None:
         self.name, self._target, self.reach = reach.name, target, reach
         self._asked_cores = self._cores = tuple(cores)
-        self._cold_bytes = cold_bytes
+        self._cold_bytes = target.cold_bytes
         self._idle_s = IDLE_S
         self._lock_timeout_s = lock_timeout_s
         self._cache = cache

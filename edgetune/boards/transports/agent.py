@@ -62,7 +62,6 @@ def agent_board(
         target,
         reach,
         cores=cores,
-        cold_bytes=target.cold_bytes,
         lock_timeout_s=lock_timeout_s,
         on_event=on_event,
     )

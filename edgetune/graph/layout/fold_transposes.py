@@ -33,11 +33,8 @@ def fold_transposes(module: tvm.IRModule) -> tvm.IRModule:
 
 
 def _transposed_product(call: relax.Call, chains: DefUse, builder: relax.BlockBuilder) -> relax.Expr | None:
-    if call.op.name != "relax.permute_dims" or not chains.used_once(call.args[0]):
-        return None
-    product = chains.call(call.args[0], "relax.matmul")
-    axes = kept_last(call)
-    return None if product is None or axes is None else _folded(product, axes, chains, builder)
+    found = transposed_product(call, chains)
+    return None if found is None else _folded(*found, chains, builder)
 
 
 def _product(call: relax.Call, chains: DefUse, builder: relax.BlockBuilder) -> relax.Expr | None:
@@ -62,6 +59,15 @@ def folded_operand(operand: relax.Expr, chains: DefUse) -> tuple[relax.Expr, lis
     call = chains.call(operand, "relax.permute_dims")
     axes = None if call is None else kept_last(call)
     return (operand, None) if call is None or axes is None else (call.args[0], axes)
+
+
+def transposed_product(call: relax.Call, chains: DefUse) -> tuple[relax.Call, list[int]] | None:
+    """The matmul that only this transpose reads, and its axes, which keep the last one last; None for other calls."""
+    if call.op.name != "relax.permute_dims" or not chains.used_once(call.args[0]):
+        return None
+    product = chains.call(call.args[0], "relax.matmul")
+    axes = kept_last(call)
+    return None if product is None or axes is None else (product, axes)
 
 
 def kept_last(call: relax.Call) -> list[int] | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 import tvm
 from tvm import s_tir
@@ -31,6 +32,8 @@ from edgetune.schedule.sketches.winograd_tile import (
     streams_filters,
 )
 from edgetune.target.target import Target
+
+AnyVariant = TypeVar("AnyVariant")
 
 
 def module_of(function: PrimFunc) -> IRModule:
@@ -124,11 +127,8 @@ def _tiled(
     tile = find_tile(analysis, native_lanes(function, target))
     if tile is None:
         return
-    for variant in variants_of(tile, cache_for_blocks(target), kept_bytes(target, streamed=streamed), target.l1_bytes):
-        try:
-            yield tiled(function, tile, variant, Decisions(), target, seed)
-        except RuntimeError:  # ScheduleError, or TVM's error for a case that it does not handle
-            continue  # TVM cannot apply this structure to this kernel
+    variants = variants_of(tile, cache_for_blocks(target), kept_bytes(target, streamed=streamed), target.l1_bytes)
+    yield from _applicable(lambda variant: tiled(function, tile, variant, Decisions(), target, seed), variants)
 
 
 def stages_of(function: PrimFunc, analysis: BlockAnalysis, target: Target) -> Stages:
@@ -162,11 +162,9 @@ def _derived(
     if not every and fills_vectors(function, analysis, target):
         return
     stages = stages_of(function, analysis, target)
-    for structure in structures_of(stages) if every or stages.factored else ():
-        try:
-            yield derived(function, stages, structure, Decisions(), target, seed)
-        except RuntimeError:  # ScheduleError, or TVM's error for a case that it does not handle
-            continue
+    if every or stages.factored:
+        structures = structures_of(stages)
+        yield from _applicable(lambda one: derived(function, stages, one, Decisions(), target, seed), structures)
 
 
 def tiles_of(function: PrimFunc, target: Target) -> TransformedTiles | None:
@@ -191,11 +189,8 @@ def _in_blocks(
     if tiles is None:
         return
     far = streams_filters(tiles, kept_bytes(target, streamed=streamed))
-    for variant in (replace(v, prefetch_weights_l2=far) for v in VARIANTS):
-        try:
-            yield in_blocks(function, tiles, variant, Decisions(), target, seed)
-        except RuntimeError:  # ScheduleError, or TVM's error for a case that it does not handle
-            continue
+    variants = [replace(variant, prefetch_weights_l2=far) for variant in VARIANTS]
+    yield from _applicable(lambda variant: in_blocks(function, tiles, variant, Decisions(), target, seed), variants)
 
 
 def rows_of(function: PrimFunc, target: Target) -> AttentionRows | None:
@@ -217,8 +212,13 @@ def _in_rows(function: PrimFunc, analysis: BlockAnalysis, target: Target, seed: 
     rows = find_rows(analysis, native_lanes(function, target))
     if rows is None:
         return
-    for variant in ROWS_VARIANTS:
+    yield from _applicable(lambda variant: in_rows(function, rows, variant, Decisions(), target, seed), ROWS_VARIANTS)
+
+
+def _applicable(schedule: Callable[[AnyVariant], Schedule], variants: Iterable[AnyVariant]) -> Iterator[Schedule]:
+    """The kernel's schedules by these variants, without those that TVM cannot apply to it."""
+    for variant in variants:
         try:
-            yield in_rows(function, rows, variant, Decisions(), target, seed)
+            yield schedule(variant)
         except RuntimeError:  # ScheduleError, or TVM's error for a case that it does not handle
             continue
