@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from edgetune.boards.cores import CoreSplit
-from edgetune.boards.lock import LOCK_TIMEOUT_S
+from edgetune.boards.host_resources import HostResources, OnEvent
 from edgetune.boards.protocol import Board
 from edgetune.boards.reach import Reach
-from edgetune.boards.transport import BoardRequest, OnEvent, Transport
+from edgetune.boards.transport import BoardRequest, Transport
 from edgetune.config.boards_file import BoardAddress
 from edgetune.target.programs import MAKE, RequiredProgram, compiler_of
 from edgetune.target.target import Target
@@ -63,26 +61,11 @@ class BoardAccess:
         """Run its shell, or `words` there, and return the exit status; raises what `Transport.enter` raises."""
         return self.carrier.enter(self.target, self.address, words, note)
 
-    def board(
-        self,
-        folder: Path,
-        split: CoreSplit,
-        *,
-        lock_file: Path | None = None,
-        lock_timeout_s: float = LOCK_TIMEOUT_S,
-        on_event: OnEvent = lambda _: None,
-    ) -> Board:
-        """Return the board, not yet connected; the arguments are those of `BoardRequest`."""
-        return self.transport.board(
-            BoardRequest(
-                target=self.target,
-                address=self.address,
-                cores=self.cores,
-                link=lambda: self.link(on_event),
-                folder=folder,
-                split=split,
-                lock_file=lock_file,
-                lock_timeout_s=lock_timeout_s,
-                on_event=on_event,
-            )
-        )
+    def board(self, host: HostResources) -> Board:
+        """Return the board, not yet connected.
+
+        Raises BoardUnavailable when it cannot be reached from here, and UsageError when its transport cannot time what
+        its target requires.
+        """
+        request = BoardRequest(self.target, self.address, lambda: self.link(host.on_event), self.cores, host)
+        return self.transport.board(request)

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgetune.boards.access import BoardAccess
-from edgetune.boards.cores import CoreSplit, split_cores
-from edgetune.boards.lock import LOCK_TIMEOUT_S
+from edgetune.boards.cores import split_cores
+from edgetune.boards.host_resources import HostResources, OnEvent
 from edgetune.boards.protocol import Board
-from edgetune.boards.transport import OnEvent
 
 if TYPE_CHECKING:
     from edgetune.boards.agent.board import AgentBoard
@@ -28,48 +27,22 @@ class BoardFactory:
     here: bool = False
 
 
-def open_boards(
-    boards: Sequence[BoardAccess],
-    folder: Path,
-    split: CoreSplit,
-    *,
-    lock_file: Path | None = None,
-    lock_timeout_s: float = LOCK_TIMEOUT_S,
-    on_event: OnEvent = lambda _: None,
-) -> list[Board]:
-    """Return the boards to measure on; none is connected yet. The arguments are those of `BoardRequest`.
-
-    Raises BoardUnavailable when a board cannot be reached from here, and UsageError when its transport cannot time
-    what its target requires.
-    """
-    return [
-        access.board(folder, split, lock_file=lock_file, lock_timeout_s=lock_timeout_s, on_event=on_event)
-        for access in boards
-    ]
-
-
 def boards_of(boards: Sequence[BoardAccess], *, lock_file: Path | None = None) -> BoardFactory:
-    """Return the factory of these boards for a measuring session."""
+    """Return the factory of these boards for a measuring session; it raises what `BoardAccess.board` raises."""
 
     def make(folder: Path, on_event: OnEvent) -> list[Board]:
-        return open_boards(boards, folder, split_cores(), lock_file=lock_file, on_event=on_event)
+        host = HostResources(folder, split_cores(), lock_file, on_event=on_event)
+        return [access.board(host) for access in boards]
 
     return BoardFactory(make, here=any(access.transport.here for access in boards))
 
 
-def open_agent_board(
-    access: BoardAccess,
-    *,
-    lock_timeout_s: float = LOCK_TIMEOUT_S,
-    on_event: OnEvent = lambda _: None,
-) -> AgentBoard:
+def open_agent_board(access: BoardAccess, on_event: OnEvent) -> AgentBoard:
     """Return a board that our agent serves, whatever its transport; it is not yet connected.
 
     Its lock is the same one that our TVM RPC server takes on such a board. Raises BoardUnavailable when the board
     cannot be reached from here.
     """
-    from edgetune.boards.transports.agent import agent_board
+    from edgetune.boards.agent.board import AgentBoard
 
-    return agent_board(
-        access.link(on_event), access.target, access.cores, lock_timeout_s=lock_timeout_s, on_event=on_event
-    )
+    return AgentBoard(access.target, access.link(on_event), cores=access.cores, on_event=on_event)

@@ -11,6 +11,7 @@ from pathlib import Path
 from edgetune.boards.access import BoardAccess
 from edgetune.boards.check import check, check_here, own_transport
 from edgetune.boards.cores import split_cores
+from edgetune.boards.host_resources import HostResources
 from edgetune.errors import EdgetuneError
 from edgetune.events import Event
 from edgetune.findings import Finding
@@ -45,7 +46,8 @@ def _started(access: BoardAccess, events: Events) -> Finding:
     started = time.monotonic()
     try:
         with tempfile.TemporaryDirectory(prefix="edgetune-setup-") as folder:
-            board = access.board(Path(folder), split_cores(), lock_timeout_s=_LOCK_S, on_event=events)
+            host = HostResources(Path(folder), split_cores(), lock_timeout_s=_LOCK_S, on_event=events)
+            board = access.board(host)
             try:
                 board.reserve()
                 board.release()

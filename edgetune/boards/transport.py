@@ -10,42 +10,31 @@ import subprocess
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar, Protocol
 
-from edgetune.boards.cores import CoreSplit
-from edgetune.boards.lock import LOCK_TIMEOUT_S
+from edgetune.boards.host_resources import HostResources, OnEvent
 from edgetune.boards.protocol import Board
 from edgetune.boards.reach import Reach
 from edgetune.config.boards_file import BoardAddress, BoardEntry
 from edgetune.errors import UsageError
-from edgetune.events import Event
 from edgetune.findings import Finding
 from edgetune.target.programs import RequiredProgram
 from edgetune.target.target import KeyFault, Target
-
-OnEvent = Callable[[Event], None]
 
 
 @dataclass(frozen=True)
 class BoardRequest:
     """What a transport makes a board of.
 
-    `link` makes the shell and files of the board, not yet connected. `folder` of this machine takes the board's own
-    files. `split` divides the cores of this machine into those that build and those that measure. `lock_file` locks
-    this machine (None: the usual one). `lock_timeout_s` limits the wait for a board that another run uses. `cores` of
-    the board time candidates (none: its last one).
+    `link` makes the shell and files of the board, not yet connected. `cores` of the board time candidates (none: its
+    last one).
     """
 
     target: Target
     address: BoardAddress | None
     link: Callable[[], Reach]
-    folder: Path
-    split: CoreSplit
-    lock_file: Path | None = None
-    lock_timeout_s: float = LOCK_TIMEOUT_S
-    cores: tuple[int, ...] = ()
-    on_event: OnEvent = lambda _: None
+    cores: tuple[int, ...]
+    host: HostResources
 
 
 class Transport(Protocol):

@@ -118,7 +118,7 @@ def _open(boards: Sequence[BoardAccess], events: Events) -> Iterator[list[_Choic
     choices: list[_Choice] = []
     try:
         for access in own:
-            board = open_agent_board(access, lock_timeout_s=LOCK_TIMEOUT_S, on_event=events)
+            board = open_agent_board(access, events)
             choices.append(_Choice(board, access.cores))
         yield choices
     finally:

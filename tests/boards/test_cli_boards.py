@@ -17,11 +17,11 @@ import paramiko
 import pytest
 
 from edgetune.boards.conditions import findings
+from edgetune.boards.host_resources import OnEvent
 from edgetune.boards.reach import Reach
 from edgetune.boards.ssh.command_line import ssh_command
 from edgetune.boards.ssh.known_hosts import fingerprint
 from edgetune.boards.ssh.reach import SshReach
-from edgetune.boards.transport import OnEvent
 from edgetune.boards.transports.agent import AgentTransport
 from edgetune.cli.main import run
 from edgetune.cli.options import BOARD, TARGET

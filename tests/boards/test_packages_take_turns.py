@@ -17,8 +17,8 @@ import pytest
 
 from edgetune import api
 from edgetune.boards.cores import split_cores
+from edgetune.boards.host_resources import HostResources
 from edgetune.boards.lock import TimingLock
-from edgetune.boards.opening import open_boards
 from edgetune.boards.tvm_rpc.launched import LAUNCH, LOOPBACK
 from edgetune.cli.main import run
 from edgetune.errors import BoardBusy
@@ -60,7 +60,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 @contextmanager
 def searching(name: str, folder: Path, lock_timeout_s: float = 60.0) -> Iterator[None]:
     """Have all boards of that name as a search has them."""
-    boards = open_boards(accesses(load_board(name)), folder, split_cores(), lock_timeout_s=lock_timeout_s)
+    host = HostResources(folder, split_cores(), lock_timeout_s=lock_timeout_s)
+    boards = [access.board(host) for access in accesses(load_board(name))]
     with ExitStack() as ends:
         for board in boards:
             ends.callback(board.close)

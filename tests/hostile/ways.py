@@ -12,6 +12,7 @@ import numpy as np
 
 from edgetune.boards.agent.board import AgentBoard
 from edgetune.boards.cores import split_cores
+from edgetune.boards.host_resources import HostResources
 from edgetune.boards.local.board import LocalBoard
 from edgetune.boards.process import ProcessReach
 from edgetune.boards.protocol import PART, Board, RunRequest, RunResult
@@ -131,7 +132,7 @@ def way(name: str, folder: Path) -> Iterator[Way]:
 
 
 def _local(target: Target, folder: Path, _: ExitStack) -> Board:
-    return LocalBoard(target, folder, split_cores(), lock_file=folder / "timing.lock")
+    return LocalBoard(target, HostResources(folder, split_cores(), folder / "timing.lock"))
 
 
 def _tvm(target: Target, folder: Path, stack: ExitStack) -> Board:

@@ -11,6 +11,7 @@ import pytest
 from edgetune.backends.c_linux import BACKEND
 from edgetune.boards.cores import split_cores
 from edgetune.boards.environment import Reading
+from edgetune.boards.host_resources import HostResources
 from edgetune.boards.local.board import LocalBoard
 from edgetune.boards.options import MeasuringOptions
 from edgetune.errors import BoardLost
@@ -58,7 +59,7 @@ def nothing(_step: str, _seconds: float) -> None:
 
 
 def test_it_runs_on_this_machine_and_gives_the_right_result(tmp_path: Path) -> None:
-    board = LocalBoard(load_target("host"), tmp_path, split_cores(), lock_file=tmp_path / "lock")
+    board = LocalBoard(load_target("host"), HostResources(tmp_path, split_cores(), tmp_path / "lock"))
     watch, told = watch_of(board, made(tmp_path))
     try:
         watch.look(turn_on(board), nothing)

@@ -11,9 +11,9 @@ import pytest
 from edgetune.boards.access import BoardAccess
 from edgetune.boards.agent.board import AgentBoard
 from edgetune.boards.cores import split_cores
+from edgetune.boards.host_resources import HostResources
 from edgetune.boards.local.board import LocalBoard
 from edgetune.boards.machine.reach import MachineReach
-from edgetune.boards.opening import open_boards
 from edgetune.boards.process import ProcessReach
 from edgetune.boards.ssh.reach import SshReach
 from edgetune.boards.transports.agent import AGENT
@@ -28,7 +28,8 @@ from edgetune.target.target import Target, load_target
 def opened(
     target: Target, folder: Path, addresses: tuple[BoardAddress, ...] = (), rpc: str | None = None
 ) -> list[object]:
-    boards = open_boards(reached(target, addresses, rpc), folder, split_cores(), lock_file=folder / "lock")
+    host = HostResources(folder, split_cores(), folder / "lock")
+    boards = [access.board(host) for access in reached(target, addresses, rpc)]
     kinds: list[object] = [(type(board), board.name) for board in boards]
     for board in boards:
         board.close()
@@ -69,7 +70,8 @@ def test_every_way_to_talk_waits_as_long_as_it_is_told(
     tmp_path: Path, addresses: tuple[BoardAddress, ...], rpc: str
 ) -> None:
     boards = reached(load_target("rpi4"), addresses[:1], rpc)
-    (board,) = open_boards(boards, tmp_path, split_cores(), lock_timeout_s=7.0)
+    (access,) = boards
+    board = access.board(HostResources(tmp_path, split_cores(), lock_timeout_s=7.0))
     assert isinstance(board, AgentBoard | TvmRpcBoard)
     assert board._lock_timeout_s == 7.0
     board.close()
@@ -132,8 +134,9 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
 
 def test_cold_caches_are_a_matter_of_the_target(tmp_path: Path, addresses: tuple[BoardAddress, ...]) -> None:
     cold = load_target("rpi4").model_copy(update={"caches": "cold"})
-    (board,) = open_boards(reached(cold, addresses[:1]), tmp_path, split_cores())
+    (access,) = reached(cold, addresses[:1])
+    board = access.board(HostResources(tmp_path, split_cores()))
     assert isinstance(board, AgentBoard)
     assert board._cold_bytes == 16 * cold.l2_bytes
     with pytest.raises(UsageError, match="'shelf-1' is timed with cold caches, which only the agent does"):
-        open_boards(reached(cold, addresses[:1], "tvm"), tmp_path, split_cores())
+        reached(cold, addresses[:1], "tvm")[0].board(HostResources(tmp_path, split_cores()))

@@ -22,6 +22,7 @@ import pytest
 
 from edgetune.backends import c_linux
 from edgetune.boards.cores import CoreSplit, confined, split_cores
+from edgetune.boards.host_resources import HostResources
 from edgetune.boards.local.board import LocalBoard
 from edgetune.boards.opening import BoardFactory, boards_of
 from edgetune.boards.protocol import RunRequest
@@ -99,7 +100,7 @@ class Broken(LocalBoard):
     """Waits in `begin` for the word to fail with an error of ours."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(load_target("host"), folder, split_cores(), lock_file=folder / "lock")
+        super().__init__(load_target("host"), HostResources(folder, split_cores(), folder / "lock"))
         self.begun, self.word = threading.Event(), threading.Event()
 
     def begin(self, request: RunRequest) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-from edgetune.boards.cores import CoreSplit
 from edgetune.boards.environment import Reading, read_environment
+from edgetune.boards.host_resources import HostResources
 from edgetune.boards.local.runner import RunnerProcess
-from edgetune.boards.lock import LOCK_TIMEOUT_S, TimingLock
+from edgetune.boards.lock import TimingLock
 from edgetune.boards.protocol import RunRequest, RunResult
-from edgetune.events import Event
 from edgetune.target.target import Target
 
 
@@ -21,12 +20,7 @@ class LocalBoard:
     def __init__(
         self,
         target: Target,
-        folder: Path,
-        split: CoreSplit,
-        *,
-        lock_file: Path | None = None,
-        lock_timeout_s: float = LOCK_TIMEOUT_S,
-        on_event: Callable[[Event], None] = lambda _: None,
+        host: HostResources,
     ) -> None:
         self.name = target.name
         self.facts: Mapping[str, Reading] = {
@@ -36,10 +30,10 @@ class LocalBoard:
             "kernel": platform.release(),
             "libc": " ".join(platform.libc_ver()).strip(),
         }
-        self._core = max(split.measuring)
-        self._lock = TimingLock(lock_file, lock_timeout_s, on_event)
-        cores = None if split.shared else split.measuring
-        self._runner = RunnerProcess(folder, target.compiler.cc, cores, on_event)
+        self._core = max(host.split.measuring)
+        self._lock = TimingLock(host.lock_file, host.lock_timeout_s, host.on_event)
+        cores = None if host.split.shared else host.split.measuring
+        self._runner = RunnerProcess(host.folder, target.compiler.cc, cores, host.on_event)
 
     @property
     def round_trip_s(self) -> float:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from edgetune.boards.lock import LOCK_TIMEOUT_S
+from edgetune.boards.host_resources import OnEvent
 from edgetune.boards.protocol import Board
 from edgetune.boards.reach import Reach
-from edgetune.boards.transport import BoardRequest, OnEvent, Transport
+from edgetune.boards.transport import BoardRequest, Transport
 from edgetune.config.boards_file import BoardAddress
 from edgetune.errors import BoardUnavailable
 from edgetune.target.target import Target
 
 if TYPE_CHECKING:
-    from edgetune.boards.agent.board import AgentBoard
+    pass
 
 
 class AgentTransport(Transport):
@@ -26,12 +25,14 @@ class AgentTransport(Transport):
 
     def board(self, request: BoardRequest) -> Board:
         """Return the board whose agent runs at the other end of the link."""
-        return agent_board(
-            request.link(),
+        from edgetune.boards.agent.board import AgentBoard
+
+        return AgentBoard(
             request.target,
-            request.cores,
-            lock_timeout_s=request.lock_timeout_s,
-            on_event=request.on_event,
+            request.link(),
+            cores=request.cores,
+            lock_timeout_s=request.host.lock_timeout_s,
+            on_event=request.host.on_event,
         )
 
 
@@ -45,26 +46,6 @@ def ssh_link(target: Target, address: BoardAddress | None, on_event: OnEvent) ->
             "USER@HOST` gives one"
         )
     return SshReach(address, target, on_event=on_event)
-
-
-def agent_board(
-    reach: Reach,
-    target: Target,
-    cores: Sequence[int] = (),
-    *,
-    lock_timeout_s: float = LOCK_TIMEOUT_S,
-    on_event: OnEvent = lambda _: None,
-) -> AgentBoard:
-    """Return the board that our agent serves over `reach`, timed on `cores` of it (none: its last one)."""
-    from edgetune.boards.agent.board import AgentBoard
-
-    return AgentBoard(
-        target,
-        reach,
-        cores=cores,
-        lock_timeout_s=lock_timeout_s,
-        on_event=on_event,
-    )
 
 
 AGENT = AgentTransport()

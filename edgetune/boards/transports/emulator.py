@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from edgetune.boards.host_resources import OnEvent
 from edgetune.boards.reach import Reach
-from edgetune.boards.transport import OnEvent
 from edgetune.boards.transports.agent import AgentTransport
 from edgetune.config.boards_file import BoardAddress
 from edgetune.target.programs import RequiredProgram, emulator_of

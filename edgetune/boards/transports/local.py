@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from edgetune.boards.host_resources import OnEvent
 from edgetune.boards.protocol import Board
 from edgetune.boards.reach import Reach
-from edgetune.boards.transport import BoardRequest, OnEvent, Transport
+from edgetune.boards.transport import BoardRequest, Transport
 from edgetune.config.boards_file import BoardAddress
 from edgetune.errors import BoardUnavailable
 from edgetune.target.target import Target
@@ -28,14 +29,7 @@ class LocalTransport(Transport):
         """Return this machine."""
         from edgetune.boards.local.board import LocalBoard
 
-        return LocalBoard(
-            request.target,
-            request.folder,
-            request.split,
-            lock_file=request.lock_file,
-            lock_timeout_s=request.lock_timeout_s,
-            on_event=request.on_event,
-        )
+        return LocalBoard(request.target, request.host)
 
 
 LOCAL = LocalTransport()

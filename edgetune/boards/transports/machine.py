@@ -6,8 +6,8 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 
+from edgetune.boards.host_resources import OnEvent
 from edgetune.boards.reach import Reach
-from edgetune.boards.transport import OnEvent
 from edgetune.boards.transports.agent import AgentTransport
 from edgetune.config.boards_file import BoardAddress
 from edgetune.errors import UsageError

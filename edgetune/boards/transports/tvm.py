@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from edgetune.boards.host_resources import OnEvent
 from edgetune.boards.protocol import Board
 from edgetune.boards.reach import Reach
 from edgetune.boards.round_trip import ANSWER, allowed_s
-from edgetune.boards.transport import BoardRequest, OnEvent, Transport
+from edgetune.boards.transport import BoardRequest, Transport
 from edgetune.boards.transports.agent import ssh_link
 from edgetune.config.boards_file import LOCAL_TRACKER, BoardAddress, BoardEntry
 from edgetune.errors import BoardUnavailable, UsageError
@@ -39,10 +40,15 @@ class TvmTransport(Transport):
             )
         from edgetune.boards.tvm_rpc.opening import open_tvm_board
 
-        own = request.folder / "rpc" / reach.name
+        own = request.host.folder / "rpc" / reach.name
         own.mkdir(parents=True, exist_ok=True)
         return open_tvm_board(
-            request.address, request.target, own, reach, request.on_event, lock_timeout_s=request.lock_timeout_s
+            request.address,
+            request.target,
+            own,
+            reach,
+            request.host.on_event,
+            lock_timeout_s=request.host.lock_timeout_s,
         )
 
     def conflict(self, address: BoardEntry, target: Target) -> KeyFault | None:
