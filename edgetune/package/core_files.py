@@ -23,7 +23,7 @@ class Blob:
 
 
 def core_files(api: Interface, weights: Weights, vectors: Vectors, image: ProgramImage) -> tuple[PackageFile, ...]:
-    """Return the files that every package has, whatever builds it; see `merged` for how to replace some of them.
+    """Return the files that every package has, whatever builds it.
 
     What lies in src/ is the library, in this order. What lies in test/ as assembler text is linked into the tests.
     """

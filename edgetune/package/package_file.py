@@ -28,11 +28,6 @@ class PackageFile:
         return self.source if isinstance(self.source, bytes) else self.source()
 
 
-def merged(files: Iterable[PackageFile], others: Iterable[PackageFile]) -> tuple[PackageFile, ...]:
-    """Return `files` and `others`; of two files with one path, that of `others` takes the place of the first."""
-    return tuple({file.path: file for file in (*files, *others)}.values())
-
-
 def write_files(folder: Path, files: Iterable[PackageFile], context: Mapping[str, object]) -> None:
     """Write `files` below `folder`, with the folders that they need."""
     for file in files:

@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from edgetune.frontend.onnx.freeze import freeze
+from tests.conformance.freeze import freeze
 
 _KEPT = Path(__file__).parents[2] / "build" / "conformance"
 

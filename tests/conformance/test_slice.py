@@ -7,8 +7,8 @@ from pathlib import Path
 import onnx
 import pytest
 
-from edgetune.frontend.onnx.freeze import freeze, shape_like_inputs
 from tests.conformance.case import UnfitError, load, node_tests
+from tests.conformance.freeze import freeze, shape_like_inputs
 from tests.conformance.judge import judge
 from tests.conformance.report import support_text
 

@@ -1,24 +1,16 @@
-"""Files of a package: where they are written, and which one counts where two have one path."""
+"""Files of a package: where and how they are written."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from edgetune.package.package_file import PackageFile, merged, write_files
+from edgetune.package.package_file import PackageFile, write_files
 
 FILES = (
     PackageFile("src/deep/net.bin", lambda: b"\x00\r\n"),
     PackageFile("src/net_rt.c", b"int usual;\n"),
     PackageFile("net.pc.in", "make/package.pc.in.j2", {"p": "net"}),
 )
-
-
-def test_a_file_of_the_same_path_takes_the_place_of_the_first() -> None:
-    other = PackageFile("src/net_rt.c", b"int special;\n")
-    start = PackageFile("src/net_startup.c", b"int start;\n")
-    files = merged(FILES, (start, other))
-    assert [file.path for file in files] == ["src/deep/net.bin", "src/net_rt.c", "net.pc.in", "src/net_startup.c"]
-    assert files[1] is other
 
 
 def test_bytes_are_written_as_they_are_and_templates_with_their_own_variables(tmp_path: Path) -> None:

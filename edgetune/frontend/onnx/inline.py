@@ -19,7 +19,6 @@ from edgetune.frontend.onnx.control_flow import unrolled_if, unrolled_loop, unro
 from edgetune.frontend.onnx.decompositions import DECOMPOSITIONS
 from edgetune.frontend.onnx.decompositions.builder import Builder
 from edgetune.frontend.onnx.domains import is_onnx
-from edgetune.frontend.onnx.freeze import captured
 from edgetune.frontend.onnx.inferred_types import inferred_types
 from edgetune.frontend.onnx.large_tensors import LARGE, Weights, is_stand_in, stand_in, value_of
 from edgetune.frontend.onnx.node_values import constant_value
@@ -306,3 +305,16 @@ def _needed(nodes: list[onnx.NodeProto], outputs: list[str]) -> list[onnx.NodePr
             for attribute in node.attribute:
                 wanted.update(captured(attribute))
     return kept[::-1]
+
+
+def captured(attribute: onnx.AttributeProto) -> set[str]:
+    """Names that the graphs in `attribute`, if any, read: their own and those of the enclosing graphs."""
+    graphs = [attribute.g] if attribute.type == onnx.AttributeProto.GRAPH else list(attribute.graphs)
+    names: set[str] = set()
+    for graph in graphs:
+        names.update(o.name for o in graph.output)
+        for node in graph.node:
+            names.update(node.input)
+            for inner in node.attribute:
+                names |= captured(inner)
+    return names

@@ -59,14 +59,6 @@ def to_stored(array: np.ndarray) -> np.ndarray:
     return array.view(np.uint8) if element in FLOATS else array
 
 
-def from_stored(array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
-    """The output of a package as `dtype`, if that is a narrow type; others stay unchanged."""
-    element = helper.np_dtype_to_tensor_dtype(dtype)
-    if element in INTEGERS:
-        return array.astype(dtype)
-    return array.view(dtype) if element in FLOATS else array
-
-
 def store_interface(evaluator: Evaluator, graph: onnx.GraphProto) -> None:
     """Gives narrow inputs and outputs of `graph` their storage types, and registers these inputs in the evaluator."""
     for value in graph.input:

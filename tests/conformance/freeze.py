@@ -12,6 +12,8 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from edgetune.frontend.onnx.inline import captured
+
 SHAPE_LIKE: dict[str, tuple[int, ...]] = {
     "AffineGrid": (1,),  # size: shape of the grid
     "BlackmanWindow": (0,),  # size: length of the window
@@ -96,19 +98,6 @@ def _trace_back(graph: onnx.GraphProto, data: set[str], shape_like: set[str]) ->
                 _trace_back(attribute.g, data, shape_like)
             else:
                 data |= captured(attribute)
-
-
-def captured(attribute: onnx.AttributeProto) -> set[str]:
-    """Names that the graphs in `attribute`, if any, read: their own and those of the enclosing graphs."""
-    graphs = [attribute.g] if attribute.type == onnx.AttributeProto.GRAPH else list(attribute.graphs)
-    names: set[str] = set()
-    for graph in graphs:
-        names.update(o.name for o in graph.output)
-        for node in graph.node:
-            names.update(node.input)
-            for inner in node.attribute:
-                names |= captured(inner)
-    return names
 
 
 def freeze(proto: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> tuple[onnx.ModelProto, set[str]]:
