@@ -69,6 +69,7 @@ class DefUse:
         return not isinstance(expr, relax.Var) or self._uses[expr] == 1
 
 
+_MOST_ROUNDS = 200
 Rule = Callable[[relax.Call, DefUse, relax.BlockBuilder], relax.Expr | None]
 
 
@@ -88,9 +89,9 @@ class _ApplyRule(PyExprMutator):
         return super().visit_call_(call)
 
 
-def rewrite(module: tvm.IRModule, rule: Rule, limit: int = 200) -> tvm.IRModule:
+def rewrite(module: tvm.IRModule, rule: Rule) -> tvm.IRModule:
     """Applies `rule` to every operator call of `main` until nothing changes; dead code is removed between rounds."""
-    for _ in range(limit):
+    for _ in range(_MOST_ROUNDS):
         pass_ = _ApplyRule(module, rule, DefUse(module["main"]))
         function = pass_.visit_expr(module["main"])
         if not pass_.changed:

@@ -62,9 +62,7 @@ class _Choice:
     cores: Sequence[int]
 
 
-def at_board(
-    boards: Sequence[BoardAccess], events: Events, use: Callable[[OnBoard, Sequence[int]], Answer], again: bool = True
-) -> Answer:
+def at_board(boards: Sequence[BoardAccess], events: Events, use: Callable[[OnBoard, Sequence[int]], Answer]) -> Answer:
     """Reserve a free board, call `use` with it and the cores that its address names, and return the result.
 
     A lost board is recovered as in a search; events report it. If the loss came early, `use` is called once more, on
@@ -72,6 +70,7 @@ def at_board(
     hold all boards for `LOCK_TIMEOUT_S`, BoardUnavailable and its subclasses when no board answers or no package can be
     copied to any of them (boards of farms are reachable only through a server of TVM), and what `use` raises.
     """
+    again = True
     with _open(boards, events) as choices:
         while True:
             choice = _take(choices, events)

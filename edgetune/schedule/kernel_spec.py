@@ -21,15 +21,15 @@ class KernelSpec:
     scratch_limit: int
 
 
-def kernel_spec(kernel: Kernel, scratch_limit: int, key: str | None = None) -> KernelSpec:
-    """Describe a kernel of a program for measuring; `key` is its workload hash unless given, `scratch_limit` in bytes.
+def kernel_spec(kernel: Kernel, scratch_limit: int) -> KernelSpec:
+    """Describe a kernel of a program for measuring, under its workload hash; `scratch_limit` in bytes.
 
     The symbol comes from the workload, so equal kernels of two models have equal C text.
     """
     import tvm
 
     return KernelSpec(
-        key=key or kernel.workload,
+        key=kernel.workload,
         symbol=f"kernel_{kernel.workload[:12]}",
         function_json=str(tvm.ir.save_json(kernel.function)),
         params=kernel.params,

@@ -15,6 +15,7 @@ from edgetune.records.ranking import SEARCHED, searched_ns
 from edgetune.search.measuring import Measurer, MeasureRequest, RequestResult
 
 Result = TypeVar("Result")
+_TICK_S = 0.25
 
 
 @dataclass(frozen=True)
@@ -52,16 +53,12 @@ class MeasureQueue:
         return self._thread.submit(self._compare, groups, sweeps)
 
     def wait(
-        self,
-        future: Future[Result],
-        on_news: Callable[[RequestResult], None],
-        on_tick: Callable[[], None],
-        tick: float = 0.25,
+        self, future: Future[Result], on_news: Callable[[RequestResult], None], on_tick: Callable[[], None]
     ) -> Result:
         """The result of a future of any thread; until then call `on_news` per measurement and `on_tick` often."""
         future.add_done_callback(lambda _: self._came.set())
         while not future.done():
-            self._came.wait(tick)
+            self._came.wait(_TICK_S)
             self.tell_rest(on_news)
             on_tick()
         self.tell_rest(on_news)

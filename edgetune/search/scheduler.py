@@ -90,7 +90,6 @@ def next_task(
     *,
     available: Collection[int],
     seed: int = 0,
-    objective: Objective | None = None,
     parameters: GradientParameters = GradientParameters(),
 ) -> int | None:
     """The index of the task to work on next, or None when none is available.
@@ -116,7 +115,7 @@ def next_task(
     draw = random.Random(f"{seed}/{len(history)}")  # noqa: S311
     if draw.random() < parameters.epsilon:
         return draw.choice(awake)
-    slopes = gradients(tasks, progress, objective or weighted_sum(tasks), parameters)
+    slopes = gradients(tasks, progress, weighted_sum(tasks), parameters)
     return min(awake, key=lambda index: (slopes[index], index))
 
 

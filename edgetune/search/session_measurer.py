@@ -24,7 +24,7 @@ from edgetune.measure.session import MeasureSession
 from edgetune.records import Record, RecordKey, utc_now
 from edgetune.records.ranking import MARK
 from edgetune.records.record import Status
-from edgetune.schedule.kernel_spec import KernelSpec, kernel_spec
+from edgetune.schedule.kernel_spec import kernel_spec
 from edgetune.search.measuring import MeasureRequest, RequestResult, Starting
 from edgetune.search.task import TuneTask
 from edgetune.target.identity import target_fingerprint, toolchain_id
@@ -150,7 +150,7 @@ class SessionMeasurer:
             )
             if not split.shared and self._boards.here:  # the search must stay off the core that measures
                 self._confinement.enter_context(confined(split.building))
-            specs = [_spec(task) for task in self._tasks.values()]
+            specs = [kernel_spec(task.kernel, task.scratch_limit) for task in self._tasks.values()]
             known = {name: self._known(self.key(name), task.scratch_limit) for name, task in self._tasks.items()}
             weights = {name: task.constants for name, task in self._tasks.items()}
             failed = self._session.prepare(specs, constants=weights, known=known, best_ns=best_ns)
@@ -216,10 +216,6 @@ class SessionMeasurer:
             build_seconds=_sum(measured, _BUILDING),
             measure_seconds=_sum(measured, _RUNNING),
         )
-
-
-def _spec(task: TuneTask) -> KernelSpec:
-    return kernel_spec(task.kernel, task.scratch_limit)
 
 
 def _refined(record: Record, found: Sequence[Measurement]) -> Record:

@@ -27,8 +27,8 @@ _CALM_S = 300.0  # after this time without a loss, the next repair begins with t
 class DeployedLender:
     """Starts the server when it is first needed; owns `reach`, `server` and, if there is one, `tracker`.
 
-    `key` is the board's key at the tracker; other users of this machine may lease the board under it while we have no
-    lease.
+    The name of the reach is the board's key at the tracker; other users of this machine may lease the board under it
+    while we have no lease.
     """
 
     def __init__(
@@ -37,12 +37,11 @@ class DeployedLender:
         server: DeployedServer,
         *,
         tracker: LocalTracker | None = None,
-        key: str = "",
         priority: int = 1,
         on_event: Callable[[Event], None] = lambda _: None,
     ) -> None:
         self._reach, self._server, self._tracker, self._on_event = reach, server, tracker, on_event
-        self._key, self._priority = key or reach.name, priority
+        self._key, self._priority = reach.name, priority
         self._secret = secrets.token_hex(8)  # the server accepts only clients that know it
         self._joiner: Joiner | None = None
         self._door: TrackerLender | None = None

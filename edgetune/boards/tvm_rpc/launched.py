@@ -30,7 +30,7 @@ class Launched:
     Raises BoardUnavailable when it does not listen in time.
     """
 
-    def __init__(self, what: str, arguments: Sequence[str], log: Path, timeout_s: float = _START_S) -> None:
+    def __init__(self, what: str, arguments: Sequence[str], log: Path) -> None:
         self._what, self._log = what, log
         environment = dict(os.environ) | {"TVM_USE_RUNTIME_LIB": "1", "TVM_NUM_THREADS": "1"}
         self._folder = Path(tempfile.mkdtemp(prefix="tvm-", dir=log.parent))  # sessions make folders in it
@@ -46,7 +46,7 @@ class Launched:
                 start_new_session=True,
             )
         try:
-            self.port = self._await_port(time.monotonic() + timeout_s)
+            self.port = self._await_port(time.monotonic() + _START_S)
         except BaseException:
             self.close()
             raise
