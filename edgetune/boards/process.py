@@ -131,6 +131,8 @@ class ProcessReach:
     is the folder of the counting plugin.
     """
 
+    round_trip_s = 0.0  # it is this machine
+
     def __init__(self, name: str, target: Target, *, lock: str | None = None, cache: Path | None = None) -> None:
         self.name = name
         self._target = target
@@ -138,11 +140,6 @@ class ProcessReach:
         self._cache = cache
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._streams: list[ProcessStream] = []
-
-    @property
-    def round_trip_s(self) -> float:
-        """Always 0: processes run on this machine."""
-        return 0.0
 
     @property
     def prefix(self) -> tuple[str, ...]:

@@ -17,11 +17,9 @@ from edgetune.target.target import Target
 class LocalBoard:
     """The host, as its target describes it."""
 
-    def __init__(
-        self,
-        target: Target,
-        host: HostResources,
-    ) -> None:
+    round_trip_s = 0.0  # it is this machine
+
+    def __init__(self, target: Target, host: HostResources) -> None:
         self.name = target.name
         self.facts: Mapping[str, Reading] = {
             "emulated": 0,
@@ -34,11 +32,6 @@ class LocalBoard:
         self._lock = TimingLock(host.lock_file, host.lock_timeout_s, host.on_event)
         cores = None if host.split.shared else host.split.measuring
         self._runner = RunnerProcess(host.folder, target.compiler.cc, cores, host.on_event)
-
-    @property
-    def round_trip_s(self) -> float:
-        """Always 0: it is this machine."""
-        return 0.0
 
     def reserve(self) -> None:
         """Take the timing lock of this machine."""

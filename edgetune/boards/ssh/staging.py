@@ -43,15 +43,10 @@ class Staging:
         self._failed: dict[str, str] = {}
         self._made: list[str] = []  # folders, quoted for a shell
         self._put: dict[str, str] = {}
-        self._sftp = True
+        self.sftp = True  # until it has failed
         self._base = ""
         self.folder = ""
         self.free_bytes = 0
-
-    @property
-    def sftp(self) -> bool:
-        """Whether files are sent over SFTP; False after SFTP failed."""
-        return self._sftp
 
     @property
     def pids_file(self) -> str:
@@ -183,7 +178,7 @@ exit 0
     def _bring(self, content: bytes, digest: str, path: str, deadline: Deadline) -> None:
         beside = f"{path}.part"
         slow_s = len(content) / _WRITE_AT_ONCE * self._connection.round_trip_s  # each write waits for an answer
-        if self._sftp and slow_s < deadline.left / 2 and self._over_sftp(content, beside, path, deadline):
+        if self.sftp and slow_s < deadline.left / 2 and self._over_sftp(content, beside, path, deadline):
             return
         check = _check_script(content, digest, beside, path)
         command = f"cat > {shlex.quote(beside)} || {{ rm -f {shlex.quote(beside)}; exit 5; }}\n{check}"
@@ -213,18 +208,18 @@ exit 0
         except (paramiko.SSHException, paramiko.SFTPError, OSError, EOFError) as error:
             channel.close()
             if alarm.rang:
-                self._sftp = False
+                self.sftp = False
                 self._announce("SFTP does not answer: files are sent through cat from now on")
                 raise BoardLost(f"board '{self._board}': SFTP did not answer within {part.seconds:.0f} s") from error
             if not self._connection.alive:
                 raise BoardLost(f"board '{self._board}': the link went down while a file was sent") from error
             said = printable(str(error).encode())
-            self._sftp = isinstance(error, OSError) and not isinstance(
+            self.sftp = isinstance(error, OSError) and not isinstance(
                 error, TimeoutError
             )  # SFTP works, but fails for this file
             self._announce(
                 f"SFTP did not accept a file ({said}): it is sent through cat"
-                if self._sftp
+                if self.sftp
                 else f"no SFTP ({said}): files are sent through cat from now on"
             )
             return False

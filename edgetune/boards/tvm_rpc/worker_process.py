@@ -24,13 +24,8 @@ class RpcWorker:
         self._folder = folder
         self._starts = 0
         self._process: ChildProcess | None = None
-        self._step = "start"
+        self.step = "start"
         self._answers: list[object] = []
-
-    @property
-    def step(self) -> str:
-        """The worker's last reported step."""
-        return self._step
 
     @property
     def running(self) -> bool:
@@ -68,7 +63,7 @@ class RpcWorker:
                 return None
             for message in process.read_available():
                 if isinstance(message, WorkerStep):
-                    self._step = message.name
+                    self.step = message.name
                 else:
                     self._answers.append(message)
             if process.ended and not self._answers:
@@ -93,7 +88,7 @@ class RpcWorker:
         """Kill the worker; return the error that names the step in which it was late."""
         self.kill()
         return BoardLost(
-            f"TVM's RPC server of board '{self._name}' did not answer within {timeout_s:.0f} s in step '{self._step}'"
+            f"TVM's RPC server of board '{self._name}' did not answer within {timeout_s:.0f} s in step '{self.step}'"
         )
 
     def kill(self) -> None:
@@ -114,4 +109,4 @@ class RpcWorker:
         words = process.last_words() if process is not None else "it was ended"
         if process is not None:
             process.kill()
-        return BoardLost(f"the RPC client of board '{self._name}' ended in step '{self._step}' ({words})")
+        return BoardLost(f"the RPC client of board '{self._name}' ended in step '{self.step}' ({words})")
