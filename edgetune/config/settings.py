@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
@@ -293,7 +293,7 @@ def _of_flags(flags: CommandLineFlags) -> dict[str, object]:
         "flavours": flags.flavours or None,
         "package_version": flags.package_version,
     }
-    return {key: value for key, value in values.items() if value is not None}
+    return _stated(values)
 
 
 def _of_project(project: ProjectFile, document: YamlDocument, folder: Path, model: Path | None) -> _Layer:
@@ -302,14 +302,14 @@ def _of_project(project: ProjectFile, document: YamlDocument, folder: Path, mode
     if model is None or (Path.cwd() / model).resolve() == own.resolve():
         # Name, version, shapes and layouts belong to the model that the file names, not to another one given as a flag.
         values["model"] = own
-        if project.shapes:
-            values["shapes"] = dict(project.shapes)
-        if project.layouts:
-            values["layouts"] = dict(project.layouts)
-        if project.name is not None:
-            values["name"] = project.name
-        if project.package_version is not None:
-            values["package_version"] = project.package_version
+        values |= _stated(
+            {
+                "shapes": project.shapes or None,
+                "layouts": project.layouts or None,
+                "name": project.name,
+                "package_version": project.package_version,
+            }
+        )
     if project.boards is not None and len(project.boards) == 1:
         values["board"] = project.boards[0]
     if project.db is not None:
@@ -327,21 +327,19 @@ def _of_user(user: UserFile, document: YamlDocument, folder: Path) -> _Layer:
 
 
 def _of_preferences(stated: Preferences) -> dict[str, object]:
-    return dict(_stated(stated))
-
-
-def _stated(stated: Preferences) -> Iterator[tuple[str, object]]:
+    plain = ("objective", "seed", "threads", "layout", "rpc", "min_trust", "flavours")
+    values: dict[str, object] = {key: getattr(stated, key) for key in plain}
     if stated.budget is not None:
-        yield "budget", (stated.budget.trials, stated.budget.time)
-    if stated.memory is not None and stated.memory.ram is not None:
-        yield "ram", stated.memory.ram
-    if stated.memory is not None and stated.memory.flash is not None:
-        yield "flash", stated.memory.flash
-    if stated.accuracy is not None and stated.accuracy.winograd is not None:
-        yield "winograd", stated.accuracy.winograd
-    for key in ("objective", "seed", "threads", "layout", "rpc", "min_trust", "flavours"):
-        if (value := getattr(stated, key)) is not None:
-            yield key, value
+        values["budget"] = (stated.budget.trials, stated.budget.time)
+    if stated.memory is not None:
+        values |= {"ram": stated.memory.ram, "flash": stated.memory.flash}
+    if stated.accuracy is not None:
+        values["winograd"] = stated.accuracy.winograd
+    return _stated(values)
+
+
+def _stated(values: Mapping[str, object]) -> dict[str, object]:
+    return {key: value for key, value in values.items() if value is not None}
 
 
 _FILE_KEYS: dict[str, tuple[str, ...]] = {
