@@ -73,7 +73,7 @@ def test_any_transposed_convolution_is_that_of_onnx_runtime(data: st.DataObject)
 
 
 @pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER", "VALID"])
-@pytest.mark.parametrize(("taps", "stride"), [(2, 2), (3, 2), (4, 2), (3, 1)])
+@pytest.mark.parametrize(("taps", "stride"), [(2, 2), (3, 2), (4, 2), (3, 1), (1, 2), (2, 3)])
 def test_pads_are_those_of_auto_pad(auto_pad: str, taps: int, stride: int) -> None:
     weights = np.random.default_rng(3).standard_normal((2, 3, taps, taps)).astype(np.float32)
     compared(model([3, 4], weights, strides=[stride, stride], auto_pad=auto_pad), [2, 2, 3, 4])
@@ -87,6 +87,25 @@ def test_few_products_are_with_zeros(taps: int, stride: int, pads: int) -> None:
     products = sum(program.kernels[call.kernel].macs for call in program.calls)
     assert convolutions
     assert products <= 1.3 * 2 * 8 * 16 * (9 if stride > 1 else 8) ** 2 * taps**2
+
+
+def test_few_bytes_of_weights_are_zeros() -> None:
+    for taps, stride in ((3, 16), (2, 8), (1, 2), (5, 3)):
+        weights = np.ones((8, 16, taps, taps), np.float32)
+        program = compared(model([4, 4], weights, strides=[stride] * 2), [2, 8, 4, 4])
+        assert sum(value.nbytes for value in program.constants.values()) <= 1.3 * weights.nbytes
+
+
+def test_whole_phases_need_no_cut() -> None:
+    weights = np.ones((8, 16, 4, 4), np.float32)
+    program = compared(model([8, 8], weights, strides=[2, 2], pads=[1] * 4), [2, 8, 8, 8])
+    assert len([call for call in program.calls if not program.kernels[call.kernel].macs]) <= 2
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0)])
+def test_no_channels_are_no_dense_convolution(shape: tuple[int, int]) -> None:
+    proto = model([5, 5], np.ones((*shape, 3, 3), np.float32))
+    import_onnx(model_from_proto(proto, "0" * 64, "m", None, "m"))
 
 
 def test_weights_that_are_computed_at_run_time_stay_a_transposed_convolution() -> None:

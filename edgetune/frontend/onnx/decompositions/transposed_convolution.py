@@ -1,7 +1,7 @@
 """Sub-pixel convolution: a transposed convolution as dense ones, one for each phase of the output.
 
-With stride s, outputs o with (o + pad) mod s = t read the taps t, t + s, t + 2 s ... alone. So output s j + t is a
-dense convolution at j with every s-th tap, and the s phases are written interleaved (Shi et al., Is the deconvolution
+With stride s, outputs s q + r read every s-th tap alone, from tap (r + pad) mod s on. So each phase r is a dense
+convolution at q, and the s phases are written interleaved (Shi et al., Is the deconvolution
 layer the same as a convolutional layer?, 2016). A kernel that computed the operator as it is defined would test every
 tap.
 """
@@ -24,7 +24,7 @@ _MOST_WASTE = 1.3
 
 @dataclass(frozen=True)
 class _Axis:
-    """One spatial axis: input extent, taps, stride, pads of the transposed convolution, and output extent."""
+    """One spatial axis: input extent, taps, stride, first pad of the transposed convolution, and output extent."""
 
     extent: int
     taps: int
@@ -33,28 +33,35 @@ class _Axis:
     output: int
 
     @property
-    def depth(self) -> int:
-        """Most taps of a phase."""
-        return -(-self.taps // self.stride)
-
-    @property
-    def first(self) -> int:
-        """The first place of each phase that is computed."""
-        return min(self.begin // self.stride, self.depth - 1)
-
-    @property
     def count(self) -> int:
-        """How many places of each phase are computed."""
-        last = (self.output - 1 + self.begin) // self.stride
-        return max(last, self.extent - 1) - self.first + 1
+        """Places of each phase; those beyond the output are cut off."""
+        return -(-self.output // self.stride)
 
-    def taps_of(self, phase: int) -> int:
-        """Taps of a phase; 0 where the stride exceeds the kernel."""
-        return -(-(self.taps - phase) // self.stride) if phase < self.taps else 0
+    def taps_of(self, phase: int) -> range:
+        """The taps that outputs stride * q + phase read, in the order of falling input places."""
+        return range((phase + self.begin) % self.stride, self.taps, self.stride)
 
-    def pads(self, taps: int) -> tuple[int, int]:
-        """Pads of the dense convolution of a phase with `taps` taps; the first may be negative."""
-        return taps - 1 - self.first, self.first + self.count - self.extent
+    def reach(self, phase: int) -> tuple[int, int]:
+        """The input places, relative to q, that a phase reads: the first and the last."""
+        last = (phase + self.begin) // self.stride
+        return last - len(self.taps_of(phase)) + 1, last
+
+    def reaches(self) -> list[tuple[int, int]]:
+        """What each phase reads."""
+        return [self.reach(phase) for phase in range(self.stride)]
+
+    @property
+    def reach_of_all(self) -> tuple[int, int]:
+        """The first and the last input place, relative to q, that any phase reads."""
+        return min(first for first, _ in self.reaches()), max(last for _, last in self.reaches())
+
+    def is_cut_away(self, reach: tuple[int, int]) -> bool:
+        """Whether a dense convolution that reads `reach` would read no element of the input."""
+        return sum(max(0, -pad) for pad in self.pads(reach)) >= self.extent
+
+    def pads(self, reach: tuple[int, int]) -> tuple[int, int]:
+        """Pads of a dense convolution that reads `reach`; negative ones cut the input."""
+        return -reach[0], self.count - 1 + reach[1] - (self.extent - 1)
 
 
 def conv_transpose(b: Builder, node: onnx.NodeProto) -> bool:
@@ -71,9 +78,12 @@ def conv_transpose(b: Builder, node: onnx.NodeProto) -> bool:
     for i, (extent, taps) in enumerate(zip(b.shape(b.input(0))[2:], weights.shape[2:], strict=True)):
         output = strides[i] * (extent - 1) + spare[i] + taps - begin[i] - end[i]
         axes.append(_Axis(extent, taps, strides[i], begin[i], output))
-    if any(axis.output < 1 for axis in axes):
+    if not weights.size or any(axis.output < 1 for axis in axes):
         return _with_pads(b, node, begin, end, spare)
-    b.output(0, _interleaved(b, axes, weights, bias))
+    result = _interleaved(b, axes, weights, bias)
+    if not result:
+        return _with_pads(b, node, begin, end, spare)
+    b.output(0, result)
     return True
 
 
@@ -98,41 +108,45 @@ def _pads(b: Builder, rank: int) -> tuple[list[int], list[int], list[int]]:
     if "output_shape" not in attributes and automatic in ("NOTSET", "VALID"):
         pads = list(attributes.get("pads", [0] * 2 * rank)) if automatic == "NOTSET" else [0] * 2 * rank
         return pads[:rank], extra, pads[rank:]
-    wanted = list(attributes.get("output_shape", [e * s for e, s in zip(spatial, strides, strict=True)]))[-rank:]
+    given = attributes.get("output_shape")
+    wanted = list(given or [e * s for e, s in zip(spatial, strides, strict=True)])[-rank:]
     begin, end, spare = [], [], []
     for i in range(rank):
         full = strides[i] * (spatial[i] - 1) + extra[i] + (kernel[i] - 1) * dilations[i] + 1
         total = max(full - wanted[i], 0)
         begin.append(total // 2 if automatic == "SAME_UPPER" else total - total // 2)
         end.append(total - begin[i])
-        spare.append(extra[i] + max(wanted[i] - full, 0))
+        spare.append(extra[i] + (max(wanted[i] - full, 0) if given else 0))
     return begin, spare, end
 
 
 def _interleaved(b: Builder, axes: Sequence[_Axis], weights: np.ndarray, bias: np.ndarray | None) -> str:
-    """All phases, interleaved and cut to the output's shape."""
+    """All phases, interleaved and cut to the output's shape; "" where too many products would be with zeros."""
     groups = int(b.attributes.get("group", 1))
     strides = [axis.stride for axis in axes]
-    channels = groups * weights.shape[1]
-    useful = prod(axis.taps for axis in axes)
-    together = prod(axis.depth * axis.stride for axis in axes)
-    apart = together > _MOST_WASTE * useful and all(
-        axis.taps_of(phase) - 1 >= axis.first for axis in axes for phase in range(axis.stride)
-    )
-    if apart:
-        parts = [_phase(b, axes, weights, bias, phase) for phase in product(*map(range, strides))]
-        phases = b.op("Concat", *parts, axis=1)
-        cells = [*strides, 1, channels]
-    else:
-        phases = _all_phases(b, axes, weights, bias)
+    phases = list(product(*map(range, strides)))
+    reach = [axis.reach_of_all for axis in axes]
+    together = prod((last - first + 1) * stride for (first, last), stride in zip(reach, strides, strict=True))
+    apart = together > _MOST_WASTE * prod(axis.taps for axis in axes)
+    if any(axis.is_cut_away(reach) for axis in axes for reach in axis.reaches()):
+        return ""
+    if not apart:
+        parts = _convolved(b, _joined(weights, axes, groups), _repeated(bias, groups, len(phases)), axes, reach)
         cells = [groups, *strides, weights.shape[1]]
+    elif all(axis.taps_of(phase) for axis in axes for phase in range(axis.stride)):
+        every = [[axis.reach(t) for t, axis in zip(phase, axes, strict=True)] for phase in phases]
+        dense = [_dense(weights, axes, groups, phase, near) for phase, near in zip(phases, every, strict=True)]
+        both = zip(dense, every, strict=True)
+        parts = b.op("Concat", *(_convolved(b, each, bias, axes, near) for each, near in both), axis=1)
+        cells = [*strides, 1, groups * weights.shape[1]]
+    else:
+        return ""
     if max(strides) > 1:
-        phases = _spread(b, phases, axes, cells, phases_first=apart)
+        parts = _spread(b, parts, axes, cells, phases_first=apart)
     for number, axis in enumerate(axes):
-        start = axis.begin - axis.stride * axis.first
-        if (start, axis.output) != (0, axis.stride * axis.count):
-            phases = b.part(phases, start, start + axis.output, number + 2)
-    return phases
+        if axis.output < axis.stride * axis.count:
+            parts = b.part(parts, 0, axis.output, number + 2)
+    return parts
 
 
 def _spread(b: Builder, phases: str, axes: Sequence[_Axis], cells: Sequence[int], *, phases_first: bool) -> str:
@@ -152,39 +166,56 @@ def _spread(b: Builder, phases: str, axes: Sequence[_Axis], cells: Sequence[int]
     return b.reshape(moved, batch, channels, *(axis.count * axis.stride for axis in axes))
 
 
-def _all_phases(b: Builder, axes: Sequence[_Axis], weights: np.ndarray, bias: np.ndarray | None) -> str:
-    """One convolution; output channels are (group, phase of each axis, channel of the group)."""
-    groups, rank = int(b.attributes.get("group", 1)), len(axes)
+def _dense(
+    weights: np.ndarray, axes: Sequence[_Axis], groups: int, phase: Sequence[int], reach: Sequence[tuple[int, int]]
+) -> np.ndarray:
+    """The kernel of the dense convolution of a phase that reads `reach`: zeros where the phase has no tap."""
     inner, outer = weights.shape[0] // groups, weights.shape[1]
-    short = [(0, axis.depth * axis.stride - axis.taps) for axis in axes]
-    whole = np.pad(weights, [(0, 0), (0, 0), *short])
-    split = whole.reshape(groups, inner, outer, *(n for axis in axes for n in (axis.depth, axis.stride)))
-    taps, phases = [3 + 2 * n for n in range(rank)], [4 + 2 * n for n in range(rank)]
-    dense = np.flip(split, tuple(taps)).transpose(0, *phases, 2, 1, *taps)
-    dense = dense.reshape(-1, inner, *(axis.depth for axis in axes))
-    every = None
-    if bias is not None:
-        count = prod(axis.stride for axis in axes)
-        every = np.broadcast_to(bias.reshape(groups, 1, outer), (groups, count, outer)).reshape(-1)
-    return _convolved(b, dense, every, [axis.pads(axis.depth) for axis in axes])
+    dense = np.zeros((groups, outer, inner, *(last - first + 1 for first, last in reach)), weights.dtype)
+    taps = [axis.taps_of(t) for t, axis in zip(phase, axes, strict=True)]
+    places = [
+        [axis.reach(t)[1] - number - near[0] for number in range(len(one))]
+        for t, axis, near, one in zip(phase, axes, reach, taps, strict=True)
+    ]
+    split = weights.reshape(groups, inner, *weights.shape[1:]).swapaxes(1, 2)
+    every = tuple(np.arange(extent) for extent in (groups, outer, inner))
+    dense[np.ix_(*every, *(np.array(each, int) for each in places))] = split[
+        np.ix_(*every, *(np.array(each, int) for each in taps))
+    ]
+    return dense.reshape(groups * outer, inner, *dense.shape[3:])
 
 
-def _phase(
-    b: Builder, axes: Sequence[_Axis], weights: np.ndarray, bias: np.ndarray | None, phase: Sequence[int]
+def _joined(weights: np.ndarray, axes: Sequence[_Axis], groups: int) -> np.ndarray:
+    """One kernel for all phases; output channels are (group, phase of each axis, channel of the group)."""
+    reach = [axis.reach_of_all for axis in axes]
+    phases = product(*(range(axis.stride) for axis in axes))
+    every = [_dense(weights, axes, groups, phase, reach) for phase in phases]
+    by_group = [each.reshape(groups, -1, *each.shape[1:]) for each in every]
+    return np.stack(by_group, 1).reshape(-1, *every[0].shape[1:])
+
+
+def _repeated(bias: np.ndarray | None, groups: int, phases: int) -> np.ndarray | None:
+    """The bias of each output channel of `_joined`."""
+    return None if bias is None else np.repeat(bias.reshape(groups, 1, -1), phases, 1).reshape(-1)
+
+
+def _convolved(
+    b: Builder,
+    weights: np.ndarray,
+    bias: np.ndarray | None,
+    axes: Sequence[_Axis],
+    reach: Sequence[tuple[int, int]],
 ) -> str:
-    """The convolution of one phase; output channels are those of the transposed convolution."""
-    groups = int(b.attributes.get("group", 1))
-    taps = tuple(slice(t, None, axis.stride) for t, axis in zip(phase, axes, strict=True))
-    every = np.flip(weights[(slice(None), slice(None), *taps)], tuple(range(2, weights.ndim)))
-    split = every.reshape(groups, weights.shape[0] // groups, *every.shape[1:])
-    dense = split.swapaxes(1, 2).reshape(-1, weights.shape[0] // groups, *every.shape[2:])
-    pads = [axis.pads(axis.taps_of(t)) for t, axis in zip(phase, axes, strict=True)]
-    return _convolved(b, dense, bias, pads)
-
-
-def _convolved(b: Builder, weights: np.ndarray, bias: np.ndarray | None, pads: Sequence[tuple[int, int]]) -> str:
-    inputs = [b.input(0), b.constant(np.ascontiguousarray(weights))]
+    """A dense convolution of the input, which is cut where a pad is negative."""
+    x = b.input(0)
+    sides = []
+    for number, (axis, near) in enumerate(zip(axes, reach, strict=True)):
+        begin, end = axis.pads(near)
+        if begin < 0 or end < 0:
+            x = b.part(x, max(0, -begin), axis.extent - max(0, -end), number + 2)
+        sides.append((max(begin, 0), max(end, 0)))
+    inputs = [x, b.constant(np.ascontiguousarray(weights))]
     inputs += [b.constant(np.ascontiguousarray(bias))] if bias is not None else []
-    sides = [*(begin for begin, _ in pads), *(end for _, end in pads)]
+    pads = [*(begin for begin, _ in sides), *(end for _, end in sides)]
     group = int(b.attributes.get("group", 1))
-    return b.op("Conv", *inputs, kernel_shape=list(weights.shape[2:]), pads=sides, group=group)
+    return b.op("Conv", *inputs, kernel_shape=list(weights.shape[2:]), pads=pads, group=group)
