@@ -30,7 +30,7 @@ from benchmarks.sides import OURS
 from edgetune import expressions
 from edgetune.boards.cores import split_cores
 from edgetune.boards.lock import TimingLock
-from edgetune.errors import EdgetuneError
+from edgetune.errors import EdgetuneError, UsageError
 from edgetune.graph.program import TensorSpec
 from edgetune.package.manifest import read_manifest
 from edgetune.pipeline.boards import load_board
@@ -56,8 +56,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     target = load_board("host").target
     plan = Plan(options.out.resolve(), max(split_cores().measuring), target, options.trials)
     results, failed = [], []
-    for name in names_of(options.cases):
-        kept = plan.folder / f"{name}.json"
+    try:
+        names = list(names_of(options.cases))
+    except UsageError as error:
+        print(f"search benchmark: {error}", file=sys.stderr)
+        return error.exit_code
+    for name in names:
+        kept = plan.folder / f"{name}.{plan.trials}.json"
         if kept.is_file() and not options.again:
             results.append(CaseResult(**json.loads(kept.read_text(encoding="utf-8"))))
             continue

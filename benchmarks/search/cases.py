@@ -7,6 +7,8 @@ from functools import cache
 
 from benchmarks.search.expression import Expression
 from benchmarks.search.paper_operators import is_quick, paper_operators
+from edgetune.errors import UsageError
+from edgetune.yaml_reader.nearest import nearest
 
 
 @cache
@@ -20,9 +22,15 @@ def expression_named(name: str) -> Expression:
 
 
 def names_of(selection: str) -> Iterator[str]:
-    """The names of a selection: "quick", "full", or names separated by commas; "t2d" stands for all of its cases."""
+    """The names of a selection: "quick", "full", or names separated by commas; "t2d" stands for all of its cases.
+
+    Raises UsageError for a name that stands for none.
+    """
     if selection in ("quick", "full"):
         yield from (name for name in _by_name() if selection == "full" or is_quick(name))
         return
     for part in selection.split(","):
-        yield from (name for name in _by_name() if f"{name}_".startswith(f"{part}_"))
+        found = [name for name in _by_name() if f"{name}_".startswith(f"{part}_")]
+        if not found:
+            raise UsageError(f"there is no case '{part}': {nearest(part, _by_name())}")
+        yield from found

@@ -15,7 +15,12 @@ _BREAK = re.compile("|".join(re.escape(mark) for mark in (*_AFTER, *_BEFORE, _LA
 
 
 def break_line(line: str, columns: int) -> list[str]:
-    """`line` in lines of at most `columns` columns where it can be broken; all but the first are indented further."""
+    """`line` in lines of at most `columns` columns where it can be broken; all but the first are indented further.
+
+    A line of the preprocessor, or one with a string, is left whole.
+    """
+    if line.startswith("#") or '"' in line:
+        return [line]
     indent = line[: len(line) - len(line.lstrip(" "))]
     deeper = indent + (2 * INDENT if line.endswith("{") else INDENT)
     found: list[str] = []

@@ -10,6 +10,7 @@ from tvm import te
 from benchmarks.search.cases import expression_named, names_of
 from benchmarks.search.paper_operators import MOST_OPERATIONS, Window, capsule, convolution, norm, scores, transposed
 from benchmarks.search.table import CaseResult, markdown
+from edgetune.errors import UsageError
 
 
 def computed(case: object) -> np.ndarray:
@@ -96,3 +97,8 @@ def test_expressions_state_the_shape_of_their_result(name: str) -> None:
     case = expression_named(name)
     places = [te.placeholder(shape, "float32", name=key) for key, shape in {**case.inputs, **case.constants}.items()]
     assert tuple(int(extent) for extent in case.compute(*places).shape) == case.output
+
+
+def test_a_name_without_a_case_is_refused() -> None:
+    with pytest.raises(UsageError, match="there is no case 'C2D': did you mean"):
+        list(names_of("gmm_1_b1,C2D"))

@@ -74,3 +74,5 @@ def test_a_long_line_is_broken_outside_brackets() -> None:
     line = "    sum = first(a, b, c) + second(d, e, f);"
     assert break_line(line, 30) == ["    sum = first(a, b, c)", "        + second(d, e, f);"]
     assert break_line(line, 120) == [line]
+    for whole in ("#define SUM(a, b) ((a) + (b))", '    call("one, two", three);'):
+        assert break_line(whole, 20) == [whole]

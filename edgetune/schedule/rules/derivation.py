@@ -1,10 +1,10 @@
 """Derivation: schedules for any sequence of stages, by rules in a fixed order.
 
 1. Inline stages that are cheap to repeat.
-2. Factor reductions whose terms are contiguous: lanes run along the reduction axis.
-3. Move each stage into the loops of the last one, as deep as no work is repeated, so that only a few rows are stored
-   between stages. `rows` of the last stage are computed side by side, and share operands.
-4. Tile factored reductions in registers; a stage that follows one element by element joins the tile.
+2. Tile the results of the largest reduction, with lanes along their last axis and packed operands.
+3. Factor all other reductions whose terms are contiguous: lanes run along the reduction axis.
+4. Move each stage into the loops of the last one, as deep as no work is repeated, so that only a few rows are stored
+   between stages. "rows" of the last stage are computed side by side, and share operands.
 5. Vectorise all other stages along contiguous axes.
 """
 
@@ -50,9 +50,11 @@ MAX_ROWS = 8
 class Structure:
     """The choices that change a trace's structure.
 
-    `chained`: several sums for each lane; `rows`: rows in blocks; `spatial`: the largest reduction is a spatial tile.
+    `factored`: reductions are factored where they can be; `chained`: with several sums for each lane; `rows`: rows in
+    blocks; `spatial`: the largest reduction is a spatial tile.
     """
 
+    factored: bool = True
     chained: bool = False
     rows: bool = False
     spatial: bool = False
@@ -91,11 +93,11 @@ def find_stages(sch: Schedule, analysis: BlockAnalysis, native_lanes: int) -> St
 
 
 def structures_of(stages: Stages) -> list[Structure]:
-    """All structures worth searching. The last resort, which has no choices, comes last."""
+    """All structures worth searching."""
     last = stages.analysis.stages[-1]
     found = [Structure()]
     if stages.factored:
-        found = [Structure(chained) for chained in (True, False)]
+        found = [Structure(chained=chained) for chained in (True, False)]
     if stages.spatial is not None:
         found.append(Structure(spatial=True))
     blocks = len(found) > 1 and len(last.spatial) > 1 and not last.reduction
@@ -107,7 +109,7 @@ def note_of(stages: Stages, structure: Structure) -> str:
     parts = ["row by row"] if len(stages.analysis.stages) > 1 else []
     if structure.spatial and stages.spatial is not None:
         parts.append("spatial tile of packed operands" if stages.spatial.packed else "spatial tile")
-    elif stages.factored:
+    elif stages.factored and structure.factored:
         parts.append("factored reductions")
     return ", ".join(parts) or "plain loops"
 
@@ -150,7 +152,7 @@ def _factor(
     """Factor what can be factored; a reduction that TVM does not know to be commutative stays as it is."""
     found = {}
     tiled = stages.spatial.stage.name if stages.spatial is not None and structure.spatial else None
-    for factored in stages.factored:
+    for factored in stages.factored if structure.factored else ():
         if factored.stage.name == tiled:
             continue
         decide.suggest(partial(_sizes, factored, core, chained=structure.chained))
@@ -180,9 +182,14 @@ def _largest(stages: Stages, structure: Structure, core: Core) -> tuple[str, tup
 
 
 def ranked_structures(stages: Stages, core: Core) -> list[Structure]:
-    """Structures, most promising first: rows in blocks, and chains where the formula finds them cheaper."""
-    found = structures_of(stages)
-    return sorted(found, key=lambda structure: (not structure.rows, _largest(stages, structure, core)[1][0]))
+    """Structures, most promising first: rows in blocks, and chains where the formula finds them cheaper.
+
+    The last resort comes last: no reduction is factored.
+    """
+    found = sorted(
+        structures_of(stages), key=lambda structure: (not structure.rows, _largest(stages, structure, core)[1][0])
+    )
+    return [*found, Structure(factored=False)] if stages.factored else found
 
 
 def _move_inwards(sch: Schedule, name: str, reader: str, depth: int) -> Schedule:

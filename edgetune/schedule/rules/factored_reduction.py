@@ -27,6 +27,7 @@ FEWEST_LANES = 4
 MAX_CHAINS = 16
 MAX_TILE = 8
 MAX_BLOCK = 256
+_TILED_AXES = 3  # more would make thousands of choices
 MAX_UNROLLED = 4  # steps of the innermost loop
 _FLOAT = 4  # bytes
 _AHEAD = 2  # operands that are loaded while others are used
@@ -195,6 +196,12 @@ def _in_registers(sch: Schedule, block: SBlockRV, unrolled: Sequence[LoopRV], la
     sch.vectorize(lane)
 
 
+def tile_choices(extents: Sequence[int]) -> list[list[int]]:
+    """Extents of a tile along each axis: divisors for the last axes that are longer than 1, 1 for all others."""
+    tiled = [number for number, extent in enumerate(extents) if extent > 1][-_TILED_AXES:]
+    return [divisors(extent, MAX_TILE) if number in tiled else [1] for number, extent in enumerate(extents)]
+
+
 def _chains(extent: int, *, chained: bool) -> list[int]:
     """Numbers of chains; a single one needs no second block, so it belongs to the other structure."""
     return (divisors(extent, MAX_CHAINS)[1:] or [1]) if chained else [1]
@@ -216,7 +223,7 @@ def factored_sizes(
         for r in moving
     ]
     long = stage.reduction_extents[factored.axis] // factored.lanes
-    tiles = product(*(divisors(extent, MAX_TILE) for extent in extents or stage.spatial_extents))
+    tiles = product(*tile_choices(extents or stage.spatial_extents))
     best = (inf, 0, dict[str, int]())
     for tile, chains in product(tiles, _chains(long, chained=chained)):
         sums = prod(tile) * chains

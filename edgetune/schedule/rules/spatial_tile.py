@@ -16,7 +16,14 @@ from tvm.s_tir import Schedule
 from tvm.tirx import IndexMap
 
 from edgetune.graph.tvm_types import Expr
-from edgetune.schedule.rules.factored_reduction import FEWEST_LANES, MAX_TILE, MAX_UNROLLED, Core, own_loops
+from edgetune.schedule.rules.factored_reduction import (
+    FEWEST_LANES,
+    MAX_TILE,
+    MAX_UNROLLED,
+    Core,
+    own_loops,
+    tile_choices,
+)
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, mentions
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.row_reduction import steps_by_one
@@ -163,7 +170,7 @@ def tile_sizes(tile: SpatialTile, core: Core, extents: Sequence[int] | None = No
     ) / max(1, stage.work // tile.lanes)
     columns = _FLOAT * sizes[-1] * prod(stage.reduction_extents)
     far = _FAR_CYCLES if columns > core.l1_bytes // 2 else 0.0
-    choices = [divisors(extent, MAX_TILE) for extent in sizes[:-1]]
+    choices = tile_choices(sizes[:-1])
     best = (inf, 0, dict[str, int]())
     for chosen in product(*choices, divisors(sizes[-1] // tile.lanes, _MAX_VECTORS)):
         sums = prod(chosen)

@@ -35,14 +35,15 @@ class Chosen(Decisions):
     """Decisions made in advance: `sizes` maps tile names to inner extents; a missing name is not tiled (1)."""
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
-        self._sizes = dict(sizes)
+        self._given = dict(sizes)
+        self._suggested: dict[str, int] = {}
 
     def suggest(self, sizes: Callable[[], Mapping[str, int]]) -> None:
         """Choose the suggested sizes for names that have none, or that an earlier suggestion chose."""
-        self._sizes = {**self._sizes, **sizes()}
+        self._suggested |= sizes()
 
     def _decision(self, name: str, extent: int) -> list[int] | None:
-        inner = self._sizes.get(name, 1)
+        inner = self._given.get(name, self._suggested.get(name, 1))
         if extent % inner:
             inner = 1
         return [extent // inner, inner]
