@@ -57,13 +57,13 @@ def test_padding_is_not_counted(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("stride", [2, 4])
 def test_zeros_between_the_pixels_are_not_counted(tmp_path: Any, stride: int) -> None:
-    """A transposed convolution pads what it has spread out: of the products, 64 pixels' with 16 weights are left."""
+    """Of the products of a transposed convolution, those of 64 pixels with 16 weights are left, over all phases."""
     w = np.ones((8, 8, 4, 4), np.float32)
     pads = [2 - stride // 2] * 4
     node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[stride, stride], pads=pads)
     out = [1, 8, 8 * stride, 8 * stride]
-    (kernel,) = [k for k in kernels(tmp_path, node, [1, 8, 8, 8], out, ("w", w)) if k.macs]
-    assert 0 < work(kernel).float_multiply_adds <= 64 * 16 * 64
+    found = [work(k).float_multiply_adds for k in kernels(tmp_path, node, [1, 8, 8, 8], out, ("w", w)) if k.macs]
+    assert 0 < sum(found) <= 64 * 16 * 64
 
 
 def test_a_stride_reads_a_part_of_the_picture(tmp_path: Any) -> None:
