@@ -26,7 +26,7 @@ from edgetune.schedule.sketches.spaces import kept_bytes
 from edgetune.schedule.sketches.tile import Tile
 from edgetune.schedule.sketches.variants import Variant
 from edgetune.schedule.sketches.winograd_tile import MAX_BLOCK, BlockVariant, TransformedTiles, streams_filters
-from edgetune.schedule.tile_costs import LATENCY, cheapest, divisors
+from edgetune.schedule.tile_costs import cheapest, divisors, step_cycles
 from edgetune.target.target import Target
 
 _FLOAT = 4  # bytes
@@ -105,8 +105,7 @@ def _register_tile(rows: int, columns: int, vectors: int, registers: int) -> tup
         if size + vector >= registers:
             return 1e3 + size, size
         loads = vector + row * pixel
-        cycles = max(size, LATENCY, loads) / 2 + 0.1 * loads + 0.5 * vector  # weights come from beyond L1
-        return cycles / size, size
+        return step_cycles(size, loads, vector) / size, size
 
     choices = product(divisors(rows, registers), divisors(columns, registers), divisors(vectors, registers))
     return min(choices, key=cost)

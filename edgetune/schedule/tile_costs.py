@@ -80,10 +80,14 @@ def _cost(body: Body, reads: Reads, epilogue: int, over_pixels: bool, tile: Tile
     if taken > max(2, target.vector_registers):
         return (1e3 + taken, size)
     loads = reads.loads(body) / prod(body.reduction)
-    cycles = max(size, LATENCY, loads) / 2 + 0.1 * loads
-    if not tile.per_channel and tile.weight_bytes > target.l1_bytes // 2:
-        cycles += 0.5 * body.vectors
+    far = not tile.per_channel and tile.weight_bytes > target.l1_bytes // 2
+    cycles = step_cycles(size, loads, body.vectors if far else 0)
     return (cycles / size, size)
+
+
+def step_cycles(accumulators: int, loads: float, far: int = 0) -> float:
+    """Cycles of one step of an unrolled tile; `far` of its loads are vectors that come from beyond L1."""
+    return max(accumulators, LATENCY, loads) / 2 + 0.1 * loads + 0.5 * far
 
 
 def divisors(extent: int, limit: int) -> list[int]:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
-from tvm import DataType, te
+from tvm import te
 from tvm.tirx import IntImm
 
 from edgetune.errors import UnsupportedOperator, UsageError
 from edgetune.graph.long_sums import split_long_sums
 from edgetune.graph.macs import multiply_accumulates
-from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Param, Program, Role, TensorSpec
+from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Param, Program, Role, TensorSpec, byte_size
 from edgetune.graph.workload import workload_hash
 
 
@@ -87,13 +86,8 @@ def kernel_from_te(
         sources=(name,),
         macs=multiply_accumulates(function),
         weight=weight,
-        scratch=max((nbytes_of(param) for param in params if param.role == "input"), default=0),
+        scratch=max((byte_size(param.shape, param.dtype) for param in params if param.role == "input"), default=0),
     )
-
-
-def nbytes_of(param: Param) -> int:
-    """Bytes of a tensor; a schedule may pack the largest operand into scratch."""
-    return prod(param.shape) * ((int(DataType(param.dtype).bits) + 7) // 8)
 
 
 def _param(tensor: te.Tensor, constant: bool, kernel: str) -> Param:

@@ -19,7 +19,6 @@ from tvm.s_tir import Schedule
 
 from edgetune.graph.tvm_types import Stmt
 from edgetune.schedule.rules.factored_reduction import (
-    Core,
     FactoredReduction,
     PartialSums,
     factor,
@@ -35,6 +34,7 @@ from edgetune.schedule.rules.spatial_tile import (
     tile_results,
     tile_sizes,
 )
+from edgetune.schedule.rules.tiling import Core
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis, analyse_blocks
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.elementwise import vectorize_stage

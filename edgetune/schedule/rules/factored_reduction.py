@@ -17,30 +17,24 @@ from math import inf, log2, prod
 from tvm.s_tir import Schedule
 
 from edgetune.graph.tvm_types import LoopRV, SBlockRV, Var
+from edgetune.schedule.rules.tiling import (
+    FEWEST_LANES,
+    MAX_TILE,
+    MAX_UNROLLED,
+    OPERANDS_AHEAD,
+    Core,
+    axes_of_reads,
+    own_loops,
+    tile_choices,
+)
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, mentions
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.row_reduction import steps_by_one
-from edgetune.schedule.sketches.tile import lanes_for
-from edgetune.schedule.tile_costs import LATENCY, divisors
+from edgetune.schedule.sketches.tile import FLOAT, lanes_for
+from edgetune.schedule.tile_costs import LATENCY, divisors, step_cycles
 
-FEWEST_LANES = 4
 MAX_CHAINS = 16
-MAX_TILE = 8
 MAX_BLOCK = 256
-_TILED_AXES = 3  # more would make thousands of choices
-MAX_UNROLLED = 4  # steps of the innermost loop
-_FLOAT = 4  # bytes
-_AHEAD = 2  # operands that are loaded while others are used
-_REDUCTION = 2  # tirx.IterVar.CommReduce
-
-
-@dataclass(frozen=True)
-class Core:
-    """What formulas know of a core: lanes of a vector, vector registers, and bytes of L1."""
-
-    lanes: int
-    registers: int
-    l1_bytes: int
 
 
 @dataclass(frozen=True)
@@ -152,20 +146,6 @@ def tile_factored(
     return outers[-1]
 
 
-def own_loops(sch: Schedule, block: SBlockRV, around: int) -> tuple[list[LoopRV], list[LoopRV]]:
-    """The loops of a block inside the first `around` ones: of its spatial axes, and of its reduction axes."""
-    loops = sch.get_loops(block)[around:]
-    realize = sch.get(loops[-1]).body
-    axes = list(zip(realize.block.iter_vars, realize.iter_values, strict=True))
-    spatial: list[LoopRV] = []
-    summed: list[LoopRV] = []
-    for loop in loops:
-        variable = sch.get(loop).loop_var
-        kinds = {int(axis.iter_type) for axis, value in axes if mentions(value, variable)}
-        (summed if _REDUCTION in kinds else spatial).append(loop)
-    return spatial, summed
-
-
 def _sum_vectors(
     sch: Schedule, name: str, around: int, unrolled: str, decide: Decisions, *, chained: bool = False
 ) -> None:
@@ -196,12 +176,6 @@ def _in_registers(sch: Schedule, block: SBlockRV, unrolled: Sequence[LoopRV], la
     sch.vectorize(lane)
 
 
-def tile_choices(extents: Sequence[int]) -> list[list[int]]:
-    """Extents of a tile along each axis: divisors for the last axes that are longer than 1, 1 for all others."""
-    tiled = [number for number, extent in enumerate(extents) if extent > 1][-_TILED_AXES:]
-    return [divisors(extent, MAX_TILE) if number in tiled else [1] for number, extent in enumerate(extents)]
-
-
 def _chains(extent: int, *, chained: bool) -> list[int]:
     """Numbers of chains; a single one needs no second block, so it belongs to the other structure."""
     return (divisors(extent, MAX_CHAINS)[1:] or [1]) if chained else [1]
@@ -217,21 +191,18 @@ def factored_sizes(
     """
     stage = factored.stage
     lane = stage.reduction[factored.axis].var
-    moving = [r for r in stage.reads() if any(mentions(item.min, lane) for item in r.region)]
-    reads = [
-        [number for number, axis in enumerate(stage.spatial) if any(mentions(item.min, axis.var) for item in r.region)]
-        for r in moving
-    ]
+    moving = [any(mentions(item.min, lane) for item in region.region) for region in stage.reads()]
+    reads = [axes for axes, moves in zip(axes_of_reads(stage), moving, strict=True) if moves]
     long = stage.reduction_extents[factored.axis] // factored.lanes
     tiles = product(*tile_choices(extents or stage.spatial_extents))
     best = (inf, 0, dict[str, int]())
     for tile, chains in product(tiles, _chains(long, chained=chained)):
         sums = prod(tile) * chains
         operands = [prod(tile[number] for number in axes) for axes in reads]
-        if sums > 1 and sums + min(operands, default=0) + _AHEAD > core.registers:
+        if sums > 1 and sums + min(operands, default=0) + OPERANDS_AHEAD > core.registers:
             continue
         loads = chains * sum(operands)
-        cycles = (max(sums, LATENCY, loads) / 2 + 0.1 * loads) / sums
+        cycles = step_cycles(sums, loads) / sums
         cycles += (2 * log2(factored.lanes) + chains + 2) / factored.steps
         if (cycles, sums) < best[:2]:
             sizes = {f"tile{number}": extent for number, extent in enumerate(tile)}
@@ -245,5 +216,5 @@ def _block(factored: FactoredReduction, core: Core, extents: Sequence[int], size
     """Tiles of the last axis whose operands fill at most half of L1, beside those of the other axes."""
     last = len(extents) - 1
     tile = sizes[f"tile{last}"]
-    row = _FLOAT * prod(factored.stage.reduction_extents) * tile
+    row = FLOAT * prod(factored.stage.reduction_extents) * tile
     return max(divisors(extents[last] // tile, max(1, core.l1_bytes // 2 // row)))

@@ -16,24 +16,23 @@ from tvm.s_tir import Schedule
 from tvm.tirx import IndexMap
 
 from edgetune.graph.tvm_types import Expr
-from edgetune.schedule.rules.factored_reduction import (
+from edgetune.schedule.rules.tiling import (
     FEWEST_LANES,
     MAX_TILE,
     MAX_UNROLLED,
+    OPERANDS_AHEAD,
     Core,
+    axes_of_reads,
     own_loops,
     tile_choices,
 )
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, mentions
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.row_reduction import steps_by_one
-from edgetune.schedule.sketches.tile import lanes_for
-from edgetune.schedule.tile_costs import LATENCY, divisors
+from edgetune.schedule.sketches.tile import FLOAT, lanes_for
+from edgetune.schedule.tile_costs import LATENCY, divisors, step_cycles
 
-_AHEAD = 2  # operands that are loaded while others are used
 _PACK_CYCLES = 2.0  # for each element: one load and one store
-_FAR_CYCLES = 0.5  # for each vector that comes from beyond L1
-_FLOAT = 4  # bytes
 _MAX_VECTORS = 8
 
 
@@ -159,26 +158,21 @@ def tile_sizes(tile: SpatialTile, core: Core, extents: Sequence[int] | None = No
     """
     stage = tile.stage
     sizes = list(extents or stage.spatial_extents)
-    reads = [
-        ([n for n, axis in enumerate(stage.spatial) if any(mentions(item.min, axis.var) for item in region.region)])
-        for region in stage.reads()
-    ]
-    last = len(sizes) - 1
+    reads = axes_of_reads(stage)
     packing = sum(
         _PACK_CYCLES * prod(int(extent) for extent in stage.block.reads[number].source.ty.shape)
         for number, _ in tile.packed
     ) / max(1, stage.work // tile.lanes)
-    columns = _FLOAT * sizes[-1] * prod(stage.reduction_extents)
-    far = _FAR_CYCLES if columns > core.l1_bytes // 2 else 0.0
+    columns = FLOAT * sizes[-1] * prod(stage.reduction_extents)
+    far = columns > core.l1_bytes // 2
     choices = tile_choices(sizes[:-1])
     best = (inf, 0, dict[str, int]())
     for chosen in product(*choices, divisors(sizes[-1] // tile.lanes, _MAX_VECTORS)):
         sums = prod(chosen)
-        held = max((prod(chosen[n] for n in axes) for axes in reads if last in axes), default=0)
-        if sums > 1 and min(held, chosen[-1]) + sums + _AHEAD > core.registers:
+        if sums > 1 and sums + chosen[-1] + OPERANDS_AHEAD > core.registers:
             continue
         loads = sum(prod(chosen[n] for n in axes) for axes in reads)
-        cycles = (max(sums, LATENCY, loads) / 2 + 0.1 * loads + far * chosen[-1]) / sums + packing
+        cycles = step_cycles(sums, loads, chosen[-1] if far else 0) / sums + packing
         if (cycles, sums) < best[:2]:
             steps = max(divisors(stage.reduction_extents[-1], max(1, MAX_UNROLLED * LATENCY // max(LATENCY, sums))))
             rows = {f"tile{number}": extent for number, extent in enumerate(chosen[:-1])}

@@ -13,7 +13,7 @@ from tvm.s_tir import meta_schedule as ms
 
 from edgetune.graph.tvm_types import IRModule, PrimFunc
 from edgetune.schedule.rules.derivation import Stages, Structure, derive, find_stages, structures_of
-from edgetune.schedule.rules.factored_reduction import Core
+from edgetune.schedule.rules.tiling import Core
 from edgetune.schedule.sketches import elementwise
 from edgetune.schedule.sketches.attention_rows import VARIANTS as ROWS_VARIANTS
 from edgetune.schedule.sketches.attention_rows import AttentionRows, RowsVariant, apply_rows, find_rows

@@ -1,0 +1,56 @@
+"""What tiles of all rules share: the core that formulas know, choices of extents, and the loops of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tvm.s_tir import Schedule
+
+from edgetune.graph.tvm_types import LoopRV, SBlockRV
+from edgetune.schedule.sketches.block_analysis import BlockStage, mentions
+from edgetune.schedule.tile_costs import divisors
+
+FEWEST_LANES = 4
+MAX_TILE = 8
+MAX_UNROLLED = 4  # steps of the innermost loop
+OPERANDS_AHEAD = 2  # operands that are loaded while others are used
+_TILED_AXES = 3  # more would make thousands of choices
+_REDUCTION = 2  # tirx.IterVar.CommReduce
+
+
+@dataclass(frozen=True)
+class Core:
+    """What formulas know of a core: lanes of a vector, vector registers, and bytes of L1."""
+
+    lanes: int
+    registers: int
+    l1_bytes: int
+
+
+def tile_choices(extents: Sequence[int]) -> list[list[int]]:
+    """Extents of a tile along each axis: divisors for the last axes that are longer than 1, 1 for all others."""
+    tiled = [number for number, extent in enumerate(extents) if extent > 1][-_TILED_AXES:]
+    return [divisors(extent, MAX_TILE) if number in tiled else [1] for number, extent in enumerate(extents)]
+
+
+def axes_of_reads(stage: BlockStage) -> list[list[int]]:
+    """The spatial axes, by number, that each read of a stage depends on."""
+    return [
+        [number for number, axis in enumerate(stage.spatial) if any(mentions(item.min, axis.var) for item in r.region)]
+        for r in stage.reads()
+    ]
+
+
+def own_loops(sch: Schedule, block: SBlockRV, around: int) -> tuple[list[LoopRV], list[LoopRV]]:
+    """The loops of a block inside the first `around` ones: of its spatial axes, and of its reduction axes."""
+    loops = sch.get_loops(block)[around:]
+    realize = sch.get(loops[-1]).body
+    axes = list(zip(realize.block.iter_vars, realize.iter_values, strict=True))
+    spatial: list[LoopRV] = []
+    summed: list[LoopRV] = []
+    for loop in loops:
+        variable = sch.get(loop).loop_var
+        kinds = {int(axis.iter_type) for axis, value in axes if mentions(value, variable)}
+        (summed if _REDUCTION in kinds else spatial).append(loop)
+    return spatial, summed
