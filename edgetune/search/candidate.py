@@ -2,6 +2,10 @@
 
 A design is a trace of schedule instructions, some of which sample a decision (a tile size, a choice). Two programs
 of one design differ only in their decisions. So the decisions identify a known program, without a replay.
+
+Crossover is uniform or node-based (Ansor, OSDI 2020, section 5.1): a node is a block of the program, and a child takes
+all decisions of a node from one parent. A mutation of the structure keeps decisions under another design, such as
+another loop order or another rule.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -24,6 +29,9 @@ Decision = int | tuple[int, ...]
 PRINTERS = "edgetune_"
 """Prefix of the annotations that are for the printer of C."""
 
+_BY_NODE = 0.5
+"""Share of crossovers that take all decisions of a block from one parent, in programs of several blocks."""
+
 _apply_mutator = ms._ffi_api.MutatorApply  # noqa: SLF001 (the public wrapper draws its own seed)
 
 
@@ -33,6 +41,17 @@ class DecisionVector:
 
     design: int
     decisions: tuple[Decision, ...]
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a decision decides: the `node` (name of a block) whose loops it sizes, and the `kind` of decision.
+
+    Decisions of one kind have the same instruction, attributes and extent, so that each may replace the other.
+    """
+
+    node: str
+    kind: str
 
 
 class DesignSpace:
@@ -48,14 +67,14 @@ class DesignSpace:
         ]
         text = json.loads(trace_text(trace))
         self.signature, self.structure = _signature(text)[0], _structure(text)
+        self.roles = _roles(text, self.places)
 
-    def trace(self, decisions: Sequence[Decision] | None) -> Any:
-        """TVM's trace with these decisions; None leaves them to be sampled."""
-        if decisions is None:
-            return Trace(self.instructions, {})
+    def trace(self, decisions: Sequence[Decision | None]) -> Any:
+        """TVM's trace with these decisions; None leaves one to be sampled."""
         chosen = {
             self.instructions[place]: list(decision) if isinstance(decision, tuple) else decision
             for place, decision in zip(self.places, decisions, strict=True)
+            if decision is not None
         }
         return Trace(self.instructions, chosen)
 
@@ -103,9 +122,36 @@ class CandidateGenerator:
 
     def sample(self, number: int, module: Any, random: np.random.Generator) -> DecisionVector:
         """A random program of a design. Raises RuntimeError or ValueError where the sampled decisions clash."""
+        return self._completed(number, [None] * len(self.designs[number].places), module, random)
+
+    def restructure(self, genome: DecisionVector, module: Any, random: np.random.Generator) -> DecisionVector | None:
+        """The same decisions under another design, None where no other design has a decision in common.
+
+        A decision passes to the next one with the same role; those without a counterpart are sampled. Raises
+        RuntimeError or ValueError where the decisions clash.
+        """
+        own = self.designs[genome.design]
+        others = [
+            number
+            for number, design in enumerate(self.designs)
+            if number != genome.design and set(design.roles) & set(own.roles)
+        ]
+        if not others:
+            return None
+        number = others[int(random.integers(len(others)))]
+        given: dict[Role, list[Decision]] = {}
+        for role, decision in zip(own.roles, genome.decisions, strict=True):
+            given.setdefault(role, []).append(decision)
+        partial = [given[role].pop(0) if given.get(role) else None for role in self.designs[number].roles]
+        return self._completed(number, partial, module, random)
+
+    def _completed(
+        self, number: int, decisions: Sequence[Decision | None], module: Any, random: np.random.Generator
+    ) -> DecisionVector:
+        """The program of a design with these decisions; those that are None are sampled."""
         design = self.designs[number]
         schedule = Schedule(module, seed=_seed(random))
-        design.trace(None).apply_to_schedule(schedule, remove_postproc=True)
+        design.trace(decisions).apply_to_schedule(schedule, remove_postproc=True)
         return DecisionVector(number, design.decisions(schedule.trace))
 
     def mutate(self, genome: DecisionVector, random: np.random.Generator) -> DecisionVector | None:
@@ -120,10 +166,19 @@ class CandidateGenerator:
     def cross(
         self, first: DecisionVector, second: DecisionVector, random: np.random.Generator
     ) -> DecisionVector | None:
-        """Uniform crossover: each decision from one of two parents; None where their designs differ."""
+        """Crossover of two parents: each decision comes from one of them; None where their designs differ.
+
+        Of programs with several nodes, every second child takes the decisions of a node together.
+        """
         if first.design != second.design:
             return None
-        sides = random.integers(0, 2, len(first.decisions))
+        nodes = [role.node for role in self.designs[first.design].roles]
+        names = sorted(set(nodes))
+        if len(names) > 1 and random.random() < _BY_NODE:
+            chosen = dict(zip(names, random.integers(0, 2, len(names)), strict=True))
+            sides = np.array([chosen[node] for node in nodes])
+        else:
+            sides = random.integers(0, 2, len(first.decisions))
         pairs = zip(sides, first.decisions, second.decisions, strict=True)
         return DecisionVector(first.design, tuple(b if side else a for side, a, b in pairs))
 
@@ -140,6 +195,29 @@ def _structure(trace: list[Any]) -> str:
     """The instructions of a trace before postprocessing without the printer's annotations, as text."""
     instructions = [item for item in trace[0] if not (item[0] == "Annotate" and str(item[2][0]).startswith(PRINTERS))]
     return _signature([instructions, []])[0]
+
+
+def _roles(trace: list[Any], places: Sequence[int]) -> list[Role]:
+    """The role of each decision; `places` are the numbers of their instructions.
+
+    A decision belongs to the block of the loop that it sizes; a choice between numbers has no loop, and belongs to the
+    block of the decision before it.
+    """
+    instructions, decisions = trace
+    chosen = {int(place): decision for place, decision in decisions}
+    blocks: dict[str, str] = {}
+    roles: list[Role] = []
+    for place, (name, inputs, attributes, outputs) in enumerate(instructions):
+        node = next((blocks[item] for item in inputs if isinstance(item, str) and item in blocks), "")
+        if name == "GetSBlock":
+            node = str(attributes[0])
+        blocks |= dict.fromkeys(outputs, node)
+        if place in places:
+            decision = _plain(chosen[place])
+            extent = prod(decision) if isinstance(decision, tuple) else 0
+            node = node or (roles[-1].node if roles else "")
+            roles.append(Role(node, json.dumps([name, attributes, extent])))
+    return roles
 
 
 def _plain(decision: Any) -> Decision:

@@ -6,7 +6,7 @@ repeatable, results affect decisions in the order of the rounds, not in the orde
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -331,6 +331,7 @@ class TuningLoop:
             warnings=tuple(self._report.warnings),
             boards=boards if isinstance(boards, dict) else {},
             bottleneck=str(summary.get("bottleneck", "")),
+            programs=sum((search.counts for search in self._searches.values()), Counter()),
         )
 
     def _best_of(self, task: TuneTask) -> Record | None:

@@ -54,9 +54,10 @@ class TuneOutcome:
     `seconds` is the time by activity: "search", "lower", "compile", "timing", "playoff" (sums over processes, so they
     may exceed `elapsed`) and "waiting" (the search was idle until measurements came).
     `ended` is why the search ended before its budget because no board was left, empty otherwise. `refused` counts
-    refused candidates by reason. `board_counts` counts the events of boards by name and kind. `board_events` lists
-    them, equal ones once ("board", "what", "times", the last "detail"). `boards` is the account of each board,
-    `bottleneck` a phrase that says where their time went.
+    refused candidates by reason. `programs` counts the programs that the search tried before it proposed candidates:
+    those made, and those dropped, by reason. `board_counts` counts the events of boards by name and kind.
+    `board_events` lists them, equal ones once ("board", "what", "times", the last "detail"). `boards` is the account of
+    each board, `bottleneck` a phrase that says where their time went.
     """
 
     tasks: tuple[TaskOutcome, ...]
@@ -74,6 +75,7 @@ class TuneOutcome:
     board_events: tuple[Mapping[str, object], ...] = ()
     boards: Mapping[str, object] = field(default_factory=dict)
     bottleneck: str = ""
+    programs: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def before_ns(self) -> float | None:
@@ -108,6 +110,7 @@ class TuneOutcome:
             "bottleneck": self.bottleneck,
             "warnings": list(self.warnings),
             "refused": dict(self.refused),
+            "programs": dict(sorted(self.programs.items())),
             "boards": {name: self.boards[name] for name in sorted(self.boards)},
             "board_counts": {name: dict(counts) for name, counts in self.board_counts.items()},
             "board_events": [dict(event) for event in self.board_events],

@@ -12,6 +12,7 @@ measured before it.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,20 +29,24 @@ from edgetune.search.candidate import CandidateGenerator, DecisionVector
 from edgetune.search.cost_model import CostModel, Features, extract, make_context
 from edgetune.search.seeds import derive_seed
 
+MADE, EQUAL, REFUSED, BEYOND_LIMITS = "made", "equal to another", "refused by TVM", "beyond limits"
+"""What becomes of the decision vectors that a search tries."""
+
 
 @dataclass(frozen=True)
 class SearchOptions:
     """How a round searches: it makes `children` new programs per proposed one, at 10 to 30 ms of CPU each.
 
-    Of the children, the share `newcomers` is sampled anew and the share `crossed` has two parents. The share
-    `by_chance` of the proposals is picked without the cost model. Parents are the `parents` best. `pool` limits the
-    programs kept for later rounds.
+    Of the children, the share `newcomers` is sampled anew, the share `crossed` has two parents, and the share
+    `restructured` has its parent's decisions under another design. The share `by_chance` of the proposals is picked
+    without the cost model. Parents are the `parents` best. `pool` limits the programs kept for later rounds.
     """
 
     children: float = 2.0
     generations: int = 2
     newcomers: float = 0.2
     crossed: float = 0.15
+    restructured: float = 0.1
     by_chance: float = 0.1
     parents: int = 48
     pool: int = 1024
@@ -85,7 +90,10 @@ class _Parents:
 
 
 class TaskSearch:
-    """Proposes for one task. `workload` names it in the cost model and, with `seed`, determines its random numbers."""
+    """Proposes for one task. `workload` names it in the cost model and, with `seed`, determines its random numbers.
+
+    `counts` has how many programs it `MADE`, and why others were dropped.
+    """
 
     def __init__(
         self,
@@ -108,6 +116,7 @@ class TaskSearch:
         self._pool: dict[DecisionVector, _Made] = {}
         self._proposed: dict[str, Features] = {}
         self._relatives: dict[DecisionVector, float] = {}
+        self.counts: Counter[str] = Counter()
 
     def learn(self, results: Sequence[tuple[str, float | None]]) -> None:
         """Adds measured traces with their times (None: failed) to the cost model and to the known programs."""
@@ -149,7 +158,7 @@ class TaskSearch:
             (item for item in self._relatives.items() if item[0] not in self._met), key=lambda one: one[1]
         )
         for relative, _ in promising[:count]:
-            with _unless_refused():
+            with self._unless_refused():
                 self._make(relative)
 
     def _make_newcomers(self, count: int, random: np.random.Generator) -> None:
@@ -158,7 +167,7 @@ class TaskSearch:
         missing = [number for number in range(len(self._genetics.designs)) if number not in represented]
         drawn = [int(number) for number in random.integers(0, len(self._genetics.designs), count)]
         for number in missing + drawn:
-            with _unless_refused():
+            with self._unless_refused():
                 self._make(self._genetics.sample(number, self._space.module, random))
 
     def _make_children(self, count: int, random: np.random.Generator) -> None:
@@ -167,9 +176,12 @@ class TaskSearch:
         while parents.genomes and made < count and tries < count * self._options.tries:
             tries += 1
             parent = parents.draw(random)
-            with _unless_refused():
-                if random.random() < self._options.crossed:
+            with self._unless_refused():
+                kind = random.random()
+                if kind < self._options.crossed:
                     child = self._genetics.cross(parent, parents.draw(random), random)
+                elif kind < self._options.crossed + self._options.restructured:
+                    child = self._genetics.restructure(parent, self._space.module, random)
                 else:
                     child = self._genetics.mutate(parent, random)
                 if child is not None and child not in self._met:
@@ -197,13 +209,16 @@ class TaskSearch:
         trace.apply_to_schedule(schedule, remove_postproc=True)
         schedule.enter_postproc()
         if not all(postproc.apply(schedule) for postproc in self._space.postprocs):
+            self.counts[BEYOND_LIMITS] += 1
             return
         program = structural_hash(schedule.mod)
         if program in self._programs:
+            self.counts[EQUAL] += 1
             return
         self._programs.add(program)
         features = extract(self._context, schedule)
         if features is not None:
+            self.counts[MADE] += 1
             self._pool[genome] = _Made(genome, schedule.trace, features)
 
     def _pick(self, count: int, random: np.random.Generator, known: Collection[str]) -> list[str]:
@@ -232,23 +247,22 @@ class TaskSearch:
             kept = np.argsort(-scores, kind="stable")[: self._options.pool]
             self._pool = {pool[place].genome: pool[place] for place in sorted(kept)}
 
+    @contextmanager
+    def _unless_refused(self) -> Iterator[None]:
+        """Count and drop a program that TVM refuses: its decisions clash, or a block cannot move there."""
+        try:
+            yield
+        except (RuntimeError, ValueError):
+            self.counts[REFUSED] += 1
+
     def _recall(self, trace: str) -> Features | None:
         """Features of a recorded program; None when its trace no longer applies, so that nothing is learned from it."""
-        with _unless_refused():
+        with self._unless_refused():
             schedule = Schedule(self._space.module, seed=1)
             Trace.apply_json_to_schedule(json.loads(trace), schedule)
             self._programs.add(structural_hash(schedule.mod))
             return extract(self._context, schedule)
         return None
-
-
-@contextmanager
-def _unless_refused() -> Iterator[None]:
-    """Drops a program that TVM rejects: its decisions are incompatible, or a block cannot move there."""
-    try:
-        yield
-    except (RuntimeError, ValueError):
-        return
 
 
 @contextmanager
@@ -285,6 +299,11 @@ class AlgorithmsSearch:
             for space in spaces
         }
         self._best: dict[str, float] = {}
+
+    @property
+    def counts(self) -> Counter[str]:
+        """The counts of all algorithms' searches."""
+        return sum((search.counts for search in self._searches.values()), Counter())
 
     def learn(self, results: Sequence[tuple[str, float | None]]) -> None:
         """Adds measured schedules with their times (None: failed); those of algorithms not searched are ignored."""
