@@ -1,6 +1,9 @@
-"""Tunes operators through `edgetune.tune` and times their packages beside PyTorch, in turns: a table in Markdown.
+"""Tunes operators through `edgetune.tune` and times their packages beside a peer, in turns: a table in Markdown.
 
-python -m benchmarks.search [--cases quick|full|NAME,...] [--trials N] [--out DIR] [--again]
+python -m benchmarks.search [--cases quick|full|second|NAME,...] [--peer pytorch|meta_schedule] [--trials N]
+                            [--out DIR] [--again]
+
+The peer is PyTorch, or TVM's stock meta_schedule, which tunes with 256 trials of its own for minutes a case.
 
 A case that was measured is not measured again, unless `--again` is given. Its schedules stay in the records of the
 folder, so that timing it again searches nothing.
@@ -11,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -26,7 +30,7 @@ from benchmarks.search.expression import Expression
 from benchmarks.search.table import CaseResult, markdown
 from benchmarks.side import CannotLoad, Case
 from benchmarks.side_process import SideProcess
-from benchmarks.sides import OURS
+from benchmarks.sides import OURS, TITLES
 from edgetune import expressions
 from edgetune.boards.cores import split_cores
 from edgetune.boards.lock import TimingLock
@@ -36,25 +40,31 @@ from edgetune.package.manifest import read_manifest
 from edgetune.pipeline.boards import load_board
 from edgetune.target.target import Target
 
-PYTORCH = "pytorch"
+PEERS = ("pytorch", "meta_schedule")
+STOCK_TRIALS = 256
 ROUNDS, SECONDS = 9, 0.3
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How to measure: folder, core, target, and trials of a search."""
+    """How to measure: folder, core, target, trials of a search, and the name of the peer."""
 
     folder: Path
     core: int
     target: Target
     trials: int
+    peer: str
+
+    def result_of(self, name: str) -> Path:
+        """The file of a case's result."""
+        return self.folder / f"{name}.{self.trials}.{self.peer}.json"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures what is missing and prints the table; 1 where a case fails."""
     options = _parser().parse_args(arguments)
     target = load_board("host").target
-    plan = Plan(options.out.resolve(), max(split_cores().measuring), target, options.trials)
+    plan = Plan(options.out.resolve(), max(split_cores().measuring), target, options.trials, options.peer)
     results, failed = [], []
     try:
         names = list(names_of(options.cases))
@@ -62,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"search benchmark: {error}", file=sys.stderr)
         return error.exit_code
     for name in names:
-        kept = plan.folder / f"{name}.{plan.trials}.json"
+        kept = plan.result_of(name)
         if kept.is_file() and not options.again:
             results.append(CaseResult(**json.loads(kept.read_text(encoding="utf-8"))))
             continue
@@ -75,14 +85,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         beside = kept.with_suffix(".partial")
         beside.write_text(json.dumps(asdict(result), indent=1) + "\n", encoding="utf-8")
         beside.rename(kept)
-        print(f"{name}: {result.summary()}", file=sys.stderr)
+        print(f"{name}: {result.summary(TITLES[plan.peer])}", file=sys.stderr)
         results.append(result)
-    print(markdown(results))
+    print(markdown(results, TITLES[plan.peer]))
     return 1 if failed else 0
 
 
 def measure(case: Expression, plan: Plan) -> CaseResult:
-    """Tunes one case and times it beside PyTorch. Raises what `edgetune.tune` raises, and CannotLoad."""
+    """Tunes one case and times it beside the peer. Raises what `edgetune.tune` raises, and CannotLoad."""
     package = plan.folder / "packages" / case.name
     begin = time.monotonic()
     expressions.tune(
@@ -95,19 +105,21 @@ def measure(case: Expression, plan: Plan) -> CaseResult:
         out=package,
     )
     search_s = time.monotonic() - begin
+    if plan.peer == "meta_schedule":
+        _tune_stock(case.name, plan)
     output = read_manifest(package)["outputs"][0]["name"]
     specs = tuple(TensorSpec(name, shape, "float32") for name, shape in case.inputs.items())
     feed = case.values(case.inputs)
     with contextlib.ExitStack() as stack:
         sides, answers = [], {}
-        for name in (OURS, PYTORCH):
-            work = plan.folder / "work" / case.name / name
+        for name in (OURS, plan.peer):
+            work = _work(case.name, name, plan)
             side = SideProcess(name, Case(case.name, package, package, specs, (output,), work), plan.core)
             stack.callback(side.stop)
             side.load()
             answers[name] = side.answer(feed)
             sides.append(side)
-        gap = difference(answers[OURS], answers[PYTORCH])
+        gap = difference(answers[OURS], answers[plan.peer])
         if gap > TOLERANCE:
             raise CannotLoad(f"the results differ by {gap:.2g} of the largest")
         lock = TimingLock(on_event=lambda event: print(event.data.get("message", event), file=sys.stderr))
@@ -121,7 +133,7 @@ def measure(case: Expression, plan: Plan) -> CaseResult:
     return CaseResult(
         name=case.name,
         ours_us=rounds[OURS],
-        peer_us=rounds[PYTORCH],
+        peer_us=rounds[plan.peer],
         roofline_us=roofline_us(case, peaks, plan.target),
         peak_gflops=peaks.flops / 1e9,
         operations=case.operations,
@@ -129,6 +141,24 @@ def measure(case: Expression, plan: Plan) -> CaseResult:
         search_s=round(search_s, 1),
         trials=plan.trials,
     )
+
+
+def _work(case: str, side: str, plan: Plan) -> Path:
+    """The folder in which a side of a case works."""
+    return plan.folder / "work" / case / side
+
+
+def _tune_stock(case: str, plan: Plan) -> None:
+    """Tunes the case by stock meta_schedule on the measuring core. Raises CannotLoad where that fails."""
+    folder = _work(case, "meta_schedule", plan)
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "benchmarks.sides.meta_schedule_expression", case, str(folder)]
+    with (folder / "tuning.log").open("wb") as log:
+        code = subprocess.run(
+            [*command, str(STOCK_TRIALS), str(plan.core)], stdout=log, stderr=subprocess.STDOUT, check=False
+        ).returncode
+    if code:
+        raise CannotLoad(f"meta_schedule ended with code {code} on {case}: see {log.name}")
 
 
 def roofline_us(case: Expression, peaks: Peaks, target: Target) -> float:
@@ -142,7 +172,8 @@ def roofline_us(case: Expression, peaks: Peaks, target: Target) -> float:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="benchmarks.search", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--cases", default="quick", help="quick, full, or names separated by commas")
+    parser.add_argument("--cases", default="quick", help="quick, full, second, or names separated by commas")
+    parser.add_argument("--peer", choices=PEERS, default=PEERS[0])
     parser.add_argument("--trials", type=int, default=64)
     parser.add_argument("--again", action="store_true", help="measure cases that were measured before")
     parser.add_argument("-o", "--out", type=Path, default=Path("build/search"), help="folder of packages and results")

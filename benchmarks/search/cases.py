@@ -22,12 +22,17 @@ def expression_named(name: str) -> Expression:
 
 
 def names_of(selection: str) -> Iterator[str]:
-    """The names of a selection: "quick", "full", or names separated by commas; "t2d" stands for all of its cases.
+    """The names of a selection: "quick", "full", "second" (the second shape of each operator, batch 1), or a list.
+
+    A list is names separated by commas; "t2d" stands for all of its cases.
 
     Raises UsageError for a name that stands for none.
     """
     if selection in ("quick", "full"):
         yield from (name for name in _by_name() if selection == "full" or is_quick(name))
+        return
+    if selection == "second":
+        yield from (name for name in _by_name() if name.endswith("_2_b1"))
         return
     for part in selection.split(","):
         found = [name for name in _by_name() if f"{name}_".startswith(f"{part}_")]

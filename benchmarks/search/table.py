@@ -10,7 +10,7 @@ from dataclasses import dataclass
 _DRAWS = 2000
 _CONFIDENCE = 0.95
 SHORT_US = 20.0
-"""Cases that PyTorch computes faster than this are listed apart: its own overhead of a call counts there."""
+"""Cases that the peer computes faster than this are listed apart: its own overhead of a call counts there."""
 WIDE = 0.10
 """A ratio whose interval is wider than this share of it is undecided."""
 
@@ -52,19 +52,22 @@ class CaseResult:
         """The share of the roofline that the package reaches."""
         return self.roofline_us / statistics.median(self.ours_us)
 
-    def summary(self) -> str:
-        """One line for the terminal."""
+    def summary(self, peer: str) -> str:
+        """One line for the terminal; `peer` is the title of the other side."""
         low, high = self.interval
-        ours, peer = statistics.median(self.ours_us), statistics.median(self.peer_us)
-        return f"{ours:.1f} us, PyTorch {peer:.1f} us: {self.ratio:.2f} ({low:.2f} to {high:.2f}), {self.share:.0%}"
+        ours, other = statistics.median(self.ours_us), statistics.median(self.peer_us)
+        return f"{ours:.1f} us, {peer} {other:.1f} us: {self.ratio:.2f} ({low:.2f} to {high:.2f}), {self.share:.0%}"
 
 
-def markdown(results: Sequence[CaseResult]) -> str:
-    """A row for each case, then the geometric mean of the ratios; cases that PyTorch computes quickly come last."""
+def markdown(results: Sequence[CaseResult], peer: str) -> str:
+    """A row for each case, then the geometric mean of the ratios; cases that the peer computes quickly come last.
+
+    `peer` is the title of the other side.
+    """
     long = [result for result in results if statistics.median(result.peer_us) >= SHORT_US]
     short = [result for result in results if result not in long]
     lines = [
-        "| operator | edgetune, us | PyTorch, us | ratio | 95 % interval | of the roofline | search, s |",
+        f"| operator | edgetune, us | {peer}, us | ratio | 95 % interval | of the roofline | search, s |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
         *map(_row, long),
     ]
@@ -75,11 +78,11 @@ def markdown(results: Sequence[CaseResult]) -> str:
         lines += [
             "",
             f"Geometric mean {statistics.geometric_mean(ratios):.2f}, least {min(ratios):.2f}, "
-            f"{lost} of {len(long)} slower than PyTorch"
+            f"{lost} of {len(long)} slower than {peer}"
             + (f"; undecided: {', '.join(undecided)}." if undecided else "."),
         ]
     if short:
-        lines += ["", f"Computed by PyTorch in less than {SHORT_US:g} us:", "", *lines[:2], *map(_row, short)]
+        lines += ["", f"Computed by {peer} in less than {SHORT_US:g} us:", "", *lines[:2], *map(_row, short)]
     return "\n".join(lines)
 
 

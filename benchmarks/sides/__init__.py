@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from benchmarks.side import Side
 from benchmarks.sides.edgetune_package import EdgetunePackage
 from benchmarks.sides.litert import LiteRt
+from benchmarks.sides.meta_schedule_expression import MetaScheduleExpression
 from benchmarks.sides.mnn_session import MnnSession
 from benchmarks.sides.ncnn_net import NcnnNet
 from benchmarks.sides.onnx_runtime import OnnxRuntime
@@ -26,7 +27,11 @@ _RUNTIMES: Mapping[str, Callable[[], Side]] = {
     "litert": LiteRt,
 }
 PEERS = tuple(name for name in _RUNTIMES if name != OURS)
-SIDES: Mapping[str, Callable[[], Side]] = {**_RUNTIMES, "pytorch": PyTorchExpression}
+SIDES: Mapping[str, Callable[[], Side]] = {
+    **_RUNTIMES,
+    "pytorch": PyTorchExpression,
+    "meta_schedule": MetaScheduleExpression,
+}
 TITLES: Mapping[str, str] = {
     OURS: "edgetune",
     "onnxruntime": "ONNX Runtime",
@@ -34,4 +39,6 @@ TITLES: Mapping[str, str] = {
     "ncnn": "ncnn",
     "mnn": "MNN",
     "litert": "LiteRT",
+    "pytorch": "PyTorch",
+    "meta_schedule": "TVM meta_schedule",
 }

@@ -31,6 +31,7 @@ def test_the_selections_have_the_cases_that_they_promise() -> None:
     assert len(list(names_of("quick"))) == 23
     assert len(list(names_of("full"))) == 79
     assert set(names_of("quick")) < set(names_of("full"))
+    assert len(list(names_of("second"))) == 12
     assert list(names_of("gmm_1_b1,tbs_2")) == ["gmm_1_b1", "tbs_2_b1"]
     assert all(expression_named(name).operations <= MOST_OPERATIONS for name in names_of("full"))
 
@@ -86,7 +87,8 @@ def test_the_table_shows_losses_wide_intervals_and_short_cases() -> None:
             result("fast", [50.0] * 5, [100.0] * 5),
             result("wide", [50.0, 90.0, 30.0, 60.0, 20.0], [100.0] * 5),
             result("short", [5.0] * 5, [9.0] * 5),
-        ]
+        ],
+        "PyTorch",
     )
     assert "1 of 3 slower than PyTorch; undecided: wide." in text
     assert text.index("| wide |") < text.index("less than 20 us") < text.index("| short |")
