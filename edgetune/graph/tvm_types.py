@@ -26,6 +26,8 @@ BufferLoad: TypeAlias = Any
 """`tirx.BufferLoad`: the read of an element, or of a vector."""
 BufferStore: TypeAlias = Any
 """`tirx.BufferStore`: the write of an element, or of a vector."""
+BufferRegion: TypeAlias = Any
+"""`tirx.BufferRegion`: the part of a buffer that a block reads or writes."""
 For: TypeAlias = Any
 """`tirx.For`: a loop."""
 SBlock: TypeAlias = Any

@@ -83,3 +83,16 @@ def test_a_reshape_to_its_own_shape_is_nothing() -> None:
     assert [kernel.name for kernel in program.kernels] == ["relu"]
     alone = [helper.make_node("Reshape", ["x", "s"], ["y"])]
     assert_same(model_of(alone, {"x": [2, 3]}, ["y"], {"s": np.array([2, 3])}))
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_bias_and_relu_stay_with_a_convolution_whose_result_has_the_order_of_the_model(rank: int) -> None:
+    generator, taps = np.random.default_rng(4), [3] * rank
+    constants = {"w": random(generator, 8, 4, *taps), "b": random(generator, 8)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["a"], pads=[1] * (2 * rank)),
+        helper.make_node("Relu", ["a"], ["y"]),
+    ]
+    program = assert_same(model_of(nodes, {"x": [1, 4, *[5] * rank]}, ["y"], constants))
+    names = [kernel.name for kernel in program.kernels]
+    assert [name for name in names if "transpose" not in name] == [f"conv{rank}d_add_relu"]

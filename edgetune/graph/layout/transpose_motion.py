@@ -1,6 +1,8 @@
 """Transpose motion: transposes move towards the inputs, through other operators, until they meet their inverse.
 
-Elementwise operators: the transpose of a result becomes one of the operand, and constants are transposed now.
+Elementwise operators: the transpose of a result becomes one of the operand, and constants are transposed now. The
+transpose of a convolution moves back to the end, behind the elementwise operators, so that they become a part of the
+convolution's kernel.
 
 Reshapes that split or join axes, as in networks that shuffle their channels: a transpose after such a reshape moves
 before it if it meets another transpose there. Of the three transposes of a shuffle between two channels-last
@@ -39,11 +41,16 @@ _ELEMENTWISE = frozenset(
         *("clip", "nn.leakyrelu"),  # TVM 0.27's layout pass leaves these in the model's order
     )
 )
+_CONVOLUTIONS = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
 _ROUNDS = 20
 
 
 def move_transposes(module: tvm.IRModule) -> tvm.IRModule:
     """`module` with fewer transposes, or with transposes of smaller tensors."""
+    return rewrite(_moved_up(module), _after_convolution)
+
+
+def _moved_up(module: tvm.IRModule) -> tvm.IRModule:
     module = rewrite(module, _move_up)
     if not _has_slices_or_concatenations(module):
         return module
@@ -103,6 +110,36 @@ def _before_elementwise(
     if any(m is None for m in moved):
         return None
     return relax.Call(source.op, moved, source.attrs)
+
+
+def _after_convolution(call: relax.Call, chains: DefUse, builder: relax.BlockBuilder) -> relax.Expr | None:
+    """f(transpose(convolution), constant) becomes transpose(f(convolution, transposed constant))."""
+    if call.op.name not in _ELEMENTWISE:
+        return None
+    variables = [a for a in call.args if _is_tensor(a) and constant(a) is None]
+    transposed = chains.call(variables[0], _TRANSPOSE) if len(variables) == 1 else None
+    if transposed is None or not chains.used_once(variables[0]) or not _of_convolution(transposed.args[0], chains):
+        return None
+    axes = permutation(transposed)
+    inverse = [axes.index(axis) for axis in range(len(axes))]
+    if list(call.ty.shape) != list(transposed.ty.shape):
+        return None
+    moved = [transposed.args[0] if a.same_as(variables[0]) else _transposed(a, inverse, builder) for a in call.args]
+    if any(m is None for m in moved):
+        return None
+    return relax.op.permute_dims(relax.Call(call.op, moved, call.attrs), axes)
+
+
+def _of_convolution(value: relax.Expr, chains: DefUse) -> bool:
+    """Whether `value` is a convolution, or elementwise operators of one with constants."""
+    while (call := chains.call(value)) is not None:
+        if call.op.name in _CONVOLUTIONS:
+            return True
+        variables = [a for a in call.args if _is_tensor(a) and constant(a) is None]
+        if call.op.name not in _ELEMENTWISE or len(variables) != 1:
+            return False
+        value = variables[0]
+    return False
 
 
 def _is_tensor(argument: relax.Expr) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tvm import ir, tirx
 from tvm.s_tir import Schedule
 
-from edgetune.graph.tvm_types import LoopRV, SBlock
+from edgetune.graph.tvm_types import BufferRegion, Expr, LoopRV, SBlock
 from edgetune.schedule.sketches.block_analysis import (
     BlockAnalysis,
     BlockStage,
@@ -94,13 +94,20 @@ def _lanes(sch: Schedule, loop: LoopRV, width: int, decide: Decisions) -> None:
 def _transposed(block: SBlock) -> int | None:
     """The axis along which every read is contiguous, while the output is not: a transposition."""
     for number, axis in enumerate(block.iter_vars[:-1]):
-        uses = [region.region for region in block.reads if any(mentions(i.min, axis.var) for i in region.region)]
+        reads = map(_longer_axes, block.reads)
+        uses = [indices for indices in reads if any(mentions(index, axis.var) for index in indices)]
         if uses and all(
-            steps_by_one(region[-1].min, axis.var) and not any(mentions(i.min, axis.var) for i in region[:-1])
-            for region in uses
+            steps_by_one(indices[-1], axis.var) and not any(mentions(index, axis.var) for index in indices[:-1])
+            for indices in uses
         ):
             return number
     return None
+
+
+def _longer_axes(region: BufferRegion) -> list[Expr]:
+    """The indices of a read along the axes that are longer than 1: a tensor of C x 1 x 1 is contiguous along C."""
+    extents = [int(extent) for extent in region.source.shape]
+    return [item.min for item, extent in zip(region.region, extents, strict=True) if extent > 1]
 
 
 def _calls(block: SBlock) -> bool:

@@ -1,0 +1,34 @@
+"""Transpositions run in blocks, also where a number for each channel is added: few lines have to stay in L1."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from tvm import te, topi
+
+from edgetune.codegen.emit import emit_kernel
+from edgetune.schedule.algorithms.apply import replay
+from edgetune.schedule.default_schedule import default_trace
+from tests.sketch_samples import board, prim_func, run
+
+
+@pytest.mark.parametrize("shifted", [False, True])
+def test_a_transposition_reads_lines_inside_of_short_runs(*, shifted: bool) -> None:
+    x = te.placeholder((1, 12, 20, 64), name="x")
+    shift = te.placeholder((1, 64, 1, 1), name="shift")
+    y = te.compute((1, 64, 12, 20), lambda n, c, h, w: x[n, h, w, c], name="y")
+    inputs = [x, shift] if shifted else [x]
+    function = prim_func(inputs, topi.nn.relu(topi.add(y, shift)) if shifted else y)
+    module = replay(function, default_trace(function, board(512, 32))[0])
+    text = emit_kernel(module, board(512, 32), "kernel").definition
+    *_, lines, run_length = (int(extent) for extent in re.findall(r"for \(int32_t \w+ = 0; \w+ < (\d+);", text))
+    assert run_length <= 16, f"the innermost loop writes a short run:\n{text}"
+    assert lines == 64, f"the loop around it reads whole lines:\n{text}"
+    rng = np.random.default_rng(0)
+    values, added = rng.standard_normal((1, 12, 20, 64), np.float32), rng.standard_normal((1, 64, 1, 1), np.float32)
+    wanted = values.transpose(0, 3, 1, 2)
+    wanted = np.maximum(wanted + added, 0) if shifted else wanted
+    arrays = [values, added] if shifted else [values]
+    np.testing.assert_array_equal(run(module, [*arrays, np.zeros((1, 64, 12, 20), np.float32)]), wanted)
