@@ -1,7 +1,7 @@
 """Tunes operators through `edgetune.tune` and times their packages beside a peer, in turns: a table in Markdown.
 
 python -m benchmarks.search [--cases quick|full|second|NAME,...] [--peer pytorch|meta_schedule] [--trials N]
-                            [--out DIR] [--again]
+                            [--out DIR] [--again] [--picture FILE]
 
 The peer is PyTorch, or TVM's stock meta_schedule, which tunes with 256 trials of its own for minutes a case.
 
@@ -27,6 +27,7 @@ from benchmarks.rounds import measure_rounds
 from benchmarks.run import held
 from benchmarks.search.cases import expression_named, names_of
 from benchmarks.search.expression import Expression
+from benchmarks.search.picture import picture
 from benchmarks.search.table import CaseResult, markdown
 from benchmarks.side import CannotLoad, Case
 from benchmarks.side_process import SideProcess
@@ -88,6 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{name}: {result.summary(TITLES[plan.peer])}", file=sys.stderr)
         results.append(result)
     print(markdown(results, TITLES[plan.peer]))
+    if options.picture is not None and results:
+        options.picture.write_text(picture(results, TITLES[plan.peer]), encoding="utf-8")
     return 1 if failed else 0
 
 
@@ -176,6 +179,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--peer", choices=PEERS, default=PEERS[0])
     parser.add_argument("--trials", type=int, default=64)
     parser.add_argument("--again", action="store_true", help="measure cases that were measured before")
+    parser.add_argument("--picture", type=Path, help="also write the table as SVG to this file")
     parser.add_argument("-o", "--out", type=Path, default=Path("build/search"), help="folder of packages and results")
     return parser
 

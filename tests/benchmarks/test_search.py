@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree as ET
+
 import numpy as np
 import pytest
 import tvm
@@ -9,6 +11,7 @@ from tvm import te
 
 from benchmarks.search.cases import expression_named, names_of
 from benchmarks.search.paper_operators import MOST_OPERATIONS, Window, capsule, convolution, norm, scores, transposed
+from benchmarks.search.picture import picture
 from benchmarks.search.table import CaseResult, markdown
 from edgetune.errors import UsageError
 
@@ -92,6 +95,15 @@ def test_the_table_shows_losses_wide_intervals_and_short_cases() -> None:
     )
     assert "1 of 3 slower than PyTorch; undecided: wide." in text
     assert text.index("| wide |") < text.index("less than 20 us") < text.index("| short |")
+
+
+def test_the_picture_has_a_bar_for_each_side_and_ends_them_at_the_roofline() -> None:
+    text = picture([result("a<b", [20.0] * 5, [40.0] * 5), result("beyond", [5.0] * 5, [20.0] * 5)], "PyTorch")
+    root = ET.fromstring(text)  # noqa: S314  it was made here
+    bars = [node for node in root.iter("{http://www.w3.org/2000/svg}rect") if len(node)]
+    widths = [float(bar.attrib["width"]) for bar in bars]
+    assert [round(width / max(widths), 3) for width in widths] == [0.5, 0.25, 1.0, 0.5]
+    assert "a&lt;b" in text
 
 
 @pytest.mark.parametrize("name", ["grp_2_b1", "dil_3_b1", "cbr_3_b1", "dep_3_b1"])
