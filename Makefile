@@ -24,14 +24,14 @@ GCC_MAJOR = $(or $(shell apt-cache depends gcc 2>/dev/null | sed -n 's/.*Depends
 # For -m32 without gcc-multilib, which conflicts with the cross compilers: lib32gcc-12-dev (or so) libc6-dev-i386.
 SYSTEM_PACKAGES = gcc g++ make cmake pkgconf clang-19 libclang-rt-19-dev qemu-user qemu-system-arm openssh-client openssh-server locales \
 	lib32gcc-$(GCC_MAJOR)-dev libc6-dev-i386 musl-tools gcc-arm-none-eabi libnewlib-arm-none-eabi \
-	gcc-powerpc-linux-gnu libc6-dev-powerpc-cross \
+	gcc-powerpc-linux-gnu libc6-dev-powerpc-cross postgresql \
 	gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
 	gcc-arm-linux-gnueabihf libc6-dev-armhf-cross \
 	gcc-riscv64-linux-gnu libc6-dev-riscv64-cross
 SYSTEM_PROGRAMS := gcc g++ make cmake pkg-config clang-19 qemu-aarch64 qemu-arm qemu-system-aarch64 \
 	aarch64-linux-gnu-gcc localedef qemu-ppc musl-gcc powerpc-linux-gnu-gcc arm-none-eabi-gcc \
 	arm-linux-gnueabihf-gcc riscv64-linux-gnu-gcc ssh-keygen ssh-agent ssh-add /usr/sbin/sshd
-SYSTEM_LINE = apt-get update && sh .ci/no-new-sshd.sh apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES)
+SYSTEM_LINE = apt-get update && sh .ci/no-new-servers.sh apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES)
 
 .DELETE_ON_ERROR:
 .PHONY: all demo test lint types pytest format schemas system conformance acceptance soak kills hostile benchmark search-benchmark scaling clean
@@ -95,7 +95,7 @@ system:
 	@missing=""; for program in $(SYSTEM_PROGRAMS); do command -v $$program >/dev/null || missing="$$missing $$program"; done; \
 	for folder in /usr/lib/llvm-19/lib/clang/19/lib/linux /usr/aarch64-linux-gnu/include /usr/arm-linux-gnueabihf/include /usr/riscv64-linux-gnu/include \
 		/usr/powerpc-linux-gnu/include /usr/lib/gcc/x86_64-linux-gnu/$(GCC_MAJOR)/32 /usr/lib32 /usr/lib/arm-none-eabi/include \
-		/usr/share/i18n/locales; do \
+		/usr/share/i18n/locales /usr/lib/postgresql; do \
 		test -d $$folder || missing="$$missing $$folder"; done; \
 	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || missing="$$missing python3-venv"; \
 	if test -z "$$missing"; then echo "system: all there"; exit 0; fi; \

@@ -21,5 +21,8 @@ def command(output: Output, /, board: str | None) -> None:
     """
     from edgetune.cli.findings import show_findings
     from edgetune.pipeline.boards import diagnose
+    from edgetune.pipeline.database import database_findings
 
-    show_findings(output, diagnose(os.environ, Path.cwd(), board))
+    found = [] if board else database_findings(os.environ, Path.cwd())
+    findings = [*found, *diagnose(os.environ, Path.cwd(), board)]
+    show_findings(output, sorted(findings, key=lambda finding: (finding.ok, not finding.required)))

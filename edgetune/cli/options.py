@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from edgetune.cli.output import Output
-from edgetune.config.database_path import database_path
+from edgetune.config.database_location import DatabaseLocation, DatabaseUrl, checked_location
 from edgetune.config.naming import package_version
 from edgetune.resources import targets_dir, user_dir
 from edgetune.yaml_reader.quantities import MOST_THREADS, parse_seconds
@@ -72,18 +72,27 @@ class TensorLayout(click.ParamType[tuple[str, str]]):
         return name, layout
 
 
-class DatabaseFile(click.Path):
-    """The path of a records database; the URL of a database server is refused."""
+class DatabaseOption(click.ParamType[DatabaseLocation]):
+    """The path of a records database, or the URL of one on a PostgreSQL server."""
 
-    def __init__(self) -> None:
-        super().__init__(path_type=Path)
+    name = "path"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Check ``value`` before its conversion to a path, which would merge two slashes into one."""
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> DatabaseLocation:
+        """Refuse the URL of any other server, and a password in a URL."""
         try:
-            return super().convert(database_path(value) if isinstance(value, str) else value, param, ctx)
+            return value if isinstance(value, Path | DatabaseUrl) else _location(str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Complete the names of files."""
+        return click.Path().shell_complete(ctx, param, incomplete)
+
+
+def _location(text: str) -> DatabaseLocation:
+    """As `database_location`, but a path stays as it was typed."""
+    checked = checked_location(text)
+    return DatabaseUrl(checked) if "://" in checked else Path(checked)
 
 
 class PackageVersion(click.ParamType[str]):
@@ -173,7 +182,7 @@ def model_and_board(function: F) -> F:
         (
             click.argument("model", required=False, type=click.Path(path_type=Path)),
             click.option("--board", type=BOARD, help="Board or target: a name from `edgetune boards list`."),
-            click.option("--db", type=DatabaseFile(), help="Records database (default: .edgetune/records.db)."),
+            click.option("--db", type=DatabaseOption(), help="Records database (default: .edgetune/records.db)."),
             click.option(
                 "-o",
                 "--out",

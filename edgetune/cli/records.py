@@ -1,4 +1,4 @@
-"""``edgetune records list|show|export|import|prune``: shows and manages the records database."""
+"""``edgetune records list|show|export|import|copy|prune``: shows and manages the records database."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from edgetune.cli.options import DatabaseFile
+from edgetune.cli.options import DatabaseOption
 from edgetune.cli.output import Output, output_options
 
 if TYPE_CHECKING:
+    from edgetune.config.database_location import DatabaseLocation
     from edgetune.records import RecordStore
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -39,10 +40,10 @@ _SHORT_HASH = 10
 
 @click.group("records")
 def command() -> None:
-    """List, show, export, import and prune records of measurements."""
+    """List, show, export, import, copy and prune records of measurements."""
 
 
-_DB = click.option("--db", type=DatabaseFile(), help="Records database (default: .edgetune/records.db).")
+_DB = click.option("--db", type=DatabaseOption(), help="Records database (default: .edgetune/records.db).")
 
 
 def _known_status(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -68,7 +69,7 @@ def _filters(function: F) -> F:
     return function
 
 
-def _open(db: Path | None, *, create: bool = False) -> RecordStore:
+def _open(db: DatabaseLocation | None, *, create: bool = False) -> RecordStore:
     from edgetune.config.settings import resolve_db
     from edgetune.records import RecordStore
 
@@ -80,20 +81,22 @@ def _open(db: Path | None, *, create: bool = False) -> RecordStore:
 @_filters
 @click.option("--limit", type=click.IntRange(min=1), help="Only the newest N.")
 @output_options
-def list_(output: Output, /, db: Path | None, limit: int | None, **filters: Any) -> None:
+def list_(output: Output, /, db: DatabaseLocation | None, limit: int | None, **filters: Any) -> None:
     """List records, oldest first."""
     from edgetune.config.settings import resolve_db
     from edgetune.records import RecordFilter
+    from edgetune.records.database import database_exists
 
-    path = resolve_db(db, os.environ, Path.cwd())
+    location = resolve_db(db, os.environ, Path.cwd())
     rows: list[dict[str, Any]] = []
-    if path.exists():
+    exists = database_exists(location)
+    if exists:
         with _open(db) as store:
             rows = store.list(RecordFilter(**filters), limit)
     if not rows:
         _refuse_unknown(filters.get("target"))
-    if not path.exists():
-        output.note(f"{path} does not exist: there are no records yet")
+    if not exists:
+        output.note(f"{location} does not exist: there are no records yet")
     output.result(rows if output.as_json else [_row(row) for row in rows])
     output.note(f"{len(rows)} records")
 
@@ -111,7 +114,7 @@ def _refuse_unknown(target: str | None) -> None:
 @click.argument("record", metavar="ID", type=int)
 @_DB
 @output_options
-def show(output: Output, /, record: int, db: Path | None) -> None:
+def show(output: Output, /, record: int, db: DatabaseLocation | None) -> None:
     """Show one record in full: board, trust, samples, environment, schedule and earlier measurements."""
     with _open(db) as store:
         found = store.get(record)
@@ -124,7 +127,7 @@ def show(output: Output, /, record: int, db: Path | None) -> None:
 @_DB
 @_filters
 @output_options
-def export(output: Output, /, file: Path, db: Path | None, **filters: Any) -> None:
+def export(output: Output, /, file: Path, db: DatabaseLocation | None, **filters: Any) -> None:
     """Write records to FILE, one JSON object per line."""
     from edgetune.records import RecordFilter
 
@@ -140,7 +143,7 @@ def export(output: Output, /, file: Path, db: Path | None, **filters: Any) -> No
 @click.argument("file", type=click.Path(path_type=Path))
 @_DB
 @output_options
-def import_(output: Output, /, file: Path, db: Path | None) -> None:
+def import_(output: Output, /, file: Path, db: DatabaseLocation | None) -> None:
     """Add the records of FILE, an export of this or another database; records that are already there are skipped."""
     from edgetune.errors import DatabaseError
     from edgetune.records.exchange import check_export
@@ -157,6 +160,25 @@ def import_(output: Output, /, file: Path, db: Path | None) -> None:
         )
 
 
+@command.command("copy")
+@click.argument("source", metavar="FROM", type=DatabaseOption())
+@click.argument("destination", metavar="TO", type=DatabaseOption())
+@output_options
+def copy(output: Output, /, source: DatabaseLocation, destination: DatabaseLocation) -> None:
+    """Add the records of the database FROM to the database TO: files, or postgresql://USER@HOST/NAME.
+
+    TO is created where it is missing; records that are already there are skipped.
+    """
+    from edgetune.records import RecordStore, exchange
+
+    with (
+        RecordStore.open(source, create=False) as read,
+        RecordStore.open(destination) as written,
+    ):
+        counts = exchange.copy(read.database, written.database)
+    output.result(counts.to_dict(), title=f"copy to {destination}")
+
+
 @command.command("prune")
 @_DB
 @click.option("--keep-best", type=click.IntRange(min=0), help="Keep only the N fastest per kernel and board.")
@@ -167,7 +189,9 @@ def import_(output: Output, /, file: Path, db: Path | None) -> None:
 )
 @click.option("--dry-run", is_flag=True, help="Count the records, but delete none.")
 @output_options
-def prune(output: Output, /, db: Path | None, *, keep_best: int | None, older_codegen: bool, dry_run: bool) -> None:
+def prune(
+    output: Output, /, db: DatabaseLocation | None, *, keep_best: int | None, older_codegen: bool, dry_run: bool
+) -> None:
     """Delete records that no package would use."""
     with _open(db) as store:
         count = store.prune(keep_best=keep_best, older_codegen=older_codegen, dry_run=dry_run)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from edgetune.config.boards_file import boards_path, list_addresses, load_board
 from edgetune.config.project import PROJECT_FILE, ProjectFile
-from edgetune.config.settings import resolve_db
+from edgetune.config.settings import DEFAULT_DB, resolve_db
 from edgetune.config.stack import REPAIR, check_stack, installed_version
 from edgetune.config.transport_rules import ANY_TRANSPORT, TransportRules
 from edgetune.errors import ConfigError, DiskFull, OutputRefused, StackMismatch, ToolchainMissing
@@ -89,10 +89,11 @@ def _of_project(environment: Mapping[str, str], folder: Path, rules: TransportRu
     yield from _project(folder, rules)
     yield from _boards(rules)
     try:
-        db = resolve_db(None, environment, folder).parent
+        db = resolve_db(None, environment, folder)
     except ConfigError:
-        db = folder  # reported above
-    for role, path in {"records": db, "packages": folder / "build"}.items():
+        db = folder / DEFAULT_DB  # reported above
+    local = {"records": db.parent} if isinstance(db, Path) else {}
+    for role, path in {**local, "packages": folder / "build"}.items():
         yield _writable(role, path)
         yield _disk(role, path)
 

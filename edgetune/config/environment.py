@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import get_args
 
-from edgetune.config.database_path import database_path
+from edgetune.config.database_location import database_location
 from edgetune.errors import ConfigError
 from edgetune.target.preferences import Grade, Layout, Objective
 from edgetune.yaml_reader.quantities import MOST_THREADS, parse_bytes, parse_seconds
@@ -60,7 +60,7 @@ def _readers() -> dict[str, tuple[str, Callable[[str], object]]]:
         "EDGETUNE_OBJECTIVE": ("objective", lambda text: _one_of(text, get_args(Objective))),
         "EDGETUNE_SEED": ("seed", lambda text: _count(text, 0)),
         "EDGETUNE_THREADS": ("threads", lambda text: _count(text, 1, MOST_THREADS)),
-        "EDGETUNE_DB": ("db", lambda text: here / Path(database_path(text)).expanduser()),
+        "EDGETUNE_DB": ("db", lambda text: database_location(text, here)),
         "EDGETUNE_OUT": ("out", lambda text: here / Path(text).expanduser()),
         "EDGETUNE_RAM": ("ram", parse_bytes),
         "EDGETUNE_FLASH": ("flash", parse_bytes),

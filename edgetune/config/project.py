@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, StrictInt, StrictStr, WithJsonSchema
 
-from edgetune.config.database_path import database_path
+from edgetune.config.database_location import checked_location
 from edgetune.config.naming import is_package_name, package_version
 from edgetune.target.preferences import Layout, Preferences
 
@@ -46,7 +46,7 @@ Dimension = Annotated[
     StrictInt | StrictStr, AfterValidator(_checked_dimension), WithJsonSchema({"type": "integer", "minimum": 1})
 ]
 Text = Annotated[StrictStr, Field(min_length=1)]
-Database = Annotated[StrictStr, Field(min_length=1), AfterValidator(database_path)]
+Database = Annotated[StrictStr, Field(min_length=1), AfterValidator(checked_location)]
 
 
 class ProjectFile(Preferences):
@@ -74,11 +74,15 @@ class ProjectFile(Preferences):
             "over 'layout'."
         ),
     )
-    db: Database | None = Field(default=None, description="Records database, relative to this file.")
+    db: Database | None = Field(
+        default=None, description="Records database: a file, relative to this one, or postgresql://USER@HOST/NAME."
+    )
 
 
 class UserFile(Preferences):
     """``~/.config/edgetune/config.yaml``: what one person wants in every project."""
 
     board: Text | None = Field(default=None, description="Board to use when neither flag nor project names one.")
-    db: Database | None = Field(default=None, description="Records database; ~ is the home folder.")
+    db: Database | None = Field(
+        default=None, description="Records database: a file (~ is the home folder), or postgresql://USER@HOST/NAME."
+    )

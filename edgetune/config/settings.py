@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from edgetune.config.boards_file import BoardAddress, ResolvedBoard, load_board
+from edgetune.config.database_location import DatabaseLocation, DatabaseUrl, database_location
 from edgetune.config.environment import VARIABLE_NAMES, read_environment
 from edgetune.config.naming import package_name, package_version
 from edgetune.config.project import PROJECT_FILE, USER_FILE, ProjectFile, UserFile
@@ -37,7 +38,7 @@ class CommandLineFlags:
     objective: str | None = None
     seed: int | None = None
     threads: int | None = None
-    db: Path | None = None
+    db: DatabaseLocation | None = None
     out: Path | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     layout: Layout | None = None
@@ -72,7 +73,7 @@ class Settings:
     flash_limit: int | None
     seed: int
     threads: int
-    db: Path
+    db: DatabaseLocation
     out: Path
     shapes: Mapping[str, tuple[int, ...]]
     origins: Mapping[str, str]
@@ -162,18 +163,18 @@ def _check_rpc(layer: _Layer, rules: TransportRules) -> None:
         raise ConfigError(f"{layer.origin('rpc')}: 'rpc' {fault}")
 
 
-def resolve_db(flag: Path | None, environment: Mapping[str, str], folder: Path) -> Path:
+def resolve_db(flag: DatabaseLocation | None, environment: Mapping[str, str], folder: Path) -> DatabaseLocation:
     """Resolve only the records database, for commands that need neither model nor board."""
     folder = folder.resolve()
     if flag is not None:
-        return folder / flag
+        return folder / flag if isinstance(flag, Path) else flag
     if value := environment.get("EDGETUNE_DB"):
         read_environment({"EDGETUNE_DB": value})
-        return folder / Path(value).expanduser()
+        return database_location(value, folder)
     project, user = _optional(folder / PROJECT_FILE), _optional(user_dir() / USER_FILE)
     stated = check_document(ProjectFile, project).db if project else None
     stated = stated or (check_document(UserFile, user).db if user else None)
-    return folder / (Path(stated).expanduser() if stated else DEFAULT_DB)
+    return database_location(stated, folder) if stated else folder / DEFAULT_DB
 
 
 def _model(layers: list[_Layer]) -> tuple[Path, str]:
@@ -216,7 +217,7 @@ def _settle(layers: list[_Layer], board: ResolvedBoard, folder: Path) -> Setting
         flash_limit=_whole(values["flash"]),
         seed=_whole(values["seed"]) or 0,
         threads=_whole(values["threads"]) or 1,
-        db=db if isinstance(db, Path) else folder / DEFAULT_DB,
+        db=db if isinstance(db, Path | DatabaseUrl) else folder / DEFAULT_DB,
         out=out if isinstance(out, Path) else folder / "build" / f"{name}-{target.name}",
         shapes=_by_name(layers, "shapes"),
         origins=origins,
@@ -272,6 +273,10 @@ _FLAG_NAMES = {
 }
 
 
+def _under(folder: Path, location: DatabaseLocation | None) -> DatabaseLocation | None:
+    return folder / location if isinstance(location, Path) else location
+
+
 def _of_flags(flags: CommandLineFlags) -> dict[str, object]:
     here = Path.cwd()
     if flags.trials is not None and flags.seconds is not None:
@@ -283,7 +288,7 @@ def _of_flags(flags: CommandLineFlags) -> dict[str, object]:
         "objective": flags.objective,
         "seed": flags.seed,
         "threads": flags.threads,
-        "db": here / flags.db if flags.db else None,
+        "db": _under(here, flags.db),
         "out": here / flags.out if flags.out else None,
         "shapes": dict(flags.shapes) or None,
         "layout": flags.layout,
@@ -313,7 +318,7 @@ def _of_project(project: ProjectFile, document: YamlDocument, folder: Path, mode
     if project.boards is not None and len(project.boards) == 1:
         values["board"] = project.boards[0]
     if project.db is not None:
-        values["db"] = folder / Path(project.db).expanduser()
+        values["db"] = database_location(project.db, folder)
     return _Layer(values, _file_origin(document))
 
 
@@ -322,7 +327,7 @@ def _of_user(user: UserFile, document: YamlDocument, folder: Path) -> _Layer:
     if user.board is not None:
         values["board"] = user.board
     if user.db is not None:
-        values["db"] = folder / Path(user.db).expanduser()
+        values["db"] = database_location(user.db, folder)
     return _Layer(values, _file_origin(document))
 
 

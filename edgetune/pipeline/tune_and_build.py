@@ -29,6 +29,7 @@ from edgetune.pipeline.in_model_cost import streams
 from edgetune.pipeline.link import Choice
 from edgetune.pipeline.select import choose
 from edgetune.records import RecordStore
+from edgetune.records.database import database_exists
 from edgetune.schedule.algorithms.schedule_text import DIRECT, allowed_algorithms
 from edgetune.search.migrate import carry_over, known_to_older, outdated, still_valid
 from edgetune.search.options import TuneOptions
@@ -174,7 +175,7 @@ def build_input(subject: CompileInput, settings: Settings, events: Events) -> Pa
     """
     _check_limits_early(subject.program, settings)
     check = SelfTest(settings.target, events)
-    if not settings.db.exists():
+    if not database_exists(settings.db):
         events(
             Event("warning", {"message": f"there are no records at {settings.db}: all kernels get default schedules"})
         )

@@ -1,4 +1,4 @@
-"""Records: measurements that survive, in one SQLite file keyed by workload, target and toolchain.
+"""Records: measurements that survive, in SQLite or PostgreSQL, keyed by workload, target and toolchain.
 
 The input is a `Record` per candidate, measured or failed, and lines of other databases' exports. The
 output is the fastest records of a key, counts for the budget, and JSONL. This package depends neither on TVM

@@ -13,6 +13,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Float,
+    Insert,
     Integer,
     MetaData,
     RowMapping,
@@ -21,13 +22,13 @@ from sqlalchemy import (
     UniqueConstraint,
     and_,
     false,
-    func,
+    insert,
     not_,
     or_,
     select,
     update,
 )
-from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.exc import IntegrityError
 
 from edgetune.errors import DatabaseError
 from edgetune.records.history import statuses
@@ -36,10 +37,10 @@ from edgetune.records.record import FIELDS, Record, RecordKey, record_line
 from edgetune.schedule.algorithms.schedule_text import DIRECT, prefix_of
 
 SCHEMA_VERSION = 1
-"""Stored in SQLite's ``user_version``; increases whenever a table changes."""
+"""Stored in the database; increases whenever a table changes."""
 
 APPLICATION_ID = 0x65744E31
-"""Stored in SQLite's ``application_id``: identifies the databases of edgetune."""
+"""Stored in the database: identifies those of edgetune."""
 
 IDENTITY = ("workload", "target_fingerprint", "toolchain", "codegen_version", "board", "candidate")
 """The columns that make a record unique, and the order of exported lines."""
@@ -50,14 +51,21 @@ SHORTEST_PREFIX = 8
 _JSON_COLUMNS = ("samples_ns", "environment")
 
 
+_Text = Text().with_variant(Text(collation="C"), "postgresql")
+"""Text that every engine orders by its bytes, so that exports of equal records are equal."""
+
+_Number = BigInteger().with_variant(Integer, "sqlite")
+"""The type of an id: SQLite counts rows only in a column of its own type."""
+
+
 def _key_columns() -> tuple[Column[Any], ...]:
     """The columns of a record key, made anew for each table because a column belongs to one table."""
     return (
-        Column("workload", Text, nullable=False),
-        Column("target_fingerprint", Text, nullable=False),
-        Column("toolchain", Text, nullable=False),
+        Column("workload", _Text, nullable=False),
+        Column("target_fingerprint", _Text, nullable=False),
+        Column("toolchain", _Text, nullable=False),
         Column("codegen_version", BigInteger, nullable=False),
-        Column("board", Text, nullable=False),
+        Column("board", _Text, nullable=False),
     )
 
 
@@ -67,10 +75,10 @@ metadata = MetaData()
 records = Table(
     "records",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", _Number, primary_key=True),
     *_key_columns(),
-    Column("candidate", Text, nullable=False),
-    Column("status", Text, nullable=False),
+    Column("candidate", _Text, nullable=False),
+    Column("status", _Text, nullable=False),
     Column("median_ns", Float),
     Column("ci_low_ns", Float),
     Column("ci_high_ns", Float),
@@ -81,14 +89,14 @@ records = Table(
     Column("round", BigInteger, nullable=False),
     Column("build_seconds", Float, nullable=False),
     Column("measure_seconds", Float, nullable=False),
-    Column("created_utc", Text, nullable=False),
-    Column("tool_version", Text, nullable=False),
-    Column("workload_name", Text, nullable=False),
-    Column("target", Text, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("environment", Text, nullable=False),
-    Column("samples_ns", Text, nullable=False),
-    Column("trace", Text, nullable=False),
+    Column("created_utc", _Text, nullable=False),
+    Column("tool_version", _Text, nullable=False),
+    Column("workload_name", _Text, nullable=False),
+    Column("target", _Text, nullable=False),
+    Column("reason", _Text, nullable=False),
+    Column("environment", _Text, nullable=False),
+    Column("samples_ns", _Text, nullable=False),
+    Column("trace", _Text, nullable=False),
     UniqueConstraint(*IDENTITY, name="one_record_per_candidate"),
     sqlite_autoincrement=True,  # the id of a pruned record is never reused
 )
@@ -96,10 +104,10 @@ records = Table(
 starts = Table(
     "starts",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", _Number, primary_key=True),
     *_key_columns(),
-    Column("candidate", Text, nullable=False, index=True),
-    Column("utc", Text, nullable=False),
+    Column("candidate", _Text, nullable=False, index=True),
+    Column("utc", _Text, nullable=False),
     Column("pid", BigInteger, nullable=False),
     sqlite_autoincrement=True,
 )
@@ -110,9 +118,9 @@ later = MetaData()
 ends = Table(
     "ends",
     later,
-    Column("id", Integer, primary_key=True),
+    Column("id", _Number, primary_key=True),
     *_key_columns(),
-    Column("utc", Text, nullable=False),
+    Column("utc", _Text, nullable=False),
     UniqueConstraint(*IDENTITY[:-1], name="one_end_per_key"),
 )
 
@@ -197,7 +205,9 @@ class RecordFilter:
         terms += [records.c[name] == value for name, value in wanted.items() if value is not None]
         if self.min_trust is not None and self.min_trust != GRADES[-1]:
             passing = GRADES[: GRADES.index(self.min_trust) + 1]
-            terms.append(func.json_extract(records.c.environment, "$.trust").in_(passing))
+            # Quotation marks inside of a value are escaped, so this text is the key "trust" itself.
+            texts = [json.dumps({"trust": grade})[1:-1] for grade in passing]
+            terms.append(or_(*(records.c.environment.contains(text, autoescape=True) for text in texts)))
         return and_(*terms)
 
 
@@ -206,8 +216,16 @@ EVERY_RECORD = RecordFilter()
 
 def insert_new(connection: Connection, record: Record) -> int | None:
     """Inserts the record and returns its id; changes nothing and returns None when its candidate is known."""
-    statement = insert(records).values(to_row(record)).on_conflict_do_nothing().returning(records.c.id)
-    return connection.execute(statement).scalar_one_or_none()
+    return insert_unless_known(connection, insert(records).values(to_row(record)).returning(records.c.id))
+
+
+def insert_unless_known(connection: Connection, statement: Insert) -> int | None:
+    """Runs an insertion that returns an id; changes nothing and returns None where a unique row is there already."""
+    try:
+        with connection.begin_nested():
+            return int(connection.execute(statement).scalar_one())
+    except IntegrityError:
+        return None
 
 
 def find_same(connection: Connection, record: Record) -> Record:
@@ -221,9 +239,9 @@ def find_same(connection: Connection, record: Record) -> Record:
 
 
 def find_earlier(connection: Connection, record: Record) -> Record | None:
-    """The stored record of the same candidate under the same key, if there is one."""
+    """The stored record of the same candidate under the same key, if there is one; others wait to change it."""
     same = and_(*(records.c[name] == getattr(record, name) for name in IDENTITY))
-    row = connection.execute(select(records).where(same)).mappings().one_or_none()
+    row = connection.execute(select(records).where(same).with_for_update()).mappings().one_or_none()
     return None if row is None else from_row(row)
 
 

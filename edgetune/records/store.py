@@ -8,12 +8,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
-from sqlalchemy import Connection, Select, and_, delete, exists, func, inspect, or_, select
-from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy import Connection, Select, and_, delete, exists, func, insert, inspect, or_, select, update
 
+from edgetune.config.database_location import DatabaseLocation, DatabaseUrl
 from edgetune.errors import DatabaseError
 from edgetune.records import exchange
-from edgetune.records.database import Database
+from edgetune.records.database import Database, open_database
 from edgetune.records.history import followed, noted
 from edgetune.records.pruning import doomed_by
 from edgetune.records.ranking import GRADES, passes, ranked
@@ -27,6 +27,7 @@ from edgetune.records.schema import (
     find_same,
     from_row,
     insert_new,
+    insert_unless_known,
     of_forms,
     of_key,
     of_older,
@@ -43,30 +44,36 @@ RowList: TypeAlias = list[dict[str, Any]]
 
 
 class RecordStore:
-    """All measurements of one database file, each durable before the call that adds it returns.
+    """All measurements of one database, each durable before the call that adds it returns.
 
-    Several processes may use one file at once, each with a store of its own; threads may share a store.
-    Every method raises DatabaseError or DiskFull when the file cannot be read or written.
+    Several processes may use one database at once, each with a store of its own; threads may share a store.
+    Every method raises DatabaseError or DiskFull when the database cannot be read or written.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], create: bool = True) -> RecordStore:
-        """Opens the file; creates it and its folder when they are missing and `create` is true.
+    def open(cls, location: str | os.PathLike[str] | DatabaseUrl, create: bool = True) -> RecordStore:
+        """Opens a file or the database of a URL; creates what is missing when `create` is true.
 
-        Raises DatabaseError for a file that is no records database, is damaged, or has another schema.
+        Raises DatabaseError for a database that is not edgetune's, is damaged, or has another schema.
         """
-        return cls(Database.open(Path(path), create=create))
+        place = location if isinstance(location, DatabaseUrl) else Path(location)
+        return cls(open_database(place, create=create))
 
     @property
-    def path(self) -> Path:
-        """The database file, symbolic links resolved."""
-        return self._database.path
+    def location(self) -> DatabaseLocation:
+        """The database file, symbolic links resolved, or the URL."""
+        return self._database.location
+
+    @property
+    def database(self) -> Database:
+        """The connections, for tables of other rooms in the same database."""
+        return self._database
 
     def close(self) -> None:
-        """Closes the file; without it nothing is lost."""
+        """Closes the database; without it nothing is lost."""
         self._database.close()
 
     def __enter__(self) -> Self:
@@ -108,9 +115,12 @@ class RecordStore:
             if earlier is not None and earlier.status == "ok" and record.status == "refused_noisy":
                 replace_same(connection, _checked(noted(earlier, record)))
                 return replace(_checked(followed(earlier, record)), id=earlier.id), False
-            checked = _checked(record if earlier is None else followed(earlier, record))
             if earlier is None:
-                return replace(checked, id=insert_new(connection, checked) or 0), True
+                checked = _checked(record)
+                if (number := insert_new(connection, checked)) is not None:
+                    return replace(checked, id=number), True
+                earlier = find_same(connection, checked)  # another host was faster
+            checked = _checked(followed(earlier, record))
             replace_same(connection, checked)
             return replace(checked, id=earlier.id), False
 
@@ -122,7 +132,7 @@ class RecordStore:
         checked = _checked(record)
         with self._database.writing() as connection:
             if not replace_same(connection, checked):
-                raise DatabaseError(f"{self.path} has no record of candidate {record.candidate}: add it first")
+                raise DatabaseError(f"{self.location} has no record of candidate {record.candidate}: add it first")
 
     def seen(self, key: RecordKey, scratch_limit: int | None = None) -> set[str]:
         """All candidates with a record under this key, including failed ones.
@@ -182,7 +192,7 @@ class RecordStore:
         """The record of that id. Raises DatabaseError when there is none."""
         found = self._load(select(records).where(records.c.id == id)) if 0 < id < 2**63 else []
         if not found:
-            raise DatabaseError(f"{self.path} has no record {id}: `edgetune records list` shows the ids")
+            raise DatabaseError(f"{self.location} has no record {id}: `edgetune records list` shows the ids")
         return found[0]
 
     def list(self, chosen: RecordFilter = EVERY_RECORD, limit: int | None = None) -> RowList:
@@ -219,11 +229,11 @@ class RecordStore:
         with self._database.writing() as connection:
             ends.create(connection, checkfirst=True)
             for key in set(keys):
-                row = {**asdict(key), "board": key.board or "", "utc": utc_now()}
-                statement = insert(ends).values(row)
-                connection.execute(
-                    statement.on_conflict_do_update(index_elements=IDENTITY[:-1], set_={"utc": statement.excluded.utc})
-                )
+                row = {**asdict(key), "board": key.board or ""}
+                same = and_(*(ends.c[name] == value for name, value in row.items()))
+                ended = {"utc": utc_now()}
+                if insert_unless_known(connection, insert(ends).values(row | ended).returning(ends.c.id)) is None:
+                    connection.execute(update(ends).where(same).values(ended))
 
     def last_end(self, key: RecordKey) -> str | None:
         """When the last run over this key ended, in UTC; None when none did."""

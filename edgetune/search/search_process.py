@@ -10,12 +10,12 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import cast
 
 import numpy as np
 
 from edgetune.boards.options import MeasuringOptions
+from edgetune.config.database_location import DatabaseLocation
 from edgetune.errors import EdgetuneError, Interrupted
 from edgetune.events import Event
 from edgetune.graph.program import Kernel
@@ -47,7 +47,7 @@ class SearchSetup:
 
     kernels: tuple[Kernel, ...]
     target: Target
-    database: Path
+    database: DatabaseLocation
     options: TuneOptions
     rooms: str = REAL_ROOMS
     constants: Mapping[str, Mapping[int, np.ndarray]] = field(default_factory=dict, repr=False)

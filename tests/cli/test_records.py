@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from edgetune.cli.main import run
+from edgetune.pipeline.database import database_findings
 from edgetune.records import Record, RecordStore
+from tests.postgresql_server import PostgresqlServer
 
 DB = Path("records.db")
 
@@ -176,16 +179,15 @@ def test_lines_keep_board_trust_clock_and_history(boards: Path) -> None:
         assert len(other.list()) == 4
 
 
-@pytest.mark.parametrize("address", ["postgresql://u@h/records", "sqlite:///records.db", "s3://bucket/r.db"])
+@pytest.mark.parametrize("address", ["sqlite:///records.db", "s3://bucket/r.db"])
 @pytest.mark.parametrize("words", [["records", "list"], ["records", "prune"], ["tune", "m.onnx"], ["build", "m.onnx"]])
-def test_the_address_of_a_server_is_no_file(
+def test_the_address_of_another_server_is_refused(
     words: list[str], address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert run([*words, "--db", address]) == 2
-    assert f"must be the path of a file, not an address: no database server can be used ('{address}')" in (
-        capsys.readouterr().err
-    )
+    kind = address.partition(":")[0]
+    assert f"must be the path of a file or postgresql://USER@HOST/NAME, not {kind}://" in capsys.readouterr().err
     monkeypatch.setenv("EDGETUNE_DB", address)
     assert run(["records", "list"]) == 3
     assert "environment variable EDGETUNE_DB must be the path of a file" in capsys.readouterr().err
@@ -194,3 +196,45 @@ def test_the_address_of_a_server_is_no_file(
     assert run(["records", "list"]) == 3
     assert "edgetune.yaml, line 2: 'db' must be the path of a file" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["edgetune.yaml"]
+
+
+def test_records_of_a_server_are_listed_pruned_and_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    server = PostgresqlServer()
+    try:
+        url = server.new_database().text
+        assert run(["records", "list", "--db", url]) == 0
+        assert f"{url} does not exist: there are no records yet" in "".join(capsys.readouterr()).replace("\n", " ")
+        with RecordStore.open("file.db") as store:
+            for number in range(3):
+                store.add(record(number, 10.0 + number))
+        assert run(["records", "copy", "file.db", url, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["imported"] == 3
+        monkeypatch.setenv("EDGETUNE_DB", url)
+        assert run(["records", "prune", "--keep-best", "1", "--json"]) == 0
+        capsys.readouterr()
+        assert run(["records", "list", "--json"]) == 0
+        assert [row["median_ns"] for row in json.loads(capsys.readouterr().out)] == [10_000.0]
+        assert run(["records", "copy", "missing.db", "other.db"]) == 13
+        assert "there is no records database" in capsys.readouterr().err
+        assert not Path("other.db").exists()
+        assert [one.check for one in database_findings(os.environ, tmp_path) if one.ok] == ["records server"]
+        server.stop()
+        (fault,) = database_findings(os.environ, tmp_path)
+        assert "cannot be reached" in fault.detail
+        assert fault.required
+        server.start()
+    finally:
+        server.remove()
+
+
+def test_a_password_in_a_url_is_refused_and_not_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["records", "list", "--db", "postgresql://u:hunter2@h/records"]) == 2
+    told = capsys.readouterr().err
+    assert "must not have a password in the URL: write it to ~/.pgpass" in told
+    assert "hunter2" not in told

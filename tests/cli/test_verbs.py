@@ -258,31 +258,37 @@ def test_make_system_prints_the_line_where_it_may_not_install(folder: Path) -> N
     assert done.returncode != 0
     assert "missing no-such-compiler" in done.stdout
     line = done.stdout.strip().splitlines()[-1]
-    assert line.startswith("sudo sh -c 'apt-get update && sh .ci/no-new-sshd.sh apt-get install --yes ")
+    assert line.startswith("sudo sh -c 'apt-get update && sh .ci/no-new-servers.sh apt-get install --yes ")
     assert " gcc " in line
 
 
-@pytest.mark.parametrize("before", [(), ("sshd",), ("policy-rc.d",)])
-def test_make_system_starts_no_ssh_server(folder: Path, before: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("before", [(), ("sshd",), ("postgresql",), ("sshd", "postgresql"), ("policy-rc.d",)])
+def test_make_system_starts_no_server(folder: Path, before: tuple[str, ...]) -> None:
     """The stand-in for apt-get asks what may be started as Debian's maintainer scripts do."""
     programs = folder / "usr" / "sbin"
     programs.mkdir(parents=True)
     for name in before:
-        (programs / name).write_text("#!/bin/sh\nexit 0\n", encoding="ascii")
+        if name == "postgresql":
+            (folder / "usr" / "lib" / name).mkdir(parents=True)
+        else:
+            (programs / name).write_text("#!/bin/sh\nexit 0\n", encoding="ascii")
     policy = '"$DPKG_ROOT/usr/sbin/policy-rc.d"'
-    ask = f'test -e {policy} && for one in ssh.service postgresql; do sh {policy} $one start; echo "$one $?"; done'
-    (folder / "apt-get").write_text(f'#!/bin/sh\ntouch "$DPKG_ROOT/usr/sbin/sshd"\n{ask}\ntrue\n', encoding="ascii")
+    ask = f'test -e {policy} && for one in ssh.service postgresql cron; do sh {policy} $one start; echo "$one $?"; done'
+    installed = 'touch "$DPKG_ROOT/usr/sbin/sshd"; mkdir -p "$DPKG_ROOT/usr/lib/postgresql"'
+    (folder / "apt-get").write_text(f"#!/bin/sh\n{installed}\n{ask}\ntrue\n", encoding="ascii")
     (folder / "update-rc.d").write_text('#!/bin/sh\necho "$@"\n', encoding="ascii")
     for name in ("apt-get", "update-rc.d"):
         (folder / name).chmod(0o755)
     environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "DPKG_ROOT": str(folder)}
-    command = ["sh", str(ROOT / ".ci/no-new-sshd.sh"), "apt-get", "install"]
+    command = ["sh", str(ROOT / ".ci/no-new-servers.sh"), "apt-get", "install"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     told = {
-        (): ["ssh.service 101", "postgresql 0", "ssh disable"],
-        ("sshd",): [],
-        ("policy-rc.d",): ["ssh.service 0", "postgresql 0", "ssh disable"],
+        (): ["ssh.service 101", "postgresql 101", "cron 0", "ssh disable", "postgresql disable"],
+        ("sshd",): ["ssh.service 0", "postgresql 101", "cron 0", "postgresql disable"],
+        ("postgresql",): ["ssh.service 101", "postgresql 0", "cron 0", "ssh disable"],
+        ("sshd", "postgresql"): [],
+        ("policy-rc.d",): ["ssh.service 0", "postgresql 0", "cron 0", "ssh disable", "postgresql disable"],
     }
     assert done.stdout.splitlines() == told[before]
     left = {path.name for path in programs.iterdir()}
-    assert left == {"sshd", *before}
+    assert left == {"sshd", *before} - {"postgresql"}

@@ -72,6 +72,11 @@ def any_record(draw: st.DrawFn) -> Record:
 some_records = st.lists(any_record(), max_size=8)
 
 
+def beside(store: RecordStore, suffix: str) -> Path:
+    assert isinstance(store.location, Path)
+    return store.location.with_suffix(suffix)
+
+
 @contextmanager
 def stores(count: int) -> Iterator[list[RecordStore]]:
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
@@ -84,7 +89,7 @@ def fill(store: RecordStore, records: Iterable[Record]) -> None:
 
 
 def exported(store: RecordStore) -> bytes:
-    path = store.path.with_suffix(".jsonl")
+    path = beside(store, ".jsonl")
     store.export_jsonl(path)
     return path.read_bytes()
 
@@ -92,7 +97,7 @@ def exported(store: RecordStore) -> bytes:
 def merge(target: RecordStore, *sources: RecordStore) -> bytes:
     for source in sources:
         exported(source)
-        assert target.import_jsonl(source.path.with_suffix(".jsonl")).refused == 0
+        assert target.import_jsonl(beside(source, ".jsonl")).refused == 0
     return exported(target)
 
 
@@ -119,7 +124,7 @@ def test_export_and_import_give_the_same_records(records: list[Record]) -> None:
     with stores(2) as (first, second):
         fill(first, records)
         lines = exported(first)
-        counts = second.import_jsonl(first.path.with_suffix(".jsonl"))
+        counts = second.import_jsonl(beside(first, ".jsonl"))
         assert counts.imported == len(lines.splitlines()) == len(first.list())
         assert exported(second) == lines
         strip = [dataclasses.replace(first.get(row["id"]), id=0) for row in first.list()]
@@ -136,7 +141,7 @@ def test_merging_in_either_order_gives_the_same(left: list[Record], right: list[
         assert merge(other, second, first) == merged
         assert merge(first, second) == merged
         assert merge(second, one, other) == merged
-        again = one.import_jsonl(other.path.with_suffix(".jsonl"))
+        again = one.import_jsonl(beside(other, ".jsonl"))
         assert (again.imported, again.replaced, again.refused) == (0, 0, 0)
         assert again.duplicates == len(merged.splitlines())
         assert exported(one) == merged
@@ -146,7 +151,7 @@ def test_merging_in_either_order_gives_the_same(left: list[Record], right: list[
 @quick
 def test_random_bytes_between_records_are_refused_by_line_number(lines: list[bytes]) -> None:
     with stores(1) as (store,):
-        path = store.path.with_suffix(".in")
+        path = beside(store, ".in")
         path.write_bytes(b"\n".join(lines))
         counts = store.import_jsonl(path)
         physical = path.read_bytes().split(b"\n")

@@ -1,0 +1,47 @@
+"""Where the records database is: a file, or a PostgreSQL server that several hosts share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+from urllib.parse import parse_qs, urlsplit
+
+_SCHEMES = ("postgresql", "postgres")
+
+
+@dataclass(frozen=True)
+class DatabaseUrl:
+    """A database of a PostgreSQL server, as ``postgresql://USER@HOST:PORT/NAME``; `text` has no password."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+DatabaseLocation: TypeAlias = Path | DatabaseUrl
+
+
+def checked_location(text: str) -> str:
+    """Return `text`, a path or URL of a records database; raise ValueError where it is no such URL.
+
+    A password in a URL would be shown in lists of processes, logs and messages: libpq's own files and variables
+    (``~/.pgpass``, ``PGPASSFILE``, ``PGPASSWORD``) hold it instead.
+    """
+    if "://" not in text:
+        return text
+    parts = urlsplit(text)
+    if parts.scheme not in _SCHEMES:
+        raise ValueError(f"must be the path of a file or postgresql://USER@HOST/NAME, not {parts.scheme}://...")
+    if parts.password is not None or "password" in parse_qs(parts.query):
+        raise ValueError("must not have a password in the URL: write it to ~/.pgpass, or set PGPASSWORD")
+    if not parts.path.strip("/"):
+        raise ValueError(f"must name a database after the host, as in postgresql://USER@HOST/NAME, not {text!r}")
+    return text
+
+
+def database_location(text: str, folder: Path) -> DatabaseLocation:
+    """The location that `text` names; a path is relative to `folder`. Raises ValueError as `checked_location` does."""
+    checked = checked_location(text)
+    return DatabaseUrl(checked) if "://" in checked else folder / Path(checked).expanduser()

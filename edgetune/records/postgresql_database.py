@@ -1,0 +1,216 @@
+"""PostgreSQL database: the records of several hosts, checked when opened, with one clear message per failure.
+
+A transaction is durable when its block ends (``synchronous_commit``, on by default). Writers of several hosts exclude
+each other by row: what is read in order to be changed is read `FOR UPDATE`, and what is new is unique. Passwords come
+from libpq's own files and variables.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NoReturn
+
+from sqlalchemy import BigInteger, Column, Connection, Engine, Table, create_engine, exc, func, insert, inspect, select
+from sqlalchemy.engine import make_url
+
+from edgetune.config.database_location import DatabaseUrl
+from edgetune.errors import DatabaseError, DiskFull
+from edgetune.records.schema import APPLICATION_ID, SCHEMA_VERSION, later, metadata
+
+CONNECT_SECONDS = 10
+"""How long a server may take to answer."""
+
+LEAST_VERSION = 13
+
+_marks = Table(
+    "edgetune",
+    later,
+    Column("application_id", BigInteger, primary_key=True),
+    Column("schema_version", BigInteger, nullable=False),
+)
+"""One row, which says whose database this is."""
+
+
+class PostgresqlDatabase:
+    """Connections to one database of a server; see `edgetune.records.database.Database`."""
+
+    def __init__(self, location: DatabaseUrl, engine: Engine) -> None:
+        self.location = location
+        self._engine = engine
+        self._pid = os.getpid()
+
+    @classmethod
+    def open(cls, location: DatabaseUrl, *, create: bool) -> PostgresqlDatabase:
+        """Connect and check the tables; make them in an empty database when `create` is true.
+
+        Raises DatabaseError or DiskFull.
+        """
+        database = cls(location, _engine(location))
+        try:
+            if create:
+                with database.writing() as connection:
+                    _create(connection, location)
+            with database.reading() as connection:
+                _check(connection, location)
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._engine.dispose(close=self._pid == os.getpid())
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection that reads one consistent snapshot of the database."""
+        with self._transaction(isolation_level="REPEATABLE READ", postgresql_readonly=True) as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A connection that may write; commits durably at the end of the block."""
+        with self._transaction(isolation_level="READ COMMITTED") as connection:
+            yield connection
+
+    @contextmanager
+    def _transaction(self, **options: object) -> Iterator[Connection]:
+        if self._pid != os.getpid():
+            raise DatabaseError(f"{self.location} was opened before a fork: open it again in the new process")
+        with _explained(self.location), self._engine.execution_options(**options).begin() as connection:
+            yield connection
+
+
+def has_tables(location: DatabaseUrl) -> bool:
+    """Whether the database has edgetune's tables. Raises DatabaseError where it cannot be reached."""
+    engine = _engine(location)
+    try:
+        with _explained(location), engine.connect() as connection:
+            return inspect(connection).has_table(_marks.name)
+    finally:
+        engine.dispose()
+
+
+@dataclass(frozen=True)
+class ConnectionFacts:
+    """The server's release, whether it is on another host (`remote`), and how it protects connection and passwords."""
+
+    release: int
+    remote: bool
+    encrypted: bool
+    stored_as: str
+
+
+def connection_facts(location: DatabaseUrl) -> ConnectionFacts:
+    """Facts about a connection to the server. Raises DatabaseError where it cannot be reached."""
+    engine = _engine(location)
+    query = """
+        SELECT current_setting('server_version_num')::int / 10000, current_setting('password_encryption'),
+               COALESCE(NOT inet_server_addr() <<= ANY (ARRAY['127.0.0.0/8', '::1/128']::inet[]), FALSE),
+               COALESCE((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), FALSE)
+    """
+    try:
+        with _explained(location), engine.connect() as connection:
+            release, stored_as, remote, encrypted = connection.exec_driver_sql(query).one()
+    finally:
+        engine.dispose()
+    return ConnectionFacts(int(release), bool(remote), bool(encrypted), str(stored_as))
+
+
+def _engine(location: DatabaseUrl) -> Engine:
+    try:
+        import psycopg  # noqa: F401  SQLAlchemy's own message does not say which extra has it
+    except ImportError as error:
+        raise DatabaseError(f"{location} needs psycopg: pip install 'edgetune[farm]'") from error
+    try:
+        url = make_url(location.text).set(drivername="postgresql+psycopg")
+        # A connection that a restart of the server has ended is replaced before it is used.
+        return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": CONNECT_SECONDS})
+    except (exc.ArgumentError, ValueError) as error:
+        raise DatabaseError(f"{location} is no URL of a database: write postgresql://USER@HOST:PORT/NAME") from error
+
+
+def _create(connection: Connection, location: DatabaseUrl) -> None:
+    """Make the tables in one transaction, unless they are there or another host is faster."""
+    connection.execute(select(func.pg_advisory_xact_lock(APPLICATION_ID)))
+    tables = inspect(connection).get_table_names()
+    if _marks.name in tables:
+        return
+    if {table.name for table in (*metadata.sorted_tables, *later.sorted_tables)} & set(tables):
+        raise DatabaseError(f"{location} is a database of another program: give one of its own with --db")
+    metadata.create_all(connection)
+    later.create_all(connection)
+    connection.execute(insert(_marks).values(application_id=APPLICATION_ID, schema_version=SCHEMA_VERSION))
+
+
+def _check(connection: Connection, location: DatabaseUrl) -> None:
+    release = int(connection.exec_driver_sql("SHOW server_version_num").scalar_one()) // 10000
+    if release < LEAST_VERSION:
+        raise DatabaseError(f"{location} runs PostgreSQL {release}: edgetune needs {LEAST_VERSION} or later")
+    found = inspect(connection)
+    if not found.has_table(_marks.name):
+        raise DatabaseError(f"{location} has no records yet: run `edgetune tune` to make them, or give another --db")
+    version = connection.scalar(select(_marks.c.schema_version).where(_marks.c.application_id == APPLICATION_ID))
+    if version is None:
+        raise DatabaseError(f"{location} is a database of another program: give another one with --db")
+    if version != SCHEMA_VERSION:
+        raise DatabaseError(
+            f"{location} has schema version {version} and this edgetune reads version {SCHEMA_VERSION}: use the "
+            "edgetune that wrote it, or copy its records with `edgetune records export` and `import`"
+        )
+    for table in metadata.sorted_tables:
+        if not found.has_table(table.name):
+            raise DatabaseError(f"{location} lacks the table {table.name}: restore a copy of the database")
+
+
+@contextmanager
+def _explained(location: DatabaseUrl) -> Iterator[None]:
+    """Turn the driver's errors into edgetune's."""
+    try:
+        yield
+    except exc.DBAPIError as error:
+        _refuse(location, error)
+
+
+_NOT_AUTHENTICATED = "refused the password: write it to ~/.pgpass, or set PGPASSWORD"
+_NO_DATABASE = "does not exist on this server: create it with `createdb`"
+_NO_USER = "refused the user ({words}): name another one in the URL, or allow it in pg_hba.conf"
+_ADVICE = {
+    "28P01": _NOT_AUTHENTICATED,
+    "28000": _NO_USER,
+    "3D000": _NO_DATABASE,
+    "42501": "refused a statement ({words}): grant the user the rights to create and change tables",
+    "25006": "is read-only: give the URL of the primary server",
+    "53300": "has too many connections: end other programs, or raise max_connections",
+    "40P01": "found a deadlock ({words}): run the same command again",
+}
+"""What to do, by SQLSTATE (PostgreSQL manual, appendix A)."""
+
+_REFUSALS = {
+    "password authentication failed": _NOT_AUTHENTICATED,
+    "no password supplied": _NOT_AUTHENTICATED,
+    "no pg_hba.conf entry": _NO_USER,
+    "role ": _NO_USER,
+    "database ": _NO_DATABASE,
+}
+"""What to do, by the words of a refused connection, which has no SQLSTATE."""
+
+
+def _refuse(location: DatabaseUrl, error: exc.DBAPIError) -> NoReturn:
+    state = str(getattr(error.orig, "sqlstate", None) or "")
+    if state == "53100":
+        raise DiskFull(f"no space left on the server of {location}: free some, then run it again") from error
+    lines = [line.strip() for line in str(error.orig).splitlines() if line.strip()]
+    primary = getattr(getattr(error.orig, "diag", None), "message_primary", None)
+    words = str(primary or (lines[-1] if lines else type(error.orig).__name__))
+    advice = _ADVICE.get(state)
+    if advice is None and (not state or state.startswith(("08", "57"))):
+        told = words.partition("FATAL:")[2].strip()
+        reached = "cannot be reached ({words}): start the server, check host and port, then run the same command again"
+        advice = next((text for start, text in _REFUSALS.items() if told.startswith(start)), reached)
+        words = told or words
+    text = (advice or "refused a statement ({words}): check its version and its log").format(words=words)
+    raise DatabaseError(f"the records database {location} {text}") from error
