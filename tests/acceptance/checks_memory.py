@@ -41,7 +41,9 @@ def arena(case: Case) -> str:
 def written_over(case: Case) -> dict[int, int]:
     """Tensors that the package says to be written over an operand, and that operand."""
     text = (case.package / "src" / f"{case.prefix}.c").read_text(encoding="utf-8")
-    found = re.findall(r"#define AT_(\d+) (\d+)u /\* .*?(?:, written over AT_(\d+))?: ", text)
+    macro = rf"#define {case.prefix.upper()}__AT_(\d+) (\d+)u "
+    found = re.findall(macro + r"/\* .*?(?:, written over AT_(\d+))?: ", text)
+    assert len(found) == len(re.findall(r"#define \w*AT_\d+ ", text)), "a line of the arena has another form"
     places = {int(tensor): place for tensor, place, _ in found}
     over = {int(tensor): int(operand) for tensor, _, operand in found if operand}
     assert all(places[tensor] == places[operand] for tensor, operand in over.items()), "they lie in two places"
