@@ -90,10 +90,10 @@ def bench(
     with work_copy(package) as (copy, manifest):
         tools = PackageToolchain.of(manifest, target)
         place = place or Here(tools, alone)
-        binary = _linked(copy, manifest, tools, place, TIMEOUT_S)
+        binary = linked(copy, manifest, tools, place, TIMEOUT_S)
         words = (str(runs), f"{seconds:g}", str(manifest.get("threads", 1)), "samples")
         done, conditions = place.timed(binary, words, TIMEOUT_S, cores)
-    result, layers = _answer(package, manifest, done)
+    result, layers = answer_of(package, manifest, done)
     report = BenchReport(
         package=manifest["prefix"],
         board=tools.board,
@@ -143,18 +143,19 @@ def benchmark_of(package: Path, *, target: Target) -> Iterator[Callable[[int, fl
     with work_copy(package) as (copy, manifest):
         tools = PackageToolchain.of(manifest, target)
         place = Here(tools)
-        binary = _linked(copy, manifest, tools, place, TIMEOUT_S)
+        binary = linked(copy, manifest, tools, place, TIMEOUT_S)
 
         def run(runs: int, seconds: float) -> tuple[LayerTime, ...]:
             done = place.execute(binary, (str(runs), f"{seconds:g}"), TIMEOUT_S)
-            return _answer(package, manifest, done)[1]
+            return answer_of(package, manifest, done)[1]
 
         yield run
 
 
-def _linked(
+def linked(
     copy: Path, manifest: Mapping[str, Any], tools: PackageToolchain, place: ExecutionPlace, timeout_s: float
 ) -> Path:
+    """Build the benchmark in a work copy as `place` needs it, and return its program; raises what `bench` raises."""
     if f"test/{manifest['prefix']}_bench.c" not in manifest["files"]:
         raise BoardUnavailable(
             f"the package has no benchmark, because edgetune cannot time programs on board '{tools.board}' yet: see "
@@ -166,7 +167,7 @@ def _linked(
     return copy / binary
 
 
-def _answer(
+def answer_of(
     package: Path, manifest: Mapping[str, Any], done: ProgramResult
 ) -> tuple[dict[str, Any], tuple[LayerTime, ...]]:
     """The benchmark's output, and the times of layers in it; raises SelfTestFailed and PackageInvalid."""
