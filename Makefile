@@ -6,6 +6,7 @@
 # make soak          200 faults at random times befall boards while they are tuned on; nothing may be lost (SOAK=--help)
 # make kills         a search is killed ten times at random moments; what was measured must all have counted (KILLS=--help)
 # make hostile       a library of kernels that misbehave is tried every way, 20 times with other seeds (HOSTILE=--help)
+# make nightly-gate  how often the nightly gate is wrong, over 1,000 simulated nights (NIGHTLY_GATE=--help)
 # make scaling       candidates a second on 1 to 16 boards; fails where 16 are not worth 90 % of that (SCALING=--help)
 # make benchmark     packages beside ONNX Runtime, OpenVINO, ncnn, MNN and LiteRT (BENCHMARK_ARGS=--help)
 # make search-benchmark  operators tuned with 64 trials, beside PyTorch (SEARCH_BENCHMARK=--help)
@@ -34,7 +35,7 @@ SYSTEM_PROGRAMS := gcc g++ make cmake pkg-config clang-19 qemu-aarch64 qemu-arm 
 SYSTEM_LINE = apt-get update && sh .ci/no-new-servers.sh apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES)
 
 .DELETE_ON_ERROR:
-.PHONY: all demo test lint types pytest format schemas system conformance acceptance soak kills hostile benchmark search-benchmark scaling clean
+.PHONY: all demo test lint types pytest format schemas system conformance acceptance soak kills hostile benchmark search-benchmark scaling nightly-gate clean
 
 all: test
 
@@ -90,6 +91,7 @@ format: $(VENV)/.stamp-test
 
 schemas: $(VENV)/.stamp-run
 	$(BIN)/python -m edgetune.config.schema schemas
+	$(BIN)/python -m edgetune.farm.schema schemas
 
 system:
 	@missing=""; for program in $(SYSTEM_PROGRAMS); do command -v $$program >/dev/null || missing="$$missing $$program"; done; \
@@ -132,6 +134,9 @@ search-benchmark: $(VENV)/.stamp-search-bench
 
 scaling: $(VENV)/.stamp-test
 	$(BIN)/python benchmarks/boards_scaling.py $(SCALING)
+
+nightly-gate: $(VENV)/.stamp-test
+	$(BIN)/python -m benchmarks.nightly.gate_errors --check $(NIGHTLY_GATE)
 
 clean:
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

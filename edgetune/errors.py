@@ -185,6 +185,18 @@ class SelfTestFailed(EdgetuneError):
     exit_code = 19
 
 
+class NightFault(EdgetuneError):
+    """A night cannot begin or go on, or none has run for too long: says why, and which command is next."""
+
+    exit_code = 28
+
+
+class NightChanged(EdgetuneError):
+    """The last night found a cell slower or larger: names the cells."""
+
+    exit_code = 29
+
+
 class Interrupted(EdgetuneError):
     """The user pressed Ctrl-C; what was measured is kept, and the same command continues."""
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -82,11 +83,17 @@ def build(package: Path, target: Target, place: ExecutionPlace, built: Path) -> 
 
 
 def start(package: Path, built: Path, place: ExecutionPlace, cores: Sequence[int] = ()) -> Start:
-    """Start the benchmark in `built`, which was built from `package`, once. Raises what the place and `bench` raise."""
+    """Start the benchmark in `built`, which was built from `package`, once. Raises what the place and `bench` raise.
+
+    Each start runs a new copy of the program. Where the pages of a file lie in memory decides which of them compete
+    for lines of the cache. They stay there from start to start, which made one of two equal programs 4 % slower.
+    """
     manifest = read_manifest(package)
     counts = getattr(place, "counts", False)
     amount = (str(_COUNTED_RUNS), "0") if counts else (str(_RUNS), f"{_SECONDS:g}")
-    done = place.execute(built / PROGRAM, (*amount, str(manifest.get("threads", 1))), TIMEOUT_S, cores)
+    with tempfile.TemporaryDirectory(prefix="edgetune-start-") as folder:
+        program = Path(shutil.copy(built / PROGRAM, folder))
+        done = place.execute(program, (*amount, str(manifest.get("threads", 1))), TIMEOUT_S, cores)
     whole, layers = answer_of(package, manifest, done)
     if not whole["median_us"]:
         raise PackageInvalid(f"a run of {package} takes less than a tick of the clock there: it cannot be compared")

@@ -1,0 +1,258 @@
+"""``edgetune nightly plan|run|status|log|report|accept|rerun|cancel``: nights of a farm."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from edgetune.cli.output import Output, output_options
+
+if TYPE_CHECKING:
+    from edgetune.farm.farm_file import Farm
+    from edgetune.farm.night_store import Night, NightStore
+
+F = TypeVar("F", bound=Callable[..., Any])
+DEFAULT_FARM = "farm.yaml"
+_FOLLOW_S = 0.5
+
+
+@click.group("nightly")
+def command() -> None:
+    """Tune, verify and compare every model of a farm file on every board, night after night."""
+
+
+_FARM = click.option(
+    "--farm",
+    "path",
+    type=click.Path(path_type=Path),
+    default=DEFAULT_FARM,
+    help=f"Farm file (default: {DEFAULT_FARM}).",
+)
+_NIGHT = click.option("--night", metavar="DATE", help="Night, by its date (default: the last one).")
+_CELL = click.argument("cell", metavar="CELL")
+_FILE = click.argument("path", metavar="[FARM]", type=click.Path(path_type=Path), default=DEFAULT_FARM)
+
+
+@contextmanager
+def _opened(path: Path, *, create: bool = False) -> Iterator[tuple[Farm, NightStore]]:
+    from edgetune.errors import NightFault
+    from edgetune.farm.farm_file import load_farm
+    from edgetune.farm.night_store import NightStore
+
+    farm = load_farm(path)
+    if not create and not farm.db.exists():
+        raise NightFault(f"farm '{farm.name}' has had no night yet: `edgetune nightly run --now {path}` runs one")
+    with NightStore.open(farm.db, create=create) as store:
+        yield farm, store
+
+
+@command.command("plan")
+@_FILE
+@output_options
+def plan(output: Output, /, path: Path) -> None:
+    """Show the cells of the next night in their order, their minutes in earlier nights, and what will not fit."""
+    from edgetune.farm import nights
+    from edgetune.farm.farm_file import load_farm
+    from edgetune.farm.night_store import NightStore
+
+    farm = load_farm(path)
+    store = NightStore.open(farm.db, create=False) if farm.db.exists() else None
+    rows = [
+        {
+            "cell": item.cell.name,
+            "kind": item.cell.kind,
+            "does": "search, verify, compare" if item.cell.searches else "build, verify, compare",
+            "minutes": item.minutes,
+            "fits": item.fits,
+        }
+        for item in nights.plan(farm, store, datetime.now(UTC))
+    ]
+    output.result(rows, title=f"plan of {farm.name}")
+
+
+@command.command("run")
+@_FILE
+@click.option("--now", is_flag=True, help="Run a night by day as well, without a window.")
+@output_options
+def run(output: Output, /, path: Path, *, now: bool) -> None:
+    """Run the night of FARM, or go on with it; the page is written after each cell.
+
+    Ctrl-C, SIGTERM and any death of this process lose nothing: the same command goes on. It ends with an error code
+    where a cell is slower or larger than the accepted package.
+    """
+    from edgetune.config.stack import check_stack
+    from edgetune.errors import Interrupted, NightChanged
+    from edgetune.farm import nights
+    from edgetune.farm.local_engine import LocalEngine
+    from edgetune.farm.page import page_folder, write_page
+    from edgetune.farm.report import report
+
+    check_stack()
+    with _opened(path, create=True) as (farm, store):
+        told: set[str] = set()
+
+        def on_verdict(night: Night) -> None:
+            page = write_page(farm, store, night)
+            if not told:
+                output.note(f"night {night.night}: {page}")
+            for row in store.cells(night):
+                if row.verdict is not None and row.cell.name not in told:
+                    told.add(row.cell.name)
+                    reason = f" ({row.verdict.reason})" if row.verdict.reason else ""
+                    output.note(f"{row.cell.name}: {row.verdict.verdict}{reason}")
+
+        try:
+            night = nights.run(farm, store, LocalEngine(farm, store), on_verdict, by_day=now)
+        except KeyboardInterrupt:
+            raise Interrupted("interrupted; what was measured is kept, and the same command continues") from None
+        found = report(farm, store, night)
+        rows = [_row(cell.model_dump()) for cell in found.cells]
+        page = page_folder(farm, night) / "index.html"
+        output.result(found.model_dump(mode="json") if output.as_json else rows, title=f"night {night.night}: {page}")
+        if found.alarms:
+            names = ", ".join(cell.cell for cell in found.alarms)
+            raise NightChanged(f"night {night.night} found {names} slower or larger: {page} tells more")
+
+
+@command.command("status")
+@_FILE
+@output_options
+def status(output: Output, /, path: Path) -> None:
+    """Show the last night; ends with an error code where it began more than 26 hours ago."""
+    from edgetune.errors import NightFault
+    from edgetune.farm import nights
+    from edgetune.farm.report import report
+
+    with _opened(path) as (farm, store):
+        past = store.nights(farm.name)
+        late = nights.overdue(past, datetime.now(UTC))
+        if past:
+            found = report(farm, store, past[-1])
+            rows = [_row(cell.model_dump()) for cell in found.cells]
+            over = "finished" if past[-1].finished_utc else "not finished"
+            title = f"night {past[-1].night} of {farm.name}, {over}"
+            output.result(found.model_dump(mode="json") if output.as_json else rows, title=title)
+        if late:
+            raise NightFault(f"{late}: see the timer, or run `edgetune nightly run --now {path}`")
+
+
+@command.command("log")
+@_CELL
+@_FARM
+@_NIGHT
+@click.option("-f", "--follow", is_flag=True, help="Go on until the cell has a verdict.")
+@output_options
+def log(output: Output, /, cell: str, path: Path, night: str | None, *, follow: bool) -> None:
+    """Print the log of CELL, such as ds_cnn@host: the events of its search and all that its programs wrote."""
+    from edgetune.farm import nights
+    from edgetune.farm.run_cell import log_of
+
+    with _opened(path) as (farm, store):
+        chosen = nights.night_called(farm, store, night)
+        row = nights.cell_called(store.cells(chosen), cell)
+        file = log_of(farm, chosen.night, row.cell)
+        position = 0
+        while True:
+            judged = nights.cell_called(store.cells(chosen), cell).verdict is not None
+            text = file.read_bytes()[position:] if file.exists() else b""
+            position += len(text)
+            if output.as_json and text:
+                output.result({"log": text.decode(errors="replace")})
+            else:
+                for line in text.decode(errors="replace").splitlines():
+                    output.line(line)
+            if judged or not follow:
+                return
+            sys.stdout.flush()
+            time.sleep(_FOLLOW_S)
+
+
+@command.command("report")
+@_FILE
+@_NIGHT
+@click.option("--open", "show", is_flag=True, help="Open the page in a browser.")
+@output_options
+def report_(output: Output, /, path: Path, night: str | None, *, show: bool) -> None:
+    """Write the page of a night again and print where it is."""
+    from edgetune.farm import nights
+    from edgetune.farm.page import write_page
+
+    with _opened(path) as (farm, store):
+        page = write_page(farm, store, nights.night_called(farm, store, night))
+    if output.as_json:
+        output.result({"page": page})
+    else:
+        output.line(str(page))
+    if show:
+        click.launch(page.as_uri())
+
+
+@command.command("accept")
+@_CELL
+@click.option("--because", required=True, metavar="TEXT", help="Why this package is right; kept with your name.")
+@_FARM
+@_NIGHT
+@output_options
+def accept(output: Output, /, cell: str, because: str, path: Path, night: str | None) -> None:
+    """Accept the package that CELL got in a night: from now on nights compare with it."""
+    from edgetune.farm import nights
+
+    with _opened(path) as (farm, store):
+        chosen = nights.night_called(farm, store, night)
+        nights.accept(farm, store, chosen, nights.cell_called(store.cells(chosen), cell), because)
+    output.note(f"{cell}: the package of night {chosen.night} is accepted")
+
+
+@command.command("rerun")
+@_CELL
+@_FARM
+@_NIGHT
+@output_options
+def rerun(output: Output, /, cell: str, path: Path, night: str | None) -> None:
+    """Forget the verdict of CELL, so that `run` measures it again in the same night."""
+    from edgetune.farm import nights
+
+    with _opened(path) as (farm, store):
+        chosen = nights.night_called(farm, store, night)
+        store.rerun(chosen, nights.cell_called(store.cells(chosen), cell).id)
+    output.note(f"{cell}: `edgetune nightly run --now {path}` measures it again in night {chosen.night}")
+
+
+@command.command("cancel")
+@_CELL
+@_FARM
+@output_options
+def cancel(output: Output, /, cell: str, path: Path) -> None:
+    """Cancel CELL in the last night; where it runs, it ends within seconds."""
+    from edgetune.errors import UsageError
+    from edgetune.farm import nights
+
+    with _opened(path) as (farm, store):
+        chosen = nights.night_called(farm, store, None)
+        row = nights.cell_called(store.cells(chosen), cell)
+        if not store.cancel(row.id, f"cancelled by {getpass.getuser()}"):
+            raise UsageError(f"{cell} has its verdict already: `edgetune nightly rerun {cell}` forgets it")
+    output.note(f"{cell}: cancelled in night {chosen.night}")
+
+
+def _row(cell: dict[str, Any]) -> dict[str, object]:
+    """What stands in a table for people."""
+    ratio = cell["ratio"]
+    change = "-" if ratio is None else f"{100 * (ratio - 1):+.2f} %"
+    return {
+        "cell": cell["cell"],
+        "verdict": cell["verdict"],
+        "nights": cell["nights"],
+        "change": change,
+        "cost": cell["new"],
+        "unit": cell["unit"],
+        "reason": "; ".join(filter(None, (cell["reason"], *cell["worse"], cell["cause"]))),
+    }

@@ -1,0 +1,74 @@
+"""Archive of packages: C text, benchmark program and library as one tar file each, named by the hash of its content.
+
+The same package gives the same bytes: members are sorted, without times and owners. A tar file is written beside its
+place and renamed. What comes out of the archive is checked against its name.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import tarfile
+import tempfile
+from pathlib import Path
+
+from edgetune.errors import DiskFull, NightFault
+
+PACKAGE = "package"
+BUILT = "built"
+
+
+def keep(archive: Path, folder: Path) -> str:
+    """Store `package` and `built` of `folder` and return the digest (hex SHA-256 of the tar file).
+
+    Raises DiskFull, and NightFault where the archive cannot be written.
+    """
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for path in sorted(p for part in (PACKAGE, BUILT) for p in (folder / part).rglob("*") if p.is_file()):
+            member = tarfile.TarInfo(path.relative_to(folder).as_posix())
+            member.size = path.stat().st_size
+            member.mode = 0o755 if path.parent.name == BUILT else 0o644
+            with path.open("rb") as content:
+                tar.addfile(member, content)
+    text = data.getvalue()
+    digest = hashlib.sha256(text).hexdigest()
+    place = _place(archive, digest)
+    try:
+        if not _intact(place, digest):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=place.parent, prefix=".new-", delete=False) as beside:
+                beside.write(text)
+            Path(beside.name).replace(place)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(f"no space is left for the archive {archive}: free some and run again") from error
+        raise NightFault(
+            f"the archive {archive} cannot be written ({error.strerror}): give another as 'archive' in the farm file"
+        ) from error
+    return digest
+
+
+def restore(archive: Path, digest: str, folder: Path) -> str:
+    """Unpack a package into `folder`; return "" or, where it is lost or damaged, the reason."""
+    place = _place(archive, digest)
+    if not place.is_file():
+        return f"the accepted package {digest[:12]} is not in the archive any more"
+    if not _intact(place, digest):
+        return f"the accepted package {digest[:12]} in the archive is damaged"
+    with tarfile.open(place) as tar:
+        tar.extractall(folder, filter="data")
+    return ""
+
+
+def _place(archive: Path, digest: str) -> Path:
+    return archive / digest[:2] / f"{digest}.tar"
+
+
+def _intact(place: Path, digest: str) -> bool:
+    try:
+        with place.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == digest
+    except OSError:
+        return False

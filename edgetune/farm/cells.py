@@ -1,0 +1,97 @@
+"""Cells of a farm: a model with its settings on one board. A cell is the same from night to night."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgetune.config.boards_file import require_measurable
+from edgetune.config.settings import CommandLineFlags, Settings
+from edgetune.errors import BoardUnavailable, ConfigError, UnknownBoard
+from edgetune.farm.farm_file import Farm
+from edgetune.pipeline.backends import require_search
+from edgetune.pipeline.boards import load_board, resolve_settings
+from edgetune.yaml_reader.source import Location
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A model of the farm on one board.
+
+    `kind` is the board's target. The first cell of each model and kind `searches`; its twins build from its records.
+    `settings` is a digest of what the model's entry says beside its file and boards: with other settings, nothing that
+    was accepted before is comparable.
+    """
+
+    model: str
+    board: str
+    kind: str
+    searches: bool
+    settings: str
+
+    @property
+    def name(self) -> str:
+        """Model and board, which no other cell of the farm has."""
+        return f"{self.model}@{self.board}"
+
+
+def cells_of(farm: Farm) -> list[Cell]:
+    """Return the cells of a farm: models in their order, and the boards of each in theirs.
+
+    Raises ConfigError with file and line for a board that is unknown, cannot be measured or is named twice.
+    """
+    content = farm.content
+    common = list(_boards(farm, content.boards, ("boards",)))
+    cells: list[Cell] = []
+    for name, model in content.models.items():
+        own = common if model.boards is None else list(_boards(farm, model.boards, ("models", name, "boards")))
+        digest = _digest(model.model_dump(mode="json", exclude={"file", "boards"}))
+        searched: set[str] = set()
+        for board, kind in own:
+            cells.append(Cell(name, board, kind, kind not in searched, digest))
+            searched.add(kind)
+    return cells
+
+
+def _boards(farm: Farm, names: tuple[str, ...], location: Location) -> Iterator[tuple[str, str]]:
+    """Names and kinds of the boards behind `names`, each once."""
+    seen: dict[str, str] = {}
+    for index, name in enumerate(names):
+        where: Location = (*location, index)
+        try:
+            resolved = load_board(name)
+            require_search(resolved.target)
+            require_measurable(resolved.target, resolved.addresses)
+        except (UnknownBoard, BoardUnavailable, ConfigError) as error:
+            raise farm.document.error(where, error.message) from error
+        for board in [address.name for address in resolved.addresses] or [resolved.target.name]:
+            if board in seen:
+                raise farm.document.error(
+                    where, f"'{name}' means board '{board}', as '{seen[board]}' does: name each board once"
+                )
+            seen[board] = name
+            yield board, resolved.target.name
+
+
+def settings_of(farm: Farm, cell: Cell, folder: Path) -> Settings:
+    """Return the settings by which a cell is tuned; its package is written to `package` in `folder`."""
+    model = farm.content.models[cell.model]
+    flags = CommandLineFlags(
+        model=farm.models[cell.model],
+        board=cell.board,
+        trials=farm.content.budget.trials,
+        db=farm.db,
+        out=folder / "package",
+        shapes={name: tuple(map(int, sizes)) for name, sizes in model.shapes.items()},
+        layout=model.layout,
+        threads=model.threads,
+    )
+    return resolve_settings(flags, {}, folder)
+
+
+def _digest(values: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,0 +1,149 @@
+"""Reads ``farm.yaml``: which models are tuned on which boards every night, when, and what counts as a change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import time
+from pathlib import Path
+from typing import Annotated
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import BeforeValidator, Field, StrictInt, StrictStr, WithJsonSchema
+
+from edgetune.config.project import Database, Dimension, Text
+from edgetune.target.preferences import Layout
+from edgetune.yaml_reader.checked import Checked, check_document
+from edgetune.yaml_reader.quantities import MOST_THREADS
+from edgetune.yaml_reader.source import YamlDocument, load_yaml
+
+DEFAULT_LIMIT = 0.02
+_CELL_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
+_WINDOW = re.compile(r"([01]\d|2[0-3]):([0-5]\d)\s*-\s*([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
+_PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)\s*%", re.ASCII)
+_LEAST_LIMIT, _MOST_LIMIT = 0.001, 0.5
+
+Window = tuple[time, time]
+
+
+def _share(value: object) -> float:
+    match = _PERCENT.fullmatch(value.strip()) if isinstance(value, str) else None
+    share = float(match[1]) / 100 if match else -1.0
+    if not _LEAST_LIMIT <= share <= _MOST_LIMIT:
+        raise ValueError(f"must be a share from 0.1 % to 50 %, such as 2 %, not {value!r}")
+    return share
+
+
+def _window(value: object) -> Window:
+    match = _WINDOW.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError(f"must be two times of day such as 22:00-06:00, not {value!r}")
+    begin, end = time(int(match[1]), int(match[2])), time(int(match[3]), int(match[4]))
+    if begin == end:
+        raise ValueError(f"is empty, because it begins when it ends: write two times such as 22:00-06:00, not {value}")
+    return begin, end
+
+
+def _zone(value: object) -> str:
+    try:
+        return ZoneInfo(value).key if isinstance(value, str) and value else _no_zone(value)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return _no_zone(value)
+
+
+def _no_zone(value: object) -> str:
+    raise ValueError(f"must be a name of the IANA time zones such as Europe/Berlin, not {value!r}")
+
+
+def _file(value: object) -> object:
+    return {"file": value} if isinstance(value, str) else value
+
+
+Share = Annotated[
+    float, BeforeValidator(_share), WithJsonSchema({"type": "string", "pattern": r"^\d{1,3}(\.\d{1,6})?\s*%$"})
+]
+TimesOfDay = Annotated[
+    Window, BeforeValidator(_window), WithJsonSchema({"type": "string", "pattern": r"^\d\d:\d\d\s*-\s*\d\d:\d\d$"})
+]
+Zone = Annotated[str, BeforeValidator(_zone), WithJsonSchema({"type": "string", "minLength": 1})]
+CellPart = Annotated[StrictStr, Field(pattern=f"^{_CELL_NAME}$")]
+
+
+class FarmModel(Checked):
+    """One model with its settings. A path alone stands for a model with default settings."""
+
+    file: Text = Field(description="Model file, relative to this file.")
+    boards: Annotated[tuple[Text, ...], Field(min_length=1)] | None = Field(
+        default=None, description="Boards or kinds of boards for this model alone (default: all of 'boards')."
+    )
+    shapes: dict[Text, tuple[Dimension, ...]] = Field(
+        default={}, description="Shapes of inputs whose shape the model leaves open."
+    )
+    layout: Layout | None = Field(default=None, description="Order of the axes of image inputs and outputs.")
+    threads: Annotated[StrictInt, Field(ge=1, le=MOST_THREADS)] = Field(
+        default=1, description="Most threads that the package may use."
+    )
+
+
+class FarmBudget(Checked):
+    """How long each model is searched for on each kind of board."""
+
+    trials: Annotated[StrictInt, Field(ge=0)] = Field(
+        description="Candidates to measure per model and kind of board, including those that the database holds."
+    )
+
+
+class FarmFile(Checked):
+    """``farm.yaml``: models and boards of a farm, and its nights."""
+
+    models: Annotated[dict[CellPart, Annotated[FarmModel, BeforeValidator(_file)]], Field(min_length=1)] = Field(
+        description="Models by name: a path, or a group of settings."
+    )
+    boards: Annotated[tuple[Text, ...], Field(min_length=1)] = Field(
+        description="Boards by name, or kinds of boards; of a kind, all boards that have an address."
+    )
+    budget: FarmBudget = Field(description="How long to search.")
+    limit: Share = Field(
+        default=f"{DEFAULT_LIMIT:%}", validate_default=True, description="Smallest change that is reported, as '2 %'."
+    )
+    owner: Text | None = Field(default=None, description="Who answers for this farm; stands on the page.")
+    window: TimesOfDay | None = Field(
+        default=None, description="When nights run, such as 22:00-06:00; without it, only `--now` starts one."
+    )
+    timezone: Zone | None = Field(default=None, description="Time zone of 'window' (default: this machine's).")
+    name: CellPart | None = Field(default=None, description="Name of the farm (default: the name of this file).")
+    db: Database | None = Field(
+        default=None, description="Records database, relative to this file (default: records.db in 'folder')."
+    )
+    folder: Text = Field(default="nightly", description="Folder of pages, logs and packages, relative to this file.")
+    archive: Text | None = Field(
+        default=None, description="Folder of archived packages, relative to this file (default: archive in 'folder')."
+    )
+
+
+class Farm:
+    """A farm file that was read: its content, and the places that it names as absolute paths."""
+
+    def __init__(self, content: FarmFile, document: YamlDocument) -> None:
+        self.content = content
+        self.document = document
+        self.path = document.path.resolve()
+        base = self.path.parent
+        self.name = content.name or self.path.stem
+        self.folder = base / Path(content.folder).expanduser()
+        self.archive = base / Path(content.archive).expanduser() if content.archive else self.folder / "archive"
+        self.db = base / Path(content.db).expanduser() if content.db else self.folder / "records.db"
+        self.models: Mapping[str, Path] = {
+            name: base / Path(model.file).expanduser() for name, model in content.models.items()
+        }
+
+
+def load_farm(path: Path) -> Farm:
+    """Read and check ``path``; raises ConfigError with file and line for every error, also for a missing model."""
+    document = load_yaml(path)
+    farm = Farm(check_document(FarmFile, document), document)
+    for name, model in farm.models.items():
+        if not model.is_file():
+            location = ("models", name) if isinstance(document.data["models"][name], str) else ("models", name, "file")  # type: ignore[index]
+            raise document.error(location, f"'models.{name}' names {model}, which is not a file")
+    return farm

@@ -1,0 +1,273 @@
+"""`NightStore`: nights, cells, attempts, verdicts and accepted packages in the records database, their only truth."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Self, get_args
+
+from sqlalchemy import Connection, RowMapping, Table, delete, func, insert, inspect, select, update
+
+from edgetune.errors import NightFault
+from edgetune.farm.cells import Cell
+from edgetune.farm.night_tables import accepted, attempts, night_cells, night_metadata, nights, verdicts
+from edgetune.records.database import Database
+from edgetune.records.record import utc_now
+
+VerdictWord = Literal["first", "same", "faster", "slower", "cannot tell", "not measured"]
+VERDICTS: tuple[VerdictWord, ...] = get_args(VerdictWord)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a night found out about a cell.
+
+    `package` is the digest of tonight's package in the archive, "" where none is kept. `facts` are JSON values: costs,
+    interval, layers, what is exact.
+    """
+
+    verdict: VerdictWord
+    reason: str = ""
+    package: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """The package that a cell is compared with: its digest in the archive, and who accepted it in which night."""
+
+    package: str
+    night: str
+    by: str
+    because: str
+    utc: str
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class NightCell:
+    """A cell in one night. `attempt` counts the processes that were started for it; the last is the present one."""
+
+    id: int
+    position: int
+    cell: Cell
+    attempt: int
+    verdict: Verdict | None
+
+
+@dataclass(frozen=True)
+class Night:
+    """One night of a farm. `night` is its date, with a number behind it where one was started by hand."""
+
+    id: int
+    farm: str
+    night: str
+    begun_utc: str
+    ends_utc: str | None
+    finished_utc: str | None
+    host: str
+    tool_version: str
+    owner: str
+    limit: float
+
+
+class NightStore:
+    """The nights of all farms in one database. Each process opens its own; threads may share it.
+
+    Every method raises DatabaseError or DiskFull when the file cannot be read or written.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @classmethod
+    def open(cls, path: Path, *, create: bool) -> Self:
+        """Open the records database at `path`, and create what it lacks if `create` is true."""
+        store = cls(Database.open(path, create=create))
+        if create:
+            with store._database.writing() as connection:
+                night_metadata.create_all(connection)
+        return store
+
+    def close(self) -> None:
+        """Close the file; without it nothing is lost."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def begin(self, facts: Mapping[str, Any], cells: Iterable[Cell]) -> Night:
+        """Write a new night with its cells in this order; `facts` are the columns of the night."""
+        with self._database.writing() as connection:
+            row = {**facts, "begun_utc": utc_now()}
+            number = connection.execute(insert(nights).values(row).returning(nights.c.id)).scalar_one()
+            for position, cell in enumerate(cells):
+                values = {
+                    "night_id": number,
+                    "position": position,
+                    "cell": cell.name,
+                    "model": cell.model,
+                    "board": cell.board,
+                    "kind": cell.kind,
+                    "searches": int(cell.searches),
+                    "settings": cell.settings,
+                    "attempt": 0,
+                }
+                connection.execute(insert(night_cells).values(values))
+            return _night(connection, number)
+
+    def finish(self, night: Night) -> None:
+        """Note that the night is over."""
+        with self._database.writing() as connection:
+            connection.execute(update(nights).where(nights.c.id == night.id).values(finished_utc=utc_now()))
+
+    def nights(self, farm: str) -> list[Night]:
+        """All nights of a farm, oldest first."""
+        with self._database.reading() as connection:
+            if not _has(connection, nights):
+                return []
+            numbers = connection.scalars(select(nights.c.id).where(nights.c.farm == farm).order_by(nights.c.id))
+            return [_night(connection, number) for number in numbers.all()]
+
+    def cells(self, night: Night) -> list[NightCell]:
+        """The cells of a night in the order of its plan."""
+        with self._database.reading() as connection:
+            chosen = select(night_cells).where(night_cells.c.night_id == night.id).order_by(night_cells.c.position)
+            rows = connection.execute(chosen).mappings().all()
+            found = select(verdicts).where(verdicts.c.night_cell_id.in_([row["id"] for row in rows]))
+            judged = {row["night_cell_id"]: row for row in connection.execute(found).mappings()}
+            return [_night_cell(row, judged.get(row["id"])) for row in rows]
+
+    def start_attempt(self, number: int, host: str) -> int:
+        """Begin the next attempt of a cell, which ends the right of all earlier ones; return its number."""
+        with self._database.writing() as connection:
+            row = update(night_cells).where(night_cells.c.id == number).values(attempt=night_cells.c.attempt + 1)
+            attempt = connection.execute(row.returning(night_cells.c.attempt)).scalar_one()
+            values = {"night_cell_id": number, "number": attempt, "host": host, "pid": 0, "outcome": ""}
+            connection.execute(insert(attempts).values({**values, "begun_utc": utc_now()}))
+            return int(attempt)
+
+    def end_attempt(self, number: int, attempt: int, outcome: str) -> None:
+        """Note how an attempt ended."""
+        with self._database.writing() as connection:
+            row = update(attempts).where(attempts.c.night_cell_id == number, attempts.c.number == attempt)
+            connection.execute(row.values(ended_utc=utc_now(), outcome=outcome))
+
+    def judge(self, number: int, attempt: int, verdict: Verdict, accept: Mapping[str, Any] | None = None) -> bool:
+        """Write the verdict of a cell; False, and nothing written, if `attempt` is not the present one or there is one.
+
+        `accept` holds the columns of an accepted package that is written in the same transaction.
+        """
+        with self._database.writing() as connection:
+            if not _judge(connection, number, attempt, verdict):
+                return False
+            if accept is not None:
+                connection.execute(insert(accepted).values(_acceptance(accept)))
+            return True
+
+    def is_present(self, number: int, attempt: int) -> bool:
+        """Whether `attempt` is the present one of a cell without a verdict."""
+        with self._database.reading() as connection:
+            present = connection.scalar(select(night_cells.c.attempt).where(night_cells.c.id == number))
+            return present == attempt and not _judged(connection, number)
+
+    def rerun(self, night: Night, number: int) -> None:
+        """Forget the verdict of a cell, so that the next `run` measures it again in this night."""
+        with self._database.writing() as connection:
+            connection.execute(delete(verdicts).where(verdicts.c.night_cell_id == number))
+            connection.execute(update(nights).where(nights.c.id == night.id).values(finished_utc=None))
+
+    def cancel(self, number: int, reason: str) -> bool:
+        """Give a cell the verdict "not measured" for `reason`; its running attempt loses its right at once.
+
+        False where it has a verdict already.
+        """
+        row = update(night_cells).where(night_cells.c.id == number).values(attempt=night_cells.c.attempt + 1)
+        with self._database.writing() as connection:
+            attempt = connection.execute(row.returning(night_cells.c.attempt)).scalar_one()
+            return _judge(connection, number, attempt, Verdict("not measured", reason))
+
+    def accept(self, values: Mapping[str, Any]) -> None:
+        """Write an accepted package."""
+        with self._database.writing() as connection:
+            connection.execute(insert(accepted).values(_acceptance(values)))
+
+    def accepted(self, farm: str, cell: Cell) -> Accepted | None:
+        """The package that a cell is compared with, if there is one for its present settings."""
+        own = (accepted.c.farm == farm, accepted.c.cell == cell.name, accepted.c.settings == cell.settings)
+        with self._database.reading() as connection:
+            newest = select(accepted).where(*own).order_by(accepted.c.id.desc()).limit(1)
+            row = connection.execute(newest).mappings().one_or_none()
+            if row is None:
+                return None
+            values = {name: row[name] for name in ("package", "night", "by", "because", "utc")}
+            return Accepted(**values, facts=json.loads(row["facts"]))
+
+    def minutes(self, farm: str) -> dict[str, float]:
+        """How long each cell took in the last night in which it got a verdict, in minutes, by its name."""
+        took = (func.julianday(attempts.c.ended_utc) - func.julianday(attempts.c.begun_utc)) * (24 * 60)
+        joined = (
+            select(night_cells.c.cell, took)
+            .join(nights, nights.c.id == night_cells.c.night_id)
+            .join(verdicts, verdicts.c.night_cell_id == night_cells.c.id)
+            .join(
+                attempts,
+                (attempts.c.night_cell_id == night_cells.c.id) & (attempts.c.number == verdicts.c.attempt),
+            )
+            .where(nights.c.farm == farm, attempts.c.ended_utc.is_not(None), verdicts.c.verdict != "not measured")
+            .order_by(nights.c.id)
+        )
+        with self._database.reading() as connection:
+            if not _has(connection, nights):
+                return {}
+            return {cell: float(minutes) for cell, minutes in connection.execute(joined)}
+
+
+def _has(connection: Connection, table: Table) -> bool:
+    return inspect(connection).has_table(table.name)
+
+
+def _night(connection: Connection, number: int) -> Night:
+    row = connection.execute(select(nights).where(nights.c.id == number)).mappings().one_or_none()
+    if row is None:
+        raise NightFault(f"night {number} was deleted from the database in the meantime: start another")
+    return Night(**row)
+
+
+def _night_cell(row: RowMapping, judged: RowMapping | None) -> NightCell:
+    cell = Cell(row["model"], row["board"], row["kind"], bool(row["searches"]), row["settings"])
+    verdict = None
+    if judged is not None:
+        facts = json.loads(judged["facts"])
+        verdict = Verdict(judged["verdict"], judged["reason"], judged["package"], facts)
+    return NightCell(row["id"], row["position"], cell, row["attempt"], verdict)
+
+
+def _judged(connection: Connection, number: int) -> bool:
+    return connection.scalar(select(verdicts.c.id).where(verdicts.c.night_cell_id == number)) is not None
+
+
+def _judge(connection: Connection, number: int, attempt: int, verdict: Verdict) -> bool:
+    present = connection.scalar(select(night_cells.c.attempt).where(night_cells.c.id == number))
+    if present != attempt or _judged(connection, number):
+        return False
+    values = {
+        "night_cell_id": number,
+        "attempt": attempt,
+        "verdict": verdict.verdict,
+        "reason": verdict.reason,
+        "package": verdict.package,
+        "facts": json.dumps(verdict.facts, sort_keys=True, allow_nan=False),
+        "utc": utc_now(),
+    }
+    connection.execute(insert(verdicts).values(values))
+    return True
+
+
+def _acceptance(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {**values, "facts": json.dumps(values["facts"], sort_keys=True, allow_nan=False), "utc": utc_now()}

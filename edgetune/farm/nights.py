@@ -1,0 +1,152 @@
+"""Nights of a farm: plans, begins, resumes and ends them, and answers for the commands."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from edgetune._version import __version__
+from edgetune.errors import NightFault, UsageError
+from edgetune.farm import calendar, run_cell
+from edgetune.farm.cells import Cell, cells_of
+from edgetune.farm.engine import Engine, OnVerdict
+from edgetune.farm.farm_file import Farm
+from edgetune.farm.local_engine import host_name
+from edgetune.farm.night_store import Night, NightCell, NightStore
+from edgetune.yaml_reader.nearest import nearest
+
+OVERDUE_HOURS = 26
+
+
+@dataclass(frozen=True)
+class PlannedCell:
+    """A cell of the next night: the minutes that it took before (None: it never ran), and whether it fits."""
+
+    cell: Cell
+    minutes: float | None
+    fits: bool
+
+
+def plan(farm: Farm, store: NightStore | None, now: datetime) -> list[PlannedCell]:
+    """Return the cells of the next night in their order: first those without a verdict in the last one.
+
+    Boards work side by side, so the minutes of each board are counted apart. Without a window, all cells fit.
+    """
+    cells = cells_of(farm)
+    past = store.nights(farm.name) if store else []
+    before = {row.cell.name: row for row in store.cells(past[-1])} if store and past else {}
+    minutes = store.minutes(farm.name) if store else {}
+
+    def missed(cell: Cell) -> bool:
+        row = before.get(cell.name)
+        return row is not None and (row.verdict is None or row.verdict.verdict == "not measured")
+
+    waiting = {(cell.model, cell.kind) for cell in cells if missed(cell)}
+    ordered = sorted(cells, key=lambda cell: (cell.model, cell.kind) not in waiting)
+    left = dict.fromkeys({cell.board for cell in cells}, _minutes_left(farm, now))
+    planned = []
+    for cell in ordered:
+        took = minutes.get(cell.name)
+        fits = (took or 0.0) <= left[cell.board]
+        left[cell.board] -= took or 0.0
+        planned.append(PlannedCell(cell, took, fits))
+    return planned
+
+
+def _minutes_left(farm: Farm, now: datetime) -> float:
+    if farm.content.window is None:
+        return float("inf")
+    today = calendar.local_date(farm.content, now)
+    window = calendar.window_at(farm.content, now) or calendar.window_of(farm.content, today)
+    if window is None:
+        return float("inf")
+    return (window.ends - max(now, window.begins)) / timedelta(minutes=1)
+
+
+def run(farm: Farm, store: NightStore, engine: Engine, on_verdict: OnVerdict, *, by_day: bool) -> Night:
+    """Run the night whose window is open, or go on with it; with `by_day`, one without a window.
+
+    Raises UsageError by day without `by_day`, NightFault as the engine does, ConfigError for a board.
+    """
+    now = datetime.now(UTC)
+    window = calendar.window_at(farm.content, now)
+    past = store.nights(farm.name)
+    for night in past:
+        if night.finished_utc is None and night.ends_utc and datetime.fromisoformat(night.ends_utc) <= now:
+            _close(store, night)
+    open_nights = [night for night in store.nights(farm.name) if night.finished_utc is None]
+    if window is None and not by_day:
+        raise UsageError(_by_day(farm))
+    name = str(window.date if window else calendar.local_date(farm.content, now))
+    if not open_nights:
+        same = [night for night in past if night.night.partition(".")[0] == name]
+        if same and not by_day:
+            return same[-1]
+        facts = {
+            "farm": farm.name,
+            "night": f"{name}.{len(same) + 1}" if same else name,
+            "ends_utc": window.ends.isoformat() if window and not by_day else None,
+            "host": host_name(),
+            "tool_version": __version__,
+            "owner": farm.content.owner or "",
+            "limit": farm.content.limit,
+        }
+        open_nights = [store.begin(facts, [planned.cell for planned in plan(farm, store, now)])]
+    night = open_nights[-1]
+    engine.work(night, on_verdict)
+    store.finish(night)
+    on_verdict(night)
+    return next(found for found in store.nights(farm.name) if found.id == night.id)
+
+
+def _by_day(farm: Farm) -> str:
+    if farm.content.window is None:
+        return f"{farm.path} has no 'window', so nothing starts by itself: --now runs a night at once"
+    begin, end = farm.content.window
+    return f"the night is from {begin:%H:%M} to {end:%H:%M}: by day nothing starts without --now"
+
+
+def _close(store: NightStore, night: Night) -> None:
+    for row in store.cells(night):
+        if row.verdict is None:
+            store.cancel(row.id, f"the window was over ({night.ends_utc})")
+    store.finish(night)
+
+
+def night_called(farm: Farm, store: NightStore, name: str | None) -> Night:
+    """Return a night by its date, the last one without `name`; raises NightFault where there is none."""
+    past = store.nights(farm.name)
+    if not past:
+        raise NightFault(f"farm '{farm.name}' has had no night yet: `edgetune nightly run --now {farm.path}` runs one")
+    if name is None:
+        return past[-1]
+    found = next((night for night in past if night.night == name), None)
+    if found is None:
+        known = nearest(name, [night.night for night in past])
+        raise NightFault(f"farm '{farm.name}' had no night {name}: {known}")
+    return found
+
+
+def cell_called(rows: Sequence[NightCell], name: str) -> NightCell:
+    """Return a cell of a night by its name; raises UsageError."""
+    found = next((row for row in rows if row.cell.name == name), None)
+    if found is None:
+        raise UsageError(f"the night has no cell '{name}': {nearest(name, [row.cell.name for row in rows])}")
+    return found
+
+
+def accept(farm: Farm, store: NightStore, night: Night, row: NightCell, because: str) -> None:
+    """Accept the package that a cell got in `night`; raises UsageError where it left none that differs."""
+    if row.verdict is None or not row.verdict.package:
+        raise UsageError(f"night {night.night} left no changed package of {row.cell.name}: there is nothing to accept")
+    store.accept(run_cell.acceptance(farm, night.night, row.cell, row.verdict, because, getpass.getuser()))
+
+
+def overdue(past: Sequence[Night], now: datetime) -> str:
+    """Return why a night is missing, "" where the last one began less than 26 hours ago."""
+    if not past:
+        return "no night has run yet"
+    hours = (now - datetime.fromisoformat(past[-1].begun_utc)) / timedelta(hours=1)
+    return f"the last night began {hours:.0f} hours ago" if hours > OVERDUE_HOURS else ""

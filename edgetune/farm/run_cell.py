@@ -1,0 +1,155 @@
+"""Runs one cell of a night, in a process of its own: search, build, verify, compare, verdict.
+
+It may be killed at any moment. The next attempt repeats no measurement of the search, and only the present attempt
+writes a verdict.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from edgetune import api
+from edgetune.boards.lock import TimingLock
+from edgetune.errors import EdgetuneError, NightFault
+from edgetune.events import Event
+from edgetune.farm import archive, comparing
+from edgetune.farm.cells import Cell, settings_of
+from edgetune.farm.comparing import Bench, Versions
+from edgetune.farm.farm_file import Farm, load_farm
+from edgetune.farm.night_store import Accepted, Night, NightCell, NightStore, Verdict
+from edgetune.ipc.child_process import die_with_parent
+from edgetune.package.manifest import read_manifest
+from edgetune.pipeline.boards import accesses, elsewhere, load_board
+from edgetune.pipeline.on_board import at_board
+from edgetune.verify import starts
+from edgetune.verify.place import Here
+from edgetune.verify.toolchain import PackageToolchain
+
+Answer = TypeVar("Answer")
+_NEW, _OLD = "new", "old"
+
+
+def folder_of(farm: Farm, night: str, cell: Cell) -> Path:
+    """Folder of a cell's package and log in one night."""
+    return farm.folder / "work" / night / cell.name
+
+
+def log_of(farm: Farm, night: str, cell: Cell) -> Path:
+    """The log of a cell in one night."""
+    return folder_of(farm, night, cell) / "log"
+
+
+def measure(farm: Farm, store: NightStore, night: Night, row: NightCell) -> tuple[Verdict, dict[str, Any] | None]:
+    """Return the verdict on a cell, and the columns of the package that is accepted with it, if one is."""
+    cell = row.cell
+    folder = folder_of(farm, night.night, cell) / _NEW
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = settings_of(farm, cell, folder)
+    tune = api.tune if cell.searches else api.build
+    tune(settings, events=_print)
+    package = folder / archive.PACKAGE
+    report = api.verify(package, cell.board, settings.model, _print)
+    exact = comparing.exact_facts(read_manifest(package), report)
+
+    def judged(bench: Bench) -> tuple[Verdict, bool]:
+        bench.build(folder)
+        old, lost = _accepted(farm, store, cell, folder.with_name(_OLD))
+        cells = len(store.cells(night))
+        return comparing.verdict_of(bench, Versions(folder, exact, old, lost), night.limit, cells)
+
+    verdict, accept = _at(cell, package, judged)
+    if verdict.verdict == "same":
+        return verdict, None
+    verdict = Verdict(verdict.verdict, verdict.reason, archive.keep(farm.archive, folder), verdict.facts)
+    if not accept:
+        return verdict, None
+    because = verdict.reason or f"it is {verdict.verdict}"
+    return verdict, acceptance(farm, night.night, cell, verdict, because)
+
+
+def acceptance(
+    farm: Farm, night: str, cell: Cell, verdict: Verdict, because: str, by: str = "edgetune"
+) -> dict[str, Any]:
+    """Columns of an accepted package: tonight's of a cell."""
+    return {
+        "farm": farm.name,
+        "cell": cell.name,
+        "settings": cell.settings,
+        "night": night,
+        "package": verdict.package,
+        "facts": dict(verdict.facts.get("exact", {})),
+        "by": by,
+        "because": because,
+    }
+
+
+def _accepted(farm: Farm, store: NightStore, cell: Cell, folder: Path) -> tuple[tuple[Path, Accepted] | None, str]:
+    """The accepted package, unpacked in `folder`; None and the reason where there is none any more."""
+    found = store.accepted(farm.name, cell)
+    if found is None:
+        return None, "nothing to compare with yet"
+    shutil.rmtree(folder, ignore_errors=True)
+    if lost := archive.restore(farm.archive, found.package, folder):
+        return None, f"nothing to compare with: {lost}"
+    return (folder, found), ""
+
+
+def _at(cell: Cell, package: Path, use: Callable[[Bench], Answer]) -> Answer:
+    """Call `use` with the place where the cell's packages are timed, while nobody else times there."""
+    resolved = load_board(cell.board)
+    target, boards = resolved.target, accesses(resolved)
+    if elsewhere(boards):
+        return at_board(boards, _print, lambda place, cores: use(Bench(place, target, cores)))
+    tools = PackageToolchain.of(read_manifest(package), target)
+    if any(access.carrier.counts for access in boards):
+        return use(Bench(starts.counting_here(tools), target, counts=True))
+    with _turns() as between:
+        return use(Bench(Here(tools), target, between_turns=between))
+
+
+@contextmanager
+def _turns() -> Iterator[Callable[[], None]]:
+    """Hold this machine's timing lock; the function that it gives lets another run have a turn."""
+    lock = TimingLock(on_event=_print)
+
+    def between() -> None:
+        lock.release()
+        lock.acquire()
+
+    try:
+        lock.acquire()
+        yield between
+    finally:
+        lock.close()
+
+
+def _print(event: Event) -> None:
+    sys.stderr.write(json.dumps(event.to_json(), default=str) + "\n")
+    sys.stderr.flush()
+
+
+def main() -> None:
+    """Run the cell that the command line names: parent, farm file, night, cell, attempt."""
+    parent, path, name, number, attempt = sys.argv[1:6]
+    die_with_parent(int(parent))
+    farm = load_farm(Path(path))
+    with NightStore.open(farm.db, create=True) as store:
+        night = next((night for night in store.nights(farm.name) if night.night == name), None)
+        row = next((row for row in store.cells(night) if row.id == int(number)), None) if night else None
+        if night is None or row is None:
+            raise NightFault(f"night {name} of farm {farm.name} has no cell {number}: it was deleted meanwhile")
+        os.chdir(folder_of(farm, name, row.cell))
+        accept = None
+        try:
+            verdict, accept = measure(farm, store, night, row)
+        except EdgetuneError as error:
+            verdict = Verdict("not measured", error.message, facts={"error": type(error).__name__})
+        if not store.judge(row.id, int(attempt), verdict, accept):
+            sys.stderr.write(f"attempt {attempt} is not the present one any more: its verdict is not written\n")

@@ -1,0 +1,186 @@
+"""Nights on an emulated board that counts instructions: a slower flag is found, and no death loses anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgetune.farm.report import NightReport
+from edgetune.resources import targets_dir
+from tests.cli.test_termination import save_model
+from tests.measure.test_session import descendants, wait_until_gone
+
+SECONDS = 240.0
+BOARD = "counting"
+
+
+@pytest.fixture
+def farm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a farm of one model on one counting board, whose target file is the user's own."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(entry for entry in sys.path if entry))
+    monkeypatch.setenv("COLUMNS", "200")
+    save_model(tmp_path / "m.onnx")
+    (tmp_path / "farm.yaml").write_text(
+        f"models: {{m: m.onnx}}\nboards: [{BOARD}]\nbudget: {{trials: 3}}\nfolder: out\nowner: the shelf <keeper>\n"
+    )
+    write_target(tmp_path, "-O3")
+    return tmp_path
+
+
+def write_target(folder: Path, level: str) -> None:
+    text = (targets_dir() / "qemu-aarch64.yaml").read_text()
+    path = folder / "config" / "edgetune" / "targets" / f"{BOARD}.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text.replace("name: qemu-aarch64", f"name: {BOARD}").replace("[-O3,", f"[{level},"))
+
+
+def nightly(folder: Path, *words: str, code: int = 0) -> Any:
+    command = [sys.executable, "-m", "edgetune", "nightly", *words, "--json"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert done.returncode == code, done.stderr[-3000:]
+    return json.loads(done.stdout) if done.stdout.strip() else json.loads(done.stderr.splitlines()[-1])
+
+
+def start(folder: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "edgetune", "nightly", "run", "--now", "--json"]
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def wait_for(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def candidates(folder: Path) -> int:
+    logs = list((folder / "out" / "work").rglob("log"))
+    return sum(log.read_text(errors="replace").count('"event": "candidate"') for log in logs)
+
+
+def starts_by_candidate(folder: Path) -> list[int]:
+    with sqlite3.connect(folder / "out" / "records.db") as connection:
+        return [row[0] for row in connection.execute("SELECT count(*) FROM records GROUP BY workload, candidate")]
+
+
+class Page(HTMLParser):
+    """Collects ids, addresses of other files, and tags that are left open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.addresses += [value or "" for name, value in attrs if name in {"src", "href"}]
+        if tag not in {"meta", "br"}:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_a_slower_flag_is_found_in_the_second_night_and_stays_until_it_is_accepted(farm: Path) -> None:
+    planned = nightly(farm, "plan")
+    assert [(row["cell"], row["minutes"]) for row in planned] == [(f"m@{BOARD}", None)]
+    first = nightly(farm, "run", "--now")
+    assert [cell["verdict"] for cell in first["cells"]] == ["first"]
+    quiet = nightly(farm, "run", "--now")
+    assert [(cell["verdict"], cell["alarm"]) for cell in quiet["cells"]] == [("same", False)]
+    assert nightly(farm, "plan")[0]["minutes"] > 0
+
+    write_target(farm, "-O1")
+    assert nightly(farm, "run", "--now", code=29)["counts"]["slower"] == 1
+    red = NightReport.model_validate(nightly(farm, "status"))
+    (cell,) = red.cells
+    assert (cell.verdict, cell.unit, cell.accepted_night) == ("slower", "instructions", first["night"])
+    assert cell.ratio is not None
+    assert cell.ratio > 1.01
+    assert cell.old == first["cells"][0]["new"]
+    again = nightly(farm, "run", "--now", code=29)
+    assert again["cells"][0]["nights"] == 2
+
+    page = farm / "out" / "pages" / red.night
+    text = (page / "index.html").read_text(encoding="utf-8")
+    parser = Page()
+    parser.feed(text)
+    assert (parser.open, parser.addresses) == ([], [])
+    assert "cause not found" in text
+    assert "the shelf &lt;keeper&gt;" in text
+    assert NightReport.model_validate_json((page / "night.json").read_text()) == red
+    suite = ET.fromstring((page / "junit.xml").read_text(encoding="utf-8"))  # noqa: S314  edgetune wrote it
+    assert suite.attrib["failures"] == "1"
+
+    command = [sys.executable, "-m", "edgetune", "nightly", "accept", f"m@{BOARD}", "--because", "the flag is meant"]
+    subprocess.run(command, cwd=farm, check=True, capture_output=True, timeout=SECONDS)
+    assert nightly(farm, "run", "--now")["cells"][0]["verdict"] == "same"
+    assert "round" in nightly(farm, "log", f"m@{BOARD}", "--night", first["night"])["log"]
+
+
+def test_after_kill_9_the_same_command_goes_on_and_measures_nothing_twice(farm: Path) -> None:
+    process = start(farm)
+    wait_for(lambda: candidates(farm) >= 1)
+    children = descendants(process.pid)
+    process.kill()
+    process.wait()
+    assert not wait_until_gone(children, 20.0)
+    found = nightly(farm, "run", "--now")
+    assert [(cell["verdict"], cell["attempts"]) for cell in found["cells"]] == [("first", 2)]
+    assert set(starts_by_candidate(farm)) == {1}
+    assert nightly(farm, "status")["finished_utc"]
+
+
+def test_a_second_run_is_refused_and_sigterm_ends_the_first_within_10_seconds(farm: Path) -> None:
+    process = start(farm)
+    wait_for(lambda: candidates(farm) >= 1)
+    refused = nightly(farm, "run", "--now", code=28)
+    assert "another `edgetune nightly run`" in refused["error"]["message"]
+    children = descendants(process.pid)
+    begun = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(SECONDS) == 143
+    assert time.monotonic() - begun < 10.0
+    assert not wait_until_gone(children, 20.0)
+    assert nightly(farm, "status")["counts"]["waiting"] == 1
+
+
+def test_a_cell_that_is_cancelled_ends_and_a_rerun_measures_it_in_the_same_night(farm: Path) -> None:
+    process = start(farm)
+    wait_for(lambda: candidates(farm) >= 1)
+    cell = f"m@{BOARD}"
+    subprocess.run([sys.executable, "-m", "edgetune", "nightly", "cancel", cell], cwd=farm, check=True, timeout=SECONDS)
+    begun = time.monotonic()
+    assert process.wait(SECONDS) == 0
+    assert time.monotonic() - begun < 10.0
+    night = nightly(farm, "status")
+    assert night["cells"][0]["verdict"] == "not measured"
+    assert night["cells"][0]["reason"].startswith("cancelled by ")
+    subprocess.run([sys.executable, "-m", "edgetune", "nightly", "rerun", cell], cwd=farm, check=True, timeout=SECONDS)
+    found = nightly(farm, "run", "--now")
+    assert (found["night"], found["cells"][0]["verdict"]) == (night["night"], "first")
+
+
+def test_by_day_nothing_starts_and_a_farm_without_nights_is_overdue(farm: Path) -> None:
+    assert "--now" in nightly(farm, "run", code=2)["error"]["message"]
+    assert "no night has run yet" in nightly(farm, "status", code=28)["error"]["message"]
+
+
+def test_a_failing_cell_is_on_the_page_with_its_reason(farm: Path) -> None:
+    (farm / "m.onnx").write_bytes(b"no model")
+    found = nightly(farm, "run", "--now")
+    assert [cell["verdict"] for cell in found["cells"]] == ["not measured"]
+    assert "m.onnx" in found["cells"][0]["reason"]
+    assert found["cells"][0]["reason"] in (farm / "out" / "pages" / found["night"] / "index.html").read_text()

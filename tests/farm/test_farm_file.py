@@ -1,0 +1,123 @@
+"""What a farm file may say, which line a fault is on, and when a night begins and ends."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from edgetune.errors import ConfigError
+from edgetune.farm.calendar import local_date, window_at, window_of
+from edgetune.farm.cells import cells_of
+from edgetune.farm.farm_file import Farm, load_farm
+from edgetune.farm.schema import schemas
+
+LINES = ["models:", "  a: a.onnx", "boards: [qemu-aarch64]", "budget: {trials: 4}"]
+
+
+def farm_of(tmp_path: Path, *more: str, lines: list[str] | None = None) -> Farm:
+    (tmp_path / "a.onnx").write_bytes(b"")
+    path = tmp_path / "farm.yaml"
+    path.write_text("\n".join([*(LINES if lines is None else lines), *more]) + "\n")
+    return load_farm(path)
+
+
+def test_a_path_alone_is_a_model_and_places_are_relative_to_the_file(tmp_path: Path) -> None:
+    farm = farm_of(tmp_path)
+    assert farm.models == {"a": tmp_path / "a.onnx"}
+    assert (farm.name, farm.content.limit) == ("farm", 0.02)
+    assert farm.db == tmp_path / "nightly" / "records.db"
+    assert farm.archive == tmp_path / "nightly" / "archive"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("window: 22:00-22:00", "is empty"),
+        ("window: 22-06", "two times of day"),
+        ("timezone: Europe/Berlim", "IANA"),
+        ("limit: 2", "a share from 0.1 %"),
+        ("limit: 0.01 %", "a share from 0.1 %"),
+        ("limt: 2 %", "limit"),
+        ("db: postgresql://host/db", "server"),
+    ],
+)
+def test_a_fault_names_its_line(tmp_path: Path, line: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=f"farm.yaml, line 5: .*{said}"):
+        farm_of(tmp_path, line)
+
+
+@pytest.mark.parametrize(
+    ("lines", "line", "said"),
+    [
+        (["models: {a: b.onnx}", *LINES[2:]], 1, "not a file"),
+        ([*LINES[:2], "boards: [qemu-aarch6]", LINES[3]], 3, "qemu-aarch64"),
+        ([*LINES[:2], "boards: [rpi4]", LINES[3]], 3, "no board of target 'rpi4' has an address"),
+        ([*LINES[:2], "boards: [mps2-an500]", LINES[3]], 3, "cannot be tuned"),
+        ([*LINES[:2], "boards: [host, host]", LINES[3]], 3, "each board once"),
+        (["models: {}", *LINES[2:]], 1, "at least 1 entry"),
+    ],
+)
+def test_a_cell_that_cannot_be_is_refused_with_its_line(tmp_path: Path, lines: list[str], line: int, said: str) -> None:
+    with pytest.raises(ConfigError, match=f"farm.yaml, line {line}: .*{said}"):
+        cells_of(farm_of(tmp_path, lines=lines))
+
+
+def test_one_cell_of_a_kind_searches_and_its_twins_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    boards = tmp_path / "config" / "edgetune" / "boards.yaml"
+    boards.parent.mkdir(parents=True)
+    boards.write_text("boards:\n  b: {target: rpi4, ssh: pi@b}\n  c: {target: rpi4, ssh: pi@c}\n")
+    cells = cells_of(farm_of(tmp_path, lines=[*LINES[:2], "boards: [rpi4, host]", LINES[3]]))
+    assert [(cell.name, cell.kind, cell.searches) for cell in cells] == [
+        ("a@b", "rpi4", True),
+        ("a@c", "rpi4", False),
+        ("a@host", "host", True),
+    ]
+
+
+def test_other_settings_are_another_digest_but_the_same_cell(tmp_path: Path) -> None:
+    (before,) = cells_of(farm_of(tmp_path))
+    entry = ["models:", "  a: {file: a.onnx, threads: 2}", *LINES[2:]]
+    (after,) = cells_of(farm_of(tmp_path, lines=entry))
+    assert before.name == after.name
+    assert before.settings != after.settings
+
+
+def test_a_night_bears_the_date_on_which_its_window_begins(tmp_path: Path) -> None:
+    farm = farm_of(tmp_path, "window: 22:00-06:00", "timezone: Europe/Berlin").content
+    before_midnight = window_at(farm, datetime(2026, 7, 1, 20, 0, tzinfo=UTC))
+    after_midnight = window_at(farm, datetime(2026, 7, 2, 3, 59, tzinfo=UTC))
+    assert before_midnight == after_midnight
+    assert before_midnight is not None
+    assert before_midnight.date == date(2026, 7, 1)
+    assert window_at(farm, datetime(2026, 7, 2, 4, 0, tzinfo=UTC)) is None
+    assert local_date(farm, datetime(2026, 7, 1, 23, 0, tzinfo=UTC)) == date(2026, 7, 2)
+
+
+@pytest.mark.parametrize(
+    ("window", "day", "begins", "ends"),
+    [
+        # Clocks go from 02:00 CET to 03:00 CEST on 29 March 2026, and from 03:00 CEST to 02:00 CET on 25 October.
+        ("22:00-06:00", date(2026, 3, 28), (28, 21, 0), (29, 4, 0)),
+        ("22:00-06:00", date(2026, 10, 24), (24, 20, 0), (25, 5, 0)),
+        ("02:30-06:00", date(2026, 3, 29), (29, 1, 30), (29, 4, 0)),
+        ("22:00-02:30", date(2026, 3, 28), (28, 21, 0), (29, 1, 30)),
+        ("02:30-06:00", date(2026, 10, 25), (25, 0, 30), (25, 5, 0)),
+        ("22:00-02:30", date(2026, 10, 24), (24, 20, 0), (25, 1, 30)),
+    ],
+)
+def test_windows_on_days_when_clocks_change(
+    tmp_path: Path, window: str, day: date, begins: tuple[int, int, int], ends: tuple[int, int, int]
+) -> None:
+    farm = farm_of(tmp_path, f"window: {window}", "timezone: Europe/Berlin").content
+    found = window_of(farm, day)
+    assert found is not None
+    assert (found.begins.day, found.begins.hour, found.begins.minute) == begins
+    assert (found.ends.day, found.ends.hour, found.ends.minute) == ends
+
+
+def test_the_schemas_are_those_of_the_code() -> None:
+    folder = Path(__file__).parents[2] / "schemas"
+    assert {name: (folder / name).read_text(encoding="utf-8") for name in schemas()} == schemas()

@@ -1,0 +1,99 @@
+"""Rows of a night: only the present attempt of a cell writes its one verdict; the archive gives back what it got."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgetune.farm import archive
+from edgetune.farm.cells import Cell
+from edgetune.farm.night_store import Night, NightStore, Verdict
+from edgetune.records import RecordStore
+
+CELL = Cell("m", "b", "k", searches=True, settings="s")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> NightStore:
+    return NightStore.open(tmp_path / "records.db", create=True)
+
+
+def begin(store: NightStore, name: str = "2026-01-01") -> Night:
+    facts = {"farm": "f", "night": name, "ends_utc": None, "host": "h", "tool_version": "1", "owner": "", "limit": 0.02}
+    return store.begin(facts, [CELL])
+
+
+def test_an_attempt_that_comes_back_writes_no_verdict(store: NightStore) -> None:
+    night = begin(store)
+    (row,) = store.cells(night)
+    first, second = store.start_attempt(row.id, "h1"), store.start_attempt(row.id, "h2")
+    assert not store.is_present(row.id, first)
+    assert not store.judge(row.id, first, Verdict("slower"), accept=_acceptance("dead"))
+    assert store.accepted("f", CELL) is None
+    assert store.judge(row.id, second, Verdict("first"), accept=_acceptance("alive"))
+    assert not store.judge(row.id, second, Verdict("faster"))
+    (row,) = store.cells(night)
+    assert row.verdict is not None
+    assert row.verdict.verdict == "first"
+    accepted = store.accepted("f", CELL)
+    assert accepted is not None
+    assert accepted.package == "alive"
+
+
+def _acceptance(package: str) -> dict[str, object]:
+    names = {"farm": "f", "cell": CELL.name, "settings": "s", "night": "n", "by": "me", "because": "it is right"}
+    return {**names, "package": package, "facts": {}}
+
+
+def test_a_cancelled_cell_is_taken_from_its_attempt(store: NightStore) -> None:
+    night = begin(store)
+    (row,) = store.cells(night)
+    attempt = store.start_attempt(row.id, "h")
+    assert store.cancel(row.id, "cancelled by me")
+    assert not store.is_present(row.id, attempt)
+    assert not store.judge(row.id, attempt, Verdict("slower"))
+    assert not store.cancel(row.id, "again")
+    store.rerun(night, row.id)
+    assert store.cells(night)[0].verdict is None
+
+
+def test_an_accepted_package_counts_for_its_settings_alone(store: NightStore) -> None:
+    store.accept(_acceptance("p"))
+    assert store.accepted("f", CELL) is not None
+    assert store.accepted("f", Cell("m", "b", "k", searches=True, settings="t")) is None
+    assert store.accepted("g", CELL) is None
+
+
+def test_a_database_of_nights_is_still_a_records_database(store: NightStore, tmp_path: Path) -> None:
+    begin(store)
+    store.close()
+    with RecordStore.open(tmp_path / "records.db", create=False) as records:
+        assert records.list() == []
+
+
+def test_a_database_without_nights_has_none(tmp_path: Path) -> None:
+    RecordStore.open(tmp_path / "records.db").close()
+    with NightStore.open(tmp_path / "records.db", create=False) as store:
+        assert store.nights("f") == []
+        assert store.minutes("f") == {}
+
+
+def test_the_archive_keeps_equal_packages_once_and_notices_damage(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name / "package").mkdir(parents=True)
+        (tmp_path / name / "package" / "a.c").write_text("int a;\n")
+        (tmp_path / name / "built").mkdir()
+        (tmp_path / name / "built" / "bench").write_bytes(b"\x7fELF")
+    kept = tmp_path / "archive"
+    digest = archive.keep(kept, tmp_path / "one")
+    assert archive.keep(kept, tmp_path / "two") == digest
+    assert archive.restore(kept, digest, tmp_path / "back") == ""
+    assert (tmp_path / "back" / "built" / "bench").stat().st_mode & 0o100
+    (file,) = kept.rglob("*.tar")
+    file.write_bytes(file.read_bytes()[:-1])
+    assert "damaged" in archive.restore(kept, digest, tmp_path / "again")
+    file.unlink()
+    assert "not in the archive" in archive.restore(kept, digest, tmp_path / "again")
+    assert archive.keep(kept, tmp_path / "one") == digest
+    assert archive.restore(kept, digest, tmp_path / "again") == ""
