@@ -10,7 +10,8 @@ from typing import Any
 
 from edgetune.farm import gate
 from edgetune.farm.archive import BUILT, PACKAGE
-from edgetune.farm.gate import Comparison, Which
+from edgetune.farm.cause import cause_of
+from edgetune.farm.gate import Comparison, JudgedRatio, Which
 from edgetune.farm.night_store import Accepted, Verdict
 from edgetune.package.manifest import read_manifest, sha256_file
 from edgetune.target.target import Target
@@ -65,9 +66,15 @@ def exact_facts(manifest: dict[str, Any], report: VerifyReport) -> dict[str, Any
         "arena_bytes": memory.get("arena_bytes"),
         "flash_bytes": None if code is None else code + memory["weights_bytes"],
         "max_error": max((output.max_rel for output in report.outputs if math.isfinite(output.max_rel)), default=0.0),
-        "interface": str(manifest.get("abi", "")),
+        "interface": _interface(manifest),
         "model": manifest["model"]["sha256"],
     }
+
+
+def _interface(manifest: dict[str, Any]) -> list[list[Any]]:
+    """What a caller of the package sees of its tensors."""
+    keys = ("name", "shape", "dtype", "layout")
+    return [[tensor.get(key) for key in keys] for side in ("inputs", "outputs") for tensor in manifest[side]]
 
 
 def verdict_of(bench: Bench, versions: Versions, limit: float, cells: int) -> tuple[Verdict, bool]:
@@ -95,7 +102,24 @@ def verdict_of(bench: Bench, versions: Versions, limit: float, cells: int) -> tu
     between = bench.between_turns
     found = gate.compare_counts(measured) if bench.counts else gate.compare(measured, limit, cells, between)
     facts |= _facts_of(found, versions.new)
+    if found.word == "slower":
+        facts |= _cause(bench, (folder, versions.new), found, limit)
     return Verdict(found.word, found.reason, facts=facts), found.word == "faster" and not facts["worse"]
+
+
+def _cause(bench: Bench, folders: tuple[Path, Path], found: Comparison, limit: float) -> dict[str, str]:
+    def against(rebuilt: Path) -> JudgedRatio:
+        chosen: dict[Which, Path] = {"old": folders[0], "new": rebuilt}
+
+        def measured(which: Which) -> Start:
+            return bench.start(chosen[which])
+
+        if bench.counts:
+            return gate.compare_counts(measured).whole
+        return gate.compare(measured, limit, 1, bench.between_turns).whole
+
+    cause = cause_of(*folders, found, bench.build, against)
+    return {"cause": cause.sentence, "diff": cause.diff}
 
 
 def worse(old: Any, new: dict[str, Any]) -> list[str]:

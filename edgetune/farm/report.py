@@ -43,6 +43,7 @@ class CellReport(_Part):
     alarm: bool = Field(description="Whether the cell is slower, or something exact is worse.")
     reason: str = ""
     cause: str = ""
+    diff: str = Field(default="", description="C function of the slowest layer, accepted against tonight's.")
     unit: Literal["ns", "instructions"] | None = None
     new: float | None = None
     old: float | None = None
@@ -122,7 +123,9 @@ def _cell(row: NightCell, past: Sequence[tuple[str, NightCell]]) -> CellReport:
     facts = verdict.facts
     worse = tuple(facts.get("worse", ()))
     numbers = {
-        key: facts[key] for key in ("unit", "new", "old", "ratio", "low", "high", "turns", "cause") if key in facts
+        key: facts[key]
+        for key in ("unit", "new", "old", "ratio", "low", "high", "turns", "cause", "diff")
+        if key in facts
     }
     return CellReport(
         **common,

@@ -153,3 +153,7 @@ def main() -> None:
             verdict = Verdict("not measured", error.message, facts={"error": type(error).__name__})
         if not store.judge(row.id, int(attempt), verdict, accept):
             sys.stderr.write(f"attempt {attempt} is not the present one any more: its verdict is not written\n")
+            return
+        for folder in folder_of(farm, name, row.cell).iterdir():  # the archive has what is worth keeping
+            if folder.is_dir():
+                shutil.rmtree(folder, ignore_errors=True)

@@ -15,7 +15,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
+from onnx import helper
 
 from edgetune.farm.report import NightReport
 from edgetune.resources import targets_dir
@@ -118,7 +120,10 @@ def test_a_slower_flag_is_found_in_the_second_night_and_stays_until_it_is_accept
     parser = Page()
     parser.feed(text)
     assert (parser.open, parser.addresses) == ([], [])
-    assert "cause not found" in text
+    assert cell.cause.startswith("toolchain: the accepted C is +")
+    assert "-O3" in cell.cause
+    assert "-O1" in cell.cause
+    assert "-O1" in text
     assert "the shelf &lt;keeper&gt;" in text
     assert NightReport.model_validate_json((page / "night.json").read_text()) == red
     suite = ET.fromstring((page / "junit.xml").read_text(encoding="utf-8"))  # noqa: S314  edgetune wrote it
@@ -128,6 +133,30 @@ def test_a_slower_flag_is_found_in_the_second_night_and_stays_until_it_is_accept
     subprocess.run(command, cwd=farm, check=True, capture_output=True, timeout=SECONDS)
     assert nightly(farm, "run", "--now")["cells"][0]["verdict"] == "same"
     assert "round" in nightly(farm, "log", f"m@{BOARD}", "--night", first["night"])["log"]
+
+
+def test_a_model_that_grew_and_worse_records_are_named_as_the_cause(farm: Path) -> None:
+    assert nightly(farm, "run", "--now")["counts"]["first"] == 1
+    model = (farm / "m.onnx").read_bytes()
+    grown = onnx.load_model_from_string(model)
+    grown.graph.node[0].output[0] = "h"
+    grown.graph.node.append(helper.make_node("MatMul", ["h", "w"], ["y"]))
+    onnx.save(grown, farm / "m.onnx")
+    (cell,) = nightly(farm, "run", "--now", code=29)["cells"]
+    assert (cell["verdict"], cell["cause"].partition(":")[0]) == ("slower", "model")
+
+    (farm / "m.onnx").write_bytes(model)
+    assert nightly(farm, "run", "--now")["cells"][0]["verdict"] == "same"
+    with sqlite3.connect(farm / "out" / "records.db") as connection:
+        columns = "median_ns, ci_low_ns, ci_high_ns, samples_ns"
+        found = f"SELECT id, {columns} FROM records WHERE status = 'ok' ORDER BY median_ns"  # noqa: S608  no input
+        rows = connection.execute(found).fetchall()
+        for row, other in ((rows[0], rows[-1]), (rows[-1], rows[0])):
+            changed = f"UPDATE records SET ({columns}) = (?, ?, ?, ?) WHERE id = ?"  # noqa: S608  no input
+            connection.execute(changed, (*other[1:], row[0]))
+    (cell,) = nightly(farm, "run", "--now", code=29)["cells"]
+    assert cell["cause"].startswith("search: other schedules for ")
+    assert "@@" in cell["diff"]
 
 
 def test_after_kill_9_the_same_command_goes_on_and_measures_nothing_twice(farm: Path) -> None:
