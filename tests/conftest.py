@@ -14,6 +14,8 @@ import pytest
 from hypothesis import settings
 
 from edgetune.boards import statistics
+from edgetune.config.database_location import DatabaseLocation
+from tests.postgresql_server import Place, PostgresqlServer
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -102,3 +104,21 @@ class _NoSkips:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(_NoSkips(), "no-skips")
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgresqlServer]:
+    """A server for all tests of this process."""
+    server = PostgresqlServer()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """Names of databases become locations, of each engine in turn."""
+    if request.param == "sqlite":
+        return lambda name: tmp_path / name
+    server: PostgresqlServer = request.getfixturevalue("postgresql")
+    made: dict[str, DatabaseLocation] = {}
+    return lambda name: made.get(name) or made.setdefault(name, server.new_database())

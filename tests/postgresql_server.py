@@ -10,11 +10,16 @@ import pwd
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 import psycopg
 
-from edgetune.config.database_location import DatabaseUrl
+from edgetune.config.database_location import DatabaseLocation, DatabaseUrl
+
+Place: TypeAlias = Callable[[str], DatabaseLocation]
+"""The location of a test's database by name; the same name gives the same location."""
 
 ADMINISTRATOR = "postgres"
 _PROGRAMS = max(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: int(folder.parent.name), default=Path())

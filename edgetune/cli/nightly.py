@@ -46,9 +46,10 @@ def _opened(path: Path, *, create: bool = False) -> Iterator[tuple[Farm, NightSt
     from edgetune.errors import NightFault
     from edgetune.farm.farm_file import load_farm
     from edgetune.farm.night_store import NightStore
+    from edgetune.records.database import database_exists
 
     farm = load_farm(path)
-    if not create and not farm.db.exists():
+    if not create and not database_exists(farm.db):
         raise NightFault(f"farm '{farm.name}' has had no night yet: `edgetune nightly run --now {path}` runs one")
     with NightStore.open(farm.db, create=create) as store:
         yield farm, store
@@ -62,9 +63,10 @@ def plan(output: Output, /, path: Path) -> None:
     from edgetune.farm import nights
     from edgetune.farm.farm_file import load_farm
     from edgetune.farm.night_store import NightStore
+    from edgetune.records.database import database_exists
 
     farm = load_farm(path)
-    store = NightStore.open(farm.db, create=False) if farm.db.exists() else None
+    store = NightStore.open(farm.db, create=False) if database_exists(farm.db) else None
     rows = [
         {
             "cell": item.cell.name,

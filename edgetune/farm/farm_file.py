@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BeforeValidator, Field, StrictInt, StrictStr, WithJsonSchema
 
+from edgetune.config.database_location import database_location
 from edgetune.config.project import Database, Dimension, Text
 from edgetune.target.preferences import Layout
 from edgetune.yaml_reader.checked import Checked, check_document
@@ -113,7 +114,9 @@ class FarmFile(Checked):
     timezone: Zone | None = Field(default=None, description="Time zone of 'window' (default: this machine's).")
     name: CellPart | None = Field(default=None, description="Name of the farm (default: the name of this file).")
     db: Database | None = Field(
-        default=None, description="Records database, relative to this file (default: records.db in 'folder')."
+        default=None,
+        description="Records database: a file, relative to this one, or postgresql://USER@HOST/NAME "
+        "(default: records.db in 'folder').",
     )
     folder: Text = Field(default="nightly", description="Folder of pages, logs and packages, relative to this file.")
     archive: Text | None = Field(
@@ -132,7 +135,7 @@ class Farm:
         self.name = content.name or self.path.stem
         self.folder = base / Path(content.folder).expanduser()
         self.archive = base / Path(content.archive).expanduser() if content.archive else self.folder / "archive"
-        self.db = base / Path(content.db).expanduser() if content.db else self.folder / "records.db"
+        self.db = database_location(content.db, base) if content.db else self.folder / "records.db"
         self.models: Mapping[str, Path] = {
             name: base / Path(model.file).expanduser() for name, model in content.models.items()
         }

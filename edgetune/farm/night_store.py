@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 from sqlalchemy import Connection, RowMapping, Table, delete, func, insert, inspect, select, update
 
+from edgetune.config.database_location import DatabaseLocation
 from edgetune.errors import NightFault
 from edgetune.farm.cells import Cell
 from edgetune.farm.night_tables import accepted, attempts, night_cells, night_metadata, nights, verdicts
-from edgetune.records.database import Database
+from edgetune.records.database import Database, open_database
 from edgetune.records.record import utc_now
 
 VerdictWord = Literal["first", "same", "faster", "slower", "cannot tell", "not measured"]
@@ -83,11 +83,12 @@ class NightStore:
         self._database = database
 
     @classmethod
-    def open(cls, path: Path, *, create: bool) -> Self:
-        """Open the records database at `path`, and create what it lacks if `create` is true."""
-        store = cls(Database.open(path, create=create))
+    def open(cls, location: DatabaseLocation, *, create: bool) -> Self:
+        """Open a records database, and create what it lacks if `create` is true."""
+        store = cls(open_database(location, create=create))
         if create:
             with store._database.writing() as connection:
+                store._database.hold_schema(connection)
                 night_metadata.create_all(connection)
         return store
 

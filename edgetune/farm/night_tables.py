@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Float, Integer, MetaData, Table, Text, UniqueConstraint
 
+from edgetune.records.schema import ROW_ID
+
 night_metadata = MetaData()
 
 nights = Table(
     "nights",
     night_metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", ROW_ID, primary_key=True),
     Column("farm", Text, nullable=False),
     Column("night", Text, nullable=False),
     Column("begun_utc", Text, nullable=False),
@@ -30,8 +32,8 @@ nights = Table(
 night_cells = Table(
     "night_cells",
     night_metadata,
-    Column("id", Integer, primary_key=True),
-    Column("night_id", Integer, nullable=False, index=True),
+    Column("id", ROW_ID, primary_key=True),
+    Column("night_id", BigInteger, nullable=False, index=True),
     Column("position", Integer, nullable=False),
     Column("cell", Text, nullable=False),
     Column("model", Text, nullable=False),
@@ -47,8 +49,8 @@ night_cells = Table(
 attempts = Table(
     "night_attempts",
     night_metadata,
-    Column("id", Integer, primary_key=True),
-    Column("night_cell_id", Integer, nullable=False, index=True),
+    Column("id", ROW_ID, primary_key=True),
+    Column("night_cell_id", BigInteger, nullable=False, index=True),
     Column("number", Integer, nullable=False),
     Column("host", Text, nullable=False),
     Column("pid", BigInteger, nullable=False),
@@ -62,8 +64,8 @@ attempts = Table(
 verdicts = Table(
     "verdicts",
     night_metadata,
-    Column("id", Integer, primary_key=True),
-    Column("night_cell_id", Integer, nullable=False, unique=True),
+    Column("id", ROW_ID, primary_key=True),
+    Column("night_cell_id", BigInteger, nullable=False, unique=True),
     Column("attempt", Integer, nullable=False),
     Column("verdict", Text, nullable=False),
     Column("reason", Text, nullable=False),
@@ -76,7 +78,7 @@ verdicts = Table(
 accepted = Table(
     "accepted_packages",
     night_metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", ROW_ID, primary_key=True),
     Column("farm", Text, nullable=False),
     Column("cell", Text, nullable=False, index=True),
     Column("settings", Text, nullable=False),

@@ -33,6 +33,10 @@ class Database(Protocol):
         """
         ...
 
+    def hold_schema(self, connection: Connection) -> None:
+        """Until the end of the transaction, let no other host make tables."""
+        ...
+
     def close(self) -> None:
         """Close all connections."""
         ...

@@ -52,6 +52,7 @@ class PostgresqlDatabase:
         try:
             if create:
                 with database.writing() as connection:
+                    database.hold_schema(connection)
                     _create(connection, location)
             with database.reading() as connection:
                 _check(connection, location)
@@ -75,6 +76,10 @@ class PostgresqlDatabase:
         """A connection that may write; commits durably at the end of the block."""
         with self._transaction(isolation_level="READ COMMITTED") as connection:
             yield connection
+
+    def hold_schema(self, connection: Connection) -> None:
+        """Until the end of the transaction, let no other host make tables."""
+        connection.execute(select(func.pg_advisory_xact_lock(APPLICATION_ID)))
 
     @contextmanager
     def _transaction(self, **options: object) -> Iterator[Connection]:
@@ -134,8 +139,7 @@ def _engine(location: DatabaseUrl) -> Engine:
 
 
 def _create(connection: Connection, location: DatabaseUrl) -> None:
-    """Make the tables in one transaction, unless they are there or another host is faster."""
-    connection.execute(select(func.pg_advisory_xact_lock(APPLICATION_ID)))
+    """Make the tables in one transaction, unless they are there."""
     tables = inspect(connection).get_table_names()
     if _marks.name in tables:
         return

@@ -51,21 +51,21 @@ SHORTEST_PREFIX = 8
 _JSON_COLUMNS = ("samples_ns", "environment")
 
 
-_Text = Text().with_variant(Text(collation="C"), "postgresql")
+BYTE_ORDERED_TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 """Text that every engine orders by its bytes, so that exports of equal records are equal."""
 
-_Number = BigInteger().with_variant(Integer, "sqlite")
+ROW_ID = BigInteger().with_variant(Integer, "sqlite")
 """The type of an id: SQLite counts rows only in a column of its own type."""
 
 
 def _key_columns() -> tuple[Column[Any], ...]:
     """The columns of a record key, made anew for each table because a column belongs to one table."""
     return (
-        Column("workload", _Text, nullable=False),
-        Column("target_fingerprint", _Text, nullable=False),
-        Column("toolchain", _Text, nullable=False),
+        Column("workload", BYTE_ORDERED_TEXT, nullable=False),
+        Column("target_fingerprint", BYTE_ORDERED_TEXT, nullable=False),
+        Column("toolchain", BYTE_ORDERED_TEXT, nullable=False),
         Column("codegen_version", BigInteger, nullable=False),
-        Column("board", _Text, nullable=False),
+        Column("board", BYTE_ORDERED_TEXT, nullable=False),
     )
 
 
@@ -75,10 +75,10 @@ metadata = MetaData()
 records = Table(
     "records",
     metadata,
-    Column("id", _Number, primary_key=True),
+    Column("id", ROW_ID, primary_key=True),
     *_key_columns(),
-    Column("candidate", _Text, nullable=False),
-    Column("status", _Text, nullable=False),
+    Column("candidate", BYTE_ORDERED_TEXT, nullable=False),
+    Column("status", BYTE_ORDERED_TEXT, nullable=False),
     Column("median_ns", Float),
     Column("ci_low_ns", Float),
     Column("ci_high_ns", Float),
@@ -89,14 +89,14 @@ records = Table(
     Column("round", BigInteger, nullable=False),
     Column("build_seconds", Float, nullable=False),
     Column("measure_seconds", Float, nullable=False),
-    Column("created_utc", _Text, nullable=False),
-    Column("tool_version", _Text, nullable=False),
-    Column("workload_name", _Text, nullable=False),
-    Column("target", _Text, nullable=False),
-    Column("reason", _Text, nullable=False),
-    Column("environment", _Text, nullable=False),
-    Column("samples_ns", _Text, nullable=False),
-    Column("trace", _Text, nullable=False),
+    Column("created_utc", BYTE_ORDERED_TEXT, nullable=False),
+    Column("tool_version", BYTE_ORDERED_TEXT, nullable=False),
+    Column("workload_name", BYTE_ORDERED_TEXT, nullable=False),
+    Column("target", BYTE_ORDERED_TEXT, nullable=False),
+    Column("reason", BYTE_ORDERED_TEXT, nullable=False),
+    Column("environment", BYTE_ORDERED_TEXT, nullable=False),
+    Column("samples_ns", BYTE_ORDERED_TEXT, nullable=False),
+    Column("trace", BYTE_ORDERED_TEXT, nullable=False),
     UniqueConstraint(*IDENTITY, name="one_record_per_candidate"),
     sqlite_autoincrement=True,  # the id of a pruned record is never reused
 )
@@ -104,10 +104,10 @@ records = Table(
 starts = Table(
     "starts",
     metadata,
-    Column("id", _Number, primary_key=True),
+    Column("id", ROW_ID, primary_key=True),
     *_key_columns(),
-    Column("candidate", _Text, nullable=False, index=True),
-    Column("utc", _Text, nullable=False),
+    Column("candidate", BYTE_ORDERED_TEXT, nullable=False, index=True),
+    Column("utc", BYTE_ORDERED_TEXT, nullable=False),
     Column("pid", BigInteger, nullable=False),
     sqlite_autoincrement=True,
 )
@@ -118,9 +118,9 @@ later = MetaData()
 ends = Table(
     "ends",
     later,
-    Column("id", _Number, primary_key=True),
+    Column("id", ROW_ID, primary_key=True),
     *_key_columns(),
-    Column("utc", _Text, nullable=False),
+    Column("utc", BYTE_ORDERED_TEXT, nullable=False),
     UniqueConstraint(*IDENTITY[:-1], name="one_end_per_key"),
 )
 

@@ -72,6 +72,9 @@ class SqliteDatabase:
         with self._transaction(self._engine.execution_options(edgetune_writes=True)) as connection:
             yield connection
 
+    def hold_schema(self, connection: Connection) -> None:
+        """A transaction that writes excludes all others already."""
+
     @contextmanager
     def _transaction(self, engine: Engine) -> Iterator[Connection]:
         if self._pid != os.getpid():

@@ -40,7 +40,7 @@ def test_a_path_alone_is_a_model_and_places_are_relative_to_the_file(tmp_path: P
         ("limit: 2", "a share from 0.1 %"),
         ("limit: 0.01 %", "a share from 0.1 %"),
         ("limt: 2 %", "limit"),
-        ("db: postgresql://host/db", "server"),
+        ("db: mysql://host/db", "not mysql://"),
     ],
 )
 def test_a_fault_names_its_line(tmp_path: Path, line: str, said: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,15 @@ from edgetune.farm import archive
 from edgetune.farm.cells import Cell
 from edgetune.farm.night_store import Night, NightStore, Verdict
 from edgetune.records import RecordStore
+from tests.postgresql_server import Place
 
 CELL = Cell("m", "b", "k", searches=True, settings="s")
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> NightStore:
-    return NightStore.open(tmp_path / "records.db", create=True)
+def store(place: Place) -> Iterator[NightStore]:
+    with NightStore.open(place("records.db"), create=True) as opened:
+        yield opened
 
 
 def begin(store: NightStore, name: str = "2026-01-01") -> Night:
@@ -65,16 +68,16 @@ def test_an_accepted_package_counts_for_its_settings_alone(store: NightStore) ->
     assert store.accepted("g", CELL) is None
 
 
-def test_a_database_of_nights_is_still_a_records_database(store: NightStore, tmp_path: Path) -> None:
+def test_a_database_of_nights_is_still_a_records_database(store: NightStore, place: Place) -> None:
     begin(store)
     store.close()
-    with RecordStore.open(tmp_path / "records.db", create=False) as records:
+    with RecordStore.open(place("records.db"), create=False) as records:
         assert records.list() == []
 
 
-def test_a_database_without_nights_has_none(tmp_path: Path) -> None:
-    RecordStore.open(tmp_path / "records.db").close()
-    with NightStore.open(tmp_path / "records.db", create=False) as store:
+def test_a_database_without_nights_has_none(place: Place) -> None:
+    RecordStore.open(place("records.db")).close()
+    with NightStore.open(place("records.db"), create=False) as store:
         assert store.nights("f") == []
         assert store.minutes("f") == {}
 

@@ -15,8 +15,8 @@ import pytest
 from edgetune.errors import DatabaseError, DiskFull
 from edgetune.records import SCHEMA_VERSION, STATUSES, Record, RecordFilter, RecordKey, RecordStore
 from edgetune.schedule.algorithms.schedule_text import schedule_text
+from tests.postgresql_server import Place
 from tests.record_starts import in_flight, starts
-from tests.records.conftest import Place
 
 WORKLOAD = hashlib.sha256(b"conv2d").hexdigest()
 
