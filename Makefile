@@ -45,7 +45,7 @@ $(VENV)/pyvenv.cfg:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.stamp-run: pyproject.toml | $(VENV)/pyvenv.cfg
-	$(PIP) install --editable '.[verify]'
+	$(PIP) install --editable '.[nightly,verify]'
 	touch $@
 
 $(VENV)/.stamp-test: pyproject.toml | $(VENV)/pyvenv.cfg
