@@ -131,7 +131,8 @@ def _of_old(program: Program) -> tuple[list[list[np.ndarray]], list[np.ndarray],
             assert cut is None or np.array_equal(
                 written,
                 memory[call.arguments[0]][
-                    (cut.offset + np.arange(cut.outer)[:, None] * cut.pitch + np.arange(size // cut.outer)).reshape(-1)
+                    cut.offset
+                    + sum(np.ix_(*(np.arange(e) * stride for e, stride in cut.axes)), np.array(0)).reshape(-1)
                 ],
             )
         else:

@@ -1,9 +1,5 @@
 """Operator fusion around concatenations and slices: which kernel computes what, so that they can be zero-copy views.
 
-Before TVM fuses, elementwise operators after a concatenation move to its operands. There each becomes a part of the
-kernel that computes the operand. The concatenation then only joins tensors, which costs nothing if they are written in
-place (see `edgetune.graph.views`).
-
 The operator patterns of some legalised operators are corrected, where fusion would cost more work than it saves. A
 slice that begins at 0 looks elementwise to TVM; its kernel would then compute the whole sliced tensor. A concatenation
 absorbs operators that only move data, and then copies its other operands too, although their kernels could write them
@@ -13,67 +9,18 @@ its result in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from math import prod
 
-import numpy as np
 import tvm
 from tvm import relax, tirx
 from tvm.ir import GlobalVar
 
-from edgetune.graph.rewrite import DefUse, constant, constant_of, rewrite
+from edgetune.graph.rewrite import DefUse
 from edgetune.graph.tvm_types import PrimFunc
 
-_ELEMENTWISE_OPERATORS = frozenset(
-    f"relax.{name}"
-    for name in (
-        *("add", "subtract", "multiply", "maximum", "minimum", "clip", "exp", "tanh", "sigmoid", "abs", "negative"),
-        *("nn.relu", "nn.leakyrelu", "nn.gelu", "nn.silu"),
-    )
-)
-_CONVOLUTIONS = tuple(f"relax.nn.conv{rank}d" for rank in (1, 2, 3))
-_POOLING = tuple(f"relax.nn.{kind}_pool{rank}d" for kind in ("max", "avg") for rank in (1, 2, 3))
-_PRODUCERS = frozenset({*_CONVOLUTIONS, *_POOLING, *_ELEMENTWISE_OPERATORS, "relax.matmul"})
 _ELEMENTWISE, _BROADCAST, _INJECTIVE, _OPAQUE = 0, 1, 2, 8  # tvm::relay::OpPatternKind, as FuseOps reads it
-_KERNEL, _CONCATENATION = "relax.call_tir", "concatenate"
-
-
-def sink_activations(module: tvm.IRModule) -> tvm.IRModule:
-    """Rewrites f(concat(x, y)) to concat(f(x), f(y)) if fusion can add f to x and y, and they have no other reader."""
-    return rewrite(module, _sink)
-
-
-def _sink(call: relax.Call, chains: DefUse, _: relax.BlockBuilder) -> relax.Expr | None:
-    read = [argument for argument in call.args if isinstance(argument, relax.Var)]
-    if call.op.name not in _ELEMENTWISE_OPERATORS or str(call.ty.dtype) != "float32" or len(read) != 1:
-        return None
-    joined = chains.call(read[0], "relax.concat")
-    if joined is None or not chains.used_once(read[0]) or not isinstance(joined.args[0], relax.Tuple):
-        return None
-    operands = list(joined.args[0].fields)
-    if not all(chains.used_once(operand) and chains.call(operand, *_PRODUCERS) is not None for operand in operands):
-        return None
-    shape = [int(extent) for extent in call.ty.shape]
-    if shape != [int(extent) for extent in read[0].ty.shape]:
-        return None
-    axis = int(joined.attrs.axis) % len(shape)
-    extents = [int(operand.ty.shape[axis]) for operand in operands]
-    parts: list[list[relax.Expr]] = []
-    for argument in call.args:
-        value = constant(argument)
-        if value is not None:
-            parts.append([constant_of(part) for part in _split_constant(value, axis - len(shape), extents)])
-        else:
-            parts.append(operands if argument.same_as(read[0]) else [argument] * len(operands))
-    calls = [relax.Call(call.op, list(arguments), call.attrs) for arguments in zip(*parts, strict=True)]
-    return relax.op.concat(calls, axis)
-
-
-def _split_constant(value: np.ndarray, axis: int, extents: Sequence[int]) -> list[np.ndarray]:
-    """One constant per operand; `axis` counts from the end, as in broadcasting."""
-    if value.ndim < -axis or value.shape[axis] == 1:
-        return [value] * len(extents)
-    return [np.ascontiguousarray(part) for part in np.split(value, np.cumsum(extents)[:-1], axis)]
+_KERNEL, _RESHAPE, _CONCATENATION = "relax.call_tir", "relax.reshape", "concatenate"
 
 
 def settle_patterns(module: tvm.IRModule) -> tvm.IRModule:
@@ -89,7 +36,9 @@ def settle_patterns(module: tvm.IRModule) -> tvm.IRModule:
     concatenations = [call for call in calls if _is_concatenation(call)]
     fused = {call.args[0] for call in concatenations if calls.is_fused_with_reader(call)}
     changed |= {
-        call.args[0]: _OPAQUE for call in concatenations if call.args[0] not in fused and calls.would_copy(call)
+        call.args[0]: _OPAQUE
+        for call in concatenations
+        if calls.is_nested(call) or (call.args[0] not in fused and calls.would_copy(call))
     }
     settled = tvm.IRModule(dict(module.functions), attrs=module.attrs, global_infos=module.global_infos)
     for name, pattern in changed.items():
@@ -118,6 +67,14 @@ class _Calls:
         )
         return len(readers) == 1 and readers[0] is not None and self._pattern(readers[0]) <= _INJECTIVE
 
+    def is_nested(self, concatenation: relax.Call) -> bool:
+        """Whether a concatenation of tensors that kernels compute is an operand of another concatenation."""
+        result = self.chains.variable(concatenation)
+        readers = [] if result is None else [self.chains.call(one, _KERNEL) for one in self.chains.readers(result)]
+        return any(reader is not None and _is_concatenation(reader) for reader in readers) and any(
+            map(self._needs_kernel, _operands(concatenation))
+        )
+
     def would_copy(self, concatenation: relax.Call) -> bool:
         """Whether a concatenation would absorb one operand while a separate kernel computes another one."""
         operands = _operands(concatenation)
@@ -131,9 +88,11 @@ class _Calls:
 
     def _needs_kernel(self, operand: relax.Expr) -> bool:
         """Whether the last operator before `operand` that is not elementwise is a kernel that cannot be absorbed."""
-        call = self.chains.call(operand, _KERNEL)
+        call = self.chains.call(operand, _KERNEL, _RESHAPE)
         if call is None:
             return False
+        if call.op.name == _RESHAPE:  # fusion stops here
+            return self.chains.computed(call.args[0])
         pattern = self._pattern(call)
         if pattern <= _BROADCAST or _is_concatenation(call):
             return any(map(self._needs_kernel, _operands(call)))

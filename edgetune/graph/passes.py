@@ -13,7 +13,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from edgetune.graph.concat_fusion import settle_patterns, sink_activations
+from edgetune.graph.concat_fusion import settle_patterns
 from edgetune.graph.fold_constant import fold_constants
 from edgetune.graph.fold_scale import fold_scale
 from edgetune.graph.fuse_attention import fuse_attention
@@ -23,6 +23,7 @@ from edgetune.graph.layout.channels_last import channels_last
 from edgetune.graph.layout.fold_transposes import fold_input_transposes, fold_transposes
 from edgetune.graph.quantised import integer_operators
 from edgetune.graph.rewrite import DefUse, constant, rewrite
+from edgetune.graph.sink_activations import sink_activations
 from edgetune.graph.tvm_errors import tvm_refusals
 from edgetune.graph.views.lower_splits import pick_to_slice, splits_to_slices
 

@@ -51,14 +51,31 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class Rows:
-    """The elements that a kernel touches in a tensor with gaps: the first `length` of every `pitch` elements."""
+    """The elements that a kernel touches in a tensor with gaps: the first `length` of every `pitch` elements.
+
+    With `inner`, it touches only those rows of these rows.
+    """
 
     length: int
     pitch: int
+    inner: Rows | None = None
 
     def elements(self, count: int) -> np.ndarray:
         """Their indices among the first `count` elements, in order; `count` is a multiple of the pitch."""
-        return np.arange(count).reshape(-1, self.pitch)[:, : self.length].reshape(-1)
+        return self._among(np.arange(count))
+
+    def _among(self, places: np.ndarray) -> np.ndarray:
+        found = places.reshape(-1, self.pitch)[:, : self.length].reshape(-1)
+        return found if self.inner is None else self.inner._among(found)  # noqa: SLF001 - of the same class
+
+    @property
+    def share(self) -> float:
+        """The part of all elements that the kernel touches."""
+        return self.length / self.pitch * (1.0 if self.inner is None else self.inner.share)
+
+    def __str__(self) -> str:
+        outer = f"the first {self.length} of every {self.pitch} elements"
+        return outer if self.inner is None else f"{outer}, and of these {self.inner}"
 
 
 @dataclass(frozen=True)

@@ -201,7 +201,7 @@ def _of_whole(param: Param, tolerance: Tolerance) -> Tolerance:
     """Convert `tolerance` of the own elements to one of the whole array, gaps included, with as many elements off."""
     if param.rows is None or tolerance.share >= 1:
         return tolerance
-    return replace(tolerance, share=tolerance.share * param.rows.length / param.rows.pitch)
+    return replace(tolerance, share=tolerance.share * param.rows.share)
 
 
 def _with_gaps(param: Param, output: np.ndarray) -> np.ndarray:

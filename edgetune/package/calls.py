@@ -276,7 +276,7 @@ def kernel_views(
 
 def _gaps(param: Param) -> str:
     """The part of a tensor with gaps that belongs to the kernel, as text."""
-    return "" if param.rows is None else f" (the first {param.rows.length} of every {param.rows.pitch} elements)"
+    return "" if param.rows is None else f" ({param.rows})"
 
 
 def _time_line(origin: KernelProvenance) -> str:

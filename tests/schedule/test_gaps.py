@@ -13,7 +13,7 @@ from tvm import te, topi
 from edgetune.codegen import emit_kernel
 from edgetune.codegen.in_place import replaceable
 from edgetune.codegen.lower import flat
-from edgetune.graph.views.strided_view import rows_of, shape_with_gaps, with_gaps
+from edgetune.graph.views.strided_view import StridedView, rows_of, shape_with_gaps, with_gaps
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import DIRECT, FORMS, WINOGRAD, schedule_text
 from edgetune.schedule.default_algorithms import algorithms_of, default_schedule
@@ -58,9 +58,9 @@ def widened(function: Any) -> tuple[Any, dict[int, Any]]:
     for number in (0, len(function.params) - 1):
         shape = tuple(int(extent) for extent in function.params[number].shape)
         outer, length = int(np.prod(shape[:-1])), shape[-1]
-        wide = shape_with_gaps(shape, outer, length + GAP)
+        wide = shape_with_gaps(shape, StridedView.of_rows(0, 0, outer, length + GAP, length))
         assert wide is not None
-        shapes[number], rows[number] = wide, rows_of(shape, outer, length + GAP)
+        shapes[number], rows[number] = wide, rows_of(shape, wide)
     return with_gaps(function, shapes), rows
 
 
@@ -134,4 +134,5 @@ def test_an_anatomy_is_that_of_the_kernel_without_gaps() -> None:
 def test_the_first_axis_of_a_row_grows(
     shape: tuple[int, ...], outer: int, pitch: int, expected: tuple[int, ...] | None
 ) -> None:
-    assert shape_with_gaps(shape, outer, pitch) == expected
+    view = StridedView.of_rows(0, 0, outer, pitch, int(np.prod(shape)) // outer)
+    assert shape_with_gaps(shape, view) == expected

@@ -20,7 +20,7 @@ from tvm import relax
 from edgetune.graph.fold_constant import fold_constants, permutation
 from edgetune.graph.layer_names import pass_marks_on
 from edgetune.graph.layout.axis_order import from_model, to_model
-from edgetune.graph.layout.transpose_motion import move_transposes
+from edgetune.graph.layout.transpose_motion import merged, move_transposes
 from edgetune.graph.rewrite import DefUse, constant, rewrite
 
 _LAYOUTS = {
@@ -50,7 +50,7 @@ def channels_last(module: tvm.IRModule, exchanged: Collection[int] = ()) -> tvm.
     module = fold_constants(module)
     if exchanged:
         module = _remove_identities(module)
-    return move_transposes(module)
+    return merged(move_transposes(module))
 
 
 def _insert_identities(module: tvm.IRModule, exchanged: Collection[int]) -> tvm.IRModule:

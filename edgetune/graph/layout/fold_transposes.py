@@ -21,6 +21,7 @@ from edgetune.graph.te_call import call_fusable
 from edgetune.graph.tvm_types import Attrs, Expr, Var
 
 _TO_CHANNELS_LAST = [0, 2, 3, 1]
+_MANY_CHANNELS = 16
 
 
 def fold_transposes(module: tvm.IRModule) -> tvm.IRModule:
@@ -121,14 +122,19 @@ def _at(tensor: te.Tensor, axes: Sequence[int], shape: Sequence[object], place: 
 
 
 def fold_input_transposes(module: tvm.IRModule) -> tvm.IRModule:
-    """Rewrites conv2d(transpose(input)) to one kernel if the transposed input has no other reader."""
+    """Rewrites conv2d(transpose(input)) to one kernel if the transposed input has no other reader.
+
+    Several convolutions may read it if it has few channels, as an image.
+    """
     inputs = set(module["main"].params)
 
     def rule(call: relax.Call, chains: DefUse, builder: relax.BlockBuilder) -> relax.Expr | None:
         if call.op.name != "relax.nn.conv2d" or call.attrs.data_layout != "NHWC":
             return None
         transposed = chains.call(call.args[0], "relax.permute_dims")
-        if transposed is None or not chains.used_once(call.args[0]) or permutation(transposed) != _TO_CHANNELS_LAST:
+        if transposed is None or permutation(transposed) != _TO_CHANNELS_LAST:
+            return None
+        if not chains.used_once(call.args[0]) and int(call.args[0].ty.shape[-1]) >= _MANY_CHANNELS:
             return None
         if transposed.args[0] not in inputs or constant(call.args[1]) is None:
             return None

@@ -54,17 +54,17 @@ def _moved_up(module: tvm.IRModule) -> tvm.IRModule:
     module = rewrite(module, _move_up)
     if not _has_slices_or_concatenations(module):
         return module
-    before, moved = _moved_elements(_merged(module)), module
+    before, moved = _moved_elements(merged(module)), module
     for _ in range(_ROUNDS):
         last = moved
-        moved = _merged(rewrite(moved, _move_up_or_join))
+        moved = merged(rewrite(moved, _move_up_or_join))
         if tvm_ffi.structural_equal(last, moved):
             break
     return moved if _moved_elements(moved) < before else module
 
 
-def _merged(module: tvm.IRModule) -> tvm.IRModule:
-    """`module` after common subexpression elimination."""
+def merged(module: tvm.IRModule) -> tvm.IRModule:
+    """`module` after common subexpression elimination: of several equal transposes of a tensor, one is left."""
     merged = pass_marks_on(relax.transform.EliminateCommonSubexpr()(module))
     return relax.transform.CanonicalizeBindings()(merged)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from math import prod
 
 from tvm import ir, sym, tirx
@@ -36,11 +35,10 @@ class Concatenation:
 
 @dataclass(frozen=True)
 class Slice:
-    """The rows that a kernel copies of its one operand: `outer` rows, `pitch` elements apart, the first at `offset`."""
+    """The elements that a kernel copies of its one operand: from element `offset` on, along `axes` (extent, stride)."""
 
     offset: int
-    outer: int
-    pitch: int
+    axes: tuple[tuple[int, int], ...]
 
 
 def concatenation_of(kernel: Kernel) -> Concatenation | None:
@@ -102,7 +100,7 @@ def _is_shifted(load: Expr, indices: Sequence[Expr], axis: int, start: int) -> b
 
 
 def slice_of(kernel: Kernel) -> Slice | None:
-    """The rows that `kernel` copies, if it only copies rows of one tensor with a constant distance; else None."""
+    """The elements that `kernel` copies, if it only copies rows of one tensor with constant distances; else None."""
     store = _only_store(kernel.function)
     if store is None or [param.role for param in kernel.params] != ["input", "output"]:
         return None
@@ -114,21 +112,10 @@ def slice_of(kernel: Kernel) -> Slice | None:
     starts = [analyzer.simplify(read - index) for read, index in zip(load.indices, store.indices, strict=True)]
     if not all(isinstance(start, tirx.IntImm) for start in starts):
         return None
-    return _rows(source.shape, result.shape, [int(start) for start in starts])
-
-
-def _rows(whole: Sequence[int], part: Sequence[int], starts: Sequence[int]) -> Slice | None:
-    """The part of a dense tensor that starts at `starts`, as rows; None if their distance is not constant."""
-    strides = [prod(whole[axis + 1 :]) for axis in range(len(whole))]
-    offset = sum(start * stride for start, stride in zip(starts, strides, strict=True))
-    axes = [(extent, stride) for extent, stride in zip(part, strides, strict=True) if extent > 1]
-    breaks = [stride for (_, stride), (extent, inner) in pairwise(axes) if stride != extent * inner]
-    if not axes:
-        return Slice(offset, 1, 1)
-    if len(breaks) > 1 or axes[-1][1] != 1:
-        return None
-    outer = prod(extent for extent, stride in axes if breaks and stride >= breaks[0])
-    return Slice(offset, outer, breaks[0] if breaks else prod(part))
+    strides = [prod(source.shape[axis + 1 :]) for axis in range(len(source.shape))]
+    offset = sum(int(start) * stride for start, stride in zip(starts, strides, strict=True))
+    axes = tuple((extent, stride) for extent, stride in zip(result.shape, strides, strict=True) if extent > 1)
+    return None if axes and axes[-1][1] != 1 else Slice(offset, axes)
 
 
 def _only_store(function: PrimFunc) -> BufferStore | None:

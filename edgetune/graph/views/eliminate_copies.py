@@ -96,17 +96,17 @@ class _Rebuilding:
         rows: dict[int, Rows] = {}
         for number, view in views.items():
             shape = kernel.params[number].shape
-            if view.outer > 1:
-                enlarged = shape_with_gaps(shape, view.outer, view.pitch)
+            if view.has_gaps:
+                enlarged = shape_with_gaps(shape, view)
                 assert enlarged is not None, "the layout has only views that are possible"  # noqa: S101
-                shapes[number], rows[number] = enlarged, rows_of(shape, view.outer, view.pitch)
+                shapes[number], rows[number] = enlarged, rows_of(shape, enlarged)
         function = with_gaps(kernel.function, shapes) if shapes else kernel.function
         key = workload_hash(function) if shapes or not kernel.workload else kernel.workload
         if key in self.kernels and [param.rows for param in self.kernels[key].params] != [
             rows.get(number) for number in range(len(kernel.params))
         ]:
             # A slice of a dense tensor and a whole tensor with the same gaps have equal loops, but different `rows`.
-            function = function.with_attr("edgetune.rows", [f"{n}: {r.length}/{r.pitch}" for n, r in rows.items()])
+            function = function.with_attr("edgetune.rows", [f"{n}: {_numbers(r)}" for n, r in rows.items()])
             key = workload_hash(function)
         if key not in self.kernels:
             mask = [param.role == "constant" for param in kernel.params if param.role != "output"]
@@ -115,7 +115,7 @@ class _Rebuilding:
         parts = {
             n: Part(view.offset, kernel.params[n].shape)
             for n, view in views.items()
-            if view.outer > 1 or prod(kernel.params[n].shape) < sizes[n]
+            if view.has_gaps or prod(kernel.params[n].shape) < sizes[n]
         }
         arguments = tuple(views[n].whole if n in views else a for n, a in enumerate(call.arguments))
         self.calls.append((key, replace(call, arguments=arguments, parts=parts)))
@@ -124,6 +124,10 @@ class _Rebuilding:
         calls = Counter(key for key, _ in self.calls)
         kernels = named([replace(kernel, weight=calls[key]) for key, kernel in self.kernels.items()])
         return kernels, {key: number for number, key in enumerate(self.kernels)}
+
+
+def _numbers(rows: Rows | None) -> str:
+    return "" if rows is None else f"{rows.length}/{rows.pitch} {_numbers(rows.inner)}".rstrip()
 
 
 def _renamed(buffer: Buffer, number: int, labels: dict[int, str]) -> Buffer:

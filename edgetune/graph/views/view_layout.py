@@ -18,8 +18,12 @@ from math import prod
 from edgetune.graph.memory.in_place import in_place_candidates, in_place_outputs
 from edgetune.graph.memory.live_ranges import live_bytes
 from edgetune.graph.program import Call, Part, Program
-from edgetune.graph.views.copy_kernels import concatenation_of, slice_of
+from edgetune.graph.views.copy_kernels import Concatenation, Operand, concatenation_of, slice_of
 from edgetune.graph.views.strided_view import StridedView, shape_with_gaps
+
+
+class _NoPlaceError(Exception):
+    """A tensor cannot lie where a layout places it."""
 
 
 class ViewLayout:
@@ -36,12 +40,7 @@ class ViewLayout:
             if (concatenation := concatenations[call.kernel]) is not None
         }
         self.slices = {number: rows for number, call in calls if (rows := slices[call.kernel]) is not None}
-        self.slice_views = {
-            program.calls[number].arguments[-1]: StridedView(
-                program.calls[number].arguments[0], rows.offset, rows.outer, rows.pitch
-            )
-            for number, rows in self.slices.items()
-        }
+        self.slice_views = {program.calls[n].arguments[-1]: self._slice_view(n) for n in self.slices}
         self.views: dict[int, StridedView] = {}
         self.dropped: set[int] = set()
         self._overwritten: set[int] = set()  # a later tensor overwrites their first content
@@ -52,6 +51,11 @@ class ViewLayout:
         }
         # Which operands are overwritten is known only with the loops. With copies, no package needs less than this.
         self._most_bytes = max(live_bytes(program, in_place_outputs(program, candidates)), default=0)
+
+    def _slice_view(self, number: int) -> StridedView:
+        """The place of the result of a slice, a call by its number, in the tensor that it slices."""
+        source = self.program.calls[number].arguments[0]
+        return StridedView.of_axes(source, self.slices[number].offset, self.slices[number].axes)
 
     def place_slice(self, number: int) -> None:
         """Make the result of a slice, a call by its number, a view of its source, if possible.
@@ -79,7 +83,7 @@ class ViewLayout:
             result, source = self.program.calls[number].arguments[-1], next(iter(kept.values())).whole
             size = prod(self.program.buffers[source].shape)
             self.dropped |= {n for n in self.slices if self.program.calls[n].arguments[-1] in kept}
-            self.views |= {**kept, result: StridedView(source, 0, 1, size)}
+            self.views |= {**kept, result: StridedView.of_rows(source, 0, 1, size, size)}
             if self._write_in_place(number):
                 self._overwritten.add(source)
                 return
@@ -102,9 +106,7 @@ class ViewLayout:
                 or call.arguments.count(tensor) > 1
             ):
                 continue
-            self.views[tensor] = StridedView(
-                call.arguments[-1], operand.start, concatenation.outer, concatenation.pitch
-            )
+            self.views[tensor] = _operand_view(call.arguments[-1], concatenation, operand)
             if self._is_possible():
                 placed += 1
             else:
@@ -125,7 +127,10 @@ class ViewLayout:
     def _in_buffer(self, view: StridedView) -> StridedView:
         """A view, converted to the largest buffer around it."""
         container = self.view_of(view.whole)
-        return view if container is None else view.inside(container)
+        found = view if container is None else view.inside(container)
+        if found is None:
+            raise _NoPlaceError
+        return found
 
     def remaining_copies(self, number: int) -> Iterator[tuple[int, StridedView]]:
         """Operands of a dropped concatenation that no kernel writes in place, and the places where they belong."""
@@ -133,24 +138,21 @@ class ViewLayout:
             return
         call, concatenation = self.program.calls[number], self.concatenations[number]
         for operand in concatenation.operands:
-            part = StridedView(call.arguments[-1], operand.start, concatenation.outer, concatenation.pitch)
-            destination = self._in_buffer(part)
+            destination = self._in_buffer(_operand_view(call.arguments[-1], concatenation, operand))
             view = self.view_of(call.arguments[operand.parameter])
-            if view is None or view.normalised() != destination.normalised():
+            if view is None or view != destination:
                 yield operand.parameter, destination
 
     def _is_possible(self) -> bool:
-        """Whether nested rows have equal counts, and every parameter that gets gaps has an axis for them."""
-        for view in self.views.values():
-            container = self.views.get(view.whole)
-            dense = view.outer * view.pitch == prod(self.program.buffers[view.whole].shape)
-            if container is not None and container.outer != 1 and not (dense and container.outer == view.outer):
-                return False
-        return all(
-            view is None or view.outer == 1 or shape_with_gaps(shape, view.outer, view.pitch) is not None
-            for number, call in enumerate(self.program.calls)
-            for shape, view in self._accesses(number, call)
-        )
+        """Whether every view has a place in the largest buffer, and every parameter with gaps has axes for them."""
+        try:
+            return all(
+                view is None or not view.has_gaps or shape_with_gaps(shape, view) is not None
+                for number, call in enumerate(self.program.calls)
+                for shape, view in self._accesses(number, call)
+            )
+        except _NoPlaceError:
+            return False
 
     def _accesses(self, number: int, call: Call) -> Iterator[tuple[tuple[int, ...], StridedView | None]]:
         """Shapes and places of what a call, or the remaining copies of a dropped call, reads and writes."""
@@ -185,6 +187,11 @@ class ViewLayout:
         return max((nbytes for numbers in users for nbytes in live[numbers[0] : numbers[-1] + 1]), default=0)
 
 
+def _operand_view(whole: int, concatenation: Concatenation, operand: Operand) -> StridedView:
+    """The place of an operand in the result `whole` of a concatenation."""
+    return StridedView.of_rows(whole, operand.start, concatenation.outer, concatenation.pitch, operand.length)
+
+
 def in_place_concatenation(layout: ViewLayout, number: int) -> dict[int, StridedView] | None:
     """Where the unchanged operands lie in the tensor that a concatenation, a call by its number, extends in place.
 
@@ -192,21 +199,24 @@ def in_place_concatenation(layout: ViewLayout, number: int) -> dict[int, Strided
     read it after it is overwritten.
     """
     call, concatenation = layout.program.calls[number], layout.concatenations[number]
-    outer, pitch = concatenation.outer, concatenation.pitch
     tensors = [call.arguments[operand.parameter] for operand in concatenation.operands]
     kept = {}
     for tensor, operand in zip(tensors, concatenation.operands, strict=True):
         view = layout.views.get(tensor, layout.slice_views.get(tensor))
         if view is None or layout.program.buffers[tensor].kind != "intermediate":
             continue
-        if (view.offset, view.outer) == (operand.start, outer) and (outer == 1 or view.pitch == pitch):
+        if view == _operand_view(view.whole, concatenation, operand):
             kept[tensor] = view
     sources = {view.whole for view in kept.values()}
     if len(sources) != 1 or len(set(tensors)) < len(tensors) or len(kept) == len(tensors):
         return None
     source, result = (layout.program.buffers[n] for n in (*sources, call.arguments[-1]))
     alike = (source.kind, source.dtype) == (result.kind, result.dtype) == ("intermediate", result.dtype)
-    if not alike or prod(source.shape) != outer * pitch or {source.id, result.id} & layout.views.keys():
+    if (
+        not alike
+        or prod(source.shape) != concatenation.outer * concatenation.pitch
+        or {source.id, result.id} & layout.views.keys()
+    ):
         return None
     new = [tensor for tensor in tensors if tensor not in kept]
     if any(source.id in _containers(layout, tensor) for tensor in new):

@@ -108,6 +108,16 @@ class Builder:
         bounds = [self.constant([v], "int64") for v in (start, stop, axis)]
         return self.op("Slice", name, *bounds)
 
+    def first(self, name: str, *shape: int) -> str:
+        """The first elements along each axis: a value of `shape`, with no more elements along any axis than before."""
+        axes = [axis for axis, (have, want) in enumerate(zip(self.shape(name), shape, strict=True)) if want < have]
+        if not axes:
+            return name
+        starts, ends = [0] * len(axes), [shape[axis] for axis in axes]
+        if self.opset < 10:
+            return self.op("Slice", name, starts=starts, ends=ends, axes=axes)
+        return self.op("Slice", name, *(self.constant(v, "int64") for v in (starts, ends, axes)))
+
     def total(self, name: str, axis: int) -> str:
         """The sum along an axis, which stays with extent 1."""
         if self.opset >= 13:

@@ -4,22 +4,26 @@ With stride s, outputs s q + r read every s-th tap alone, from tap (r + pad) mod
 convolution at q, and the s phases are written interleaved (Shi et al., Is the deconvolution
 layer the same as a convolutional layer?, 2016). A kernel that computed the operator as it is defined would test every
 tap.
+
+The interleave is made of concatenations of channels-last tensors, one along each spatial axis. The graph passes remove
+them: each convolution writes its own elements of the result (`edgetune.graph.views`). If channels alone fill no
+vectors, adjacent phases of the last spatial axis that read the same inputs become channels of one convolution, because
+their elements are adjacent in the result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
-from math import prod
 
 import numpy as np
 import onnx
 
 from edgetune.frontend.onnx.decompositions.builder import Builder
+from edgetune.graph.layout.axis_order import from_model, to_model
 
-_MOST_WASTE = 1.3
-"""Products with zeros that one convolution for all phases may add; above it each phase is a convolution of its own."""
+_FULL = 16
+"""Channels that fill the vectors of any instruction set; other numbers are joined with those of adjacent phases."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +50,15 @@ class _Axis:
         last = (phase + self.begin) // self.stride
         return last - len(self.taps_of(phase)) + 1, last
 
-    def reaches(self) -> list[tuple[int, int]]:
-        """What each phase reads."""
-        return [self.reach(phase) for phase in range(self.stride)]
-
-    @property
-    def reach_of_all(self) -> tuple[int, int]:
-        """The first and the last input place, relative to q, that any phase reads."""
-        return min(first for first, _ in self.reaches()), max(last for _, last in self.reaches())
+    def runs(self) -> list[range]:
+        """Adjacent phases that read the same input places, all phases in order."""
+        found: list[range] = []
+        for phase in range(self.stride):
+            if found and self.reach(phase) == self.reach(found[-1].start):
+                found[-1] = range(found[-1].start, phase + 1)
+            else:
+                found.append(range(phase, phase + 1))
+        return found
 
     def is_cut_away(self, reach: tuple[int, int]) -> bool:
         """Whether a dense convolution that reads `reach` would read no element of the input."""
@@ -121,82 +126,62 @@ def _pads(b: Builder, rank: int) -> tuple[list[int], list[int], list[int]]:
 
 
 def _interleaved(b: Builder, axes: Sequence[_Axis], weights: np.ndarray, bias: np.ndarray | None) -> str:
-    """All phases, interleaved and cut to the output's shape; "" where too many products would be with zeros."""
-    groups = int(b.attributes.get("group", 1))
-    strides = [axis.stride for axis in axes]
-    phases = list(product(*map(range, strides)))
-    reach = [axis.reach_of_all for axis in axes]
-    together = prod((last - first + 1) * stride for (first, last), stride in zip(reach, strides, strict=True))
-    apart = together > _MOST_WASTE * prod(axis.taps for axis in axes)
-    if any(axis.is_cut_away(reach) for axis in axes for reach in axis.reaches()):
+    """All phases, interleaved and cut to the output's shape; "" where a phase has no taps or reads no input."""
+    phases = [(axis, phase) for axis in axes for phase in range(axis.stride)]
+    if any(not axis.taps_of(phase) or axis.is_cut_away(axis.reach(phase)) for axis, phase in phases):
         return ""
-    if not apart:
-        parts = _convolved(b, _joined(weights, axes, groups), _repeated(bias, groups, len(phases)), axes, reach)
-        cells = [groups, *strides, weights.shape[1]]
-    elif all(axis.taps_of(phase) for axis in axes for phase in range(axis.stride)):
-        every = [[axis.reach(t) for t, axis in zip(phase, axes, strict=True)] for phase in phases]
-        dense = [_dense(weights, axes, groups, phase, near) for phase, near in zip(phases, every, strict=True)]
-        both = zip(dense, every, strict=True)
-        parts = b.op("Concat", *(_convolved(b, each, bias, axes, near) for each, near in both), axis=1)
-        cells = [*strides, 1, groups * weights.shape[1]]
-    else:
-        return ""
-    if max(strides) > 1:
-        parts = _spread(b, parts, axes, cells, phases_first=apart)
-    for number, axis in enumerate(axes):
-        if axis.output < axis.stride * axis.count:
-            parts = b.part(parts, 0, axis.output, number + 2)
-    return parts
-
-
-def _spread(b: Builder, phases: str, axes: Sequence[_Axis], cells: Sequence[int], *, phases_first: bool) -> str:
-    """(n, channels of all phases, places) as (n, channels, stride x places): `cells` divides the channels."""
     rank = len(axes)
-    batch = b.shape(b.input(0))[0]
-    counts = [axis.count for axis in axes]
-    places = [2 + rank + 1 + n for n in range(rank)]
-    of_phase = [(1 if phases_first else 2) + n for n in range(rank)]
-    of_channel = [rank + 1, rank + 2] if phases_first else [1, rank + 2]
-    moved = b.op(
-        "Transpose",
-        b.reshape(phases, batch, *cells, *counts),
-        perm=[0, *of_channel, *(axis for pair in zip(places, of_phase, strict=True) for axis in pair)],
-    )
-    channels = prod(cells) // prod(axis.stride for axis in axes)
-    return b.reshape(moved, batch, channels, *(axis.count * axis.stride for axis in axes))
+    if all(axis.stride == 1 for axis in axes):
+        return _convolved(b, _dense(weights, axes, [0] * rank, _groups(b)), bias, axes, [0] * rank)
+    parts = _along(b, axes, weights, bias, [])
+    counts = [axis.count * axis.stride for axis in axes]
+    channels = weights.shape[1] * _groups(b)
+    whole = b.reshape(parts, b.shape(b.input(0))[0], *counts, channels)
+    result = b.op("Transpose", whole, perm=to_model(rank + 2, "channels_last"))
+    return b.first(result, b.shape(result)[0], channels, *(axis.output for axis in axes))
 
 
-def _dense(
-    weights: np.ndarray, axes: Sequence[_Axis], groups: int, phase: Sequence[int], reach: Sequence[tuple[int, int]]
-) -> np.ndarray:
-    """The kernel of the dense convolution of a phase that reads `reach`: zeros where the phase has no tap."""
+def _along(
+    b: Builder, axes: Sequence[_Axis], weights: np.ndarray, bias: np.ndarray | None, outer: Sequence[int]
+) -> str:
+    """The phases with the phases `outer` of the first axes: (n, places and phases of each axis, channels)."""
+    number = len(outer)
+    last = number == len(axes) - 1
+    if not last:
+        parts = [_along(b, axes, weights, bias, [*outer, phase]) for phase in range(axes[number].stride)]
+    else:
+        joins = _groups(b) == 1 and weights.shape[1] % _FULL
+        runs = axes[number].runs() if joins else [range(r, r + 1) for r in range(axes[number].stride)]
+        parts = [_run(b, axes, weights, bias, [[*outer, phase] for phase in run]) for run in runs]
+    return parts[0] if len(parts) == 1 else b.op("Concat", *parts, axis=2 * number + 2)
+
+
+def _run(
+    b: Builder, axes: Sequence[_Axis], weights: np.ndarray, bias: np.ndarray | None, phases: Sequence[Sequence[int]]
+) -> str:
+    """Phases that read the same input: (n, places and 1 of each axis, channels), but their number on the last axis."""
+    kernels = [_dense(weights, axes, phase, _groups(b)) for phase in phases]
+    joined = None if bias is None else np.tile(bias, len(phases))
+    found = _convolved(b, np.concatenate(kernels), joined, axes, phases[0])
+    rank = len(axes)
+    shape = [extent for axis in axes for extent in (axis.count, 1)]
+    shape[-1] = len(phases)
+    channels_last = b.op("Transpose", found, perm=from_model(rank + 2, "channels_last"))
+    return b.reshape(channels_last, b.shape(found)[0], *shape, weights.shape[1] * _groups(b))
+
+
+def _groups(b: Builder) -> int:
+    return int(b.attributes.get("group", 1))
+
+
+def _dense(weights: np.ndarray, axes: Sequence[_Axis], phase: Sequence[int], groups: int) -> np.ndarray:
+    """The kernel of the dense convolution of a phase."""
     inner, outer = weights.shape[0] // groups, weights.shape[1]
-    dense = np.zeros((groups, outer, inner, *(last - first + 1 for first, last in reach)), weights.dtype)
-    taps = [axis.taps_of(t) for t, axis in zip(phase, axes, strict=True)]
-    places = [
-        [axis.reach(t)[1] - number - near[0] for number in range(len(one))]
-        for t, axis, near, one in zip(phase, axes, reach, taps, strict=True)
-    ]
     split = weights.reshape(groups, inner, *weights.shape[1:]).swapaxes(1, 2)
-    every = tuple(np.arange(extent) for extent in (groups, outer, inner))
-    dense[np.ix_(*every, *(np.array(each, int) for each in places))] = split[
-        np.ix_(*every, *(np.array(each, int) for each in taps))
-    ]
-    return dense.reshape(groups * outer, inner, *dense.shape[3:])
-
-
-def _joined(weights: np.ndarray, axes: Sequence[_Axis], groups: int) -> np.ndarray:
-    """One kernel for all phases; output channels are (group, phase of each axis, channel of the group)."""
-    reach = [axis.reach_of_all for axis in axes]
-    phases = product(*(range(axis.stride) for axis in axes))
-    every = [_dense(weights, axes, groups, phase, reach) for phase in phases]
-    by_group = [each.reshape(groups, -1, *each.shape[1:]) for each in every]
-    return np.stack(by_group, 1).reshape(-1, *every[0].shape[1:])
-
-
-def _repeated(bias: np.ndarray | None, groups: int, phases: int) -> np.ndarray | None:
-    """The bias of each output channel of `_joined`."""
-    return None if bias is None else np.repeat(bias.reshape(groups, 1, -1), phases, 1).reshape(-1)
+    every = [np.arange(extent) for extent in (groups, outer, inner)]
+    taps = [np.array(axis.taps_of(t)[::-1], int) for t, axis in zip(phase, axes, strict=True)]
+    dense: np.ndarray = split[np.ix_(*every, *taps)]
+    return dense.reshape(groups * outer, inner, *(len(each) for each in taps))
 
 
 def _convolved(
@@ -204,18 +189,17 @@ def _convolved(
     weights: np.ndarray,
     bias: np.ndarray | None,
     axes: Sequence[_Axis],
-    reach: Sequence[tuple[int, int]],
+    phase: Sequence[int],
 ) -> str:
-    """A dense convolution of the input, which is cut where a pad is negative."""
+    """The dense convolution of a phase; the input is cut where a pad is negative."""
     x = b.input(0)
     sides = []
-    for number, (axis, near) in enumerate(zip(axes, reach, strict=True)):
-        begin, end = axis.pads(near)
+    for number, (axis, place) in enumerate(zip(axes, phase, strict=True)):
+        begin, end = axis.pads(axis.reach(place))
         if begin < 0 or end < 0:
             x = b.part(x, max(0, -begin), axis.extent - max(0, -end), number + 2)
         sides.append((max(begin, 0), max(end, 0)))
     inputs = [x, b.constant(np.ascontiguousarray(weights))]
     inputs += [b.constant(np.ascontiguousarray(bias))] if bias is not None else []
     pads = [*(begin for begin, _ in sides), *(end for _, end in sides)]
-    group = int(b.attributes.get("group", 1))
-    return b.op("Conv", *inputs, kernel_shape=list(weights.shape[2:]), pads=pads, group=group)
+    return b.op("Conv", *inputs, kernel_shape=list(weights.shape[2:]), pads=pads, group=_groups(b))
