@@ -15,7 +15,7 @@ from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.dtypes import element_and_lanes, storage_type
 from edgetune.codegen.horizontal_reduction import printed_join
 from edgetune.codegen.intrinsics import operator
-from edgetune.codegen.memory import Survey, pieces
+from edgetune.codegen.memory import Survey, is_one, pieces
 from edgetune.codegen.names import plain_name
 from edgetune.codegen.register_tiles import tile_places
 from edgetune.codegen.text import ATOM, Text
@@ -222,7 +222,8 @@ class StatementPrinter(VectorPrinter):
         start = self.contiguous(s.buffer, s.indices)
         touches = self._touches_registers(s) or self._takes_vector_variable(s)
         scattered = start is None and calls_functions(s.value)  # computed as a vector, stored lane by lane
-        clean = (start is not None or scattered) and not place.of.half and has_vector_form(self, s.value)
+        gathered = start is not None and _is_strided_load(s.value)  # GCC slows down a loop of lanes up to tenfold
+        clean = (start is not None or scattered) and not place.of.half and (gathered or has_vector_form(self, s.value))
         scalar = not clean or self.context.lanes_limit == 1
         if scalar and not touches and not self._overlaps(s):
             self._lane_loop(s, lanes)
@@ -332,3 +333,11 @@ class StatementPrinter(VectorPrinter):
                 if not same:
                     return True
         return False
+
+
+def _is_strided_load(value: Expr) -> bool:
+    """Whether `value` is elements of a tensor with a constant distance of more than one, as a transposition reads."""
+    index = value.indices[-1] if isinstance(value, ir.TensorLoad) and len(value.indices) == 1 else None
+    if not isinstance(index, tirx.Ramp) or loads_in([index.base]):
+        return False
+    return isinstance(index.stride, tirx.IntImm) and not is_one(index.stride)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from tvm import te, topi
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import Trace
 
+from edgetune.codegen import emit_kernel
 from edgetune.schedule.algorithms.apply import replay
 from edgetune.schedule.algorithms.schedule_text import trace_text
 from edgetune.schedule.sketches import design_spaces, module_of, postprocs
@@ -207,3 +209,13 @@ def test_a_tile_leaves_registers_for_what_its_pixels_share(pixels: int, vectors:
     order: tuple[Outer, ...] = ("channel",) if pixels == 1 else ("channel", "pixel")
     sch = tiled(function, found[1], Variant(order), Chosen({"pixel": pixels, "vectors": vectors}), target)
     assert footprint(sch.mod).within(limits(target)) == fits
+
+
+@pytest.mark.parametrize("shape", [(1, 64, 32), (1, 24, 36)])
+def test_a_transposition_stores_whole_vectors(shape: tuple[int, ...]) -> None:
+    x = te.placeholder(shape, name="x")
+    function, target = prim_func([x], topi.transpose(x, (0, 2, 1))), board(512, 32)
+    scheduled = replay(function, trace_text(design_spaces(function, target)[0].trace))
+    text = emit_kernel(scheduled, target, "moved").definition
+    assert "lane" not in text
+    assert re.search(r"\*\(f32x\d+u \*\)&t_transpose", text)

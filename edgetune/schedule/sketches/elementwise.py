@@ -74,6 +74,8 @@ def _transpose_in_blocks(sch: Schedule, loops: Sequence[LoopRV], axis: int, most
         if run * extent > most:
             outer, inner = sch.split(loops[place], [None, lanes_for(extent, most // run)])
             sch.reorder(*loops[axis + 1 : place], outer, loops[axis], inner, *loops[place + 1 :])
+            if place == len(loops) - 1:
+                sch.vectorize(inner)
             return
         run *= extent
     sch.reorder(*loops[axis + 1 : place], loops[axis], *loops[place:])
