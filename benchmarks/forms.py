@@ -29,7 +29,7 @@ from edgetune.search.search import AlgorithmsSearch
 from edgetune.search.session_measurer import SessionMeasurer
 from edgetune.search.task import TuneTask, tasks_of
 from edgetune.search.wiring import other_spaces, space_of
-from edgetune.target.target import Target
+from edgetune.target.target import Target, with_cpu
 
 ROUNDS = 3
 SWEEPS = 3
@@ -103,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--trials", type=int, default=24, help="candidates of each form of a kernel")
     parser.add_argument("--board", default="host")
     given = parser.parse_args(arguments)
-    target = load_board(given.board).target
+    target = with_cpu(load_board(given.board).target)
     print(f"| {' | '.join(HEADINGS)} |")
     print(f"|{'---|' * _TEXTS}{'---:|' * (len(HEADINGS) - _TEXTS)}")
     for model in given.models:

@@ -30,6 +30,7 @@ from edgetune.pipeline.boards import accesses, elsewhere, load_board
 from edgetune.pipeline.flavours import flavours_of
 from edgetune.pipeline.model_formats import read_stored, require_model
 from edgetune.pipeline.on_board import Events, at_board, tell_here
+from edgetune.target.target import with_cpu
 from edgetune.verify import bench as bench_package
 from edgetune.verify import verify as verify_package
 from edgetune.verify.bench import BenchReport
@@ -257,11 +258,12 @@ def explain(package: Path, kernel: str) -> Explanation:
 
 def _mind_threads(settings: Settings, events: Events) -> None:
     require_threads(settings.target, settings.threads)
-    if settings.threads > settings.target.cores:
+    cores = with_cpu(settings.target).cores if settings.threads > 1 else 1
+    if settings.threads > cores:
         origin = settings.origins.get("threads", "a setting")
         message = (
             f"{settings.threads} threads are requested ({origin}), but board {settings.target.name} has "
-            f"{settings.target.cores} cores: threads that share a core slow each other down"
+            f"{cores} cores: threads that share a core slow each other down"
         )
         events(Event("warning", {"message": message}))
 

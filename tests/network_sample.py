@@ -10,6 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from edgetune.backends.c_kernels import written_over_at_best
 from edgetune.frontend.onnx.importer import import_onnx
 from edgetune.frontend.onnx.reader import OnnxModel, model_from_proto
 from edgetune.frontend.onnx.reference import evaluate_model
@@ -19,7 +20,6 @@ from edgetune.graph.memory.live_ranges import live_bytes
 from edgetune.graph.memory.plan import plan
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program
-from edgetune.pipeline.link import written_over_at_best
 from edgetune.target.target import load_target
 from tests.conformance.native import compile_unit, emit_unit, execute
 from tests.interpreter import run_program

@@ -39,7 +39,7 @@ from edgetune.errors import EdgetuneError, UsageError
 from edgetune.graph.program import TensorSpec
 from edgetune.package.manifest import read_manifest
 from edgetune.pipeline.boards import load_board
-from edgetune.target.target import Target
+from edgetune.target.target import Target, with_cpu
 
 PEERS = ("pytorch", "meta_schedule")
 STOCK_TRIALS = 256
@@ -64,7 +64,7 @@ class Plan:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures what is missing and prints the table; 1 where a case fails."""
     options = _parser().parse_args(arguments)
-    target = load_board("host").target
+    target = with_cpu(load_board("host").target)
     plan = Plan(options.out.resolve(), max(split_cores().measuring), target, options.trials, options.peer)
     results, failed = [], []
     try:

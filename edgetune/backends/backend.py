@@ -2,29 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
+from edgetune.backends.printed import PrintedKernels
+from edgetune.events import Event
+from edgetune.graph.program import Program
 from edgetune.measure.compiler import CandidateBuilder
+from edgetune.package.content import PackageContent
 from edgetune.package.program_image import ProgramImage
+from edgetune.target.board_kind import BoardKind
 from edgetune.target.dialect import Dialect
-from edgetune.target.target import KeyFault, Target
+from edgetune.target.target import KeyFault
+
+OnEvent = Callable[[Event], None]
 
 
 class Backend(CandidateBuilder, Protocol):
     """A member of the registry `edgetune.backends`; a target names it with the key `backend`.
 
-    `dialect` is the C that its compilers take. `most_threads` limits the threads of a package (None: no limit).
-    `transport` reaches its boards where their addresses name no other. `untimed` is the reason why nothing can be timed
-    on them, as part of a sentence ("" where candidates can be timed).
+    `dialect` is the C that its compilers take, `content` the files of its packages. Where nothing `searches`, kernels
+    have default schedules and no records. `most_threads` limits the threads of a package (None: no limit). `transport`
+    reaches its boards where their addresses name no other. `untimed` is the reason why nothing can be timed on them, as
+    part of a sentence ("" where candidates can be timed).
     """
 
     dialect: Dialect
+    content: PackageContent
+    searches: bool
     most_threads: int | None
     transport: str
     untimed: str
 
-    def target_fault(self, target: Target) -> KeyFault | None:
+    def target_fault(self, target: BoardKind) -> KeyFault | None:
         """Return what is wrong in the file of a target that names it; None where nothing is."""
 
-    def program_image(self, prefix: str, target: Target) -> ProgramImage:
+    def default_schedules(self, program: Program, target: BoardKind) -> list[tuple[str, str]]:
+        """Return a schedule of each kernel, and a note for people; raises KernelFailed.
+
+        Only asked where nothing `searches`.
+        """
+
+    def in_place_at_best(self, program: Program, target: BoardKind) -> dict[int, int]:
+        """Return the tensors that can be written in place (see `in_place_outputs`) under the best of schedules."""
+
+    def print_kernels(
+        self, program: Program, texts: Sequence[str], target: BoardKind, prefix: str, events: OnEvent, threads: int
+    ) -> PrintedKernels:
+        """Return the text of every kernel of `program` under the schedules `texts`, for the package called `prefix`.
+
+        Raises KernelFailed, and UnsupportedOperator for a type that `dialect` lacks.
+        """
+
+    def preamble(self, names: Iterable[str], target: BoardKind, prefix: str) -> str:
+        """Return the text of the snippets `names`, which kernels need."""
+
+    def program_image(self, prefix: str, target: BoardKind) -> ProgramImage:
         """Return what the test programs of the package called `prefix` need; `target_fault` finds no fault."""

@@ -9,17 +9,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NoReturn
 
+from edgetune.backends.c_backend import NO_CPU, CBackend
 from edgetune.errors import BoardUnavailable
 from edgetune.measure.compiler import CompilerCommand, CompileResult, OnStart
 from edgetune.package.package_file import PackageFile
 from edgetune.package.program_image import ProgramImage
+from edgetune.target.board_kind import BoardKind
 from edgetune.target.dialect import Dialect
 from edgetune.target.target import KeyFault, Target
 
 _RUNTIME = ("-nostartfiles", "--specs=nano.specs", "--specs=rdimon.specs")  # newlib's small library, by semihosting
 
 
-class CBareMetal:
+class CBareMetal(CBackend):
     """See `Backend`."""
 
     dialect = Dialect("C without double", frozenset({"double"}))
@@ -27,8 +29,10 @@ class CBareMetal:
     transport = "agent"  # no other is there yet, and none is asked
     untimed = "edgetune has no way yet to time candidates without an operating system"
 
-    def target_fault(self, target: Target) -> KeyFault | None:
+    def target_fault(self, target: BoardKind) -> KeyFault | None:
         """Demand a memory map."""
+        if not isinstance(target, Target):
+            return NO_CPU
         if target.memory_map is None:
             why = f"is '{target.backend}', which links programs by 'memory_map': add that, with 'flash' and 'ram'"
             return KeyFault("backend", why)
@@ -46,7 +50,7 @@ class CBareMetal:
         del toolchain, unit, shim, library, on_start
         return CompileResult("a board without operating system loads no candidates", timed_out=False, code_bytes=0)
 
-    def program_image(self, prefix: str, target: Target) -> ProgramImage:
+    def program_image(self, prefix: str, target: BoardKind) -> ProgramImage:
         """Return start-up code and linker script."""
         del target
         script = f"test/{prefix}_image.ld"

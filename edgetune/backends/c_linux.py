@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from edgetune.backends.c_backend import NO_CPU, CBackend
 from edgetune.measure.compiler import CompilerCommand, CompileResult, OnStart, build_library, toolchain_of
 from edgetune.package.program_image import HOSTED, ProgramImage
-from edgetune.target.dialect import C
+from edgetune.target.board_kind import BoardKind
+from edgetune.target.dialect import C, Dialect
 from edgetune.target.target import KeyFault, Target
 
 
-class CLinux:
+class CLinux(CBackend):
     """See `Backend`."""
 
-    dialect = C
+    dialect: Dialect = C
     most_threads: int | None = None
     transport = "agent"
     untimed = ""
 
-    def target_fault(self, target: Target) -> KeyFault | None:
-        """Return None."""
-        del target
-        return None
+    def target_fault(self, target: BoardKind) -> KeyFault | None:
+        """Refuse a GPU."""
+        return None if isinstance(target, Target) else NO_CPU
 
     def toolchain(self, target: Target, timeout_s: float) -> CompilerCommand:
         """Return the compiler of the target; raises ToolchainMissing."""
@@ -33,7 +34,7 @@ class CLinux:
         """Build a shared library; raises DiskFull."""
         return build_library(toolchain, unit, shim, library, on_start)
 
-    def program_image(self, prefix: str, target: Target) -> ProgramImage:
+    def program_image(self, prefix: str, target: BoardKind) -> ProgramImage:
         """Return `HOSTED`."""
         del prefix, target
         return HOSTED

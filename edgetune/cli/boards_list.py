@@ -11,7 +11,7 @@ from edgetune.cli.output import Output, output_options
 if TYPE_CHECKING:
     from edgetune.boards.transport import Transport
     from edgetune.config.boards_file import BoardAddress
-    from edgetune.target.target import Target
+    from edgetune.target.board_kind import BoardKind
 
 
 @click.command("list")
@@ -45,7 +45,7 @@ def command(output: Output, /) -> None:
         output.result([_board_row(address) for address in addresses], title="boards")
 
 
-def _target_row(target: Target, boards: int) -> dict[str, object]:
+def _target_row(target: BoardKind, boards: int) -> dict[str, object]:
     from edgetune.pipeline.backends import untimed
     from edgetune.pipeline.boards import own_transport
 
@@ -54,21 +54,18 @@ def _target_row(target: Target, boards: int) -> dict[str, object]:
     named = f"{boards} board{'s' if boards > 1 else ''}"
     return {
         "name": target.name,
-        "isa": target.isa,
-        "cpu": target.cpu,
-        "vectors": f"{target.vector_registers} x {target.vector_bits} bits",
-        "cores": target.cores,
+        **target.shown,
         "tune": named if boards else own.shown if own is not None else unnamed,
         "verify": _verified(target, own),
         "description": target.description,
     }
 
 
-def _verified(target: Target, own: Transport | None) -> str:
+def _verified(target: BoardKind, own: Transport | None) -> str:
     if own is not None and own.elsewhere:
         return "on the board"
-    if target.emulator:
-        return target.emulator[0]
+    if target.stand_in:
+        return target.stand_in
     return "on the board" if own is None else "here"
 
 

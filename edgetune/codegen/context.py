@@ -1,4 +1,4 @@
-"""Printer state for one kernel: target, names, storage of buffers, and the preamble snippets that it needs."""
+"""Printer state for one kernel: names, storage of buffers, and the preamble snippets that it needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from edgetune.codegen.dtypes import Element
 from edgetune.codegen.names import Names
 from edgetune.codegen.text import INDENT, Text
 from edgetune.graph.tvm_types import Expr, TvmBuffer, Var
-from edgetune.target.target import Target
 
 
 @dataclass
@@ -36,7 +35,7 @@ class BufferStorage:
 class Context:
     """State while one kernel is printed. Statements go to `lines`; an expression may emit statements before itself."""
 
-    target: Target
+    has_float16: bool  # the compiler has _Float16
     lanes_limit: int  # elements of the widest value type in one native vector; 1 without vectors
     names: Names
     places: dict[TvmBuffer, BufferStorage] = field(default_factory=dict)

@@ -121,12 +121,12 @@ def print_function(
     """The body of a lowered function; its names avoid those in `taken`. For `shared` see `StatementPrinter`."""
     found = survey(function.body)
     limit = target.vector_bits // (found.widest or 32) if target.vector_bits else 1
-    context = Context(target, max(limit, 1), Names(taken), stems=stems(function.body))
+    context = Context(target.has_float16, max(limit, 1), Names(taken), stems=stems(function.body))
     params = tuple(_parameter(context, found, buffer) for buffer in function.params)
     layout, scratch_bytes, local_bytes = _lay_out(found, max(limit, 1), shapes_in(function))
     printer = StatementPrinter(context, found, layout, shared)
     printer.statement(function.body)
-    lines = [part for line in chain_zeroes(_drop_unused(context.lines)) for part in break_line(line, _COLUMNS)]
+    lines = [part for line in chain_zeroes(drop_unused(context.lines)) for part in break_line(line, _COLUMNS)]
     return PrintedFunction(params, tuple(lines), frozenset(context.preamble), scratch_bytes, local_bytes)
 
 
@@ -149,7 +149,7 @@ def _parameter(context: Context, found: Survey, buffer: TvmBuffer) -> CParam:
         if not isinstance(extent, tirx.IntImm):
             raise KernelFailed(f"parameter {buffer.name} of the kernel has a shape that is not constant")
         shape.append(int(extent.value))
-    c_type = storage_type(of, context.target.has_float16)
+    c_type = storage_type(of, context.has_float16)
     return CParam(name, c_type, tuple(shape), of.dtype, written, of.bytes)
 
 
@@ -167,7 +167,7 @@ def _lay_out(found: Survey, limit: int, shapes: dict[str, list[int]]) -> tuple[L
     return layout, scratch_bytes, sum(sizes[buffer] for buffer in stack)
 
 
-def _drop_unused(lines: list[str]) -> list[str]:
+def drop_unused(lines: list[str]) -> list[str]:
     """Drop constants that nothing reads: their users may have been printed in another way."""
     words = [_WORD.findall(line) for line in lines]
     count = Counter(word for line in words for word in line)

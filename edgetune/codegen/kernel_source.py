@@ -23,6 +23,31 @@ class CParam:
 
 
 @dataclass(frozen=True)
+class LaunchOperand:
+    """A pointer that a launch passes: parameter `param`, or (None) the scratch from byte `offset` on, as `c_type`."""
+
+    param: int | None
+    offset: int
+    c_type: str
+    writable: bool
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch of a GPU kernel: blocks and threads of a block along x, y and z, and bytes of dynamic shared memory.
+
+    `shared_bytes` counts the kernel's own arrays in shared memory, which need not be asked for.
+    """
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    dynamic_bytes: int
+    shared_bytes: int
+    operands: tuple[LaunchOperand, ...]
+
+
+@dataclass(frozen=True)
 class KernelSource:
     """C text of one kernel.
 
@@ -31,6 +56,8 @@ class KernelSource:
     `scratch_bytes` > 0 means a last parameter `unsigned char *restrict scratch`, aligned to 64 bytes. `local_bytes` is
     the stack size of the kernel's own arrays. `workers` > 1 means that many threads share its loops, each with its part
     of `scratch_bytes`; after all other parameters comes the thread pool (see `edgetune.codegen.parallel_kernel`).
+    `launches` are those of a GPU, in order: `definition` then holds their kernels, and `prototype` is that of the host
+    function which launches them. The scratch lies between them.
     """
 
     symbol: str
@@ -41,3 +68,4 @@ class KernelSource:
     scratch_bytes: int
     local_bytes: int
     workers: int = 1
+    launches: tuple[Launch, ...] = ()

@@ -153,7 +153,7 @@ class StatementPrinter(VectorPrinter):
             return
         name = self.context.names.unique(stem)
         self.context.places[buffer] = BufferStorage(name, of, lanes, written=True)
-        c_type = storage_type(of, self.context.target.has_float16)
+        c_type = storage_type(of, self.context.has_float16)
         offset = self.layout.scratch.get(buffer)
         if offset is not None:
             where = f"scratch + {offset}" if offset else "scratch"
@@ -202,7 +202,7 @@ class StatementPrinter(VectorPrinter):
             self.context.places[s.buffer] = replace(place, of=of, lanes=lanes)
             return
         name = self.context.names.unique(plain_name(str(s.buffer.name)))
-        c_type = storage_type(of, self.context.target.has_float16)
+        c_type = storage_type(of, self.context.has_float16)
         loose = self.context.need(f"alias:{of.short}")
         const = "" if place.written else "const "
         self.context.emit(

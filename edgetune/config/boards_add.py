@@ -11,7 +11,8 @@ from edgetune.config.atomic_update import alone, write_whole
 from edgetune.config.boards_file import BoardAddress, BoardsFile, boards_path
 from edgetune.config.transport_rules import ANY_TRANSPORT, TransportRules
 from edgetune.errors import ConfigError, UsageError
-from edgetune.target.target import Target, load_target, target_names
+from edgetune.target.board_kind import BoardKind
+from edgetune.target.target import load_board_kind, target_names
 from edgetune.yaml_reader.checked import check_document, check_values
 from edgetune.yaml_reader.source import YamlDocument, load_yaml, parse_yaml
 
@@ -26,7 +27,7 @@ def add_board(values: Mapping[str, object], rules: TransportRules = ANY_TRANSPOR
     ConfigError (the file is wrong, has such a board, or is laid out so that a line cannot be added).
     """
     address = check_values(BoardAddress, values)
-    target = load_target(address.target, rules.target_fault)
+    target = load_board_kind(address.target, rules.target_fault)
     if not target.addressable:
         raise UsageError(f"--target {target.name} needs no address: `--board {target.name}` works as it is")
     if address.name in target_names():
@@ -47,7 +48,7 @@ def add_board(values: Mapping[str, object], rules: TransportRules = ANY_TRANSPOR
     return path
 
 
-def _check_ways(address: BoardAddress, target: Target, rules: TransportRules) -> None:
+def _check_ways(address: BoardAddress, target: BoardKind, rules: TransportRules) -> None:
     """Refuse an address that can never work; raises UsageError."""
     if (fault := rules.address_fault(address, target)) is not None:
         raise UsageError(f"--{' '.join(fault)}")

@@ -13,8 +13,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, StrictSt
 from edgetune.config.transport_rules import ANY_TRANSPORT, TransportRules
 from edgetune.errors import BoardUnavailable, UnknownBoard, UsageError
 from edgetune.resources import user_dir
+from edgetune.target.board_kind import BoardKind
 from edgetune.target.preferences import Rpc
-from edgetune.target.target import Target, load_target, target_names
+from edgetune.target.target import load_board_kind, target_names
 from edgetune.yaml_reader.checked import Checked, check_document
 from edgetune.yaml_reader.nearest import nearest
 from edgetune.yaml_reader.source import YamlDocument, load_yaml
@@ -139,7 +140,7 @@ class BoardsFile(Checked):
 class ResolvedBoard:
     """The meaning of ``--board``: a target, and its boards to use; no boards where the target needs no address."""
 
-    target: Target
+    target: BoardKind
     addresses: tuple[BoardAddress, ...] = ()
 
 
@@ -174,7 +175,7 @@ def load_board(name: str, rules: TransportRules = ANY_TRANSPORT) -> ResolvedBoar
         raise UnknownBoard(
             f"unknown board '{name}': {nearest(name, {*target_names(), *entries})} (`edgetune boards list` shows all)"
         )
-    target = load_target(name, rules.target_fault)
+    target = load_board_kind(name, rules.target_fault)
     if document is None or not target.addressable:
         return _resolved(target, ())
     own = [_address(key, entries[key], document) for key in sorted(entries) if entries[key].target == target.name]
@@ -198,7 +199,7 @@ def only_address(resolved: ResolvedBoard, name: str, rules: TransportRules = ANY
     raise UsageError(f"'{name}' has no address: {rules.without_address(resolved.target)}")
 
 
-def _resolved(target: Target, addresses: tuple[BoardAddress, ...]) -> ResolvedBoard:
+def _resolved(target: BoardKind, addresses: tuple[BoardAddress, ...]) -> ResolvedBoard:
     if addresses and target.reach == "none":
         target = target.model_copy(update={"reach": "ssh"})
     return ResolvedBoard(target, addresses)
@@ -219,13 +220,13 @@ def _address(name: str, entry: BoardEntry, document: YamlDocument) -> BoardAddre
     return BoardAddress(name=name, **{**entry.model_dump(exclude_unset=True), **update})
 
 
-def _check(address: BoardAddress, document: YamlDocument, rules: TransportRules) -> Target:
+def _check(address: BoardAddress, document: YamlDocument, rules: TransportRules) -> BoardKind:
     where, name = ("boards", address.name, "target"), f"'boards.{address.name}.target'"
     if address.name in target_names():
         raise document.error(where[:2], f"'boards.{address.name}' has the name of a target: call it {address.name}-1")
     if address.target not in target_names():
         raise document.error(where, f"{name} is unknown: {nearest(address.target, target_names())}")
-    target = load_target(address.target, rules.target_fault)
+    target = load_board_kind(address.target, rules.target_fault)
     if not target.addressable:
         why = rules.without_address(target)
         raise document.error(where, f"{name} is '{target.name}', which needs no address: {why}")
@@ -235,7 +236,7 @@ def _check(address: BoardAddress, document: YamlDocument, rules: TransportRules)
     return target
 
 
-def require_measurable(target: Target, addresses: Sequence[BoardAddress] = ()) -> None:
+def require_measurable(target: BoardKind, addresses: Sequence[BoardAddress] = ()) -> None:
     """Raise BoardUnavailable where nothing can be measured because the target needs an address and has none."""
     if not target.addressable or addresses:
         return

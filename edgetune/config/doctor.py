@@ -17,7 +17,7 @@ from edgetune.config.transport_rules import ANY_TRANSPORT, TransportRules
 from edgetune.errors import ConfigError, DiskFull, OutputRefused, StackMismatch, ToolchainMissing
 from edgetune.findings import Finding
 from edgetune.target.board_check import StartWords, check_board, hosted
-from edgetune.target.target import load_target, target_names
+from edgetune.target.target import load_board_kind, target_names
 from edgetune.yaml_reader.checked import check_document
 from edgetune.yaml_reader.quantities import format_bytes
 from edgetune.yaml_reader.source import load_yaml
@@ -54,7 +54,7 @@ def diagnose(
 def _of_target(name: str, rules: TransportRules, start: StartWords) -> list[Finding]:
     """The findings for the target called `name`; a file that is wrong is one of them."""
     try:
-        target = load_target(name, rules.target_fault)
+        target = load_board_kind(name, rules.target_fault)
         return check_board(target, required=rules.here(target), start=start)
     except ConfigError as error:
         return [Finding(f"target {name}", False, error.message, "", True, error.exit_code)]

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from edgetune.config.boards_file import BoardsFile
 from edgetune.config.project import ProjectFile, UserFile
+from edgetune.target.gpu import GpuTarget
 from edgetune.target.target import DetectedTarget, Target
 
 
@@ -19,7 +20,7 @@ def schemas() -> dict[str, str]:
         "boards.schema.json": TypeAdapter(BoardsFile),
         "edgetune.schema.json": TypeAdapter(ProjectFile),
         "user.schema.json": TypeAdapter(UserFile),
-        "target.schema.json": TypeAdapter(Target | DetectedTarget),
+        "target.schema.json": TypeAdapter(Target | DetectedTarget | GpuTarget),
     }
     return {
         name: json.dumps(

@@ -15,8 +15,8 @@ from edgetune.config.project import PROJECT_FILE, USER_FILE, ProjectFile, UserFi
 from edgetune.config.transport_rules import ANY_TRANSPORT, TransportRules
 from edgetune.errors import ConfigError, UsageError
 from edgetune.resources import user_dir
+from edgetune.target.board_kind import BoardKind
 from edgetune.target.preferences import Grade, Layout, Preferences, Rpc, Winograd
-from edgetune.target.target import Target
 from edgetune.yaml_reader.checked import check_document
 from edgetune.yaml_reader.source import YamlDocument, load_yaml
 
@@ -65,7 +65,7 @@ class Settings:
 
     model: Path
     name: str
-    target: Target
+    target: BoardKind
     budget_trials: int | None
     budget_seconds: float | None
     objective: str

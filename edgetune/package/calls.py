@@ -15,7 +15,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from edgetune.codegen.kernel_source import CParam, KernelSource
+from edgetune.codegen.kernel_source import CParam, KernelSource, Launch
 from edgetune.errors import KernelFailed
 from edgetune.graph.memory.plan import MemoryPlan
 from edgetune.graph.program import Param, Part, Program
@@ -50,6 +50,7 @@ class CallView:
 
     `nbytes` counts all tensors that it reads or writes, including weights and scratch. `ahead` is pointer and size of
     the weights that threads prefetch while they wait at the ends of its loops; empty where they prefetch none.
+    `types` are those of the parameters.
     """
 
     symbol: str
@@ -62,6 +63,12 @@ class CallView:
     provenance: KernelProvenance
     workers: int
     ahead: str = ""
+    types: tuple[str, ...] = ()
+
+    @property
+    def typed_arguments(self) -> tuple[str, ...]:
+        """The arguments as C++ wants them: with a cast to each parameter's type."""
+        return tuple(f"({of})({text})" for of, text in zip(self.types, self.arguments, strict=True))
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,8 @@ class KernelView:
     macs: int
     calls: int
     workers: int
+    launches: tuple[Launch, ...] = ()
+    parameters: tuple[str, ...] = ()
 
     @property
     def operators(self) -> list[str]:
@@ -196,6 +205,10 @@ def call_views(
                 nbytes=source.scratch_bytes + sum(touched),
                 provenance=provenance[call.kernel],
                 workers=source.workers,
+                types=(
+                    *(f"{'' if param.writable else 'const '}{param.c_type} *" for param in source.params),
+                    *(["unsigned char *"] if source.scratch_bytes else []),
+                ),
             )
         )
     return tuple(views)
@@ -269,6 +282,8 @@ def kernel_views(
                 macs=kernel.macs,
                 calls=calls[index],
                 workers=source.workers,
+                launches=source.launches,
+                parameters=tuple(param.name for param in source.params),
             )
         )
     return tuple(views)

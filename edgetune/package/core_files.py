@@ -36,7 +36,7 @@ def core_files(api: Interface, weights: Weights, vectors: Vectors, image: Progra
         PackageFile(f"src/{p}_rt.h", "core/rt.h.j2"),
         PackageFile(f"src/{p}_rt.c", "core/rt.c.j2"),
         *_thread_files(api),
-        *_vector_files(api, vectors),
+        *vector_files(api, vectors),
         *weight_files(api, weights),
         *(PackageFile(f"test/{p}_{program}.c", f"core/{program}.c.j2") for program in image.programs),
         *image.files,
@@ -55,7 +55,8 @@ def _thread_files(api: Interface) -> tuple[PackageFile, ...]:
     )
 
 
-def _vector_files(api: Interface, vectors: Vectors) -> tuple[PackageFile, ...]:
+def vector_files(api: Interface, vectors: Vectors) -> tuple[PackageFile, ...]:
+    """Return the golden vectors in C text or in a binary file."""
     p = api.prefix
     header = PackageFile(f"test/{p}_vectors.h", "core/vectors.h.j2")
     if not vectors.binary:

@@ -14,19 +14,18 @@ from edgetune.events import Event
 from edgetune.graph.memory.live_ranges import ARENA_ALIGNMENT
 from edgetune.package.calls import arena_slots, call_views, kernel_views, prefetch_while_waiting
 from edgetune.package.constants import place_weights
-from edgetune.package.core_files import core_files
 from edgetune.package.facts import PackageFacts, manifest_facts, template_context
-from edgetune.package.flags import split_flags
 from edgetune.package.flavour import REPORT, Flavour, flavour_files
 from edgetune.package.golden import GoldenCases
 from edgetune.package.ident import package_prefix
 from edgetune.package.inputs import CompiledModel, Device, PackageOptions
-from edgetune.package.interface import Interface, alignments, public_tensors, workspace_bytes
+from edgetune.package.interface import Interface, alignments, public_tensors
 from edgetune.package.manifest import write_manifest
 from edgetune.package.output_folder import staged
 from edgetune.package.package_file import PackageFile, write_files
-from edgetune.package.size import STACK_LIMIT_BYTES, CodeSize, StaticSize, measure_code, static_size
+from edgetune.package.size import STACK_LIMIT_BYTES, CodeSize, StaticSize, static_size
 from edgetune.package.vectors import place_vectors
+from edgetune.target.target import with_cpu
 
 OnEvent = Callable[[Event], None]
 Check = Callable[[Path, Path], None]
@@ -79,13 +78,14 @@ def _facts(model: CompiledModel, golden: GoldenCases, device: Device, options: P
     program, sources, plan, target = model.program, model.sources, model.plan, device.target
     prefix = package_prefix(options.name or program.name)
     _check(model, prefix)
-    weights = place_weights(program, model.packed, options.weights)
+    content = model.content
+    weights = place_weights(program, model.packed, content.placement(options.weights))
     needed = alignments(program, sources)
     api = Interface(
         prefix=prefix,
         inputs=public_tensors(program.inputs, program.input_buffers(), needed, "input", golden.tolerances),
         outputs=public_tensors(program.outputs, program.output_buffers(), needed, "output", golden.tolerances),
-        workspace_bytes=workspace_bytes(plan.arena_bytes, device.threads),
+        workspace_bytes=content.workspace_bytes(program, plan, weights, device.threads),
         layers=len(program.calls),
         external_weights=weights.placement == "external",
         weights_bytes=weights.nbytes,
@@ -98,10 +98,11 @@ def _facts(model: CompiledModel, golden: GoldenCases, device: Device, options: P
         program=program,
         plan=plan,
         target=target,
-        flags=split_flags(target),
-        cpu=target.instruction_set.cpu_checks(target.cpu_checks),
+        content=content,
+        flags=content.flags(target),
+        cpu=content.cpu(target),
         slots=arena_slots(program, plan, sources),
-        calls=prefetch_while_waiting(calls, weights, target.l2_bytes),
+        calls=calls if device.threads == 1 else prefetch_while_waiting(calls, weights, with_cpu(target).l2_bytes),
         kernels=kernel_views(program, sources, model.provenance, Counter(call.kernel for call in program.calls)),
         weights=weights,
         vectors=vectors,
@@ -113,7 +114,7 @@ def _facts(model: CompiledModel, golden: GoldenCases, device: Device, options: P
         version=options.version,
         generator=__version__,
         size=static_size(program, plan, weights),
-        files=core_files(api, weights, vectors, model.image),
+        files=content.files(api, weights, vectors, model.image),
         image=model.image,
     )
 
@@ -140,7 +141,7 @@ def _write(stage: Path, facts: PackageFacts, flavours: Sequence[Flavour], object
     write_files(stage, (file for file in files if file not in facts.image.files), context)
     code = None
     if objects is not None:
-        code = measure_code(stage, facts.api.prefix, facts.target, objects, facts.code_sources())
+        code = facts.content.code_size(stage, facts.api.prefix, facts.target, objects, facts.code_sources())
     write_files(stage, (*facts.image.files, PackageFile(REPORT, "core/REPORT.md.j2")), {**context, "code": code})
     write_manifest(stage, manifest_facts(facts, code))
     return code

@@ -10,17 +10,17 @@ from edgetune.graph.memory.plan import MemoryPlan
 from edgetune.graph.program import Program
 from edgetune.package.calls import CallView, KernelView, Slot
 from edgetune.package.constants import ALIGNMENT, Weights
+from edgetune.package.content import PackageContent
 from edgetune.package.core_files import weight_files
 from edgetune.package.flags import CompilerFlags
 from edgetune.package.interface import CONTEXT_WORDS, WORKSPACE_ALIGNMENT, Interface, PublicTensor
-from edgetune.package.native import make_words
 from edgetune.package.package_file import PackageFile
 from edgetune.package.program_image import ProgramImage
 from edgetune.package.provenance import amount
 from edgetune.package.size import CodeSize, StaticSize
 from edgetune.package.vectors import Vectors
+from edgetune.target.board_kind import BoardKind
 from edgetune.target.isa.cpu_features import CpuChecks
-from edgetune.target.target import Target
 
 _FLOATS = re.compile(r"\b(float|double|_Float16)\b")
 
@@ -32,9 +32,10 @@ class PackageFacts:
     api: Interface
     program: Program
     plan: MemoryPlan
-    target: Target
+    target: BoardKind
+    content: PackageContent
     flags: CompilerFlags
-    cpu: CpuChecks
+    cpu: CpuChecks | None
     slots: tuple[Slot, ...]
     calls: tuple[CallView, ...]
     kernels: tuple[KernelView, ...]
@@ -58,7 +59,7 @@ class PackageFacts:
 
     def sources(self) -> tuple[str, ...]:
         """Names of the files in src/ that make up the library."""
-        return self._names("src/", (".c", ".S"))
+        return self._names("src/", self.content.suffixes)
 
     def code_sources(self) -> tuple[str, ...]:
         """Those of them that hold code, not weights."""
@@ -78,14 +79,13 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
     """Return the variables of the package templates."""
     api, plan, target = facts.api, facts.plan, facts.target
     measured = [call.provenance.cost for call in facts.calls if call.provenance.cost is not None]
-    compiler = target.compiler
     return {
         "p": api.prefix,
         "api": api,
         "program": facts.program,
         "plan": plan,
         "target": target,
-        "made_for": _made_for(target),
+        "made_for": facts.content.made_for(target),
         "untuned": sum(kernel.provenance.origin == "fixed" for kernel in facts.kernels),
         "flags": facts.flags,
         "image": facts.image,
@@ -114,10 +114,7 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "unused_by_layers": _unused_by_layers(facts),
         "inputs_initializer": _initializer("input", api.inputs),
         "outputs_initializer": _initializer("output", api.outputs),
-        "native_machines": make_words(target.isa) if compiler.cross_prefix or target.emulator else (),
-        "cc": "$(CROSS_COMPILE)gcc" if compiler.cc == f"{compiler.cross_prefix}gcc" else compiler.cc,
         "sources": facts.sources(),
-        "objects": [f"{name.rsplit('.', 1)[0]}.o" for name in facts.sources()],
         "test_assembly": facts.test_assembly(),
         "test_objects": [f"{name.rsplit('.', 1)[0]}.o" for name in facts.test_assembly()],
         "has_assembly": any(name.endswith(".S") for name in (*facts.sources(), *facts.test_assembly())),
@@ -134,13 +131,8 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "measured_sum": amount(target.clock, sum(measured) if measured else None),
         "measured_layers": len(measured),
         "measured_all": bool(measured) and len(measured) == len(facts.calls),
+        **facts.content.words(facts.program, plan, facts.weights, target, facts.sources()),
     }
-
-
-def _made_for(target: Target) -> str:
-    """What the target is, in words that mean the same on another machine: "this machine" does not."""
-    native = not target.compiler.cross_prefix and not target.emulator
-    return f"{target.isa}, CPU {target.cpu}" if native else target.description
 
 
 def _unused_by_layers(facts: PackageFacts) -> tuple[str, ...]:
@@ -171,15 +163,7 @@ def build_info(facts: PackageFacts) -> str:
 
 def manifest_facts(facts: PackageFacts, code: CodeSize | None) -> dict[str, object]:
     """Return the content of MANIFEST.json except the table of files: JSON values only."""
-    # Omits facts that affect nothing, or only the schedules, which the traces hold. On one thread there is no handover,
-    # and the second cache affects neither the places of tensors nor what waiting threads prefetch.
-    unused = {"defaults", "reach", "emulated", "description", "cores", "l1_bytes", "memory_gb_per_s"}
-    if facts.api.threads == 1:
-        unused |= {"handover_cycles", "l2_bytes"}
-    target = facts.target.model_dump(mode="json", exclude=unused)
-    for key in ("clock", "cpu_part", "backend", "memory_map"):
-        if target.get(key) == Target.model_fields[key].default:
-            del target[key]
+    target = facts.content.manifest(facts.target, facts.api.threads)
     threads = {"threads": facts.api.threads} if facts.api.threads > 1 else {}
     return {
         **threads,

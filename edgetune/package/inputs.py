@@ -11,10 +11,11 @@ from edgetune.codegen.kernel_source import KernelSource
 from edgetune.graph.memory.plan import MemoryPlan
 from edgetune.graph.program import Program
 from edgetune.package.constants import Placement
+from edgetune.package.content import C_CONTENT, PackageContent
 from edgetune.package.flavour import Flavour
 from edgetune.package.program_image import HOSTED, ProgramImage
 from edgetune.package.provenance import KernelProvenance
-from edgetune.target.target import Target
+from edgetune.target.board_kind import BoardKind
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +24,8 @@ class CompiledModel:
 
     Every symbol is `kernel_symbol(prefix, kernel)` with the prefix of the package. `packed` holds constants in the
     layout that their kernel reads, by (call index, parameter index); the others come from the program. `preamble` is C
-    text for the top of the kernels file. `image` says what the test programs are linked with.
+    text for the top of the kernels file. `image` says what the test programs are linked with,
+    `content` which files there are.
     """
 
     program: Program
@@ -33,6 +35,7 @@ class CompiledModel:
     packed: Mapping[tuple[int, int], np.ndarray] = field(default_factory=dict)
     preamble: str = ""
     image: ProgramImage = HOSTED
+    content: PackageContent = C_CONTENT
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class Device:
     `ram` holds the workspace, `flash` weights and code together.
     """
 
-    target: Target
+    target: BoardKind
     threads: int = 1
     ram: int | None = None
     flash: int | None = None

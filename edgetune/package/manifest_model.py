@@ -27,12 +27,20 @@ class _Compiler(_Part):
     package: str | None
 
 
-class _Target(_Part):
+class _BoardKind(_Part):
     name: str
-    isa: Isa
     compiler: _Compiler
+
+
+class _Target(_BoardKind):
+    isa: Isa
     emulator: list[str]
     emulator_package: str | None
+
+
+class _GpuTarget(_BoardKind):
+    kind: Literal["gpu"]
+    instead: str
 
 
 class _Memory(_Part):
@@ -97,7 +105,7 @@ class Manifest(_Part):
     name: str
     prefix: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     model: _Model
-    target: _Target
+    target: _BoardKind
     memory: _Memory
     inputs: list[_Tensor]
     outputs: list[_Output]
@@ -107,10 +115,20 @@ class Manifest(_Part):
     files: dict[str, _File]
 
 
+class _CpuManifest(Manifest):
+    target: _Target
+
+
+class _GpuManifest(Manifest):
+    target: _GpuTarget
+
+
 def complaint(content: dict[str, Any]) -> str | None:
     """Return what is wrong with a manifest, naming the key, or None."""
+    target = content.get("target")
+    gpu = isinstance(target, dict) and target.get("kind") == "gpu"
     try:
-        Manifest.model_validate(content)
+        (_GpuManifest if gpu else _CpuManifest).model_validate(content)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"])

@@ -9,18 +9,19 @@ from edgetune._version import __version__
 from edgetune.backends.backend import Backend
 from edgetune.errors import BoardUnavailable, ConfigError, UsageError
 from edgetune.registry import Registry
-from edgetune.target.target import KeyFault, Target
+from edgetune.target.board_kind import BoardKind
+from edgetune.target.target import KeyFault
 from edgetune.yaml_reader.nearest import nearest
 
 BACKENDS: Final = Registry[Backend]("backend", "edgetune.backends")
 
 
-def backend_of(target: Target) -> Backend:
+def backend_of(target: BoardKind) -> Backend:
     """Return the backend that `target` names; raises ConfigError where no installed distribution has it."""
     return BACKENDS.get(target.backend, lambda message: ConfigError(f"target '{target.name}' has an {message}"))
 
 
-def target_fault(target: Target) -> KeyFault | None:
+def target_fault(target: BoardKind) -> KeyFault | None:
     """Refuse an unknown backend, and what the backend of `target` refuses in its file."""
     if not BACKENDS.has(target.backend):
         known = nearest(target.backend, BACKENDS.names())
@@ -28,18 +29,18 @@ def target_fault(target: Target) -> KeyFault | None:
     return backend_of(target).target_fault(target)
 
 
-def start_words(target: Target, folder: Path) -> tuple[str, ...]:
+def start_words(target: BoardKind, folder: Path) -> tuple[str, ...]:
     """`StartWords` of the backend of `target`."""
     image = backend_of(target).program_image("program", target)
     return image.start_words(folder, {"p": "program", "target": target, "generator": __version__, "code": None})
 
 
-def untimed(target: Target) -> str:
+def untimed(target: BoardKind) -> str:
     """Why nothing can be timed on boards of `target`, "" where candidates can."""
     return backend_of(target).untimed
 
 
-def require_search(target: Target) -> None:
+def require_search(target: BoardKind) -> None:
     """Raise BoardUnavailable where no candidate can be timed on boards of `target`, whatever their addresses."""
     if why := untimed(target):
         raise BoardUnavailable(
@@ -48,7 +49,7 @@ def require_search(target: Target) -> None:
         )
 
 
-def require_threads(target: Target, threads: int) -> None:
+def require_threads(target: BoardKind, threads: int) -> None:
     """Raise UsageError where a package for `target` cannot have that many `threads`."""
     most = backend_of(target).most_threads
     if most is not None and threads > most:

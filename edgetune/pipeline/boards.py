@@ -18,8 +18,9 @@ from edgetune.pipeline import backends
 from edgetune.pipeline.backends import backend_of, require_search, start_words, untimed
 from edgetune.registry import Registry
 from edgetune.target import target as target_files
+from edgetune.target.board_kind import BoardKind
 from edgetune.target.programs import require_programs
-from edgetune.target.target import KeyFault, Target
+from edgetune.target.target import KeyFault, Target, with_cpu
 from edgetune.target.toolchain import require_trust
 from edgetune.yaml_reader.nearest import nearest
 
@@ -31,10 +32,13 @@ _BY_ADDRESS = ("ssh", "none")  # what `reach` says where the address of a board 
 class InstalledTransports:
     """The rules of all installed transports, and of the backends where a target file names one."""
 
-    def target_fault(self, target: Target) -> KeyFault | None:
+    def target_fault(self, target: BoardKind) -> KeyFault | None:
         """Refuse an unknown `backend` or `reach`, a `reach` that needs an address, and what their members refuse."""
         if (fault := backends.target_fault(target)) is not None:
             return fault
+        if not isinstance(target, Target):
+            why = f"must be none, not '{target.reach}': nothing times candidates on a GPU yet"
+            return None if target.reach == "none" else KeyFault("reach", why)
         if target.addressable:
             return _transport(None, target).target_fault(target)
         if not TRANSPORTS.has(target.reach):
@@ -47,13 +51,13 @@ class InstalledTransports:
             return KeyFault("reach", why)
         return transport.target_fault(target)
 
-    def address_fault(self, address: BoardEntry, target: Target) -> KeyFault | None:
+    def address_fault(self, address: BoardEntry, target: BoardKind) -> KeyFault | None:
         """Refuse an unknown `rpc`, and a key that the transport has no use for."""
         if why := untimed(target):
             return KeyFault("target", f"is '{target.name}', which is for packages only: {why}")
         if address.rpc is not None and (why := self.rpc_fault(address.rpc)):
             return KeyFault("rpc", why)
-        return _transport(address.rpc, target).conflict(address, target)
+        return _transport(address.rpc, target).conflict(address, with_cpu(target))
 
     def rpc_fault(self, name: str) -> str:
         """Refuse a name that is unknown, or that of a transport without an address."""
@@ -61,11 +65,11 @@ class InstalledTransports:
             return ""
         return f"must be the name of a transport to an address, not '{name}': {nearest(name, addressed_transports())}"
 
-    def without_address(self, target: Target) -> str:
+    def without_address(self, target: BoardKind) -> str:
         """Return the reason of the target's transport."""
         return TRANSPORTS.get(target.reach, ConfigError).without_address
 
-    def here(self, target: Target) -> bool:
+    def here(self, target: BoardKind) -> bool:
         """Whether the target's transport takes this machine."""
         transport = own_transport(target)
         return transport is not None and transport.here
@@ -79,12 +83,12 @@ def addressed_transports() -> list[str]:
     return [name for name in TRANSPORTS.names() if not TRANSPORTS.get(name, ConfigError).without_address]
 
 
-def _transport(rpc: str | None, target: Target) -> Transport:
+def _transport(rpc: str | None, target: BoardKind) -> Transport:
     """The transport that `rpc` of an address names, or else the usual one of the target's backend."""
     return TRANSPORTS.get(rpc or backend_of(target).transport, ConfigError)
 
 
-def own_transport(target: Target) -> Transport | None:
+def own_transport(target: BoardKind) -> Transport | None:
     """Return the transport of a target whose boards need no address; None for any other target."""
     return None if target.addressable else TRANSPORTS.get(target.reach, ConfigError)
 
@@ -97,11 +101,11 @@ def load_board(name: str) -> ResolvedBoard:
 def list_addresses() -> list[BoardAddress]:
     """Return all boards of the user, by name, with the transport that each has; errors are those of `boards_file`."""
     found = boards_file.list_addresses(RULES)
-    usual = {name: backend_of(target_files.load_target(name)).transport for name in {each.target for each in found}}
+    usual = {name: backend_of(target_files.load_board_kind(name)).transport for name in {each.target for each in found}}
     return [each.model_copy(update={"rpc": each.rpc or usual[each.target]}) for each in found]
 
 
-def list_targets() -> list[Target]:
+def list_targets() -> list[BoardKind]:
     """Return all targets, ``host`` first; raises ConfigError with file and line."""
     return target_files.list_targets(RULES.target_fault)
 
@@ -124,7 +128,7 @@ def diagnose(environment: Mapping[str, str], folder: Path, board: str | None = N
 def check(resolved: ResolvedBoard) -> Iterator[Finding]:
     """Yield the findings of ``edgetune boards check``."""
     target = resolved.target
-    return boards_check.check(target, accesses(resolved), start_words, timed=not untimed(target))
+    return boards_check.check(with_cpu(target), accesses(resolved), start_words, timed=not untimed(target))
 
 
 def resolve_settings(
@@ -145,12 +149,12 @@ def accesses(resolved: ResolvedBoard, rpc: str | None = None) -> tuple[BoardAcce
     """
     target, own = resolved.target, own_transport(resolved.target)
     if own is None:
-        return tuple(_by_address(target, address, rpc) for address in resolved.addresses)
+        return tuple(_by_address(with_cpu(target), address, rpc) for address in resolved.addresses)
     if rpc is None or rpc == backend_of(target).transport:
-        return (BoardAccess(target, None, own, own),)
+        return (BoardAccess(with_cpu(target), None, own, own),)
     if own.alone:
         raise UsageError(f"board '{target.name}' {own.alone}: leave out --rpc {rpc}")
-    return (BoardAccess(target, None, TRANSPORTS.get(rpc), own),)
+    return (BoardAccess(with_cpu(target), None, TRANSPORTS.get(rpc), own),)
 
 
 def _by_address(target: Target, address: BoardAddress, rpc: str | None) -> BoardAccess:

@@ -34,7 +34,7 @@ from edgetune.pipeline.select import choose, contenders
 from edgetune.records import Record, RecordStore
 from edgetune.schedule.algorithms.schedule_text import allowed_algorithms
 from edgetune.search.migrate import trouble
-from edgetune.target.target import Target
+from edgetune.target.target import Target, with_cpu
 from edgetune.verify.bench import LayerTime, benchmark_of
 
 MOST = 6
@@ -86,7 +86,7 @@ def rank_end_to_end(subject: CompileInput, settings: Settings, store: RecordStor
 
     A warning reports when no package can be made or run. Ctrl-C ends the comparison; the result is then False.
     """
-    program, target = subject.program, settings.target
+    program, target = subject.program, with_cpu(settings.target)
     common = (settings.min_trust, allowed_algorithms(settings.winograd), settings.threads)
 
     def make(choices: Sequence[Choice], folder: Path) -> None:

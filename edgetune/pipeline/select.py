@@ -145,7 +145,11 @@ def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules
             told = f"code generator {record.environment['codegen_version']}, which made the same C"
             why = f"the fastest record of {told}"
             return Choice(record.trace, replace(_measured(kernel, [record], 1), why=why))
-    text, note = _fixed(kernel, scratch_limit, rules)
+    return default_choice(kernel, *_fixed(kernel, scratch_limit, rules))
+
+
+def default_choice(kernel: Kernel, text: str, note: str) -> Choice:
+    """The choice of a default schedule, with a note for people."""
     why = f"no record: the default schedule ({note})"
     provenance = KernelProvenance(
         kernel.workload,

@@ -21,13 +21,14 @@ from edgetune.graph.memory.plan import plan, scratch_limits
 from edgetune.graph.program import Program
 from edgetune.package.emit import Check, PackageSummary
 from edgetune.pipeline import link
+from edgetune.pipeline.backends import backend_of
 from edgetune.pipeline.boards import measured_boards
 from edgetune.pipeline.compile_input import CompileInput, Events, assembled, device_of
 from edgetune.pipeline.double_precision_reference import judged_by_double
 from edgetune.pipeline.end_to_end_ranking import rank_end_to_end
 from edgetune.pipeline.in_model_cost import streams
 from edgetune.pipeline.link import Choice
-from edgetune.pipeline.select import choose
+from edgetune.pipeline.select import choose, default_choice
 from edgetune.records import RecordStore
 from edgetune.records.database import database_exists
 from edgetune.schedule.algorithms.schedule_text import DIRECT, allowed_algorithms
@@ -35,7 +36,8 @@ from edgetune.search.migrate import carry_over, known_to_older, outdated, still_
 from edgetune.search.options import TuneOptions
 from edgetune.search.outcome import TuneOutcome
 from edgetune.search.tune import tune as search
-from edgetune.target.target import Target
+from edgetune.target.board_kind import BoardKind
+from edgetune.target.target import with_cpu
 from edgetune.verify.verify import CPU_TOO_OLD, verify
 
 _SHOWN = 3
@@ -44,7 +46,7 @@ _SHOWN = 3
 class SelfTest:
     """Runs self-tests on this machine, natively or under the emulator of `target`; reports once where it cannot."""
 
-    def __init__(self, target: Target, events: Events) -> None:
+    def __init__(self, target: BoardKind, events: Events) -> None:
         self._target = target
         self._events = events
         self._told = False
@@ -131,6 +133,7 @@ def tune_input(
     """
     program = subject.program
     boards = measured_boards(settings)
+    target = with_cpu(settings.target)
     _check_limits_early(program, settings)
     # Kernels are timed on one thread; in the package each thread has its own scratch.
     room = scratch_limits(program, settings.threads)
@@ -141,7 +144,7 @@ def tune_input(
         seed=settings.seed,
         scratch_limits=limits,
         forms=allowed_algorithms(settings.winograd),
-        streamed=streams(program, settings.target),
+        streamed=streams(program, target),
     )
     if options.streamed:
         size = f"{program.constant_bytes / 1e6:.1f} MB"
@@ -152,12 +155,12 @@ def tune_input(
     with RecordStore.open(settings.db) as store:
         _carry_over(program, settings, store, events)
         measuring = MeasuringOptions(boards, settings.min_trust)
-        outcome = search(program, settings.target, store, options, events, measuring)
+        outcome = search(program, target, store, options, events, measuring)
         apart = options.streamed or settings.threads > 1  # a kernel's time alone differs from its time in a package
         here = all(access.carrier.here for access in boards)
         if apart and here and not outcome.interrupted and not rank_end_to_end(subject, settings, store, events):
             outcome = replace(outcome, interrupted=True)
-        self_test = SelfTest(settings.target, events)
+        self_test = SelfTest(target, events)
 
         def check(package: Path, objects: Path) -> None:
             if not verified_there(package, interrupted=outcome.interrupted):
@@ -175,28 +178,32 @@ def build_input(subject: CompileInput, settings: Settings, events: Events) -> Pa
     """
     _check_limits_early(subject.program, settings)
     check = SelfTest(settings.target, events)
+    if not backend_of(settings.target).searches:
+        return _build(subject, settings, None, events, check)
     if not database_exists(settings.db):
         events(
             Event("warning", {"message": f"there are no records at {settings.db}: all kernels get default schedules"})
         )
         return _build(subject, settings, None, events, check)
+    target = with_cpu(settings.target)
     with RecordStore.open(settings.db, create=False) as store:
-        older = known_to_older(subject.program.kernels, settings.target, store)
-        if lost := sum(not any(still_valid(kernel, settings.target, store)) for kernel in older):
+        older = known_to_older(subject.program.kernels, target, store)
+        if lost := sum(not any(still_valid(kernel, target, store)) for kernel in older):
             events(Event("warning", {"message": outdated(lost, "`edgetune tune` times them anew")}))
         return _build(subject, settings, store, events, check)
 
 
 def _carry_over(program: Program, settings: Settings, store: RecordStore, events: Events) -> None:
-    older = known_to_older(program.kernels, settings.target, store)
+    target = with_cpu(settings.target)
+    older = known_to_older(program.kernels, target, store)
     if not older:
         return
     start = time.monotonic()
     events(Event("phase", {"name": f"checking older records of {len(older)} kernels"}))
-    carried = carry_over(older, settings.target, store)
+    carried = carry_over(older, target, store)
     name = f"migrated {carried} records that were timed with the same C"
     events(Event("phase", {"name": name, "seconds": round(time.monotonic() - start, 3)}))
-    if lost := known_to_older(older, settings.target, store):
+    if lost := known_to_older(older, target, store):
         events(Event("warning", {"message": outdated(len(lost), "this search times them anew")}))
 
 
@@ -224,7 +231,13 @@ def _build_with(
     check: Check,
     forms: frozenset[str],
 ) -> PackageBuild:
-    choices = choose(subject.program, settings.target, store, events, settings.min_trust, forms, settings.threads)
+    backend = backend_of(settings.target)
+    if backend.searches:
+        cpu = with_cpu(settings.target)
+        choices = choose(subject.program, cpu, store, events, settings.min_trust, forms, settings.threads)
+    else:
+        schedules = backend.default_schedules(subject.program, settings.target)
+        choices = [default_choice(k, *found) for k, found in zip(subject.program.kernels, schedules, strict=True)]
     try:
         try:
             summary = assembled(subject, settings, choices, settings.out, events, check)
@@ -248,5 +261,6 @@ def _check_limits_early(program: Program, settings: Settings) -> None:
     except MemoryLimitExceeded:
         if device.ram is None:
             raise
-        least = plan(program, {}, link.written_over_at_best(program, settings.target))
+        over = backend_of(settings.target).in_place_at_best(program, settings.target)
+        least = plan(program, {}, over)
         link.check_limits(program, least, {}, device)

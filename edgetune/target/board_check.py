@@ -10,8 +10,11 @@ from pathlib import Path
 
 from edgetune.errors import BoardUnavailable, CompileFailed, ToolchainMissing
 from edgetune.findings import Finding
+from edgetune.target.board_kind import BoardKind
+from edgetune.target.cuda_toolkit import WHEELS, find_nvcc
+from edgetune.target.gpu import GpuTarget
 from edgetune.target.libc import lacks_libc, libc_package
-from edgetune.target.target import Target
+from edgetune.target.target import Target, with_cpu
 from edgetune.target.tool_process import run_tool
 from edgetune.target.toolchain import install_command
 
@@ -44,13 +47,35 @@ def hosted(target: Target, folder: Path) -> tuple[str, ...]:
 
 
 def check_board(
-    target: Target, *, emulated: bool = True, required: bool = False, start: StartWords = hosted
+    target: BoardKind, *, emulated: bool = True, required: bool = False, start: StartWords = hosted
 ) -> list[Finding]:
     """Return the findings: compiler installed, program compiled, program run with the right result.
 
     The fix of a missing tool is the command that installs it. Without `emulated`, the target's emulator is not needed,
     because boards run its programs. `required` is that of the findings, `start` that of the target's backend.
     """
+    if isinstance(target, GpuTarget):
+        return _check_gpu(target, required=required)
+    return _check_cpu(with_cpu(target), emulated=emulated, required=required, start=start)
+
+
+def _check_gpu(target: GpuTarget, *, required: bool) -> list[Finding]:
+    """Whether nvcc is there, and the C++ compiler with which the CPU check builds."""
+    compiler, code = target.compiler, ToolchainMissing.exit_code
+    nvcc = find_nvcc(compiler.nvcc)
+    name = f"nvcc of {target.name}"
+    if nvcc is None:
+        first = Finding(name, False, f"{compiler.nvcc} is neither on PATH nor in wheels", WHEELS, required, code)
+    else:
+        first = Finding(name, True, _last_line([str(nvcc), "--version"]))
+    name = f"C++ compiler of {target.name}"
+    if shutil.which(compiler.cxx) is None:
+        install = install_command(compiler.package)
+        return [first, Finding(name, False, f"{compiler.cxx} is not on PATH", install, required, code)]
+    return [first, Finding(name, True, f"{compiler.cxx}: {_first_line([compiler.cxx, '--version'])}")]
+
+
+def _check_cpu(target: Target, *, emulated: bool, required: bool, start: StartWords) -> list[Finding]:
     compiler = target.compiler
     path = shutil.which(compiler.cc)
     name = f"compiler of {target.name}"
@@ -102,6 +127,10 @@ def _run(command: list[str], folder: Path | None = None) -> subprocess.Completed
         return subprocess.CompletedProcess(command, 124, "", f"no answer within {_TIMEOUT_S} s")
     except PermissionError as error:
         return subprocess.CompletedProcess(command, 126, "", str(error))
+
+
+def _last_line(command: list[str]) -> str:
+    return (_run(command).stdout.splitlines() or [""])[-1]
 
 
 def _first_line(command: list[str]) -> str:

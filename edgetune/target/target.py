@@ -1,4 +1,6 @@
-"""Targets: reads the description of a kind of board from its YAML file. A new target needs no change of Python code.
+"""Targets: reads the description of a kind of board, with a CPU or with a GPU, from its YAML file.
+
+A new target needs no change of Python code.
 
 Also lists the compiler options that relax floating-point arithmetic, and the options that undo them at the end of the
 command line.
@@ -12,8 +14,10 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
-from edgetune.errors import UnknownBoard
+from edgetune.errors import UnknownBoard, UsageError
 from edgetune.resources import targets_dir, user_dir
+from edgetune.target.board_kind import BoardKind
+from edgetune.target.gpu import GpuTarget
 from edgetune.target.isa import INSTRUCTION_SETS, InstructionSet, Isa
 from edgetune.target.preferences import Preferences
 from edgetune.yaml_reader.checked import Checked, check_document
@@ -97,16 +101,9 @@ class MemoryMap(Checked):
     ram: MemoryRegion = Field(description="Variables, and the stack at its end.")
 
 
-class Target(Checked):
-    """A board, fixed in every detail that code generation, compilation and measuring depend on."""
+class Target(BoardKind):
+    """A board with a CPU, fixed in every detail that code generation, compilation and measuring depend on."""
 
-    name: Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")] = Field(description="Name for --board.")
-    description: StrictStr = Field(description="One line for `edgetune boards list`.")
-    backend: StrictStr = Field(
-        default="c-linux",
-        description="How kernels are written, built and run: c-linux, c-bare-metal (no operating system), or the "
-        "backend of an installed distribution.",
-    )
     isa: Isa = Field(description="Instruction set family.")
     triple: StrictStr = Field(description="LLVM target triple.")
     cpu: StrictStr = Field(description="LLVM name of the CPU (mcpu).")
@@ -128,25 +125,6 @@ class Target(Checked):
     )
     compiler: Compiler
     has_float16: StrictBool = Field(default=False, description="The compiler has _Float16 for this board.")
-    reach: Annotated[StrictStr, Field(min_length=1)] = Field(
-        examples=["local", "ssh", "emulator", "machine", "none"],
-        description="local: measured on this machine; ssh: on boards with an address; emulator: instructions counted "
-        "under a user-mode emulator; machine: in an emulated machine; none: build only, unless a board has an address; "
-        "or an installed transport.",
-    )
-    emulated: StrictBool = Field(
-        default=False,
-        description="Times come from an emulator, and say nothing about the speed of a real core.",
-    )
-    clock: Literal["time", "instructions"] = Field(
-        default="time",
-        description="What is measured: time, or executed instructions, of which one counts as a nanosecond.",
-    )
-    caches: Literal["warm", "cold"] = Field(
-        default="warm",
-        description="State of the caches when kernels are timed: warm, or cold (flushed before every call), for "
-        "models that run rarely. Only for boards with the agent; warm and cold times share no records.",
-    )
     cpu_part: StrictStr = Field(
         default="",
         description="Implementer and part of the cores as /proc/cpuinfo shows them, such as 0x41:0xd08, if cpu "
@@ -160,9 +138,6 @@ class Target(Checked):
     cpu_checks: Words = Field(
         default=(),
         description="CPU features that init() checks: names of __builtin_cpu_supports, or of HWCAP bits on ARM.",
-    )
-    defaults: Preferences = Field(
-        default=Preferences(), description="Settings for this board that other sources override."
     )
 
     @property
@@ -178,20 +153,25 @@ class Target(Checked):
                 f"instruction counts under {self.emulator[0]}, 1000 instructions written as 1 us: exact and "
                 "repeatable, but not times"
             )
-        if self.emulated:
-            return "times of an emulated machine, which say nothing about a real board"
-        return "times with cold caches, flushed before every call" if self.caches == "cold" else ""
+        cold = "times with cold caches, flushed before every call" if self.caches == "cold" else ""
+        return super().caveat or cold
+
+    @property
+    def shown(self) -> dict[str, object]:
+        """Its instruction set, CPU, vectors and cores."""
+        vectors = f"{self.vector_registers} x {self.vector_bits} bits"
+        return {"isa": self.isa, "cpu": self.cpu, "vectors": vectors, "cores": self.cores}
+
+    @property
+    def stand_in(self) -> str:
+        """Its emulator."""
+        return self.emulator[0] if self.emulator else ""
 
     @property
     def cold_bytes(self) -> int:
         """Bytes to sweep before every timed call, more than the caches hold; 0 keeps the caches warm."""
         swept = max(self.instruction_set.least_swept_bytes, _SWEEP * self.l2_bytes)
         return swept if self.caches == "cold" else 0
-
-    @property
-    def addressable(self) -> bool:
-        """Whether boards of this target are reached by an address in boards.yaml."""
-        return self.reach in {"ssh", "none"}
 
 
 class DetectedCompiler(Checked):
@@ -222,11 +202,23 @@ class KeyFault(NamedTuple):
     why: str
 
 
-TargetFault = Callable[[Target], KeyFault | None]
+TargetFault = Callable[[BoardKind], KeyFault | None]
 
 
 def load_target(name: str, fault: TargetFault = lambda _: None) -> Target:
-    """Return the target called ``name``, or the one in the file ``name`` if that ends in ``.yaml``.
+    """Return the target called ``name`` as ``load_board_kind`` does; raises UsageError where it is a GPU."""
+    return with_cpu(load_board_kind(name, fault))
+
+
+def with_cpu(kind: BoardKind) -> Target:
+    """Return a kind of board whose kernels run on a CPU; raises UsageError for any other."""
+    if not isinstance(kind, Target):
+        raise UsageError(f"'{kind.name}' is a GPU, and this needs a board whose kernels run on a CPU")
+    return kind
+
+
+def load_board_kind(name: str, fault: TargetFault = lambda _: None) -> BoardKind:
+    """Return the kind of board called ``name``, or the one in the file ``name`` if that ends in ``.yaml``.
 
     ``fault`` returns what is wrong in a target's file beside its form; the transports know more than that.
     Files in the user's own ``targets`` folder come before the shipped ones.
@@ -250,9 +242,9 @@ def target_names() -> list[str]:
     return sorted(_target_files(), key=lambda name: (name != "host", name))
 
 
-def list_targets(fault: TargetFault = lambda _: None) -> list[Target]:
+def list_targets(fault: TargetFault = lambda _: None) -> list[BoardKind]:
     """Return all targets in the order of ``target_names``; ``fault`` is that of ``load_target``."""
-    return [load_target(name, fault) for name in target_names()]
+    return [load_board_kind(name, fault) for name in target_names()]
 
 
 def _target_files() -> dict[str, Path]:
@@ -263,9 +255,14 @@ def _target_files() -> dict[str, Path]:
     return files
 
 
-def _read(path: Path, fault: TargetFault) -> Target:
+def _read(path: Path, fault: TargetFault) -> BoardKind:
     document = load_yaml(path)
-    target = _complete(document) if "detect" in document.data else check_document(Target, document)
+    target: BoardKind
+    if "detect" in document.data:
+        target = _complete(document)
+    else:
+        arm = GpuTarget if document.data.get("kind") == "gpu" else Target
+        target = check_document(arm, document)
     if target.name != path.stem:
         raise document.error(("name",), f"'name' must be '{path.stem}', like the file")
     if (found := fault(target)) is not None:

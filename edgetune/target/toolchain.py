@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgetune.errors import UsageError
-from edgetune.target.target import Target
+from edgetune.target.board_kind import BoardKind
 
 
 def install_command(package: str | None) -> str:
@@ -11,7 +11,7 @@ def install_command(package: str | None) -> str:
     return f"sudo apt-get install {package}" if package else "install it and put it on PATH"
 
 
-def require_trust(target: Target, min_trust: str) -> None:
+def require_trust(target: BoardKind, min_trust: str) -> None:
     """Raise UsageError where no time of the target can reach the grade `min_trust`."""
     if target.emulated and min_trust != "D":
         raise UsageError(

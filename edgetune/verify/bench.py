@@ -13,7 +13,7 @@ from edgetune.boards.environment import throttled
 from edgetune.boards.statistics import Summary, summarise
 from edgetune.errors import BoardUnavailable, PackageInvalid, SelfTestFailed
 from edgetune.measure.trust import Conditions, trust_of
-from edgetune.target.target import Target
+from edgetune.target.board_kind import BoardKind
 from edgetune.verify.driver import last_words
 from edgetune.verify.place import ExecutionPlace, Here
 from edgetune.verify.toolchain import PackageToolchain
@@ -74,7 +74,7 @@ class BenchReport:
 def bench(
     package: Path,
     *,
-    target: Target | None = None,
+    target: BoardKind | None = None,
     place: ExecutionPlace | None = None,
     cores: Sequence[int] = (),
     runs: int = 1000,
@@ -135,7 +135,7 @@ def _judged(report: BenchReport, samples: tuple[float, ...], summary: Summary, c
 
 
 @contextmanager
-def benchmark_of(package: Path, *, target: Target) -> Iterator[Callable[[int, float], tuple[LayerTime, ...]]]:
+def benchmark_of(package: Path, *, target: BoardKind) -> Iterator[Callable[[int, float], tuple[LayerTime, ...]]]:
     """Build a copy of `package` here, and yield a function that runs its benchmark.
 
     Its arguments are the maximum number of runs and the approximate seconds. Both raise what `bench` raises.

@@ -44,6 +44,7 @@ def run_cases(
         external=external,
         alignment=alignment,
         cases=len(cases),
+        allocates="instead" in manifest["target"],
         threads=threads,
         file=_INPUTS,
     )

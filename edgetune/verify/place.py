@@ -61,12 +61,13 @@ class Here:
     @property
     def where(self) -> str:
         """This machine, and its emulator."""
-        return f"this machine, under {self.tools.emulator[0]}" if self.tools.emulator else "this machine"
+        here = f"this machine, under {self.tools.emulator[0]}" if self.tools.emulator else "this machine"
+        return self.tools.instead or here
 
     @property
     def emulated(self) -> bool:
-        """Whether there is an emulator."""
-        return bool(self.tools.emulator)
+        """Whether there is an emulator, or the CPU computes in place of a GPU."""
+        return bool(self.tools.emulator or self.tools.instead)
 
     def link(self, copy: Path, goal: str, tools: PackageToolchain, timeout_s: float) -> None:
         """Build `goal`."""

@@ -7,13 +7,17 @@ from typing import Any
 
 from edgetune.errors import PackageInvalid, UsageError
 from edgetune.package.native import runs_here
+from edgetune.target.board_kind import BoardKind
+from edgetune.target.cuda_toolkit import has_gpu
 from edgetune.target.programs import MAKE, RequiredProgram, require_programs
-from edgetune.target.target import Target
 
 
 @dataclass(frozen=True)
 class PackageToolchain:
-    """Compiler and emulator of one board; `package` and `emulator_package` are their Debian packages."""
+    """Compiler and emulator of one board; `package` and `emulator_package` are their Debian packages.
+
+    Where this machine lacks what the package is for, a GPU, `instead` says what computes, and `make_words` tell make.
+    """
 
     board: str
     isa: str
@@ -23,9 +27,11 @@ class PackageToolchain:
     emulator: tuple[str, ...]
     package: str | None
     emulator_package: str | None
+    instead: str = ""
+    make_words: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, manifest: dict[str, Any], target: Target | None = None) -> PackageToolchain:
+    def of(cls, manifest: dict[str, Any], target: BoardKind | None = None) -> PackageToolchain:
         """Return the tools of `target`, or of the board that the package was made for.
 
         Raises UsageError where the package holds instructions that `target` does not have, PackageInvalid where the
@@ -33,12 +39,12 @@ class PackageToolchain:
         """
         try:
             facts = manifest["target"]
-            isa = facts["isa"]
+            isa, instead = facts.get("isa", "cuda"), facts.get("instead", "")
             if target is not None:
-                if target.isa != isa:
+                if target.shown["isa"] != isa:
                     raise UsageError(
-                        f"the package is for {isa} (board {facts['name']}), board {target.name} is {target.isa}: "
-                        f"build it with `edgetune build MODEL --board {target.name}`"
+                        f"the package is for {isa} (board {facts['name']}), board {target.name} is "
+                        f"{target.shown['isa']}: build it with `edgetune build MODEL --board {target.name}`"
                     )
                 facts = target.model_dump(mode="json")
             compiler = facts["compiler"]
@@ -48,9 +54,11 @@ class PackageToolchain:
                 cc=compiler["cc"],
                 cflags=tuple(compiler["cflags"]),
                 ldflags=tuple(compiler["ldflags"]),
-                emulator=() if runs_here(isa) else tuple(facts["emulator"]),
+                emulator=() if instead or runs_here(isa) else tuple(facts["emulator"]),
                 package=compiler["package"],
-                emulator_package=facts["emulator_package"],
+                emulator_package=facts.get("emulator_package"),
+                instead=instead if instead and not has_gpu() else "",
+                make_words=("DEVICE=cpu",) if instead and not has_gpu() else (),
             )
         except (KeyError, TypeError) as error:
             raise PackageInvalid(

@@ -18,7 +18,7 @@ from edgetune.errors import SelfTestFailed, WrongResult
 from edgetune.graph.accuracy import OutputError, Tolerance, absolute_errors, compare, distance
 from edgetune.package.golden import GoldenCases, OutputTolerance
 from edgetune.package.reference_error import off_double
-from edgetune.target.target import Target
+from edgetune.target.board_kind import BoardKind
 from edgetune.verify.driver import last_words, run_cases
 from edgetune.verify.place import ExecutionPlace, Here
 from edgetune.verify.toolchain import PackageToolchain
@@ -116,7 +116,7 @@ class VerifyReport:
 def verify(
     package: Path,
     *,
-    target: Target | None = None,
+    target: BoardKind | None = None,
     place: ExecutionPlace | None = None,
     fresh: GoldenCases = NO_CASES,
     objects: Path | None = None,

@@ -55,7 +55,7 @@ def make(copy: Path, goal: str, tools: PackageToolchain, timeout_s: float, varia
     `compile_failure`.
     """
     # -r: make's built-in rules would link any program with none of the package's files.
-    done = run(["make", "-s", "-r", goal, f"CC={tools.cc}", *variables], copy, timeout_s)
+    done = run(["make", "-s", "-r", goal, f"CC={tools.cc}", *tools.make_words, *variables], copy, timeout_s)
     if f"No rule to make target '{goal}'." in done.stderr:
         raise PackageInvalid(
             f"the package's Makefile has no rule for {goal}, because an earlier version of edgetune wrote it: build "

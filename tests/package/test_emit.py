@@ -344,7 +344,7 @@ def test_functions_beside_the_interface_count_for_the_stack_of_a_call() -> None:
 def test_all_sources_but_the_weights_count_as_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever files a package has: their one list is that of its core files."""
     more = PackageFile("src/tiny_more.c", b"int tiny__more(void);\nint tiny__more(void) { return 1; }\n")
-    monkeypatch.setattr("edgetune.package.emit.core_files", lambda *facts: (*core_files(*facts), more))
+    monkeypatch.setattr("edgetune.package.content.core_files", lambda *facts: (*core_files(*facts), more))
     made = sample.emit(tmp_path / "p", weights="text", width=4096)
     assert made.code is not None
     assert "tiny__more" in {function.name for function in made.code.functions}

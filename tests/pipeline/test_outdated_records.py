@@ -9,6 +9,7 @@ from edgetune.config.settings import CommandLineFlags, resolve_settings
 from edgetune.events import Event
 from edgetune.pipeline.compile_input import load
 from edgetune.records import RecordStore
+from edgetune.target.target import with_cpu
 from tests.flags_sample import write_model
 from tests.search.test_migrate import record
 
@@ -22,7 +23,7 @@ def test_a_build_says_once_that_older_records_do_not_count(tmp_path: Path) -> No
     kernels = {kernel.workload: kernel for kernel in load(settings).program.kernels}
     with RecordStore.open(settings.db) as store:
         for kernel in [*kernels.values()][:2]:
-            store.add(record(kernel, settings.target, same=False))
+            store.add(record(kernel, with_cpu(settings.target), same=False))
     events: list[Event] = []
     api.build(settings, events=events.append)
     said = [str(event.data["message"]) for event in events if "do not count" in str(event.data.get("message", ""))]

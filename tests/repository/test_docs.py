@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from edgetune.errors import EdgetuneError
+from edgetune.target.gpu import GpuCompilers, GpuTarget
 from edgetune.target.target import Compiler, Target
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -31,8 +32,17 @@ def exit_codes() -> str:
 
 def target_keys() -> str:
     """Return the table of docs/targets.md."""
+    return _table(Target, Compiler)
+
+
+def gpu_keys() -> str:
+    """Return the table of docs/targets.md for GPUs."""
+    return _table(GpuTarget, GpuCompilers)
+
+
+def _table(target: type[BaseModel], compiler: type[BaseModel]) -> str:
     lines = ["| key | needed | meaning |", "|---|---|---|"]
-    for prefix, model in (("", Target), ("compiler.", Compiler)):
+    for prefix, model in (("", target), ("compiler.", compiler)):
         lines += _rows(prefix, model)
     return "\n".join(lines)
 
@@ -49,4 +59,6 @@ def test_every_exit_code_is_in_its_table() -> None:
 
 
 def test_every_key_of_a_target_is_in_its_table() -> None:
-    assert target_keys() in (DOCS / "targets.md").read_text(encoding="utf-8")
+    text = (DOCS / "targets.md").read_text(encoding="utf-8")
+    assert target_keys() in text
+    assert gpu_keys() in text

@@ -12,9 +12,8 @@ class CMakeFlavour:
     name = "cmake"
 
     def files(self, facts: PackageFacts) -> tuple[PackageFile, ...]:
-        """Return CMakeLists.txt."""
-        del facts
-        return (PackageFile("CMakeLists.txt", "cmake/CMakeLists.txt.j2"),)
+        """Return CMakeLists.txt, if such packages have one."""
+        return (PackageFile("CMakeLists.txt", facts.content.cmake),) if facts.content.cmake else ()
 
 
 CMAKE = CMakeFlavour()

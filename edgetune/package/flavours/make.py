@@ -12,11 +12,9 @@ class MakeFlavour:
     name = "make"
 
     def files(self, facts: PackageFacts) -> tuple[PackageFile, ...]:
-        """Return Makefile and <prefix>.pc.in."""
-        return (
-            PackageFile("Makefile", "make/Makefile.j2"),
-            PackageFile(f"{facts.api.prefix}.pc.in", "make/package.pc.in.j2"),
-        )
+        """Return Makefile and, where the Makefile installs the package, <prefix>.pc.in."""
+        pkg_config = PackageFile(f"{facts.api.prefix}.pc.in", "make/package.pc.in.j2")
+        return (PackageFile("Makefile", facts.content.makefile), *((pkg_config,) if facts.content.installs else ()))
 
 
 MAKE = MakeFlavour()

@@ -23,6 +23,11 @@ from edgetune.schedule.sketches.spaces import module_of
 
 
 def replay(function: PrimFunc, trace_json: str) -> IRModule:
+    """`replay_plainly`, with accumulations that padding leaves out guarded by a condition."""
+    return guard_accumulations(replay_plainly(function, trace_json))
+
+
+def replay_plainly(function: PrimFunc, trace_json: str) -> IRModule:
     """The IRModule of the one scheduled PrimFunc that `trace_json` makes of the unscheduled `function`.
 
     Raises KernelFailed if the text is not a trace, or the trace does not fit the function.
@@ -35,7 +40,7 @@ def replay(function: PrimFunc, trace_json: str) -> IRModule:
         reason = lines[-1].strip() if lines else type(error).__name__
         msg = f"a recorded schedule does not fit its kernel ({reason}): delete the record or tune again"
         raise KernelFailed(msg) from error
-    return guard_accumulations(sch.mod)
+    return sch.mod
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,103 @@
+"""Backend cuda: packages of CUDA kernels with default schedules, for boards with an NVIDIA GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NoReturn
+
+from edgetune.backends.printed import Printed, PrintedKernels
+from edgetune.errors import BoardUnavailable, KernelFailed, UnsupportedOperator
+from edgetune.events import Event
+from edgetune.graph.program import Program
+from edgetune.measure.compiler import CompilerCommand, CompileResult, OnStart
+from edgetune.package.content import PackageContent
+from edgetune.package.cuda_content import CUDA_CONTENT
+from edgetune.package.ident import kernel_symbol
+from edgetune.package.program_image import ProgramImage
+from edgetune.target.board_kind import BoardKind
+from edgetune.target.dialect import Dialect
+from edgetune.target.gpu import GpuTarget
+from edgetune.target.target import KeyFault, Target
+
+OnEvent = Callable[[Event], None]
+
+
+class Cuda:
+    """See `Backend`."""
+
+    dialect = Dialect("CUDA")
+    content: PackageContent = CUDA_CONTENT
+    searches = False
+    most_threads: int | None = 1
+    transport = "agent"  # no other is there yet, and none is asked
+    untimed = "edgetune has no way yet to time candidates on a GPU"
+
+    def target_fault(self, target: BoardKind) -> KeyFault | None:
+        """Demand a GPU."""
+        if isinstance(target, GpuTarget):
+            return None
+        return KeyFault("backend", "is 'cuda', which is for GPUs: add 'kind: gpu', and what the file of a GPU needs")
+
+    def toolchain(self, target: Target, timeout_s: float) -> NoReturn:
+        """Raise BoardUnavailable: no candidate can be timed yet."""
+        del timeout_s
+        raise BoardUnavailable(f"board '{target.name}' cannot be tuned: {self.untimed}")
+
+    def build_candidate(
+        self, toolchain: CompilerCommand, unit: Path, shim: Path, library: Path, on_start: OnStart | None = None
+    ) -> CompileResult:
+        """Do nothing: without `toolchain` no candidate gets here."""
+        del toolchain, unit, shim, library, on_start
+        return CompileResult("a GPU loads no candidates yet", timed_out=False, code_bytes=0)
+
+    def default_schedules(self, program: Program, target: BoardKind) -> list[tuple[str, str]]:
+        """Return the first schedule that fits each kernel; raises KernelFailed where none does."""
+        from edgetune.schedule.gpu_defaults import default_gpu_schedule
+
+        return [default_gpu_schedule(kernel.function, _gpu(target)) for kernel in program.kernels]
+
+    def in_place_at_best(self, program: Program, target: BoardKind) -> dict[int, int]:
+        """Return nothing: kernels of a GPU write elsewhere."""
+        del program, target
+        return {}
+
+    def print_kernels(
+        self, program: Program, texts: Sequence[str], target: BoardKind, prefix: str, events: OnEvent, threads: int
+    ) -> PrintedKernels:
+        """Return the kernels in CUDA, none of them in place; raises KernelFailed and UnsupportedOperator."""
+        from edgetune.codegen.cuda.emit import emit_cuda_kernel
+        from edgetune.codegen.package_names import with_prefix
+        from edgetune.schedule.algorithms.apply import replay_plainly
+
+        del events, threads
+        gpu = _gpu(target)
+        printed = []
+        for kernel, text in zip(program.kernels, texts, strict=True):
+            source = emit_cuda_kernel(replay_plainly(kernel.function, text), gpu, kernel_symbol(prefix, kernel.name))
+            if (lacking := self.dialect.lacking(source.definition)) is not None:
+                raise UnsupportedOperator(f"kernel {kernel.name} computes in {lacking}, which {gpu.name} lacks")
+            printed.append(Printed(replace(source, definition=with_prefix(source.definition, prefix)), {}))
+        return PrintedKernels(tuple(printed), {})
+
+    def preamble(self, names: Iterable[str], target: BoardKind, prefix: str) -> str:
+        """Return the CUDA text of the snippets `names`."""
+        from edgetune.codegen.cuda.maths import render_device_preamble
+
+        del target
+        return render_device_preamble(names, prefix)
+
+    def program_image(self, prefix: str, target: BoardKind) -> ProgramImage:
+        """Return a self-test; nothing times a package on a GPU yet."""
+        del prefix, target
+        return ProgramImage(programs=("selftest",))
+
+
+def _gpu(target: BoardKind) -> GpuTarget:
+    if not isinstance(target, GpuTarget):
+        raise KernelFailed(f"'{target.name}' is no GPU, and backend cuda prints for GPUs alone: correct its file")
+    return target
+
+
+BACKEND = Cuda()

@@ -1,0 +1,187 @@
+"""Lowering for CUDA: turns a scheduled function into launches, each a grid of blocks of threads.
+
+It runs the passes of TVM's `s_tir` pipeline that concern a GPU, up to where host and device code part. Loops stay
+loops: nvcc unrolls those that index registers (see `edgetune.codegen.cuda.printer`). A sum over threads goes through
+shared memory, in halving steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from math import prod
+
+import tvm
+from tvm import ir, s_tir, tirx
+
+from edgetune.codegen.loop_names import with_loop_names
+from edgetune.codegen.lower import hoist_initialisation, sole_function
+from edgetune.codegen.traverse import children
+from edgetune.errors import TVM_REFUSALS, KernelFailed
+from edgetune.graph.tvm_types import IRModule, Pass, PrimFunc, Stmt, TvmBuffer, TvmTarget, Var
+
+_THREADS = 1024  # the most of a block on any GPU that nvcc compiles for
+AXES = ("x", "y", "z")
+
+
+@dataclass(frozen=True)
+class LoweredLaunch:
+    """One launch of a lowered function: `extents` are those of blockIdx.x and so on, 1 where it is not there."""
+
+    body: Stmt
+    extents: dict[str, int]
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """Blocks along x, y and z."""
+        return self._along("blockIdx")
+
+    @property
+    def block(self) -> tuple[int, int, int]:
+        """Threads of a block along x, y and z."""
+        return self._along("threadIdx")
+
+    def _along(self, of: str) -> tuple[int, int, int]:
+        x, y, z = (self.extents.get(f"{of}.{axis}", 1) for axis in AXES)
+        return x, y, z
+
+
+@dataclass(frozen=True)
+class LoweredLaunches:
+    """A lowered function: its launches in order, and the buffers in device memory that lie `between` them.
+
+    `views` are the statements that declare flat views of the parameters.
+    """
+
+    function: PrimFunc
+    launches: tuple[LoweredLaunch, ...]
+    between: tuple[TvmBuffer, ...]
+    views: tuple[Stmt, ...]
+
+
+def lower_launches(mod: IRModule, arch: str, shared_bytes: int) -> LoweredLaunches:
+    """Lower a module of one function scheduled for a GPU of `arch`, such as sm_75.
+
+    Raises KernelFailed where a pass refuses the schedule, where work lies outside of launches, or where a launch needs
+    more threads or more shared memory than a block has.
+    """
+    target = lowering_target(arch, shared_bytes)
+    try:
+        with target:
+            named = with_loop_names(sole_function(mod))
+            flat = sole_function(_to_flat()(tvm.IRModule({"main": named})))
+            hoisted = flat.with_body(hoist_initialisation(flat.body))
+            function = sole_function(_with_barriers(target)(tvm.IRModule({"main": hoisted})))
+    except TVM_REFUSALS as error:
+        lines = str(error).strip().splitlines()
+        raise KernelFailed(f"lowering failed: {lines[-1] if lines else type(error).__name__}") from error
+    launches: list[LoweredLaunch] = []
+    between: list[TvmBuffer] = []
+    views: list[Stmt] = []
+    for statement in _flattened(function.body):
+        if isinstance(statement, tirx.AttrStmt) and statement.attr_key == "thread_extent":
+            launches.append(_launch(statement))
+        elif isinstance(statement, tirx.AllocBuffer):
+            between.append(statement.buffer)
+        elif isinstance(statement, tirx.DeclBuffer):
+            views.append(statement)
+        elif not isinstance(statement, tirx.Evaluate):
+            raise KernelFailed(f"a {type(statement).__name__} of the schedule lies outside of every launch")
+    return LoweredLaunches(function, tuple(launches), tuple(between), tuple(views))
+
+
+@cache
+def lowering_target(arch: str, shared_bytes: int) -> TvmTarget:
+    """TVM's target for schedules and passes; no code is made for it. Warps of one thread: see the module's text."""
+    facts = {
+        "kind": "cuda",
+        "arch": arch,
+        "max_threads_per_block": _THREADS,
+        "max_num_threads": _THREADS,
+        "max_shared_memory_per_block": shared_bytes,
+        "thread_warp_size": 1,
+    }
+    return tvm.target.Target(facts, host={"kind": "llvm"})
+
+
+@cache
+def _to_flat() -> Pass:
+    return tvm.transform.Sequential(
+        [
+            s_tir.transform.CanonicalizeLoop(),
+            s_tir.transform.LowerCrossThreadReduction(),
+            s_tir.transform.LowerInitBlock(),
+            s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
+            s_tir.transform.ConvertBlocksToOpaque(),
+            s_tir.transform.LiftThreadBinding(),
+            s_tir.transform.ManifestSharedMemoryLocalStage(),
+            s_tir.transform.CompactBufferAllocation(),
+            s_tir.transform.LowerAutoCopy(),
+            s_tir.transform.UnifyThreadBinding(),
+            s_tir.transform.LowerMatchBuffer(),
+            s_tir.transform.StmtSimplify(),
+            s_tir.transform.AnnotateIrregularLoop(),
+            s_tir.transform.LowerOpaqueBlock(),
+            tirx.transform.FlattenBuffer(),
+            tirx.transform.NarrowDataType(32),
+            s_tir.transform.LoopPartition(),
+            tirx.transform.VectorizeLoop(False),
+            s_tir.transform.InjectVirtualThread(),
+            tirx.transform.StorageRewrite(),
+            s_tir.transform.HoistIfThenElse(),
+        ]
+    )
+
+
+@cache
+def _with_barriers(target: TvmTarget) -> Pass:
+    return tvm.transform.Sequential(
+        [
+            s_tir.transform.RenormalizeSplitPattern(),
+            tirx.transform.StmtSimplify(),
+            tirx.transform.RemoveNoOp(),
+            s_tir.transform.RewriteUnsafeSelect(),
+            tirx.transform.BindTarget(target),
+            s_tir.transform.ThreadSync("shared"),
+            s_tir.transform.LowerThreadAllreduce(),
+            tirx.transform.CommonSubexprElim(),
+        ]
+    )
+
+
+def _flattened(node: Stmt) -> Iterator[Stmt]:
+    """The statements of a sequence, of attributes that bind no threads, and of single-trip loops around launches."""
+    if isinstance(node, tirx.SeqStmt):
+        for child in node.seq:
+            yield from _flattened(child)
+    elif isinstance(node, tirx.AttrStmt) and node.attr_key != "thread_extent":
+        yield from _flattened(node.body)
+    else:
+        yield node
+
+
+def _launch(node: Stmt) -> LoweredLaunch:
+    extents: dict[str, int] = {}
+    for axis, extent in bound_axes(node):
+        if not isinstance(extent, tirx.IntImm):
+            raise KernelFailed(f"the extent of {axis} is not constant")
+        if extents.setdefault(axis, int(extent.value)) != int(extent.value):
+            raise KernelFailed(f"{axis} has two extents in one launch: {extents[axis]} and {int(extent.value)}")
+    launch = LoweredLaunch(node, extents)
+    if prod(launch.block) > _THREADS:
+        raise KernelFailed(f"a block of {prod(launch.block)} threads is more than a GPU has ({_THREADS})")
+    return launch
+
+
+def bound_axes(node: Stmt) -> Iterator[tuple[str, ir.Expr]]:
+    """The thread axes bound in statements, such as threadIdx.x, each with its extent."""
+    if isinstance(node, tirx.AttrStmt) and node.attr_key == "thread_extent":
+        yield str(node.node.thread_tag), node.value
+    for child in children(node):
+        yield from bound_axes(child)
+
+
+def thread_variable(node: Stmt) -> Var:
+    """The variable that a `thread_extent` attribute binds."""
+    return node.node.var

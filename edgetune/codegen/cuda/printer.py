@@ -1,0 +1,185 @@
+"""CUDA statements: what differs from C inside a kernel.
+
+Thread axes are read where a kernel begins; buffers lie in registers or in shared memory; a barrier is
+`__syncthreads()`. A loop that indexes a buffer of one thread is unrolled by the compiler, so that the buffer becomes
+registers.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from math import prod
+
+import tvm
+import tvm_ffi
+from tvm import ir, tirx
+
+from edgetune.codegen.context import BufferStorage, Context
+from edgetune.codegen.cuda.lower import thread_variable
+from edgetune.codegen.dtypes import element_and_lanes, storage_type
+from edgetune.codegen.intrinsics import operator
+from edgetune.codegen.memory import Survey
+from edgetune.codegen.names import plain_name
+from edgetune.codegen.statements import ACCUMULATOR, Layout, StatementPrinter
+from edgetune.codegen.text import ATOM, Text
+from edgetune.codegen.traverse import children, expressions, loads_in, variables_in
+from edgetune.errors import KernelFailed
+from edgetune.graph.tvm_types import Expr, Stmt, TvmBuffer, Var
+
+SHARED = "shared"
+LOCAL = "local"
+_SHORT = {"blockIdx": "block", "threadIdx": "thread"}
+_SUM_OVER_THREADS = re.compile(r"red_buf\d+")
+_REINDEXED = re.compile(r"_reindex(_pad)?")
+_MOST_UNROLLED = 64  # copies of a loop's body, those of loops around it included
+
+
+class CudaPrinter(StatementPrinter):
+    """Prints the statements of one launch. `shared_bytes` grows with each buffer in shared memory."""
+
+    def __init__(self, context: Context, survey: Survey) -> None:
+        super().__init__(context, survey, Layout())
+        self.shared_bytes = 0
+        self._unrolled: set[Var] = set()
+        self._statement_by_type[tirx.AttrStmt] = self._attribute
+
+    def launch(self, body: Stmt, extents: dict[str, int]) -> None:
+        """Emit the whole body of a kernel."""
+        for variable, axis in sorted(_thread_variables(body).items(), key=lambda item: item[1]):
+            self._read_axis(variable, axis, extents[axis])
+        self._unrolled = unrolled_loops(body)
+        self.statement(body)
+
+    def _read_axis(self, variable: Var, axis: str, extent: int) -> None:
+        bounds = tvm.ir.Range.from_min_extent(tirx.IntImm("int32", 0), tirx.IntImm("int32", extent))
+        self.context.analyzer.bind(variable, bounds, True)
+        if extent == 1:
+            self.context.variables[variable] = Text("0", ATOM, True)
+            return
+        of, _, letter = axis.partition(".")
+        name = self.context.names.unique(f"{_SHORT[of]}_{letter}")
+        self.context.emit(f"const int32_t {name} = (int32_t){axis};")
+        self.context.variables[variable] = Text(name, ATOM, True)
+
+    def _attribute(self, s: Stmt) -> None:
+        if s.attr_key == "virtual_thread":
+            raise KernelFailed("a virtual thread is left after lowering")
+        self.statement(s.body)
+
+    def _for(self, s: Stmt) -> None:
+        if s.loop_var in self._unrolled:
+            self.context.emit("#pragma unroll")
+        super()._for(s)
+
+    def _evaluate(self, s: Stmt) -> None:
+        if isinstance(s.value, ir.Call) and operator(s.value) == "tvm_storage_sync":
+            scope = str(s.value.args[0].value)
+            if scope != SHARED:
+                raise KernelFailed(f"the CUDA printer knows no barrier for {scope} memory")
+            self.context.emit("__syncthreads();")
+            return
+        super()._evaluate(s)
+
+    def _store(self, s: Stmt) -> None:
+        value, same = s.value, partial(_loads_same, s)
+        if same(value):  # what a sum over threads leaves
+            return
+        if isinstance(value, tirx.Add) and same(value.a) and element_and_lanes(value.ty)[0].kind == "float":
+            self.context.emit(f"{self.element_text(s.buffer, s.indices)} += {self.scalar(value.b).code};")
+            return
+        super()._store(s)
+
+    def _allocate(self, buffer: TvmBuffer) -> None:
+        of, lanes = element_and_lanes(buffer.ty.dtype)
+        count = lanes * prod(int(extent.value) for extent in buffer.ty.shape)
+        scope = str(buffer.scope())
+        if scope == LOCAL and count == 1:
+            self.layout.registers[buffer] = {0: 1}
+            super()._allocate(buffer)
+            return
+        sums = scope == LOCAL and buffer in self.survey.updated
+        name = self.context.names.unique(ACCUMULATOR if sums else buffer_name(buffer))
+        self.context.places[buffer] = BufferStorage(name, of, lanes, written=True)
+        c_type = storage_type(of, has_float16=False)
+        if scope == LOCAL:
+            self.context.emit(f"{c_type} {name}[{count}];")
+        elif scope == SHARED:
+            self.shared_bytes += -(-count * of.bytes // 16) * 16
+            self.context.emit(f"__shared__ {c_type} {name}[{count}];")
+        else:
+            raise KernelFailed(f"buffer {buffer.name} lies in {scope} memory, which the CUDA printer does not know")
+
+
+def buffer_name(buffer: TvmBuffer) -> str:
+    """The name of a buffer without TVM's additions."""
+    return plain_name(without_additions(str(buffer.name)))
+
+
+def without_additions(name: str) -> str:
+    """A name without what TVM adds for copies of operands and for sums over threads."""
+    return _SUM_OVER_THREADS.sub("partial", _REINDEXED.sub("", name))
+
+
+def _loads_same(s: Stmt, e: Expr) -> bool:
+    """Whether `e` is the element that the statement stores."""
+    if not isinstance(e, ir.TensorLoad) or e.source != s.buffer or len(e.indices) != len(s.indices):
+        return False
+    return all(tvm_ffi.structural_equal(a, b) for a, b in zip(e.indices, s.indices, strict=True))
+
+
+def _thread_variables(node: Stmt) -> dict[Var, str]:
+    found: dict[Var, str] = {}
+    if isinstance(node, tirx.AttrStmt) and node.attr_key == "thread_extent":
+        found[thread_variable(node)] = str(node.node.thread_tag)
+    for child in children(node):
+        found |= _thread_variables(child)
+    return found
+
+
+def unrolled_loops(body: Stmt) -> set[Var]:
+    """Variables of loops that index a buffer of one thread; a register has no address, so these must be unrolled."""
+    indices: set[Var] = set()
+    _local_indices(body, indices)
+    found: set[Var] = set()
+    _unrolled(body, indices, 1, found)
+    return found
+
+
+def _unrolled(node: Stmt, indices: set[Var], copies: int, found: set[Var]) -> None:
+    if isinstance(node, tirx.For) and node.loop_var in indices and isinstance(node.extent, tirx.IntImm):
+        copies *= int(node.extent.value)
+        if copies <= _MOST_UNROLLED:
+            found.add(node.loop_var)
+    for child in children(node):
+        _unrolled(child, indices, copies, found)
+
+
+def _local_indices(node: Stmt, found: set[Var], bound: dict[Var, Expr] | None = None) -> None:
+    """Variables in indices of local buffers, directly or through constants of common subexpressions."""
+    bound = {} if bound is None else bound
+    if isinstance(node, tirx.Bind):
+        bound[node.var] = node.value
+    loads = loads_in(expressions(node))
+    if isinstance(node, tirx.BufferStore):
+        loads += loads_in(node.indices)
+        if _is_local(node.buffer):
+            _expanded(node.indices, bound, found)
+    for load in loads:
+        if _is_local(load.source):
+            _expanded(load.indices, bound, found)
+    for child in children(node):
+        _local_indices(child, found, bound)
+
+
+def _expanded(indices: list[Expr], bound: dict[Var, Expr], found: set[Var]) -> None:
+    used: set[Var] = set()
+    variables_in(indices, used)
+    for variable in used - found:
+        found.add(variable)
+        if variable in bound:
+            _expanded([bound[variable]], bound, found)
+
+
+def _is_local(buffer: TvmBuffer) -> bool:
+    return str(buffer.scope()) == LOCAL

@@ -1,0 +1,151 @@
+"""The content of packages in CUDA: .cu files, one piece of device memory, a self-test that also runs without a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgetune.errors import KernelFailed
+from edgetune.graph.memory.plan import MemoryPlan
+from edgetune.graph.program import Program
+from edgetune.package.constants import Placement, Weights
+from edgetune.package.core_files import vector_files, weight_files
+from edgetune.package.diagnostics import compile_failure
+from edgetune.package.flags import CompilerFlags
+from edgetune.package.interface import Interface
+from edgetune.package.package_file import PackageFile
+from edgetune.package.program_image import ProgramImage
+from edgetune.package.size import CodeSize
+from edgetune.package.vectors import Vectors
+from edgetune.target.board_kind import BoardKind
+from edgetune.target.cuda_toolkit import find_nvcc
+from edgetune.target.gpu import GpuTarget
+from edgetune.target.isa.cpu_features import CpuChecks
+from edgetune.target.tool_process import run_tool
+
+ALIGNMENT = 256  # of device memory, as cudaMalloc gives it (CUDA C++ Programming Guide, "Device Memory Accesses")
+ON_CPU = "this machine's CPU instead of a GPU"
+_COMPILE_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class DeviceMemory:
+    """Offsets in the device memory of an instance, in bytes: of the weights, and of the caller's tensors by buffer."""
+
+    weights: int
+    tensors: Mapping[int, int]
+    nbytes: int
+    alignment: int = ALIGNMENT
+
+
+def device_memory(program: Program, plan: MemoryPlan, weights: Weights) -> DeviceMemory:
+    """Place weights and copies of inputs and outputs after the arena."""
+    end = _padded(plan.arena_bytes)
+    at, end = end, end + _padded(weights.nbytes)
+    tensors = {}
+    for buffer in (*program.input_buffers(), *program.output_buffers()):
+        tensors[buffer.id] = end
+        end += _padded(buffer.nbytes)
+    return DeviceMemory(at, tensors, max(end, ALIGNMENT))
+
+
+def _padded(nbytes: int) -> int:
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+
+class CudaContent:
+    """See `PackageContent`."""
+
+    installs = False
+    makefile = "cuda/Makefile.j2"
+    cmake = ""
+    suffixes: tuple[str, ...] = (".cu", ".S")
+
+    def placement(self, asked: Placement | None) -> Placement | None:
+        """Return "binary": the weights are one image, which is copied to the device."""
+        del asked
+        return "binary"
+
+    def workspace_bytes(self, program: Program, plan: MemoryPlan, weights: Weights, threads: int) -> int:
+        """Return the bytes of device memory."""
+        del threads
+        return device_memory(program, plan, weights).nbytes
+
+    def flags(self, target: BoardKind) -> CompilerFlags:
+        """Return the flags of nvcc as those of the kernels, those of the C compiler for all else."""
+        gpu = _gpu(target)
+        arch = f"-gencode arch=compute_{gpu.compute_capability},code={gpu.arch}"
+        flags = gpu.compiler.nvccflags
+        return CompilerFlags(gpu.compiler.cflags, (), flags, (), (*flags, arch), ())
+
+    def cpu(self, target: BoardKind) -> CpuChecks | None:
+        """Return None."""
+        del target
+        return None
+
+    def files(self, api: Interface, weights: Weights, vectors: Vectors, image: ProgramImage) -> tuple[PackageFile, ...]:
+        """Return header, kernels, host code, weights, self-test, and what stands in for CUDA's runtime on a CPU."""
+        p = api.prefix
+        return (
+            PackageFile(f"include/{p}.h", "cuda/public.h.j2"),
+            PackageFile(f"src/{p}.cu", "cuda/run.cu.j2"),
+            PackageFile(f"src/{p}_kernels.h", "cuda/kernels.h.j2"),
+            PackageFile(f"src/{p}_kernels.cu", "cuda/kernels.cu.j2"),
+            *vector_files(api, vectors),
+            *weight_files(api, weights),
+            PackageFile("test/cpu/cuda_runtime.h", "cuda/cuda_runtime.h"),
+            *(PackageFile(f"test/{p}_{program}.c", f"cuda/{program}.c.j2") for program in image.programs),
+            *image.files,
+            PackageFile("README.md", "cuda/README.md.j2"),
+            PackageFile("LICENSE", "core/LICENSE"),
+        )
+
+    def words(
+        self, program: Program, plan: MemoryPlan, weights: Weights, target: BoardKind, sources: Sequence[str]
+    ) -> Mapping[str, object]:
+        """Return the plan of the device memory, and the objects by the compiler that makes them."""
+        del target
+        cuda = [name for name in sources if name.endswith(".cu")]
+        return {
+            "device": device_memory(program, plan, weights),
+            "device_objects": [f"{name.removesuffix('.cu')}.o" for name in cuda],
+            "other_objects": [f"{name.rsplit('.', 1)[0]}.o" for name in sources if name not in cuda],
+        }
+
+    def code_size(
+        self, folder: Path, prefix: str, target: BoardKind, objects: Path, sources: Sequence[str]
+    ) -> CodeSize | None:
+        """Compile the kernels where there is an nvcc, and return None. Raises CompileFailed."""
+        del sources
+        nvcc = find_nvcc(_gpu(target).compiler.nvcc)
+        if nvcc is None:
+            return None
+        source, flags = f"src/{prefix}_kernels.cu", self.flags(target)
+        words = [word for flag in flags.measured for word in flag.split()]
+        made = objects.resolve() / f"{prefix}_kernels.cubin"
+        command = [str(nvcc), *flags.kernel, "-cubin", f"-arch={words[-1].rpartition('=')[2]}"]
+        options = ["-ccbin", _gpu(target).compiler.cxx, "-Iinclude", "-Isrc", source, "-o", str(made)]
+        done = run_tool([*command, *options], timeout_s=_COMPILE_SECONDS, folder=folder)
+        if done.returncode:
+            raise compile_failure("nvcc", source, done.stderr or done.stdout, objects)
+        return None
+
+    def manifest(self, target: BoardKind, threads: int) -> dict[str, object]:
+        """Return its facts but those that affect nothing, and where `verify` runs it without a GPU."""
+        del threads
+        unused = {"defaults", "reach", "emulated", "description", "clock"}
+        return {**target.model_dump(mode="json", exclude=unused), "instead": ON_CPU}
+
+    def made_for(self, target: BoardKind) -> str:
+        """Return its description."""
+        return target.description
+
+
+def _gpu(target: BoardKind) -> GpuTarget:
+    if not isinstance(target, GpuTarget):
+        raise KernelFailed(f"'{target.name}' is no GPU, and a CUDA package needs one: report this")
+    return target
+
+
+CUDA_CONTENT = CudaContent()

@@ -1,0 +1,64 @@
+"""What all kinds of boards have, whether kernels run on a CPU or on a GPU."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StrictBool, StrictStr
+
+from edgetune.target.preferences import Preferences
+from edgetune.yaml_reader.checked import Checked
+
+
+class BoardKind(Checked):
+    """A kind of board; `Target` is one with a CPU, `GpuTarget` one with a GPU."""
+
+    name: Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")] = Field(description="Name for --board.")
+    description: StrictStr = Field(description="One line for `edgetune boards list`.")
+    backend: StrictStr = Field(
+        default="c-linux",
+        description="How kernels are written, built and run: c-linux, c-bare-metal (no operating system), or the "
+        "backend of an installed distribution.",
+    )
+    reach: Annotated[StrictStr, Field(min_length=1)] = Field(
+        examples=["local", "ssh", "emulator", "machine", "none"],
+        description="local: measured on this machine; ssh: on boards with an address; emulator: instructions counted "
+        "under a user-mode emulator; machine: in an emulated machine; none: build only, unless a board has an address; "
+        "or an installed transport.",
+    )
+    emulated: StrictBool = Field(
+        default=False,
+        description="Times come from an emulator, and say nothing about the speed of a real core.",
+    )
+    clock: Literal["time", "instructions"] = Field(
+        default="time",
+        description="What is measured: time, or executed instructions, of which one counts as a nanosecond.",
+    )
+    caches: Literal["warm", "cold"] = Field(
+        default="warm",
+        description="State of the caches when kernels are timed: warm, or cold (flushed before every call), for "
+        "models that run rarely. Only for boards with the agent; warm and cold times share no records.",
+    )
+    defaults: Preferences = Field(
+        default=Preferences(), description="Settings for this board that other sources override."
+    )
+
+    @property
+    def caveat(self) -> str:
+        """The note that must accompany every measured number, such as that of an emulator; else empty."""
+        return "times of an emulated machine, which say nothing about a real board" if self.emulated else ""
+
+    @property
+    def shown(self) -> dict[str, object]:
+        """The columns of `edgetune boards list` that say what computes: isa, cpu, vectors and cores."""
+        raise NotImplementedError
+
+    @property
+    def stand_in(self) -> str:
+        """What runs its binaries on this machine in its place, such as an emulator; "" where nothing does."""
+        return ""
+
+    @property
+    def addressable(self) -> bool:
+        """Whether boards of this target are reached by an address in boards.yaml."""
+        return self.reach in {"ssh", "none"}

@@ -1,0 +1,59 @@
+"""GPU targets: a kind of board whose kernels run on a GPU, as its YAML file describes it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StrictFloat, StrictInt, StrictStr
+
+from edgetune.target.board_kind import BoardKind
+from edgetune.yaml_reader.checked import Checked
+from edgetune.yaml_reader.quantities import ByteCount
+
+Count = Annotated[StrictInt, Field(ge=1)]
+TensorCoreType = Literal["fp16", "bf16", "tf32", "int8", "fp8"]
+
+
+class GpuCompilers(Checked):
+    """The compilers of a GPU's package: nvcc for kernels and host code, and a C++ compiler for checks on the CPU."""
+
+    nvcc: StrictStr = Field(default="nvcc", description="CUDA compiler: on PATH, or in the wheels of extra 'cuda'.")
+    nvccflags: tuple[StrictStr, ...] = Field(default=("-O3", "-std=c++17"), description="Flags for every CUDA file.")
+    cc: StrictStr = Field(default="gcc", description="C compiler for weights and test programs.")
+    cxx: StrictStr = Field(default="g++", description="C++ compiler: nvcc's host compiler, and that of the CPU check.")
+    cflags: tuple[StrictStr, ...] = Field(default=("-O2",), description="Flags of the C and C++ compilers.")
+    ldflags: tuple[StrictStr, ...] = Field(default=("-lm",), description="Flags after the objects of a program.")
+    package: StrictStr | None = Field(default="gcc g++", description="Debian packages of the C and C++ compilers.")
+
+
+class GpuTarget(BoardKind):
+    """A board with a GPU; what it says of memory is per GPU unless it says otherwise."""
+
+    kind: Literal["gpu"] = Field(description="Kernels run on a GPU; without this key, on a CPU.")
+    compute_capability: Annotated[StrictInt, Field(ge=50)] = Field(
+        description="Compute capability, such as 75 for 7.5: the least that its packages run on, by PTX."
+    )
+    multiprocessors: Count = Field(description="Streaming multiprocessors.")
+    threads_per_multiprocessor: Count = Field(description="Most threads that one multiprocessor holds.")
+    registers_per_multiprocessor: Count = Field(description="32-bit registers of one multiprocessor.")
+    shared_bytes_per_block: ByteCount = Field(description="Shared memory of one block, without asking for more.")
+    shared_bytes_per_multiprocessor: ByteCount = Field(description="Shared memory of one multiprocessor.")
+    l2_bytes: ByteCount = Field(description="L2 cache.")
+    memory_gb_per_s: Annotated[StrictFloat | StrictInt, Field(gt=0)] = Field(description="GB/s of device memory.")
+    tensor_cores: tuple[TensorCoreType, ...] = Field(default=(), description="Types that its tensor cores multiply.")
+    compiler: GpuCompilers = GpuCompilers()
+
+    @property
+    def arch(self) -> str:
+        """Its name for nvcc, such as sm_75."""
+        return f"sm_{self.compute_capability}"
+
+    @property
+    def shown(self) -> dict[str, object]:
+        """Its architecture, vectors of one thread, and multiprocessors."""
+        return {"isa": "cuda", "cpu": self.arch, "vectors": "32 threads", "cores": self.multiprocessors}
+
+    @property
+    def stand_in(self) -> str:
+        """The CPU check."""
+        return "this CPU"

@@ -1,0 +1,119 @@
+"""Packages in CUDA: built without a GPU, compiled by nvcc, checked on the CPU, which the report says."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from edgetune.errors import BoardUnavailable, ConfigError, WrongResult
+from edgetune.resources import targets_dir
+from edgetune.target.cuda_toolkit import find_nvcc, has_gpu
+from edgetune.target.tool_process import run_tool
+from edgetune.verify.work_copy import work_copy
+from tests.distribution_sample import edgetune
+
+MODEL = Path(__file__).parents[2] / "examples/models/ds_cnn.onnx"
+BOARD = "cuda-generic"
+ON_CPU = "this machine's CPU instead of a GPU"
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cuda")
+    done = edgetune(["build", str(MODEL), "--board", BOARD, "-o", "ds_cnn"], cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert has_gpu() or f"self-test on {ON_CPU}" in done.stderr
+    return folder / "ds_cnn"
+
+
+def test_it_is_verified_with_fresh_inputs_and_the_report_says_where(package: Path) -> None:
+    done = edgetune(["verify", "ds_cnn", "--model", str(MODEL), "--json"], cwd=package.parent)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert (report["passed"], report["golden_cases"], report["fresh_cases"]) == (True, 3, 2)
+    assert report["ran_on"] == ("this machine" if has_gpu() else ON_CPU)
+
+
+def test_make_compiles_it_for_several_architectures_without_a_warning(package: Path) -> None:
+    nvcc = find_nvcc()
+    assert nvcc is not None
+    with work_copy(package) as (copy, _):
+        done = run_tool(["make", "-s", f"NVCC={nvcc}", "CUDA_ARCH=75 90"], timeout_s=300, folder=copy)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        assert (copy / "lib/libds_cnn.a").is_file()
+
+
+def test_a_kernel_that_computes_something_else_fails_the_check(package: Path) -> None:
+    """The hashes of the manifest are those of the altered text: only the outputs are wrong."""
+    from edgetune.package.manifest import file_table
+
+    altered = package.parent / "altered"
+    shutil.copytree(package, altered)
+    kernels = altered / "src/ds_cnn_kernels.cu"
+    kernels.write_text(kernels.read_text().replace("acc / 125.0f", "acc / 124.0f").replace("/ 125.0f", "/ 100.0f"))
+    manifest = json.loads((altered / "MANIFEST.json").read_text())
+    (altered / "MANIFEST.json").write_text(json.dumps(manifest | {"files": file_table(altered)}))
+    done = edgetune(["verify", "altered"], cwd=package.parent)
+    assert done.returncode == WrongResult.exit_code, done.stderr
+    assert "output 'out' of golden case 0 is off by" in done.stderr
+
+
+def test_the_same_model_gives_the_same_bytes(package: Path) -> None:
+    done = edgetune(["build", str(MODEL), "--board", BOARD, "-o", "again"], cwd=package.parent)
+    assert done.returncode == 0, done.stderr
+    assert (package.parent / "again/MANIFEST.json").read_bytes() == (package / "MANIFEST.json").read_bytes()
+
+
+def test_its_header_is_that_of_c_and_of_cpp(package: Path, tmp_path: Path) -> None:
+    for suffix, cc in ((".c", "gcc"), (".cpp", "g++")):
+        source = tmp_path / f"use{suffix}"
+        source.write_text('#include "ds_cnn.h"\nint main(void) { return ds_cnn_workspace_size() == 0; }\n')
+        command = [cc, "-Wall", "-Wextra", "-Werror", f"-I{package / 'include'}", "-c", str(source), "-o", "use.o"]
+        subprocess.run(command, cwd=tmp_path, check=True)
+
+
+def test_kernels_are_written_for_readers(package: Path) -> None:
+    text = (package / "src/ds_cnn_kernels.cu").read_text()
+    assert max(map(len, text.splitlines())) <= 120
+    assert not re.search(r"cse_v|red_buf|T_\w+", text)
+    assert text.count(" * Launch:    ") == 6
+    for declared in re.findall(r"const int32_t (\w+) = ", text):
+        assert len(re.findall(rf"\b{declared}\b", text)) > 1
+
+
+def test_it_cannot_be_tuned_yet_and_one_sentence_says_so(package: Path) -> None:
+    done = edgetune(["tune", str(MODEL), "--board", BOARD, "--trials", "1"], cwd=package.parent)
+    assert done.returncode == BoardUnavailable.exit_code
+    assert "edgetune has no way yet to time candidates on a GPU" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"backend": "c-linux"}, "'backend' is for CPUs, and 'kind' is gpu: write 'backend: cuda'"),
+        ({"reach": "ssh"}, "'reach' must be none, not 'ssh': nothing times candidates on a GPU yet"),
+        ({"l1_bytes": 32768}, "'l1_bytes'"),
+    ],
+)
+def test_a_target_file_of_a_gpu_that_is_wrong_gets_one_sentence(
+    changes: dict[str, object], sentence: str, tmp_path: Path
+) -> None:
+    target = yaml.safe_load((targets_dir() / f"{BOARD}.yaml").read_text())
+    (tmp_path / "odd.yaml").write_text(yaml.safe_dump(target | {"name": "odd"} | changes))
+    done = edgetune(["build", str(MODEL), "--board", "odd.yaml"], cwd=tmp_path)
+    assert done.returncode == ConfigError.exit_code
+    assert sentence in done.stderr
+
+
+def test_a_target_file_of_a_cpu_cannot_name_the_backend(tmp_path: Path) -> None:
+    target = yaml.safe_load((targets_dir() / "generic-x86_64.yaml").read_text())
+    (tmp_path / "odd.yaml").write_text(yaml.safe_dump(target | {"name": "odd", "backend": "cuda"}))
+    done = edgetune(["build", str(MODEL), "--board", "odd.yaml"], cwd=tmp_path)
+    assert done.returncode == ConfigError.exit_code
+    assert "'backend' is 'cuda', which is for GPUs" in done.stderr
