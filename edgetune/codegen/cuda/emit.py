@@ -15,6 +15,7 @@ from edgetune.codegen.kernel_source import CParam, KernelSource, Launch, LaunchO
 from edgetune.codegen.line_breaks import break_line
 from edgetune.codegen.memory import SCRATCH_ALIGNMENT, Survey, size_of, survey
 from edgetune.codegen.names import Names
+from edgetune.codegen.package_names import with_prefix
 from edgetune.codegen.subexpression_names import stems
 from edgetune.errors import KernelFailed
 from edgetune.graph.tvm_types import IRModule, Stmt, TvmBuffer, Var
@@ -145,7 +146,9 @@ class _Kernel:
             )
         self.shared_bytes = printer.shared_bytes
         kept = drop_unused(context.lines)
-        lines = [part for line in kept for part in break_line(in_device_code(line), _COLUMNS)]
+        prefix = self._name.partition("__k_")[0]  # before lines are broken: it makes them longer
+        whole = (with_prefix(in_device_code(line), prefix) for line in kept)
+        lines = [part for line in whole for part in break_line(line, _COLUMNS)]
         self.preamble = frozenset(context.preamble)
         bounds = f"__global__ void __launch_bounds__({prod(self._launch.block)})"
         return "\n".join([bounds, prototype(f"{self._name}(", parts), "{", *lines, "}", ""])
