@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from edgetune.backends.printed import PrintedKernels
 from edgetune.events import Event
-from edgetune.graph.program import Program
 from edgetune.measure.compiler import CandidateBuilder
-from edgetune.package.content import PackageContent
 from edgetune.package.program_image import ProgramImage
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.dialect import Dialect
 from edgetune.target.target import KeyFault
+
+if TYPE_CHECKING:
+    from edgetune.backends.printed import PrintedKernels
+    from edgetune.graph.program import Program
+    from edgetune.package.content import PackageContent
 
 OnEvent = Callable[[Event], None]
 
@@ -28,11 +30,14 @@ class Backend(CandidateBuilder, Protocol):
     """
 
     dialect: Dialect
-    content: PackageContent
     searches: bool
     most_threads: int | None
     transport: str
     untimed: str
+
+    @property
+    def content(self) -> PackageContent:
+        """The files of its packages; asked for when one is written, because it loads TVM."""
 
     def target_fault(self, target: BoardKind) -> KeyFault | None:
         """Return what is wrong in the file of a target that names it; None where nothing is."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from edgetune.backends.printed import PrintedKernels
 from edgetune.events import Event
-from edgetune.graph.program import Program
-from edgetune.package.content import C_CONTENT, PackageContent
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.dialect import Dialect
 from edgetune.target.target import KeyFault, with_cpu
+
+if TYPE_CHECKING:
+    from edgetune.backends.printed import PrintedKernels
+    from edgetune.graph.program import Program
+    from edgetune.package.content import PackageContent
 
 OnEvent = Callable[[Event], None]
 
@@ -22,8 +25,14 @@ class CBackend:
     """A base of members of `Backend`."""
 
     dialect: Dialect
-    content: PackageContent = C_CONTENT
     searches = True
+
+    @property
+    def content(self) -> PackageContent:
+        """Files in C."""
+        from edgetune.package.content import C_CONTENT
+
+        return C_CONTENT
 
     def default_schedules(self, program: Program, target: BoardKind) -> list[tuple[str, str]]:
         """Return the default schedules of the direct algorithm."""

@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from edgetune.backends.printed import Printed, PrintedKernels
 from edgetune.errors import BoardUnavailable, KernelFailed, UnsupportedOperator
 from edgetune.events import Event
-from edgetune.graph.program import Program
 from edgetune.measure.compiler import CompilerCommand, CompileResult, OnStart
-from edgetune.package.content import PackageContent
-from edgetune.package.cuda_content import CUDA_CONTENT
 from edgetune.package.ident import kernel_symbol
 from edgetune.package.program_image import ProgramImage
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.dialect import Dialect
 from edgetune.target.gpu import GpuTarget
 from edgetune.target.target import KeyFault, Target
+
+if TYPE_CHECKING:
+    from edgetune.backends.printed import PrintedKernels
+    from edgetune.graph.program import Program
+    from edgetune.package.content import PackageContent
 
 OnEvent = Callable[[Event], None]
 
@@ -28,7 +29,6 @@ class Cuda:
     """See `Backend`."""
 
     dialect = Dialect("CUDA")
-    content: PackageContent = CUDA_CONTENT
     searches = False
     most_threads: int | None = 1
     transport = "agent"  # no other is there yet, and none is asked
@@ -52,6 +52,13 @@ class Cuda:
         del toolchain, unit, shim, library, on_start
         return CompileResult("a GPU loads no candidates yet", timed_out=False, code_bytes=0)
 
+    @property
+    def content(self) -> PackageContent:
+        """Files in CUDA."""
+        from edgetune.package.cuda_content import CUDA_CONTENT
+
+        return CUDA_CONTENT
+
     def default_schedules(self, program: Program, target: BoardKind) -> list[tuple[str, str]]:
         """Return the first schedule that fits each kernel; raises KernelFailed where none does."""
         from edgetune.schedule.gpu_defaults import default_gpu_schedule
@@ -67,6 +74,7 @@ class Cuda:
         self, program: Program, texts: Sequence[str], target: BoardKind, prefix: str, events: OnEvent, threads: int
     ) -> PrintedKernels:
         """Return the kernels in CUDA, none of them in place; raises KernelFailed and UnsupportedOperator."""
+        from edgetune.backends.printed import Printed, PrintedKernels
         from edgetune.codegen.cuda.emit import emit_cuda_kernel
         from edgetune.codegen.package_names import with_prefix
         from edgetune.schedule.algorithms.apply import replay_plainly
