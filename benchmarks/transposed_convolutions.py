@@ -33,6 +33,7 @@ from benchmarks.sides import OURS, PEERS, TITLES  # noqa: E402
 from edgetune.boards.cores import confined, split_cores  # noqa: E402
 from edgetune.errors import EdgetuneError  # noqa: E402
 from edgetune.pipeline.boards import load_board  # noqa: E402
+from edgetune.target.target import with_cpu  # noqa: E402
 
 _FULL = 16
 """Output channels that this number divides should reach a share of the peak."""
@@ -124,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found, wrong = [], []
     try:
         with confined(split.building):
-            peak = measure_peaks(load_board("host").target, plan.core, 4).flops
+            peak = measure_peaks(with_cpu(load_board("host").target), plan.core, 4).flops
             for name in options.cases.split(","):
                 result = _measure(name, folder, options.trials, plan)
                 if not result.sides or result.sides[0].name != OURS or not result.sides[0].correct:

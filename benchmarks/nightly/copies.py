@@ -18,6 +18,7 @@ from edgetune.boards.lock import TimingLock
 from edgetune.farm import gate
 from edgetune.package.manifest import read_manifest
 from edgetune.pipeline.boards import load_board
+from edgetune.target.target import with_cpu
 from edgetune.verify.place import Here
 from edgetune.verify.starts import Start, build, start
 from edgetune.verify.toolchain import PackageToolchain
@@ -32,7 +33,7 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=200)
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args()
-    target = load_board("host").target
+    target = with_cpu(load_board("host").target)
     place = Here(PackageToolchain.of(read_manifest(given.package), target))
     lock = TimingLock()
     words: Counter[str] = Counter()

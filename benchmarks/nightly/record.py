@@ -14,6 +14,7 @@ from pathlib import Path
 from edgetune.boards.lock import timing_lock
 from edgetune.package.manifest import read_manifest
 from edgetune.pipeline.boards import load_board
+from edgetune.target.target import with_cpu
 from edgetune.verify.place import Here
 from edgetune.verify.starts import build, start
 from edgetune.verify.toolchain import PackageToolchain
@@ -26,7 +27,7 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--starts", type=int, default=200)
     given = parser.parse_args()
-    target = load_board("host").target
+    target = with_cpu(load_board("host").target)
     place = Here(PackageToolchain.of(read_manifest(given.package), target))
     with tempfile.TemporaryDirectory() as folder:
         built = Path(folder) / "built"

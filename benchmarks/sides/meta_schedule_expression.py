@@ -81,8 +81,9 @@ def stock_target() -> Any:
     import tvm
 
     from edgetune.pipeline.boards import load_board
+    from edgetune.target.target import with_cpu
 
-    target = load_board("host").target
+    target = with_cpu(load_board("host").target)
     return tvm.target.Target({"kind": "llvm", "mtriple": target.triple, "mcpu": target.cpu, "num-cores": 1})
 
 

@@ -28,6 +28,7 @@ from edgetune.ipc.child_process import die_with_parent
 from edgetune.package.manifest import read_manifest
 from edgetune.pipeline.boards import accesses, elsewhere, load_board
 from edgetune.pipeline.on_board import at_board
+from edgetune.target.target import with_cpu
 from edgetune.verify import starts
 from edgetune.verify.place import Here
 from edgetune.verify.toolchain import PackageToolchain
@@ -104,7 +105,7 @@ def _accepted(farm: Farm, store: NightStore, cell: Cell, folder: Path) -> tuple[
 def _at(cell: Cell, package: Path, use: Callable[[Bench], Answer]) -> Answer:
     """Call `use` with the place where the cell's packages are timed, while nobody else times there."""
     resolved = load_board(cell.board)
-    target, boards = resolved.target, accesses(resolved)
+    target, boards = with_cpu(resolved.target), accesses(resolved)
     if elsewhere(boards):
         return at_board(boards, _print, lambda place, cores: use(Bench(place, target, cores)))
     tools = PackageToolchain.of(read_manifest(package), target)
