@@ -13,6 +13,7 @@ from edgetune.measure.compiler import CompilerCommand, CompileResult, OnStart
 from edgetune.package.ident import kernel_symbol
 from edgetune.package.program_image import ProgramImage
 from edgetune.target.board_kind import BoardKind
+from edgetune.target.cuda_toolkit import WHEELS, find_nvcc
 from edgetune.target.dialect import Dialect
 from edgetune.target.gpu import GpuTarget
 from edgetune.target.target import KeyFault, Target
@@ -79,8 +80,13 @@ class Cuda:
         from edgetune.codegen.package_names import with_prefix
         from edgetune.schedule.algorithms.apply import replay_plainly
 
-        del events, threads
+        del threads
         gpu = _gpu(target)
+        if find_nvcc(gpu.compiler.nvcc) is None:
+            missing = (
+                f"there is no {gpu.compiler.nvcc}: the kernels run on this machine's CPU, but no CUDA compiler reads"
+            )
+            events(Event("warning", {"message": f"{missing} them ({WHEELS})"}))
         printed = []
         for kernel, text in zip(program.kernels, texts, strict=True):
             source = emit_cuda_kernel(replay_plainly(kernel.function, text), gpu, kernel_symbol(prefix, kernel.name))

@@ -10,9 +10,14 @@ WHEELS = "pip install 'edgetune[cuda]'"
 
 
 def find_nvcc(name: str = "nvcc") -> Path | None:
-    """Return the path of nvcc: `name` on PATH, else in the site-packages of this interpreter; None where it is not."""
+    """Return the path of nvcc: `name` on PATH; where it is "nvcc", else that of this interpreter's site-packages.
+
+    None where it is not.
+    """
     if (found := shutil.which(name)) is not None:
         return Path(found)
+    if name != "nvcc":
+        return None
     roots = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     folders = sorted((folder for root in roots for folder in Path(root).glob("nvidia/cu*/bin")), reverse=True)
     return next((folder / "nvcc" for folder in folders if (folder / "nvcc").is_file()), None)

@@ -117,3 +117,14 @@ def test_a_target_file_of_a_cpu_cannot_name_the_backend(tmp_path: Path) -> None:
     done = edgetune(["build", str(MODEL), "--board", "odd.yaml"], cwd=tmp_path)
     assert done.returncode == ConfigError.exit_code
     assert "'backend' is 'cuda', which is for GPUs" in done.stderr
+
+
+def test_a_compiler_that_is_missing_is_named(tmp_path: Path) -> None:
+    target = yaml.safe_load((targets_dir() / f"{BOARD}.yaml").read_text())
+    changes = {"name": "odd", "compiler": {"nvcc": "nvcc-of-nowhere"}}
+    (tmp_path / "odd.yaml").write_text(yaml.safe_dump(target | changes))
+    small = MODEL.with_name("ad_ae.onnx")
+    done = edgetune(["build", str(small), "--board", "odd.yaml", "-o", "out"], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "there is no nvcc-of-nowhere" in done.stderr
+    assert "pip install 'edgetune[cuda]'" in done.stderr
