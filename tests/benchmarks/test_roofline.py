@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 
-from benchmarks.peaks import Peaks, measure_peaks
+from benchmarks.peaks import Peaks, measure_peaks, source
 from benchmarks.roofline import Layer, layers_of, main, table
 from benchmarks.roofline_picture import picture
 from edgetune.errors import UsageError
@@ -66,3 +67,21 @@ def test_a_package_has_its_table_and_picture(tmp_path: Path) -> None:
     assert (tmp_path / "told" / f"{package.name}.svg").read_text().endswith("</svg>\n")
     assert "Undisturbed samples of a layer" in (tmp_path / "told" / f"{package.name}.md").read_text()
     assert "of peak" in (tmp_path / "told" / f"{package.name}.md").read_text()
+
+
+def test_the_arrays_of_all_levels_fit_what_is_allocated(tmp_path: Path) -> None:
+    target = load_target("host")
+    (tmp_path / "peaks.c").write_text(source(target, 1, 4096), encoding="ascii")
+    flags = ["-std=gnu11", *target.compiler.cflags, *target.compiler.kernel_cflags, "-fsanitize=address"]
+    program = str(tmp_path / "peaks")
+    subprocess.run([target.compiler.cc, *flags, "-o", program, str(tmp_path / "peaks.c")], check=True)
+    ran = subprocess.run([program], env={"ASAN_OPTIONS": "detect_leaks=0"}, capture_output=True, text=True, check=False)
+    assert "heap-buffer-overflow" not in ran.stderr
+    assert ran.returncode == 0
+
+
+def test_a_disturbed_sample_lowers_no_limit() -> None:
+    calm = Peaks(2e11, {"L1": 4e11, "L2": 1e11, "DRAM": 1e10})
+    disturbed = Peaks(8e10, {"L1": 1e11, "L2": 2e11, "DRAM": 1e9})
+    best = Peaks(2e11, {"L1": 4e11, "L2": 2e11, "DRAM": 1e10})
+    assert calm.or_better(disturbed) == disturbed.or_better(calm) == best
