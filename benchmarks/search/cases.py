@@ -7,13 +7,14 @@ from functools import cache
 
 from benchmarks.search.expression import Expression
 from benchmarks.search.paper_operators import is_quick, paper_operators
+from benchmarks.search.unforeseen import unforeseen
 from edgetune.errors import UsageError
 from edgetune.yaml_reader.nearest import nearest
 
 
 @cache
 def _by_name() -> dict[str, Expression]:
-    return {case.name: case for case in paper_operators()}
+    return {case.name: case for case in (*paper_operators(), *unforeseen())}
 
 
 def expression_named(name: str) -> Expression:
@@ -22,14 +23,17 @@ def expression_named(name: str) -> Expression:
 
 
 def names_of(selection: str) -> Iterator[str]:
-    """The names of a selection: "quick", "full", "second" (the second shape of each operator, batch 1), or a list.
+    """The names of a selection: "quick", "full", "unforeseen", or names separated by commas.
 
-    A list is names separated by commas; "t2d" stands for all of its cases.
+    The start of a name stands for all of its cases, as "t2d".
 
     Raises UsageError for a name that stands for none.
     """
     if selection in ("quick", "full"):
-        yield from (name for name in _by_name() if selection == "full" or is_quick(name))
+        yield from (case.name for case in paper_operators() if selection == "full" or is_quick(case.name))
+        return
+    if selection == "unforeseen":
+        yield from (case.name for case in unforeseen())
         return
     if selection == "second":
         yield from (name for name in _by_name() if name.endswith("_2_b1"))

@@ -14,8 +14,16 @@ from edgetune.search.seeds import derive_seed
 FLOAT = 4
 """Bytes of an element: all tensors are float32."""
 
+EXP = 22
+"""Additions and multiplications of our polynomial for `exp` where the result is a normal number."""
+
 Tensors = Mapping[str, Any]
 """PyTorch tensors by name."""
+
+Checked = tuple[np.ndarray, np.ndarray]
+"""A result in double precision, and for each element the sum of the absolute values of its terms."""
+
+Reference = Callable[..., Checked]
 
 
 @dataclass(frozen=True)
@@ -24,7 +32,8 @@ class Expression:
 
     `compute(*inputs, *constants)` gets TVM tensors and returns one. `variants(torch, tensors)` gives the ways in which
     PyTorch can compute it, each a call whose result has the axes of the expression's output; the fastest one counts.
-    `operations` counts additions and multiplications of the mathematical definition.
+    `operations` counts additions and multiplications of the mathematical definition. A case without `variants` has no
+    PyTorch side: `reference(*inputs)` is what its result is checked against.
     """
 
     name: str
@@ -33,7 +42,22 @@ class Expression:
     output: tuple[int, ...]
     operations: int
     compute: Callable[..., Any]
-    variants: Callable[[Any, Tensors], Sequence[Callable[[], Any]]]
+    variants: Callable[[Any, Tensors], Sequence[Callable[[], Any]]] | None = None
+    reference: Reference | None = None
+
+    def error(self, answer: np.ndarray) -> float:
+        """The largest error of `answer`, as a share of its terms; infinite for another shape or a NaN.
+
+        Raises ValueError for a case without a `reference`.
+        """
+        if self.reference is None:
+            raise ValueError(f"'{self.name}' has no definition in double precision")
+        value, terms = self.reference(*self.values(self.inputs).values())
+        if answer.shape != value.shape:
+            return float("inf")
+        gap = np.abs(answer.astype(np.float64) - value)
+        worst = float(np.max(gap / np.maximum(terms, np.finfo(np.float32).tiny), initial=0.0))
+        return float("inf") if np.isnan(worst) else worst
 
     @property
     def bytes_touched(self) -> int:

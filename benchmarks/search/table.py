@@ -13,11 +13,15 @@ SHORT_US = 20.0
 """Cases that the peer computes faster than this are listed apart: its own overhead of a call counts there."""
 WIDE = 0.10
 """A ratio whose interval is wider than this share of it is undecided."""
+FAR, FAR_US = 1 / 3, 5.0
+"""Share of the roofline that is too little, for cases whose roofline is longer than so many microseconds."""
+UNSETTLED = 0.05
+"""A share of the roofline this far above 1 says that the limits were disturbed when they were measured."""
 
 
 @dataclass(frozen=True)
 class CaseResult:
-    """Times of a case in microseconds, one median a round of both sides in turns."""
+    """Times of a case in microseconds, a median for each round; `peer_us` is empty without PyTorch."""
 
     name: str
     ours_us: list[float]
@@ -52,18 +56,51 @@ class CaseResult:
         """The share of the roofline that the package reaches."""
         return self.roofline_us / statistics.median(self.ours_us)
 
-    def summary(self, peer: str) -> str:
-        """One line for the terminal; `peer` is the title of the other side."""
+    def summary(self) -> str:
+        """One line for the terminal."""
+        ours = statistics.median(self.ours_us)
+        if not self.peer_us:
+            return f"{ours:.1f} us, roofline {self.roofline_us:.1f} us: {self.share:.0%}"
         low, high = self.interval
-        ours, other = statistics.median(self.ours_us), statistics.median(self.peer_us)
-        return f"{ours:.1f} us, {peer} {other:.1f} us: {self.ratio:.2f} ({low:.2f} to {high:.2f}), {self.share:.0%}"
+        peer = statistics.median(self.peer_us)
+        return f"{ours:.1f} us, PyTorch {peer:.1f} us: {self.ratio:.2f} ({low:.2f} to {high:.2f}), {self.share:.0%}"
 
 
-def markdown(results: Sequence[CaseResult], peer: str) -> str:
-    """A row for each case, then the geometric mean of the ratios; cases that the peer computes quickly come last.
+def markdown(results: Sequence[CaseResult]) -> str:
+    """A row for each case, then the geometric mean of the ratios; cases that PyTorch computes quickly come last.
 
-    `peer` is the title of the other side.
+    Cases without PyTorch have a table of their own, the farthest from the roofline first.
     """
+    alone = sorted((result for result in results if not result.peer_us), key=lambda result: result.share)
+    compared = [result for result in results if result.peer_us]
+    tables = [*([_beside(compared)] if compared else []), *([_alone(alone)] if alone else [])]
+    return "\n\n".join(tables)
+
+
+def _alone(results: Sequence[CaseResult]) -> str:
+    unsettled = [one.name for one in results if one.share > 1 + UNSETTLED]
+    far = [one.name for one in results if one.share < FAR and one.roofline_us > FAR_US]
+    rows = [
+        f"| {one.name} | {statistics.median(one.ours_us):.1f} | {one.roofline_us:.1f} | {one.share:.0%} "
+        f"| {one.difference:.1g} | {one.search_s:.0f} |"
+        for one in results
+    ]
+    return "\n".join(
+        [
+            "| expression | edgetune, us | roofline, us | of the roofline | error | search, s |",
+            "| --- | ---: | ---: | ---: | ---: | ---: |",
+            *rows,
+            "",
+            f"{len(far)} of {len(results)} under a third of a roofline of more than {FAR_US:g} us"
+            + (f": {', '.join(far)}." if far else ".")
+            + (
+                f" Faster than what was measured as limit, so not settled: {', '.join(unsettled)}." if unsettled else ""
+            ),
+        ]
+    )
+
+
+def _beside(results: Sequence[CaseResult]) -> str:
     long = [result for result in results if statistics.median(result.peer_us) >= SHORT_US]
     short = [result for result in results if result not in long]
     lines = [

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.side import Arrays, Call, Case, Loaded, version_of
+from benchmarks.side import Arrays, Call, CannotLoad, Case, Loaded, version_of
 
 _TRIED_S = 0.3
 """Seconds for which each way is called before the fastest one is chosen."""
@@ -28,6 +28,9 @@ class PyTorchExpression:
         torch.set_grad_enabled(False)
         self._torch: Any = torch
         self._expression = expression_named(case.name)
+        if self._expression.variants is None:
+            raise CannotLoad(f"'{case.name}' is not written for PyTorch")
+        self._variants = self._expression.variants
         self._output = case.outputs[0]
         return Loaded(version, "1 thread, the fastest of its layouts")
 
@@ -35,7 +38,7 @@ class PyTorchExpression:
         """Chooses the fastest way for `feed`."""
         arrays = {**feed, **self._expression.values(self._expression.constants)}
         tensors = {name: self._torch.from_numpy(np.array(value)) for name, value in arrays.items()}
-        self._run = min(self._expression.variants(self._torch, tensors), key=_seconds)
+        self._run = min(self._variants(self._torch, tensors), key=_seconds)
         return self._run
 
     def answers(self) -> dict[str, np.ndarray]:

@@ -34,7 +34,8 @@ def test_the_selections_have_the_cases_that_they_promise() -> None:
     assert len(list(names_of("quick"))) == 23
     assert len(list(names_of("full"))) == 79
     assert set(names_of("quick")) < set(names_of("full"))
-    assert len(list(names_of("second"))) == 12
+    assert len(set(names_of("unforeseen"))) == 20
+    assert set(names_of("unforeseen")).isdisjoint(names_of("full"))
     assert list(names_of("gmm_1_b1,tbs_2")) == ["gmm_1_b1", "tbs_2_b1"]
     assert all(expression_named(name).operations <= MOST_OPERATIONS for name in names_of("full"))
 
@@ -70,6 +71,25 @@ def test_norm_scores_and_groups_follow_their_definitions() -> None:
     np.testing.assert_allclose(computed(case).reshape(4, 2, 3), np.einsum("lgc,cgd->lgd", x, w), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", list(names_of("unforeseen")))
+def test_unforeseen_expressions_compute_what_their_definitions_say(name: str) -> None:
+    case = expression_named(name)
+    assert case.error(computed(case)) < 1e-5
+
+
+def test_a_wrong_result_has_an_error_as_a_share_of_its_terms() -> None:
+    case = expression_named("new_matrix_vector")
+    assert case.reference is not None
+    value, terms = case.reference(*case.values(case.inputs).values())
+    wrong = value.copy()
+    wrong[7] += 1e-3 * terms[7]
+    assert case.error(value) == 0
+    assert 0.9e-3 < case.error(wrong) < 1.1e-3
+    assert case.error(value[1:]) == float("inf")
+    wrong[7] = np.nan
+    assert case.error(wrong) == float("inf")
+
+
 def result(name: str, ours: list[float], peer: list[float]) -> CaseResult:
     """A measured case."""
     return CaseResult(name, ours, peer, 10.0, 100.0, 10**6, 1e-6, 1.0, 64)
@@ -97,13 +117,14 @@ def test_the_table_shows_losses_wide_intervals_and_short_cases() -> None:
     assert text.index("| wide |") < text.index("less than 20 us") < text.index("| short |")
 
 
-def test_the_picture_has_a_bar_for_each_side_and_ends_them_at_the_roofline() -> None:
-    text = picture([result("a<b", [20.0] * 5, [40.0] * 5), result("beyond", [5.0] * 5, [20.0] * 5)], "PyTorch")
-    root = ET.fromstring(text)  # noqa: S314  it was made here
-    bars = [node for node in root.iter("{http://www.w3.org/2000/svg}rect") if len(node)]
-    widths = [float(bar.attrib["width"]) for bar in bars]
-    assert [round(width / max(widths), 3) for width in widths] == [0.5, 0.25, 1.0, 0.5]
-    assert "a&lt;b" in text
+def test_cases_without_pytorch_have_a_table_that_names_those_far_from_the_roofline() -> None:
+    text = markdown([result("near", [20.0] * 3, []), result("far", [40.0] * 3, [])])
+    assert "PyTorch" not in text
+    assert text.index("| far |") < text.index("| near |")
+    assert "1 of 2 under a third of a roofline of more than 5 us: far." in text
+    assert "not settled" not in text
+    assert "not settled: fast." in markdown([result("near", [20.0] * 3, []), result("fast", [4.0] * 3, [])])
+    assert "| near |" in markdown([result("both", [50.0] * 5, [100.0] * 5), result("near", [20.0] * 3, [])])
 
 
 @pytest.mark.parametrize("name", ["grp_2_b1", "dil_3_b1", "cbr_3_b1", "dep_3_b1"])
