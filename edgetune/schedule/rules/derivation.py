@@ -1,7 +1,8 @@
 """Derivation: schedules for any sequence of stages, by rules in a fixed order.
 
 1. Inline stages that are cheap to repeat.
-2. Tile the results of the largest reduction, with lanes along their last axis and packed operands.
+2. Tile the results of the largest reduction, with lanes along their last axis and packed operands; also those of all
+   other reductions that cannot be factored, where nothing has to be packed.
 3. Factor all other reductions whose terms are contiguous: lanes run along the reduction axis.
 4. Move each stage into the loops of the last one, as deep as no work is repeated, so that only a few rows are stored
    between stages. "rows" of the last stage are computed side by side, and share operands.
@@ -13,6 +14,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 
 from tvm import s_tir, tirx
 from tvm.s_tir import Schedule
@@ -51,29 +53,39 @@ class Structure:
     """The choices that change a trace's structure.
 
     `factored`: reductions are factored where they can be; `chained`: with several sums for each lane; `rows`: rows in
-    blocks; `spatial`: the largest reduction is a spatial tile.
+    blocks; `spatial`: the largest reduction is a spatial tile; `columns`: other reductions are spatial tiles too.
     """
 
     factored: bool = True
     chained: bool = False
     rows: bool = False
     spatial: bool = False
+    columns: bool = False
 
 
 @dataclass(frozen=True)
 class Stages:
-    """What rules know of a kernel after cheap stages are inlined: the stages, and which reductions can be factored."""
+    """What rules know of a kernel after cheap stages are inlined: the stages, and which reductions can be factored.
+
+    `spatial` is the tile of the largest reduction, `columns` are those of other reductions that cannot be factored.
+    """
 
     inlined: tuple[str, ...]
     analysis: BlockAnalysis
     factored: tuple[FactoredReduction, ...]
     spatial: SpatialTile | None
+    columns: tuple[SpatialTile, ...]
     lanes: int
 
     @property
     def heaviest(self) -> FactoredReduction | None:
         """The factored reduction with the most terms."""
         return max(self.factored, key=lambda one: one.stage.work, default=None)
+
+    def tiles(self, structure: Structure) -> dict[str, SpatialTile]:
+        """The spatial tiles of a structure by the names of their stages."""
+        largest = (self.spatial,) if structure.spatial and self.spatial is not None else ()
+        return {tile.stage.name: tile for tile in (*largest, *(self.columns if structure.columns else ()))}
 
     def of(self, name: str) -> FactoredReduction | None:
         """The factored reduction called `name`."""
@@ -85,11 +97,14 @@ def find_stages(sch: Schedule, analysis: BlockAnalysis, native_lanes: int) -> St
     cheap = [s.name for s in analysis.stages if s.name not in analysis.outputs and cheap_to_repeat(analysis, s)]
     kept = inline_all(sch, cheap)
     left = analyse_blocks(sch.mod["main"]) or analysis
-    found = (find_factored(stage, native_lanes) for stage in left.reductions)
+    factored = [one for one in (find_factored(stage, native_lanes) for stage in left.reductions) if one is not None]
     inlined = tuple(name for name in cheap if name not in kept)
     heaviest = max(left.reductions, key=lambda stage: stage.work)
     spatial = find_spatial_tile(heaviest, native_lanes)
-    return Stages(inlined, left, tuple(one for one in found if one is not None), spatial, native_lanes)
+    others = [s for s in left.reductions if s is not heaviest and not any(s is one.stage for one in factored)]
+    tiles = [tile for tile in (find_spatial_tile(stage, native_lanes) for stage in others) if tile is not None]
+    columns = tuple(tile for tile in tiles if not tile.packed)
+    return Stages(inlined, left, tuple(factored), spatial, columns, native_lanes)
 
 
 def structures_of(stages: Stages) -> list[Structure]:
@@ -100,6 +115,8 @@ def structures_of(stages: Stages) -> list[Structure]:
         found = [Structure(chained=chained) for chained in (True, False)]
     if stages.spatial is not None:
         found.append(Structure(spatial=True))
+    if stages.columns:
+        found += [replace(structure, columns=True) for structure in found]
     blocks = len(found) > 1 and len(last.spatial) > 1 and not last.reduction
     return [*(replace(structure, rows=True) for structure in found if blocks), *found]
 
@@ -117,11 +134,12 @@ def note_of(stages: Stages, structure: Structure) -> str:
 def derive(sch: Schedule, stages: Stages, structure: Structure, decide: Decisions, core: Core) -> Schedule:
     """Schedule a copy of `sch` (untouched so far) and return it. Raises TVM's ScheduleError if a rule does not fit."""
     inline_all(sch, stages.inlined)
-    tile = stages.spatial if structure.spatial else None
-    blocks = stage_tile(sch, tile) if tile is not None else None
+    tiles = stages.tiles(structure)
+    blocks_of = {name: stage_tile(sch, tile) for name, tile in tiles.items()}
     sums_of = _factor(sch, stages, structure, decide, core)
     last = stages.analysis.stages[-1]
     depth = len(last.spatial) - (not last.reduction)
+    reader = blocks_of[last.name].result if last.name in tiles else last.name  # a tile is no single block at its end
     if structure.rows:
         rows = sch.get_loops(sch.get_sblock(last.name))[depth - 1]
         decide.suggest(lambda: {ROWS: _rows_for(stages, depth - 1, structure, core)})
@@ -129,15 +147,16 @@ def derive(sch: Schedule, stages: Stages, structure: Structure, decide: Decision
     for stage in reversed(stages.analysis.stages):
         sums, factored = sums_of.get(stage.name), stages.of(stage.name)
         moves = stage is not last and stage.name not in stages.analysis.outputs
-        if tile is not None and blocks is not None and stage.name == tile.stage.name:
-            sch = _move_inwards(sch, blocks.result, last.name, depth) if moves else sch
+        if stage.name in tiles:
+            tile, blocks = tiles[stage.name], blocks_of[stage.name]
+            sch = _move_inwards(sch, blocks.result, reader, depth) if moves else sch
             tile_results(sch, tile, blocks, decide, core)
             for packed in blocks.packed if moves else ():
-                sch = _move_inwards(sch, packed, last.name, depth)
+                sch = _move_inwards(sch, packed, reader, depth)
             pack(sch, tile, blocks)
             continue
         if moves:
-            sch = _move_inwards(sch, stage.name, last.name, depth)
+            sch = _move_inwards(sch, stage.name, reader, depth)
         if sums is not None and factored is not None:
             tile_factored(sch, factored, sums, decide, core)
     for stage in stages.analysis.stages:
@@ -172,12 +191,15 @@ def _rows_for(stages: Stages, axis: int, structure: Structure, core: Core) -> in
 
 
 def _largest(stages: Stages, structure: Structure, core: Core) -> tuple[str, tuple[float, dict[str, int]]]:
-    """The name of the largest reduction, its predicted cycles for one vector addition, and its sizes."""
+    """The name of the largest reduction, its predicted cycles for one vector addition, and its sizes.
+
+    Plain loops have no prediction: they count as infinitely many cycles.
+    """
     if structure.spatial and stages.spatial is not None:
         return stages.spatial.stage.name, tile_sizes(stages.spatial, core)
     heavy = stages.heaviest
     if heavy is None:
-        return "", (0.0, {})
+        return "", (inf, {})
     return heavy.stage.name, factored_sizes(heavy, core, chained=structure.chained)
 
 
@@ -187,7 +209,7 @@ def ranked_structures(stages: Stages, core: Core) -> list[Structure]:
     The last resort comes last: no reduction is factored.
     """
     found = sorted(
-        structures_of(stages), key=lambda structure: (not structure.rows, _largest(stages, structure, core)[1][0])
+        structures_of(stages), key=lambda one: (not one.rows, _largest(stages, one, core)[1][0], not one.columns)
     )
     return [*found, Structure(factored=False)] if stages.factored else found
 

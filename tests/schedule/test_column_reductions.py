@@ -1,0 +1,59 @@
+"""Several reductions over an outer axis: each has lanes along its results, and means what plain loops mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tvm import te, topi
+
+from edgetune.codegen.emit import emit_kernel
+from edgetune.codegen.packing import split_packing
+from edgetune.schedule.algorithms.apply import replay
+from edgetune.schedule.default_schedule import default_trace
+from edgetune.target.target import Target
+from tests.schedule.test_sketches import check
+from tests.sketch_samples import board, prim_func
+
+KINDS = ("softmax", "spread", "centred")
+
+
+def operator(kind: str, batch: int, length: int, inner: int) -> Any:
+    """An operator with more than one reduction over the middle axis of (batch, length, inner)."""
+    x = te.placeholder((batch, length, inner), name="x")
+    if kind == "softmax":
+        return prim_func([x], topi.nn.softmax(x, axis=1))
+    i, k = te.reduce_axis((0, length), "i"), te.reduce_axis((0, length), "k")
+    shape = (batch, inner)
+    first = te.compute(shape, lambda b, c: te.max(x[b, i, c], axis=i), "first")
+    if kind == "spread":
+        return prim_func([x], te.compute(shape, lambda b, c: te.sum(first[b, c] - x[b, k, c], axis=k), "spread"))
+    total = te.compute(shape, lambda b, c: te.sum(x[b, k, c] - first[b, c], axis=k), "total")
+    return prim_func([x], te.compute(x.shape, lambda b, r, c: x[b, r, c] - total[b, c], "centred"))
+
+
+@settings(max_examples=20)
+@given(
+    st.sampled_from(KINDS),
+    st.sampled_from([1, 2, 3]),
+    st.sampled_from([1, 2, 7, 12]),
+    st.sampled_from([1, 7, 8, 12, 16, 64]),
+    st.sampled_from([board(512, 32), board(256, 16), board(128, 32), board(0, 0)]),
+    st.integers(1, 10_000),
+)
+def test_operators_mean_what_plain_loops_mean(
+    kind: str, batch: int, length: int, inner: int, target: Target, seed: int
+) -> None:
+    assert check(operator(kind, batch, length, inner), target, seed) > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_default_schedule_reduces_no_column_by_itself(kind: str) -> None:
+    function = operator(kind, 2, 12, 64)
+    trace, _ = default_trace(function, board(256, 16), 1 << 20)
+    module, _ = split_packing(replay(function, trace))
+    text = emit_kernel(module, board(256, 16), "k").definition
+    assert "f32x8" in text
+    assert not [line for line in text.splitlines() if line.strip().startswith("for (") and "< 64;" in line]
