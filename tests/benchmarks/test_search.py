@@ -122,8 +122,10 @@ def test_cases_without_pytorch_have_a_table_that_names_those_far_from_the_roofli
     assert "PyTorch" not in text
     assert text.index("| far |") < text.index("| near |")
     assert "1 of 2 under a third of a roofline of more than 5 us: far." in text
-    assert "not settled" not in text
-    assert "not settled: fast." in markdown([result("near", [20.0] * 3, []), result("fast", [4.0] * 3, [])])
+    assert "Above the peak" not in text
+    assert "Above the peak of multiply-adds: fast." in markdown(
+        [result("near", [20.0] * 3, []), result("fast", [4.0] * 3, [])]
+    )
     assert "| near |" in markdown([result("both", [50.0] * 5, [100.0] * 5), result("near", [20.0] * 3, [])])
 
 
