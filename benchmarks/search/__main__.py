@@ -1,9 +1,12 @@
 """Tunes operators through `edgetune.tune` and times their packages beside a peer, in turns: a table in Markdown.
 
-python -m benchmarks.search [--cases quick|full|unforeseen|NAME,...] [--trials N] [--out DIR] [--again]
+python -m benchmarks.search [--cases quick|full|second|unforeseen|NAME,...] [--peer pytorch|meta_schedule] [--trials N]
+                            [--out DIR] [--again] [--picture FILE]
+
+The peer is PyTorch, or TVM's stock meta_schedule, which tunes with 256 trials of its own for minutes a case.
 
 A case that was measured is not measured again, unless `--again` is given. Its schedules stay in the records of the
-folder, so that timing it again searches nothing. The unforeseen expressions have no PyTorch side: their results are
+folder, so that timing it again searches nothing. The unforeseen expressions have no peer: their results are
 checked in double precision, and timed against the roofline. `--trials 0` measures default schedules.
 """
 
@@ -101,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure(case: Expression, plan: Plan) -> CaseResult:
-    """Tunes one case and times it, beside PyTorch if that computes it.
+    """Tunes one case and times it, beside the peer if that computes it.
 
     Raises what `edgetune.tune` raises, and CannotLoad.
     """
@@ -117,21 +120,21 @@ def measure(case: Expression, plan: Plan) -> CaseResult:
         out=package,
     )
     search_s = time.monotonic() - begin
-    if plan.peer == "meta_schedule":
+    if plan.peer == "meta_schedule" and case.variants is not None:
         _tune_stock(case.name, plan)
     output = read_manifest(package)["outputs"][0]["name"]
     specs = tuple(TensorSpec(name, shape, "float32") for name, shape in case.inputs.items())
     feed = case.values(case.inputs)
     with contextlib.ExitStack() as stack:
         sides, answers = [], {}
-        for name in (OURS, PYTORCH) if case.variants is not None else (OURS,):
-            work = plan.folder / "work" / case.name / name
+        for name in (OURS, plan.peer) if case.variants is not None else (OURS,):
+            work = _work(case.name, name, plan)
             side = SideProcess(name, Case(case.name, package, package, specs, (output,), work), plan.core)
             stack.callback(side.stop)
             side.load()
             answers[name] = side.answer(feed)
             sides.append(side)
-        gap = _checked(case, answers, output)
+        gap = _checked(case, answers, output, plan.peer)
         lock = TimingLock(on_event=lambda event: print(event.data.get("message", event), file=sys.stderr))
         stack.callback(lock.close)
         samples: list[Peaks] = []
@@ -151,7 +154,7 @@ def measure(case: Expression, plan: Plan) -> CaseResult:
     return CaseResult(
         name=case.name,
         ours_us=rounds[OURS],
-        peer_us=rounds.get(PYTORCH, []),
+        peer_us=rounds.get(plan.peer, []),
         roofline_us=roofline_us(case, reduce(Peaks.or_better, samples), plan.target),
         peak_gflops=max(sample.flops for sample in samples) / 1e9,
         operations=case.operations,
@@ -165,17 +168,35 @@ def _pages(size: int) -> int:
     return max(size // 4096, 1) * 4096
 
 
-def _checked(case: Expression, answers: Mapping[str, Mapping[str, np.ndarray]], output: str) -> float:
+def _checked(case: Expression, answers: Mapping[str, Mapping[str, np.ndarray]], output: str, peer: str) -> float:
     """The error of our answer; raises CannotLoad where it is too large."""
     if case.reference is not None:
         gap = case.error(answers[OURS][output])
         if gap > MOST_ERROR:
             raise CannotLoad(f"the result is wrong by {gap:.2g} of the sum of its terms")
         return gap
-    gap = difference(answers[OURS], answers[PYTORCH])
+    gap = difference(answers[OURS], answers[peer])
     if gap > TOLERANCE:
         raise CannotLoad(f"the results differ by {gap:.2g} of the largest")
     return gap
+
+
+def _work(case: str, side: str, plan: Plan) -> Path:
+    """The folder in which a side of a case works."""
+    return plan.folder / "work" / case / side
+
+
+def _tune_stock(case: str, plan: Plan) -> None:
+    """Tunes the case by stock meta_schedule on the measuring core. Raises CannotLoad where that fails."""
+    folder = _work(case, "meta_schedule", plan)
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "benchmarks.sides.meta_schedule_expression", case, str(folder)]
+    with (folder / "tuning.log").open("wb") as log:
+        code = subprocess.run(
+            [*command, str(STOCK_TRIALS), str(plan.core)], stdout=log, stderr=subprocess.STDOUT, check=False
+        ).returncode
+    if code:
+        raise CannotLoad(f"meta_schedule ended with code {code} on {case}: see {log.name}")
 
 
 def roofline_us(case: Expression, peaks: Peaks, target: Target) -> float:
@@ -189,7 +210,8 @@ def roofline_us(case: Expression, peaks: Peaks, target: Target) -> float:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="benchmarks.search", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--cases", default="quick", help="quick, full, unforeseen, or names separated by commas")
+    parser.add_argument("--cases", default="quick", help="quick, full, second, unforeseen, or names with commas")
+    parser.add_argument("--peer", choices=PEERS, default=PEERS[0])
     parser.add_argument("--trials", type=int, default=64)
     parser.add_argument("--again", action="store_true", help="measure cases that were measured before")
     parser.add_argument("--picture", type=Path, help="also write the table as SVG to this file")

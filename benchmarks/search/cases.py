@@ -23,9 +23,9 @@ def expression_named(name: str) -> Expression:
 
 
 def names_of(selection: str) -> Iterator[str]:
-    """The names of a selection: "quick", "full", "unforeseen", or names separated by commas.
+    """The names of a selection: "quick", "full", "second" (shape of each operator, batch 1), "unforeseen", or a list.
 
-    The start of a name stands for all of its cases, as "t2d".
+    A list is names separated by commas; the start of a name stands for all of its cases, as "t2d".
 
     Raises UsageError for a name that stands for none.
     """

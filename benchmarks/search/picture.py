@@ -13,7 +13,11 @@ _OURS, _PEER = "#1f6feb", "#8c959f"
 
 
 def picture(results: Sequence[CaseResult], peer: str) -> str:
-    """SVG text; `peer` is the title of the other side. A bar that would be longer than the roofline ends there."""
+    """SVG text; `peer` is the title of the other side.
+
+    A bar that would be longer than the roofline ends there. Cases without a peer are left out.
+    """
+    results = [result for result in results if result.peer_us]
     height = _TOP + _ROW * len(results) + 28
     view = f'viewBox="0 0 {_WIDTH} {height}" font-family="sans-serif" font-size="12"'
     parts = [

@@ -25,7 +25,7 @@ or the limits were disturbed when they were measured.
 
 @dataclass(frozen=True)
 class CaseResult:
-    """Times of a case in microseconds, a median for each round; `peer_us` is empty without PyTorch."""
+    """Times of a case in microseconds, a median for each round; `peer_us` is empty without a peer."""
 
     name: str
     ours_us: list[float]
@@ -60,24 +60,24 @@ class CaseResult:
         """The share of the roofline that the package reaches."""
         return self.roofline_us / statistics.median(self.ours_us)
 
-    def summary(self) -> str:
-        """One line for the terminal."""
+    def summary(self, peer: str) -> str:
+        """One line for the terminal; `peer` is the title of the other side."""
         ours = statistics.median(self.ours_us)
         if not self.peer_us:
             return f"{ours:.1f} us, roofline {self.roofline_us:.1f} us: {self.share:.0%}"
         low, high = self.interval
-        peer = statistics.median(self.peer_us)
-        return f"{ours:.1f} us, PyTorch {peer:.1f} us: {self.ratio:.2f} ({low:.2f} to {high:.2f}), {self.share:.0%}"
+        other = statistics.median(self.peer_us)
+        return f"{ours:.1f} us, {peer} {other:.1f} us: {self.ratio:.2f} ({low:.2f} to {high:.2f}), {self.share:.0%}"
 
 
-def markdown(results: Sequence[CaseResult]) -> str:
-    """A row for each case, then the geometric mean of the ratios; cases that PyTorch computes quickly come last.
+def markdown(results: Sequence[CaseResult], peer: str) -> str:
+    """A row for each case, then the geometric mean of the ratios; cases that the peer computes quickly come last.
 
-    Cases without PyTorch have a table of their own, the farthest from the roofline first.
+    `peer` is its title. Cases without a peer have a table of their own, the farthest from the roofline first.
     """
     alone = sorted((result for result in results if not result.peer_us), key=lambda result: result.share)
     compared = [result for result in results if result.peer_us]
-    tables = [*([_beside(compared)] if compared else []), *([_alone(alone)] if alone else [])]
+    tables = [*([_beside(compared, peer)] if compared else []), *([_alone(alone)] if alone else [])]
     return "\n\n".join(tables)
 
 
@@ -102,7 +102,7 @@ def _alone(results: Sequence[CaseResult]) -> str:
     )
 
 
-def _beside(results: Sequence[CaseResult]) -> str:
+def _beside(results: Sequence[CaseResult], peer: str) -> str:
     long = [result for result in results if statistics.median(result.peer_us) >= SHORT_US]
     short = [result for result in results if result not in long]
     lines = [

@@ -34,6 +34,7 @@ def test_the_selections_have_the_cases_that_they_promise() -> None:
     assert len(list(names_of("quick"))) == 23
     assert len(list(names_of("full"))) == 79
     assert set(names_of("quick")) < set(names_of("full"))
+    assert len(list(names_of("second"))) == 12
     assert len(set(names_of("unforeseen"))) == 20
     assert set(names_of("unforeseen")).isdisjoint(names_of("full"))
     assert list(names_of("gmm_1_b1,tbs_2")) == ["gmm_1_b1", "tbs_2_b1"]
@@ -117,16 +118,26 @@ def test_the_table_shows_losses_wide_intervals_and_short_cases() -> None:
     assert text.index("| wide |") < text.index("less than 20 us") < text.index("| short |")
 
 
+def test_the_picture_has_a_bar_for_each_side_and_ends_them_at_the_roofline() -> None:
+    measured = [result("a<b", [20.0] * 5, [40.0] * 5), result("beyond", [5.0] * 5, [20.0] * 5)]
+    text = picture([*measured, result("alone", [20.0] * 5, [])], "PyTorch")
+    root = ET.fromstring(text)  # noqa: S314  it was made here
+    bars = [node for node in root.iter("{http://www.w3.org/2000/svg}rect") if len(node)]
+    widths = [float(bar.attrib["width"]) for bar in bars]
+    assert [round(width / max(widths), 3) for width in widths] == [0.5, 0.25, 1.0, 0.5]
+    assert "a&lt;b" in text
+
+
 def test_cases_without_pytorch_have_a_table_that_names_those_far_from_the_roofline() -> None:
-    text = markdown([result("near", [20.0] * 3, []), result("far", [40.0] * 3, [])])
+    text = markdown([result("near", [20.0] * 3, []), result("far", [40.0] * 3, [])], "PyTorch")
     assert "PyTorch" not in text
     assert text.index("| far |") < text.index("| near |")
     assert "1 of 2 under a third of a roofline of more than 5 us: far." in text
     assert "Above the peak" not in text
     assert "Above the peak of multiply-adds: fast." in markdown(
-        [result("near", [20.0] * 3, []), result("fast", [4.0] * 3, [])]
+        [result("near", [20.0] * 3, []), result("fast", [4.0] * 3, [])], "PyTorch"
     )
-    assert "| near |" in markdown([result("both", [50.0] * 5, [100.0] * 5), result("near", [20.0] * 3, [])])
+    assert "| near |" in markdown([result("both", [50.0] * 5, [100.0] * 5), result("near", [20.0] * 3, [])], "PyTorch")
 
 
 @pytest.mark.parametrize("name", ["grp_2_b1", "dil_3_b1", "cbr_3_b1", "dep_3_b1"])
