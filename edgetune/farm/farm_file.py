@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field, StrictInt, StrictStr, WithJsonSchem
 
 from edgetune.config.database_location import database_location
 from edgetune.config.project import Database, Dimension, Text
+from edgetune.errors import ConfigError
 from edgetune.target.preferences import Layout
 from edgetune.yaml_reader.checked import Checked, check_document
 from edgetune.yaml_reader.quantities import MOST_THREADS
@@ -143,6 +144,8 @@ class Farm:
 
 def load_farm(path: Path) -> Farm:
     """Read and check ``path``; raises ConfigError with file and line for every error, also for a missing model."""
+    if not path.is_file():
+        raise ConfigError(f"there is no farm file {path}: write one as docs/nightly.md shows, or name another one")
     document = load_yaml(path)
     farm = Farm(check_document(FarmFile, document), document)
     for name, model in farm.models.items():

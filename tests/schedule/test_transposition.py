@@ -23,9 +23,10 @@ def test_a_transposition_reads_lines_inside_of_short_runs(*, shifted: bool) -> N
     function = prim_func(inputs, topi.nn.relu(topi.add(y, shift)) if shifted else y)
     module = replay(function, default_trace(function, board(512, 32))[0])
     text = emit_kernel(module, board(512, 32), "kernel").definition
-    *_, lines, run_length = (int(extent) for extent in re.findall(r"for \(int32_t \w+ = 0; \w+ < (\d+);", text))
+    loops = [int(extent) for extent in re.findall(r"for \(int32_t \w+ = 0; \w+ < (\d+);", text)]
+    run_length = 1 if re.search(r"\(f32x\d+u? \*\)&y", text) else loops.pop()  # a vector is a run of its own
     assert run_length <= 16, f"the innermost loop writes a short run:\n{text}"
-    assert lines == 64, f"the loop around it reads whole lines:\n{text}"
+    assert loops[-1] == 64, f"the loop around it reads whole lines:\n{text}"
     rng = np.random.default_rng(0)
     values, added = rng.standard_normal((1, 12, 20, 64), np.float32), rng.standard_normal((1, 64, 1, 1), np.float32)
     wanted = values.transpose(0, 3, 1, 2)
