@@ -86,6 +86,7 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "plan": plan,
         "target": target,
         "made_for": facts.content.made_for(target),
+        "faster": "`edgetune tune` searches for faster ones.",
         "untuned": sum(kernel.provenance.origin == "fixed" for kernel in facts.kernels),
         "flags": facts.flags,
         "image": facts.image,
