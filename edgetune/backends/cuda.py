@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from edgetune.errors import BoardUnavailable, KernelFailed, UnsupportedOperator
+from edgetune.errors import BoardUnavailable, KernelFailed, ToolchainMissing, UnsupportedOperator
 from edgetune.events import Event
 from edgetune.measure.compiler import CompilerCommand, CompileResult, OnStart
 from edgetune.package.ident import kernel_symbol
@@ -83,10 +83,13 @@ class Cuda:
         del threads
         gpu = _gpu(target)
         if find_nvcc(gpu.compiler.nvcc) is None:
-            missing = (
-                f"there is no {gpu.compiler.nvcc}: the kernels run on this machine's CPU, but no CUDA compiler reads"
-            )
-            events(Event("warning", {"message": f"{missing} them ({WHEELS})"}))
+            if gpu.compiler.nvcc != "nvcc":
+                raise ToolchainMissing(
+                    f"board '{gpu.name}' names the compiler '{gpu.compiler.nvcc}', which is not there: correct "
+                    "'compiler.nvcc' in its file"
+                )
+            missing = "there is no nvcc: the kernels run on this machine's CPU, but no CUDA compiler reads them"
+            events(Event("warning", {"message": f"{missing} ({WHEELS})"}))
         printed = []
         for kernel, text in zip(program.kernels, texts, strict=True):
             source = emit_cuda_kernel(replay_plainly(kernel.function, text), gpu, kernel_symbol(prefix, kernel.name))

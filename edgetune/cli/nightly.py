@@ -6,7 +6,7 @@ import getpass
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -66,7 +66,9 @@ def plan(output: Output, /, path: Path) -> None:
     from edgetune.records.database import database_exists
 
     farm = load_farm(path)
-    store = NightStore.open(farm.db, create=False) if database_exists(farm.db) else None
+    with ExitStack() as stack:
+        store = stack.enter_context(NightStore.open(farm.db, create=False)) if database_exists(farm.db) else None
+        planned = nights.plan(farm, store, datetime.now(UTC))
     rows = [
         {
             "cell": item.cell.name,
@@ -75,7 +77,7 @@ def plan(output: Output, /, path: Path) -> None:
             "minutes": item.minutes,
             "fits": item.fits,
         }
-        for item in nights.plan(farm, store, datetime.now(UTC))
+        for item in planned
     ]
     output.result(rows, title=f"plan of {farm.name}")
 

@@ -34,7 +34,7 @@ def checked_location(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme not in _SCHEMES:
         raise ValueError(f"must be the path of a file or postgresql://USER@HOST/NAME, not {parts.scheme}://...")
-    if parts.password is not None or "password" in parse_qs(parts.query):
+    if parts.password is not None or {"password", "sslpassword"} & parse_qs(parts.query, keep_blank_values=True).keys():
         raise ValueError("must not have a password in the URL: write it to ~/.pgpass, or set PGPASSWORD")
     if not parts.path.strip("/"):
         raise ValueError(f"must name a database after the host, as in postgresql://USER@HOST/NAME, not {text!r}")
@@ -44,4 +44,11 @@ def checked_location(text: str) -> str:
 def database_location(text: str, folder: Path) -> DatabaseLocation:
     """The location that `text` names; a path is relative to `folder`. Raises ValueError as `checked_location` does."""
     checked = checked_location(text)
-    return DatabaseUrl(checked) if "://" in checked else folder / Path(checked).expanduser()
+    if "://" in checked:
+        return DatabaseUrl(checked)
+    try:
+        return folder / Path(checked).expanduser()
+    except RuntimeError as error:
+        raise ValueError(
+            f"names the folder of a user who does not exist: write the path in full, not {text!r}"
+        ) from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
+import os
 import tarfile
 import tempfile
 from pathlib import Path
@@ -39,8 +40,15 @@ def keep(archive: Path, folder: Path) -> str:
         if not _intact(place, digest):
             place.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=place.parent, prefix=".new-", delete=False) as beside:
-                beside.write(text)
-            Path(beside.name).replace(place)
+                try:
+                    beside.write(text)
+                    beside.flush()
+                    os.fsync(beside.fileno())
+                    os.fchmod(beside.fileno(), 0o644)
+                    Path(beside.name).replace(place)
+                except BaseException:
+                    Path(beside.name).unlink(missing_ok=True)
+                    raise
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DiskFull(f"no space is left for the archive {archive}: free some and run again") from error
@@ -51,12 +59,20 @@ def keep(archive: Path, folder: Path) -> str:
 
 
 def restore(archive: Path, digest: str, folder: Path) -> str:
-    """Unpack a package into `folder`; return "" or, where it is lost or damaged, the reason."""
+    """Unpack a package into `folder`; return "" or, where it is lost or damaged, the reason.
+
+    Raises NightFault where the archive cannot be read: then nobody knows what is lost.
+    """
     place = _place(archive, digest)
-    if not place.is_file():
-        return f"the accepted package {digest[:12]} is not in the archive any more"
-    if not _intact(place, digest):
-        return f"the accepted package {digest[:12]} in the archive is damaged"
+    try:
+        if not archive.is_dir():
+            raise NightFault(f"the archive {archive} is not there: mount it, or correct 'archive' in the farm file")
+        if not place.is_file():
+            return f"the accepted package {digest[:12]} is not in the archive any more"
+        if not _intact(place, digest):
+            return f"the accepted package {digest[:12]} in the archive is damaged"
+    except OSError as error:
+        raise NightFault(f"the archive {archive} cannot be read ({error.strerror}): correct its permissions") from error
     with tarfile.open(place) as tar:
         tar.extractall(folder, filter="data")
     return ""
@@ -70,5 +86,5 @@ def _intact(place: Path, digest: str) -> bool:
     try:
         with place.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest() == digest
-    except OSError:
+    except FileNotFoundError:
         return False

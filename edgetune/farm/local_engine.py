@@ -158,10 +158,14 @@ def _last_words(log: Path) -> str:
 
 @contextmanager
 def _only_one(farm: Farm) -> Iterator[None]:
-    """Hold the lock of the farm's folder; raises NightFault where another process holds it."""
-    path = farm.folder / "run.lock"
+    """Hold the lock of the farm; raises NightFault where another process holds it.
+
+    It lies beside the database, so that two folders with one farm exclude each other.
+    """
+    place = farm.db if isinstance(farm.db, Path) else farm.folder / "run"
+    path = place.with_name(f"{place.name}.{farm.name}.lock")
     try:
-        farm.folder.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise NightFault(f"{path} cannot be written ({error.strerror}): make the folder writable") from error

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any, Literal, Self, get_args
 
-from sqlalchemy import Connection, RowMapping, Table, delete, func, insert, inspect, select, update
+from sqlalchemy import Connection, RowMapping, Table, delete, insert, inspect, select, update
 
 from edgetune.config.database_location import DatabaseLocation
 from edgetune.errors import NightFault
@@ -181,7 +182,7 @@ class NightStore:
         """Forget the verdict of a cell, so that the next `run` measures it again in this night."""
         with self._database.writing() as connection:
             connection.execute(delete(verdicts).where(verdicts.c.night_cell_id == number))
-            connection.execute(update(nights).where(nights.c.id == night.id).values(finished_utc=None))
+            connection.execute(update(nights).where(nights.c.id == night.id).values(finished_utc=None, ends_utc=None))
 
     def cancel(self, number: int, reason: str) -> bool:
         """Give a cell the verdict "not measured" for `reason`; its running attempt loses its right at once.
@@ -211,9 +212,8 @@ class NightStore:
 
     def minutes(self, farm: str) -> dict[str, float]:
         """How long each cell took in the last night in which it got a verdict, in minutes, by its name."""
-        took = (func.julianday(attempts.c.ended_utc) - func.julianday(attempts.c.begun_utc)) * (24 * 60)
         joined = (
-            select(night_cells.c.cell, took)
+            select(night_cells.c.cell, attempts.c.begun_utc, attempts.c.ended_utc)
             .join(nights, nights.c.id == night_cells.c.night_id)
             .join(verdicts, verdicts.c.night_cell_id == night_cells.c.id)
             .join(
@@ -226,7 +226,11 @@ class NightStore:
         with self._database.reading() as connection:
             if not _has(connection, nights):
                 return {}
-            return {cell: float(minutes) for cell, minutes in connection.execute(joined)}
+            rows = connection.execute(joined).all()
+        return {
+            cell: (datetime.fromisoformat(ended) - datetime.fromisoformat(begun)) / timedelta(minutes=1)
+            for cell, begun, ended in rows
+        }
 
 
 def _has(connection: Connection, table: Table) -> bool:
@@ -254,7 +258,7 @@ def _judged(connection: Connection, number: int) -> bool:
 
 
 def _judge(connection: Connection, number: int, attempt: int, verdict: Verdict) -> bool:
-    present = connection.scalar(select(night_cells.c.attempt).where(night_cells.c.id == number))
+    present = connection.scalar(select(night_cells.c.attempt).where(night_cells.c.id == number).with_for_update())
     if present != attempt or _judged(connection, number):
         return False
     values = {

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from edgetune._version import __version__
+from edgetune.config.database_location import DatabaseUrl
 from edgetune.errors import NightFault, UsageError
 from edgetune.farm import calendar, run_cell
 from edgetune.farm.cells import Cell, cells_of
@@ -95,6 +96,10 @@ def run(farm: Farm, store: NightStore, engine: Engine, on_verdict: OnVerdict, *,
         }
         open_nights = [store.begin(facts, [planned.cell for planned in plan(farm, store, now)])]
     night = open_nights[-1]
+    if isinstance(farm.db, DatabaseUrl) and night.host != host_name():
+        raise NightFault(
+            f"night {night.night} runs on host {night.host}: go on there, one host runs the nights of a farm"
+        )
     engine.work(night, on_verdict)
     store.finish(night)
     on_verdict(night)

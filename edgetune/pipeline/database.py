@@ -39,6 +39,6 @@ def database_findings(environment: Mapping[str, str], folder: Path) -> Iterator[
     yield Finding(
         "records password",
         scram,
-        f"the server stores passwords as {facts.stored_as}",
+        f"the server stores new passwords as {facts.stored_as}",
         "" if scram else "set password_encryption = 'scram-sha-256' and set the passwords again",
     )

@@ -8,6 +8,7 @@ from libpq's own files and variables.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -197,10 +198,10 @@ _REFUSALS = {
     "password authentication failed": _NOT_AUTHENTICATED,
     "no password supplied": _NOT_AUTHENTICATED,
     "no pg_hba.conf entry": _NO_USER,
-    "role ": _NO_USER,
-    "database ": _NO_DATABASE,
+    'role "[^"]*" does not exist': _NO_USER,
+    'database "[^"]*" does not exist': _NO_DATABASE,
 }
-"""What to do, by the words of a refused connection, which has no SQLSTATE."""
+"""What to do, by the first words of a refused connection, which has no SQLSTATE (regular expressions)."""
 
 
 def _refuse(location: DatabaseUrl, error: exc.DBAPIError) -> NoReturn:
@@ -214,7 +215,7 @@ def _refuse(location: DatabaseUrl, error: exc.DBAPIError) -> NoReturn:
     if advice is None and (not state or state.startswith(("08", "57"))):
         told = words.partition("FATAL:")[2].strip()
         reached = "cannot be reached ({words}): start the server, check host and port, then run the same command again"
-        advice = next((text for start, text in _REFUSALS.items() if told.startswith(start)), reached)
+        advice = next((text for start, text in _REFUSALS.items() if re.match(start, told)), reached)
         words = told or words
     text = (advice or "refused a statement ({words}): check its version and its log").format(words=words)
     raise DatabaseError(f"the records database {location} {text}") from error

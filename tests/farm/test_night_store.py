@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from edgetune.errors import DiskFull, NightFault
 from edgetune.farm import archive
 from edgetune.farm.cells import Cell
 from edgetune.farm.night_store import Night, NightStore, Verdict
@@ -61,6 +63,27 @@ def test_a_cancelled_cell_is_taken_from_its_attempt(store: NightStore) -> None:
     assert store.cells(night)[0].verdict is None
 
 
+def test_a_cell_that_is_measured_again_is_not_cut_off_by_the_window_of_its_night(store: NightStore) -> None:
+    facts = {"farm": "f", "night": "2026-01-01", "host": "h", "tool_version": "1", "owner": "", "limit": 0.02}
+    night = store.begin({**facts, "ends_utc": "2026-01-01T06:00:00+00:00"}, [CELL])
+    (row,) = store.cells(night)
+    assert store.cancel(row.id, "the window was over")
+    store.finish(night)
+    store.rerun(night, row.id)
+    (again,) = store.nights("f")
+    assert (again.finished_utc, again.ends_utc) == (None, None)
+
+
+def test_the_minutes_of_a_cell_are_those_of_its_last_judged_attempt(store: NightStore) -> None:
+    (row,) = store.cells(begin(store))
+    attempt = store.start_attempt(row.id, "h")
+    assert store.judge(row.id, attempt, Verdict("first"))
+    store.end_attempt(row.id, attempt, "done")
+    minutes = store.minutes("f")
+    assert list(minutes) == [CELL.name]
+    assert 0 <= minutes[CELL.name] < 1
+
+
 def test_an_accepted_package_counts_for_its_settings_alone(store: NightStore) -> None:
     store.accept(_acceptance("p"))
     assert store.accepted("f", CELL) is not None
@@ -100,3 +123,21 @@ def test_the_archive_keeps_equal_packages_once_and_notices_damage(tmp_path: Path
     assert "not in the archive" in archive.restore(kept, digest, tmp_path / "again")
     assert archive.keep(kept, tmp_path / "one") == digest
     assert archive.restore(kept, digest, tmp_path / "again") == ""
+
+
+def test_an_archive_that_is_not_there_is_no_lost_package(tmp_path: Path) -> None:
+    with pytest.raises(NightFault, match="is not there: mount it"):
+        archive.restore(tmp_path / "unmounted", "0" * 64, tmp_path / "back")
+
+
+def test_an_archive_that_cannot_be_written_keeps_no_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "one" / "package").mkdir(parents=True)
+    (tmp_path / "one" / "package" / "a.c").write_text("int a;\n")
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("edgetune.farm.archive.os.fsync", full)
+    with pytest.raises(DiskFull, match="no space is left for the archive"):
+        archive.keep(tmp_path / "archive", tmp_path / "one")
+    assert not [path for path in (tmp_path / "archive").rglob("*") if path.is_file()]

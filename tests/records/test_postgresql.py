@@ -138,6 +138,8 @@ def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
     [
         ("postgresql://u:secret@h/r", "must not have a password"),
         ("postgresql://h/r?password=secret", "must not have a password"),
+        ("postgresql://h/r?sslpassword=secret", "must not have a password"),
+        ("~no-such-user/r.db", "a user who does not exist"),
         ("postgresql://h", "must name a database"),
         ("mysql://h/r", "not mysql://"),
         ("sqlite:///r.db", "not sqlite://"),

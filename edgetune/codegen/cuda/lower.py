@@ -22,6 +22,7 @@ from edgetune.errors import TVM_REFUSALS, KernelFailed
 from edgetune.graph.tvm_types import IRModule, Pass, PrimFunc, Stmt, TvmBuffer, TvmTarget, Var
 
 _THREADS = 1024  # the most of a block on any GPU that nvcc compiles for
+_THREADS_Z, _BLOCKS_X, _BLOCKS = 64, 2**31 - 1, 65535  # CUDA C++ Programming Guide, table of technical specifications
 AXES = ("x", "y", "z")
 
 
@@ -171,6 +172,8 @@ def _launch(node: Stmt) -> LoweredLaunch:
     launch = LoweredLaunch(node, extents)
     if prod(launch.block) > _THREADS:
         raise KernelFailed(f"a block of {prod(launch.block)} threads is more than a GPU has ({_THREADS})")
+    if launch.grid[0] > _BLOCKS_X or max(launch.grid[1:]) > _BLOCKS or launch.block[2] > _THREADS_Z:
+        raise KernelFailed(f"a grid of {launch.grid} blocks of {launch.block} threads is more than a GPU has")
     return launch
 
 
