@@ -15,6 +15,8 @@ from __future__ import annotations
 import re
 import textwrap
 
+from edgetune.codegen.vector_snippets import either, instructions, lanes_of
+
 ULP_BOUND = {"exp": 1.5, "log": 2.0, "tanh": 2.5, "sigmoid": 3.0, "erf": 2.0}
 
 _REDUCED = "x = n ln 2 + r with ln 2 in two parts (Cody and Waite), e^r by a polynomial of degree 7 (Cephes, expf)."
@@ -50,6 +52,11 @@ _EXP_PARTS = """
 # exp for results that are normal numbers.
 _EXP_IN_RANGE = "    const F c = x;" + _EXP_PARTS + "    y = SCALE(p, t);\n"
 
+_SCALED = """    const F up = SEL(c < -0x1.5d589ep+6f, K(64.0f), K(0.0f));
+    const F down = SEL(c < -0x1.5d589ep+6f, K(0x1p-64f), K(1.0f));
+    p = SCALE(p, t + up) * down;
+"""
+
 # exp of any value. Results below 2^-126 are computed 2^64 times as large, then scaled down. Results that are 0 avoid
 # the scaling: a core may need a hundred cycles for it, and rows of masked attention contain many of them.
 _EXP = (
@@ -58,10 +65,8 @@ _EXP = (
     c = SEL(c > -104.0f, c, K(0.0f));
 """
     + _EXP_PARTS.lstrip("\n")
-    + """    const F up = SEL(c < -0x1.5d589ep+6f, K(64.0f), K(0.0f));
-    const F down = SEL(c < -0x1.5d589ep+6f, K(0x1p-64f), K(1.0f));
-    p = SCALE(p, t + up) * down;
-    p = SEL(x > -104.0f, p, K(0.0f));
+    + _SCALED
+    + """    p = SEL(x > -104.0f, p, K(0.0f));
     y = SEL(x <= 0x1.62e42ep+6f, p, x + __builtin_inff());
 """
 )
@@ -196,7 +201,9 @@ def function(name: str, short: str) -> str:
 
     Vectors are passed by pointer and always inlined: by value, their ABI would depend on compiler flags (-Wpsabi).
     """
-    body = instantiated(BODIES[name], short).lstrip("\n")
+    found = instructions(lambda isa: isa.scaling, lanes_of(short)) if short != "f32" else ()
+    scaled = either([(one.condition(), one.code()) for one in found], _SCALED)
+    body = instantiated(BODIES[name].replace(_SCALED, scaled), short).lstrip("\n")
     comment = "/* " + "\n   ".join(textwrap.wrap(_EXPLAINED[name], _COMMENT_COLUMNS)) + " */\n"
     order = "    ET_IN_ORDER\n" if "KEEP(" in BODIES[name] else ""
     if short == "f32":

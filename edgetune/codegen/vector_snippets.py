@@ -24,11 +24,12 @@ def instructions(rows: Callable[[VectorInstructions], Rows], lanes: int) -> Iter
         yield from rows(isa.vectors).get(lanes, ())
 
 
-def _lanes(rest: str) -> int:
+def lanes_of(rest: str) -> int:
+    """The lanes of a vector type such as f32x16."""
     return int(rest.partition("x")[2])
 
 
-def _either(choices: list[tuple[str, str]], plain: str) -> str:
+def either(choices: list[tuple[str, str]], plain: str) -> str:
     """Statements by conditions of the preprocessor, the first that holds; `plain`, indented already, if none does."""
     text = "".join(f"#elif {condition}\n    {code}\n" for condition, code in choices)
     return f"#{text.removeprefix('#el')}#else\n{plain}#endif\n" if choices else plain
@@ -40,12 +41,12 @@ def min_max(word: str, rest: str) -> str:
     It keeps a if one operand is NaN, like the scalar snippet. A comparison and a mask are two instructions by GCC 12 on
     x86, where one does it.
     """
-    ints = f"i{by_short(rest.partition('x')[0]).bits}x{_lanes(rest)}"
+    ints = f"i{by_short(rest.partition('x')[0]).bits}x{lanes_of(rest)}"
     sign = ">" if word == "max" else "<"
     plain = f"    const {ints} m = ({ints})(*b {sign} *a);\n    *a = ({rest})((({ints})*b & m) | (({ints})*a & ~m));\n"
-    found = instructions(lambda isa: isa.min_max, _lanes(rest)) if rest.startswith("f32") else ()
+    found = instructions(lambda isa: isa.min_max, lanes_of(rest)) if rest.startswith("f32") else ()
     choices = [(one.condition(word=word), one.code(word=word)) for one in found]
-    return f"{_HEAD}@v{word}_{rest}({rest} *a, const {rest} *b)\n{{\n{_either(choices, plain)}}}\n"
+    return f"{_HEAD}@v{word}_{rest}({rest} *a, const {rest} *b)\n{{\n{either(choices, plain)}}}\n"
 
 
 # From 2**23 on (0x4b000000) floats are integers, and NaN stays. The sign is restored for results of -0.
@@ -65,7 +66,7 @@ def rounding(rest: str) -> str:
     libm would work lane by lane. Adding and subtracting 1.5 * 2**23 is not safe: compilers may remove it under
     -funsafe-math-optimizations (which GCC needs for vectors on ARMv7).
     """
-    lanes = _lanes(rest)
+    lanes = lanes_of(rest)
     macros = [isa.vectors.clang_rounds for isa in INSTRUCTION_SETS.values() if isa.vectors.clang_rounds]
     has = "defined(__clang__) && __has_builtin(__builtin_elementwise_roundeven)"
     clang = f"{has} && ({' || '.join(f'defined({macro})' for macro in macros)})"
@@ -73,7 +74,7 @@ def rounding(rest: str) -> str:
     choices += [(one.condition(), one.code()) for one in instructions(lambda isa: isa.rounding, lanes)]
     plain = _NEARBYINT.format(i=f"i32x{lanes}", f=rest)
     comment = "/* The nearest integers, half to even: exact. Where no instruction does it, by way of int32_t. */\n"
-    return f"{comment}{_HEAD}@nearbyint_{rest}({rest} *v)\n{{\n    const {rest} x = *v;\n{_either(choices, plain)}}}\n"
+    return f"{comment}{_HEAD}@nearbyint_{rest}({rest} *v)\n{{\n    const {rest} x = *v;\n{either(choices, plain)}}}\n"
 
 
 def needed_types(rest: str) -> list[str]:
@@ -99,7 +100,7 @@ def widen(rest: str) -> str:
     words = {"short": short, "rest": rest, "signed": signed, "s": s, "letter": letter}
     found = instructions(lambda isa: isa.widen, int(lanes))
     choices = [("defined(__clang__)", plain.strip()), *((one.condition(**words), one.code(**words)) for one in found)]
-    return f"{_HEAD}@widen_{rest}(const void *p, {signed} *r)\n{{\n{_either(choices, gcc)}}}\n"
+    return f"{_HEAD}@widen_{rest}(const void *p, {signed} *r)\n{{\n{either(choices, gcc)}}}\n"
 
 
 def narrow(rest: str) -> str:
@@ -108,4 +109,4 @@ def narrow(rest: str) -> str:
     plain = f"    *r = __builtin_convertvector(__builtin_convertvector(*v, {short[0]}16x{lanes}), {rest});\n"
     found = instructions(lambda isa: isa.narrow, int(lanes))
     choices = [(one.condition(), one.code(short=short)) for one in found]
-    return f"{_HEAD}@narrow_{rest}(const i32x{lanes} *v, {rest} *r)\n{{\n{_either(choices, plain)}}}\n"
+    return f"{_HEAD}@narrow_{rest}(const i32x{lanes} *v, {rest} *r)\n{{\n{either(choices, plain)}}}\n"

@@ -99,8 +99,9 @@ class VectorPrinter(ScalarPrinter):
     def blend(self, of: Element, width: int, mask: str, yes: Text, no: Text) -> Text:
         """Lanes of `yes` where `mask` (a name) is -1, lanes of `no` where it is 0."""
         value, bits = self.type(of, width), self.type(of, width, "mask")
+        nothing = no.code == f"({value}){{0}}"
         yes, no = (a if value == bits else cast(bits, a) for a in (yes, no))
-        mixed = f"({yes.at(UNARY)} & {mask}) | ({no.at(UNARY)} & ~{mask})"
+        mixed = f"({yes.at(UNARY)} & {mask})" + ("" if nothing else f" | ({no.at(UNARY)} & ~{mask})")
         return Text(f"({mixed})") if value == bits else Text(f"({value})({mixed})", UNARY)
 
     def _arithmetic_vector(self, e: Expr, first: int, width: int) -> Text:

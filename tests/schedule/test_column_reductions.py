@@ -57,3 +57,46 @@ def test_the_default_schedule_reduces_no_column_by_itself(kind: str) -> None:
     text = emit_kernel(module, board(256, 16), "k").definition
     assert "f32x8" in text
     assert not [line for line in text.splitlines() if line.strip().startswith("for (") and "< 64;" in line]
+
+
+def normalised(rows: int, columns: int, depth: int) -> Any:
+    """Rows divided by their norms, times a matrix: the last stage is a reduction with rows of its own."""
+    x, w = te.placeholder((rows, depth), name="x"), te.placeholder((depth, columns), name="w")
+    j, k = te.reduce_axis((0, depth), "j"), te.reduce_axis((0, depth), "k")
+    squares = te.compute((rows,), lambda i: te.sum(x[i, j] * x[i, j], axis=j), "squares")
+    unit = te.compute((rows, depth), lambda i, d: x[i, d] / te.sqrt(squares[i]), "unit")
+    return prim_func([x, w], te.compute((rows, columns), lambda i, o: te.sum(unit[i, k] * w[k, o], axis=k), "product"))
+
+
+def spread_of_rows(rows: int, length: int) -> Any:
+    """Two reductions of each row of a matrix: only one axis is left at the end."""
+    x = te.placeholder((rows, length), name="x")
+    j, k = te.reduce_axis((0, length), "j"), te.reduce_axis((0, length), "k")
+    most = te.compute((rows,), lambda i: te.max(x[i, j], axis=j), "most")
+    total = te.compute((rows,), lambda i: te.sum(te.exp(x[i, k] - most[i]), axis=k), "total")
+    return prim_func([x], te.compute((rows,), lambda i: te.log(total[i]) + most[i], "spread"))
+
+
+@settings(max_examples=10)
+@given(
+    st.sampled_from(["normalised", "rows"]),
+    st.sampled_from([1, 6, 8]),
+    st.sampled_from([1, 16, 24]),
+    st.sampled_from([8, 15, 32]),
+    st.sampled_from([board(512, 32), board(128, 32), board(0, 0)]),
+    st.integers(1, 10_000),
+)
+def test_rows_of_several_reductions_mean_what_plain_loops_mean(
+    kind: str, rows: int, columns: int, depth: int, target: Target, seed: int
+) -> None:
+    function = normalised(rows, columns, depth) if kind == "normalised" else spread_of_rows(rows, depth)
+    assert check(function, target, seed) > 0
+
+
+@pytest.mark.parametrize("function", [normalised(16, 32, 64), spread_of_rows(64, 512)])
+def test_stages_between_reductions_keep_a_few_rows(function: Any) -> None:
+    trace, note = default_trace(function, board(256, 16), 1 << 14)
+    module, _ = split_packing(replay(function, trace))
+    kernel = emit_kernel(module, board(256, 16), "k")
+    assert kernel.scratch_bytes <= 8 * 64 * 4, note
+    assert "f32x8" in kernel.definition

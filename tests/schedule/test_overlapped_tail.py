@@ -28,6 +28,7 @@ from edgetune.schedule.sketches import design_spaces, postprocs
 from edgetune.schedule.sketches.spaces import tile_of
 from edgetune.schedule.sketches.variants import parts_for
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
+from tests.schedule.test_sketches import check as check_samples
 from tests.sketch_samples import conv2d, dense, prim_func, random_arguments, run_plain
 
 ROOM = 1 << 20
@@ -69,6 +70,40 @@ KERNELS: dict[str, Callable[[], Any]] = {
     "two inputs": product_of_two,
     "last write": last_write,
 }
+
+
+def apart(rows: int, columns: int, depth: int) -> Any:
+    """Distances of all rows of two matrices: the second lies across the vectors of the result."""
+    a, b = te.placeholder((rows, depth), name="a"), te.placeholder((columns, depth), name="b")
+    k = te.reduce_axis((0, depth), "k")
+    far = te.compute((rows, columns), lambda i, j: te.sum(te.abs(a[i, k] - b[j, k]), axis=k), "far")
+    return prim_func([a, b], far)
+
+
+def spread(rows: int, columns: int) -> Any:
+    """Two sums over the rows of a matrix, the second of which reads the first."""
+    x = te.placeholder((rows, columns), name="x")
+    i, k = te.reduce_axis((0, rows), "i"), te.reduce_axis((0, rows), "k")
+    total = te.compute((columns,), lambda c: te.sum(x[i, c], axis=i), "total")
+    return prim_func([x], te.compute((columns,), lambda c: te.sum(te.abs(x[k, c] - total[c]), axis=k), "spread"))
+
+
+WITHOUT_TILE: dict[str, Callable[[], Any]] = {
+    "across": lambda: apart(9, 21, 7),
+    "across and after": lambda: rooted(apart(9, 21, 7)),
+    "two sums": lambda: spread(11, 37),
+}
+
+
+def rooted(function: Any) -> Any:
+    """The square roots of what `function` computes."""
+    a, b = (te.placeholder(tuple(p.shape), name=p.name) for p in function.params[:2])
+    k = te.reduce_axis((0, int(a.shape[1])), "k")
+    shape = (a.shape[0], b.shape[0])
+    far = te.compute(shape, lambda i, j: te.sum(te.abs(a[i, k] - b[j, k]), axis=k), "far")
+    return prim_func([a, b], te.compute(shape, lambda i, j: te.sqrt(far[i, j]), "near"))
+
+
 NARROW: dict[str, Callable[[], Any]] = {
     "depthwise": lambda: conv2d((8, 7, 7), 7, groups=7),
     "plain": lambda: conv2d((7, 6, 8), 6),
@@ -104,6 +139,22 @@ def test_the_same_is_computed_in_whole_vectors(name: str, bits: int, tmp_path: P
     assert algorithm_of(text).partition("+")[0] in VECTORS
     assert f"vectors of {bits // 32}" in note
     check(function, text, target, arrays, expected, tmp_path)
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+@pytest.mark.parametrize("name", WITHOUT_TILE)
+def test_kernels_without_a_register_tile_are_computed_in_whole_vectors(name: str, bits: int, tmp_path: Path) -> None:
+    function, target = WITHOUT_TILE[name](), wide_target(bits)
+    arrays = random_arguments(function)
+    expected = run_plain(function, arrays)
+    text, note = default_schedule(function, target, ROOM, FORMS)
+    assert algorithm_of(text) == f"vectors_{bits}", note
+    assert "spatial tile" in note
+    source = emit_kernel(apply_schedule(function, text).module, target, "k").definition
+    assert f"f32x{bits // 32}" in source
+    check(function, text, target, arrays, expected, tmp_path)
+    if bits == 256:
+        assert check_samples(algorithm_named(function, algorithm_of(text)).function, target, 3) > 0
 
 
 @pytest.mark.parametrize("constant", [False, True])

@@ -11,6 +11,7 @@ from tvm import te
 from tvm.tirx import IntImm
 
 from edgetune.errors import UnsupportedOperator, UsageError
+from edgetune.frontend.tensor_expression.normal_form import normal_form
 from edgetune.graph.long_sums import split_long_sums
 from edgetune.graph.macs import multiply_accumulates
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Param, Program, Role, TensorSpec, byte_size
@@ -74,8 +75,9 @@ def kernel_from_te(
         lines = str(error).strip().splitlines()
         reason = lines[-1] if lines else type(error).__name__
         raise UnsupportedOperator(f"TVM cannot make a function of {name} ({reason}): rewrite its expression") from error
-    function = split_long_sums(function)
-    free = [index for index, param in enumerate(params) if param.role == "constant" and len(param.shape) > 1]
+    weights = [index for index, param in enumerate(params) if param.role == "constant"]
+    function = split_long_sums(normal_form(function, weights))
+    free = [index for index in weights if len(params[index].shape) > 1]
     if free:
         function = function.with_attr("layout_free_buffers", free)
     return Kernel(

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -37,7 +38,7 @@ from edgetune.schedule.rules.spatial_tile import (
     tile_sizes,
 )
 from edgetune.schedule.rules.tiling import Core
-from edgetune.schedule.sketches.block_analysis import BlockAnalysis, analyse_blocks
+from edgetune.schedule.sketches.block_analysis import MOST_LANES, BlockAnalysis, BlockStage, analyse_blocks
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.elementwise import vectorize_stage
 from edgetune.schedule.sketches.inlining import cheap_to_repeat, inline_all
@@ -78,6 +79,12 @@ class Stages:
     lanes: int
 
     @property
+    def largest(self) -> BlockStage:
+        """The reduction with the most terms: that of the spatial tile if there is one."""
+        most = max(self.analysis.reductions, key=lambda stage: stage.work)
+        return most if self.spatial is None else self.spatial.stage
+
+    @property
     def heaviest(self) -> FactoredReduction | None:
         """The factored reduction with the most terms."""
         return max(self.factored, key=lambda one: one.stage.work, default=None)
@@ -96,13 +103,19 @@ def find_stages(sch: Schedule, analysis: BlockAnalysis, native_lanes: int) -> St
     """The facts about a kernel that rules need; `sch` (untouched so far) is changed."""
     cheap = [s.name for s in analysis.stages if s.name not in analysis.outputs and cheap_to_repeat(analysis, s)]
     kept = inline_all(sch, cheap)
+    native_lanes = min(native_lanes, analysis.attribute(MOST_LANES) or native_lanes)
     left = analyse_blocks(sch.mod["main"]) or analysis
     factored = [one for one in (find_factored(stage, native_lanes) for stage in left.reductions) if one is not None]
     inlined = tuple(name for name in cheap if name not in kept)
-    heaviest = max(left.reductions, key=lambda stage: stage.work)
-    spatial = find_spatial_tile(heaviest, native_lanes)
-    others = [s for s in left.reductions if s is not heaviest and not any(s is one.stage for one in factored)]
-    tiles = [tile for tile in (find_spatial_tile(stage, native_lanes) for stage in others) if tile is not None]
+    stretched = analysis.attribute(MOST_LANES) is not None
+    ranked = left.reductions[::-1] if stretched else left.reductions  # the last of equals stores its own tile
+    largest = max(ranked, key=lambda stage: stage.work)
+    spatial = find_spatial_tile(largest, native_lanes, stretched=stretched)
+    if spatial is not None and stretched and left.stages[-2:-1] == (largest,):
+        spatial = replace(spatial, result=left.stages[-1].name)
+    others = [s for s in left.reductions if s is not largest and not any(s is one.stage for one in factored)]
+    found = (find_spatial_tile(stage, native_lanes, stretched=stretched) for stage in others)
+    tiles = [tile for tile in found if tile is not None]
     columns = tuple(tile for tile in tiles if not tile.packed)
     return Stages(inlined, left, tuple(factored), spatial, columns, native_lanes)
 
@@ -117,8 +130,16 @@ def structures_of(stages: Stages) -> list[Structure]:
         found.append(Structure(spatial=True))
     if stages.columns:
         found += [replace(structure, columns=True) for structure in found]
-    blocks = len(found) > 1 and len(last.spatial) > 1 and not last.reduction
-    return [*(replace(structure, rows=True) for structure in found if blocks), *found]
+    own = 1 if stages.spatial is None or stages.spatial.result is None else 2
+    several = len(stages.analysis.stages) > own and len(found) > 1 and len(last.spatial) > 0
+    vectors = [one for one in found if stages.factored or stages.tiles(one)]
+    ends = [one for one in vectors if several and _has_rows(last, stages.tiles(one))]
+    return [*(replace(structure, rows=True) for structure in ends), *found]
+
+
+def _has_rows(last: BlockStage, tiles: Mapping[str, SpatialTile]) -> bool:
+    """Whether blocks of rows of the last stage can be computed one after another; lanes of tiles are no rows."""
+    return not (last.reduction and last.name not in tiles) and (len(last.spatial) > 1 or not tiles)
 
 
 def note_of(stages: Stages, structure: Structure) -> str:
@@ -138,10 +159,11 @@ def derive(sch: Schedule, stages: Stages, structure: Structure, decide: Decision
     blocks_of = {name: stage_tile(sch, tile) for name, tile in tiles.items()}
     sums_of = _factor(sch, stages, structure, decide, core)
     last = stages.analysis.stages[-1]
-    depth = len(last.spatial) - (not last.reduction)
     reader = blocks_of[last.name].result if last.name in tiles else last.name  # a tile is no single block at its end
+    depth = len(last.spatial) - (not last.reduction or structure.rows)
+    depth = max(1, depth) if structure.rows else depth
     if structure.rows:
-        rows = sch.get_loops(sch.get_sblock(last.name))[depth - 1]
+        rows = sch.get_loops(sch.get_sblock(reader))[depth - 1]
         decide.suggest(lambda: {ROWS: _rows_for(stages, depth - 1, structure, core)})
         decide.tile(sch, ROWS, rows, MAX_ROWS)
     for stage in reversed(stages.analysis.stages):
@@ -149,6 +171,7 @@ def derive(sch: Schedule, stages: Stages, structure: Structure, decide: Decision
         moves = stage is not last and stage.name not in stages.analysis.outputs
         if stage.name in tiles:
             tile, blocks = tiles[stage.name], blocks_of[stage.name]
+            moves = moves and blocks.result != last.name
             sch = _move_inwards(sch, blocks.result, reader, depth) if moves else sch
             tile_results(sch, tile, blocks, decide, core)
             for packed in blocks.packed if moves else ():
@@ -195,12 +218,13 @@ def _largest(stages: Stages, structure: Structure, core: Core) -> tuple[str, tup
 
     Plain loops have no prediction: they count as infinitely many cycles.
     """
+    largest = stages.largest
     if structure.spatial and stages.spatial is not None:
-        return stages.spatial.stage.name, tile_sizes(stages.spatial, core)
-    heavy = stages.heaviest
-    if heavy is None:
-        return "", (inf, {})
-    return heavy.stage.name, factored_sizes(heavy, core, chained=structure.chained)
+        return largest.name, tile_sizes(stages.spatial, core)
+    factored = stages.of(largest.name)
+    if factored is None:
+        return largest.name, (inf, {})
+    return largest.name, factored_sizes(factored, core, chained=structure.chained)
 
 
 def ranked_structures(stages: Stages, core: Core) -> list[Structure]:

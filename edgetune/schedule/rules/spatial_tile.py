@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from itertools import product
 from math import inf, prod
 
+import tvm_ffi
+from tvm import ir, sym, tirx
 from tvm.s_tir import Schedule
 from tvm.tirx import IndexMap
 
-from edgetune.graph.tvm_types import Expr
+from edgetune.graph.tvm_types import Expr, Var
 from edgetune.schedule.rules.tiling import (
     FEWEST_LANES,
     MAX_TILE,
@@ -40,12 +42,14 @@ _MAX_VECTORS = 8
 class SpatialTile:
     """A reduction stage with lanes along its last spatial axis.
 
-    `packed` maps the number of a read of the block to the index of its region that moves to the end.
+    `packed` maps the number of a read of the block to the index of its region that moves to the end. `result` is the
+    stage that stores a tile from registers; without one, a copy is added.
     """
 
     stage: BlockStage
     lanes: int
     packed: tuple[tuple[int, int], ...]
+    result: str | None = None
 
 
 @dataclass(frozen=True)
@@ -56,13 +60,16 @@ class TileBlocks:
     packed: tuple[str, ...]
 
 
-def find_spatial_tile(stage: BlockStage, native_lanes: int) -> SpatialTile | None:
-    """The spatial tile of a reduction stage; None if its last axis has no vectors, or an operand cannot be packed."""
+def find_spatial_tile(stage: BlockStage, native_lanes: int, *, stretched: bool = False) -> SpatialTile | None:
+    """The spatial tile of a reduction stage; None if its last axis has no vectors, or an operand cannot be packed.
+
+    `stretched`: the last axis has overlapping vectors of `native_lanes` elements, each of them adjacent in memory.
+    """
     if not stage.spatial or not stage.reduction or not stage.writes_its_axes():
         return None
     axis = stage.spatial[-1]
     lanes = lanes_for(extent_of(axis), native_lanes)
-    if lanes < FEWEST_LANES:
+    if lanes < (native_lanes if stretched else FEWEST_LANES):
         return None
     packed = []
     own = [write.source for write in stage.block.writes]
@@ -71,9 +78,11 @@ def find_spatial_tile(stage: BlockStage, native_lanes: int) -> SpatialTile | Non
         if not uses or any(region.source.same_as(buffer) for buffer in own):
             continue
         last = region.region[-1].min
-        if uses == [len(region.region) - 1] and steps_by_one(last, axis.var):
+        if uses == [len(region.region) - 1] and _adjacent(last, axis.var, lanes):
             continue
-        if len(uses) > 1 or not region.region[uses[0]].min.same_as(axis.var):
+        place = region.region[uses[0]].min
+        alone = place.same_as(axis.var) or (stretched and _adjacent(place, axis.var, lanes))
+        if len(uses) > 1 or not alone:
             return None
         packed.append((number, uses[0]))
     return SpatialTile(stage, lanes, tuple(packed))
@@ -87,8 +96,27 @@ def stage_tile(sch: Schedule, tile: SpatialTile) -> TileBlocks:
         copied = sch.cache_read(block, number, "global")
         sch.transform_layout(block, ("read", number), _axis_last(place, len(tile.stage.block.reads[number].region)))
         packed.append(str(sch.get(copied).name_hint))
+    if tile.result is not None:
+        sch.set_scope(block, 0, "local")
+        return TileBlocks(tile.result, tuple(packed))
     result = sch.cache_write(block, 0, "local")
     return TileBlocks(str(sch.get(result).name_hint), tuple(packed))
+
+
+def _adjacent(index: Expr, variable: Var, lanes: int) -> bool:
+    """Whether `index` moves by one element with `variable` inside each block of `lanes` places."""
+    if steps_by_one(index, variable):
+        return True
+    analyzer = sym.Analyzer()
+    block, lane = tirx.Var("block", variable.ty), tirx.Var("lane", variable.ty)
+    analyzer.bind(
+        lane, ir.Range.from_min_extent(tirx.IntImm(str(lane.ty.dtype), 0), tirx.IntImm(str(lane.ty.dtype), lanes))
+    )
+
+    def at(place: Expr) -> Expr:
+        return tvm_ffi.structural_map(index, [(ir.Var, lambda one: place if one.same_as(variable) else one)])
+
+    return bool(analyzer.can_prove_equal(at(block * lanes + lane) - at(block * lanes), lane))
 
 
 def _axis_last(place: int, rank: int) -> IndexMap:
@@ -133,7 +161,8 @@ def pack(sch: Schedule, tile: SpatialTile, blocks: TileBlocks) -> None:
     for name, (_, place) in zip(blocks.packed, tile.packed, strict=True):
         block = sch.get_sblock(name)
         own = sch.get_loops(block)[-len(sch.get(block).iter_vars) :]
-        far, near = sch.split(own[place], [None, tile.lanes])
+        lanes = lanes_for(int(sch.get(own[place]).extent.value), tile.lanes)
+        far, near = sch.split(own[place], [None, lanes])
         sch.reorder(far, *own[place + 1 :], near)
 
 

@@ -85,6 +85,11 @@ def _multiply_adds(feature: str, gcc: str, clang: str, text: str) -> tuple[Instr
     )
 
 
+def _scaling(feature: str, bits: str, mask: str) -> tuple[Instruction]:
+    """A builtin of GCC and clang; `mask` has all lanes, and the rounding where that can be chosen."""
+    return (Instruction(feature, f"p = {{name}}(p, k, p, {mask});", f"__builtin_ia32_scalefps{bits}_mask"),)
+
+
 # VNNI sums products of pairs; the older instruction needs an addition after it.
 _DOT = "(({rest}){name}((c), {low}, (b)))"
 _PAIRS = "(({rest})(({wide})(c) + ({wide}){name}(({halves}){low}, ({halves})(b)MASK)))"
@@ -94,6 +99,11 @@ _VECTORS = VectorInstructions(
         4: _gcc("__SSE__", "{word}ps", "*a = {name}(*b, *a);"),
         8: _gcc("__AVX__", "{word}ps256", "*a = {name}(*b, *a);"),
         16: _gcc("__AVX512F__", "{word}ps512_mask", "*a = {name}(*b, *a, *a, -1, 4);"),
+    },
+    scaling={
+        4: _scaling("__AVX512VL__", "128", "0xff"),
+        8: _scaling("__AVX512VL__", "256", "0xff"),
+        16: _scaling("__AVX512F__", "512", "-1, 4"),
     },
     rounding={
         4: _gcc("__SSE4_1__", "roundps", "*v = {name}(x, 8);"),

@@ -61,9 +61,13 @@ static inline __attribute__((always_inline)) void sample__exp_f32x4(f32x4 *v)
     p = p * r + 0x1.555554p-3f;
     p = p * r + 0.5f;
     p = p * (r * r) + r + 1.0f;
+#if defined(__AVX512VL__) && __has_builtin(__builtin_ia32_scalefps128_mask)
+    p = __builtin_ia32_scalefps128_mask(p, k, p, 0xff);
+#else
     const f32x4 up = ET_SEL_f32x4(c < -0x1.5d589ep+6f, ET_K_f32x4(64.0f), ET_K_f32x4(0.0f));
     const f32x4 down = ET_SEL_f32x4(c < -0x1.5d589ep+6f, ET_K_f32x4(0x1p-64f), ET_K_f32x4(1.0f));
     p = ET_SCALE_f32x4(p, t + up) * down;
+#endif
     p = ET_SEL_f32x4(x > -104.0f, p, ET_K_f32x4(0.0f));
     y = ET_SEL_f32x4(x <= 0x1.62e42ep+6f, p, x + __builtin_inff());
     *v = y;

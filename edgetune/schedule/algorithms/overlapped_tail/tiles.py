@@ -20,6 +20,7 @@ from edgetune.schedule.sketches.block_analysis import (
     MOST_LANES,
     TILE_PIXELS,
     BlockAnalysis,
+    BlockStage,
     analyse_blocks,
     mentions,
     widest_element_bits,
@@ -76,12 +77,16 @@ def pixel_axes(tile: Tile) -> list[int]:
 def whole_vectors_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
     """The algorithm called `name` ("vectors_" and the bits of a vector) of an unscheduled PrimFunc.
 
-    None if the function has no register tile, if channels are whole vectors already, or are fewer than one vector.
+    None if channels are whole vectors already, or are fewer than one vector.
     """
     analysis = analyse_blocks(function)
     lanes = size_of(name) // widest_element_bits(function)
-    tile = find_tile(analysis, lanes) if analysis is not None and lanes > 1 else None
-    if analysis is None or tile is None or tile.overlaps or tile.lanes == lanes:
+    if analysis is None or lanes == 1:
+        return None
+    tile = find_tile(analysis, lanes)
+    if tile is None:
+        return _whole_vectors_without_tile(analysis, name, lanes)
+    if tile.overlaps or tile.lanes == lanes:
         return None
     overlap = _overlap(tile, lanes)
     weights = _weights(analysis, tile)
@@ -94,6 +99,35 @@ def whole_vectors_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
         return None
     stretched = Stretching(analysis, stages, [tile.channel], overlap, axes, {MOST_LANES: lanes}).function()
     return Algorithm(name, stretched, {number: Stretch(axis, overlap) for number, axis in axes.items()})
+
+
+def _whole_vectors_without_tile(analysis: BlockAnalysis, name: str, lanes: int) -> Algorithm | None:
+    """Whole vectors of results without a register tile: operands that lie across them, as in A B^T, or several sums.
+
+    All stages from the first reduction on have the same last axis.
+    """
+    if not analysis.reductions or len(analysis.outputs) != 1:
+        return None
+    stages = analysis.stages[analysis.stages.index(analysis.reductions[0]) :]
+    rank = len(stages[0].spatial)
+    if rank == 0 or stages[-1].name != analysis.outputs[0]:
+        return None
+    width = stages[0].spatial_extents[-1]
+    if width < lanes or width % lanes == 0 or not reads_in_step(stages, [rank - 1]):
+        return None
+    if not all(len(stage.spatial) == rank and _has_width(analysis, stage, width) for stage in stages):
+        return None
+    overlap = Overlap(1, width, lanes)
+    return Algorithm(name, Stretching(analysis, stages, [rank - 1], overlap, {}, {MOST_LANES: lanes}).function())
+
+
+def _has_width(analysis: BlockAnalysis, stage: BlockStage, width: int) -> bool:
+    """Whether the last axis of a stage has `width` elements, and no weights, which are packed, depend on it."""
+    if not stage.writes_its_axes() or stage.spatial_extents[-1] != width:
+        return False
+    last = stage.spatial[-1].var
+    moving = [region.source for region in stage.reads() if any(mentions(item.min, last) for item in region.region)]
+    return not any(source.same_as(weights) for source in moving for weights in analysis.weights())
 
 
 @dataclass(frozen=True)

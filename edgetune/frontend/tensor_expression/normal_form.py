@@ -1,0 +1,117 @@
+"""Normal form of a tensor expression's function: what schedules and printer treat best, with the same results.
+
+Three rewrites. A reduction axis that runs backwards through a constant, as in `w[2 - k]`, runs forwards: then the
+constant can be packed. In a reduction, a condition (`if_then_else`) on the last axis of the results becomes a selection
+where no element outside a tensor is read: vectors compute both sides and select by lane. Conditions on other axes stay,
+for a branch saves work there. A stage called "root" gets another name: TVM's schedules have a block of that name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import tvm_ffi
+from tvm import ir, s_tir, sym, tirx
+
+from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, Node, PrimFunc, SBlock, TvmBuffer
+from edgetune.schedule.sketches.block_analysis import mentions
+
+_REDUCTION = 2  # tirx.IterVar.CommReduce
+
+
+def normal_form(function: PrimFunc, constants: Collection[int]) -> PrimFunc:
+    """`function`, unscheduled, in normal form; `constants` are the numbers of its parameters that are weights."""
+    weights = [function.params[number] for number in constants]
+
+    def rewrite(block: SBlock) -> SBlock:
+        return _with_selections(_forwards(block, weights))
+
+    return tvm_ffi.structural_map(function, (s_tir.SBlock, rewrite))
+
+
+def _forwards(block: SBlock, weights: Sequence[TvmBuffer]) -> SBlock:
+    """`block` with each reduction axis reversed that lowers an index of a weight and raises none."""
+    reads = [region for region in block.reads if any(region.source.same_as(weight) for weight in weights)]
+    indices = [item.min for region in reads for item in region.region]
+    for axis in block.iter_vars:
+        if int(axis.iter_type) == _REDUCTION:
+            steps = {_step(index, axis) for index in indices} - {0}
+            if steps and max(steps) < 0:
+                block = _reversed(block, axis)
+    return block
+
+
+def _step(index: Expr, axis: IterVar) -> int:
+    """The change of `index` from one place of `axis` to the next; 1 where it is not always the same."""
+    after = _substituted(index, axis, axis.var + 1)
+    found = sym.Analyzer().simplify(after - index)
+    return int(found.value) if isinstance(found, tirx.IntImm) else 1
+
+
+def _substituted(node: Node, axis: IterVar, value: Expr) -> Node:
+    return tvm_ffi.structural_map(node, [(ir.Var, lambda one: value if one.same_as(axis.var) else one)])
+
+
+def _reversed(block: SBlock, axis: IterVar) -> SBlock:
+    place = axis.dom.extent - 1 - axis.var
+    analyzer = sym.Analyzer()
+    for one in block.iter_vars:
+        analyzer.bind(one.var, one.dom)
+
+    def simplified(index: Expr) -> Expr:
+        return analyzer.simplify(index) if mentions(index, axis.var) else index
+
+    def region(item: Node) -> Node:
+        moved = _substituted(item, axis, place).region
+        ranges = [ir.Range.from_min_extent(simplified(one.min), one.extent) for one in moved]
+        return tirx.BufferRegion(item.source, ranges)
+
+    def load(node: BufferLoad) -> BufferLoad:
+        return tirx.BufferLoad(node.source, [simplified(index) for index in node.indices])
+
+    body = tvm_ffi.structural_map(_substituted(block.body, axis, place), (ir.TensorLoad, load))
+    return _remade(block, [region(item) for item in block.reads], body)
+
+
+def _with_selections(block: SBlock) -> SBlock:
+    """`block` whose conditions are selections, where both sides read elements inside their tensors."""
+    analyzer = sym.Analyzer()
+    for one in block.iter_vars:
+        analyzer.bind(one.var, one.dom)
+
+    def inside(load: BufferLoad) -> bool:
+        pairs = zip(load.indices, load.source.ty.shape, strict=True)
+        return all(analyzer.can_prove(index >= 0) and analyzer.can_prove(index < extent) for index, extent in pairs)
+
+    lanes = next((axis.var for axis in reversed(block.iter_vars) if int(axis.iter_type) != _REDUCTION), None)
+
+    def select(call: Node) -> Node:
+        if not getattr(call.op, "name", "").endswith("if_then_else") or not mentions(call.args[0], lanes):
+            return call
+        condition, *sides = call.args
+        loads: list[BufferLoad] = []
+        for side in sides:
+            tvm_ffi.structural_walk(side, (ir.TensorLoad, loads.append))
+        return tirx.Select(condition, *sides) if all(map(inside, loads)) else call
+
+    if block.init is None or lanes is None:
+        return _remade(block, block.reads, block.body)
+    return _remade(block, block.reads, tvm_ffi.structural_map(block.body, (ir.Call, select)))
+
+
+def _remade(block: SBlock, reads: Sequence[Node], body: Node) -> SBlock:
+    same = body.same_as(block.body) and all(a.same_as(b) for a, b in zip(reads, block.reads, strict=True))
+    taken = len(block.iter_vars) > 0 and str(block.name_hint) == "root"
+    if same and not taken:
+        return block
+    return s_tir.SBlock(
+        block.iter_vars,
+        reads,
+        block.writes,
+        "root_stage" if taken else block.name_hint,
+        body,
+        block.init,
+        block.alloc_buffers,
+        block.match_buffers,
+        block.annotations,
+    )

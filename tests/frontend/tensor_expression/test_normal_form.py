@@ -1,0 +1,86 @@
+"""The normal form of an expression means the same: weights run forwards, conditions on lanes are selections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tvm import te, tirx
+
+from edgetune.frontend.tensor_expression.kernel import kernel_from_te
+from edgetune.frontend.tensor_expression.normal_form import normal_form
+from edgetune.schedule.algorithms.apply import replay
+from edgetune.schedule.default_schedule import default_trace
+from tests.sketch_samples import board, prim_func, random_arguments, run_plain
+
+
+def backwards(length: int, taps: int, step: int = 1) -> Any:
+    """A convolution (not a correlation): its weights run backwards."""
+    x, w = te.placeholder((length + step * (taps - 1),), name="x"), te.placeholder((taps, 4), name="w")
+    k = te.reduce_axis((0, taps), "k")
+    return x, w, te.compute((length, 4), lambda i, c: te.sum(x[i + step * k] * w[taps - 1 - k, c], axis=k), "y")
+
+
+@settings(max_examples=10)
+@given(length=st.integers(1, 9), taps=st.integers(1, 5), step=st.integers(1, 2))
+def test_weights_that_run_backwards_run_forwards(length: int, taps: int, step: int) -> None:
+    x, w, y = backwards(length, taps, step)
+    function = prim_func([x, w], y)
+    arrays = random_arguments(function)
+    turned = normal_form(function, [1])
+    np.testing.assert_allclose(run_plain(turned, arrays), run_plain(function, arrays), rtol=1e-5, atol=1e-5)
+    if taps > 1:
+        assert "w[v_k, v_c]" in turned.script()
+
+
+def test_an_input_may_run_backwards() -> None:
+    x, w, y = backwards(5, 3)
+    function = prim_func([x, w], y)
+    assert normal_form(function, []).script() == function.script()
+
+
+def running(rows: int, length: int, *, shifted: bool) -> Any:
+    """Sums of all elements before each one; `shifted`: the element itself is guarded from outside of the tensor."""
+    x = te.placeholder((rows, length), name="x")
+    j = te.reduce_axis((0, length), "j")
+    zero = tirx.const(0.0, "float32")
+    shift = 1 if shifted else 0
+
+    def term(r: Any, i: Any) -> Any:
+        inside = tirx.all(j <= i, j >= shift) if shifted else j <= i
+        return te.sum(tirx.if_then_else(inside, x[r, j - shift], zero), axis=j)
+
+    return x, te.compute((rows, length), term, "running")
+
+
+def test_a_condition_on_lanes_is_a_selection_where_all_is_inside() -> None:
+    x, y = running(3, 8, shifted=False)
+    kernel = kernel_from_te([x, y], "running")
+    assert "T.Select" in kernel.function.script()
+    (values, out) = random_arguments(kernel.function)
+    np.testing.assert_allclose(run_plain(kernel.function, [values, out]), np.cumsum(values, 1), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_condition_that_guards_a_tensor_stays(first: bool) -> None:
+    if first:
+        x, y = running(3, 8, shifted=True)
+    else:  # the condition is not on the last axis: a branch saves work
+        x = te.placeholder((8, 16), name="x")
+        j = te.reduce_axis((0, 8), "j")
+        zero = tirx.const(0.0, "float32")
+        y = te.compute((8, 16), lambda r, c: te.sum(tirx.if_then_else(j <= r, x[j, c], zero), axis=j), "y")
+    script = kernel_from_te([x, y], "guarded").function.script()
+    assert "if_then_else" in script
+    assert "T.Select" not in script
+
+
+def test_a_stage_may_be_called_root() -> None:
+    x = te.placeholder((4, 16), name="x")
+    kernel = kernel_from_te([x, te.compute((4, 16), lambda i, j: te.sqrt(x[i, j]), "root")], "roots")
+    trace, note = default_trace(kernel.function, board(256, 16))
+    assert note == "elementwise"
+    assert replay(kernel.function, trace) is not None
