@@ -101,7 +101,8 @@ class VectorPrinter(ScalarPrinter):
         value, bits = self.type(of, width), self.type(of, width, "mask")
         nothing = no.code == f"({value}){{0}}"
         yes, no = (a if value == bits else cast(bits, a) for a in (yes, no))
-        mixed = f"({yes.at(UNARY)} & {mask})" + ("" if nothing else f" | ({no.at(UNARY)} & ~{mask})")
+        chosen = f"{yes.at(UNARY)} & {mask}"
+        mixed = chosen if nothing else f"({chosen}) | ({no.at(UNARY)} & ~{mask})"
         return Text(f"({mixed})") if value == bits else Text(f"({value})({mixed})", UNARY)
 
     def _arithmetic_vector(self, e: Expr, first: int, width: int) -> Text:

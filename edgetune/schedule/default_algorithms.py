@@ -1,21 +1,24 @@
 """Algorithm selection: the algorithms that a search tries for a kernel, and the one that packages use without records.
 
-There are many overlapped tails; the cost model of register tiles selects the one worth a try.
+There are many overlapped tails; the cost model of register tiles selects the one worth a try. Reductions are peeled
+where the formula of the rules finds it faster.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from math import prod
+from math import inf, prod
 
 from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.catalogue import algorithm_named, algorithms_among
 from edgetune.schedule.algorithms.overlapped_tail.tiles import pixel_axes
-from edgetune.schedule.algorithms.schedule_text import DIRECT, TILES, VECTORS, WINOGRAD, schedule_text, size_of
+from edgetune.schedule.algorithms.schedule_text import DIRECT, PEELED, TILES, VECTORS, WINOGRAD, schedule_text, size_of
 from edgetune.schedule.default_schedule import best_guess, default_trace, has_empty_tensor, ranked_variants
 from edgetune.schedule.default_sizes import tile_sizes
-from edgetune.schedule.sketches.spaces import tile_of
+from edgetune.schedule.rules.derivation import cycles_of_a_term
+from edgetune.schedule.sketches.block_analysis import analyse_blocks
+from edgetune.schedule.sketches.spaces import core_of, rows_of, stages_of, tile_of
 from edgetune.schedule.sketches.variants import Variant
 from edgetune.schedule.tile_costs import cheapest
 from edgetune.target.target import Target
@@ -30,8 +33,31 @@ _GAIN_OVER_PARTS = 0.75
 def algorithms_of(function: PrimFunc, allowed: Collection[str], target: Target) -> list[Algorithm]:
     """The algorithms worth a search for an unscheduled PrimFunc, among those `allowed`; the direct one first."""
     winograd = algorithms_among(function, (name for name in WINOGRAD if name in allowed))
-    overlapping = overlapped_tail_algorithm(function, allowed, target)
-    return [Algorithm(DIRECT, function), *winograd, *([] if overlapping is None else [overlapping])]
+    other = form_for_odd_extents(function, allowed, target)
+    return [Algorithm(DIRECT, function), *winograd, *([] if other is None else [other])]
+
+
+def form_for_odd_extents(function: PrimFunc, allowed: Collection[str], target: Target) -> Algorithm | None:
+    """The algorithm for extents that no vector divides: overlapping vectors or tiles, else peeled reductions."""
+    found = overlapped_tail_algorithm(function, allowed, target)
+    return found if found is not None else _peeled_reductions(function, allowed, target)
+
+
+def _peeled_reductions(function: PrimFunc, allowed: Collection[str], target: Target) -> Algorithm | None:
+    """The function with its reductions in whole vectors of the target and a rest, if the formula finds it faster."""
+    name = next((name for name in PEELED if name in allowed and size_of(name) <= target.vector_bits), None)
+    found = None if name is None or has_empty_tensor(function) else next(algorithms_among(function, [name]), None)
+    if found is None or tile_of(function, target) is not None or rows_of(function, target) is not None:
+        return None
+    costs = [_cycles_of_a_term(one, target) for one in (found.function, function)]
+    return found if costs[0] < _GAIN * costs[1] else None
+
+
+def _cycles_of_a_term(function: PrimFunc, target: Target) -> float:
+    analysis = analyse_blocks(function)
+    if analysis is None:
+        return inf
+    return cycles_of_a_term(stages_of(function, analysis, target), core_of(function, target))
 
 
 def overlapped_tail_algorithm(function: PrimFunc, allowed: Collection[str], target: Target) -> Algorithm | None:
@@ -82,7 +108,9 @@ def _costs(function: PrimFunc, names: Collection[str], target: Target) -> tuple[
 
 
 def times_faster(function: PrimFunc, name: str, target: Target) -> float:
-    """Predicted speed on one thread of the overlapped tail called `name`, relative to the direct algorithm."""
+    """Predicted speed on one thread of the form for odd extents called `name`, relative to the direct algorithm."""
+    if name in PEELED:
+        return _cycles_of_a_term(function, target) / _cycles_of_a_term(algorithm_named(function, name).function, target)
     if name in TILES:
         costs, _ = _costs(function, [name], target)
         return costs[DIRECT] / costs[name]
@@ -101,12 +129,12 @@ def _vectors(function: PrimFunc, target: Target) -> float:
 def default_schedule(
     function: PrimFunc, target: Target, scratch_limit: int, allowed: Collection[str], *, streamed: bool = False
 ) -> tuple[str, str]:
-    """Text of the best-guess schedule and a note for people: for the overlapped tail if there is one, else direct.
+    """Text of the best-guess schedule and a note for people: of the form for odd extents if there is one, else direct.
 
     Arguments are as for `default_trace`. Winograd algorithms are never guessed: only a measurement can show that they
     are faster.
     """
-    algorithm = overlapped_tail_algorithm(function, allowed, target)
+    algorithm = form_for_odd_extents(function, allowed, target)
     found = None if algorithm is None else best_guess(algorithm.function, target, scratch_limit, streamed=streamed)
     if algorithm is None or found is None:
         return default_trace(function, target, scratch_limit, streamed=streamed)

@@ -10,7 +10,7 @@ from edgetune.events import Event
 from edgetune.records import RecordStore
 from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.schedule_text import DIRECT
-from edgetune.schedule.default_algorithms import algorithms_of, default_schedule, overlapped_tail_algorithm
+from edgetune.schedule.default_algorithms import algorithms_of, default_schedule, form_for_odd_extents
 from edgetune.schedule.default_schedule import best_guess
 from edgetune.schedule.sketches import design_spaces, module_of, mutator_probs, postprocs, tvm_target
 from edgetune.search.loop import SearchParts
@@ -49,7 +49,7 @@ def space_of(task: TuneTask, target: Target, form: Algorithm | None = None) -> S
     """
     form = form or Algorithm(DIRECT, task.kernel.function)
     streamed = task.streamed
-    fixed = form.name == DIRECT and overlapped_tail_algorithm(form.function, task.forms, target) is None
+    fixed = form.name == DIRECT and form_for_odd_extents(form.function, task.forms, target) is None
     guess = None if fixed else best_guess(form.function, target, task.scratch_limit, streamed=streamed)
     return SearchSpace(
         module=module_of(form.function),

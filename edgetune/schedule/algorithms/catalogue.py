@@ -13,7 +13,8 @@ from edgetune.schedule.algorithms.overlapped_tail.tiles import (
     whole_tiles_of_vectors_algorithm,
     whole_vectors_algorithm,
 )
-from edgetune.schedule.algorithms.schedule_text import BOTH, DIRECT, TILES, VECTORS, WINOGRAD
+from edgetune.schedule.algorithms.peeled_reductions import peeled_algorithm
+from edgetune.schedule.algorithms.schedule_text import BOTH, DIRECT, PEELED, TILES, VECTORS, WINOGRAD
 from edgetune.schedule.algorithms.winograd.function import winograd_algorithm
 from edgetune.schedule.algorithms.winograd.minimal_filtering import rounding_note
 
@@ -22,6 +23,7 @@ _DERIVATIONS: dict[str, Callable[[PrimFunc, str], Algorithm | None]] = {
     **dict.fromkeys(VECTORS, whole_vectors_algorithm),
     **dict.fromkeys(TILES, whole_tiles_algorithm),
     **dict.fromkeys(BOTH, whole_tiles_of_vectors_algorithm),
+    **dict.fromkeys(PEELED, peeled_algorithm),
 }
 
 

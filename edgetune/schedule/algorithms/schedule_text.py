@@ -24,18 +24,21 @@ TILES = tuple(f"tiles_{pixels}" for pixels in range(2, 17))
 BOTH = tuple(f"{vectors}+{tiles}" for vectors in VECTORS for tiles in TILES)
 """Whole vectors of channels in whole tiles of pixels: both overlap."""
 
-FORMS = (DIRECT, *WINOGRAD, *VECTORS, *TILES, *BOTH)
+PEELED = ("peeled_512", "peeled_256", "peeled_128")
+"""Reductions in whole vectors of this many bits and a rest."""
+
+FORMS = (DIRECT, *WINOGRAD, *VECTORS, *TILES, *BOTH, *PEELED)
 """The names of all algorithms."""
 
 
 def allowed_algorithms(winograd: str) -> frozenset[str]:
     """The algorithms that are allowed if `winograd` ("off", "f2" or "f4") is the largest allowed tile."""
     largest = {"off": 0, "f2": 1, "f4": 2}[winograd]
-    return frozenset((DIRECT, *WINOGRAD[:largest], *VECTORS, *TILES, *BOTH))
+    return frozenset((DIRECT, *WINOGRAD[:largest], *VECTORS, *TILES, *BOTH, *PEELED))
 
 
 def size_of(name: str) -> int:
-    """Bits of a vector for an algorithm in `VECTORS`, pixels of a tile for one in `TILES`."""
+    """Bits of a vector for an algorithm in `VECTORS` or `PEELED`, pixels of a tile for one in `TILES`."""
     return int(name.rpartition("_")[2])
 
 

@@ -227,6 +227,17 @@ def _largest(stages: Stages, structure: Structure, core: Core) -> tuple[str, tup
     return largest.name, factored_sizes(factored, core, chained=structure.chained)
 
 
+def cycles_of_a_term(stages: Stages, core: Core) -> float:
+    """Predicted cycles for one term of the largest reduction, by the cheapest structure; infinite for plain loops."""
+    found = [inf]
+    if stages.spatial is not None:
+        found.append(tile_sizes(stages.spatial, core)[0] / stages.spatial.lanes)
+    factored = stages.of(stages.largest.name)
+    if factored is not None:
+        found += [factored_sizes(factored, core, chained=one)[0] / factored.lanes for one in (True, False)]
+    return min(found)
+
+
 def ranked_structures(stages: Stages, core: Core) -> list[Structure]:
     """Structures, most promising first: rows in blocks, and chains where the formula finds them cheaper.
 

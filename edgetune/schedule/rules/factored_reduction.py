@@ -27,8 +27,9 @@ from edgetune.schedule.rules.tiling import (
     own_loops,
     tile_choices,
 )
-from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, mentions
+from edgetune.schedule.sketches.block_analysis import BlockStage, mentions
 from edgetune.schedule.sketches.decisions import Decisions
+from edgetune.schedule.sketches.elementwise import calls_function
 from edgetune.schedule.sketches.row_reduction import steps_by_one
 from edgetune.schedule.sketches.tile import FLOAT, lanes_for
 from edgetune.schedule.tile_costs import LATENCY, divisors, step_cycles
@@ -67,12 +68,16 @@ def find_factored(stage: BlockStage, native_lanes: int) -> FactoredReduction | N
     if not stage.spatial or [str(write.source.ty.dtype) for write in stage.block.writes] != ["float32"]:
         return None
     found = [
-        FactoredReduction(stage, number, lanes_for(extent_of(axis), native_lanes))
-        for number, axis in enumerate(stage.reduction)
-        if _is_contiguous(stage, axis.var)
+        FactoredReduction(stage, number, lanes_for(stage.reduction_extents[number], native_lanes))
+        for number in contiguous_axes(stage)
     ]
-    fitting = [one for one in found if one.lanes >= FEWEST_LANES and one.steps > 1]
+    fitting = [one for one in found if one.lanes >= FEWEST_LANES and (one.steps > 1 or calls_function(stage.block))]
     return max(fitting, key=lambda one: (one.lanes, stage.reduction_extents[one.axis]), default=None)
+
+
+def contiguous_axes(stage: BlockStage) -> list[int]:
+    """The numbers of the reduction axes along which lanes can run."""
+    return [number for number, axis in enumerate(stage.reduction) if _is_contiguous(stage, axis.var)]
 
 
 def _is_contiguous(stage: BlockStage, variable: Var) -> bool:

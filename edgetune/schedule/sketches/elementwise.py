@@ -57,7 +57,7 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
         _lanes(sch, loops[-1], width, decide)
     elif (axis := _transposed(block)) is not None:
         across = lanes_for(int(sch.get(loops[axis]).extent.value), native_lanes)
-        if across > 1 and _calls(block):
+        if across > 1 and calls_function(block):
             outer, lane = sch.split(loops[axis], [None, across])
             sch.reorder(outer, *loops[axis + 1 :], lane)
             sch.vectorize(lane)
@@ -112,7 +112,7 @@ def _longer_axes(region: BufferRegion) -> list[Expr]:
     return [item.min for item, extent in zip(region.region, extents, strict=True) if extent > 1]
 
 
-def _calls(block: SBlock) -> bool:
+def calls_function(block: SBlock) -> bool:
     """Whether the value needs more than copying and arithmetic: it calls a function of an element."""
     values = (node for store in stores(block.body) for node in expressions(store.value))
     return any(isinstance(node, ir.Call) and "if_then_else" not in str(node.op) for node in values)

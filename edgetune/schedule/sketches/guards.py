@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from tvm import ir, s_tir, tirx
 
 from edgetune.graph.tvm_types import BufferStore, Expr, For, IRModule, Stmt
+from edgetune.schedule.sketches.idle_steps import skip_idle_steps
 
 
 def guard_accumulations(mod: IRModule) -> IRModule:
@@ -34,7 +35,8 @@ def _rebuilt(node: Stmt) -> Stmt:
         return node if same else tirx.SeqStmt(parts)
     if isinstance(node, tirx.For):
         before = node.body
-        body = _rebuilt(before)
+        body = skip_idle_steps(node) if int(node.kind) == int(tirx.ForKind.SERIAL) else before
+        body = _rebuilt(before) if body.same_as(before) else body
         return node if body is before else _with_body(node, body)
     if isinstance(node, s_tir.SBlockRealize):
         block = node.block

@@ -126,7 +126,7 @@ class Stretching:
         reads, writes = ([moved.region(region) for region in regions] for regions in (block.reads, block.writes))
         init = None if block.init is None else moved.statement(block.init)
         body = moved.statement(block.body)
-        return _loops(stage.name, variables, extents, kinds, s_tir.SBlock([], reads, writes, "", body, init))
+        return loops_around(stage.name, variables, extents, kinds, s_tir.SBlock([], reads, writes, "", body, init))
 
     def _replaced(self, stage: BlockStage) -> list[IterVar]:
         return [stage.spatial[axis] for axis in self.axes]
@@ -144,9 +144,9 @@ class Stretching:
         output = stage.block.writes[0].source
         wide = self._widened(output)
         body = tirx.BufferStore(output, tirx.BufferLoad(wide, variables), at)
-        block = s_tir.SBlock([], [_point(wide, variables)], [_point(output, at)], "", body)
+        block = s_tir.SBlock([], [point_region(wide, variables)], [point_region(output, at)], "", body)
         kinds = [int(axis.iter_type) for axis in stage.spatial[: len(variables)]]
-        return _loops(f"{stage.name}_result", variables, extents, kinds, block)
+        return loops_around(f"{stage.name}_result", variables, extents, kinds, block)
 
 
 class _Moved:
@@ -213,7 +213,9 @@ class _Moved:
         return tvm_ffi.structural_map(node, [(ir.Var, rename)])
 
 
-def _loops(name: str, variables: Sequence[Var], extents: Sequence[int], kinds: Sequence[int], block: SBlock) -> Stmt:
+def loops_around(
+    name: str, variables: Sequence[Var], extents: Sequence[int], kinds: Sequence[int], block: SBlock
+) -> Stmt:
     """One loop per axis around `block`, which gets its axes and its name here."""
     types = [str(variable.ty.dtype) for variable in variables]
     zeros = [tirx.IntImm(dtype, 0) for dtype in types]
@@ -230,6 +232,7 @@ def _loops(name: str, variables: Sequence[Var], extents: Sequence[int], kinds: S
     return statement
 
 
-def _point(buffer: TvmBuffer, indices: Sequence[Expr]) -> Node:
+def point_region(buffer: TvmBuffer, indices: Sequence[Expr]) -> Node:
+    """The region of one element of `buffer`."""
     ranges = [ir.Range.from_min_extent(index, tirx.IntImm(str(index.ty.dtype), 1)) for index in indices]
     return tirx.BufferRegion(buffer, ranges)

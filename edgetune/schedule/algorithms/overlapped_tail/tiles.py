@@ -16,6 +16,7 @@ from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.overlapped_tail.function import Stretching, reads_in_step, weight_axis
 from edgetune.schedule.algorithms.overlapped_tail.overlap import Overlap
 from edgetune.schedule.algorithms.schedule_text import size_of
+from edgetune.schedule.rules.factored_reduction import find_factored
 from edgetune.schedule.sketches.block_analysis import (
     MOST_LANES,
     TILE_PIXELS,
@@ -104,18 +105,22 @@ def whole_vectors_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
 def _whole_vectors_without_tile(analysis: BlockAnalysis, name: str, lanes: int) -> Algorithm | None:
     """Whole vectors of results without a register tile: operands that lie across them, as in A B^T, or several sums.
 
-    All stages from the first reduction on have the same last axis.
+    All stages from the first reduction on have the same last axis. None if lanes can run along the reductions.
     """
     if not analysis.reductions or len(analysis.outputs) != 1:
+        return None
+    factored = [find_factored(stage, lanes) for stage in analysis.reductions]
+    if all(one is not None and one.lanes == lanes for one in factored):
         return None
     stages = analysis.stages[analysis.stages.index(analysis.reductions[0]) :]
     rank = len(stages[0].spatial)
     if rank == 0 or stages[-1].name != analysis.outputs[0]:
         return None
     width = stages[0].spatial_extents[-1]
-    if width < lanes or width % lanes == 0 or not reads_in_step(stages, [rank - 1]):
+    if width < lanes or width % lanes == 0:
         return None
-    if not all(len(stage.spatial) == rank and _has_width(analysis, stage, width) for stage in stages):
+    alike = all(len(stage.spatial) == rank and _has_width(analysis, stage, width) for stage in stages)
+    if not alike or not reads_in_step(stages, [rank - 1]):
         return None
     overlap = Overlap(1, width, lanes)
     return Algorithm(name, Stretching(analysis, stages, [rank - 1], overlap, {}, {MOST_LANES: lanes}).function())

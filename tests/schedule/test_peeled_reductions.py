@@ -1,0 +1,83 @@
+"""Peeled reductions: what has them, that they mean the same, and that both parts have vectors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tvm import te, topi
+
+from edgetune.codegen import emit_kernel
+from edgetune.schedule.algorithms.apply import apply_schedule
+from edgetune.schedule.algorithms.catalogue import algorithm_named, algorithms_among
+from edgetune.schedule.algorithms.schedule_text import DIRECT, FORMS, PEELED, algorithm_of
+from edgetune.schedule.default_algorithms import algorithms_of, default_schedule, times_faster
+from tests.attention_sample import Attention
+from tests.codegen_run import compile_strictly, run_kernel, wide_target
+from tests.schedule.test_sketches import check
+from tests.sketch_samples import board, dense, prim_func, random_arguments, run_plain
+
+
+def rows(kind: str, count: int, length: int) -> Any:
+    """An operator on rows of a matrix."""
+    x = te.placeholder((count, length), name="x")
+    if kind == "softmax":
+        return prim_func([x], topi.nn.softmax(x, axis=1))
+    j, k = te.reduce_axis((0, length), "j"), te.reduce_axis((0, length), "k")
+    if kind == "least":
+        return prim_func([x], te.compute((count,), lambda i: te.min(x[i, j], axis=j), "least"))
+    most = te.compute((count,), lambda i: te.max(x[i, j], axis=j), "most")
+    total = te.compute((count,), lambda i: te.sum(te.exp(x[i, k] - most[i]), axis=k), "total")
+    return prim_func([x], te.compute((count,), lambda i: te.log(total[i]) + most[i], "log_sum_exp"))
+
+
+@settings(max_examples=15)
+@given(
+    st.sampled_from(["softmax", "least", "log_sum_exp"]),
+    st.sampled_from([1, 5, 8]),
+    st.integers(17, 70),
+    st.sampled_from([256, 512]),
+    st.integers(1, 10_000),
+)
+def test_every_schedule_means_what_plain_loops_mean(kind: str, count: int, length: int, bits: int, seed: int) -> None:
+    function = rows(kind, count, length)
+    lanes = bits // 32
+    found = next(algorithms_among(function, [f"peeled_{bits}"]), None)
+    assert (found is None) == (length % lanes == 0)
+    if found is not None:
+        assert check(found.function, board(bits, 32), seed) > 0
+        arrays = random_arguments(function, seed)
+        np.testing.assert_allclose(run_plain(found.function, arrays), run_plain(function, arrays), rtol=1e-4, atol=1e-4)
+
+
+def test_both_parts_have_vectors(tmp_path: Path) -> None:
+    function, target = rows("log_sum_exp", 8, 100), wide_target(512)
+    text, _ = default_schedule(function, target, 1 << 20, FORMS)
+    assert algorithm_of(text) == "peeled_512"
+    assert times_faster(function, "peeled_512", target) > 1.2
+    source = emit_kernel(apply_schedule(function, text).module, target, "k")
+    assert "exp_f32x16" in source.definition
+    assert "exp_f32x4" in source.definition, "the last four of 100 terms"
+    arrays = random_arguments(function)
+    compile_strictly(source, target, tmp_path, "gcc")
+    np.testing.assert_allclose(
+        run_kernel(source, target, arrays, tmp_path)[-1], run_plain(function, arrays), rtol=1e-5, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    "function", [rows("softmax", 8, 96), dense(5, 100, 16), Attention(queries=7, keys=37).function()], ids=str.__class__
+)
+def test_other_kernels_keep_their_forms(function: Any) -> None:
+    names = {algorithm.name for algorithm in algorithms_of(function, FORMS, wide_target(512))}
+    assert DIRECT in names
+    assert not names & set(PEELED)
+
+
+def test_a_recorded_form_is_found_again() -> None:
+    function = rows("least", 8, 100)
+    assert algorithm_named(function, "peeled_256").name == "peeled_256"
