@@ -1,9 +1,11 @@
-"""Measures transposed convolutions from ONNX beside other runtimes, with the share of the core's peak: a table.
+"""Measures single convolutions from ONNX beside other runtimes, with the share of the core's peak: a table.
 
-python benchmarks/transposed_convolutions.py [--cases NAME,...] [--trials N] [--peers onnxruntime,ncnn] [--out DIR]
+python benchmarks/convolution_layers.py [--cases transposed|3d|NAME,...] [--trials N] [--peers onnxruntime,ncnn]
+                                        [--out DIR]
 
-Each case is a model of one layer with a bias and an activation; its tensors are channels first, as the runtimes want
-them. Without --trials, packages have default schedules.
+The cases are transposed convolutions of 1 to 3 dimensions, and 3x3x3 convolutions. Each case is a model of one layer
+with a bias and an activation; its tensors are channels first, as the runtimes want them. Without --trials, packages
+have default schedules.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import prod
 from pathlib import Path
+from typing import Literal
 
 ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:  # as a script, the folder above is not on the path
@@ -41,7 +44,7 @@ _FULL = 16
 
 @dataclass(frozen=True)
 class Layer:
-    """One transposed convolution: channels, and extents, taps, stride, pads and extra elements, equal on all axes."""
+    """One convolution: channels (in, out), and extents, taps, stride, pads and extra elements, equal on all axes."""
 
     channels: tuple[int, int]
     extents: tuple[int, ...]
@@ -49,36 +52,37 @@ class Layer:
     stride: int
     pads: int = 0
     extra: int = 0
+    operator: Literal["ConvTranspose", "Conv"] = "ConvTranspose"
 
     @property
     def operations(self) -> int:
-        """Additions and multiplications of taps that reach the output."""
+        """Additions and multiplications of taps that reach the output, or the input of a plain convolution."""
+        ends = (self.extents, self.output) if self.operator == "ConvTranspose" else (self.output, self.extents)
         pairs = [
             sum(0 <= place * self.stride + tap - self.pads < extent for place in range(own) for tap in range(self.taps))
-            for own, extent in zip(self.extents, self.output, strict=True)
+            for own, extent in zip(*ends, strict=True)
         ]
         return 2 * prod(self.channels) * prod(pairs)
 
     @property
     def output(self) -> tuple[int, ...]:
         """Spatial extents of the output."""
+        if self.operator == "Conv":
+            return tuple((own + 2 * self.pads - self.taps) // self.stride + 1 for own in self.extents)
         return tuple((own - 1) * self.stride + self.taps - 2 * self.pads + self.extra for own in self.extents)
 
     def model(self) -> onnx.ModelProto:
         """The model: the layer and an activation."""
         random, rank = np.random.default_rng(0), len(self.extents)
         scale = (self.channels[0] * self.taps**rank) ** -0.5
-        weights = (random.standard_normal((*self.channels, *[self.taps] * rank)) * scale).astype(np.float32)
+        channels = self.channels if self.operator == "ConvTranspose" else self.channels[::-1]
+        weights = (random.standard_normal((*channels, *[self.taps] * rank)) * scale).astype(np.float32)
         bias = random.standard_normal(self.channels[1]).astype(np.float32)
-        layer = helper.make_node(
-            "ConvTranspose",
-            ["x", "weights", "bias"],
-            ["sum"],
-            kernel_shape=[self.taps] * rank,
-            strides=[self.stride] * rank,
-            pads=[self.pads] * 2 * rank,
-            output_padding=[self.extra] * rank,
-        )
+        attributes = {"kernel_shape": [self.taps] * rank, "strides": [self.stride] * rank}
+        attributes["pads"] = [self.pads] * 2 * rank
+        if self.operator == "ConvTranspose":
+            attributes["output_padding"] = [self.extra] * rank
+        layer = helper.make_node(self.operator, ["x", "weights", "bias"], ["sum"], **attributes)
         graph = helper.make_graph(
             [layer, helper.make_node("Relu", ["sum"], ["y"])],
             "layer",
@@ -89,7 +93,7 @@ class Layer:
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-LAYERS = {
+TRANSPOSED = {
     "2d_2x2_s2_decoder": Layer((256, 128), (32, 32), 2, 2),
     "2d_2x2_s2_last_decoder": Layer((64, 32), (64, 64), 2, 2),
     "2d_3x3_s2": Layer((128, 64), (28, 28), 3, 2, 1, 1),
@@ -103,6 +107,15 @@ LAYERS = {
     "3d_2x2x2_s2": Layer((64, 32), (8, 16, 16), 2, 2),
     "3d_3x3x3_s2": Layer((32, 16), (8, 16, 16), 3, 2, 1, 1),
 }
+IN_SPACE = {
+    "3x3x3_c64": Layer((64, 64), (8, 28, 28), 3, 1, 1, operator="Conv"),
+    "3x3x3_c128": Layer((128, 128), (8, 14, 14), 3, 1, 1, operator="Conv"),
+    "3x3x3_c256": Layer((256, 256), (4, 14, 14), 3, 1, 1, operator="Conv"),
+    "3x3x3_c512": Layer((512, 512), (2, 7, 7), 3, 1, 1, operator="Conv"),
+    "3x3x3_c128_s2": Layer((128, 256), (8, 28, 28), 3, 2, 1, operator="Conv"),
+}
+LAYERS = TRANSPOSED | IN_SPACE
+_GROUPS = {"transposed": TRANSPOSED, "3d": IN_SPACE}
 
 
 @dataclass(frozen=True)
@@ -126,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with confined(split.building):
             peak = measure_peaks(with_cpu(load_board("host").target), plan.core, 4).flops
-            for name in options.cases.split(","):
+            for name in _GROUPS.get(options.cases, options.cases.split(",")):
                 result = _measure(name, folder, options.trials, plan)
                 if not result.sides or result.sides[0].name != OURS or not result.sides[0].correct:
                     wrong.append(name)
@@ -137,7 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"benchmark: {error}", file=sys.stderr)
         return error.exit_code
     rows = [asdict(one) for one in found]
-    (folder / f"transposed_convolutions.{options.trials}.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    (folder / f"convolution_layers.{options.trials}.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
     print(_table(found, plan.peers))
     if wrong:
         print(f"benchmark: wrong or missing answers: {', '.join(wrong)}", file=sys.stderr)
@@ -190,13 +203,15 @@ def _table(found: Sequence[Measured], peers: Sequence[str]) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="benchmarks/transposed_convolutions.py")
-    parser.add_argument("--cases", default=",".join(LAYERS), help=f"of {','.join(LAYERS)} (default: all)")
+    parser = argparse.ArgumentParser(prog="benchmarks/convolution_layers.py")
+    parser.add_argument(
+        "--cases", default=",".join(LAYERS), help=f"transposed, 3d, or of {','.join(LAYERS)} (default: all)"
+    )
     parser.add_argument("--trials", type=int, default=0, help="trials of a search for each layer (default: none)")
     parser.add_argument("--peers", default="onnxruntime,openvino,ncnn,mnn", help=f"of {','.join(PEERS)}")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.3, help="per side and round")
-    parser.add_argument("-o", "--out", type=Path, default=Path("build/transposed_convolutions"))
+    parser.add_argument("-o", "--out", type=Path, default=Path("build/convolution_layers"))
     return parser
 
 
