@@ -95,7 +95,7 @@ def run(output: Output, /, path: Path, *, now: bool) -> None:
     from edgetune.config.stack import check_stack
     from edgetune.errors import Interrupted, NightChanged
     from edgetune.farm import nights
-    from edgetune.farm.local_engine import LocalEngine
+    from edgetune.farm.engine import engine_of
     from edgetune.farm.page import page_folder, write_page
     from edgetune.farm.report import report
 
@@ -114,7 +114,7 @@ def run(output: Output, /, path: Path, *, now: bool) -> None:
                     output.note(f"{row.cell.name}: {row.verdict.verdict}{reason}")
 
         try:
-            night = nights.run(farm, store, LocalEngine(farm, store), on_verdict, by_day=now)
+            night = nights.run(farm, store, engine_of(farm, store, output.note), on_verdict, by_day=now)
         except KeyboardInterrupt:
             raise Interrupted("interrupted; what was measured is kept, and the same command continues") from None
         found = report(farm, store, night)
@@ -223,10 +223,11 @@ def accept(output: Output, /, cell: str, because: str, path: Path, night: str | 
 def rerun(output: Output, /, cell: str, path: Path, night: str | None) -> None:
     """Forget the verdict of CELL, so that `run` measures it again in the same night."""
     from edgetune.farm import nights
+    from edgetune.farm.engine import engine_of
 
     with _opened(path) as (farm, store):
         chosen = nights.night_called(farm, store, night)
-        store.rerun(chosen, nights.cell_called(store.cells(chosen), cell).id)
+        engine_of(farm, store).rerun(chosen, nights.cell_called(store.cells(chosen), cell))
     output.note(f"{cell}: `edgetune nightly run --now {path}` measures it again in night {chosen.night}")
 
 

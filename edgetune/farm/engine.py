@@ -2,24 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
-from edgetune.farm.night_store import Night, NightCell
+from edgetune.farm.cells import Cell
+from edgetune.farm.farm_file import Farm
+from edgetune.farm.night_store import Night, NightCell, NightStore
 
 OnVerdict = Callable[[Night], None]
 """Called after each verdict of a night; it writes the page."""
 
+MOST_LOST = 3
+
 
 class Engine(Protocol):
-    """Runs the cells of a night that have no verdict yet."""
+    """Runs the cells of a night that have no verdict yet.
+
+    `cancel` and `drain` are rows of the database, which every engine obeys within seconds.
+    """
+
+    def begin(self, facts: Mapping[str, Any], cells: Sequence[Cell]) -> Night | None:
+        """Write a new night with its cells in their order; None, and nothing written, where its name is taken."""
 
     def work(self, night: Night, on_verdict: OnVerdict) -> None:
         """Run all cells of `night`; return when each has a verdict, or its window is over.
 
-        Raises NightFault where another process works for this farm, and what `on_verdict` raises. An exception in this
+        Raises NightFault where this host may not work for the night, and what `on_verdict` raises. An exception in this
         process (KeyboardInterrupt) ends the running cells within seconds; the same call goes on.
         """
 
-    def runnable(self, night: Night, board: str) -> NightCell | None:
-        """Return the next cell for `board`; None where none can run now."""
+    def rerun(self, night: Night, row: NightCell) -> None:
+        """Forget the verdict of a cell, so that it is measured again in the same night."""
+
+    def serve(self) -> None:
+        """Run cells of all nights that other hosts begin, until this process is ended. Raises NightFault."""
+
+
+def engine_of(farm: Farm, store: NightStore, say: Callable[[str], None] = lambda _: None) -> Engine:
+    """The engine that a farm file names. Raises NightFault where it cannot work with the farm's database."""
+    return _ENGINES[farm.content.engine](farm, store, say)
+
+
+def give_up(store: NightStore, row: NightCell, times: int) -> bool:
+    """Judge a cell whose board was lost `MOST_LOST` times; False where it may be tried again."""
+    if times < MOST_LOST:
+        return False
+    store.cancel(row.id, f"board {row.cell.board} was lost {times} times: `edgetune boards check {row.cell.board}`")
+    return True
+
+
+def _local(farm: Farm, store: NightStore, _: Callable[[str], None]) -> Engine:
+    from edgetune.farm.local_engine import LocalEngine
+
+    return LocalEngine(farm, store)
+
+
+_ENGINES: Mapping[str, Callable[[Farm, NightStore, Callable[[str], None]], Engine]] = {
+    "local": _local,
+}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from datetime import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BeforeValidator, Field, StrictInt, StrictStr, WithJsonSchema
@@ -17,7 +17,7 @@ from edgetune.errors import ConfigError
 from edgetune.target.preferences import Layout
 from edgetune.yaml_reader.checked import Checked, check_document
 from edgetune.yaml_reader.quantities import MOST_THREADS
-from edgetune.yaml_reader.source import YamlDocument, load_yaml
+from edgetune.yaml_reader.source import Location, YamlDocument, load_yaml
 
 DEFAULT_LIMIT = 0.02
 _CELL_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
@@ -119,6 +119,10 @@ class FarmFile(Checked):
         description="Records database: a file, relative to this one, or postgresql://USER@HOST/NAME "
         "(default: records.db in 'folder').",
     )
+    engine: Literal["local"] = Field(
+        default="local",
+        description="local: one host runs the nights.",
+    )
     folder: Text = Field(default="nightly", description="Folder of pages, logs and packages, relative to this file.")
     archive: Text | None = Field(
         default=None, description="Folder of archived packages, relative to this file (default: archive in 'folder')."
@@ -134,12 +138,27 @@ class Farm:
         self.path = document.path.resolve()
         base = self.path.parent
         self.name = content.name or self.path.stem
-        self.folder = base / Path(content.folder).expanduser()
-        self.archive = base / Path(content.archive).expanduser() if content.archive else self.folder / "archive"
+        self.folder = self._place(content.folder, ("folder",))
+        self.archive = self._place(content.archive, ("archive",)) if content.archive else self.folder / "archive"
         self.db = database_location(content.db, base) if content.db else self.folder / "records.db"
         self.models: Mapping[str, Path] = {
-            name: base / Path(model.file).expanduser() for name, model in content.models.items()
+            name: self._place(model.file, _file_location(document, name)) for name, model in content.models.items()
         }
+
+    def _place(self, text: str, location: Location) -> Path:
+        """The absolute path of `text`; raises ConfigError where it is below the home of a user who does not exist."""
+        try:
+            return self.path.parent / Path(text).expanduser()
+        except RuntimeError as error:
+            key = ".".join(map(str, location))
+            raise self.document.error(
+                location, f"'{key}' names the folder of a user who does not exist: write the path in full, not {text!r}"
+            ) from error
+
+
+def _file_location(document: YamlDocument, model: str) -> Location:
+    entry = document.data["models"][model]  # type: ignore[index]
+    return ("models", model) if isinstance(entry, str) else ("models", model, "file")
 
 
 def load_farm(path: Path) -> Farm:
@@ -150,6 +169,5 @@ def load_farm(path: Path) -> Farm:
     farm = Farm(check_document(FarmFile, document), document)
     for name, model in farm.models.items():
         if not model.is_file():
-            location = ("models", name) if isinstance(document.data["models"][name], str) else ("models", name, "file")  # type: ignore[index]
-            raise document.error(location, f"'models.{name}' names {model}, which is not a file")
+            raise document.error(_file_location(document, name), f"'models.{name}' names {model}, which is not a file")
     return farm

@@ -6,41 +6,31 @@ file keeps a second one out.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
-import shutil
-import signal
-import socket
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+from edgetune.config.database_location import DatabaseUrl
+from edgetune.config.host import host_name
 from edgetune.errors import NightFault
-from edgetune.farm.engine import OnVerdict
+from edgetune.farm.attempt import LOST, POLL_S, to_verdict
+from edgetune.farm.cells import Cell
+from edgetune.farm.engine import OnVerdict, give_up
 from edgetune.farm.farm_file import Farm
-from edgetune.farm.night_store import Night, NightCell, NightStore, Verdict
-from edgetune.farm.run_cell import folder_of, log_of
-from edgetune.ipc.child_process import describe_exit
+from edgetune.farm.night_store import Night, NightCell, NightStore
+from edgetune.farm.progress import Progress
 
-MOST_CRASHES = 3
-_POLL_S = 0.2
-_LAST_WORDS = 300
-
-
-def host_name() -> str:
-    """Name of this host in the database: `EDGETUNE_HOST`, or else its own."""
-    return os.environ.get("EDGETUNE_HOST") or socket.gethostname()
+_READ_S = 0.5
 
 
 class LocalEngine:
-    """Runs cells of a farm on the boards that this host reaches."""
+    """Runs cells of a farm on the boards that this host reaches, see `Engine`."""
 
     def __init__(self, farm: Farm, store: NightStore) -> None:
         self._farm = farm
@@ -48,122 +38,81 @@ class LocalEngine:
         self._stop = threading.Event()
         self._telling = threading.Lock()
 
+    def begin(self, facts: Mapping[str, Any], cells: Sequence[Cell]) -> Night | None:
+        """Write a new night, see `Engine`."""
+        return self._store.begin(facts, cells)
+
+    def rerun(self, night: Night, row: NightCell) -> None:
+        """Forget the verdict of a cell, see `Engine`."""
+        self._store.rerun(night, row.id)
+
+    def serve(self) -> None:
+        """Raise NightFault: other hosts cannot help."""
+        raise NightFault(
+            f"{self._farm.path} has the engine 'local', which works in `edgetune nightly run` alone: for several hosts "
+            "write `engine: procrastinate` and a database on a PostgreSQL server"
+        )
+
     def work(self, night: Night, on_verdict: OnVerdict) -> None:
         """Run all cells of `night` that have no verdict, see `Engine`."""
-        boards = list(dict.fromkeys(row.cell.board for row in self._store.cells(night)))
-        with _only_one(self._farm), ThreadPoolExecutor(len(boards), "edgetune-board") as pool:
-            jobs: set[Future[None]] = {pool.submit(self._serve, night, board, on_verdict) for board in boards}
-            try:
-                while any(not job.done() for job in jobs):
-                    done, _ = wait(jobs, timeout=_POLL_S)
-                    if any(job.exception() for job in done):
-                        break
-            finally:
-                self._stop.set()
-        for job in jobs:
-            job.result()
-
-    def runnable(self, night: Night, board: str) -> NightCell | None:
-        """Return the next cell for `board` that has no verdict; a twin waits for the cell that searches for it."""
-        rows = self._store.cells(night)
-        searching = {(row.cell.model, row.cell.kind) for row in rows if row.cell.searches and row.verdict is None}
-        for row in rows:
-            waits = not row.cell.searches and (row.cell.model, row.cell.kind) in searching
-            if row.cell.board == board and row.verdict is None and not waits:
-                return row
-        return None
-
-    def _serve(self, night: Night, board: str, on_verdict: OnVerdict) -> None:
-        """Run the cells of one board until each has a verdict. Runs in the thread that cell processes die with."""
-        crashes: dict[int, int] = {}
-        while not self._stop.is_set():
-            if _over(night):
-                self._close(night, board, on_verdict)
-                return
-            row = self.runnable(night, board)
-            if row is None:
-                if all(other.verdict for other in self._store.cells(night) if other.cell.board == board):
-                    return
-                self._stop.wait(_POLL_S)
-                continue
-            attempt = self._store.start_attempt(row.id, host_name())
-            outcome = self._run(night, row, attempt)
-            self._store.end_attempt(row.id, attempt, outcome)
-            if self._stop.is_set():
-                return
-            if self._store.is_present(row.id, attempt) and not _over(night):
-                crashes[row.id] = crashes.get(row.id, 0) + 1
-                if crashes[row.id] < MOST_CRASHES:
-                    continue
-                words = _last_words(log_of(self._farm, night.night, row.cell))
-                why = f"the cell's process ended {MOST_CRASHES} times without a verdict ({outcome}{words})"
-                self._store.judge(row.id, attempt, Verdict("not measured", why))
-            self._tell(night, on_verdict)
-
-    def _run(self, night: Night, row: NightCell, attempt: int) -> str:
-        """Run the process of one attempt to its end, or end it where it is to stop; return how it ended."""
-        folder = folder_of(self._farm, night.night, row.cell)
-        temporary = folder / "tmp"
-        shutil.rmtree(temporary, ignore_errors=True)  # of an attempt that was killed
-        temporary.mkdir(parents=True, exist_ok=True)
-        environment = dict(os.environ) | {"TMPDIR": str(temporary)}
-        environment["PYTHONPATH"] = os.pathsep.join(entry for entry in sys.path if entry)
-        words = [str(os.getpid()), str(self._farm.path), night.night, str(row.id), str(attempt)]
-        with log_of(self._farm, night.night, row.cell).open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-c", "from edgetune.farm.run_cell import main; main()", *words],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=environment,
-                start_new_session=True,
+        if isinstance(self._farm.db, DatabaseUrl) and night.host != host_name():
+            raise NightFault(
+                f"night {night.night} runs on host {night.host}: go on there, or write `engine: procrastinate`"
             )
-        try:
-            while process.poll() is None:
-                if self._stop.wait(_POLL_S):
-                    return "stopped"
-                if _over(night):
-                    return "the window was over"
-                if not self._store.is_present(row.id, attempt):
-                    with contextlib.suppress(subprocess.TimeoutExpired):
-                        process.wait(1.0)  # it has just written its verdict
-                    return describe_exit(process.returncode) if process.returncode is not None else "cancelled"
-            return describe_exit(process.returncode)
-        finally:
-            if process.poll() is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)  # cells go on where they were, so nobody waits for them
-            process.wait()
-            shutil.rmtree(temporary, ignore_errors=True)
+        self._stop = threading.Event()
+        with _only_one(self._farm):
+            progress = Progress(self._store, night)
+            with ThreadPoolExecutor(len(progress.boards), "edgetune-board") as pool:
+                jobs: set[Future[None]] = {
+                    pool.submit(self._board, progress, board, on_verdict) for board in progress.boards
+                }
+                try:
+                    while any(not job.done() for job in jobs):
+                        done, _ = wait(jobs, timeout=_READ_S)
+                        if any(job.exception() for job in done):
+                            break
+                        progress.read()
+                finally:
+                    self._stop.set()
+            for job in jobs:
+                job.result()
+        if why := progress.host_drained():
+            raise NightFault(f"{why}: `edgetune nightly drain --off {host_name()}` gives it back, then run again")
 
-    def _close(self, night: Night, board: str, on_verdict: OnVerdict) -> None:
-        for row in self._store.cells(night):
-            if row.cell.board == board and row.verdict is None:
-                self._store.cancel(row.id, f"the window was over ({night.ends_utc})")
-        self._tell(night, on_verdict)
+    def _board(self, progress: Progress, board: str, on_verdict: OnVerdict) -> None:
+        """Run the cells of one board until the night is done. Runs in the thread that cell processes die with."""
+        lost: dict[int, int] = {}
+        while not self._stop.is_set() and not progress.done and not progress.host_drained():
+            if progress.over or progress.drained(board):
+                progress.close()
+                self._tell(progress.night, on_verdict)
+            row = progress.runnable(board)
+            if row is None:
+                self._stop.wait(POLL_S)
+                continue
+            why = to_verdict(self._farm, self._store, progress.night, row, self._ends(progress, row))
+            if why == LOST:
+                lost[row.id] = lost.get(row.id, 0) + 1
+                give_up(self._store, row, lost[row.id])
+            progress.read()
+            if not why:
+                self._tell(progress.night, on_verdict)
+
+    def _ends(self, progress: Progress, row: NightCell) -> Any:
+        def ends(attempt: int) -> str:
+            return "stopped" if self._stop.is_set() else progress.ends(row, attempt)
+
+        return ends
 
     def _tell(self, night: Night, on_verdict: OnVerdict) -> None:
         with self._telling:
             on_verdict(night)
 
 
-def _over(night: Night) -> bool:
-    return night.ends_utc is not None and datetime.now(UTC) >= datetime.fromisoformat(night.ends_utc)
-
-
-def _last_words(log: Path) -> str:
-    text = log.read_text(errors="replace").strip() if log.exists() else ""
-    return f": {text.splitlines()[-1][-_LAST_WORDS:]}" if text else ""
-
-
 @contextmanager
 def _only_one(farm: Farm) -> Iterator[None]:
-    """Hold the lock of the farm; raises NightFault where another process holds it.
-
-    It lies beside the database, so that two folders with one farm exclude each other.
-    """
-    place = farm.db if isinstance(farm.db, Path) else farm.folder / "run"
-    path = place.with_name(f"{place.name}.{farm.name}.lock")
+    """Hold the lock of the farm; raises NightFault where another process holds it."""
+    path = lock_path(farm)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -183,3 +132,9 @@ def _only_one(farm: Farm) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def lock_path(farm: Farm) -> Path:
+    """The file of a farm's lock: beside the database, so that two folders with one farm exclude each other."""
+    place = farm.db if isinstance(farm.db, Path) else farm.folder / "run"
+    return place.with_name(f"{place.name}.{farm.name}.lock")

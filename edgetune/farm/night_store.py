@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, Self, get_args
 
 from sqlalchemy import Connection, RowMapping, Table, delete, insert, inspect, select, update
@@ -16,6 +16,7 @@ from edgetune.farm.cells import Cell
 from edgetune.farm.night_tables import accepted, attempts, night_cells, night_metadata, nights, verdicts
 from edgetune.records.database import Database, open_database
 from edgetune.records.record import utc_now
+from edgetune.records.schema import insert_unless_known
 
 VerdictWord = Literal["first", "same", "faster", "slower", "cannot tell", "not measured"]
 VERDICTS: tuple[VerdictWord, ...] = get_args(VerdictWord)
@@ -74,6 +75,22 @@ class Night:
     limit: float
 
 
+@dataclass(frozen=True)
+class Standing:
+    """The number of the present attempt of a cell, and whether the cell has a verdict."""
+
+    attempt: int
+    judged: bool
+
+
+Also = Callable[[Connection, Sequence[tuple[int, Cell]]], None]
+"""What an engine writes in the transaction that writes these cells (ids, cells) or forgets their verdicts."""
+
+
+def _nothing(_: Connection, __: Sequence[tuple[int, Cell]]) -> None:
+    """Write nothing more."""
+
+
 class NightStore:
     """The nights of all farms in one database. Each process opens its own; threads may share it.
 
@@ -93,6 +110,11 @@ class NightStore:
                 night_metadata.create_all(connection)
         return store
 
+    @property
+    def database(self) -> Database:
+        """The connections, for what engines and drains keep in the same database."""
+        return self._database
+
     def close(self) -> None:
         """Close the file; without it nothing is lost."""
         self._database.close()
@@ -103,11 +125,17 @@ class NightStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def begin(self, facts: Mapping[str, Any], cells: Iterable[Cell]) -> Night:
-        """Write a new night with its cells in this order; `facts` are the columns of the night."""
+    def begin(self, facts: Mapping[str, Any], cells: Iterable[Cell], also: Also = _nothing) -> Night | None:
+        """Write a new night with its cells in this order; `facts` are the columns of the night.
+
+        None, and nothing written, where the farm has a night of that name: another host has just begun it.
+        """
         with self._database.writing() as connection:
             row = {**facts, "begun_utc": utc_now()}
-            number = connection.execute(insert(nights).values(row).returning(nights.c.id)).scalar_one()
+            number = insert_unless_known(connection, nights, row, "one_night_per_date")
+            if number is None:
+                return None
+            written: list[tuple[int, Cell]] = []
             for position, cell in enumerate(cells):
                 values = {
                     "night_id": number,
@@ -120,13 +148,26 @@ class NightStore:
                     "settings": cell.settings,
                     "attempt": 0,
                 }
-                connection.execute(insert(night_cells).values(values))
+                identity = connection.execute(insert(night_cells).values(values).returning(night_cells.c.id))
+                written.append((identity.scalar_one(), cell))
+            also(connection, written)
             return _night(connection, number)
 
-    def finish(self, night: Night) -> None:
-        """Note that the night is over."""
+    def finish(self, night: Night) -> bool:
+        """Note that the night is over; False, and nothing noted, where a cell has no verdict (any more)."""
+        own = night_cells.c.night_id == night.id
+        waiting = select(night_cells.c.id).where(own, night_cells.c.id.not_in(select(verdicts.c.night_cell_id)))
         with self._database.writing() as connection:
+            _hold(connection, night)  # `rerun` holds it as well
+            if connection.execute(waiting.limit(1)).first() is not None:
+                return False
             connection.execute(update(nights).where(nights.c.id == night.id).values(finished_utc=utc_now()))
+            return True
+
+    def night(self, number: int) -> Night:
+        """The night of that id as it is now. Raises NightFault where there is none."""
+        with self._database.reading() as connection:
+            return _night(connection, number)
 
     def nights(self, farm: str) -> list[Night]:
         """All nights of a farm, oldest first."""
@@ -144,6 +185,17 @@ class NightStore:
             found = select(verdicts).where(verdicts.c.night_cell_id.in_([row["id"] for row in rows]))
             judged = {row["night_cell_id"]: row for row in connection.execute(found).mappings()}
             return [_night_cell(row, judged.get(row["id"])) for row in rows]
+
+    def standings(self, night: Night) -> dict[int, Standing]:
+        """How far each cell of a night is, by its id."""
+        joined = (
+            select(night_cells.c.id, night_cells.c.attempt, verdicts.c.id)
+            .outerjoin(verdicts, verdicts.c.night_cell_id == night_cells.c.id)
+            .where(night_cells.c.night_id == night.id)
+        )
+        with self._database.reading() as connection:
+            rows = connection.execute(joined).all()
+        return {number: Standing(attempt, verdict is not None) for number, attempt, verdict in rows}
 
     def start_attempt(self, number: int, host: str) -> int:
         """Begin the next attempt of a cell, which ends the right of all earlier ones; return its number."""
@@ -178,11 +230,20 @@ class NightStore:
             present = connection.scalar(select(night_cells.c.attempt).where(night_cells.c.id == number))
             return present == attempt and not _judged(connection, number)
 
-    def rerun(self, night: Night, number: int) -> None:
-        """Forget the verdict of a cell, so that the next `run` measures it again in this night."""
+    def rerun(self, night: Night, number: int, also: Also = _nothing) -> None:
+        """Forget the verdict of a cell, so that it is measured again in this night.
+
+        A window that is over does not cut it off; one that is open ends the night as before.
+        """
         with self._database.writing() as connection:
+            _hold(connection, night)
             connection.execute(delete(verdicts).where(verdicts.c.night_cell_id == number))
-            connection.execute(update(nights).where(nights.c.id == night.id).values(finished_utc=None, ends_utc=None))
+            changed: dict[str, str | None] = {"finished_utc": None}
+            if night.ends_utc and datetime.fromisoformat(night.ends_utc) <= datetime.now(UTC):
+                changed["ends_utc"] = None
+            connection.execute(update(nights).where(nights.c.id == night.id).values(changed))
+            row = connection.execute(select(night_cells).where(night_cells.c.id == number)).mappings().one()
+            also(connection, [(number, _night_cell(row, None).cell)])
 
     def cancel(self, number: int, reason: str) -> bool:
         """Give a cell the verdict "not measured" for `reason`; its running attempt loses its right at once.
@@ -231,6 +292,11 @@ class NightStore:
             cell: (datetime.fromisoformat(ended) - datetime.fromisoformat(begun)) / timedelta(minutes=1)
             for cell, begun, ended in rows
         }
+
+
+def _hold(connection: Connection, night: Night) -> None:
+    """Until the end of the transaction, let nobody else finish or reopen a night."""
+    connection.execute(select(nights.c.id).where(nights.c.id == night.id).with_for_update())
 
 
 def _has(connection: Connection, table: Table) -> bool:

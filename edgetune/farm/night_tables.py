@@ -90,3 +90,14 @@ accepted = Table(
     Column("because", Text, nullable=False),
     sqlite_autoincrement=True,
 )
+
+drained = Table(
+    "drained",
+    night_metadata,
+    Column("id", ROW_ID, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("utc", Text, nullable=False),
+    UniqueConstraint("name", name="one_drain_per_name"),
+    sqlite_autoincrement=True,
+)

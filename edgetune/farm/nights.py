@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from edgetune._version import __version__
-from edgetune.config.database_location import DatabaseUrl
+from edgetune.config.host import host_name
 from edgetune.errors import NightFault, UsageError
 from edgetune.farm import calendar, run_cell
 from edgetune.farm.cells import Cell, cells_of
 from edgetune.farm.engine import Engine, OnVerdict
 from edgetune.farm.farm_file import Farm
-from edgetune.farm.local_engine import host_name
 from edgetune.farm.night_store import Night, NightCell, NightStore
 from edgetune.yaml_reader.nearest import nearest
 
@@ -85,7 +84,7 @@ def run(farm: Farm, store: NightStore, engine: Engine, on_verdict: OnVerdict, *,
         same = [night for night in past if night.night.partition(".")[0] == name]
         if same and not by_day:
             return same[-1]
-        facts = {
+        facts: dict[str, object] = {
             "farm": farm.name,
             "night": f"{name}.{len(same) + 1}" if same else name,
             "ends_utc": window.ends.isoformat() if window and not by_day else None,
@@ -94,16 +93,16 @@ def run(farm: Farm, store: NightStore, engine: Engine, on_verdict: OnVerdict, *,
             "owner": farm.content.owner or "",
             "limit": farm.content.limit,
         }
-        open_nights = [store.begin(facts, [planned.cell for planned in plan(farm, store, now)])]
+        begun = engine.begin(facts, [planned.cell for planned in plan(farm, store, now)])
+        open_nights = [begun or night_called(farm, store, str(facts["night"]))]  # another host was faster: join it
     night = open_nights[-1]
-    if isinstance(farm.db, DatabaseUrl) and night.host != host_name():
-        raise NightFault(
-            f"night {night.night} runs on host {night.host}: go on there, one host runs the nights of a farm"
-        )
-    engine.work(night, on_verdict)
-    store.finish(night)
+    while True:
+        engine.work(night, on_verdict)
+        night = store.night(night.id)
+        if store.finish(night):  # else somebody wants a cell measured again
+            break
     on_verdict(night)
-    return next(found for found in store.nights(farm.name) if found.id == night.id)
+    return store.night(night.id)
 
 
 def _by_day(farm: Farm) -> str:

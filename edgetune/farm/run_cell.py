@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from edgetune import api
 from edgetune.boards.lock import TimingLock
-from edgetune.errors import EdgetuneError, NightFault
+from edgetune.errors import BoardLost, DatabaseError, EdgetuneError, NightFault
 from edgetune.events import Event
 from edgetune.farm import archive, comparing
 from edgetune.farm.cells import Cell, settings_of
@@ -150,6 +150,11 @@ def main() -> None:
         accept = None
         try:
             verdict, accept = measure(farm, store, night, row)
+        except DatabaseError:
+            raise  # no fault of the cell: the engine tries again
+        except BoardLost as error:
+            sys.stderr.write(f"{error.message}\n")
+            sys.exit(BoardLost.exit_code)  # the engine tries again, behind the others
         except EdgetuneError as error:
             verdict = Verdict("not measured", error.message, facts={"error": type(error).__name__})
         if not store.judge(row.id, int(attempt), verdict, accept):

@@ -14,7 +14,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NoReturn
 
-from sqlalchemy import BigInteger, Column, Connection, Engine, Table, create_engine, exc, func, insert, inspect, select
+from sqlalchemy import (
+    URL,
+    BigInteger,
+    Column,
+    Connection,
+    Engine,
+    Table,
+    create_engine,
+    exc,
+    func,
+    insert,
+    inspect,
+    select,
+)
 from sqlalchemy.engine import make_url
 
 from edgetune.config.database_location import DatabaseUrl
@@ -23,6 +36,12 @@ from edgetune.records.schema import APPLICATION_ID, SCHEMA_VERSION, later, metad
 
 CONNECT_SECONDS = 10
 """How long a server may take to answer."""
+
+MOST_CONNECTIONS = 15
+"""Connections of one process at a time."""
+
+CONNECTION_WAIT_SECONDS = 30
+"""How long a thread waits for one of the connections of its process."""
 
 LEAST_VERSION = 13
 
@@ -133,10 +152,33 @@ def _engine(location: DatabaseUrl) -> Engine:
         raise DatabaseError(f"{location} needs psycopg: pip install 'edgetune[farm]'") from error
     try:
         url = make_url(location.text).set(drivername="postgresql+psycopg")
+        _check_options(location, url)
         # A connection that a restart of the server has ended is replaced before it is used.
-        return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": CONNECT_SECONDS})
+        return create_engine(
+            url,
+            pool_pre_ping=True,
+            pool_size=MOST_CONNECTIONS,
+            max_overflow=0,
+            pool_timeout=CONNECTION_WAIT_SECONDS,
+            connect_args={"connect_timeout": CONNECT_SECONDS},
+        )
     except (exc.ArgumentError, ValueError) as error:
         raise DatabaseError(f"{location} is no URL of a database: write postgresql://USER@HOST:PORT/NAME") from error
+
+
+def _check_options(location: DatabaseUrl, url: URL) -> None:
+    """Raise DatabaseError for an option after the `?` that libpq does not know."""
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import make_conninfo
+
+    for name in url.query:
+        try:
+            make_conninfo(**{name: ""})
+        except ProgrammingError as error:
+            raise DatabaseError(
+                f"{location} has an option '{name}' that PostgreSQL does not know: remove it, or correct its name "
+                "(such as host, sslmode, connect_timeout)"
+            ) from error
 
 
 def _create(connection: Connection, location: DatabaseUrl) -> None:
@@ -178,6 +220,11 @@ def _explained(location: DatabaseUrl) -> Iterator[None]:
         yield
     except exc.DBAPIError as error:
         _refuse(location, error)
+    except exc.TimeoutError as error:
+        raise DatabaseError(
+            f"the records database {location} answers too slowly: no connection of this process was free for "
+            f"{CONNECTION_WAIT_SECONDS} s; look at the load of its server, then run the same command again"
+        ) from error
 
 
 _NOT_AUTHENTICATED = "refused the password: write it to ~/.pgpass, or set PGPASSWORD"

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import Annotated, ClassVar, Literal, get_args
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from edgetune.schedule.algorithms.schedule_text import algorithm_of
@@ -23,6 +23,9 @@ MAX_LINE_BYTES = 4 << 20
 """Longest JSON line of one record, without the line end; longer ones are neither stored nor imported."""
 
 MAX_REASON_CHARS = 4000
+
+MAX_NAME_BYTES = 800
+"""Longest name in UTF-8: an entry of PostgreSQL's index holds 2704 bytes, which are three names and two hashes."""
 
 Status = Literal[
     "ok",
@@ -38,7 +41,19 @@ STATUSES: tuple[str, ...] = get_args(Status)
 
 _LARGEST = 2**63 - 1  # SQLite's integers
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-Name = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
+
+
+def _indexable(name: str) -> str:
+    if len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
+        raise ValueError(f"has more than {MAX_NAME_BYTES} bytes in UTF-8, which no index of PostgreSQL holds")
+    return name
+
+
+Name = Annotated[
+    str,
+    Field(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$"),
+    AfterValidator(_indexable),
+]
 Count = Annotated[int, Field(ge=0, le=_LARGEST)]
 Amount = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 Nanoseconds = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]

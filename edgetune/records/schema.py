@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -13,7 +13,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Float,
-    Insert,
     Integer,
     MetaData,
     RowMapping,
@@ -22,13 +21,12 @@ from sqlalchemy import (
     UniqueConstraint,
     and_,
     false,
-    insert,
     not_,
     or_,
     select,
     update,
 )
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.dialects import postgresql, sqlite
 
 from edgetune.errors import DatabaseError
 from edgetune.records.history import statuses
@@ -216,16 +214,26 @@ EVERY_RECORD = RecordFilter()
 
 def insert_new(connection: Connection, record: Record) -> int | None:
     """Inserts the record and returns its id; changes nothing and returns None when its candidate is known."""
-    return insert_unless_known(connection, insert(records).values(to_row(record)).returning(records.c.id))
+    return insert_unless_known(connection, records, to_row(record), "one_record_per_candidate")
 
 
-def insert_unless_known(connection: Connection, statement: Insert) -> int | None:
-    """Runs an insertion that returns an id; changes nothing and returns None where a unique row is there already."""
-    try:
-        with connection.begin_nested():
-            return int(connection.execute(statement).scalar_one())
-    except IntegrityError:
-        return None
+def insert_unless_known(connection: Connection, table: Table, row: Mapping[str, Any], constraint: str) -> int | None:
+    """Inserts a row and returns its id; changes nothing and returns None where `constraint` has one that is equal.
+
+    `constraint` is the name of a UniqueConstraint of `table`. What breaks any other rule raises DatabaseError.
+    """
+    unique = next(rule for rule in table.constraints if rule.name == constraint)
+    assert isinstance(unique, UniqueConstraint)  # noqa: S101 (the caller names one)
+    statement = _INSERTS[connection.dialect.name](table).values(**row)
+    statement = statement.on_conflict_do_nothing(index_elements=list(unique.columns))
+    number = connection.execute(statement.returning(table.c.id)).scalar_one_or_none()
+    return None if number is None else int(number)
+
+
+_INSERTS: Mapping[str, Callable[[Table], sqlite.Insert | postgresql.Insert]] = {
+    "sqlite": sqlite.insert,
+    "postgresql": postgresql.insert,
+}
 
 
 def find_same(connection: Connection, record: Record) -> Record:

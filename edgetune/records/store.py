@@ -232,7 +232,7 @@ class RecordStore:
                 row = {**asdict(key), "board": key.board or ""}
                 same = and_(*(ends.c[name] == value for name, value in row.items()))
                 ended = {"utc": utc_now()}
-                if insert_unless_known(connection, insert(ends).values(row | ended).returning(ends.c.id)) is None:
+                if insert_unless_known(connection, ends, row | ended, "one_end_per_key") is None:
                     connection.execute(update(ends).where(same).values(ended))
 
     def last_end(self, key: RecordKey) -> str | None:

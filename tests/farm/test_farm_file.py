@@ -41,6 +41,8 @@ def test_a_path_alone_is_a_model_and_places_are_relative_to_the_file(tmp_path: P
         ("limit: 0.01 %", "a share from 0.1 %"),
         ("limt: 2 %", "limit"),
         ("db: mysql://host/db", "not mysql://"),
+        ("folder: ~no-such-user/out", "'folder' names the folder of a user who does not exist"),
+        ("archive: ~no-such-user/out", "'archive' names the folder of a user who does not exist"),
     ],
 )
 def test_a_fault_names_its_line(tmp_path: Path, line: str, said: str) -> None:
@@ -52,6 +54,7 @@ def test_a_fault_names_its_line(tmp_path: Path, line: str, said: str) -> None:
     ("lines", "line", "said"),
     [
         (["models: {a: b.onnx}", *LINES[2:]], 1, "not a file"),
+        (["models: {a: ~no-such-user/a.onnx}", *LINES[2:]], 1, "'models.a' names the folder of a user who does not"),
         ([*LINES[:2], "boards: [qemu-aarch6]", LINES[3]], 3, "qemu-aarch64"),
         ([*LINES[:2], "boards: [rpi4]", LINES[3]], 3, "no board of target 'rpi4' has an address"),
         ([*LINES[:2], "boards: [mps2-an500]", LINES[3]], 3, "cannot be tuned"),

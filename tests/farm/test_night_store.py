@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -26,7 +26,13 @@ def store(place: Place) -> Iterator[NightStore]:
 
 def begin(store: NightStore, name: str = "2026-01-01") -> Night:
     facts = {"farm": "f", "night": name, "ends_utc": None, "host": "h", "tool_version": "1", "owner": "", "limit": 0.02}
-    return store.begin(facts, [CELL])
+    return begun(store, facts)
+
+
+def begun(store: NightStore, facts: Mapping[str, object]) -> Night:
+    night = store.begin(facts, [CELL])
+    assert night is not None
+    return night
 
 
 def test_an_attempt_that_comes_back_writes_no_verdict(store: NightStore) -> None:
@@ -65,7 +71,7 @@ def test_a_cancelled_cell_is_taken_from_its_attempt(store: NightStore) -> None:
 
 def test_a_cell_that_is_measured_again_is_not_cut_off_by_the_window_of_its_night(store: NightStore) -> None:
     facts = {"farm": "f", "night": "2026-01-01", "host": "h", "tool_version": "1", "owner": "", "limit": 0.02}
-    night = store.begin({**facts, "ends_utc": "2026-01-01T06:00:00+00:00"}, [CELL])
+    night = begun(store, {**facts, "ends_utc": "2026-01-01T06:00:00+00:00"})
     (row,) = store.cells(night)
     assert store.cancel(row.id, "the window was over")
     store.finish(night)

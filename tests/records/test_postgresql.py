@@ -128,6 +128,35 @@ def test_names_and_schemas_that_are_not_ours_are_refused(postgresql: PostgresqlS
         RecordStore.open(ours)
 
 
+def test_an_option_that_postgresql_does_not_know_is_named(postgresql: PostgresqlServer) -> None:
+    url = postgresql.new_database()
+    with pytest.raises(DatabaseError, match="an option 'sslmod' that PostgreSQL does not know"):
+        RecordStore.open(DatabaseUrl(f"{url.text}&sslmod=require"))
+    with pytest.raises(DatabaseError, match="invalid sslmode value"):
+        RecordStore.open(DatabaseUrl(f"{url.text}&sslmode=requird"))
+
+
+def test_more_threads_than_connections_get_a_sentence(
+    postgresql: PostgresqlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgetune.records.postgresql_database.CONNECTION_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr("edgetune.records.postgresql_database.MOST_CONNECTIONS", 2)
+    url = postgresql.new_database()
+    with RecordStore.open(url) as store, store.database.reading(), store.database.reading():  # noqa: SIM117
+        with pytest.raises(DatabaseError, match="answers too slowly: no connection of this process was free"):
+            store.count([KEY])
+
+
+def test_only_what_is_known_already_counts_as_known(postgresql: PostgresqlServer) -> None:
+    url = postgresql.new_database()
+    with RecordStore.open(url) as store:
+        name = "records" + url.text.rpartition("/records")[2].partition("?")[0]
+        postgresql.execute("ALTER TABLE records ADD CONSTRAINT never CHECK (board <> 'shelf')", name)
+        with pytest.raises(DatabaseError, match="never"):
+            store.add(record(0, board="shelf"))
+        assert [store.add_new(record(0))[1] for _ in range(2)] == [True, False]
+
+
 def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(DatabaseError, match=r"cannot be reached .*start the server"):
         RecordStore.open(DatabaseUrl(f"postgresql:///records?host={tmp_path}"))

@@ -73,6 +73,18 @@ def test_a_record_comes_back_as_it_was_added(tmp_path: Path) -> None:
     assert found.key == given.key
 
 
+def test_the_longest_names_fit_and_longer_ones_are_refused(place: Place) -> None:
+    def text(characters: int) -> str:  # that PostgreSQL cannot compress
+        return "".join(chr(0x10000 + 37 * n * n % 0xFFFF0) for n in range(characters))
+
+    with RecordStore.open(place("db")) as store:
+        store.add(record(0, board=text(200), toolchain=text(200)[::-1], target_fingerprint=text(201)[1:]))
+        for field in ("board", "toolchain", "target_fingerprint"):
+            changed: dict[str, Any] = {field: text(500)}
+            with pytest.raises(DatabaseError, match="has more than 800 bytes in UTF-8"):
+                store.add(record(1, **changed))
+
+
 def test_every_answer_survives_closing_and_opening(place: Place, tmp_path: Path) -> None:
     with RecordStore.open(place("db")) as store:
         for number, median in enumerate([30.0, 10.0, 20.0]):

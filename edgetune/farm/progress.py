@@ -1,0 +1,94 @@
+"""Progress of a night: what all boards of one process know of the database, read by one of them for all."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from edgetune.config.host import host_name
+from edgetune.farm.attempt import TAKEN
+from edgetune.farm.drains import Drain, drains
+from edgetune.farm.night_store import Night, NightCell, NightStore, Standing
+
+
+class Progress:
+    """The cells of a night with the number of their present attempt and whether they are judged, and what is drained.
+
+    One thread calls `read` from time to time; the answers of the other methods are those of the last time.
+    """
+
+    def __init__(self, store: NightStore, night: Night) -> None:
+        self._store = store
+        self.night = night
+        self.rows = store.cells(night)
+        self._reading = threading.Lock()
+        self._standings: Mapping[int, Standing] = {}
+        self._drains: Mapping[str, Drain] = {}
+        self.read()
+
+    def read(self) -> None:
+        """Read the database. Raises DatabaseError."""
+        with self._reading:
+            self._standings = self._store.standings(self.night)
+            self._drains = drains(self._store.database)
+
+    @property
+    def boards(self) -> list[str]:
+        """Boards of the night, in the order of its plan."""
+        return list(dict.fromkeys(row.cell.board for row in self.rows))
+
+    @property
+    def done(self) -> bool:
+        """Whether all cells have a verdict."""
+        return all(standing.judged for standing in self._standings.values())
+
+    @property
+    def over(self) -> bool:
+        """Whether the window of the night is over."""
+        return self.night.ends_utc is not None and datetime.now(UTC) >= datetime.fromisoformat(self.night.ends_utc)
+
+    def judged(self) -> set[int]:
+        """Ids of the cells that have a verdict."""
+        return {number for number, standing in self._standings.items() if standing.judged}
+
+    def drained(self, name: str) -> str:
+        """Who drained a board or host and since when, "" where nobody did."""
+        found = self._drains.get(name)
+        return found.sentence if found else ""
+
+    def host_drained(self) -> str:
+        """Who drained this host, as `drained` says."""
+        return self.drained(host_name())
+
+    def waits(self, row: NightCell) -> bool:
+        """Whether a cell is a twin of one that still searches for it."""
+        same = [other for other in self.rows if (other.cell.model, other.cell.kind) == (row.cell.model, row.cell.kind)]
+        return not row.cell.searches and any(
+            other.cell.searches and not self._standings[other.id].judged for other in same
+        )
+
+    def runnable(self, board: str) -> NightCell | None:
+        """The next cell for `board` that has no verdict and does not wait; None where there is none now."""
+        for row in self.rows:
+            if row.cell.board == board and not self._standings[row.id].judged and not self.waits(row):
+                return row
+        return None
+
+    def ends(self, row: NightCell, attempt: int) -> str:
+        """Why an attempt at a cell is to end now, "" to let it run."""
+        standing = self._standings[row.id]
+        if standing.judged or standing.attempt > attempt:
+            return TAKEN
+        if self.over:
+            return f"the window was over ({self.night.ends_utc})"
+        return self.drained(row.cell.board) or self.host_drained()
+
+    def close(self) -> None:
+        """Judge the cells that nobody will measure: all where the window is over, and those of drained boards."""
+        for row in self.rows:
+            board = self.drained(row.cell.board)
+            if not self._standings[row.id].judged and (self.over or board):
+                why = f"the window was over ({self.night.ends_utc})" if self.over else f"{board}: `nightly rerun` later"
+                self._store.cancel(row.id, why)
+        self.read()

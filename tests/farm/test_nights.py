@@ -1,0 +1,146 @@
+"""Who runs a night and when it ends: a rerun while it runs, two hosts that begin it, drains, and lost connections."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from edgetune.errors import NightFault
+from edgetune.farm import nights
+from edgetune.farm.cells import Cell
+from edgetune.farm.drains import drain, drains, undrain
+from edgetune.farm.engine import OnVerdict
+from edgetune.farm.farm_file import Farm, load_farm
+from edgetune.farm.local_engine import LocalEngine
+from edgetune.farm.night_store import Night, NightStore, Verdict
+from edgetune.farm.progress import Progress
+from tests.postgresql_server import Place
+
+CELL = Cell("m", "b", "k", searches=True, settings="s")
+TWIN = Cell("m", "c", "k", searches=False, settings="s")
+FACTS = {"farm": "farm", "night": "2026-01-01", "ends_utc": None, "host": "h1", "tool_version": "1", "owner": ""}
+
+
+@pytest.fixture
+def store(place: Place) -> Iterator[NightStore]:
+    with NightStore.open(place("records.db"), create=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+def farm(tmp_path: Path) -> Farm:
+    (tmp_path / "m.onnx").write_bytes(b"")
+    (tmp_path / "farm.yaml").write_text("models: {m: m.onnx}\nboards: [qemu-aarch64]\nbudget: {trials: 1}\n")
+    return load_farm(tmp_path / "farm.yaml")
+
+
+def begun(store: NightStore, *cells: Cell, **facts: object) -> Night:
+    night = store.begin({**FACTS, "limit": 0.02, **facts}, cells or (CELL,))
+    assert night is not None
+    return night
+
+
+class JudgingEngine(LocalEngine):
+    """Judges every cell at once; after its first round, somebody has the first cell measured again."""
+
+    def __init__(self, farm: Farm, store: NightStore) -> None:
+        super().__init__(farm, store)
+        self.rounds = 0
+        self.store = store
+
+    def work(self, night: Night, on_verdict: OnVerdict) -> None:
+        for row in self.store.cells(night):
+            if row.verdict is None:
+                assert self.store.judge(row.id, self.store.start_attempt(row.id, "h"), Verdict("first"))
+        self.rounds += 1
+        on_verdict(night)
+        if self.rounds == 1:
+            self.rerun(night, self.store.cells(night)[0])
+
+
+def test_a_rerun_while_the_night_runs_is_measured_in_it(farm: Farm, store: NightStore) -> None:
+    engine = JudgingEngine(farm, store)
+    night = nights.run(farm, store, engine, lambda _: None, by_day=True)
+    assert (engine.rounds, night.finished_utc is not None) == (2, True)
+    assert all(row.verdict for row in store.cells(night))
+
+
+def test_a_night_is_finished_only_with_all_verdicts(store: NightStore) -> None:
+    night = begun(store)
+    assert not store.finish(night)
+    assert store.night(night.id).finished_utc is None
+    assert store.cancel(store.cells(night)[0].id, "enough")
+    assert store.finish(night)
+
+
+def test_a_rerun_in_an_open_window_does_not_open_it_for_ever(store: NightStore) -> None:
+    end = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    night = begun(store, ends_utc=end)
+    (row,) = store.cells(night)
+    store.cancel(row.id, "once")
+    store.rerun(night, row.id)
+    assert store.night(night.id).ends_utc == end
+
+
+def test_of_two_hosts_that_begin_a_night_one_joins_the_other(store: NightStore, place: Place) -> None:
+    begin_at = threading.Barrier(2)
+    found: list[Night | None] = []
+
+    def host(name: str) -> None:
+        with NightStore.open(place("records.db"), create=True) as own:
+            begin_at.wait()
+            found.append(own.begin({**FACTS, "limit": 0.02, "host": name}, [CELL]))
+
+    hosts = [threading.Thread(target=host, args=(name,)) for name in ("h1", "h2")]
+    for thread in hosts:
+        thread.start()
+    for thread in hosts:
+        thread.join()
+    assert sorted(night is None for night in found) == [False, True]
+    (night,) = store.nights("farm")
+    assert len(store.cells(night)) == 1
+
+
+def test_a_second_host_with_the_local_engine_is_told_where_the_night_runs(
+    farm: Farm, store: NightStore, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if isinstance(place("records.db"), Path):
+        return  # two hosts share no file
+    farm.db = place("records.db")
+    today = str(datetime.now(UTC).astimezone().date())
+    monkeypatch.setattr("edgetune.farm.nights.plan", lambda *_: [])
+
+    class Late(LocalEngine):
+        def begin(self, *_: object) -> None:
+            begun(store, night=today)
+
+    with pytest.raises(NightFault, match="runs on host h1: go on there"):
+        nights.run(farm, store, Late(farm, store), lambda _: None, by_day=True)
+
+
+def test_a_twin_waits_for_the_cell_that_searches_and_a_drained_board_is_closed(store: NightStore) -> None:
+    night = begun(store, CELL, TWIN)
+    first, second = store.cells(night)
+    progress = Progress(store, night)
+    assert progress.runnable("b") == first
+    assert progress.runnable("c") is None
+    attempt = store.start_attempt(first.id, "h")
+    progress.read()
+    assert progress.ends(first, attempt) == ""
+    drain(store.database, "b")
+    drain(store.database, "b")
+    progress.read()
+    assert "b was drained by " in progress.ends(first, attempt)
+    progress.close()
+    row, waiting = store.cells(night)
+    assert row.verdict is not None
+    assert "b was drained by" in row.verdict.reason
+    assert waiting.verdict is None
+    assert progress.runnable("c") == second
+    assert undrain(store.database, "b")
+    assert not undrain(store.database, "b")
+    assert drains(store.database) == {}
