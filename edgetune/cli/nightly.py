@@ -1,4 +1,4 @@
-"""``edgetune nightly plan|run|status|log|report|accept|rerun|cancel``: nights of a farm."""
+"""``edgetune nightly``: nights of a farm."""
 
 from __future__ import annotations
 
@@ -75,6 +75,7 @@ def plan(output: Output, /, path: Path) -> None:
             "kind": item.cell.kind,
             "does": "search, verify, compare" if item.cell.searches else "build, verify, compare",
             "minutes": item.minutes,
+            "gate minutes": item.gate_minutes,
             "fits": item.fits,
         }
         for item in planned
@@ -246,6 +247,65 @@ def cancel(output: Output, /, cell: str, path: Path) -> None:
         if not store.cancel(row.id, f"cancelled by {getpass.getuser()}"):
             raise UsageError(f"{cell} has its verdict already: `edgetune nightly rerun {cell}` forgets it")
     output.note(f"{cell}: cancelled in night {chosen.night}")
+
+
+@command.command("drain")
+@click.argument("name", metavar="HOST|BOARD")
+@_FARM
+@click.option("--off", is_flag=True, help="Give it back to the nights.")
+@output_options
+def drain(output: Output, /, name: str, path: Path, *, off: bool) -> None:
+    """Take a host or board out of the nights at once; what runs there ends within seconds, and loses nothing."""
+    from edgetune.errors import UsageError
+    from edgetune.farm import drains
+    from edgetune.farm.nights import drainable
+    from edgetune.yaml_reader.nearest import nearest
+
+    with _opened(path, create=True) as (farm, store):
+        if off:
+            if not drains.undrain(store.database, name):
+                known = nearest(name, list(drains.drains(store.database)))
+                raise UsageError(f"'{name}' is not drained: {known}")
+            output.note(f"{name}: back in the nights")
+            return
+        if name not in (names := drainable(farm, store)):
+            raise UsageError(f"'{name}' is no board of the farm and no host that worked for it: {nearest(name, names)}")
+        drains.drain(store.database, name)
+    output.note(f"{name}: drained; `edgetune nightly drain --off {name}` gives it back")
+
+
+@command.command("doctor")
+@_FILE
+@output_options
+def doctor(output: Output, /, path: Path) -> None:
+    """Check the database of FARM, its archive, locks, drains, and how old the last night is."""
+    from edgetune.cli.findings import show_findings
+    from edgetune.farm.doctor import findings
+    from edgetune.farm.farm_file import load_farm
+
+    found = findings(load_farm(path), datetime.now(UTC))
+    show_findings(output, sorted(found, key=lambda finding: (finding.ok, not finding.required)))
+
+
+@command.command("prune")
+@_FILE
+@click.option("--dry-run", is_flag=True, help="Only count.")
+@output_options
+def prune(output: Output, /, path: Path, *, dry_run: bool) -> None:
+    """Delete samples and logs of nights that are over a month old; medians and the archive stay for ever."""
+    from dataclasses import asdict
+
+    from edgetune.farm.retention import prune as prune_nights
+
+    with _opened(path) as (farm, store):
+        found = prune_nights(farm, store, datetime.now(UTC), dry_run=dry_run)
+    if output.as_json:
+        output.result(asdict(found))
+    else:
+        words = "would be deleted" if dry_run else "deleted"
+        output.line(
+            f"samples of {found.verdicts} verdicts and logs of {found.folders} nights {words}: {found.bytes} bytes"
+        )
 
 
 def _row(cell: dict[str, Any]) -> dict[str, object]:

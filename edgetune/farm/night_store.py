@@ -76,6 +76,17 @@ class Night:
 
 
 @dataclass(frozen=True)
+class Minutes:
+    """How long a cell took in all, and how long its package was compared with the accepted one."""
+
+    all: float
+    gate: float
+
+
+NEVER = Minutes(0.0, 0.0)
+
+
+@dataclass(frozen=True)
 class Standing:
     """The number of the present attempt of a cell, and whether the cell has a verdict."""
 
@@ -271,10 +282,21 @@ class NightStore:
             values = {name: row[name] for name in ("package", "night", "by", "because", "utc")}
             return Accepted(**values, facts=json.loads(row["facts"]))
 
-    def minutes(self, farm: str) -> dict[str, float]:
-        """How long each cell took in the last night in which it got a verdict, in minutes, by its name."""
+    def hosts(self, farm: str) -> list[str]:
+        """Hosts that ran a cell of a farm."""
         joined = (
-            select(night_cells.c.cell, attempts.c.begun_utc, attempts.c.ended_utc)
+            select(attempts.c.host)
+            .join(night_cells, night_cells.c.id == attempts.c.night_cell_id)
+            .join(nights, nights.c.id == night_cells.c.night_id)
+            .where(nights.c.farm == farm)
+        )
+        with self._database.reading() as connection:
+            return sorted(set(connection.scalars(joined)))
+
+    def minutes(self, farm: str) -> dict[str, Minutes]:
+        """How long each cell took in the last night in which it got a verdict, by its name."""
+        joined = (
+            select(night_cells.c.cell, attempts.c.begun_utc, attempts.c.ended_utc, verdicts.c.facts)
             .join(nights, nights.c.id == night_cells.c.night_id)
             .join(verdicts, verdicts.c.night_cell_id == night_cells.c.id)
             .join(
@@ -288,10 +310,11 @@ class NightStore:
             if not _has(connection, nights):
                 return {}
             rows = connection.execute(joined).all()
-        return {
-            cell: (datetime.fromisoformat(ended) - datetime.fromisoformat(begun)) / timedelta(minutes=1)
-            for cell, begun, ended in rows
-        }
+        found = {}
+        for cell, begun, ended, facts in rows:
+            took = (datetime.fromisoformat(ended) - datetime.fromisoformat(begun)) / timedelta(minutes=1)
+            found[cell] = Minutes(took, min(took, json.loads(facts).get("gate_minutes", 0.0)))
+        return found
 
 
 def _hold(connection: Connection, night: Night) -> None:

@@ -14,7 +14,7 @@ from edgetune.farm import calendar, run_cell
 from edgetune.farm.cells import Cell, cells_of
 from edgetune.farm.engine import Engine, OnVerdict
 from edgetune.farm.farm_file import Farm
-from edgetune.farm.night_store import Night, NightCell, NightStore
+from edgetune.farm.night_store import NEVER, Night, NightCell, NightStore
 from edgetune.yaml_reader.nearest import nearest
 
 OVERDUE_HOURS = 26
@@ -22,10 +22,14 @@ OVERDUE_HOURS = 26
 
 @dataclass(frozen=True)
 class PlannedCell:
-    """A cell of the next night: the minutes that it took before (None: it never ran), and whether it fits."""
+    """A cell of the next night: the minutes that it took before (None: it never ran), and whether it fits.
+
+    `gate_minutes` of them compared packages; they are set aside for all cells of a board before any search.
+    """
 
     cell: Cell
     minutes: float | None
+    gate_minutes: float | None
     fits: bool
 
 
@@ -46,12 +50,15 @@ def plan(farm: Farm, store: NightStore | None, now: datetime) -> list[PlannedCel
     waiting = {(cell.model, cell.kind) for cell in cells if missed(cell)}
     ordered = sorted(cells, key=lambda cell: (cell.model, cell.kind) not in waiting)
     left = dict.fromkeys({cell.board for cell in cells}, _minutes_left(farm, now))
+    for cell in cells:
+        left[cell.board] -= minutes.get(cell.name, NEVER).gate
     planned = []
     for cell in ordered:
         took = minutes.get(cell.name)
-        fits = (took or 0.0) <= left[cell.board]
-        left[cell.board] -= took or 0.0
-        planned.append(PlannedCell(cell, took, fits))
+        search = took.all - took.gate if took else 0.0
+        fits = search <= left[cell.board]
+        left[cell.board] -= search if fits else 0.0
+        planned.append(PlannedCell(cell, took.all if took else None, took.gate if took else None, fits))
     return planned
 
 
@@ -154,3 +161,9 @@ def overdue(past: Sequence[Night], now: datetime) -> str:
         return "no night has run yet"
     hours = (now - datetime.fromisoformat(past[-1].begun_utc)) / timedelta(hours=1)
     return f"the last night began {hours:.0f} hours ago" if hours > OVERDUE_HOURS else ""
+
+
+def drainable(farm: Farm, store: NightStore) -> list[str]:
+    """Names that can be drained: the boards of a farm, this host, and those that worked for it."""
+    boards = [cell.board for cell in cells_of(farm)]
+    return list(dict.fromkeys([*boards, host_name(), *store.hosts(farm.name)]))

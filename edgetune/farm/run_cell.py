@@ -10,8 +10,10 @@ import json
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -65,7 +67,10 @@ def measure(farm: Farm, store: NightStore, night: Night, row: NightCell) -> tupl
         cells = len(store.cells(night))
         return comparing.verdict_of(bench, Versions(folder, exact, old, lost), night.limit, cells)
 
+    begun = time.monotonic()
     verdict, accept = _at(cell, package, judged)
+    minutes = (time.monotonic() - begun) / 60
+    verdict = replace(verdict, facts={**verdict.facts, "gate_minutes": minutes})
     if verdict.verdict == "same":
         return verdict, None
     verdict = Verdict(verdict.verdict, verdict.reason, archive.keep(farm.archive, folder), verdict.facts)

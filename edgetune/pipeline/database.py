@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from edgetune.config.database_location import DatabaseUrl
+from edgetune.config.database_location import DatabaseLocation, DatabaseUrl
 from edgetune.config.settings import resolve_db
 from edgetune.errors import ConfigError, DatabaseError, DiskFull
 from edgetune.findings import Finding
@@ -17,6 +17,11 @@ def database_findings(environment: Mapping[str, str], folder: Path) -> Iterator[
         location = resolve_db(None, environment, folder)
     except ConfigError:
         return  # another finding says so
+    yield from server_findings(location)
+
+
+def server_findings(location: DatabaseLocation) -> Iterator[Finding]:
+    """Yield nothing for a file; for a server, whether it answers, and whether its connection is safe."""
     if not isinstance(location, DatabaseUrl):
         return
     from edgetune.records.postgresql_database import connection_facts

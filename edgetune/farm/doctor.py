@@ -1,0 +1,76 @@
+"""What ``edgetune nightly doctor`` finds: the database, the archive, locks, drains, and the age of the last night."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+from edgetune.errors import DatabaseError, DiskFull, NightFault
+from edgetune.farm.cells import cells_of
+from edgetune.farm.drains import drains
+from edgetune.farm.farm_file import Farm
+from edgetune.farm.local_engine import lock_path
+from edgetune.farm.night_store import NightStore
+from edgetune.farm.nights import overdue
+from edgetune.findings import Finding
+from edgetune.pipeline.database import server_findings
+from edgetune.records.database import database_exists
+
+_MIB = 1 << 20
+LEAST_FREE_BYTES = 1 << 30
+
+
+def findings(farm: Farm, now: datetime) -> Iterator[Finding]:
+    """Yield what is known of a farm; faults that keep a night from running are required."""
+    yield Finding("farm file", True, f"{farm.path}: {len(cells_of(farm))} cells, engine {farm.content.engine}")
+    yield from server_findings(farm.db)
+    try:
+        yield from _nights(farm, now)
+    except (DatabaseError, DiskFull) as error:
+        yield Finding("nights", False, error.message, "", True, error.exit_code)
+    yield _archive(farm)
+    yield _lock(farm)
+
+
+def _nights(farm: Farm, now: datetime) -> Iterator[Finding]:
+    run = f"edgetune nightly run --now {farm.path}"
+    if not database_exists(farm.db):
+        yield Finding("last night", False, "no night has run yet", run, True, NightFault.exit_code)
+        return
+    with NightStore.open(farm.db, create=False) as store:
+        past = store.nights(farm.name)
+        late = overdue(past, now)
+        ended = "finished" if past and past[-1].finished_utc else "not finished"
+        found = late or f"{len(past)} nights, the last one is {past[-1].night}, {ended}"
+        yield Finding("last night", not late, found, run if late else "", True, NightFault.exit_code)
+        for name, found_drain in drains(store.database).items():
+            yield Finding("drain", False, found_drain.sentence, f"edgetune nightly drain --off {name}")
+    if isinstance(farm.db, Path):
+        yield Finding("database", True, f"{farm.db}: {farm.db.stat().st_size / _MIB:.1f} MiB")
+
+
+def _archive(farm: Farm) -> Finding:
+    """Size of the archive and the space left on its disk."""
+    if not farm.archive.is_dir():
+        return Finding("archive", True, f"{farm.archive} is not there yet: the first night makes it")
+    if not os.access(farm.archive, os.W_OK | os.X_OK):
+        fix = f"make {farm.archive} writable, or give another 'archive' in the farm file"
+        return Finding("archive", False, f"{farm.archive} cannot be written", fix, True, NightFault.exit_code)
+    sizes = [path.stat().st_size for path in farm.archive.rglob("*.tar")]
+    free = shutil.disk_usage(farm.archive).free
+    enough = free >= max(LEAST_FREE_BYTES, sum(sizes) // 10)
+    words = f"{len(sizes)} packages, {sum(sizes) / _MIB:.1f} MiB, {free / _MIB:.0f} MiB free in {farm.archive}"
+    return Finding("archive", enough, words, "" if enough else "edgetune nightly prune, or a larger disk")
+
+
+def _lock(farm: Farm) -> Finding:
+    """Who holds the lock of the farm on this host; read from /proc, so that nobody is kept out meanwhile."""
+    path = lock_path(farm)
+    if not path.exists():
+        return Finding("lock", True, "no `edgetune nightly run` has worked on this host")
+    inode = path.stat().st_ino
+    held = [line.split()[4] for line in Path("/proc/locks").read_text().splitlines() if f":{inode} " in line]
+    return Finding("lock", True, f"process {held[0]} runs a night" if held else "nobody runs a night on this host")

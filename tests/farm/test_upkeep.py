@@ -1,0 +1,108 @@
+"""What `doctor`, `prune` and `plan` say of a farm that has had nights."""
+
+from __future__ import annotations
+
+import fcntl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from edgetune.farm import nights
+from edgetune.farm.cells import cells_of
+from edgetune.farm.doctor import findings
+from edgetune.farm.drains import drain
+from edgetune.farm.farm_file import Farm, load_farm
+from edgetune.farm.local_engine import lock_path
+from edgetune.farm.night_store import NightStore, Verdict
+from edgetune.farm.retention import prune
+from edgetune.farm.run_cell import log_of
+
+BOARD = "qemu-aarch64"
+
+
+@pytest.fixture
+def farm(tmp_path: Path) -> Farm:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.onnx").write_bytes(b"")
+    lines = ["models: {a: a.onnx, b: b.onnx}", f"boards: [{BOARD}]", "budget: {trials: 1}", "window: 22:00-23:00"]
+    (tmp_path / "farm.yaml").write_text("\n".join([*lines, "timezone: UTC"]) + "\n")
+    return load_farm(tmp_path / "farm.yaml")
+
+
+def a_night(farm: Farm, store: NightStore, gate_minutes: float = 0.0) -> None:
+    facts = {"farm": farm.name, "night": "2026-01-01", "ends_utc": None, "host": "h1", "tool_version": "1"}
+    night = store.begin({**facts, "owner": "", "limit": 0.02}, cells_of(farm))
+    assert night is not None
+    for row in store.cells(night):
+        attempt = store.start_attempt(row.id, "h1")
+        found = {"new": 7.0, "low": 0.99, "starts": [[1.0] * 100] * 2, "gate_minutes": gate_minutes}
+        assert store.judge(row.id, attempt, Verdict("same", facts=found))
+        store.end_attempt(row.id, attempt, "exit code 0")
+        log_of(farm, night.night, row.cell).parent.mkdir(parents=True)
+        log_of(farm, night.night, row.cell).write_text("events\n")
+    assert store.finish(night)
+
+
+def found_of(farm: Farm) -> dict[str, tuple[bool, str]]:
+    return {one.check: (one.ok, one.detail) for one in findings(farm, datetime.now(UTC))}
+
+
+def test_doctor_names_a_missing_night_a_drain_a_lock_and_what_the_archive_holds(farm: Farm) -> None:
+    assert found_of(farm)["last night"] == (False, "no night has run yet")
+    with NightStore.open(farm.db, create=True) as store:
+        a_night(farm, store)
+        drain(store.database, BOARD)
+    farm.archive.mkdir(parents=True)
+    (farm.archive / "x.tar").write_bytes(bytes(3 << 20))
+    found = found_of(farm)
+    assert found["last night"] == (True, "1 nights, the last one is 2026-01-01, finished")
+    assert found["drain"][1].startswith(f"{BOARD} was drained by ")
+    assert found["archive"][1].startswith("1 packages, 3.0 MiB")
+    with lock_path(farm).open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert "runs a night" in found_of(farm)["lock"][1]
+    assert found_of(farm)["lock"] == (True, "nobody runs a night on this host")
+    late = list(findings(farm, datetime.now(UTC) + timedelta(hours=27)))
+    assert [(one.check, one.exit_code) for one in late if one.required and not one.ok] == [("last night", 28)]
+
+
+def test_prune_keeps_medians_and_deletes_samples_and_logs_after_a_month(farm: Farm) -> None:
+    with NightStore.open(farm.db, create=True) as store:
+        a_night(farm, store)
+        (night,) = store.nights(farm.name)
+        soon, later = datetime.now(UTC) + timedelta(days=30), datetime.now(UTC) + timedelta(days=32)
+        assert prune(farm, store, soon, dry_run=False).bytes == 0
+        counted = prune(farm, store, later, dry_run=True)
+        assert (counted.verdicts, counted.folders) == (2, 1)
+        assert counted.bytes > 1000
+        assert all("starts" in row.verdict.facts for row in store.cells(night) if row.verdict)
+        assert prune(farm, store, later, dry_run=False) == counted
+        assert [row.verdict.facts["new"] for row in store.cells(night) if row.verdict] == [7.0, 7.0]
+        assert not [row for row in store.cells(night) if row.verdict and "starts" in row.verdict.facts]
+        assert not (farm.folder / "work" / night.night).exists()
+        assert prune(farm, store, later, dry_run=False).bytes == 0
+
+
+def test_the_plan_sets_the_minutes_of_the_gate_aside_before_any_search(
+    farm: Farm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with NightStore.open(farm.db, create=True) as store:
+        a_night(farm, store)
+        from edgetune.farm.night_store import Minutes
+
+        took = {f"a@{BOARD}": Minutes(40.0, 25.0), f"b@{BOARD}": Minutes(45.0, 20.0)}
+        monkeypatch.setattr(store, "minutes", lambda _: took)
+        at = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+        planned = nights.plan(farm, store, at)
+        # The window has 60 minutes, the gate needs 45 of them: the search of a, 15 minutes, fits, that of b does not.
+        assert [(item.cell.model, item.gate_minutes, item.fits) for item in planned] == [
+            ("a", 25.0, True),
+            ("b", 20.0, False),
+        ]
+
+
+def test_boards_and_hosts_can_be_drained(farm: Farm) -> None:
+    with NightStore.open(farm.db, create=True) as store:
+        a_night(farm, store)
+        assert {BOARD, "h1"} <= set(nights.drainable(farm, store))
