@@ -7,6 +7,7 @@
 # make kills         a search is killed ten times at random moments; what was measured must all have counted (KILLS=--help)
 # make hostile       a library of kernels that misbehave is tried every way, 20 times with other seeds (HOSTILE=--help)
 # make nightly-gate  how often the nightly gate is wrong, over 1,000 simulated nights (NIGHTLY_GATE=--help)
+# make nightly-faults  faults befall nights of both engines; nothing may be lost or doubled (NIGHTLY_FAULTS=--help)
 # make scaling       candidates a second on 1 to 16 boards; fails where 16 are not worth 90 % of that (SCALING=--help)
 # make benchmark     packages beside ONNX Runtime, OpenVINO, ncnn, MNN and LiteRT (BENCHMARK_ARGS=--help)
 # make search-benchmark  operators tuned with 64 trials, beside PyTorch (SEARCH_BENCHMARK=--help)
@@ -35,7 +36,7 @@ SYSTEM_PROGRAMS := gcc g++ make cmake pkg-config clang-19 qemu-aarch64 qemu-arm 
 SYSTEM_LINE = apt-get update && sh .ci/no-new-servers.sh apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES)
 
 .DELETE_ON_ERROR:
-.PHONY: all demo test lint types pytest format schemas system conformance acceptance soak kills hostile benchmark search-benchmark scaling nightly-gate clean
+.PHONY: all demo test lint types pytest format schemas system conformance acceptance soak kills hostile benchmark search-benchmark scaling nightly-gate nightly-faults clean
 
 all: test
 
@@ -137,6 +138,9 @@ scaling: $(VENV)/.stamp-test
 
 nightly-gate: $(VENV)/.stamp-test
 	$(BIN)/python -m benchmarks.nightly.gate_errors --check $(NIGHTLY_GATE)
+
+nightly-faults: $(VENV)/.stamp-test
+	$(BIN)/python -m benchmarks.nightly.faults --check $(NIGHTLY_FAULTS)
 
 clean:
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

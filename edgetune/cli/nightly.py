@@ -127,6 +127,27 @@ def run(output: Output, /, path: Path, *, now: bool) -> None:
             raise NightChanged(f"night {night.night} found {names} slower or larger: {page} tells more")
 
 
+@command.command("work")
+@_FILE
+@output_options
+def work(output: Output, /, path: Path) -> None:
+    """Run cells of the nights that other hosts begin, until this process is ended.
+
+    FARM needs `engine: procrastinate`. SIGTERM, Ctrl-C and any death of this process lose nothing: cells go on at
+    another host, or here when it starts again.
+    """
+    from edgetune.config.stack import check_stack
+    from edgetune.errors import Interrupted
+    from edgetune.farm.engine import engine_of
+
+    check_stack()
+    with _opened(path, create=True) as (farm, store):
+        try:
+            engine_of(farm, store, output.note).serve()
+        except KeyboardInterrupt:
+            raise Interrupted("interrupted; cells without a verdict go on at another host, or here later") from None
+
+
 @command.command("status")
 @_FILE
 @output_options

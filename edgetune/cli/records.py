@@ -118,7 +118,8 @@ def show(output: Output, /, record: int, db: DatabaseLocation | None) -> None:
     """Show one record in full: board, trust, samples, environment, schedule and earlier measurements."""
     with _open(db) as store:
         found = store.get(record)
-    shown = {"id": record, **dataclasses.asdict(found)}
+        started = store.origins(found)
+    shown = {"id": record, **dataclasses.asdict(found), "started": started}
     output.result(shown if output.as_json else _for_people(shown), title=f"record {record}")
 
 

@@ -31,6 +31,17 @@ TAKEN = "cancelled"
 """What `Ends` answers for an attempt that is not the present one any more, or whose cell has a verdict."""
 
 
+_groups: set[int] = set()
+"""Process groups of all attempts that run in this process."""
+
+
+def kill_attempts() -> None:
+    """Kill the processes of all attempts, for a process that is about to be replaced."""
+    for group in tuple(_groups):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
+
+
 def to_verdict(farm: Farm, store: NightStore, night: Night, row: NightCell, ends: Ends) -> str:
     """Try a cell until it has a verdict.
 
@@ -74,6 +85,7 @@ def _run(farm: Farm, night: Night, row: NightCell, attempt: int, ends: Ends) -> 
             env=environment,
             start_new_session=True,
         )
+    _groups.add(process.pid)
     try:
         while process.poll() is None:
             why = ends(attempt)
@@ -89,6 +101,7 @@ def _run(farm: Farm, night: Night, row: NightCell, attempt: int, ends: Ends) -> 
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # cells go on where they were, so nobody waits for them
         process.wait()
+        _groups.discard(process.pid)
         shutil.rmtree(temporary, ignore_errors=True)
 
 

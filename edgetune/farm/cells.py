@@ -14,7 +14,7 @@ from edgetune.config.settings import CommandLineFlags, Settings
 from edgetune.errors import BoardUnavailable, ConfigError, UnknownBoard
 from edgetune.farm.farm_file import Farm
 from edgetune.pipeline.backends import require_search
-from edgetune.pipeline.boards import load_board, resolve_settings
+from edgetune.pipeline.boards import accesses, elsewhere, load_board, resolve_settings
 from edgetune.yaml_reader.source import Location
 
 
@@ -37,6 +37,16 @@ class Cell:
     def name(self) -> str:
         """Model and board, which no other cell of the farm has."""
         return f"{self.model}@{self.board}"
+
+    @property
+    def here(self) -> bool:
+        """Whether its board is the very host that runs it."""
+        resolved = load_board(self.board)
+        return not resolved.target.emulated and not elsewhere(accesses(resolved))
+
+    def place(self, host: str) -> str:
+        """Name of its board among several hosts: on each host another one where the board is the host itself."""
+        return f"{self.board}@{host}" if self.here else self.board
 
 
 def cells_of(farm: Farm) -> list[Cell]:

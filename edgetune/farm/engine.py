@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from edgetune.errors import NightFault
 from edgetune.farm.cells import Cell
 from edgetune.farm.farm_file import Farm
 from edgetune.farm.night_store import Night, NightCell, NightStore
@@ -57,6 +58,15 @@ def _local(farm: Farm, store: NightStore, _: Callable[[str], None]) -> Engine:
     return LocalEngine(farm, store)
 
 
+def _procrastinate(farm: Farm, store: NightStore, say: Callable[[str], None]) -> Engine:
+    try:
+        from edgetune.farm.procrastinate_engine import ProcrastinateEngine
+    except ImportError as error:
+        raise NightFault(f"the engine 'procrastinate' needs {error.name}: pip install 'edgetune[farm]'") from error
+    return ProcrastinateEngine(farm, store, say)
+
+
 _ENGINES: Mapping[str, Callable[[Farm, NightStore, Callable[[str], None]], Engine]] = {
     "local": _local,
+    "procrastinate": _procrastinate,
 }

@@ -119,9 +119,9 @@ class FarmFile(Checked):
         description="Records database: a file, relative to this one, or postgresql://USER@HOST/NAME "
         "(default: records.db in 'folder').",
     )
-    engine: Literal["local"] = Field(
+    engine: Literal["local", "procrastinate"] = Field(
         default="local",
-        description="local: one host runs the nights.",
+        description="local: one host runs the nights; procrastinate: several do, with 'db' on a PostgreSQL server.",
     )
     folder: Text = Field(default="nightly", description="Folder of pages, logs and packages, relative to this file.")
     archive: Text | None = Field(

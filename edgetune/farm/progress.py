@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from edgetune._version import __version__
 from edgetune.config.host import host_name
 from edgetune.farm.attempt import TAKEN
 from edgetune.farm.drains import Drain, drains
@@ -60,6 +61,16 @@ class Progress:
     def host_drained(self) -> str:
         """Who drained this host, as `drained` says."""
         return self.drained(host_name())
+
+    def refusal(self) -> str:
+        """Why this host takes no cell of the night, "" where it does."""
+        night, drained = self.night, self.host_drained()
+        if night.tool_version != __version__:
+            return (
+                f"night {night.night} was begun by edgetune {night.tool_version}, and host {host_name()} has "
+                f"{__version__}: install the other one here, or wait for the next night"
+            )
+        return drained and f"{drained}: `edgetune nightly drain --off {host_name()}` gives it back"
 
     def waits(self, row: NightCell) -> bool:
         """Whether a cell is a twin of one that still searches for it."""

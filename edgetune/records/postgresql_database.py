@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NoReturn
@@ -42,6 +42,15 @@ MOST_CONNECTIONS = 15
 
 CONNECTION_WAIT_SECONDS = 30
 """How long a thread waits for one of the connections of its process."""
+
+CONNECTION_OPTIONS: Mapping[str, int] = {
+    "connect_timeout": CONNECT_SECONDS,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+"""Options of libpq with which a network that is cut is noticed within about ten seconds."""
 
 LEAST_VERSION = 13
 
@@ -160,7 +169,7 @@ def _engine(location: DatabaseUrl) -> Engine:
             pool_size=MOST_CONNECTIONS,
             max_overflow=0,
             pool_timeout=CONNECTION_WAIT_SECONDS,
-            connect_args={"connect_timeout": CONNECT_SECONDS},
+            connect_args={name: value for name, value in CONNECTION_OPTIONS.items() if name not in url.query},
         )
     except (exc.ArgumentError, ValueError) as error:
         raise DatabaseError(f"{location} is no URL of a database: write postgresql://USER@HOST:PORT/NAME") from error

@@ -15,6 +15,7 @@ from edgetune.errors import DatabaseError
 from edgetune.records import exchange
 from edgetune.records.database import Database, open_database
 from edgetune.records.history import followed, noted
+from edgetune.records.origins import log_origin, origins, origins_of, prune_origins
 from edgetune.records.pruning import doomed_by
 from edgetune.records.ranking import GRADES, passes, ranked
 from edgetune.records.record import Record, RecordKey, parse_line, record_line, utc_now
@@ -52,6 +53,7 @@ class RecordStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._has_origins = False
 
     @classmethod
     def open(cls, location: str | os.PathLike[str] | DatabaseUrl, create: bool = True) -> RecordStore:
@@ -210,7 +212,7 @@ class RecordStore:
         return rows
 
     def log_start(self, key: RecordKey, candidate: str) -> None:
-        """Logs durably that the measurement of a candidate starts now, in this process."""
+        """Logs durably that the measurement of a candidate starts now, in this process, host and run."""
         row = {
             "workload": key.workload,
             "target_fingerprint": key.target_fingerprint,
@@ -222,7 +224,16 @@ class RecordStore:
             "pid": os.getpid(),
         }
         with self._database.writing() as connection:
-            connection.execute(insert(starts).values(row))
+            if not self._has_origins:
+                self._database.hold_schema(connection)
+                origins.create(connection, checkfirst=True)
+            log_origin(connection, connection.execute(insert(starts).values(row).returning(starts.c.id)).scalar_one())
+        self._has_origins = True
+
+    def origins(self, record: Record) -> RowList:
+        """When, by which process, on which host and in which run each measurement of a record was started."""
+        with self._database.reading() as connection:
+            return origins_of(connection, record)
 
     def log_ends(self, keys: Iterable[RecordKey]) -> None:
         """Logs durably that a run over these keys ended now, neither killed nor interrupted."""
@@ -261,6 +272,7 @@ class RecordStore:
             same = and_(*(records.c[name] == starts.c[name] for name in IDENTITY if name != "board"))
             board = or_(starts.c.board == "", starts.c.board == records.c.board)
             connection.execute(delete(starts).where(exists().where(same, board, doomed)))
+            prune_origins(connection)
             return connection.execute(delete(records).where(doomed)).rowcount
 
     def export_jsonl(self, path: str | os.PathLike[str], chosen: RecordFilter = EVERY_RECORD) -> int:

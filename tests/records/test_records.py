@@ -85,6 +85,21 @@ def test_the_longest_names_fit_and_longer_ones_are_refused(place: Place) -> None
                 store.add(record(1, **changed))
 
 
+def test_a_start_knows_its_host_and_run(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    with RecordStore.open(place("db")) as store:
+        for host, run in (("shelf-1", "2026-01-01 m@b"), ("shelf-2", "")):
+            monkeypatch.setenv("EDGETUNE_HOST", host)
+            monkeypatch.setenv("EDGETUNE_RUN", run)
+            store.log_start(KEY, candidate(0))
+        store.log_start(KEY, candidate(1))
+        found = store.origins(record(0))
+        assert [(one["host"], one["run"]) for one in found] == [("shelf-1", "2026-01-01 m@b"), ("shelf-2", "")]
+        store.add(record(0))
+        store.prune(keep_best=0)
+        assert store.origins(record(0)) == []
+        assert len(store.origins(record(1))) == 1
+
+
 def test_every_answer_survives_closing_and_opening(place: Place, tmp_path: Path) -> None:
     with RecordStore.open(place("db")) as store:
         for number, median in enumerate([30.0, 10.0, 20.0]):

@@ -1,0 +1,291 @@
+"""Nights that faults befall: python -m benchmarks.nightly.faults [--each 5] [--results FILE] [--only KIND] [--check].
+
+A night of two counting boards runs while a host is killed, frozen and woken, drained, or ended, while a worker or its
+emulators are killed, or while the database is away. Afterwards every cell must have one verdict, no record may be lost
+or measured beyond the budget, and no board may have had two live attempts. Each fault is a line of JSON in FILE; what
+stands there is not repeated, so the same command goes on after a stop. With --check the exit status is 1 where a night
+was harmed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+
+from tests.farm.hosts import BOARDS, Host, TestFarm, wait_for
+from tests.postgresql_server import PostgresqlServer
+
+ENDLESS, TRIALS = 2000, 2
+"""Trials of the cells that a fault befalls, and of later attempts, which read the farm file again."""
+
+FREEZE_S = 75.0
+LATEST_S = {"host killed": 45.0, "worker killed": 45.0, "host drained": 15.0, "host ended": 15.0}
+"""Within which time cells go on at another host."""
+
+
+@dataclass
+class Night:
+    """A farm, its server (None: SQLite), the host that a fault befalls, and when its cells were running elsewhere."""
+
+    farm: TestFarm
+    server: PostgresqlServer | None
+    victim: Host
+    measured: int = 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a fault did: whether the night was harmed and how, and after how long the cells went on (None: here)."""
+
+    kind: str
+    engine: str
+    number: int
+    harm: str
+    seconds: float | None
+    attempts: int
+
+
+def kill_host(night: Night) -> None:
+    """The host and all its processes die at once."""
+    night.victim.send(signal.SIGKILL, all_of_it=True)
+
+
+def kill_worker(night: Night) -> None:
+    """The first process dies; the kernel ends its cells."""
+    night.victim.send(signal.SIGKILL)
+
+
+def kill_emulators(night: Night) -> None:
+    """All emulators below the host die."""
+    for one in night.victim.tree():
+        try:
+            if one.name().startswith("qemu-"):
+                one.kill()
+        except psutil.NoSuchProcess:
+            continue
+
+
+def freeze(night: Night) -> None:
+    """All processes of the host stop for 75 s."""
+    tree = night.victim.tree()
+    night.victim.send(signal.SIGSTOP, all_of_it=True)
+    time.sleep(FREEZE_S)
+    for one in tree:
+        try:
+            one.send_signal(signal.SIGCONT)
+        except psutil.NoSuchProcess:
+            continue
+
+
+def drain(night: Night) -> None:
+    """The host is drained."""
+    night.farm.call(night.victim.name, "drain", night.victim.name)
+
+
+def end(night: Night) -> None:
+    """The host gets SIGTERM."""
+    night.victim.send(signal.SIGTERM)
+
+
+def cut_database(seconds: float) -> Callable[[Night], None]:
+    """The server stops for some seconds."""
+
+    def away(night: Night) -> None:
+        if night.server is not None:
+            night.server.stop()
+            time.sleep(seconds)
+            night.server.start()
+
+    return away
+
+
+KINDS: dict[str, tuple[Callable[[Night], None], tuple[str, ...]]] = {
+    "host killed": (kill_host, ("local", "procrastinate")),
+    "worker killed": (kill_worker, ("local", "procrastinate")),
+    "emulators killed": (kill_emulators, ("local", "procrastinate")),
+    "host frozen and woken": (freeze, ("local", "procrastinate")),
+    "host drained": (drain, ("local", "procrastinate")),
+    "host ended": (end, ("local", "procrastinate")),
+    "database away 20 s": (cut_database(20.0), ("procrastinate",)),
+    "database away 180 s": (cut_database(180.0), ("procrastinate",)),
+}
+
+
+ENDLESS_STILL = {
+    "local": {"emulators killed", "host frozen and woken"},
+    "procrastinate": {"emulators killed"},
+}
+"""Faults after which the same attempts go on; they are ended, because they would measure for ever."""
+
+
+def befall(kind: str, engine: str, number: int) -> Outcome:
+    """Run one night with one fault."""
+    rng = random.Random(f"{kind} {engine} {number}")  # noqa: S311  no secret
+    server = PostgresqlServer() if engine == "procrastinate" else None
+    with tempfile.TemporaryDirectory(prefix="edgetune-faults-") as name:
+        folder = Path(name)
+        os.environ["XDG_CONFIG_HOME"] = str(folder / "config")
+        farm = TestFarm.make(folder, engine, server.new_database() if server else folder / "records.db", trials=ENDLESS)
+        try:
+            night = Night(farm, server, _begin(farm))
+            with _watch(farm) as doubled:
+                time.sleep(rng.uniform(0.0, 12.0))
+                farm.budget(TRIALS)
+                before = farm.attempts()
+                fault = time.monotonic()
+                KINDS[kind][0](night)
+                seconds = _elsewhere(farm, night.victim, before, fault) if server and kind in LATEST_S else None
+                _finish(night, kind)
+            return Outcome(kind, engine, number, _harm(night, kind, seconds, doubled), seconds, len(farm.attempts()))
+        except (AssertionError, psutil.Error, OSError) as error:
+            return Outcome(kind, engine, number, f"{type(error).__name__}: {error}"[-600:], None, 0)
+        finally:
+            farm.stop()
+            if server:
+                server.remove()
+
+
+def _begin(farm: TestFarm) -> Host:
+    """Begin a night whose cells run on the host that is returned; a second one stands by where there are several."""
+    if farm.engine == "local":
+        host = farm.start("h1", "run", "--now")
+    else:
+        farm.call("h1", "drain", "h1")
+        farm.call("h1", "run", "--now", code=28)
+        host = farm.start("h2", "work")
+    wait_for(farm.attempts, 120.0, host.said)
+    if farm.engine != "local":
+        farm.call("h1", "drain", "--off", "h1")
+        farm.start("h1", "run", "--now")
+    return host
+
+
+def _elsewhere(farm: TestFarm, victim: Host, before: list[tuple[int, int, str, str]], fault: float) -> float | None:
+    """Seconds until the cells that the victim ran have another attempt; None where it ran none."""
+    judged = {row.id for row in farm.rows() if row.verdict}
+    left = {(cell, number) for cell, number, host, outcome in before if host == victim.name and not outcome} - {
+        (cell, number) for cell, number, _, _ in before if cell in judged
+    }
+    if not left:
+        return None
+    numbers = dict(left)
+
+    def gone_on() -> bool:
+        present = {row.id: row for row in farm.rows()}
+        return all(present[cell].attempt > number or present[cell].verdict for cell, number in numbers.items())
+
+    wait_for(gone_on, 120.0)
+    return round(time.monotonic() - fault, 1)
+
+
+def _finish(night: Night, kind: str) -> None:
+    """Let the night come to its end, with the command again where its only host is gone."""
+    farm = night.farm
+    if kind == "host drained":
+        farm.call(night.victim.name, "drain", "--off", night.victim.name)
+    if kind in ENDLESS_STILL[farm.engine]:
+        night.victim.send(signal.SIGTERM)
+        night.victim.process.wait(60)
+    night.measured = farm.measured()
+    if farm.engine == "local":
+        farm.call("h1", "run", "--now")
+        return
+    host = next(host for host in reversed(farm.hosts) if host.name == "h1")
+    if host.process.wait(400) != 0:  # as the unit of systemd has it: it goes on after a lost database
+        farm.call("h1", "run", "--now")
+
+
+@contextmanager
+def _watch(farm: TestFarm) -> Iterator[Counter[str]]:
+    """Count how often a board was seen with two processes of cells that are not stopped."""
+    doubled: Counter[str] = Counter()
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(0.5):
+            boards: Counter[str] = Counter()
+            for one in psutil.process_iter(["cmdline", "status", "cwd"]):
+                words, cwd = one.info["cmdline"] or [], one.info["cwd"] or ""
+                cell = any("run_cell" in word for word in words) and str(farm.folder) in cwd
+                boards[Path(cwd).name] += cell and one.info["status"] not in {"stopped", "zombie"}
+            doubled.update({board: 1 for board, number in boards.items() if number > 1})
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield doubled
+    finally:
+        over.set()
+        thread.join()
+
+
+def _harm(night: Night, kind: str, seconds: float | None, doubled: Counter[str]) -> str:
+    """What is wrong after a night, "" where nothing is."""
+    farm = night.farm
+    rows = farm.rows()
+    words = [row.verdict.verdict if row.verdict else "none" for row in rows]
+    if words != ["first"] * len(BOARDS):
+        return f"verdicts {words}: {[row.verdict.reason for row in rows if row.verdict]}"
+    if not night.measured <= farm.measured() <= night.measured + TRIALS * len(BOARDS):
+        return f"{farm.measured()} records after {night.measured}"
+    if doubled:
+        return f"two processes at once on {dict(doubled)}"
+    pages = [
+        page
+        for page in farm.folder.glob("out/pages/*/index.html")
+        if all(board in page.read_text() for board in BOARDS)
+    ]
+    if len(pages) != 1:
+        return "no page with all cells"
+    limit = LATEST_S.get(kind)
+    return f"cells went on after {seconds} s" if limit and seconds is not None and seconds > limit else ""
+
+
+def main() -> None:
+    """Let faults befall nights, and print a table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--each", type=int, default=5, help="faults of each kind and engine")
+    parser.add_argument("--results", type=Path, default=Path("build/nightly-faults.jsonl"))
+    parser.add_argument("--only", choices=sorted(KINDS), action="append", help="only this kind")
+    parser.add_argument("--check", action="store_true")
+    given = parser.parse_args()
+    given.results.parent.mkdir(parents=True, exist_ok=True)
+    lines = given.results.read_text().splitlines() if given.results.exists() else []
+    found = [Outcome(**json.loads(line)) for line in lines]
+    done = {(one.kind, one.engine, one.number) for one in found}
+    chosen = [kind for kind in KINDS if not given.only or kind in given.only]
+    for number in range(given.each):
+        for kind in chosen:
+            for engine in KINDS[kind][1]:
+                if (kind, engine, number) in done:
+                    continue
+                found.append(befall(kind, engine, number))
+                with given.results.open("a") as file:
+                    file.write(json.dumps(asdict(found[-1])) + "\n")
+                print(found[-1], flush=True)
+    print("| fault | engine | nights | harmed | cells went on elsewhere after |\n|---|---|---|---|---|")
+    for kind, (_, engines) in KINDS.items():
+        for engine in engines:
+            own = [one for one in found if (one.kind, one.engine) == (kind, engine)]
+            times = [one.seconds for one in own if one.seconds is not None]
+            span = f"{min(times):.1f} to {max(times):.1f} s" if times else "-"
+            print(f"| {kind} | {engine} | {len(own)} | {sum(bool(one.harm) for one in own)} | {span} |")
+    sys.exit(given.check and any(one.harm for one in found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""The `procrastinate` engine: several hosts share the cells of a night; PostgreSQL is the only server.
+
+A cell is a job, deferred in the transaction that writes its row. Its queue and lock are its board. Claims, heartbeats
+and retries are procrastinate's. No lock of it is a fence: the number of the attempt decides who writes a verdict, and
+the board's own lock who times. A host that was frozen starts anew, because its jobs are others' by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any
+
+import procrastinate
+import psycopg
+from procrastinate import exceptions
+from sqlalchemy import Connection
+
+from edgetune.config.database_location import DatabaseUrl
+from edgetune.config.host import host_name
+from edgetune.errors import DatabaseError, NightFault
+from edgetune.farm.attempt import LOST, kill_attempts, to_verdict
+from edgetune.farm.cell_jobs import BEHIND, Behind, CellLeft, driver, prepare
+from edgetune.farm.cells import Cell
+from edgetune.farm.engine import OnVerdict, give_up
+from edgetune.farm.farm_file import Farm
+from edgetune.farm.host_process import Pulse, alive, signals_noted
+from edgetune.farm.night_store import Also, Night, NightCell, NightStore
+from edgetune.farm.progress import Progress
+from edgetune.records.postgresql_database import CONNECTION_OPTIONS
+
+TASK = "edgetune_cell"
+HEARTBEAT_S, STALLED_S, LOOK_S, GRACE_S = 5.0, 20.0, 5.0, 5.0
+_READ_S, _IDLE_S, _TWIN_S = 0.5, 2.0, 5
+
+
+class ProcrastinateEngine:
+    """Runs cells of a farm together with other hosts, see `Engine`."""
+
+    def __init__(self, farm: Farm, store: NightStore, say: Callable[[str], None]) -> None:
+        if not isinstance(farm.db, DatabaseUrl):
+            raise NightFault(f"{farm.path}: the engine 'procrastinate' needs 'db' to be a postgresql:// URL")
+        self._farm, self._store, self._say, self._url = farm, store, say, farm.db
+        self._stop = threading.Event()
+        self._lost: dict[int, int] = {}
+        self._defers = procrastinate.App(connector=procrastinate.SyncPsycopgConnector())
+        prepare(store.database)
+
+    def begin(self, facts: Mapping[str, Any], cells: Sequence[Cell]) -> Night | None:
+        """Write a new night and its jobs, see `Engine`."""
+        return self._store.begin(facts, cells, self._deferring(facts["host"]))
+
+    def rerun(self, night: Night, row: NightCell) -> None:
+        """Forget the verdict of a cell and defer its job again, see `Engine`."""
+        self._store.rerun(night, row.id, self._deferring(night.host))
+
+    def work(self, night: Night, on_verdict: OnVerdict) -> None:
+        """Run cells of `night` until all have a verdict, here or on other hosts, see `Engine`."""
+        progress = Progress(self._store, night)
+        while not progress.done:
+            if why := progress.refusal():
+                raise NightFault(why)
+            self._share(progress, lambda: on_verdict(night))
+
+    def serve(self) -> None:
+        """Run cells of each night that is open, see `Engine`; say why none is run."""
+        said = ""
+        while True:
+            alive()
+            try:
+                open_nights = [night for night in self._store.nights(self._farm.name) if night.finished_utc is None]
+                progress = Progress(self._store, open_nights[-1]) if open_nights else None
+                if progress is None or progress.done or progress.over:
+                    why = "no night is open: this host waits for one"
+                elif not (why := progress.refusal()):
+                    self._say(said := f"night {progress.night.night}: host {host_name()} takes cells")
+                    self._share(progress, lambda: None)
+            except DatabaseError as error:
+                why = error.message
+            if why not in ("", said):
+                self._say(said := why)
+            time.sleep(_IDLE_S)
+
+    def _deferring(self, host: str) -> Also:
+        """What defers a job per cell in a transaction, unless one waits for the cell; `host` began the night."""
+
+        def defer(connection: Connection, cells: Sequence[tuple[int, Cell]]) -> None:
+            for place, (number, cell) in enumerate(cells):
+                task = self._defers.configure_task(
+                    TASK, queue=self._queue(cell, host), lock=cell.place(host), queueing_lock=f"cell {number}",
+                    priority=-place, connection=driver(connection),
+                )  # fmt: skip
+                with contextlib.suppress(exceptions.AlreadyEnqueued), connection.begin_nested():
+                    task.defer(cell=number)
+
+        return defer
+
+    def _queue(self, cell: Cell, host: str) -> str:
+        """Name of a board's queue in this farm; procrastinate has room for 40 bytes."""
+        return hashlib.sha256(f"{self._farm.name}\n{cell.place(host)}".encode()).hexdigest()[:32]
+
+    def _share(self, progress: Progress, tell: Callable[[], None]) -> None:
+        """Take cells of a night until it is done, or this host may not any more."""
+        self._stop = threading.Event()
+        try:
+            for number in asyncio.run(self._sharing(progress, tell)):
+                signal.raise_signal(number)
+        except (exceptions.ConnectorException, psycopg.Error) as error:
+            words = str(error.__cause__ or error)
+            raise DatabaseError(f"the jobs in {self._url} cannot be reached ({words}): look at its server") from error
+        finally:
+            self._stop.set()
+
+    async def _sharing(self, progress: Progress, tell: Callable[[], None]) -> list[int]:
+        """Return the signals that ended it."""
+        threads = len(progress.boards)
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(threads + 4, "edgetune-board"))
+        connector = procrastinate.PsycopgConnector(
+            conninfo=self._url.text, kwargs=dict(CONNECTION_OPTIONS), timeout=STALLED_S
+        )
+        app = procrastinate.App(connector=connector)
+        app.task(name=TASK, retry=Behind())(lambda cell: self._run(progress, cell))
+        host, pulse = progress.night.host, self._pulse()
+        own = [row.cell for row in progress.rows if host == host_name() or not row.cell.here]
+        with signals_noted() as came:
+            async with app.open_async():
+                worker = asyncio.create_task(app.run_worker_async(
+                    queues=sorted({self._queue(cell, host) for cell in own}), concurrency=threads, name=host_name(),
+                    fetch_job_polling_interval=1.0, shutdown_graceful_timeout=GRACE_S, install_signal_handlers=False,
+                    update_heartbeat_interval=HEARTBEAT_S, stalled_worker_timeout=STALLED_S, delete_jobs="always",
+                ))  # fmt: skip
+                told, looked = progress.judged(), 0.0
+                try:
+                    while not (came or worker.done() or progress.done or progress.refusal()):
+                        pulse.beat()
+                        if progress.over or any(map(progress.drained, progress.boards)):
+                            await asyncio.to_thread(progress.close)
+                        if time.monotonic() - looked > LOOK_S:
+                            await self._look(app, progress)
+                            looked = time.monotonic()
+                        await asyncio.wait({worker}, timeout=_READ_S)
+                        await asyncio.to_thread(progress.read)
+                        if progress.judged() - told:
+                            told = progress.judged()
+                            await asyncio.to_thread(tell)
+                finally:
+                    self._stop.set()
+                    worker.cancel()
+                    (ended,) = await asyncio.gather(worker, return_exceptions=True)
+                if isinstance(ended, Exception):
+                    raise ended
+        return came
+
+    async def _look(self, app: procrastinate.App, progress: Progress) -> None:
+        """Give back the jobs of dead hosts, and defer again what lost its job on the way."""
+        manager = app.job_manager
+        for job in await manager.get_stalled_jobs(task_name=TASK, seconds_since_heartbeat=STALLED_S):
+            with contextlib.suppress(exceptions.ConnectorException):  # another host was faster
+                await manager.retry_job(job, retry_at=datetime.now(UTC), priority=job.priority - BEHIND)
+        found = [job for word in ("todo", "doing") for job in await manager.list_jobs_async(task=TASK, status=word)]
+        known = progress.judged() | {job.task_kwargs["cell"] for job in found}
+        if missing := [(row.id, row.cell) for row in progress.rows if row.id not in known]:
+            with self._store.database.writing() as connection:
+                self._deferring(progress.night.host)(connection, missing)
+
+    def _run(self, progress: Progress, cell: int) -> None:
+        """Run one job, in the thread that the cell's process dies with."""
+        pulse = self._pulse()
+        progress.read()
+        row = next((row for row in progress.rows if row.id == cell), None)
+        if row is None or cell in progress.judged() or progress.drained(row.cell.board):
+            return
+        if progress.waits(row):
+            raise CellLeft("another cell searches for it", _TWIN_S)
+
+        def ends(attempt: int) -> str:
+            pulse.beat()
+            return "stopped" if self._stop.is_set() else progress.ends(row, attempt)
+
+        why = to_verdict(self._farm, self._store, progress.night, row, ends)
+        pulse.beat()
+        if why == LOST:
+            self._lost[cell] = self._lost.get(cell, 0) + 1
+            give_up(self._store, row, self._lost[cell])
+        if why:
+            raise CellLeft(why)
+
+    def _pulse(self) -> Pulse:
+        return Pulse(STALLED_S - 2 * HEARTBEAT_S, self._say, kill_attempts)

@@ -1,0 +1,195 @@
+"""A farm of counting cells, and hosts that run its nights: processes with names and homes of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import psutil
+from onnx import TensorProto, helper, numpy_helper
+
+from edgetune.config.database_location import DatabaseLocation, DatabaseUrl
+from edgetune.farm.farm_file import Farm, load_farm
+from edgetune.farm.night_store import NightCell, NightStore
+from edgetune.records import RecordStore
+from edgetune.resources import targets_dir
+
+SECONDS = 240.0
+BOARDS = ("count-a", "count-b")
+
+
+@dataclass
+class Host:
+    """One `edgetune nightly` process of a host."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def tree(self) -> list[psutil.Process]:
+        """The process and all below it, the outermost first."""
+        try:
+            own = psutil.Process(self.process.pid)
+            return [own, *own.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
+
+    def cells(self) -> list[psutil.Process]:
+        """The processes of its cells and all below them."""
+        found: list[psutil.Process] = []
+        for one in self.tree()[1:]:
+            with contextlib.suppress(psutil.Error):  # it has just ended
+                if any("run_cell" in word for word in one.cmdline()):
+                    found += [one, *one.children(recursive=True)]
+        return found
+
+    def send(self, number: int, *, all_of_it: bool = False) -> None:
+        """Send a signal to the process, or to all below it as well, as when the machine itself stops."""
+        for one in self.tree() if all_of_it else self.tree()[:1]:
+            try:
+                one.send_signal(number)
+            except psutil.NoSuchProcess:
+                continue
+
+    def said(self) -> str:
+        """What it wrote to stderr."""
+        return self.log.read_text(errors="replace")
+
+
+@dataclass
+class TestFarm:
+    """A folder with `farm.yaml`, its models and the targets of its boards; `hosts` were started for it."""
+
+    __test__ = False
+    folder: Path
+    engine: str
+    hosts: list[Host] = field(default_factory=list)
+
+    @classmethod
+    def make(cls, folder: Path, engine: str, db: DatabaseLocation, models: int = 1, trials: int = 2) -> TestFarm:
+        """Write the files of a farm."""
+        for board in BOARDS:
+            text = (targets_dir() / "qemu-aarch64.yaml").read_text()
+            path = folder / "config" / "edgetune" / "targets" / f"{board}.yaml"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text.replace("name: qemu-aarch64", f"name: {board}"))
+        names = [f"m{number}" for number in range(models)]
+        for number, name in enumerate(names):
+            _save_model(folder / f"{name}.onnx", 8 * (number + 4))
+        entries = ", ".join(f"{name}: {name}.onnx" for name in names)
+        lines = [f"models: {{{entries}}}", f"boards: [{', '.join(BOARDS)}]", f"budget: {{trials: {trials}}}"]
+        (folder / "farm.yaml").write_text(
+            "\n".join([*lines, "folder: out", f"engine: {engine}", f"db: {json.dumps(str(db))}"]) + "\n"
+        )
+        return cls(folder, engine)
+
+    def budget(self, trials: int) -> None:
+        """Change the budget of the farm; attempts that have begun keep theirs."""
+        path = self.folder / "farm.yaml"
+        path.write_text(re.sub(r"trials: \d+", f"trials: {trials}", path.read_text()))
+
+    def environment(self, host: str) -> dict[str, str]:
+        """The environment of a host."""
+        own = {"EDGETUNE_HOST": host, "XDG_CONFIG_HOME": str(self.folder / "config"), "COLUMNS": "200"}
+        own["PYTHONPATH"] = os.pathsep.join(entry for entry in sys.path if entry)
+        return {**os.environ, **own}
+
+    def start(self, name: str, *words: str) -> Host:
+        """Start `edgetune nightly WORDS` on a host."""
+        log = self.folder / f"{name}-{len(self.hosts)}.log"
+        with log.open("wb") as stderr:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "edgetune", "nightly", *words], cwd=self.folder, env=self.environment(name),
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr,
+            )  # fmt: skip
+        self.hosts.append(Host(name, process, log))
+        return self.hosts[-1]
+
+    def call(self, name: str, *words: str, code: int = 0) -> Any:
+        """Run `edgetune nightly WORDS --json` on a host to its end; return what it printed."""
+        command = [sys.executable, "-m", "edgetune", "nightly", *words, "--json"]
+        done = subprocess.run(
+            command, cwd=self.folder, env=self.environment(name), capture_output=True, text=True, timeout=SECONDS,
+            check=False,
+        )  # fmt: skip
+        assert done.returncode == code, done.stderr[-3000:]
+        return json.loads(done.stdout) if done.stdout.strip() else {}
+
+    def load(self) -> Farm:
+        """The farm file as it is read."""
+        return load_farm(self.folder / "farm.yaml")
+
+    def rows(self) -> list[NightCell]:
+        """The cells of the last night, none before there is one."""
+        farm = self.load()
+        if not isinstance(farm.db, DatabaseUrl) and not farm.db.exists():
+            return []
+        with NightStore.open(farm.db, create=True) as store:
+            past = store.nights(farm.name)
+            return store.cells(past[-1]) if past else []
+
+    def attempts(self) -> list[tuple[int, int, str, str]]:
+        """Cell, number, host and outcome of all attempts, in their order."""
+        from sqlalchemy import select
+
+        from edgetune.farm.night_tables import attempts as table
+
+        with NightStore.open(self.load().db, create=True) as store, store.database.reading() as connection:
+            chosen = select(table.c.night_cell_id, table.c.number, table.c.host, table.c.outcome).order_by(table.c.id)
+            return [(row[0], row[1], row[2], row[3]) for row in connection.execute(chosen)]
+
+    def measured(self) -> int:
+        """How many candidates have a record."""
+        with RecordStore.open(self.load().db) as store:
+            return len(store.list())
+
+    def stop(self) -> None:
+        """End all hosts."""
+        for host in self.hosts:
+            for one in reversed(host.tree()):
+                try:
+                    one.send_signal(signal.SIGCONT)
+                    one.kill()
+                except psutil.NoSuchProcess:
+                    continue
+            host.process.wait()
+
+
+def gone(processes: list[psutil.Process]) -> bool:
+    """Whether none of these processes lives."""
+
+    def lives(one: psutil.Process) -> bool:
+        try:
+            return one.is_running() and one.status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
+
+    return not any(map(lives, processes))
+
+
+def _save_model(path: Path, rows: int) -> None:
+    """A model of one product of matrices, whose first one has that many rows."""
+    weights = numpy_helper.from_array(np.linspace(-1, 1, 64 * 64, dtype=np.float32).reshape(64, 64), "w")
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [rows, 64]) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", ends[:1], ends[1:], [weights])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def wait_for(what: Callable[[], object], seconds: float = SECONDS, words: Callable[[], str] = lambda: "") -> None:
+    """Wait until `what` is true."""
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, words()
+        time.sleep(0.1)

@@ -1,0 +1,57 @@
+"""The process of a host: it tells systemd that it lives, starts anew after a freeze, and ends on a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgetune.farm.host_process import Pulse, alive, signals_noted
+
+
+def test_systemd_is_told_that_the_process_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(str(tmp_path / "notify"))
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        alive()
+        assert listener.recv(100) == b"READY=1\nWATCHDOG=1"
+    (tmp_path / "notify").unlink()
+    alive()  # a watchdog that is gone harms nobody
+
+
+def test_a_process_that_did_not_run_for_too_long_starts_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    started: list[list[str]] = []
+    said: list[str] = []
+    monkeypatch.setattr("edgetune.farm.host_process._clock", lambda: now[0])
+    monkeypatch.setattr(os, "execv", lambda _, words: started.append(words))
+    pulse = Pulse(10.0, said.append, lambda: said.append("its cells are dead"))
+    now[0] += 9.0
+    pulse.beat()
+    assert started == []
+    now[0] += 11.0
+    pulse.beat()
+    assert started == [[sys.executable, *sys.orig_argv[1:]]]
+    assert said == [
+        "this process was frozen for 11 s, so that others may have its cells: it starts anew",
+        "its cells are dead",
+    ]
+
+
+def test_signals_are_noted_inside_and_have_their_handlers_back_outside() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+
+    async def noted() -> list[int]:
+        with signals_noted() as came:
+            os.kill(os.getpid(), signal.SIGTERM)
+            while not came:
+                await asyncio.sleep(0.01)
+        return came
+
+    assert asyncio.run(noted()) == [signal.SIGTERM]
+    assert signal.getsignal(signal.SIGTERM) == before
