@@ -33,7 +33,7 @@ class Cuda:
     searches = False
     most_threads: int | None = 1
     transport = "agent"  # no other is there yet, and none is asked
-    untimed = "edgetune has no way yet to time candidates on a GPU"
+    untimed = "candidates travel to a GPU and back as a folder (`edgetune bundle export --help`)"
 
     def target_fault(self, target: BoardKind) -> KeyFault | None:
         """Demand a GPU."""
@@ -78,6 +78,7 @@ class Cuda:
         from edgetune.backends.printed import Printed, PrintedKernels
         from edgetune.codegen.cuda.emit import emit_cuda_kernel
         from edgetune.codegen.package_names import with_prefix
+        from edgetune.codegen.packing import split_packing
         from edgetune.schedule.algorithms.apply import replay_plainly
 
         del threads
@@ -92,10 +93,11 @@ class Cuda:
             events(Event("warning", {"message": f"{missing} ({WHEELS})"}))
         printed = []
         for kernel, text in zip(program.kernels, texts, strict=True):
-            source = emit_cuda_kernel(replay_plainly(kernel.function, text), gpu, kernel_symbol(prefix, kernel.name))
+            module, packing = split_packing(replay_plainly(kernel.function, text))
+            source = emit_cuda_kernel(module, gpu, kernel_symbol(prefix, kernel.name))
             if (lacking := self.dialect.lacking(source.definition)) is not None:
                 raise UnsupportedOperator(f"kernel {kernel.name} computes in {lacking}, which {gpu.name} lacks")
-            printed.append(Printed(replace(source, definition=with_prefix(source.definition, prefix)), {}))
+            printed.append(Printed(replace(source, definition=with_prefix(source.definition, prefix)), packing))
         return PrintedKernels(tuple(printed), {})
 
     def preamble(self, names: Iterable[str], target: BoardKind, prefix: str) -> str:

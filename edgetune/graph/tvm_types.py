@@ -42,6 +42,8 @@ Schedule: TypeAlias = Any
 """`s_tir.Schedule`: a module of tensor functions with the transformations applied so far."""
 SBlockRV: TypeAlias = Any
 """`s_tir.SBlockRV`: a schedule's name for a block."""
+ExprRV: TypeAlias = Any
+"""`ir.Expr`: a schedule's name for a number, such as the extent of a loop."""
 LoopRV: TypeAlias = Any
 """`s_tir.LoopRV`: a schedule's name for a loop."""
 Trace: TypeAlias = Any

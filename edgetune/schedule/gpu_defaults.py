@@ -1,6 +1,7 @@
-"""Default schedules for GPUs: the first rule that fits a kernel; nothing is compiled or timed.
+"""Default schedules for GPUs: the formula's first choice among designs; nothing is compiled or timed.
 
-Most rules are those of TVM's DLight (`tvm.s_tir.dlight.gpu`). A reduction of few elements stays in one thread: a block
+A kernel that no design fits gets the first rule that does. Most rules are those of TVM's DLight
+(`tvm.s_tir.dlight.gpu`). A reduction of few elements stays in one thread: a block
 that shares it would mostly wait.
 """
 
@@ -17,6 +18,7 @@ from edgetune.codegen.cuda.lower import lowering_target
 from edgetune.errors import TVM_REFUSALS, KernelFailed
 from edgetune.graph.tvm_types import PrimFunc, SBlockRV, TvmTarget
 from edgetune.schedule.algorithms.schedule_text import trace_text
+from edgetune.schedule.gpu.spaces import first_schedules
 from edgetune.schedule.sketches.spaces import module_of
 from edgetune.target.gpu import GpuTarget
 
@@ -29,10 +31,12 @@ Rule: TypeAlias = Any
 
 
 def default_gpu_schedule(function: PrimFunc, target: GpuTarget) -> tuple[str, str]:
-    """Trace of the first rule of DLight that schedules the whole of `function`, and a note for people.
+    """Trace of the design with the lowest estimate, or of the first rule that schedules `function`; a note for people.
 
-    Raises KernelFailed where no rule does.
+    Raises KernelFailed where neither design nor rule fits.
     """
+    if (found := next(first_schedules(function, target), None)) is not None:
+        return found
     facts = lowering_target(target.arch, target.shared_bytes_per_block)
     for name, rule in _rules(parallel=_largest_reduction(function) > _FEW):
         sch = _scheduled(rule, function, facts)

@@ -13,6 +13,7 @@ from edgetune.codegen.cuda.emit import emit_cuda_kernel
 from edgetune.codegen.cuda.maths import render_device_preamble
 from edgetune.codegen.kernel_source import KernelSource
 from edgetune.codegen.package_names import with_prefix
+from edgetune.codegen.packing import split_packing
 from edgetune.graph.evaluate import ReferenceFunction
 from edgetune.graph.program import Kernel
 from edgetune.measure.reference import random_input
@@ -70,10 +71,11 @@ def gpu() -> GpuTarget:
     return found
 
 
-def checked(kernel: Kernel, seed: int = 0) -> Checked:
-    """A kernel of a program with its default schedule, and random inputs."""
-    text, _ = default_gpu_schedule(kernel.function, gpu())
-    source = emit_cuda_kernel(replay_plainly(kernel.function, text), gpu(), f"check__k_{kernel.name}")
+def checked(kernel: Kernel, seed: int = 0, trace: str | None = None) -> Checked:
+    """A kernel of a program under `trace`, or else its default schedule, and random inputs."""
+    text = trace or default_gpu_schedule(kernel.function, gpu())[0]
+    module, packing = split_packing(replay_plainly(kernel.function, text))
+    source = emit_cuda_kernel(module, gpu(), f"check__k_{kernel.name}")
     generator = np.random.default_rng(seed)
     given = [
         random_input(param, tuple(other for other in kernel.params if other is not param), generator, positive=False)
@@ -83,7 +85,8 @@ def checked(kernel: Kernel, seed: int = 0) -> Checked:
     wanted = [(param.shape, param.dtype) for param in kernel.params if param.role == "output"]
     outputs = ReferenceFunction(kernel.function).run(given, wanted)
     empty = [np.zeros(shape, dtype) for shape, dtype in wanted]
-    return Checked(source, (*given, *empty), tuple(outputs))
+    arrays = [packing[number].apply(array) if number in packing else array for number, array in enumerate(given)]
+    return Checked(source, (*arrays, *empty), tuple(outputs))
 
 
 def run(check: Checked, folder: Path) -> subprocess.CompletedProcess[str] | float:

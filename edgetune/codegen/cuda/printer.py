@@ -8,6 +8,7 @@ registers.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import partial
 from math import prod
 
@@ -32,6 +33,7 @@ LOCAL = "local"
 _SHORT = {"blockIdx": "block", "threadIdx": "thread"}
 _SUM_OVER_THREADS = re.compile(r"red_buf\d+")
 _REINDEXED = re.compile(r"_reindex(_pad)?")
+_VECTOR_BYTES = 16  # the widest access of one thread
 _MOST_UNROLLED = 64  # copies of a loop's body, those of loops around it included
 
 
@@ -42,6 +44,8 @@ class CudaPrinter(StatementPrinter):
         super().__init__(context, survey, Layout())
         self.shared_bytes = 0
         self._unrolled: set[Var] = set()
+        self._loops = 0
+        self._touches_shared = False  # a statement printed so far
         self._statement_by_type[tirx.AttrStmt] = self._attribute
 
     def launch(self, body: Stmt, extents: dict[str, int]) -> None:
@@ -70,19 +74,24 @@ class CudaPrinter(StatementPrinter):
     def _for(self, s: Stmt) -> None:
         if s.loop_var in self._unrolled:
             self.context.emit("#pragma unroll")
+        self._loops += 1
         super()._for(s)
+        self._loops -= 1
 
     def _evaluate(self, s: Stmt) -> None:
         if isinstance(s.value, ir.Call) and operator(s.value) == "tvm_storage_sync":
             scope = str(s.value.args[0].value)
             if scope != SHARED:
                 raise KernelFailed(f"the CUDA printer knows no barrier for {scope} memory")
-            self.context.emit("__syncthreads();")
+            if self._touches_shared or self._loops:  # before that, nothing waits for another thread
+                self.context.emit("__syncthreads();")
             return
         super()._evaluate(s)
 
     def _store(self, s: Stmt) -> None:
         value, same = s.value, partial(_loads_same, s)
+        used = [s.buffer, *(load.source for load in loads_in(expressions(s)))]
+        self._touches_shared |= any(str(buffer.scope()) == SHARED for buffer in used)
         if same(value):  # what a sum over threads leaves
             return
         if isinstance(value, tirx.Add) and same(value.a) and element_and_lanes(value.ty)[0].kind == "float":
@@ -94,19 +103,23 @@ class CudaPrinter(StatementPrinter):
         of, lanes = element_and_lanes(buffer.ty.dtype)
         count = lanes * prod(int(extent.value) for extent in buffer.ty.shape)
         scope = str(buffer.scope())
-        if scope == LOCAL and count == 1:
-            self.layout.registers[buffer] = {0: 1}
-            super()._allocate(buffer)
-            return
         sums = scope == LOCAL and buffer in self.survey.updated
         name = self.context.names.unique(ACCUMULATOR if sums else buffer_name(buffer))
-        self.context.places[buffer] = BufferStorage(name, of, lanes, written=True)
+        place = BufferStorage(name, of, lanes, written=True)
+        if scope == LOCAL and count == 1:  # the kernel's own text clears it
+            c_type = "uint8_t" if of.kind == "bool" else of.value
+            self.context.places[buffer] = replace(place, registers={0: (name, 1)})
+            self.context.emit(f"{c_type} {name};")
+            return
+        self.context.places[buffer] = place
         c_type = storage_type(of, has_float16=False)
         if scope == LOCAL:
             self.context.emit(f"{c_type} {name}[{count}];")
         elif scope == SHARED:
             self.shared_bytes += -(-count * of.bytes // 16) * 16
-            self.context.emit(f"__shared__ {c_type} {name}[{count}];")
+            # Aligned so that nvcc reads adjacent elements of one thread as a vector.
+            aligned = "__align__(16) " if count * of.bytes >= _VECTOR_BYTES else ""
+            self.context.emit(f"__shared__ {aligned}{c_type} {name}[{count}];")
         else:
             raise KernelFailed(f"buffer {buffer.name} lies in {scope} memory, which the CUDA printer does not know")
 

@@ -45,6 +45,7 @@ inline dim3 threadIdx, blockIdx, blockDim, gridDim;
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __restrict__ __restrict
+#define __align__(bytes) __attribute__((aligned(bytes)))
 /* A section of its own, so that all shared memory can be filled before each block. */
 #define __shared__ static __attribute__((section("cuda_shared"), aligned(16)))
 

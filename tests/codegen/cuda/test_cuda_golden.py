@@ -40,7 +40,12 @@ def test_launches_are_data(kernels: dict[str, Kernel]) -> None:
     source = checked(kernels["pointwise"]).source
     (launch,) = source.launches
     assert isinstance(launch, Launch)
-    assert (launch.grid, launch.block, launch.dynamic_bytes, launch.shared_bytes) == ((4, 1, 1), (8, 16, 1), 0, 6912)
+    assert (launch.grid, launch.block, launch.dynamic_bytes, launch.shared_bytes) == (
+        (2, 1, 5),
+        (8, 5, 5),
+        0,
+        14592,
+    )
     assert [operand.param for operand in launch.operands] == [0, 1, 2, 3]
     assert [operand.writable for operand in launch.operands] == [False, False, False, True]
     assert source.scratch_bytes == 0
