@@ -197,6 +197,12 @@ class NightChanged(EdgetuneError):
     exit_code = 29
 
 
+class BundleInvalid(EdgetuneError):
+    """A folder is not a bundle of this version, was changed, or its runner refused: names the file or the reason."""
+
+    exit_code = 30
+
+
 class Interrupted(EdgetuneError):
     """The user pressed Ctrl-C; what was measured is kept, and the same command continues."""
 

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 import shutil
+import subprocess
 import sysconfig
+from functools import lru_cache
 from pathlib import Path
 
+from edgetune.errors import ToolchainMissing
+from edgetune.target.gpu import GpuTarget
+from edgetune.target.tool_process import run_tool
+
 WHEELS = "pip install 'edgetune[cuda]'"
+_DIGITS = 16
+_PATIENCE_S = 60
 
 
 def find_nvcc(name: str = "nvcc") -> Path | None:
@@ -26,3 +37,52 @@ def find_nvcc(name: str = "nvcc") -> Path | None:
 def has_gpu() -> bool:
     """Return whether this machine has an NVIDIA GPU, as its driver shows it; a package's Makefile asks the same."""
     return any(Path(device).exists() for device in ("/dev/nvidia0", "/dev/nvhost-gpu", "/dev/nvgpu"))
+
+
+def require_nvcc(target: GpuTarget) -> Path:
+    """Return the nvcc of a target. Raises ToolchainMissing where it is not, or does not know the target any more."""
+    name = target.compiler.nvcc
+    nvcc = find_nvcc(name)
+    if nvcc is None:
+        remedy = (
+            f"{WHEELS} installs it, or put CUDA's bin folder on PATH" if name == "nvcc" else "correct 'compiler.nvcc'"
+        )
+        raise ToolchainMissing(f"the compiler '{name}' of board '{target.name}' is not installed: {remedy}")
+    known = _answer(nvcc, "--list-gpu-code").split()
+    if target.arch not in known:
+        raise ToolchainMissing(
+            f"{nvcc} compiles no code for {target.arch}, which board '{target.name}' needs: use another CUDA "
+            f"(this one knows {known[0] if known else 'nothing'} to {known[-1] if known else 'nothing'})"
+        )
+    return nvcc
+
+
+def nvcc_id(target: GpuTarget) -> str:
+    """The version of nvcc and a digest of its flags, such as `nvcc-13.0.48-3f9a0c1e5b7d2468`; see `require_nvcc`."""
+    found = re.search(r"V([0-9.]+)", _answer(require_nvcc(target), "--version"))
+    return f"nvcc-{found[1] if found else 'unknown'}-{_digest([target.compiler.nvccflags])}"
+
+
+def gpu_fingerprint(target: GpuTarget) -> str:
+    """16 hex digits over what schedules and the printer read of a GPU: equal digits mean comparable times."""
+    return _digest(
+        [
+            target.arch,
+            target.multiprocessors,
+            target.threads_per_multiprocessor,
+            target.registers_per_multiprocessor,
+            target.shared_bytes_per_block,
+        ]
+    )
+
+
+@lru_cache(maxsize=8)
+def _answer(nvcc: Path, question: str) -> str:
+    try:
+        return run_tool([str(nvcc), question], timeout_s=_PATIENCE_S, check=True).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ToolchainMissing(f"{nvcc} does not answer {question} ({error}): install CUDA again") from None
+
+
+def _digest(facts: object) -> str:
+    return hashlib.sha256(json.dumps(facts, default=list, sort_keys=True).encode()).hexdigest()[:_DIGITS]

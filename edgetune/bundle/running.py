@@ -1,0 +1,54 @@
+"""The run of a bundle on this machine: checks its files, compiles the runner, and starts it."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from edgetune.bundle.manifest import MOST_MANIFEST_BYTES, PLAN, RESULTS, read_limited, read_manifest
+from edgetune.errors import BoardBusy, BoardUnavailable, BoardUnfit, BundleInvalid, EdgetuneError, ToolchainMissing
+from edgetune.resources import templates_dir
+
+_BY_STATUS: dict[int, type[EdgetuneError]] = {3: BoardUnavailable, 4: BoardUnfit, 5: BundleInvalid, 6: BoardBusy}
+_FOLDERS = ("cubins", "data")
+_MOST_FILE_BYTES = 64 << 20
+
+
+def run_bundle(folder: Path) -> dict[str, object]:
+    """Try all candidates of a bundle that have no result yet; returns counts.
+
+    The runner is edgetune's own, not that of the folder. Raises BundleInvalid, BoardUnavailable where there is no GPU,
+    BoardUnfit for another part, BoardBusy, ToolchainMissing.
+    """
+    manifest, _ = read_manifest(folder)
+    plan = read_limited(folder, PLAN, MOST_MANIFEST_BYTES)
+    if hashlib.sha256(plan).hexdigest() != manifest.plan_sha256:
+        raise BundleInvalid(f"{folder / PLAN} was changed after it was written: copy the bundle again")
+    for name in _FOLDERS:
+        for path in sorted((folder / name).iterdir()) if (folder / name).is_dir() else []:
+            if hashlib.sha256(read_limited(folder / name, path.name, _MOST_FILE_BYTES)).hexdigest() != path.name:
+                raise BundleInvalid(f"{path} was changed after it was written: copy the bundle again")
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        raise ToolchainMissing("there is no C compiler for the runner of the bundle: `apt install gcc` installs one")
+    with tempfile.TemporaryDirectory(prefix="edgetune-") as place:
+        runner = Path(place) / "runner"
+        source = templates_dir() / "bundle/runner.c"
+        built = subprocess.run(
+            [compiler, "-O2", str(source), "-o", str(runner), "-ldl", "-lm"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if built.returncode:
+            raise ToolchainMissing(f"{compiler} cannot compile the runner of the bundle: {built.stderr.strip()[:200]}")
+        done = subprocess.run([str(runner), str(folder.absolute())], stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        lines = done.stderr.strip().splitlines()
+        said = lines[0].removeprefix("bundle: ") if lines else f"the runner ended with status {done.returncode}"
+        raise _BY_STATUS.get(done.returncode, BundleInvalid)(said)
+    found = read_limited(folder, RESULTS, _MOST_FILE_BYTES).count(b"\n")
+    return {"folder": folder, "candidates": len(manifest.candidates), "results": found}

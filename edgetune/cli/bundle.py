@@ -1,0 +1,79 @@
+"""``edgetune bundle export|run|import``: candidates for a GPU of another machine, as a folder that travels."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from edgetune.cli.options import DatabaseOption
+from edgetune.cli.output import Output, output_options
+
+if TYPE_CHECKING:
+    from edgetune.config.database_location import DatabaseLocation
+
+
+@click.group("bundle")
+def command() -> None:
+    """Export candidates for a GPU of another machine, run them there, import their times."""
+
+
+@command.command("export")
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("--board", required=True, help="A target with a GPU, such as cuda-generic.")
+@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="The folder to write.")
+@click.option("--candidates", type=click.IntRange(1, 1000), default=16, show_default=True, help="Most of each kernel.")
+@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Of random decisions.")
+@output_options
+def export(output: Output, /, model: Path, board: str, out: Path, candidates: int, seed: int) -> None:
+    """Write a bundle of MODEL's kernels to a folder, compiled for the target; this machine needs no GPU."""
+    from edgetune.pipeline.boards import load_board
+    from edgetune.target.gpu import GpuTarget
+
+    target = load_board(board).target
+    if not isinstance(target, GpuTarget):
+        raise click.UsageError(
+            f"board '{board}' has no GPU: `edgetune tune --board {board}` times candidates without one"
+        )
+    from edgetune.bundle.export import export_bundle
+    from edgetune.cli.progress import show_progress
+    from edgetune.config.stack import check_stack
+    from edgetune.pipeline.model_formats import read_model
+
+    check_stack()
+    with show_progress(output, f"bundle for {board}") as events:
+        program = read_model(model).program()
+        counts = export_bundle(program, target, out, candidates=candidates, seed=seed, events=events)
+    output.result(counts, title=f"bundle {out}")
+
+
+@command.command("run")
+@click.argument("folder", type=click.Path(path_type=Path))
+@output_options
+def run(output: Output, /, folder: Path) -> None:
+    """Check and time the candidates of the bundle FOLDER on the GPU of this machine; goes on where it ended."""
+    from edgetune.bundle.running import run_bundle
+
+    output.result(run_bundle(folder), title=f"bundle {folder}")
+
+
+@command.command("import")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--db", type=DatabaseOption(), help="Records database (default: .edgetune/records.db).")
+@output_options
+def import_(output: Output, /, folder: Path, db: DatabaseLocation | None) -> None:
+    """Add the results in the bundle FOLDER to the records; those that are there already are not counted again."""
+    from dataclasses import asdict
+
+    from edgetune.bundle.import_results import import_bundle, refuse_nothing
+    from edgetune.bundle.manifest import read_manifest
+    from edgetune.config.settings import resolve_db
+    from edgetune.records import RecordStore
+
+    read_manifest(folder)  # no database is created for what is no bundle
+    with RecordStore.open(resolve_db(db, os.environ, Path.cwd())) as store:
+        counts = import_bundle(folder, store)
+    output.result(asdict(counts), title=f"import of {folder}")
+    refuse_nothing(counts, folder)

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checks and times the candidates of a bundle on the GPU of this machine. It needs the CUDA driver alone:
+ *     cc -O2 runner.c -o runner -ldl && ./runner
+ * Each candidate runs in a process of its own. Each result is one line of results.txt, on disk before the next candidate
+ * starts: start the runner again after any end, and it goes on. EDGETUNE_CUDA_DRIVER names another libcuda.so.1.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MOST_BUFFERS = 64, MOST_LAUNCHES = 16, MOST_ARGUMENTS = 64, SAMPLES = 11, LINE = 4096, HASH = 65 };
+enum { NO_GPU = 3, OTHER_PART = 4, BAD_BUNDLE = 5, BUSY = 6 };
+
+typedef uint64_t DevicePointer;
+
+static struct {
+    int (*init)(unsigned), (*version)(int *), (*device)(int *, int), (*name)(char *, int, int), (*attribute)(int *, int, int);
+    int (*context)(void **, unsigned, int), (*load)(void **, const void *), (*function)(void **, void *, const char *);
+    int (*alloc)(DevicePointer *, size_t), (*to_device)(DevicePointer, const void *, size_t);
+    int (*to_host)(void *, DevicePointer, size_t), (*fill)(DevicePointer, unsigned char, size_t);
+    int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
+    int (*synchronize)(void), (*event)(void **, unsigned), (*record)(void *, void *), (*wait)(void *);
+    int (*elapsed)(float *, void *, void *), (*function_attribute)(void *, int, int);
+} cuda;
+
+typedef struct {
+    size_t bytes;
+    char role, data[HASH];
+    DevicePointer at;
+    unsigned char *wanted;
+} Buffer;
+
+typedef struct {
+    char kernel[512];
+    unsigned grid[3], block[3], dynamic, arguments, buffer[MOST_ARGUMENTS];
+    size_t offset[MOST_ARGUMENTS];
+} Launch;
+
+typedef struct {
+    char hash[HASH], cubin[HASH];
+    double tolerance;
+    unsigned buffers, launches;
+    Buffer buffer[MOST_BUFFERS];
+    Launch launch[MOST_LAUNCHES];
+} Candidate;
+
+static Candidate candidate;
+static char bundle[HASH];
+static int least_capability, part_major, launches_wanted, timeout_s, answer = -1;
+
+static _Noreturn void stop(int code, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    fprintf(stderr, "bundle: ");
+    vfprintf(stderr, format, arguments);
+    fprintf(stderr, "\n");
+    exit(code);
+}
+
+static void load_driver(void)
+{
+    const char *path = getenv("EDGETUNE_CUDA_DRIVER");
+    void *library = dlopen(path ? path : "libcuda.so.1", RTLD_NOW);
+    const struct { void *at; const char *name; } wanted[] = {
+        {&cuda.init, "cuInit"}, {&cuda.version, "cuDriverGetVersion"}, {&cuda.device, "cuDeviceGet"},
+        {&cuda.name, "cuDeviceGetName"}, {&cuda.attribute, "cuDeviceGetAttribute"}, {&cuda.context, "cuCtxCreate_v2"},
+        {&cuda.load, "cuModuleLoadData"}, {&cuda.function, "cuModuleGetFunction"}, {&cuda.alloc, "cuMemAlloc_v2"},
+        {&cuda.to_device, "cuMemcpyHtoD_v2"}, {&cuda.to_host, "cuMemcpyDtoH_v2"}, {&cuda.fill, "cuMemsetD8_v2"},
+        {&cuda.launch, "cuLaunchKernel"}, {&cuda.synchronize, "cuCtxSynchronize"}, {&cuda.event, "cuEventCreate"},
+        {&cuda.record, "cuEventRecord"}, {&cuda.wait, "cuEventSynchronize"}, {&cuda.elapsed, "cuEventElapsedTime"},
+        {&cuda.function_attribute, "cuFuncSetAttribute"},
+    };
+
+    if (!library)
+        stop(NO_GPU, "this machine has no CUDA driver (libcuda.so.1): run the bundle on a machine with an NVIDIA GPU");
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        void *symbol = dlsym(library, wanted[i].name);
+        if (!symbol)
+            stop(NO_GPU, "the CUDA driver lacks %s: install a newer one", wanted[i].name);
+        memcpy(wanted[i].at, &symbol, sizeof symbol);
+    }
+}
+
+/* Ends the process of a candidate with its result. */
+static _Noreturn void answer_with(const char *format, ...)
+{
+    char line[LINE];
+    va_list arguments;
+    int length;
+
+    va_start(arguments, format);
+    length = vsnprintf(line, sizeof line, format, arguments);
+    if (length > 0 && write(answer, line, (size_t)length) != length)
+        _exit(1);
+    _exit(0);
+}
+
+static void check(int error, const char *what)
+{
+    if (error)
+        answer_with("crashed 0 - 0 %s failed with CUDA error %d", what, error);
+}
+
+static unsigned char *read_file(const char *folder, const char *hash, size_t *bytes)
+{
+    char path[256];
+    struct stat facts;
+    unsigned char *data;
+    FILE *file;
+
+    snprintf(path, sizeof path, "%s/%s", folder, hash);
+    file = fopen(path, "rb");
+    if (!file || fstat(fileno(file), &facts) || !(data = malloc((size_t)facts.st_size + 1)))
+        stop(BAD_BUNDLE, "%s cannot be read: copy the bundle again", path);
+    *bytes = fread(data, 1, (size_t)facts.st_size, file);
+    fclose(file);
+    return data;
+}
+
+static int find_device(char *name, int size, int *version)
+{
+    int device = 0, major = 0, minor = 0;
+
+    load_driver();
+    if (cuda.init(0) || cuda.device(&device, 0))
+        stop(NO_GPU, "the CUDA driver finds no GPU");
+    if (cuda.name(name, size, device) || cuda.version(version) || cuda.attribute(&major, 75, device)
+        || cuda.attribute(&minor, 76, device))
+        stop(NO_GPU, "the CUDA driver does not describe its GPU");
+    for (char *at = name; *at; at++)
+        if (*at < ' ' || *at > '~')
+            *at = '?';
+    if (major != part_major || major * 10 + minor < least_capability)
+        stop(OTHER_PART, "the candidates are for compute capability %d.%d, and %s has %d.%d: export a bundle for it",
+             least_capability / 10, least_capability % 10, name, major, minor);
+    return device;
+}
+
+static double worst_error(void)
+{
+    double worst = 0;
+
+    for (unsigned i = 0; i < candidate.buffers; i++) {
+        Buffer *buffer = &candidate.buffer[i];
+        double largest = 0, error = 0;
+        float *got;
+
+        if (buffer->role != 'o')
+            continue;
+        got = malloc(buffer->bytes);
+        check(!got || cuda.to_host(got, buffer->at, buffer->bytes), "reading an output");
+        for (size_t k = 0; k < buffer->bytes / sizeof(float); k++) {
+            const float want = ((float *)(void *)buffer->wanted)[k];
+            const double off = fabs((double)got[k] - (double)want);
+            largest = fmax(largest, fabs((double)want));
+            error = off == off ? fmax(error, off) : INFINITY;
+        }
+        free(got);
+        worst = fmax(worst, largest > 0 ? error / largest : error);
+    }
+    return worst;
+}
+
+static void launch_all(void **functions)
+{
+    for (unsigned i = 0; i < candidate.launches; i++) {
+        Launch *l = &candidate.launch[i];
+        DevicePointer pointers[MOST_ARGUMENTS];
+        void *arguments[MOST_ARGUMENTS];
+
+        for (unsigned k = 0; k < l->arguments; k++) {
+            pointers[k] = candidate.buffer[l->buffer[k]].at + l->offset[k];
+            arguments[k] = &pointers[k];
+        }
+        check(cuda.launch(functions[i], l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2],
+                          l->dynamic, NULL, arguments, NULL), "a launch");
+    }
+}
+
+/* The process of one candidate: checks its outputs, times it, checks them again. */
+static _Noreturn void try_candidate(void)
+{
+    void *context, *module, *functions[MOST_LAUNCHES], *start, *end;
+    char samples[2048] = "", name[256];
+    size_t bytes, length = 0;
+    int version, device = find_device(name, sizeof name, &version);
+    unsigned char *image = read_file("cubins", candidate.cubin, &bytes);
+    int repeats = 1;
+    double error;
+    float ms = 0;
+
+    check(cuda.context(&context, 0, device), "creating a context");
+    check(cuda.load(&module, image), "loading the cubin (does it hold this architecture?)");
+    for (unsigned i = 0; i < candidate.launches; i++) {
+        check(cuda.function(&functions[i], module, candidate.launch[i].kernel), "finding a kernel");
+        if (candidate.launch[i].dynamic > 48 * 1024)
+            check(cuda.function_attribute(functions[i], 8, (int)candidate.launch[i].dynamic), "asking for shared memory");
+    }
+    for (unsigned i = 0; i < candidate.buffers; i++) {
+        Buffer *buffer = &candidate.buffer[i];
+        check(cuda.alloc(&buffer->at, buffer->bytes), "allocating device memory");
+        check(cuda.fill(buffer->at, 0xA5, buffer->bytes), "filling device memory");
+        if (buffer->role == 's')
+            continue;
+        unsigned char *data = read_file("data", buffer->data, &bytes);
+        if (bytes != buffer->bytes)
+            stop(BAD_BUNDLE, "data/%s has the wrong size: copy the bundle again", buffer->data);
+        if (buffer->role == 'o')
+            buffer->wanted = data;
+        else
+            check(cuda.to_device(buffer->at, data, bytes), "writing an input");
+    }
+    launch_all(functions);
+    check(cuda.synchronize(), "the kernel");
+    error = worst_error();
+    if (!(error <= candidate.tolerance))
+        answer_with("wrong_result 0 - %.6g the first run differs from the reference", isfinite(error) ? error : 1e30);
+    check(cuda.event(&start, 0) || cuda.event(&end, 0), "creating an event");
+    for (int sample = -1; sample < SAMPLES;) {
+        check(cuda.record(start, NULL), "an event");
+        for (int i = 0; i < repeats; i++)
+            launch_all(functions);
+        check(cuda.record(end, NULL) || cuda.wait(end) || cuda.elapsed(&ms, start, end), "timing");
+        if (sample < 0 && ms < 1.0f && repeats < launches_wanted) {
+            repeats *= 2;
+            continue;
+        }
+        if (sample++ >= 0)
+            length += (size_t)snprintf(samples + length, sizeof samples - length, "%s%.3f", length ? "," : "",
+                                       (double)ms * 1e6 / repeats);
+    }
+    error = worst_error();
+    if (!(error <= candidate.tolerance))
+        answer_with("wrong_result 0 - %.6g a late run differs from the reference", isfinite(error) ? error : 1e30);
+    answer_with("ok %d %s %.6g driver %d, %s", repeats, samples, error, version, name);
+}
+
+/* Runs a candidate in a process of its own; `line` gets its result. A fault of the bundle or the machine ends all. */
+static void guarded(char *line, size_t size)
+{
+    int ends[2], status = 0;
+    ssize_t got = 0, length = 0;
+    struct pollfd waiting;
+    pid_t child, parent = getpid();
+
+    if (pipe(ends) || (child = fork()) < 0)
+        stop(1, "no process can be started: %s", strerror(errno));
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(1);
+        close(ends[0]);
+        answer = ends[1];
+        try_candidate();
+    }
+    close(ends[1]);
+    waiting = (struct pollfd){ends[0], POLLIN, 0};
+    for (;;) {
+        int ready = poll(&waiting, 1, timeout_s * 1000);
+        if (ready < 0 && errno == EINTR)
+            continue;
+        if (ready <= 0) {
+            kill(child, SIGKILL);
+            length = snprintf(line, size, "timeout 0 - 0 no answer within %d s", timeout_s);
+            break;
+        }
+        got = read(ends[0], line + length, size - 1 - (size_t)length);
+        if (got <= 0)
+            break;
+        length += got;
+    }
+    close(ends[0]);
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (WIFEXITED(status) && WEXITSTATUS(status) >= NO_GPU)
+        exit(WEXITSTATUS(status)); /* the child has said why */
+    if (length == 0)
+        length = snprintf(line, size, "crashed 0 - 0 the process of the candidate ended with status %d", status);
+    line[length] = 0;
+}
+
+/* What is in results.txt ends with a whole line, after a kill at any moment. */
+static FILE *open_results(char **known)
+{
+    int fd = open("results.txt", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+    struct stat facts;
+    char *text;
+    ssize_t bytes;
+
+    if (fd < 0 || fstat(fd, &facts) || !S_ISREG(facts.st_mode))
+        stop(1, "results.txt cannot be written: %s", strerror(errno));
+    if (flock(fd, LOCK_EX | LOCK_NB))
+        stop(BUSY, "another runner has this bundle: wait for its end");
+    fstat(fd, &facts);
+    text = calloc(1, (size_t)facts.st_size + 1);
+    bytes = text ? pread(fd, text, (size_t)facts.st_size, 0) : -1;
+    if (bytes < 0)
+        stop(1, "results.txt cannot be read: %s", strerror(errno));
+    while (bytes > 0 && text[bytes - 1] != '\n')
+        bytes--;
+    text[bytes] = 0;
+    if (ftruncate(fd, bytes) || lseek(fd, bytes, SEEK_SET) < 0)
+        stop(1, "results.txt cannot be written: %s", strerror(errno));
+    *known = text;
+    return fdopen(fd, "r+");
+}
+
+static void tried(FILE *results, const char *known)
+{
+    char line[LINE], whole[LINE + 256], start[HASH + 2];
+
+    snprintf(start, sizeof start, "%s ", candidate.hash);
+    for (const char *at = known; (at = strstr(at, start)); at++)
+        if (at == known || at[-1] == '\n')
+            return;
+    guarded(line, sizeof line);
+    for (char *at = line; *at; at++)
+        if (*at == '\n' || *at == '\r')
+            *at = ' ';
+    int length = snprintf(whole, sizeof whole, "%s %s %s\n", candidate.hash, bundle, line);
+    if (write(fileno(results), whole, (size_t)length) != length || fsync(fileno(results)))
+        stop(1, "results.txt cannot be written: %s", strerror(errno));
+}
+
+int main(int count, char **arguments)
+{
+    char line[LINE], name[256], *known;
+    FILE *plan, *results;
+    int version;
+
+    if (count > 1 && chdir(arguments[1]))
+        stop(BAD_BUNDLE, "%s is not a folder", arguments[1]);
+    plan = fopen("plan.txt", "r");
+    if (!plan || fscanf(plan, "edgetune-bundle 1 %64s capability %d budget %d timeout %d\n", bundle, &least_capability,
+                        &launches_wanted, &timeout_s) != 4)
+        stop(BAD_BUNDLE, "plan.txt is missing or of another version: export the bundle again");
+    part_major = least_capability / 10;
+    results = open_results(&known);
+    pid_t probe = fork(); /* a driver that has been initialised does not survive a fork */
+    int status = 0;
+    if (probe == 0) {
+        find_device(name, sizeof name, &version);
+        _exit(0);
+    }
+    waitpid(probe, &status, 0);
+    if (!WIFEXITED(status) || WEXITSTATUS(status))
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    while (fgets(line, sizeof line, plan)) {
+        Launch *l = &candidate.launch[candidate.launches];
+        Buffer *b = &candidate.buffer[candidate.buffers];
+        int at = 0, used = 0;
+
+        if (sscanf(line, "candidate %64s %64s %lf", candidate.hash, candidate.cubin, &candidate.tolerance) == 3) {
+            candidate.buffers = candidate.launches = 0;
+        } else if (candidate.buffers < MOST_BUFFERS
+                   && sscanf(line, "buffer %c %zu %64s", &b->role, &b->bytes, b->data) == 3) {
+            candidate.buffers++;
+        } else if (candidate.launches < MOST_LAUNCHES
+                   && sscanf(line, "launch %511s %u %u %u %u %u %u %u %u%n", l->kernel, &l->grid[0], &l->grid[1],
+                             &l->grid[2], &l->block[0], &l->block[1], &l->block[2], &l->dynamic, &l->arguments, &at) == 9
+                   && l->arguments <= MOST_ARGUMENTS) {
+            for (unsigned k = 0; k < l->arguments; k++, at += used)
+                if (sscanf(line + at, " %u:%zu%n", &l->buffer[k], &l->offset[k], &used) != 2
+                    || l->buffer[k] >= candidate.buffers)
+                    stop(BAD_BUNDLE, "plan.txt is damaged: copy the bundle again");
+            candidate.launches++;
+        } else if (strcmp(line, "end\n") == 0) {
+            tried(results, known);
+        } else {
+            stop(BAD_BUNDLE, "plan.txt is damaged: copy the bundle again");
+        }
+    }
+    return 0;
+}
