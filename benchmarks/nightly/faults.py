@@ -211,18 +211,21 @@ def _finish(night: Night, kind: str) -> None:
 
 @contextmanager
 def _watch(farm: TestFarm) -> Iterator[Counter[str]]:
-    """Count how often a board was seen with two processes of cells that are not stopped."""
+    """Count how often a cell, and so its board, was seen with two processes that are not stopped."""
     doubled: Counter[str] = Counter()
     over = threading.Event()
 
     def look() -> None:
         while not over.wait(0.5):
-            boards: Counter[str] = Counter()
-            for one in psutil.process_iter(["cmdline", "status", "cwd"]):
+            found: dict[int, tuple[int, str]] = {}
+            for one in psutil.process_iter(["cmdline", "status", "cwd", "ppid"]):
                 words, cwd = one.info["cmdline"] or [], one.info["cwd"] or ""
-                cell = any("run_cell" in word for word in words) and str(farm.folder) in cwd
-                boards[Path(cwd).name] += cell and one.info["status"] not in {"stopped", "zombie"}
-            doubled.update({board: 1 for board, number in boards.items() if number > 1})
+                awake = one.info["status"] not in {"stopped", "zombie"}
+                if awake and str(farm.folder) in cwd and any("run_cell" in word for word in words):
+                    found[one.pid] = (one.info["ppid"], words[-2])
+            # A process that a cell has just forked has its words until it runs another program.
+            cells = Counter(cell for parent, cell in found.values() if parent not in found)
+            doubled.update({cell: 1 for cell, number in cells.items() if number > 1})
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()

@@ -24,7 +24,7 @@ from edgetune.farm.cells import Cell
 from edgetune.farm.engine import OnVerdict, give_up
 from edgetune.farm.farm_file import Farm
 from edgetune.farm.night_store import Night, NightCell, NightStore
-from edgetune.farm.progress import Progress
+from edgetune.farm.progress import NightProgress
 
 _READ_S = 0.5
 
@@ -61,7 +61,7 @@ class LocalEngine:
             )
         self._stop = threading.Event()
         with _only_one(self._farm):
-            progress = Progress(self._store, night)
+            progress = NightProgress(self._store, night)
             with ThreadPoolExecutor(len(progress.boards), "edgetune-board") as pool:
                 jobs: set[Future[None]] = {
                     pool.submit(self._board, progress, board, on_verdict) for board in progress.boards
@@ -79,7 +79,7 @@ class LocalEngine:
         if why := progress.host_drained():
             raise NightFault(f"{why}: `edgetune nightly drain --off {host_name()}` gives it back, then run again")
 
-    def _board(self, progress: Progress, board: str, on_verdict: OnVerdict) -> None:
+    def _board(self, progress: NightProgress, board: str, on_verdict: OnVerdict) -> None:
         """Run the cells of one board until the night is done. Runs in the thread that cell processes die with."""
         lost: dict[int, int] = {}
         while not self._stop.is_set() and not progress.done and not progress.host_drained():
@@ -98,7 +98,7 @@ class LocalEngine:
             if not why:
                 self._tell(progress.night, on_verdict)
 
-    def _ends(self, progress: Progress, row: NightCell) -> Any:
+    def _ends(self, progress: NightProgress, row: NightCell) -> Any:
         def ends(attempt: int) -> str:
             return "stopped" if self._stop.is_set() else progress.ends(row, attempt)
 

@@ -87,7 +87,7 @@ NEVER = Minutes(0.0, 0.0)
 
 
 @dataclass(frozen=True)
-class Standing:
+class CellStanding:
     """The number of the present attempt of a cell, and whether the cell has a verdict."""
 
     attempt: int
@@ -197,7 +197,7 @@ class NightStore:
             judged = {row["night_cell_id"]: row for row in connection.execute(found).mappings()}
             return [_night_cell(row, judged.get(row["id"])) for row in rows]
 
-    def standings(self, night: Night) -> dict[int, Standing]:
+    def standings(self, night: Night) -> dict[int, CellStanding]:
         """How far each cell of a night is, by its id."""
         joined = (
             select(night_cells.c.id, night_cells.c.attempt, verdicts.c.id)
@@ -206,7 +206,7 @@ class NightStore:
         )
         with self._database.reading() as connection:
             rows = connection.execute(joined).all()
-        return {number: Standing(attempt, verdict is not None) for number, attempt, verdict in rows}
+        return {number: CellStanding(attempt, verdict is not None) for number, attempt, verdict in rows}
 
     def start_attempt(self, number: int, host: str) -> int:
         """Begin the next attempt of a cell, which ends the right of all earlier ones; return its number."""

@@ -33,7 +33,7 @@ from edgetune.farm.engine import OnVerdict, give_up
 from edgetune.farm.farm_file import Farm
 from edgetune.farm.host_process import Pulse, alive, signals_noted
 from edgetune.farm.night_store import Also, Night, NightCell, NightStore
-from edgetune.farm.progress import Progress
+from edgetune.farm.progress import NightProgress
 from edgetune.records.postgresql_database import CONNECTION_OPTIONS
 
 TASK = "edgetune_cell"
@@ -63,7 +63,7 @@ class ProcrastinateEngine:
 
     def work(self, night: Night, on_verdict: OnVerdict) -> None:
         """Run cells of `night` until all have a verdict, here or on other hosts, see `Engine`."""
-        progress = Progress(self._store, night)
+        progress = NightProgress(self._store, night)
         while not progress.done:
             if why := progress.refusal():
                 raise NightFault(why)
@@ -76,7 +76,7 @@ class ProcrastinateEngine:
             alive()
             try:
                 open_nights = [night for night in self._store.nights(self._farm.name) if night.finished_utc is None]
-                progress = Progress(self._store, open_nights[-1]) if open_nights else None
+                progress = NightProgress(self._store, open_nights[-1]) if open_nights else None
                 if progress is None or progress.done or progress.over:
                     why = "no night is open: this host waits for one"
                 elif not (why := progress.refusal()):
@@ -106,7 +106,7 @@ class ProcrastinateEngine:
         """Name of a board's queue in this farm; procrastinate has room for 40 bytes."""
         return hashlib.sha256(f"{self._farm.name}\n{cell.place(host)}".encode()).hexdigest()[:32]
 
-    def _share(self, progress: Progress, tell: Callable[[], None]) -> None:
+    def _share(self, progress: NightProgress, tell: Callable[[], None]) -> None:
         """Take cells of a night until it is done, or this host may not any more."""
         self._stop = threading.Event()
         try:
@@ -118,7 +118,7 @@ class ProcrastinateEngine:
         finally:
             self._stop.set()
 
-    async def _sharing(self, progress: Progress, tell: Callable[[], None]) -> list[int]:
+    async def _sharing(self, progress: NightProgress, tell: Callable[[], None]) -> list[int]:
         """Return the signals that ended it."""
         threads = len(progress.boards)
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(threads + 4, "edgetune-board"))
@@ -158,7 +158,7 @@ class ProcrastinateEngine:
                     raise ended
         return came
 
-    async def _look(self, app: procrastinate.App, progress: Progress) -> None:
+    async def _look(self, app: procrastinate.App, progress: NightProgress) -> None:
         """Give back the jobs of dead hosts, and defer again what lost its job on the way."""
         manager = app.job_manager
         for job in await manager.get_stalled_jobs(task_name=TASK, seconds_since_heartbeat=STALLED_S):
@@ -170,7 +170,7 @@ class ProcrastinateEngine:
             with self._store.database.writing() as connection:
                 self._deferring(progress.night.host)(connection, missing)
 
-    def _run(self, progress: Progress, cell: int) -> None:
+    def _run(self, progress: NightProgress, cell: int) -> None:
         """Run one job, in the thread that the cell's process dies with."""
         pulse = self._pulse()
         progress.read()

@@ -10,10 +10,10 @@ from edgetune._version import __version__
 from edgetune.config.host import host_name
 from edgetune.farm.attempt import TAKEN
 from edgetune.farm.drains import Drain, drains
-from edgetune.farm.night_store import Night, NightCell, NightStore, Standing
+from edgetune.farm.night_store import CellStanding, Night, NightCell, NightStore
 
 
-class Progress:
+class NightProgress:
     """The cells of a night with the number of their present attempt and whether they are judged, and what is drained.
 
     One thread calls `read` from time to time; the answers of the other methods are those of the last time.
@@ -24,7 +24,7 @@ class Progress:
         self.night = night
         self.rows = store.cells(night)
         self._reading = threading.Lock()
-        self._standings: Mapping[int, Standing] = {}
+        self._standings: Mapping[int, CellStanding] = {}
         self._drains: Mapping[str, Drain] = {}
         self.read()
 

@@ -17,7 +17,7 @@ from edgetune.farm.engine import OnVerdict
 from edgetune.farm.farm_file import Farm, load_farm
 from edgetune.farm.local_engine import LocalEngine
 from edgetune.farm.night_store import Night, NightStore, Verdict
-from edgetune.farm.progress import Progress
+from edgetune.farm.progress import NightProgress
 from tests.postgresql_server import Place
 
 CELL = Cell("m", "b", "k", searches=True, settings="s")
@@ -125,7 +125,7 @@ def test_a_second_host_with_the_local_engine_is_told_where_the_night_runs(
 def test_a_twin_waits_for_the_cell_that_searches_and_a_drained_board_is_closed(store: NightStore) -> None:
     night = begun(store, CELL, TWIN)
     first, second = store.cells(night)
-    progress = Progress(store, night)
+    progress = NightProgress(store, night)
     assert progress.runnable("b") == first
     assert progress.runnable("c") is None
     attempt = store.start_attempt(first.id, "h")
