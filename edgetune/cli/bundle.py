@@ -29,14 +29,13 @@ def command() -> None:
 @output_options
 def export(output: Output, /, model: Path, board: str, out: Path, candidates: int, seed: int) -> None:
     """Write a bundle of MODEL's kernels to a folder, compiled for the target; this machine needs no GPU."""
+    from edgetune.errors import UsageError
     from edgetune.pipeline.boards import load_board
     from edgetune.target.gpu import GpuTarget
 
     target = load_board(board).target
     if not isinstance(target, GpuTarget):
-        raise click.UsageError(
-            f"board '{board}' has no GPU: `edgetune tune --board {board}` times candidates without one"
-        )
+        raise UsageError(f"board '{board}' has no GPU: `edgetune tune --board {board}` times candidates without one")
     from edgetune.bundle.export import export_bundle
     from edgetune.cli.progress import show_progress
     from edgetune.config.stack import check_stack

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Checks and times the candidates of a bundle on the GPU of this machine. It needs the CUDA driver alone:
- *     cc -O2 runner.c -o runner -ldl && ./runner
+ *     cc -O2 runner.c -o runner -ldl -lm && ./runner
  * Each candidate runs in a process of its own. Each result is one line of results.txt, on disk before the next candidate
  * starts: start the runner again after any end, and it goes on. EDGETUNE_CUDA_DRIVER names another libcuda.so.1.
  */
@@ -306,8 +306,11 @@ static FILE *open_results(char **known)
 
     if (fd < 0 || fstat(fd, &facts) || !S_ISREG(facts.st_mode))
         stop(1, "results.txt cannot be written: %s", strerror(errno));
-    if (flock(fd, LOCK_EX | LOCK_NB))
-        stop(BUSY, "another runner has this bundle: wait for its end");
+    for (int tries = 0; flock(fd, LOCK_EX | LOCK_NB); tries++) /* the child of a killed runner ends in a moment */
+        if (tries < 20)
+            usleep(50000);
+        else
+            stop(BUSY, "another runner has this bundle: wait for its end");
     fstat(fd, &facts);
     text = calloc(1, (size_t)facts.st_size + 1);
     bytes = text ? pread(fd, text, (size_t)facts.st_size, 0) : -1;

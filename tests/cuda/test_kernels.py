@@ -62,6 +62,26 @@ def test_a_barrier_that_some_threads_do_not_reach_is_reported(tmp_path: Path) ->
     assert done.stderr == "CUDA on the CPU: only some threads of a block reach a barrier\n"
 
 
+@pytest.mark.parametrize(
+    ("number", "old", "new", "fault"),
+    [
+        (2, "output[", "output[1 + ", "outside of its buffer"),
+        (2, "= input[", "= input[64 + ", "outside of its buffer"),
+        (1, "+ thread_x] =", "+ thread_x / 2] =", "nothing orders them"),
+        (2, "block_z * ", "block_z / 9 * ", "nothing orders them"),
+        (4, "thread_y < 1", "thread_y < 2", "nothing orders them"),
+    ],
+)
+def test_a_wrong_index_or_bound_is_stopped(number: int, old: str, new: str, fault: str, tmp_path: Path) -> None:
+    """Also where no result is wrong: an element past the end, threads or blocks that write the same value."""
+    found = checked(program().kernels[number])
+    before, place, after = found.source.definition.rpartition(old)
+    assert place
+    done = run(found.with_text(before + new + after), tmp_path)
+    assert isinstance(done, subprocess.CompletedProcess), done
+    assert fault in done.stderr
+
+
 @pytest.mark.parametrize("number", range(KERNELS))
 def test_nvcc_compiles_a_kernel_without_a_warning_and_ptxas_spills_nothing(number: int, tmp_path: Path) -> None:
     nvcc = find_nvcc()

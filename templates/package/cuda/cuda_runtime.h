@@ -83,18 +83,62 @@ constexpr unsigned SEVERAL = ~0u;
 inline std::vector<Shadow> shadow;
 inline uint64_t epoch;
 
+/* An allocation of device memory, with bytes on both sides that no kernel may touch. A word also knows its last blocks:
+ * nothing orders the blocks of a launch. */
+struct Allocation {
+    uintptr_t first, end;
+    Shadow *words; /* no vector: its functions are reported as well */
+    Allocation *next;
+};
+
+constexpr size_t GUARD = 4096;
+inline Allocation *allocations;
+inline uint64_t launch_began, block_began; /* epochs */
+inline bool in_kernel;
+
 [[noreturn]] inline void fail(const char *what)
 {
     fprintf(stderr, "CUDA on the CPU: %s\n", what);
     exit(3);
 }
 
+/* Whether a touch at an earlier epoch, by another thread or block of this launch, is not ordered before one now. */
+__attribute__((no_sanitize("thread"))) inline bool unordered(uint64_t earlier, unsigned thread)
+{
+    return earlier >= launch_began && (earlier < block_began || (earlier == epoch && thread != running));
+}
+
+__attribute__((no_sanitize("thread"))) inline void touch_device(uintptr_t at, size_t bytes, bool writes)
+{
+    for (Allocation *one = allocations; one != nullptr; one = one->next) {
+        if (at + bytes <= one->first - GUARD || at >= one->end + GUARD)
+            continue;
+        if (at < one->first || at + bytes > one->end)
+            fail("a thread touches device memory outside of its buffer");
+        for (size_t word = (at - one->first) / 4; word <= (at - one->first + bytes - 1) / 4; word++) {
+            Shadow &last = one->words[word];
+            if (unordered(last.written, last.writer) || (writes && unordered(last.read, last.reader)))
+                fail("two threads touch a word of device memory, and nothing orders them");
+            if (writes) {
+                last.written = epoch;
+                last.writer = running;
+            } else {
+                last.reader = last.read == epoch && last.reader != running ? SEVERAL : running;
+                last.read = epoch;
+            }
+        }
+        return;
+    }
+}
+
 __attribute__((no_sanitize("thread"))) inline void touch(const void *address, size_t bytes, bool writes)
 {
     const uintptr_t at = (uintptr_t)address, first = (uintptr_t)__start_cuda_shared, end = (uintptr_t)__stop_cuda_shared;
 
-    if (at < first || at >= end || shadow.empty())
+    if (!in_kernel)
         return;
+    if (at < first || at >= end)
+        return touch_device(at, bytes, writes);
     for (size_t word = (at - first) / 4; word <= (at - first + bytes - 1) / 4; word++) {
         Shadow &last = shadow[word];
         const bool after_write = last.written == epoch && last.writer != running;
@@ -170,6 +214,7 @@ inline void launch(dim3 grid, dim3 block, const std::function<void()> &thread)
     const size_t shared_bytes = __start_cuda_shared == nullptr ? 0 : (size_t)(__stop_cuda_shared - __start_cuda_shared);
 
     shadow.resize(shared_bytes / 4 + 1);
+    launch_began = epoch + 1;
     body = &thread;
     gridDim = grid;
     blockDim = block;
@@ -190,7 +235,10 @@ inline void launch(dim3 grid, dim3 block, const std::function<void()> &thread)
             for (blockIdx.x = 0; blockIdx.x < grid.x; blockIdx.x++) {
                 if (__start_cuda_shared != nullptr)
                     memset(__start_cuda_shared, POISON, shared_bytes);
+                block_began = epoch + 1;
+                in_kernel = true;
                 run_block(threads);
+                in_kernel = false;
                 backwards = !backwards;
             }
 }
@@ -244,16 +292,34 @@ typedef struct CUstream_st *cudaStream_t;
 
 inline cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
-    *memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
-    if (*memory == nullptr)
+    using namespace cuda_on_cpu;
+    unsigned char *whole = static_cast<unsigned char *>(aligned_alloc(256, (bytes + 255) / 256 * 256 + 2 * GUARD));
+
+    Shadow *words = static_cast<Shadow *>(calloc(bytes / 4 + 1, sizeof(Shadow)));
+
+    if (whole == nullptr || words == nullptr)
         return cudaErrorMemoryAllocation;
+    *memory = whole + GUARD;
+    const uintptr_t first = (uintptr_t)*memory;
+    allocations = new Allocation{first, first + bytes, words, allocations};
     memset(*memory, cuda_on_cpu::POISON, bytes);
     return cudaSuccess;
 }
 
 inline cudaError_t cudaFree(void *memory)
 {
-    free(memory);
+    using namespace cuda_on_cpu;
+    const uintptr_t first = (uintptr_t)memory;
+
+    for (Allocation **at = &allocations; *at != nullptr; at = &(*at)->next)
+        if ((*at)->first == first) {
+            Allocation *gone = *at;
+            *at = gone->next;
+            free(static_cast<unsigned char *>(memory) - GUARD);
+            free(gone->words);
+            delete gone;
+            break;
+        }
     return cudaSuccess;
 }
 

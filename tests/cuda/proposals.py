@@ -1,0 +1,77 @@
+"""Compiles random proposals for a GPU: python -m tests.cuda.proposals MODEL NUMBER [--run].
+
+Of proposals that pass the decision test, counts those that compile within the target, without a spill by ptxas. With
+`--run` each also runs on the CPU, against the reference. The exit status is 1 where fewer than 70 % compile, or one
+is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tempfile
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from edgetune.errors import KernelFailed
+from edgetune.graph.program import Program
+from edgetune.pipeline.model_formats import read_model
+from edgetune.schedule.gpu.spaces import gpu_designs, proposals
+from edgetune.target.cuda_toolkit import require_nvcc
+from edgetune.target.tool_process import run_tool
+from tests.cuda.cpu_check import checked, gpu, run, unit
+
+LEAST = 0.7
+TOLERANCE = 1e-4  # of the largest element
+
+
+def tried(program: Program, number: int, folder: Path, *, runs: bool) -> Counter[str]:
+    """What became of `number` proposals, as many of each kernel that a design fits."""
+    kernels = [kernel for kernel in program.kernels if gpu_designs(kernel.function, gpu())]
+    counts: Counter[str] = Counter()
+    for place, kernel in enumerate(kernels):
+        share = number // len(kernels) + (place < number % len(kernels))
+        for text, _ in islice(proposals(kernel.function, gpu(), np.random.default_rng(place)), share):
+            counts["proposed"] += 1
+            try:
+                check = checked(kernel, trace=text)
+            except KernelFailed:
+                counts["not printed"] += 1
+                continue
+            counts[_compiled(unit(check), folder)] += 1
+            if runs:
+                error = run(check, folder)
+                counts["right" if isinstance(error, float) and error < TOLERANCE else "wrong"] += 1
+    return counts
+
+
+def _compiled(text: str, folder: Path) -> str:
+    (folder / "kernel.cu").write_text("#include <math.h>\n#include <stdint.h>\n" + text)
+    flags = [f"-arch={gpu().arch}", "-cubin", *gpu().compiler.nvccflags, "-Xptxas", "-v"]
+    command = [str(require_nvcc(gpu())), *flags, "kernel.cu", "-o", "kernel.cubin"]
+    done = run_tool(command, timeout_s=300, folder=folder)
+    if done.returncode:
+        return "not compiled"
+    spilled = re.findall(r"(\d+) bytes (?:stack frame|spill)", done.stdout + done.stderr)
+    return "spilling" if any(map(int, spilled)) else "compiled"
+
+
+def main() -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("number", type=int)
+    parser.add_argument("--run", action="store_true")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        counts = tried(read_model(given.model).program(), given.number, Path(folder), runs=given.run)
+    sys.stdout.write(f"{dict(counts)}\n")
+    return int(counts["compiled"] < LEAST * counts["proposed"] or counts["wrong"] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
