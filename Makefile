@@ -8,6 +8,7 @@
 # make hostile       a library of kernels that misbehave is tried every way, 20 times with other seeds (HOSTILE=--help)
 # make nightly-gate  how often the nightly gate is wrong, over 1,000 simulated nights (NIGHTLY_GATE=--help)
 # make nightly-faults  faults befall nights of both engines; nothing may be lost or doubled (NIGHTLY_FAULTS=--help)
+# make nightly-page  size and time of the page of 20 models on 10 boards after a year (NIGHTLY_PAGE=--help)
 # make scaling       candidates a second on 1 to 16 boards; fails where 16 are not worth 90 % of that (SCALING=--help)
 # make benchmark     packages beside ONNX Runtime, OpenVINO, ncnn, MNN and LiteRT (BENCHMARK_ARGS=--help)
 # make search-benchmark  operators tuned with 64 trials, beside PyTorch (SEARCH_BENCHMARK=--help)
@@ -26,17 +27,17 @@ GCC_MAJOR = $(or $(shell apt-cache depends gcc 2>/dev/null | sed -n 's/.*Depends
 # For -m32 without gcc-multilib, which conflicts with the cross compilers: lib32gcc-12-dev (or so) libc6-dev-i386.
 SYSTEM_PACKAGES = gcc g++ make cmake pkgconf clang-19 libclang-rt-19-dev qemu-user qemu-system-arm openssh-client openssh-server locales \
 	lib32gcc-$(GCC_MAJOR)-dev libc6-dev-i386 musl-tools gcc-arm-none-eabi libnewlib-arm-none-eabi \
-	gcc-powerpc-linux-gnu libc6-dev-powerpc-cross postgresql \
+	gcc-powerpc-linux-gnu libc6-dev-powerpc-cross postgresql chromium \
 	gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
 	gcc-arm-linux-gnueabihf libc6-dev-armhf-cross \
 	gcc-riscv64-linux-gnu libc6-dev-riscv64-cross
 SYSTEM_PROGRAMS := gcc g++ make cmake pkg-config clang-19 qemu-aarch64 qemu-arm qemu-system-aarch64 \
 	aarch64-linux-gnu-gcc localedef qemu-ppc musl-gcc powerpc-linux-gnu-gcc arm-none-eabi-gcc \
-	arm-linux-gnueabihf-gcc riscv64-linux-gnu-gcc ssh-keygen ssh-agent ssh-add /usr/sbin/sshd
+	arm-linux-gnueabihf-gcc riscv64-linux-gnu-gcc ssh-keygen ssh-agent ssh-add /usr/sbin/sshd chromium
 SYSTEM_LINE = apt-get update && sh .ci/no-new-servers.sh apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES)
 
 .DELETE_ON_ERROR:
-.PHONY: all demo test lint types pytest format schemas system conformance acceptance soak kills hostile benchmark search-benchmark scaling nightly-gate nightly-faults clean
+.PHONY: all demo test lint types pytest format schemas system conformance acceptance soak kills hostile benchmark search-benchmark scaling nightly-gate nightly-faults nightly-page clean
 
 all: test
 
@@ -141,6 +142,9 @@ nightly-gate: $(VENV)/.stamp-test
 
 nightly-faults: $(VENV)/.stamp-test
 	$(BIN)/python -m benchmarks.nightly.faults --check $(NIGHTLY_FAULTS)
+
+nightly-page: $(VENV)/.stamp-test
+	$(BIN)/python -m benchmarks.nightly.page_size --check $(NIGHTLY_PAGE)
 
 clean:
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

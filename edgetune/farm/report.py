@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,6 +14,8 @@ from edgetune.farm.night_store import VERDICTS, Night, NightCell, NightStore, Ve
 _HISTORY = 365
 
 Word = Literal["first", "same", "faster", "slower", "cannot tell", "not measured", "waiting"]
+UNJUDGED: tuple[Word, ...] = ("waiting", "not measured")
+ORDER: tuple[Word, ...] = (*UNJUDGED, "slower", "cannot tell", "faster", "first", "same")
 
 
 class _Part(BaseModel):
@@ -40,6 +43,7 @@ class CellReport(_Part):
     kind: str
     verdict: Word
     nights: int = Field(description="For how many nights in a row the cell has this verdict.")
+    since: str = Field(description="The first of these nights.")
     alarm: bool = Field(description="Whether the cell is slower, or something exact is worse.")
     reason: str = ""
     cause: str = ""
@@ -55,9 +59,22 @@ class CellReport(_Part):
     accepted_night: str | None = None
     layers: tuple[LayerReport, ...] = ()
     attempts: int = 0
-    history: tuple[tuple[str, float | None], ...] = Field(
-        default=(), description="Nights, oldest first, with the cost of a run in each."
+    minutes: float | None = Field(default=None, description="Time that all attempts of this night took.")
+    history: tuple[tuple[str, float | None, Word], ...] = Field(
+        default=(), description="Nights, oldest first, with the cost of a run and the verdict in each."
     )
+
+
+class BoardReport(_Part):
+    """One board in this night: its cells, how many have a result, their minutes, and why others have none."""
+
+    board: str
+    kind: str
+    cells: int
+    measured: int
+    minutes: float | None
+    longest: str = Field(description="The cell that took longest.")
+    reasons: tuple[str, ...]
 
 
 class NightReport(_Part):
@@ -74,6 +91,7 @@ class NightReport(_Part):
     limit: float
     counts: dict[str, int]
     cells: tuple[CellReport, ...]
+    boards: tuple[BoardReport, ...] = ()
 
     @property
     def alarms(self) -> list[CellReport]:
@@ -88,9 +106,9 @@ def report(farm: Farm, store: NightStore, night: Night) -> NightReport:
     for other in past:
         for row in store.cells(other):
             history.setdefault(row.cell.name, []).append((other.night, row))
-    cells = [_cell(row, history[row.cell.name]) for row in store.cells(night)]
-    words: list[Word] = ["waiting", "not measured", "slower", "cannot tell", "faster", "first", "same"]
-    ordered = sorted(cells, key=lambda cell: (cell.verdict not in words[:2], not cell.alarm, words.index(cell.verdict)))
+    minutes = store.spent(night)
+    cells = [_cell(row, history[row.cell.name], minutes.get(row.id)) for row in store.cells(night)]
+    ordered = sorted(cells, key=lambda cell: (cell.verdict not in UNJUDGED, not cell.alarm, ORDER.index(cell.verdict)))
     counts = {word: sum(cell.verdict == word for cell in cells) for word in (*VERDICTS, "waiting")}
     return NightReport(
         farm=farm.name,
@@ -103,19 +121,40 @@ def report(farm: Farm, store: NightStore, night: Night) -> NightReport:
         limit=night.limit,
         counts=counts,
         cells=tuple(ordered),
+        boards=tuple(_board(board, cells) for board in sorted({cell.board for cell in cells})),
     )
 
 
-def _cell(row: NightCell, past: Sequence[tuple[str, NightCell]]) -> CellReport:
+def _board(board: str, cells: Sequence[CellReport]) -> BoardReport:
+    own = [cell for cell in cells if cell.board == board]
+    timed = [cell for cell in own if cell.minutes is not None]
+    return BoardReport(
+        board=board,
+        kind=own[0].kind,
+        cells=len(own),
+        measured=sum(cell.verdict not in UNJUDGED for cell in own),
+        minutes=sum(cell.minutes or 0.0 for cell in timed) if timed else None,
+        longest=max(timed, key=lambda cell: cell.minutes or 0.0).cell if timed else "",
+        reasons=tuple(dict.fromkeys(cell.reason for cell in own if cell.verdict in UNJUDGED and cell.reason)),
+    )
+
+
+def _cell(row: NightCell, past: Sequence[tuple[str, NightCell]], minutes: float | None) -> CellReport:
     cell = row.cell
+    same = _same_nights(row, past)
     common: dict[str, Any] = {
         "cell": cell.name,
         "model": cell.model,
         "board": cell.board,
         "kind": cell.kind,
         "attempts": row.attempt,
-        "history": tuple((night, other.verdict.facts.get("new") if other.verdict else None) for night, other in past),
-        "nights": _nights(row, past),
+        "minutes": minutes,
+        "history": tuple(
+            (night, other.verdict.facts.get("new") if other.verdict else None, _word(other) or "waiting")
+            for night, other in past
+        ),
+        "nights": len(same),
+        "since": same[-1],
     }
     verdict = row.verdict
     if verdict is None:
@@ -148,15 +187,10 @@ def is_alarm(verdict: Verdict) -> bool:
     return verdict.verdict == "slower" or bool(verdict.facts.get("worse"))
 
 
-def _nights(row: NightCell, past: Sequence[tuple[str, NightCell]]) -> int:
-    """For how many nights in a row, this one included, the cell has had its verdict."""
+def _same_nights(row: NightCell, past: Sequence[tuple[str, NightCell]]) -> list[str]:
+    """The nights in a row, this one first, in which the cell has had its verdict."""
     word = _word(row)
-    count = 0
-    for _, other in reversed(past):
-        if _word(other) != word:
-            break
-        count += 1
-    return count
+    return [night for night, _ in takewhile(lambda item: _word(item[1]) == word, reversed(past))]
 
 
 def _word(row: NightCell) -> VerdictWord | None:

@@ -1,0 +1,156 @@
+"""The page of a night: strict HTML that a browser shows whole, offline, without script, at any width, to anybody."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+
+import html5lib
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, ConsoleMessage, Request, sync_playwright
+
+from benchmarks.nightly.sample_nights import NIGHTS, sample
+from edgetune.farm.page.document import headline
+from edgetune.farm.page.files import write_report
+from edgetune.farm.page.plots import Change, sparkline, waterfall
+from edgetune.farm.report import CellReport, NightReport, report
+
+SMALL = [name for name in NIGHTS if name != "year"]
+POINTING = ("aria-labelledby", "aria-describedby", "aria-controls", "for")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("pages")
+    return {name: write_report(night(name, folder / f"{name}.db"), folder / name) for name in SMALL}
+
+
+def night(name: str, path: Path) -> NightReport:
+    with sample(name, path) as (farm, store):
+        return report(farm, store, store.nights(farm.name)[-1])
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_page_is_strict_html_whose_ids_are_unique_and_whose_references_resolve(
+    pages: dict[str, Path], name: str
+) -> None:
+    text = pages[name].read_text(encoding="utf-8")
+    root = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False).parse(text)
+    elements = list(root.iter())
+    ids = [element.attrib["id"] for element in elements if "id" in element.attrib]
+    assert len(ids) == len(set(ids))
+    links = [value for element in elements for key, value in element.attrib.items() if key in ("href", "src")]
+    assert [link for link in links if not link.startswith("#")] == []
+    pointed = [value for element in elements for key in POINTING for value in element.attrib.get(key, "").split()]
+    assert {*pointed, *(link[1:] for link in links), *re.findall(r"url\(#([^)]+)\)", text)} <= set(ids)
+    assert text.count("<style>") == 1
+    assert "<script" not in text
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 1200), ("light", 400)])
+def test_a_browser_shows_the_page_without_network_error_or_sideways_scrolling(
+    pages: dict[str, Path], browser: Browser, name: str, scheme: str, width: int
+) -> None:
+    size = {"width": width, "height": 900}
+    context = browser.new_context(viewport=size, color_scheme=scheme, offline=True)  # type: ignore[arg-type]
+    page = context.new_page()
+    found: list[str] = []
+
+    def hear(message: ConsoleMessage) -> None:
+        found.append(message.text)
+
+    def note(request: Request) -> None:
+        found.append(request.url)
+
+    page.on("console", hear)
+    page.goto(pages[name].as_uri())
+    page.on("request", note)
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    for details in page.query_selector_all("details"):
+        details.evaluate("element => element.open = true")
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    violations = Axe().run(page).response["violations"]
+    assert [(each["id"], each["nodes"][0]["html"]) for each in violations] == []
+    assert found == []
+    context.close()
+
+
+def test_what_lacks_a_result_stands_first_with_its_date_and_each_change_with_cause_plot_and_c(
+    pages: dict[str, Path], browser: Browser
+) -> None:
+    context = browser.new_context(java_script_enabled=False, offline=True)
+    page = context.new_page()
+    page.goto(pages["red"].as_uri())
+    headings = page.locator("h2").all_inner_texts()
+    assert headings[:3] == ["Without a result", "Changes and their causes", "Models and boards"]
+    missing = page.locator("tbody tr").first.inner_text()
+    assert "for 3 nights, since 2026-02-19" in missing
+    assert "busy" in missing
+    slow = page.locator("article").filter(has_text="slower").first
+    assert "toolchain: " in slow.inner_text()
+    assert slow.locator("svg text").all_text_contents()[:2] == ["accepted", "100.0 µs"]
+    assert "float sum = 0.0f" in (slow.locator("pre").text_content() or "")
+    coloured = page.locator(".slower").all_text_contents()
+    assert coloured
+    assert all("slower" in text for text in coloured)
+    context.close()
+
+
+def test_on_paper_tables_of_layers_are_shown_on_white(pages: dict[str, Path], browser: Browser) -> None:
+    context = browser.new_context(color_scheme="dark", offline=True)
+    page = context.new_page()
+    page.goto(pages["red"].as_uri())
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.locator("article table").first.bounding_box()
+    assert not page.locator(".year").first.is_visible()
+    context.close()
+
+
+def test_every_night_of_a_line_is_in_its_table_with_the_word_of_its_verdict(pages: dict[str, Path]) -> None:
+    text = pages["red"].read_text(encoding="utf-8")
+    red = NightReport.model_validate(json.loads(pages["red"].with_name("night.json").read_text()))
+    slow = next(cell for cell in red.cells if cell.cell == "person_detector@shelf-2")
+    assert slow.nights == 2
+    words = {night: word for night, _, word in slow.history}
+    assert [night for night, word in words.items() if word == "slower"] == [slow.since, red.night]
+    table = text.partition(f'aria-label="Nights of {slow.model}"')[2].partition("</table>")[0]
+    rows = table.partition("<tbody>")[2].split("<tr>")[1:]
+    assert len(rows) == len(slow.history) == 90
+    assert "5415000 slower" in rows[0]
+
+
+def test_names_from_models_cannot_break_a_plot() -> None:
+    text = waterfall((Change("a$\\frac</svg>&\x00ü層", 1.0, 2.0),), (1.0, 2.0), (1.0, "µs"), 'l"<', "k")
+    assert "a$\\frac</svg>& ü層" in [element.text for element in ET.fromstring(text).iter("text")]  # noqa: S314  ours
+    assert "currentColor" in text
+    assert "#0102" not in text
+
+
+def test_a_line_has_a_gap_where_nothing_was_measured_and_is_the_same_each_time() -> None:
+    text = sparkline((1.0, None, 3.0, 2.0), (False, False, False, True), "cost of a")
+    sparkline.cache_clear()
+    assert sparkline((1.0, None, 3.0, 2.0), (False, False, False, True), "cost of a") == text
+    assert max(path.attrib["d"].count("M") for path in ET.fromstring(text).iter("path")) == 2  # noqa: S314  ours
+
+
+def test_the_headline_counts_alarms_and_what_is_missing() -> None:
+    cell = CellReport(cell="m@b", model="m", board="b", kind="k", verdict="slower", nights=1, since="n", alarm=True)
+    common = {"farm": "f", "owner": "", "night": "n", "begun_utc": "", "finished_utc": None, "host": "h"}
+    counts = {"slower": 1, "waiting": 2}
+    found = NightReport(**common, edgetune="1", limit=0.02, counts=counts, cells=(cell,))
+    assert headline(found) == "1 cell became slower or larger and 2 cells wait for a result."
