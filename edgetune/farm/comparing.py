@@ -21,6 +21,7 @@ from edgetune.verify.starts import Start
 from edgetune.verify.verify import VerifyReport
 
 FLASH_LIMIT = 0.01
+ERROR_LIMIT, ROUNDING = 2.0, 1e-6
 EMULATED = "times under emulation say nothing about a real core, so they are not compared"
 
 
@@ -59,13 +60,19 @@ class Versions:
 
 
 def exact_facts(manifest: dict[str, Any], report: VerifyReport) -> dict[str, Any]:
-    """What two runs of one package agree on to the last digit: sizes in bytes, errors, the interface."""
+    """What two runs of one package agree on to the last digit: sizes in bytes, errors, the interface.
+
+    `max_error` is the largest error of `verify` as a share of the output's largest magnitude, None where it is infinite
+    or no number.
+    """
     memory = manifest["memory"]
     code = memory.get("code_bytes")
+    errors = [output.max_rel for output in report.outputs]
+    error = max(errors, default=0.0) if all(map(math.isfinite, errors)) else math.inf
     return {
         "arena_bytes": memory.get("arena_bytes"),
         "flash_bytes": None if code is None else code + memory["weights_bytes"],
-        "max_error": max((output.max_rel for output in report.outputs if math.isfinite(output.max_rel)), default=0.0),
+        "max_error": error if math.isfinite(error) else None,
         "interface": _interface(manifest),
         "model": manifest["model"]["sha256"],
     }
@@ -123,12 +130,20 @@ def _cause(bench: Bench, folders: tuple[Path, Path], found: Comparison, limit: f
 
 
 def worse(old: Any, new: dict[str, Any]) -> list[str]:
-    """What is exact and worse than in the accepted package, in words: a larger arena, or flash larger by over 1 %."""
+    """What is exact and worse than in the accepted package, in words.
+
+    A larger arena, flash larger by over 1 %, or results more than twice as far from the reference: another order of the
+    same sums moves the error by less, and below `ROUNDING` it is the rounding of single numbers.
+    """
     found = []
     for key, name, limit in (("arena_bytes", "arena", 0.0), ("flash_bytes", "flash", FLASH_LIMIT)):
         before, after = old.get(key), new.get(key)
         if before is not None and after is not None and after > before * (1 + limit):
             found.append(f"{name} {after} bytes instead of {before}")
+    before, after = old.get("max_error"), new.get("max_error")
+    if before is not None and (after is None or after > max(ERROR_LIMIT * before, ROUNDING)):
+        said = "not finite" if after is None else f"{after:.2g}"
+        found.append(f"largest error of the results {said} instead of {before:.2g}")
     return found
 
 

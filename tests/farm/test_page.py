@@ -153,4 +153,4 @@ def test_the_headline_counts_alarms_and_what_is_missing() -> None:
     common = {"farm": "f", "owner": "", "night": "n", "begun_utc": "", "finished_utc": None, "host": "h"}
     counts = {"slower": 1, "waiting": 2}
     found = NightReport(**common, edgetune="1", limit=0.02, counts=counts, cells=(cell,))
-    assert headline(found) == "1 cell became slower or larger and 2 cells wait for a result."
+    assert headline(found) == "1 cell became slower or worse and 2 cells wait for a result."

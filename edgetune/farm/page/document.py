@@ -62,7 +62,7 @@ def headline(found: NightReport) -> str:
     )
     said = []
     if alarms:
-        said.append(f"{_cells(alarms)} became slower or larger")
+        said.append(f"{_cells(alarms)} became slower or worse")
     if missing:
         said.append(f"{_cells(missing)} could not be measured")
     if waiting:
@@ -70,7 +70,7 @@ def headline(found: NightReport) -> str:
     if not found.cells:
         return "This night has no cells."
     if not said:
-        return "Nothing became slower or larger."
+        return "Nothing became slower or worse."
     return " and ".join(filter(None, (", ".join(said[:-1]), said[-1]))) + "."
 
 
