@@ -72,6 +72,8 @@ def _night(store: NightStore, size: SampleNight, cells: list[Cell], index: int, 
     date = np.datetime64("2025-11-24") + index
     facts = {"farm": "shelf", "night": str(date), "ends_utc": None, "host": "farm-host", "tool_version": "1.0"}
     night = store.begin({**facts, "owner": "The firmware team", "limit": 0.02}, cells)
+    if night is None:
+        raise ValueError(f"the farm has a night of {date} already")
     for number, row in enumerate(store.cells(night)):
         verdict = _verdict(size, number, row.cell, index, random)
         if verdict is None:

@@ -293,6 +293,18 @@ class NightStore:
         with self._database.reading() as connection:
             return sorted(set(connection.scalars(joined)))
 
+    def spent(self, night: Night) -> dict[int, float]:
+        """Minutes that the attempts of each cell took in a night, by the cell's number, where one has ended."""
+        chosen = select(attempts.c.night_cell_id, attempts.c.begun_utc, attempts.c.ended_utc)
+        joined = chosen.join(night_cells, night_cells.c.id == attempts.c.night_cell_id)
+        ended_ones = joined.where(night_cells.c.night_id == night.id, attempts.c.ended_utc.is_not(None))
+        spans: dict[int, float] = {}
+        with self._database.reading() as connection:
+            for number, begun, ended in connection.execute(ended_ones):
+                span = datetime.fromisoformat(ended) - datetime.fromisoformat(begun)
+                spans[number] = spans.get(number, 0.0) + span / timedelta(minutes=1)
+        return spans
+
     def minutes(self, farm: str) -> dict[str, Minutes]:
         """How long each cell took in the last night in which it got a verdict, by its name."""
         joined = (
@@ -320,18 +332,6 @@ class NightStore:
 def _hold(connection: Connection, night: Night) -> None:
     """Until the end of the transaction, let nobody else finish or reopen a night."""
     connection.execute(select(nights.c.id).where(nights.c.id == night.id).with_for_update())
-
-    def spent(self, night: Night) -> dict[int, float]:
-        """Minutes that the attempts of each cell took in a night, by the cell's number, where one has ended."""
-        chosen = select(attempts.c.night_cell_id, attempts.c.begun_utc, attempts.c.ended_utc)
-        joined = chosen.join(night_cells, night_cells.c.id == attempts.c.night_cell_id)
-        ended_ones = joined.where(night_cells.c.night_id == night.id, attempts.c.ended_utc.is_not(None))
-        spans: dict[int, float] = {}
-        with self._database.reading() as connection:
-            for number, begun, ended in connection.execute(ended_ones):
-                span = datetime.fromisoformat(ended) - datetime.fromisoformat(begun)
-                spans[number] = spans.get(number, 0.0) + span / timedelta(minutes=1)
-        return spans
 
 
 def _has(connection: Connection, table: Table) -> bool:
