@@ -25,7 +25,7 @@ from edgetune.bundle.manifest import (
     PLAN,
     VERSION,
     BundledCandidate,
-    Manifest,
+    BundleManifest,
     identity,
     manifest_text,
 )
@@ -94,7 +94,7 @@ def export_bundle(
             plan += _planned(kernel, chosen, folder, seed + number)
             entries += [one.entry for one in chosen]
             events(Event("phase", {"name": f"{len(chosen)} candidates of {kernel.name}"}))
-        manifest = Manifest(
+        manifest = BundleManifest(
             format="edgetune-bundle",
             version=VERSION,
             tool_version=__version__,

@@ -10,7 +10,14 @@ from pathlib import Path
 from statistics import median
 from typing import cast
 
-from edgetune.bundle.manifest import MOST_RESULT_BYTES, RESULTS, BundledCandidate, Manifest, read_limited, read_manifest
+from edgetune.bundle.manifest import (
+    MOST_RESULT_BYTES,
+    RESULTS,
+    BundledCandidate,
+    BundleManifest,
+    read_limited,
+    read_manifest,
+)
 from edgetune.errors import BundleInvalid
 from edgetune.records import STATUSES, Record, RecordStore, Status
 
@@ -62,7 +69,7 @@ def _lines(data: bytes) -> Iterator[tuple[int, str]]:
         yield number, line[: _MOST_LINE + 1].decode("ascii", errors="replace")
 
 
-def parse_result(line: str, known: dict[str, BundledCandidate], manifest: Manifest, bundle: str) -> Record:
+def parse_result(line: str, known: dict[str, BundledCandidate], manifest: BundleManifest, bundle: str) -> Record:
     """The record of one line of results.txt; raises ValueError with the reason that it is none."""
     if len(line) > _MOST_LINE or not _PRINTABLE.fullmatch(line):
         raise ValueError("it is too long, or not printable")

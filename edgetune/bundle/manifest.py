@@ -36,7 +36,7 @@ class BundledCandidate(_Strict):
     code_bytes: Count
 
 
-class Manifest(_Strict):
+class BundleManifest(_Strict):
     """The whole of BUNDLE.json, except its hash."""
 
     format: Literal["edgetune-bundle"]
@@ -51,19 +51,19 @@ class Manifest(_Strict):
     candidates: Annotated[list[BundledCandidate], Field(max_length=MOST_CANDIDATES)]
 
 
-def identity(manifest: Manifest) -> str:
+def identity(manifest: BundleManifest) -> str:
     """The hash that names a bundle: that of its manifest without the plan, which names the bundle itself."""
     content = manifest.model_dump()
     del content["plan_sha256"]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def manifest_text(manifest: Manifest) -> str:
+def manifest_text(manifest: BundleManifest) -> str:
     """BUNDLE.json; equal manifests give equal text."""
     return json.dumps({**manifest.model_dump(), "sha256": identity(manifest)}, indent=1, sort_keys=True) + "\n"
 
 
-def read_manifest(folder: Path) -> tuple[Manifest, str]:
+def read_manifest(folder: Path) -> tuple[BundleManifest, str]:
     """The manifest of a bundle and its hash. Raises BundleInvalid for what no `export` of this version writes."""
     text = read_limited(folder, MANIFEST, MOST_MANIFEST_BYTES)
     try:
@@ -81,7 +81,7 @@ def read_manifest(folder: Path) -> tuple[Manifest, str]:
         )
     stated = content.pop("sha256", None)
     try:
-        manifest = Manifest.model_validate(content)
+        manifest = BundleManifest.model_validate(content)
     except ValidationError as error:
         raise BundleInvalid(
             f"{folder / MANIFEST} cannot be used ({complaint(error.errors()[0])}): copy the bundle again"

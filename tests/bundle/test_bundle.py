@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgetune.bundle.import_results import import_bundle
-from edgetune.bundle.manifest import MANIFEST, RESULTS, Manifest, read_manifest
+from edgetune.bundle.manifest import MANIFEST, RESULTS, BundleManifest, read_manifest
 from edgetune.bundle.running import run_bundle
 from edgetune.errors import BoardUnavailable, BoardUnfit, BundleInvalid, OutputRefused
 from edgetune.records import RecordStore
@@ -184,5 +184,5 @@ def test_two_exports_are_the_same_bytes(whole: Path, tmp_path: Path) -> None:
     export(tmp_path / "again")
     for path in sorted(path for path in (whole / "sent").rglob("*") if path.is_file()):
         assert (tmp_path / "again" / path.relative_to(whole / "sent")).read_bytes() == path.read_bytes()
-    assert isinstance(read_manifest(tmp_path / "again")[0], Manifest)
+    assert isinstance(read_manifest(tmp_path / "again")[0], BundleManifest)
     assert gpu().name == read_manifest(tmp_path / "again")[0].target

@@ -13,7 +13,7 @@ from edgetune.codegen.packing import split_packing
 from edgetune.graph.program import Program
 from edgetune.pipeline.model_formats import read_model
 from edgetune.schedule.algorithms.apply import replay_plainly
-from edgetune.schedule.gpu.design import BlockLimits, Choice, first_choice, sizes_of
+from edgetune.schedule.gpu.design import BlockLimits, LoopSplit, first_choice, sizes_of
 from edgetune.schedule.gpu.spaces import gpu_designs, proposals, scheduled
 from edgetune.search.candidate import DesignSpace
 from tests.cuda.cpu_check import checked, gpu, run
@@ -76,6 +76,6 @@ def test_what_a_block_lacks_is_named(threads: int, registers: int, shared: int, 
 
 
 def test_the_options_of_a_choice_are_all_of_its_splits() -> None:
-    assert set(Choice("pixel", 12, 3, 2).options()) == {
+    assert set(LoopSplit("pixel", 12, 3, 2).options()) == {
         (outer, 12 // inner // outer, inner) for inner in (1, 2) for outer in range(1, 13) if 12 // inner % outer == 0
     }

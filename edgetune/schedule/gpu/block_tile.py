@@ -23,7 +23,7 @@ from edgetune.schedule.gpu.design import (
     MOST_THREADS_Z,
     WARP,
     BlockLimits,
-    Choice,
+    LoopSplit,
     Sizes,
     bind_copy,
     dimension_of,
@@ -41,7 +41,7 @@ _AXES = ("threadIdx.z", "threadIdx.y", "threadIdx.x")
 
 
 @dataclass(frozen=True)
-class Staging:
+class SharedOperands:
     """What goes through shared memory: the input ("step" of the reduction, whole "block", or not), and weights."""
 
     note: str
@@ -50,11 +50,11 @@ class Staging:
 
 
 STAGINGS = (
-    Staging("input and weights through shared memory", "step", weights=True),
-    Staging("the whole input in shared memory", "block"),
-    Staging("the whole input, and weights step by step, in shared memory", "block", weights=True),
-    Staging("weights through shared memory", "", weights=True),
-    Staging("sums in registers"),
+    SharedOperands("input and weights through shared memory", "step", weights=True),
+    SharedOperands("the whole input in shared memory", "block"),
+    SharedOperands("the whole input, and weights step by step, in shared memory", "block", weights=True),
+    SharedOperands("weights through shared memory", "", weights=True),
+    SharedOperands("sums in registers"),
 )
 """All structures, the most general first."""
 
@@ -65,7 +65,7 @@ class BlockTile:
 
     analysis: BlockAnalysis
     tile: Tile
-    staging: Staging
+    staging: SharedOperands
     limits: BlockLimits
 
     @property
@@ -80,16 +80,16 @@ class BlockTile:
         return {name: axis for name, axis in found.items() if axis is not None}
 
     @cached_property
-    def choices(self) -> tuple[Choice, ...]:
+    def choices(self) -> tuple[LoopSplit, ...]:
         """Blocks, threads and registers of each axis; outer and inner steps of the sums."""
         extents = self.tile.anchor.spatial_extents
-        spatial = [Choice(name, extents[axis], 3, _MOST[name]) for name, axis in self.axes.items()]
+        spatial = [LoopSplit(name, extents[axis], 3, _MOST[name]) for name, axis in self.axes.items()]
         sums = self.tile.anchor.reduction_extents
         depth = max(range(len(sums)), key=lambda number: sums[number])
         return (
             *spatial,
             *(
-                Choice(f"sum{number}", extent, 2, _MOST_DEPTH if number == depth else _MOST_WINDOW)
+                LoopSplit(f"sum{number}", extent, 2, _MOST_DEPTH if number == depth else _MOST_WINDOW)
                 for number, extent in enumerate(sums)
             ),
         )

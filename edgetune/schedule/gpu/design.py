@@ -29,7 +29,7 @@ Sizes = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class Choice:
+class LoopSplit:
     """A decision: a loop of `extent` becomes `parts` loops; the innermost has at most `limit` steps."""
 
     name: str
@@ -106,7 +106,7 @@ class Design(Protocol):
         """For people."""
 
     @property
-    def choices(self) -> tuple[Choice, ...]:
+    def choices(self) -> tuple[LoopSplit, ...]:
         """The decisions, in the order of the trace."""
 
     def apply(self, sch: Schedule, sizes: Sizes | None) -> None:

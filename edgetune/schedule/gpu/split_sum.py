@@ -13,7 +13,7 @@ from math import ceil, prod
 
 from tvm.s_tir import Schedule
 
-from edgetune.schedule.gpu.design import WARP, BlockLimits, Choice, Sizes, divisors, pack_last
+from edgetune.schedule.gpu.design import WARP, BlockLimits, LoopSplit, Sizes, divisors, pack_last
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis
 from edgetune.schedule.sketches.tile import FLOAT, Tile
 
@@ -34,12 +34,12 @@ class SplitSum:
     name: str = "sums split over warps"
 
     @cached_property
-    def choices(self) -> tuple[Choice, ...]:
+    def choices(self) -> tuple[LoopSplit, ...]:
         """Blocks and threads along the outputs; steps of a thread and threads along the sum."""
         anchor = self.tile.anchor
         return (
-            Choice("outputs", anchor.spatial_extents[self.tile.channel], 2, _MOST_OUTPUTS),
-            Choice("sum", prod(anchor.reduction_extents), 2, _MOST_PARTS),
+            LoopSplit("outputs", anchor.spatial_extents[self.tile.channel], 2, _MOST_OUTPUTS),
+            LoopSplit("sum", prod(anchor.reduction_extents), 2, _MOST_PARTS),
         )
 
     def apply(self, sch: Schedule, sizes: Sizes | None) -> None:
