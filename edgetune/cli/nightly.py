@@ -209,8 +209,10 @@ def log(output: Output, /, cell: str, path: Path, night: str | None, *, follow: 
 def report_(output: Output, /, path: Path, night: str | None, *, show: bool) -> None:
     """Write the page of a night again and print where it is."""
     from edgetune.farm import nights
+    from edgetune.farm.engine import check_libraries
     from edgetune.farm.page import write_page
 
+    check_libraries()
     with _opened(path) as (farm, store):
         page = write_page(farm, store, nights.night_called(farm, store, night))
     if output.as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any, Protocol
 
 from edgetune.errors import NightFault
@@ -39,8 +40,16 @@ class Engine(Protocol):
         """Run cells of all nights that other hosts begin, until this process is ended. Raises NightFault."""
 
 
+def check_libraries() -> None:
+    """Raises NightFault where a library of the gate or of the page is not installed."""
+    missing = [name for name in ("scipy", "matplotlib") if find_spec(name) is None]
+    if missing:
+        raise NightFault(f"nights need {' and '.join(missing)}: pip install 'edgetune[nightly]'")
+
+
 def engine_of(farm: Farm, store: NightStore, say: Callable[[str], None] = lambda _: None) -> Engine:
-    """The engine that a farm file names. Raises NightFault where it cannot work with the farm's database."""
+    """The engine that a farm file names. Raises NightFault where it cannot work here or with the farm's database."""
+    check_libraries()
     return _ENGINES[farm.content.engine](farm, store, say)
 
 

@@ -271,10 +271,10 @@ class Session(paramiko.ServerInterface):
         stream.settimeout(None)
         back = threading.Thread(target=_copy, args=(stream, channel), daemon=True)
         back.start()
-        _copy(channel, stream)
-        back.join()
-        channel.close()
-        stream.close()
+        with stream, suppress(EOFError):  # the client may have closed its connection before
+            _copy(channel, stream)
+            back.join()
+            channel.close()
 
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
         text = command.decode()

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from edgetune.errors import NightFault
 from edgetune.farm import nights
 from edgetune.farm.cells import cells_of
 from edgetune.farm.doctor import findings
 from edgetune.farm.drains import drain
+from edgetune.farm.engine import engine_of
 from edgetune.farm.farm_file import Farm, load_farm
 from edgetune.farm.local_engine import lock_path
 from edgetune.farm.night_store import NightStore, Verdict
@@ -106,3 +108,15 @@ def test_boards_and_hosts_can_be_drained(farm: Farm) -> None:
     with NightStore.open(farm.db, create=True) as store:
         a_night(farm, store)
         assert {BOARD, "h1"} <= set(nights.drainable(farm, store))
+
+
+@pytest.mark.parametrize("gone", ["scipy", "matplotlib"])
+def test_a_missing_library_is_named_before_a_night_begins(
+    farm: Farm, gone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgetune.farm.engine.find_spec", lambda name: None if name == gone else object())
+    with (
+        NightStore.open(farm.db, create=True) as store,
+        pytest.raises(NightFault, match=rf"nights need {gone}: pip install 'edgetune\[nightly\]'"),
+    ):
+        engine_of(farm, store)
