@@ -16,7 +16,7 @@ from edgetune.schedule.algorithms.overlapped_tail.tiles import pixel_axes
 from edgetune.schedule.algorithms.schedule_text import DIRECT, PEELED, TILES, VECTORS, WINOGRAD, schedule_text, size_of
 from edgetune.schedule.default_schedule import best_guess, default_trace, has_empty_tensor, ranked_variants
 from edgetune.schedule.default_sizes import tile_sizes
-from edgetune.schedule.rules.derivation import cycles_of_a_term
+from edgetune.schedule.rules.derivation import cycles_of_largest
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
 from edgetune.schedule.sketches.spaces import core_of, rows_of, stages_of, tile_of
 from edgetune.schedule.sketches.variants import Variant
@@ -49,15 +49,14 @@ def _peeled_reductions(function: PrimFunc, allowed: Collection[str], target: Tar
     found = None if name is None or has_empty_tensor(function) else next(algorithms_among(function, [name]), None)
     if found is None or tile_of(function, target) is not None or rows_of(function, target) is not None:
         return None
-    costs = [_cycles_of_a_term(one, target) for one in (found.function, function)]
-    return found if costs[0] < _GAIN * costs[1] else None
+    return found if _cycles(found.function, target) < _GAIN * _cycles(function, target) else None
 
 
-def _cycles_of_a_term(function: PrimFunc, target: Target) -> float:
+def _cycles(function: PrimFunc, target: Target) -> float:
     analysis = analyse_blocks(function)
     if analysis is None:
         return inf
-    return cycles_of_a_term(stages_of(function, analysis, target), core_of(function, target))
+    return cycles_of_largest(stages_of(function, analysis, target), core_of(function, target))
 
 
 def overlapped_tail_algorithm(function: PrimFunc, allowed: Collection[str], target: Target) -> Algorithm | None:
@@ -68,6 +67,8 @@ def overlapped_tail_algorithm(function: PrimFunc, allowed: Collection[str], targ
     vectors = next(iter(algorithms_among(function, names)), None)
     if vectors is None:
         return next(algorithms_among(function, _tiles(function, allowed, target)), None)
+    if tile_of(function, target) is None:
+        return vectors if _cycles(vectors.function, target) < _GAIN * _cycles(function, target) else None
     tiles = (f"{vectors.name}+{name}" for name in _tiles(vectors.function, TILES, target))
     return next(algorithms_among(function, (name for name in tiles if name in allowed)), vectors)
 
@@ -110,7 +111,7 @@ def _costs(function: PrimFunc, names: Collection[str], target: Target) -> tuple[
 def times_faster(function: PrimFunc, name: str, target: Target) -> float:
     """Predicted speed on one thread of the form for odd extents called `name`, relative to the direct algorithm."""
     if name in PEELED:
-        return _cycles_of_a_term(function, target) / _cycles_of_a_term(algorithm_named(function, name).function, target)
+        return _cycles(function, target) / _cycles(algorithm_named(function, name).function, target)
     if name in TILES:
         costs, _ = _costs(function, [name], target)
         return costs[DIRECT] / costs[name]

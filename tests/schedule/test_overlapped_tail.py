@@ -157,6 +157,14 @@ def test_kernels_without_a_register_tile_are_computed_in_whole_vectors(name: str
         assert check_samples(algorithm_named(function, algorithm_of(text)).function, target, 3) > 0
 
 
+def test_lanes_run_along_a_reduction_where_that_is_cheaper() -> None:
+    """Nine columns would be vectors of two that overlap; a sum of 64 terms has wider ones."""
+    function = apart(32, 9, 64)
+    text, note = default_schedule(function, wide_target(512), ROOM, FORMS)
+    assert algorithm_of(text) == DIRECT
+    assert "factored" in note
+
+
 @pytest.mark.parametrize("constant", [False, True])
 @pytest.mark.parametrize(("rows", "depth", "columns"), [(127, 40, 127), (29, 7, 33), (17, 16, 21)])
 def test_rows_and_columns_that_nothing_divides_overlap_at_once(

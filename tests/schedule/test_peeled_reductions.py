@@ -16,6 +16,8 @@ from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.catalogue import algorithm_named, algorithms_among
 from edgetune.schedule.algorithms.schedule_text import DIRECT, FORMS, PEELED, algorithm_of
 from edgetune.schedule.default_algorithms import algorithms_of, default_schedule, times_faster
+from edgetune.schedule.rules.tiling import axes_of, loads_of
+from edgetune.schedule.sketches.block_analysis import analyse_blocks
 from tests.attention_sample import Attention
 from tests.codegen_run import compile_strictly, run_kernel, wide_target
 from tests.schedule.test_sketches import check
@@ -81,3 +83,18 @@ def test_other_kernels_keep_their_forms(function: Any) -> None:
 def test_a_recorded_form_is_found_again() -> None:
     function = rows("least", 8, 100)
     assert algorithm_named(function, "peeled_256").name == "peeled_256"
+
+
+def test_places_of_one_tensor_are_different_operands() -> None:
+    """Rows times rows of one matrix: a tile shares both, and both parts of a peeled reduction read all of it."""
+    x = te.placeholder((12, 100), name="x")
+    k = te.reduce_axis((0, 100), "k")
+    function = prim_func([x], te.compute((12, 12), lambda i, j: te.sum(x[i, k] * x[j, k], axis=k), "gram"))
+    text, _ = default_schedule(function, wide_target(512), 1 << 20, FORMS)
+    assert algorithm_of(text) == "peeled_512"
+    found = algorithm_named(function, "peeled_512").function
+    analysis = analyse_blocks(found)
+    assert analysis is not None
+    stage = analysis.stage("gram_whole")
+    assert [axes_of(stage, load) for load in loads_of(stage)] == [[0], [1]]
+    assert check(found, board(512, 32), 1) > 0

@@ -114,7 +114,7 @@ def _part(stage: BlockStage, axis: int, first: int, extent: int, word: str) -> t
     def region(item: Node) -> Node:
         source = buffer if item.source.same_as(output) else item.source
         return tirx.BufferRegion(
-            source, [ir.Range.from_min_extent(at_place(one.min), one.extent) for one in item.region]
+            source, [ir.Range.from_min_extent(at_place(one.min), at_place(one.extent)) for one in item.region]
         )
 
     extents = [extent_of(one) for one in axes]

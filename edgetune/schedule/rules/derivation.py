@@ -227,15 +227,15 @@ def _largest(stages: Stages, structure: Structure, core: Core) -> tuple[str, tup
     return largest.name, factored_sizes(factored, core, chained=structure.chained)
 
 
-def cycles_of_a_term(stages: Stages, core: Core) -> float:
-    """Predicted cycles for one term of the largest reduction, by the cheapest structure; infinite for plain loops."""
+def cycles_of_largest(stages: Stages, core: Core) -> float:
+    """Predicted cycles of the largest reduction, by the cheapest structure; infinite for plain loops."""
     found = [inf]
     if stages.spatial is not None:
         found.append(tile_sizes(stages.spatial, core)[0] / stages.spatial.lanes)
     factored = stages.of(stages.largest.name)
     if factored is not None:
         found += [factored_sizes(factored, core, chained=one)[0] / factored.lanes for one in (True, False)]
-    return min(found)
+    return min(found) * stages.largest.work
 
 
 def ranked_structures(stages: Stages, core: Core) -> list[Structure]:

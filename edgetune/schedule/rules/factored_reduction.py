@@ -23,7 +23,8 @@ from edgetune.schedule.rules.tiling import (
     MAX_UNROLLED,
     OPERANDS_AHEAD,
     Core,
-    axes_of_reads,
+    axes_of,
+    loads_of,
     own_loops,
     tile_choices,
 )
@@ -196,8 +197,8 @@ def factored_sizes(
     """
     stage = factored.stage
     lane = stage.reduction[factored.axis].var
-    moving = [any(mentions(item.min, lane) for item in region.region) for region in stage.reads()]
-    reads = [axes for axes, moves in zip(axes_of_reads(stage), moving, strict=True) if moves]
+    moving = [load for load in loads_of(stage) if any(mentions(index, lane) for index in load.indices)]
+    reads = [axes_of(stage, load) for load in moving]
     long = stage.reduction_extents[factored.axis] // factored.lanes
     tiles = product(*tile_choices(extents or stage.spatial_extents))
     best = (inf, 0, dict[str, int]())

@@ -24,7 +24,8 @@ from edgetune.schedule.rules.tiling import (
     MAX_UNROLLED,
     OPERANDS_AHEAD,
     Core,
-    axes_of_reads,
+    axes_of,
+    loads_of,
     own_loops,
     tile_choices,
 )
@@ -187,7 +188,7 @@ def tile_sizes(tile: SpatialTile, core: Core, extents: Sequence[int] | None = No
     """
     stage = tile.stage
     sizes = list(extents or stage.spatial_extents)
-    reads = axes_of_reads(stage)
+    reads = [axes_of(stage, load) for load in loads_of(stage)]
     packing = sum(
         _PACK_CYCLES * prod(int(extent) for extent in stage.block.reads[number].source.ty.shape)
         for number, _ in tile.packed

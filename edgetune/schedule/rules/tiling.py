@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tvm import ir
 from tvm.s_tir import Schedule
 
-from edgetune.graph.tvm_types import LoopRV, SBlockRV
-from edgetune.schedule.sketches.block_analysis import BlockStage, mentions
+from edgetune.graph.tvm_types import BufferLoad, LoopRV, SBlockRV
+from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, mentions, stores
 from edgetune.schedule.tile_costs import divisors
 
 FEWEST_LANES = 4
@@ -34,12 +35,20 @@ def tile_choices(extents: Sequence[int]) -> list[list[int]]:
     return [divisors(extent, MAX_TILE) if number in tiled else [1] for number, extent in enumerate(extents)]
 
 
-def axes_of_reads(stage: BlockStage) -> list[list[int]]:
-    """The spatial axes, by number, that each read of a stage depends on."""
-    return [
-        [number for number, axis in enumerate(stage.spatial) if any(mentions(item.min, axis.var) for item in r.region)]
-        for r in stage.reads()
-    ]
+def loads_of(stage: BlockStage) -> list[BufferLoad]:
+    """The different loads of a stage, except those of what it writes. One tensor may be read at several places."""
+    written = [region.source for region in stage.block.writes]
+    found: dict[str, BufferLoad] = {}
+    for store in stores(stage.block.body):
+        for node in expressions(store.value):
+            if isinstance(node, ir.TensorLoad) and not any(node.source.same_as(one) for one in written):
+                found.setdefault(f"{node.source.name}{list(node.indices)}", node)
+    return list(found.values())
+
+
+def axes_of(stage: BlockStage, load: BufferLoad) -> list[int]:
+    """The spatial axes of a stage, by number, that the place of a load depends on."""
+    return [n for n, axis in enumerate(stage.spatial) if any(mentions(index, axis.var) for index in load.indices)]
 
 
 def own_loops(sch: Schedule, block: SBlockRV, around: int) -> tuple[list[LoopRV], list[LoopRV]]:

@@ -17,6 +17,7 @@ from edgetune.schedule.algorithms.overlapped_tail.function import Stretching, re
 from edgetune.schedule.algorithms.overlapped_tail.overlap import Overlap
 from edgetune.schedule.algorithms.schedule_text import size_of
 from edgetune.schedule.rules.factored_reduction import find_factored
+from edgetune.schedule.rules.tiling import FEWEST_LANES
 from edgetune.schedule.sketches.block_analysis import (
     MOST_LANES,
     TILE_PIXELS,
@@ -117,7 +118,7 @@ def _whole_vectors_without_tile(analysis: BlockAnalysis, name: str, lanes: int) 
     if rank == 0 or stages[-1].name != analysis.outputs[0]:
         return None
     width = stages[0].spatial_extents[-1]
-    if width < lanes or width % lanes == 0:
+    if width < lanes or width % lanes == 0 or lanes < FEWEST_LANES:
         return None
     alike = all(len(stage.spatial) == rank and _has_width(analysis, stage, width) for stage in stages)
     if not alike or not reads_in_step(stages, [rank - 1]):
