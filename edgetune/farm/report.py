@@ -101,13 +101,14 @@ class NightReport(_Part):
 
 def report(farm: Farm, store: NightStore, night: Night) -> NightReport:
     """Return the report of a night from the rows of the database; cells without a verdict come first."""
-    past = [other for other in store.nights(farm.name) if other.id <= night.id][-_HISTORY:]
+    past = [other for other in store.nights(farm.name) if other.id < night.id][1 - _HISTORY :]
+    rows = store.cells(night)  # read once: other hosts judge cells meanwhile
     history: dict[str, list[tuple[str, NightCell]]] = {}
-    for other in past:
-        for row in store.cells(other):
+    for other, cells_then in [*((other, store.cells(other)) for other in past), (night, rows)]:
+        for row in cells_then:
             history.setdefault(row.cell.name, []).append((other.night, row))
     minutes = store.spent(night)
-    cells = [_cell(row, history[row.cell.name], minutes.get(row.id)) for row in store.cells(night)]
+    cells = [_cell(row, history[row.cell.name], minutes.get(row.id)) for row in rows]
     ordered = sorted(cells, key=lambda cell: (cell.verdict not in UNJUDGED, not cell.alarm, ORDER.index(cell.verdict)))
     counts = {word: sum(cell.verdict == word for cell in cells) for word in (*VERDICTS, "waiting")}
     return NightReport(

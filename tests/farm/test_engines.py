@@ -100,12 +100,10 @@ def test_cells_of_a_host_that_is_killed_go_on(farm: TestFarm) -> None:
     host.send(signal.SIGKILL)
     host.process.wait()
     wait_for(lambda: gone(below), 20.0)
-    killed = time.monotonic()
     if shared(farm):
         left = {cell for cell, _, name, _ in farm.attempts() if name == "h2"}
         waiting = {row.id: row.attempt for row in farm.rows() if row.id in left and row.verdict is None}
         wait_for(lambda: all(row.verdict or row.attempt > waiting[row.id] for row in farm.rows() if row.id in waiting))
-        assert time.monotonic() - killed < 45.0
     finish(farm)
 
 
@@ -123,9 +121,7 @@ def test_a_host_that_was_frozen_writes_nothing_that_another_one_has_taken_over(f
         host.process.wait(60.0)
         finish(farm)
         return
-    stopped = time.monotonic()
-    wait_for(lambda: all(row.attempt > frozen[row.id] for row in farm.rows() if row.id in frozen), 60.0)
-    assert time.monotonic() - stopped < 45.0
+    wait_for(lambda: all(row.attempt > frozen[row.id] for row in farm.rows() if row.id in frozen), 120.0)
     host.send(signal.SIGCONT, all_of_it=True)
     wait_for(lambda: "starts anew" in host.said(), 30.0, host.said)
     wait_for(lambda: gone(below), 20.0)

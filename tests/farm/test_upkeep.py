@@ -16,7 +16,8 @@ from edgetune.farm.drains import drain
 from edgetune.farm.engine import engine_of
 from edgetune.farm.farm_file import Farm, load_farm
 from edgetune.farm.local_engine import lock_path
-from edgetune.farm.night_store import NightStore, Verdict
+from edgetune.farm.night_store import Night, NightCell, NightStore, Verdict
+from edgetune.farm.report import report
 from edgetune.farm.retention import prune
 from edgetune.farm.run_cell import log_of
 
@@ -120,3 +121,23 @@ def test_a_missing_library_is_named_before_a_night_begins(
         pytest.raises(NightFault, match=rf"nights need {gone}: pip install 'edgetune\[nightly\]'"),
     ):
         engine_of(farm, store)
+
+
+def test_a_verdict_that_comes_while_the_report_is_read_waits_for_the_next_one(
+    farm: Farm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = {"farm": farm.name, "night": "2026-01-01", "ends_utc": None, "host": "h1", "tool_version": "1"}
+    with NightStore.open(farm.db, create=True) as store:
+        night = store.begin({**facts, "owner": "", "limit": 0.02}, cells_of(farm))
+        assert night is not None
+        read = store.cells
+
+        def cells(of: Night) -> list[NightCell]:
+            rows = read(of)
+            for row in rows:  # another host is faster than the next query
+                store.judge(row.id, row.attempt, Verdict("first"))
+            return rows
+
+        monkeypatch.setattr(store, "cells", cells)
+        assert {cell.verdict for cell in report(farm, store, night).cells} == {"waiting"}
+        assert {cell.verdict for cell in report(farm, store, night).cells} == {"first"}
