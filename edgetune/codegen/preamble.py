@@ -59,6 +59,8 @@ _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
     "narrow": (vector_snippets.needed_types, vector_snippets.narrow),
     "mac": (_mac_types, multiply_add),
     "nearbyint": (_macro_types, vector_snippets.rounding),
+    "sqrt": (lambda rest: [f"type:{rest}"], vector_snippets.square_root),
+    "every_second": (lambda rest: [*_macro_types(rest), f"type:{rest}u"], vector_snippets.every_second),
     "vmax": (_extreme_types, partial(vector_snippets.min_max, "max")),
     "vmin": (_extreme_types, partial(vector_snippets.min_max, "min")),
     **{

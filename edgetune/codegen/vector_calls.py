@@ -106,8 +106,9 @@ _RESULTS = {
     "sigmoid": "sigmoid",
     "erf": "error",
     "nearbyint": "rounded",
+    "sqrt": "root",
 }
-_ROUNDING = ("nearbyint", "round")
+_FUNCTIONS = {"nearbyint": "nearbyint", "round": "nearbyint", "sqrt": "sqrt", "rsqrt": "sqrt"}
 _PASSED = ("likely", "ignore_loop_partition")
 
 
@@ -123,12 +124,12 @@ def vector_call(printer: VectorPrinter, e: Expr, first: int, width: int) -> Text
         return printer.by_lanes(e, first, width)
     c_type = printer.type(of, width)
     a = printer.vector(e.args[0], first, width)
-    if name in POLYNOMIALS or (name in _ROUNDING and of.value_bits == 32):
-        name = "nearbyint" if name in _ROUNDING else name
+    if name in POLYNOMIALS or (name in _FUNCTIONS and of.value_bits == 32):
+        name = _FUNCTIONS.get(name, name)
         value = printer.context.local(_RESULTS[name], e)
         printer.context.emit(f"{c_type} {value} = {a.code};")
         printer.context.emit(f"{printer.context.need(f'{name}:{of.value_short}x{width}')}(&{value});")
-        return Text(value)
+        return joined(Text("1.0f"), "/", Text(value)) if operator(e) == "rsqrt" else Text(value)
     if name == "fabs":
         mask = printer.type(of, width, "mask")
         limit = "0x7fffffff" if of.value_bits == 32 else "INT64_C(0x7fffffffffffffff)"

@@ -1,4 +1,4 @@
-"""Vector operations of the preamble: minimum and maximum, rounding, widening and narrowing of integers.
+"""Vector operations of the preamble: minimum and maximum, rounding, square roots, widening and narrowing of integers.
 
 Each is plain C on vector extensions, preceded by the instructions that the files of `edgetune.target.isa` give for
 compilers which do not find them on their own.
@@ -6,6 +6,7 @@ compilers which do not find them on their own.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterator
 
 from edgetune.codegen.dtypes import by_short
@@ -75,6 +76,35 @@ def rounding(rest: str) -> str:
     plain = _NEARBYINT.format(i=f"i32x{lanes}", f=rest)
     comment = "/* The nearest integers, half to even: exact. Where no instruction does it, by way of int32_t. */\n"
     return f"{comment}{_HEAD}@nearbyint_{rest}({rest} *v)\n{{\n    const {rest} x = *v;\n{either(choices, plain)}}}\n"
+
+
+def square_root(rest: str) -> str:
+    """`void @sqrt_f32x16(f32x16 *v)`: the square root of every lane of *v.
+
+    Compilers make one instruction of a vector literal of roots only with -fno-math-errno.
+    """
+    lanes = lanes_of(rest)
+    choices = [("__has_builtin(__builtin_elementwise_sqrt)", "*v = __builtin_elementwise_sqrt(x);")]
+    choices += [(one.condition(), one.code()) for one in instructions(lambda isa: isa.square_root, lanes)]
+    roots = ", ".join(f"__builtin_sqrtf(x[{lane}])" for lane in range(lanes))
+    plain = "\n".join(
+        textwrap.wrap(f"*v = ({rest}){{{roots}}};", 112, initial_indent=" " * 4, subsequent_indent=" " * 8)
+    )
+    return f"{_HEAD}@sqrt_{rest}({rest} *v)\n{{\n    const {rest} x = *v;\n{either(choices, plain + chr(10))}}}\n"
+
+
+def every_second(rest: str) -> str:
+    """`void @every_second_f32x16(const float *p, f32x16 *r)`: *r = p[0], p[2], .. p[30], from two loads of 16 lanes.
+
+    The second load ends with the last element that is wanted, so that nothing behind it is read.
+    """
+    lanes = lanes_of(rest)
+    low = [2 * lane for lane in range(lanes // 2)]
+    places = ", ".join(map(str, [*low, *(2 * lane + 1 for lane in range(lanes // 2, lanes))]))
+    loads = f"    const {rest} a = *(const {rest}u *)p, b = *(const {rest}u *)(p + {lanes - 1});\n"
+    choices = [("__has_builtin(__builtin_shufflevector)", f"*r = __builtin_shufflevector(a, b, {places});")]
+    plain = f"    *r = __builtin_shuffle(a, b, (i32x{lanes}){{{places}}});\n"
+    return f"{_HEAD}@every_second_{rest}(const float *p, {rest} *r)\n{{\n{loads}{either(choices, plain)}}}\n"
 
 
 def needed_types(rest: str) -> list[str]:

@@ -26,6 +26,8 @@ from edgetune.graph.tvm_types import Expr, TvmBuffer, Var
 _ARITHMETIC = {tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.Div: "/"}
 _BITS = {tirx.BitwiseAnd: "&", tirx.BitwiseOr: "|", tirx.BitwiseXor: "^"}
 
+_FEWEST_LANES = 4
+
 
 class VectorPrinter(ScalarPrinter):
     """Prints lanes [first, first + width) of vector expressions; width 1 is a scalar."""
@@ -266,6 +268,10 @@ class VectorPrinter(ScalarPrinter):
     def _load_vector(self, e: Expr, first: int, width: int) -> Text:
         place = self.place(e.source)
         start = self.contiguous(e.source, e.indices)
+        if start is None and place.of.short == "f32" and place.registers is None and width >= _FEWEST_LANES:
+            base = self._base_of_every_second(e)
+            if base is not None:
+                return self._every_second(e, base, first, width)
         if start is None or place.of.half:
             return self.by_lanes(e, first, width)
         if place.registers is not None:
@@ -273,6 +279,23 @@ class VectorPrinter(ScalarPrinter):
             return Text(name) if name is not None else self.by_lanes(e, first, width)
         loose = self.context.need(f"type:{place.of.value_short}x{width}u")
         return Text(f"*(const {loose} *){self.pointer(e.source, start, first)}", UNARY)
+
+    def _base_of_every_second(self, e: Expr) -> Expr | None:
+        """The index of the first element of a load of every second element; None for any other load."""
+        index = self.flat_index(e.source, e.indices)
+        known = self.context.variables.get(index) if isinstance(index, ir.Var) else None
+        index = known if isinstance(known, tirx.Ramp) else index
+        if self.place(e.source).lanes != 1 or not isinstance(index, tirx.Ramp):
+            return None
+        return index.base if isinstance(index.stride, tirx.IntImm) and int(index.stride.value) == 2 else None
+
+    def _every_second(self, e: Expr, base: Expr, first: int, width: int) -> Text:
+        """Elements `base`, `base` + 2, .. of a tensor."""
+        value = self.context.local("every_second", e)
+        self.context.emit(f"{self.type(element_and_lanes(e.ty)[0], width)} {value};")
+        pointer = self.pointer(e.source, (base, 1), 2 * first)
+        self.context.emit(f"{self.context.need(f'every_second:f32x{width}')}({pointer}, &{value});")
+        return Text(value)
 
     def _cast_vector(self, e: Expr, first: int, width: int) -> Text:
         to, of = element_and_lanes(e.ty)[0], element_and_lanes(e.value.ty)[0]

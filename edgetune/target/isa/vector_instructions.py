@@ -55,6 +55,9 @@ class VectorInstructions:
     rounding: Rows = field(default_factory=dict)
     """Floats rounded to integers, half to even."""
 
+    square_root: Rows = field(default_factory=dict)
+    """Square roots of floats, rounded once; NaN for negative ones."""
+
     clang_rounds: str = ""
     """The macro with which clang makes one instruction of `__builtin_elementwise_roundeven`."""
 

@@ -110,6 +110,11 @@ _VECTORS = VectorInstructions(
         8: _gcc("__AVX__", "roundps256", "*v = {name}(x, 8);"),
         16: _gcc("__AVX512F__", "rndscaleps_mask", "*v = {name}(x, 8, x, -1, 4);"),
     },
+    square_root={
+        4: _gcc("__SSE__", "sqrtps", "*v = {name}(x);"),
+        8: _gcc("__AVX__", "sqrtps256", "*v = {name}(x);"),
+        16: _gcc("__AVX512F__", "sqrtps512_mask", "*v = {name}(x, x, -1, 4);"),
+    },
     clang_rounds="__SSE4_1__",
     multiply_add={
         4: (
