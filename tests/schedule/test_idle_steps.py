@@ -13,6 +13,8 @@ from edgetune.codegen.emit import emit_kernel
 from edgetune.codegen.packing import split_packing
 from edgetune.frontend.tensor_expression.normal_form import normal_form
 from edgetune.schedule.algorithms.apply import replay
+from edgetune.schedule.algorithms.schedule_text import FORMS
+from edgetune.schedule.default_algorithms import form_for_odd_extents
 from edgetune.schedule.default_schedule import default_trace
 from tests.schedule.test_sketches import check
 from tests.sketch_samples import board, prim_func
@@ -37,6 +39,42 @@ def triangle(kind: str, rows: int, length: int) -> Any:
         return te.sum(tirx.if_then_else(COMPARISONS[kind](i, j), x[r, j], zero), axis=j)
 
     return normal_form(prim_func([x], te.compute((rows, length), term, "sums")), [])
+
+
+def running(kind: str, shape: tuple[int, int], axis: int, how: str) -> Any:
+    """Sums, sums of products, maxima or minima of the elements along an axis whose place compares with the result's."""
+    x, y = te.placeholder(shape, name="x"), te.placeholder((shape[axis], 1), name="y")
+    k = te.reduce_axis((0, shape[axis]), "k")
+    constant = {"largest": -0.25, "smallest": 0.25}.get(how, 0.0)
+    summed = {"largest": te.max, "smallest": te.min}.get(how, te.sum)
+
+    def value(*place: Any) -> Any:
+        seen = [k if number == axis else one for number, one in enumerate(place)]
+        term = tirx.if_then_else(COMPARISONS[kind](place[axis], k), x(*seen), tirx.const(constant, "float32"))
+        return summed(term * y[k, 0] if how == "products" else term, axis=k)
+
+    inputs = [x, y] if how == "products" else [x]
+    return normal_form(prim_func(inputs, te.compute(shape, value, "running")), [])
+
+
+@settings(max_examples=20)
+@given(
+    st.sampled_from(sorted(COMPARISONS)),
+    st.tuples(st.sampled_from([1, 3, 8, 16]), st.sampled_from([4, 16, 24, 33])),
+    st.integers(0, 1),
+    st.sampled_from(["sum", "products", "largest", "smallest"]),
+    st.sampled_from([board(512, 32), board(128, 32)]),
+    st.integers(1, 10_000),
+)
+def test_running_values_mean_what_plain_loops_mean(
+    kind: str, shape: tuple[int, int], axis: int, how: str, target: Any, seed: int
+) -> None:
+    """An element of a maximum that leaves out a term sees the constant, and one that leaves out none does not."""
+    function = running(kind, shape, axis, how)
+    assert check(function, target, seed) > 0
+    form = form_for_odd_extents(function, FORMS, target)
+    if form is not None:
+        assert check(form.function, target, seed) > 0
 
 
 @settings(max_examples=10)

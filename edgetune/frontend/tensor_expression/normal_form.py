@@ -1,9 +1,10 @@
 """Normal form of a tensor expression's function: what schedules and printer treat best, with the same results.
 
 Three rewrites. A reduction axis that runs backwards through a constant, as in `w[2 - k]`, runs forwards: then the
-constant can be packed. In a reduction, a condition (`if_then_else`) on the last axis of the results becomes a selection
-where no element outside a tensor is read: vectors compute both sides and select by lane. Conditions on other axes stay,
-for a branch saves work there. A stage called "root" gets another name: TVM's schedules have a block of that name.
+constant can be packed. In a reduction, a condition (`if_then_else`) on the last axis of the results, or on both a
+result and a term, becomes a selection where no element outside a tensor is read: vectors compute both sides and select
+by lane, and whole tiles are skipped (`schedule/sketches/idle_steps.py`). Other conditions stay, for a branch saves
+work. A stage called "root" gets another name: TVM's schedules have a block of that name.
 """
 
 from __future__ import annotations
@@ -83,10 +84,17 @@ def _with_selections(block: SBlock) -> SBlock:
         pairs = zip(load.indices, load.source.ty.shape, strict=True)
         return all(analyzer.can_prove(index >= 0) and analyzer.can_prove(index < extent) for index, extent in pairs)
 
-    lanes = next((axis.var for axis in reversed(block.iter_vars) if int(axis.iter_type) != _REDUCTION), None)
+    spatial = [axis.var for axis in block.iter_vars if int(axis.iter_type) != _REDUCTION]
+    lanes = spatial[-1] if spatial else None
+    summed = [axis.var for axis in block.iter_vars if int(axis.iter_type) == _REDUCTION]
+
+    def by_place(condition: Expr) -> bool:
+        """Whether a condition changes along the lanes, or with the place of a result among the terms of its sum."""
+        of_results, of_terms = (any(mentions(condition, one) for one in axes) for axes in (spatial, summed))
+        return mentions(condition, lanes) or (of_results and of_terms)
 
     def select(call: Node) -> Node:
-        if not getattr(call.op, "name", "").endswith("if_then_else") or not mentions(call.args[0], lanes):
+        if not getattr(call.op, "name", "").endswith("if_then_else") or not by_place(call.args[0]):
             return call
         condition, *sides = call.args
         loads: list[BufferLoad] = []

@@ -77,6 +77,12 @@ class BlockStage:
         """Whether the value depends on a condition (padding, or another selection by position)."""
         return any(_is_branch(node) for store in stores(self.block.body) for node in expressions(store.value))
 
+    def branches_along(self, axis: IterVar) -> bool:
+        """Whether the value depends on a condition that changes along `axis`, and selects by a branch, as padding."""
+        values = (node for store in stores(self.block.body) for node in expressions(store.value))
+        calls = (node for node in values if isinstance(node, ir.Call) and _is_branch(node))
+        return any(mentions(call.args[0], axis.var) for call in calls)
+
     def reads(self) -> tuple[Node, ...]:
         """Regions read, except those of the written buffers (a reduction reads its own output)."""
         written = [region.source for region in self.block.writes]

@@ -44,17 +44,14 @@ def apply_elementwise(sch: Schedule, analysis: BlockAnalysis, native_lanes: int,
 def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide: Decisions) -> None:
     """Vectorise the innermost loops of a spatial stage, if adjacent elements are contiguous."""
     loops = sch.get_loops(sch.get_sblock(stage.name))[-len(stage.spatial) :] if stage.spatial else []
-    if not loops or stage.reduction or not stage.writes_its_axes():
+    if not loops or stage.reduction or not stage.writes_its_axes() or stage.branches_along(stage.spatial[-1]):
         return
     block = sch.get(sch.get_sblock(stage.name))
     width = lanes_for(int(sch.get(loops[-1]).extent.value), native_lanes)
     if width < native_lanes and uniform(block) and _nested(sch, loops):
-        flat = sch.fuse(*loops)
-        flat_width = lanes_for(int(sch.get(flat).extent.value), native_lanes)
-        if flat_width > 1:
-            _lanes(sch, flat, flat_width, decide)
-    elif width > 1 and contiguous(block):
-        _lanes(sch, loops[-1], width, decide)
+        _lanes(sch, sch.fuse(*loops), native_lanes, decide)
+    elif contiguous(block) and max(width, int(sch.get(loops[-1]).extent.value) // native_lanes) > 1:
+        _lanes(sch, loops[-1], native_lanes, decide)
     elif (axis := _transposed(block)) is not None:
         across = lanes_for(int(sch.get(loops[axis]).extent.value), native_lanes)
         if across > 1 and calls_function(block):
@@ -86,7 +83,16 @@ def _nested(sch: Schedule, loops: Sequence[LoopRV]) -> bool:
     return all(isinstance(sch.get(loop).body, tirx.For) for loop in loops[:-1])
 
 
-def _lanes(sch: Schedule, loop: LoopRV, width: int, decide: Decisions) -> None:
+def _lanes(sch: Schedule, loop: LoopRV, native_lanes: int, decide: Decisions) -> None:
+    """Vectors of `native_lanes` and a remainder (`remainders.py`); where there is no such vector, what divides."""
+    extent = int(sch.get(loop).extent.value)
+    width = lanes_for(extent, native_lanes)
+    if width < native_lanes < extent:
+        _, lane = sch.split(loop, [None, native_lanes])
+        sch.vectorize(lane)
+        return
+    if width == 1:
+        return
     vectors, lane = sch.split(loop, [None, width])
     _, unrolled = decide.tile(sch, "vectors", vectors, MAX_VECTORS)
     sch.unroll(unrolled)
@@ -119,13 +125,12 @@ def calls_function(block: SBlock) -> bool:
 
 
 def contiguous(block: SBlock) -> bool:
-    """Whether every read that depends on the last axis of `block` has it as last index, with stride one."""
+    """Whether every load that depends on the last axis of `block` has it as last index, with stride one."""
     lane = block.iter_vars[-1].var
-    for region in block.reads:
-        if any(mentions(item.min, lane) for item in region.region[:-1]):
-            return False
-        last = [item.min for item in region.region[-1:]]  # none for a scalar
-        if any(mentions(index, lane) and not index.same_as(lane) for index in last):
+    values = (node for store in stores(block.body) for node in expressions(store.value))
+    for load in (node for node in values if isinstance(node, ir.TensorLoad)):
+        *outer, last = load.indices or [lane]  # a scalar has none
+        if any(mentions(index, lane) for index in outer) or (mentions(last, lane) and not last.same_as(lane)):
             return False
     return True
 

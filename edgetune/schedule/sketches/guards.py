@@ -12,6 +12,7 @@ from tvm import ir, s_tir, tirx
 
 from edgetune.graph.tvm_types import BufferStore, Expr, For, IRModule, Stmt
 from edgetune.schedule.sketches.idle_steps import skip_idle_steps
+from edgetune.schedule.sketches.remainders import peel_remainder
 
 
 def guard_accumulations(mod: IRModule) -> IRModule:
@@ -34,6 +35,9 @@ def _rebuilt(node: Stmt) -> Stmt:
         same = all(new is part for new, part in zip(parts, old, strict=True))
         return node if same else tirx.SeqStmt(parts)
     if isinstance(node, tirx.For):
+        peeled = peel_remainder(node)
+        if peeled is not node:
+            return peeled
         before = node.body
         body = skip_idle_steps(node) if int(node.kind) == int(tirx.ForKind.SERIAL) else before
         body = _rebuilt(before) if body.same_as(before) else body

@@ -1,19 +1,21 @@
-"""Idle steps: steps of a reduction in which the condition of a selection holds for no lane are skipped.
+"""Idle steps: steps of a reduction in which the condition of a selection holds for no element of a tile are skipped.
 
 A sum over a triangle, `acc = acc + Select(j <= i, x[j], 0)`, adds zeros where j is beyond the largest i of a tile, and
 selects nothing where j is within the smallest. Tests around each step of the tile save half of the work, and the
-selections of most of the rest.
+selections of most of the rest. Of a maximum, `acc = max(acc, Select(j <= i, x[j], c))`, one idle step is kept beside
+the others, so that each element that has an idle step still sees the constant c.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 
 import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 
 from edgetune.graph.tvm_types import BufferStore, Expr, For, Node, Stmt, Var
-from edgetune.schedule.sketches.block_analysis import is_one, mentions
+from edgetune.schedule.sketches.block_analysis import is_one
 
 _COMPARISONS = {
     tirx.LE: lambda node: node.b - node.a,
@@ -22,11 +24,14 @@ _COMPARISONS = {
     tirx.GT: lambda node: node.a - node.b - 1,
 }
 
+_FEW = 4
+"""Steps of a loop of which a condition may mention all."""
+
 
 def skip_idle_steps(loop: For) -> Stmt:
-    """The body of a serial loop under the condition that some lane of the tile inside has something to add.
+    """The body of a serial loop under the condition that some element of the tile inside has something to add.
 
-    Where all lanes have, they do not select. The tile is unrolled and vectorised loops around one accumulation. The
+    Where all elements have, they do not select. The tile is unrolled and vectorised loops around one accumulation. The
     body itself where there is no such condition.
     """
     inner: list[For] = []
@@ -38,46 +43,60 @@ def skip_idle_steps(loop: For) -> Stmt:
         return loop.body
     if body.block.init is not None:
         return loop.body
-    condition = _selected(body.block.body)
-    if condition is None:
+    selection = _selection(body.block.body)
+    if selection is None:
         return loop.body
     values = {axis.var: value for axis, value in zip(body.block.iter_vars, body.iter_values, strict=True)}
-    slack = _substituted(_COMPARISONS[type(condition)](condition), values)
+    condition = selection.condition
+    slack = substituted(_COMPARISONS[type(condition)](condition), values)
     most, least = (_extreme(slack, inner, sign) for sign in (1, -1))
-    if most is None or least is None or not mentions(most, loop.loop_var):
+    step = None if most is None else _change(most, loop)
+    if most is None or least is None or not step:
         return loop.body
-    selecting = tirx.IfThenElse(most >= 0, loop.body, None)
-    return tirx.IfThenElse(least >= 0, _without_selection(inner, body), selecting)
+    kept = 0 if isinstance(body.block.body.value, tirx.Add) else abs(step)
+    selecting = tirx.IfThenElse(most >= -kept, loop.body, None)
+    return tirx.IfThenElse(least >= 0, _without_selection(inner, body, selection), selecting)
 
 
-def _without_selection(loops: Sequence[For], realize: Stmt) -> Stmt:
-    """A copy of the tile, with variables of its own, that adds in every lane."""
+def _without_selection(loops: Sequence[For], realize: Stmt, selection: Expr) -> Stmt:
+    """A copy of the tile, with variables of its own, that adds every element."""
     block = realize.block
     variables = [*(loop.loop_var for loop in loops), *(axis.var for axis in block.iter_vars)]
     renamed = {old: tirx.Var(old.name, old.ty) for old in variables}
     store = block.body
-    added = tirx.BufferStore(store.buffer, store.value.a + store.value.b.true_value, store.indices)
+
+    def chosen(node: Expr) -> Expr:
+        return node.true_value if node.same_as(selection) else node
+
+    added = tvm_ffi.structural_map(store, [(tirx.Select, chosen)])
     axes = [tirx.IterVar(axis.dom, renamed[axis.var], axis.iter_type) for axis in block.iter_vars]
-    reads, writes = ([_substituted(region, renamed) for region in regions] for regions in (block.reads, block.writes))
+    reads, writes = ([substituted(region, renamed) for region in regions] for regions in (block.reads, block.writes))
     name = f"{block.name_hint}_whole"
-    tile = s_tir.SBlock(axes, reads, writes, name, _substituted(added, renamed), annotations=block.annotations)
-    body: Stmt = s_tir.SBlockRealize([_substituted(value, renamed) for value in realize.iter_values], True, tile)
+    tile = s_tir.SBlock(axes, reads, writes, name, substituted(added, renamed), annotations=block.annotations)
+    body: Stmt = s_tir.SBlockRealize([substituted(value, renamed) for value in realize.iter_values], True, tile)
     for loop in reversed(loops):
         body = tirx.For(renamed[loop.loop_var], loop.min, loop.extent, loop.kind, body, annotations=loop.annotations)
     return body
 
 
-def _selected(store: Stmt) -> Expr | None:
-    """The comparison without which `store` adds zero; None for any other statement."""
-    if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, tirx.Add):
+def _selection(store: Stmt) -> Expr | None:
+    """The selection in an accumulation that leaves out terms by their place; None for any other statement.
+
+    A sum leaves out a term or a factor of it, which then is 0; a maximum or minimum has a constant instead.
+    """
+    if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, tirx.Add | tirx.Max | tirx.Min):
         return None
+    sums = isinstance(store.value, tirx.Add)
     term = store.value.b
-    if not isinstance(term, tirx.Select) or not _is_zero(term.false_value) or not _adds(store):
-        return None
-    return term.condition if type(term.condition) in _COMPARISONS else None
+    factors = [term.a, term.b] if sums and isinstance(term, tirx.Mul) else [term]
+    for one in factors:
+        if isinstance(one, tirx.Select) and type(one.condition) in _COMPARISONS and _accumulates(store):
+            constant = _is_zero(one.false_value) if sums else isinstance(one.false_value, tirx.FloatImm | tirx.IntImm)
+            return one if constant else None
+    return None
 
 
-def _adds(store: BufferStore) -> bool:
+def _accumulates(store: BufferStore) -> bool:
     load = store.value.a
     return (
         isinstance(load, ir.TensorLoad)
@@ -90,19 +109,34 @@ def _is_zero(value: Expr) -> bool:
     return isinstance(value, tirx.FloatImm | tirx.IntImm) and float(value.value) == 0.0
 
 
-def _extreme(value: Expr, loops: list[For], sign: int) -> Expr | None:
-    """The largest `value` over the steps of `loops`, or the smallest if `sign` is -1; None where it is not linear."""
-    analyzer = sym.Analyzer()
-    for loop in loops:
-        step = analyzer.simplify(_substituted(value, {loop.loop_var: loop.loop_var + 1}) - value)
-        if not isinstance(step, tirx.IntImm):
+def _extreme(value: Expr, loops: Sequence[For], sign: int) -> Expr | None:
+    """The largest `value` over the steps of `loops`, or the smallest if `sign` is -1; None where it is not known.
+
+    It is linear in each loop; or a loop is short, as that over vectors whose last one overlaps.
+    """
+    for loop in reversed(loops):
+        step, extent = _change(value, loop), int(loop.extent.value)
+        if step is None and extent > _FEW:
             return None
-        last = loop.extent - 1 if sign * int(step.value) > 0 else tirx.IntImm(str(loop.loop_var.ty.dtype), 0)
-        value = analyzer.simplify(_substituted(value, {loop.loop_var: last}))
+        ends = range(extent) if step is None else [extent - 1 if sign * step > 0 else 0]
+        values = [substituted(value, {loop.loop_var: tirx.IntImm(str(loop.loop_var.ty.dtype), n)}) for n in ends]
+        value = sym.Analyzer().simplify(reduce(tirx.max if sign > 0 else tirx.min, values))
     return value
 
 
-def _substituted(value: Node, values: Mapping[Var, Expr]) -> Node:
+def _change(value: Expr, loop: For) -> int | None:
+    """The change of `value` from one step of `loop` to the next; None where it is not always the same."""
+    analyzer, variable = sym.Analyzer(), loop.loop_var
+    first, second = (substituted(value, {variable: tirx.IntImm(str(variable.ty.dtype), n)}) for n in (0, 1))
+    step = analyzer.simplify(second - first)
+    analyzer.bind(variable, ir.Range.from_min_extent(loop.min, loop.extent))
+    linear = isinstance(step, tirx.IntImm) and analyzer.can_prove_equal(value, first + step * variable)
+    return int(step.value) if linear else None
+
+
+def substituted(value: Node, values: Mapping[Var, Expr]) -> Node:
+    """`value` with expressions instead of variables."""
+
     def change(one: Var) -> Expr:
         return next((new for old, new in values.items() if one.same_as(old)), one)
 

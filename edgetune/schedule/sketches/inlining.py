@@ -29,6 +29,8 @@ def cheap_to_repeat(analysis: BlockAnalysis, stage: BlockStage) -> bool:
     if stage.reduction:
         return False
     readers = [other for other in analysis.stages if other is not stage and _reads(other, stage)]
+    if stage.spatial and stage.branches_along(stage.spatial[-1]) and any(reader.reduction for reader in readers):
+        return False  # lanes of the reduction would branch one by one
     once = len(readers) == 1 and readers[0].work <= stage.work
     return once or not any(_costly(node) for store in stores(stage.block.body) for node in expressions(store.value))
 

@@ -83,7 +83,7 @@ def find_tile(analysis: BlockAnalysis, native_lanes: int) -> Tile | None:
     # Padding selects by position from a parameter; inlined, each access costs a test.
     pads = [stage for stage in before if stage.branches()]
     channel = len(anchor.spatial) - 1
-    if _strided(analysis, anchor, anchor.spatial[channel]):
+    if _strided(analysis, anchor, anchor.spatial[channel]) or _pads_along(anchor, pads, anchor.spatial[channel]):
         return None
     wide = [i for i in range(channel) if anchor.spatial_extents[i] > 1 and not _batches(anchor, anchor.spatial[i])]
     pixel = wide[-1] if wide else None
@@ -164,6 +164,17 @@ def _strided(analysis: BlockAnalysis, anchor: BlockStage, axis: IterVar) -> bool
         if any(region.source.same_as(weight) for weight in packed):
             continue
         if any(mentions(item.min, axis.var) for item in region.region[:-1]) and extent_of(axis) > 1:
+            return True
+    return False
+
+
+def _pads_along(anchor: BlockStage, pads: Sequence[BlockStage], axis: IterVar) -> bool:
+    """Whether neighbours along `axis` read neighbours of a stage in `pads`, only some of which may be padding."""
+    for pad in pads:
+        written = pad.block.writes[0].source
+        regions = [region.region for region in anchor.reads() if region.source.same_as(written)]
+        along = any(mentions(region[-1].min, axis.var) for region in regions if region)
+        if along and pad.spatial and pad.branches_along(pad.spatial[-1]):
             return True
     return False
 

@@ -1,0 +1,70 @@
+"""Remainders: a vectorised loop over an extent that its lanes do not divide becomes whole vectors, then narrower ones.
+
+A schedule splits 100 elements into 7 vectors of 16 lanes, with the condition that an element is one of the 100. Here
+they become 6 vectors of 16 lanes and one of 4, without a condition.
+"""
+
+from __future__ import annotations
+
+from tvm import s_tir, sym, tirx
+
+from edgetune.graph.tvm_types import Expr, For, Stmt
+from edgetune.schedule.sketches.block_analysis import is_one, is_zero
+from edgetune.schedule.sketches.idle_steps import substituted
+
+
+def peel_remainder(loop: For) -> Stmt:
+    """`loop` over vectors with a condition for its last one: all whole vectors, and the rest by halves.
+
+    `loop` itself where it is no such loop.
+    """
+    inner = loop.body
+    if not isinstance(inner, tirx.For) or int(inner.kind) != int(tirx.ForKind.VECTORIZED):
+        return loop
+    realize = inner.body
+    if not isinstance(realize, s_tir.SBlockRealize) or is_one(realize.predicate) or not is_zero(loop.min):
+        return loop
+    lanes, total = int(inner.extent.value), _bound(realize.predicate, loop, inner)
+    if total is None or total <= lanes:
+        return loop
+    vectors, rest = divmod(total, lanes)
+    count, whole = _like(loop.min, vectors), _with_lanes(loop, loop.loop_var, lanes, 0)
+    parts: list[Stmt] = [tirx.For(loop.loop_var, loop.min, count, loop.kind, whole, annotations=loop.annotations)]
+    first = 0
+    while rest:
+        width = 1 << (rest.bit_length() - 1)
+        parts.append(_with_lanes(loop, count, width, first))
+        first += width
+        rest -= width
+    return tirx.SeqStmt(parts)
+
+
+def _bound(predicate: Expr, loop: For, inner: For) -> int | None:
+    """The number n if `predicate` is that the element of `loop` and `inner` is less than n; None for another."""
+    if not isinstance(predicate, tirx.LT) or not isinstance(predicate.b, tirx.IntImm):
+        return None
+    element = loop.loop_var * inner.extent + inner.loop_var
+    return int(predicate.b.value) if sym.Analyzer().can_prove_equal(predicate.a, element) else None
+
+
+def _with_lanes(loop: For, vector: Expr, width: int, first: int) -> Stmt:
+    """The block for lanes `first` to `first` + `width` of the vector number `vector`, with variables of its own."""
+    inner = loop.body
+    block = inner.body.block
+    lane = tirx.Var(inner.loop_var.name, inner.loop_var.ty)
+    place = _like(lane, first) if width == 1 else lane + first if first else lane
+    moved = {loop.loop_var: vector, inner.loop_var: place}
+    values = [sym.Analyzer().simplify(substituted(value, moved)) for value in inner.body.iter_values]
+    renamed = {axis.var: tirx.Var(axis.var.name, axis.var.ty) for axis in block.iter_vars}
+    axes = [tirx.IterVar(axis.dom, renamed[axis.var], axis.iter_type) for axis in block.iter_vars]
+    reads, writes = ([substituted(region, renamed) for region in regions] for regions in (block.reads, block.writes))
+    body = substituted(block.body, renamed)
+    made = s_tir.SBlock(axes, reads, writes, block.name_hint, body, annotations=block.annotations)
+    realize: Stmt = s_tir.SBlockRealize(values, True, made)
+    if width == 1:
+        return realize
+    return tirx.For(lane, inner.min, _like(lane, width), inner.kind, realize, annotations=inner.annotations)
+
+
+def _like(value: Expr, number: int) -> Expr:
+    return tirx.IntImm(str(value.ty.dtype), number)

@@ -1,0 +1,58 @@
+"""Rows that no vector divides have whole vectors and narrower ones, and mean what plain loops mean."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tvm import te
+
+from edgetune.codegen import emit_kernel
+from edgetune.schedule.algorithms.apply import apply_schedule
+from edgetune.schedule.algorithms.schedule_text import FORMS
+from edgetune.schedule.default_algorithms import default_schedule
+from tests.codegen_run import compile_strictly, run_kernel, wide_target
+from tests.schedule.test_sketches import check
+from tests.sketch_samples import board, prim_func, random_arguments, run_plain
+
+
+def rows(count: int, length: int, *, own: bool) -> Any:
+    """Square roots of the elements of a matrix, or of their gaps to the first of their row."""
+    x = te.placeholder((count, length), name="x")
+
+    def value(i: Any, j: Any) -> Any:
+        gap = x[i, j] if own else x[i, j] - x[i, 0]
+        return te.sqrt(gap * gap)
+
+    return prim_func([x], te.compute((count, length), value, "roots"))
+
+
+@settings(max_examples=15)
+@given(
+    st.sampled_from([1, 3, 8]),
+    st.integers(2, 70),
+    st.booleans(),
+    st.sampled_from([board(512, 32), board(256, 16), board(128, 32), board(0, 0)]),
+    st.integers(1, 10_000),
+)
+def test_every_schedule_means_what_plain_loops_mean(count: int, length: int, own: bool, target: Any, seed: int) -> None:
+    assert check(rows(count, length, own=own), target, seed) > 0
+
+
+@pytest.mark.parametrize(("length", "widths"), [(100, [16, 4]), (127, [16, 8, 4, 2]), (96, [16]), (12, [4])])
+def test_the_rest_is_narrower_vectors(length: int, widths: list[int], tmp_path: Path) -> None:
+    function, target = rows(3, length, own=False), wide_target(512)
+    source = emit_kernel(apply_schedule(function, default_schedule(function, target, 0, FORMS)[0]).module, target, "k")
+    found = {int(width) for width in re.findall(r"sqrt_f32x(\d+)", source.definition)}
+    assert found == set(widths)
+    assert ("__builtin_sqrtf" in source.definition) == (length % 2 == 1), "a last single element"
+    arrays = random_arguments(function)
+    for cc in ("gcc", "clang-19"):
+        compile_strictly(source, target, tmp_path, cc)
+        result = run_kernel(source, target, arrays, tmp_path, cc=cc)[-1]
+        np.testing.assert_array_equal(result, run_plain(function, arrays))
