@@ -14,7 +14,13 @@ from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.catalogue import algorithm_named, algorithms_among
 from edgetune.schedule.algorithms.overlapped_tail.tiles import pixel_axes
 from edgetune.schedule.algorithms.schedule_text import DIRECT, PEELED, TILES, VECTORS, WINOGRAD, schedule_text, size_of
-from edgetune.schedule.default_schedule import best_guess, default_trace, has_empty_tensor, ranked_variants
+from edgetune.schedule.default_schedule import (
+    best_guess,
+    default_trace,
+    has_empty_tensor,
+    is_factored_cheaper,
+    ranked_variants,
+)
 from edgetune.schedule.default_sizes import tile_sizes
 from edgetune.schedule.rules.derivation import cycles_of_largest
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
@@ -40,6 +46,8 @@ def algorithms_of(function: PrimFunc, allowed: Collection[str], target: Target) 
 def form_for_odd_extents(function: PrimFunc, allowed: Collection[str], target: Target) -> Algorithm | None:
     """The algorithm for extents that no vector divides: overlapping vectors or tiles, else peeled reductions."""
     found = overlapped_tail_algorithm(function, allowed, target)
+    if found is not None and is_factored_cheaper(function, target, found.function):
+        return None  # the channels are few: lanes run along the reduction of the function itself
     return found if found is not None else _peeled_reductions(function, allowed, target)
 
 

@@ -116,7 +116,7 @@ def _candidates(
         yield from general
     else:
         of_tile = _tiled(function, *found, target, streamed=streamed)
-        yield from chain(general, of_tile) if _is_cheaper(function, *found, target) else chain(of_tile, general)
+        yield from chain(general, of_tile) if is_factored_cheaper(function, target) else chain(of_tile, general)
 
 
 def _tiled(
@@ -145,18 +145,23 @@ def _derived(function: PrimFunc, target: Target) -> Iterator[tuple[Schedule, str
             yield derived(function, stages, structure, Chosen({}), target), note_of(stages, structure)
 
 
-def _is_cheaper(function: PrimFunc, analysis: BlockAnalysis, tile: Tile, target: Target) -> bool:
-    """Whether a factored reduction should be faster than a register tile that does not fill vectors."""
-    if tile.lanes == native_lanes(function, target):
+def is_factored_cheaper(function: PrimFunc, target: Target, form: PrimFunc | None = None) -> bool:
+    """Whether a factored reduction of a function should be faster than its register tile, or than that of a `form`.
+
+    Never where the tile fills whole vectors of the target.
+    """
+    direct, found = analyse_blocks(function), tile_of(form or function, target)
+    if direct is None or found is None or found[1].lanes == native_lanes(function, target):
         return False
-    heavy = stages_of(function, analysis, target).heaviest
+    analysis, tile = found
+    heavy = stages_of(function, direct, target).heaviest
     if heavy is None:
         return False
     factored = min(factored_sizes(heavy, core_of(function, target), chained=c)[0] for c in (True, False))
     variant = ranked_variants(tile, target, streamed=False)[0]
     sizes = tile_sizes(analysis, tile, variant, target)
     of_tile = cheapest(analysis, tile, variant, target, [(sizes["row"], sizes["pixel"])])[0] if sizes else inf
-    return factored / heavy.lanes < of_tile / tile.lanes
+    return factored / heavy.lanes * heavy.stage.work < of_tile / tile.lanes * tile.anchor.work
 
 
 def ranked_variants(tile: Tile, target: Target, *, streamed: bool) -> list[Variant]:

@@ -105,7 +105,8 @@ def find_stages(sch: Schedule, analysis: BlockAnalysis, native_lanes: int) -> St
     kept = inline_all(sch, cheap)
     native_lanes = min(native_lanes, analysis.attribute(MOST_LANES) or native_lanes)
     left = analyse_blocks(sch.mod["main"]) or analysis
-    factored = [one for one in (find_factored(stage, native_lanes) for stage in left.reductions) if one is not None]
+    found = (find_factored(stage, native_lanes, left.packed()) for stage in left.reductions)
+    factored = [one for one in found if one is not None]
     inlined = tuple(name for name in cheap if name not in kept)
     stretched = analysis.attribute(MOST_LANES) is not None
     ranked = left.reductions[::-1] if stretched else left.reductions  # the last of equals stores its own tile
@@ -114,8 +115,8 @@ def find_stages(sch: Schedule, analysis: BlockAnalysis, native_lanes: int) -> St
     if spatial is not None and stretched and left.stages[-2:-1] == (largest,):
         spatial = replace(spatial, result=left.stages[-1].name)
     others = [s for s in left.reductions if s is not largest and not any(s is one.stage for one in factored)]
-    found = (find_spatial_tile(stage, native_lanes, stretched=stretched) for stage in others)
-    tiles = [tile for tile in found if tile is not None]
+    tiled = (find_spatial_tile(stage, native_lanes, stretched=stretched) for stage in others)
+    tiles = [tile for tile in tiled if tile is not None]
     columns = tuple(tile for tile in tiles if not tile.packed)
     return Stages(inlined, left, tuple(factored), spatial, columns, native_lanes)
 
@@ -214,28 +215,25 @@ def _rows_for(stages: Stages, axis: int, structure: Structure, core: Core) -> in
 
 
 def _largest(stages: Stages, structure: Structure, core: Core) -> tuple[str, tuple[float, dict[str, int]]]:
-    """The name of the largest reduction, its predicted cycles for one vector addition, and its sizes.
+    """The name of the largest reduction, its predicted cycles for one addition, and its sizes.
 
     Plain loops have no prediction: they count as infinitely many cycles.
     """
     largest = stages.largest
     if structure.spatial and stages.spatial is not None:
-        return largest.name, tile_sizes(stages.spatial, core)
+        cycles, sizes = tile_sizes(stages.spatial, core)
+        return largest.name, (cycles / stages.spatial.lanes, sizes)
     factored = stages.of(largest.name)
     if factored is None:
         return largest.name, (inf, {})
-    return largest.name, factored_sizes(factored, core, chained=structure.chained)
+    cycles, sizes = factored_sizes(factored, core, chained=structure.chained)
+    return largest.name, (cycles / factored.lanes, sizes)
 
 
 def cycles_of_largest(stages: Stages, core: Core) -> float:
     """Predicted cycles of the largest reduction, by the cheapest structure; infinite for plain loops."""
-    found = [inf]
-    if stages.spatial is not None:
-        found.append(tile_sizes(stages.spatial, core)[0] / stages.spatial.lanes)
-    factored = stages.of(stages.largest.name)
-    if factored is not None:
-        found += [factored_sizes(factored, core, chained=one)[0] / factored.lanes for one in (True, False)]
-    return min(found) * stages.largest.work
+    cycles = (_largest(stages, structure, core)[1][0] for structure in structures_of(stages))
+    return min(cycles) * stages.largest.work
 
 
 def ranked_structures(stages: Stages, core: Core) -> list[Structure]:

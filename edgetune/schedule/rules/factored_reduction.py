@@ -16,7 +16,7 @@ from math import inf, log2, prod
 
 from tvm.s_tir import Schedule
 
-from edgetune.graph.tvm_types import LoopRV, SBlockRV, Var
+from edgetune.graph.tvm_types import LoopRV, Node, SBlockRV, TvmBuffer, Var
 from edgetune.schedule.rules.tiling import (
     FEWEST_LANES,
     MAX_TILE,
@@ -61,30 +61,32 @@ class PartialSums:
     chains: str | None
 
 
-def find_factored(stage: BlockStage, native_lanes: int) -> FactoredReduction | None:
+def find_factored(stage: BlockStage, native_lanes: int, weights: Sequence[TvmBuffer] = ()) -> FactoredReduction | None:
     """The axis over which lanes can run, the longest where several can; None if there is none.
 
-    Only float32 vectors are joined by halves (see `edgetune.codegen.horizontal_reduction`).
+    `weights` are packed when the package is built, so that any of their axes may become contiguous. Only float32
+    vectors are joined by halves (see `edgetune.codegen.horizontal_reduction`).
     """
     if not stage.spatial or [str(write.source.ty.dtype) for write in stage.block.writes] != ["float32"]:
         return None
     found = [
         FactoredReduction(stage, number, lanes_for(stage.reduction_extents[number], native_lanes))
-        for number in contiguous_axes(stage)
+        for number in contiguous_axes(stage, weights)
     ]
     fitting = [one for one in found if one.lanes >= FEWEST_LANES and (one.steps > 1 or calls_function(stage.block))]
     return max(fitting, key=lambda one: (one.lanes, stage.reduction_extents[one.axis]), default=None)
 
 
-def contiguous_axes(stage: BlockStage) -> list[int]:
-    """The numbers of the reduction axes along which lanes can run."""
-    return [number for number, axis in enumerate(stage.reduction) if _is_contiguous(stage, axis.var)]
+def contiguous_axes(stage: BlockStage, weights: Sequence[TvmBuffer] = ()) -> list[int]:
+    """The numbers of the reduction axes along which lanes can run; `weights` as for `find_factored`."""
+    reads = [region for region in stage.reads() if not any(region.source.same_as(one) for one in weights)]
+    return [number for number, axis in enumerate(stage.reduction) if _is_contiguous(reads, axis.var)]
 
 
-def _is_contiguous(stage: BlockStage, variable: Var) -> bool:
+def _is_contiguous(reads: Sequence[Node], variable: Var) -> bool:
     """Whether a step along `variable` moves every read that mentions it by one element, and some read does."""
     moved = False
-    for region in stage.reads():
+    for region in reads:
         indices = [item.min for item in region.region]
         if any(mentions(index, variable) for index in indices[:-1]):
             return False

@@ -94,7 +94,7 @@ def stage_tile(sch: Schedule, tile: SpatialTile) -> TileBlocks:
     block = sch.get_sblock(tile.stage.name)
     packed = []
     for number, place in tile.packed:
-        copied = sch.cache_read(block, number, "global")
+        copied = sch.cache_read(block, number, "global", consumer_blocks=[block])  # others read it as it is
         sch.transform_layout(block, ("read", number), _axis_last(place, len(tile.stage.block.reads[number].region)))
         packed.append(str(sch.get(copied).name_hint))
     if tile.result is not None:
