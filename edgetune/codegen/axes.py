@@ -62,10 +62,15 @@ def places_of(node: Stmt, loops: tuple[For, ...] = ()) -> Iterator[Place]:
         yield from inside or [Place(node.block, tuple(node.iter_values), loops)]
 
 
-def axes_of(function: PrimFunc) -> dict[str, tuple[str, ...]]:
-    """The names of the axes of each innermost block of `function`, by the block's name."""
+def axes_of(function: PrimFunc, *, summed: bool = True) -> dict[str, tuple[str, ...]]:
+    """The names of the axes of each innermost block of `function`, by the block's name; of `summed` ones too."""
     found = block_axes(list(places_of(function.body)))
-    return {str(block.name_hint): tuple(name for name, _ in axes) for block, axes in found.items()}
+    return {
+        str(block.name_hint): tuple(
+            name for (name, _), axis in zip(axes, block.iter_vars, strict=True) if summed or not is_reduction(axis)
+        )
+        for block, axes in found.items()
+    }
 
 
 def block_axes(places: Sequence[Place]) -> dict[SBlock, list[tuple[str, bool]]]:

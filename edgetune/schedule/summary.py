@@ -24,6 +24,9 @@ _PREFETCHES = {
     OUTPUTS: "prefetch outputs",
 }
 
+_COPY = " copy"
+"""After a block's name: the block that copies its result."""
+
 
 def summary(text: str, function: PrimFunc | None = None) -> str:
     """A schedule's algorithm (unless direct), its tile sizes by axis, then its other steps that matter.
@@ -32,8 +35,10 @@ def summary(text: str, function: PrimFunc | None = None) -> str:
     order of the trace. Text that is not a trace's JSON gives an empty summary: it is only for people to read.
     """
     algorithm, trace = algorithm_and_trace(text)
-    axes = axes_of(algorithm_named(function, algorithm).function) if function is not None else {}
-    steps = _Steps(dict(axes))
+    scheduled = None if function is None else algorithm_named(function, algorithm).function
+    axes = {} if scheduled is None else axes_of(scheduled)
+    results = {} if scheduled is None else axes_of(scheduled, summed=False)
+    steps = _Steps(axes | {f"{name}{_COPY}": own for name, own in results.items()})
     try:
         done, decisions = json.loads(trace)
         chosen = {int(index): value for index, value in decisions}
@@ -87,13 +92,15 @@ class _Steps:
         elif kind == "ReverseComputeAt":
             self.others.append(f"epilogue per {self.loops.get(inputs[1]) or 'tile'}")
         else:
-            self._rarer(kind, inputs, attributes)
+            self._rarer(kind, inputs, attributes, outputs)
 
-    def _rarer(self, kind: str, inputs: Sequence[Any], attributes: Sequence[Any]) -> None:
+    def _rarer(self, kind: str, inputs: Sequence[Any], attributes: Sequence[Any], outputs: Sequence[Any]) -> None:
         if kind == "TransformBlockLayout":
-            block = self.blocks[inputs[0]]
+            block = self.blocks.get(inputs[0], "")
             axes = self.axes.get(block, ())
             self.axes[block] = with_pixels(axes) if with_pixels(axes) != axes else axes[1:]
+        elif kind == "CacheWrite":  # a copy of the result, with the axes that are not summed over
+            self.blocks[outputs[0]] = f"{self.blocks.get(inputs[0], '')}{_COPY}"
         elif kind == "EnterPostproc":
             self.final = True
         elif kind == "TransformLayout":

@@ -29,3 +29,10 @@ def test_without_the_function_sizes_have_no_names() -> None:
 @given(st.text(max_size=40))
 def test_anything_else_is_an_empty_line_not_an_error(text: str) -> None:
     assert isinstance(summary(text), str)
+
+
+def test_a_tile_without_an_epilogue_has_names_too() -> None:
+    """The copy of its result from registers is a block that the schedule adds."""
+    function = conv2d((8, 8, 16), 32, kernel=(1, 1), pad=(0, 0, 0, 0))
+    text, _ = default_trace(function, load_target("rpi4"))
+    assert summary(text, function).startswith("tile pixel ")
