@@ -1,7 +1,7 @@
 """Tunes operators through `edgetune.tune` and times their packages beside a peer, in turns: a table in Markdown.
 
-python -m benchmarks.search [--cases quick|full|second|unforeseen|NAME,...] [--peer pytorch|meta_schedule] [--trials N]
-                            [--out DIR] [--again] [--picture FILE]
+python -m benchmarks.search [--cases quick|full|second|unforeseen|held-out|NAME,...] [--peer pytorch|meta_schedule]
+                            [--trials N] [--out DIR] [--again] [--picture FILE]
 
 The peer is PyTorch, or TVM's stock meta_schedule, which tunes with 256 trials of its own for minutes a case.
 

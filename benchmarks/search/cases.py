@@ -6,15 +6,18 @@ from collections.abc import Iterator
 from functools import cache
 
 from benchmarks.search.expression import Expression
+from benchmarks.search.held_out import held_out
 from benchmarks.search.paper_operators import is_quick, paper_operators
 from benchmarks.search.unforeseen import unforeseen
 from edgetune.errors import UsageError
 from edgetune.yaml_reader.nearest import nearest
 
+_WITHOUT_PEER = {"unforeseen": unforeseen, "held-out": held_out}
+
 
 @cache
 def _by_name() -> dict[str, Expression]:
-    return {case.name: case for case in (*paper_operators(), *unforeseen())}
+    return {case.name: case for case in (*paper_operators(), *unforeseen(), *held_out())}
 
 
 def expression_named(name: str) -> Expression:
@@ -23,17 +26,18 @@ def expression_named(name: str) -> Expression:
 
 
 def names_of(selection: str) -> Iterator[str]:
-    """The names of a selection: "quick", "full", "second" (shape of each operator, batch 1), "unforeseen", or a list.
+    """The names of a selection: "quick", "full", "second", "unforeseen", "held-out", or a list.
 
-    A list is names separated by commas; the start of a name stands for all of its cases, as "t2d".
+    The "second" are the second shapes of all operators, batch 1. A list is names separated by commas; the start of a
+    name stands for all of its cases, as "t2d".
 
     Raises UsageError for a name that stands for none.
     """
     if selection in ("quick", "full"):
         yield from (case.name for case in paper_operators() if selection == "full" or is_quick(case.name))
         return
-    if selection == "unforeseen":
-        yield from (case.name for case in unforeseen())
+    if selection in _WITHOUT_PEER:
+        yield from (case.name for case in _WITHOUT_PEER[selection]())
         return
     if selection == "second":
         yield from (name for name in _by_name() if name.endswith("_2_b1"))

@@ -26,13 +26,14 @@ def unforeseen() -> Iterator[Expression]:
     yield from _rows()
 
 
-def _case(
+def case(
     name: str, inputs: Shapes, output: tuple[int, ...], operations: int, compute: Any, reference: Reference
 ) -> Expression:
+    """A case of this table or of `held_out.py`: no constants, and no PyTorch side."""
     return Expression(f"new_{name}", inputs, {}, output, operations, compute, reference=reference)
 
 
-def _einsum(name: str, equation: str, **extents: int) -> Expression:
+def einsum(name: str, equation: str, **extents: int) -> Expression:
     """A sum of products of two or more tensors, by the rules of numpy's `einsum`."""
     left, result = equation.split("->")
     operands = left.split(",")
@@ -53,17 +54,17 @@ def _einsum(name: str, equation: str, **extents: int) -> Expression:
         wide = [np.asarray(value, np.float64) for value in values]
         return np.einsum(equation, *wide), np.einsum(equation, *map(np.abs, wide))
 
-    return _case(name, inputs, output, len(operands) * prod(extents.values()), compute, reference)
+    return case(name, inputs, output, len(operands) * prod(extents.values()), compute, reference)
 
 
 def _products() -> Iterator[Expression]:
-    yield _einsum("three_operands", "ik,jk,k->ij", i=128, j=96, k=256)
-    yield _einsum("routing", "ij,ijd->jd", i=1152, j=10, d=16)
-    yield _einsum("batch_at_b", "bki,bkj->bij", b=8, i=64, j=96, k=128)
-    yield _einsum("outer_sums", "ri,rj->ij", i=127, j=128, r=512)
+    yield einsum("three_operands", "ik,jk,k->ij", i=128, j=96, k=256)
+    yield einsum("routing", "ij,ijd->jd", i=1152, j=10, d=16)
+    yield einsum("batch_at_b", "bki,bkj->bij", b=8, i=64, j=96, k=128)
+    yield einsum("outer_sums", "ri,rj->ij", i=127, j=128, r=512)
     yield _gram(200, 1000)
-    yield _einsum("odd_product", "ik,kj->ij", i=127, j=127, k=1000)
-    yield _einsum("matrix_vector", "ik,k->i", i=1000, k=1000)
+    yield einsum("odd_product", "ik,kj->ij", i=127, j=127, k=1000)
+    yield einsum("matrix_vector", "ik,k->i", i=1000, k=1000)
 
 
 def _gram(rows: int, depth: int) -> Expression:
@@ -75,7 +76,7 @@ def _gram(rows: int, depth: int) -> Expression:
         wide = x.astype(np.float64)
         return wide @ wide.T, np.abs(wide) @ np.abs(wide.T)
 
-    return _case("gram", {"x": (rows, depth)}, (rows, rows), 2 * rows * rows * depth, compute, reference)
+    return case("gram", {"x": (rows, depth)}, (rows, rows), 2 * rows * rows * depth, compute, reference)
 
 
 def _pairs(name: str, rows: int, columns: int, depth: int, *, squared: bool) -> Expression:
@@ -94,7 +95,7 @@ def _pairs(name: str, rows: int, columns: int, depth: int, *, squared: bool) -> 
         return value, value
 
     inputs = {"a": (rows, depth), "b": (columns, depth)}
-    return _case(name, inputs, (rows, columns), 3 * rows * columns * depth, compute, reference)
+    return case(name, inputs, (rows, columns), 3 * rows * columns * depth, compute, reference)
 
 
 def _distances() -> Iterator[Expression]:
@@ -111,12 +112,12 @@ def _distances() -> Iterator[Expression]:
         value = terms.max(1)
         return value, np.abs(value) + 1
 
-    yield _case("max_plus", {"a": (size, size), "b": (size, size)}, (size, size), 2 * size**3, compute, reference)
+    yield case("max_plus", {"a": (size, size), "b": (size, size)}, (size, size), 2 * size**3, compute, reference)
 
 
-def _window(name: str, equation: str, image: tuple[int, ...], kernel: tuple[int, ...]) -> Expression:
+def window(name: str, equation: str, image: tuple[int, ...], kernel: tuple[int, ...], stride: int = 1) -> Expression:
     """Sums over windows at the end of an image's axes, as `equation` multiplies windows and kernel."""
-    size = (image[-2] - kernel[-2] + 1, image[-1] - kernel[-1] + 1)
+    size = ((image[-2] - kernel[-2]) // stride + 1, (image[-1] - kernel[-1]) // stride + 1)
     operands, result = equation.split("->")
     windows, kernel_axes = operands.split(",")
     extents = dict(zip(windows, (*image[:-2], *size, *kernel[-2:]), strict=True))
@@ -129,25 +130,26 @@ def _window(name: str, equation: str, image: tuple[int, ...], kernel: tuple[int,
         def value(*place: Any) -> Any:
             at = dict(zip(result, place, strict=True)) | summed
             *outer, row, column, tap_row, tap_column = (at[axis] for axis in windows)
-            pixel = x(*outer, row + tap_row, column + tap_column)
+            pixel = x(*outer, row * stride + tap_row, column * stride + tap_column)
             return te.sum(pixel * w(*(at[axis] for axis in kernel_axes)), axis=list(summed.values()))
 
         return te.compute(output, value, "windows")
 
     def reference(x: np.ndarray, w: np.ndarray) -> Checked:
         seen = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), kernel[-2:], axis=(-2, -1))
+        seen = seen[..., ::stride, ::stride, :, :]
         wide = w.astype(np.float64)
         return (
             np.einsum(equation, seen, wide, optimize=True),
             np.einsum(equation, np.abs(seen), np.abs(wide), optimize=True),
         )
 
-    return _case(name, {"x": image, "w": kernel}, output, 2 * prod(extents.values()), compute, reference)
+    return case(name, {"x": image, "w": kernel}, output, 2 * prod(extents.values()), compute, reference)
 
 
 def _windows() -> Iterator[Expression]:
-    yield _window("nchw_convolution", "nchwij,ocij->nohw", (1, 64, 30, 30), (64, 64, 3, 3))
-    yield _window("depthwise_correlation", "chwij,cij->chw", (128, 31, 31), (128, 7, 7))
+    yield window("nchw_convolution", "nchwij,ocij->nohw", (1, 64, 30, 30), (64, 64, 3, 3))
+    yield window("depthwise_correlation", "chwij,cij->chw", (128, 31, 31), (128, 7, 7))
     side, taps = 256, 5
 
     def box(x: te.Tensor) -> te.Tensor:
@@ -160,7 +162,7 @@ def _windows() -> Iterator[Expression]:
         return seen.sum((-2, -1)), np.abs(seen).sum((-2, -1))
 
     result = side - taps + 1
-    yield _case("box_filter", {"x": (side, side)}, (result, result), result**2 * taps**2, box, box_reference)
+    yield case("box_filter", {"x": (side, side)}, (result, result), result**2 * taps**2, box, box_reference)
     size, channels, shifts = 32, 64, 9
 
     def correlation(x: te.Tensor, y: te.Tensor) -> te.Tensor:
@@ -178,7 +180,7 @@ def _windows() -> Iterator[Expression]:
 
     inputs = {"x": (size, size, channels), "y": (size + shifts - 1, size + shifts - 1, channels)}
     operations = 2 * size**2 * shifts**2 * channels
-    yield _case("correlation", inputs, (size, size, shifts, shifts), operations, correlation, correlated)
+    yield case("correlation", inputs, (size, size, shifts, shifts), operations, correlation, correlated)
 
 
 def _rows() -> Iterator[Expression]:
@@ -203,7 +205,7 @@ def _normalised(m: int, n: int, depth: int) -> Expression:
         return unit @ w.astype(np.float64), np.abs(unit) @ np.abs(w.astype(np.float64))
 
     operations = 2 * m * n * depth + 3 * m * depth
-    return _case("normalised", {"x": (m, depth), "w": (depth, n)}, (m, n), operations, compute, reference)
+    return case("normalised", {"x": (m, depth), "w": (depth, n)}, (m, n), operations, compute, reference)
 
 
 def _running_sum(rows: int, length: int) -> Expression:
@@ -221,7 +223,7 @@ def _running_sum(rows: int, length: int) -> Expression:
         return np.cumsum(wide, 1), np.cumsum(np.abs(wide), 1)
 
     operations = rows * length * (length + 1) // 2
-    return _case("running_sum", {"x": (rows, length)}, (rows, length), operations, compute, reference)
+    return case("running_sum", {"x": (rows, length)}, (rows, length), operations, compute, reference)
 
 
 def _middle_softmax(batch: int, length: int, inner: int) -> Expression:
@@ -234,7 +236,7 @@ def _middle_softmax(batch: int, length: int, inner: int) -> Expression:
         return value, value
 
     shape = (batch, length, inner)
-    return _case("middle_softmax", {"x": shape}, shape, (EXP + 4) * prod(shape), compute, reference)
+    return case("middle_softmax", {"x": shape}, shape, (EXP + 4) * prod(shape), compute, reference)
 
 
 def _masked_maximum(rows: int, length: int) -> Expression:
@@ -250,7 +252,7 @@ def _masked_maximum(rows: int, length: int) -> Expression:
         return value, np.abs(value)
 
     inputs = {"x": (rows, length), "mask": (rows, length)}
-    return _case("masked_maximum", inputs, (rows,), 2 * rows * length, compute, reference)
+    return case("masked_maximum", inputs, (rows,), 2 * rows * length, compute, reference)
 
 
 def _log_sum_exp(rows: int, length: int) -> Expression:
@@ -266,7 +268,7 @@ def _log_sum_exp(rows: int, length: int) -> Expression:
         logarithm = np.log(np.exp(wide - most[:, None]).sum(1))
         return logarithm + most, np.abs(logarithm) + np.abs(most)
 
-    return _case("log_sum_exp", {"x": (rows, length)}, (rows,), (EXP + 3) * rows * length, compute, reference)
+    return case("log_sum_exp", {"x": (rows, length)}, (rows,), (EXP + 3) * rows * length, compute, reference)
 
 
 def _column_variance(rows: int, columns: int) -> Expression:
@@ -285,4 +287,4 @@ def _column_variance(rows: int, columns: int) -> Expression:
         value = x.astype(np.float64).var(0)
         return value, value
 
-    return _case("column_variance", {"x": (rows, columns)}, (columns,), 5 * rows * columns, compute, reference)
+    return case("column_variance", {"x": (rows, columns)}, (columns,), 5 * rows * columns, compute, reference)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,11 @@ from tvm.tirx import IntImm
 
 from edgetune.errors import UnsupportedOperator, UsageError
 from edgetune.frontend.tensor_expression.normal_form import normal_form
+from edgetune.frontend.tensor_expression.parts import PartOfExpression, parts_of
 from edgetune.graph.long_sums import split_long_sums
 from edgetune.graph.macs import multiply_accumulates
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Param, Program, Role, TensorSpec, byte_size
+from edgetune.graph.tvm_types import PrimFunc
 from edgetune.graph.workload import workload_hash
 
 
@@ -32,25 +35,57 @@ def program_from_te(
     fixed = [te.placeholder(value.shape, value.dtype.name, name=key) for key, value in constants.items()]
     computed = expression(*places, *fixed)
     outputs = list(computed) if isinstance(computed, list | tuple) else [computed]
-    return _program(kernel_from_te([*places, *fixed, *outputs], name, constants=fixed), constants)
+    tensors = [*places, *fixed, *outputs]
+    params = _params(tensors, name, fixed)
+    function = _function(tensors, name, params)
+    by_role = {
+        role: [one for one, param in zip(function.params, params, strict=True) if param.role == role]
+        for role in ("constant", "output")
+    }
+    return _program(name, function, params, parts_of(function, by_role["output"], by_role["constant"]), constants)
 
 
-def _program(kernel: Kernel, weights: Mapping[str, np.ndarray]) -> Program:
+def _program(
+    name: str,
+    function: PrimFunc,
+    params: Sequence[Param],
+    parts: Sequence[PartOfExpression],
+    weights: Mapping[str, np.ndarray],
+) -> Program:
+    """The program of the parts of `function`; tensors between them are intermediate buffers."""
     kinds: dict[str, BufferKind] = {"input": "input", "constant": "constant", "output": "output"}
-    buffers = tuple(Buffer(i, p.name, p.shape, p.dtype, kinds[p.role]) for i, p in enumerate(kernel.params))
+    known = list(zip(function.params, params, strict=True))
+    buffers = [Buffer(i, p.name, p.shape, p.dtype, kinds[p.role]) for i, p in enumerate(params)]
+    kernels: list[Kernel] = []
+    calls: list[Call] = []
+    for part in parts:
+        numbers, own = [], []
+        for place in (*part.reads, *part.writes):
+            number = next((n for n, (one, _) in enumerate(known) if one.same_as(place)), len(known))
+            if number == len(known):
+                shape = tuple(int(extent) for extent in place.ty.shape)
+                known.append((place, Param(str(place.name), shape, str(place.ty.dtype), "input")))
+                buffers.append(Buffer(number, str(place.name), shape, str(place.ty.dtype), "intermediate"))
+            param = known[number][1]
+            role: Role = "constant" if param.role == "constant" else "input"
+            own.append(replace(param, role="output" if any(place.same_as(one) for one in part.writes) else role))
+            numbers.append(number)
+        title = f"{name}_{re.sub('[^A-Za-z0-9_]', '_', part.name)}" if part.name else name
+        calls.append(Call(len(kernels), tuple(numbers), title))
+        kernels.append(_kernel(title, part.function, tuple(own), part.name or name))
     specs = {
-        role: tuple(TensorSpec(p.name, p.shape, p.dtype) for p in kernel.params if p.role == role)
+        role: tuple(TensorSpec(p.name, p.shape, p.dtype) for p in params if p.role == role)
         for role in ("input", "output")
     }
     return Program(
-        name=kernel.name,
+        name=name,
         inputs=specs["input"],
         outputs=specs["output"],
-        buffers=buffers,
-        kernels=(kernel,),
-        calls=(Call(0, tuple(range(len(buffers))), kernel.name),),
+        buffers=tuple(buffers),
+        kernels=tuple(kernels),
+        calls=tuple(calls),
         constants={b.id: np.ascontiguousarray(weights[b.name]) for b in buffers if b.kind == "constant"},
-        model_sha256=kernel.workload,
+        model_sha256=workload_hash(function),
     )
 
 
@@ -63,20 +98,38 @@ def kernel_from_te(
     change. Raises UsageError for a wrong name or order, or a shape that is not fixed, and UnsupportedOperator when TVM
     cannot make a function of it.
     """
+    params = _params(tensors, name, constants)
+    return replace(_kernel(name, _function(tensors, name, params), params, name), weight=weight)
+
+
+def _params(tensors: Sequence[te.Tensor], name: str, constants: Collection[te.Tensor]) -> tuple[Param, ...]:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
         raise UsageError(f"{name!r} cannot name a kernel: use letters, digits and _, a letter first")
     params = tuple(_param(tensor, any(tensor.op.same_as(known.op) for known in constants), name) for tensor in tensors)
     roles = ["output" if param.role == "output" else "input" for param in params]
     if roles != sorted(roles) or "output" not in roles:
         raise UsageError(f"the tensors of {name} must be placeholders first, then at least one computed tensor")
+    names = [param.name for param in params]
+    twice = next((one for one in names if names.count(one) > 1), None)
+    if twice is not None:
+        raise UsageError(f"two tensors of {name} are called '{twice}': name one of them otherwise")
+    return params
+
+
+def _function(tensors: Sequence[te.Tensor], name: str, params: Sequence[Param]) -> PrimFunc:
+    """The unscheduled function of an expression, in normal form."""
     try:
         function = te.create_prim_func(list(tensors))
     except (RuntimeError, ValueError, TypeError) as error:
         lines = str(error).strip().splitlines()
         reason = lines[-1] if lines else type(error).__name__
         raise UnsupportedOperator(f"TVM cannot make a function of {name} ({reason}): rewrite its expression") from error
+    return normal_form(function, [index for index, param in enumerate(params) if param.role == "constant"])
+
+
+def _kernel(name: str, function: PrimFunc, params: tuple[Param, ...], source: str) -> Kernel:
+    function = split_long_sums(function)
     weights = [index for index, param in enumerate(params) if param.role == "constant"]
-    function = split_long_sums(normal_form(function, weights))
     free = [index for index in weights if len(params[index].shape) > 1]
     if free:
         function = function.with_attr("layout_free_buffers", free)
@@ -85,9 +138,9 @@ def kernel_from_te(
         workload=workload_hash(function),
         function=function,
         params=params,
-        sources=(name,),
+        sources=(source,),
         macs=multiply_accumulates(function),
-        weight=weight,
+        weight=1,
         scratch=max((byte_size(param.shape, param.dtype) for param in params if param.role == "input"), default=0),
     )
 

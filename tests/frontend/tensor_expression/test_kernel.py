@@ -42,6 +42,8 @@ def test_wrong_use_is_explained() -> None:
         kernel_from_te([y, x, w])
     with pytest.raises(UsageError, match="cannot name a kernel"):
         kernel_from_te([x, w, y], "not a name")
+    with pytest.raises(UsageError, match="two tensors of k are called 'y': name one of them otherwise"):
+        kernel_from_te([x, w, y, te.compute((2, 4), lambda i, j: y[i, j] + 1.0, name="y")], "k")
     n = te.var("n")
     a = te.placeholder((n,), name="a")
     with pytest.raises(UsageError, match="not a number"):

@@ -1,0 +1,176 @@
+"""Parts: a tensor expression as several kernels of one package, where a single one would be slower.
+
+Two reasons divide an expression:
+
+- A product whose operands are used many times, beside other reductions: alone, it has a register tile. What comes
+  before it and what follows are kernels of their own (`divide`), unless too few products share the tensors between.
+- Images with channels first, `x[n, c, h + i, w + j]`: windows and padding lie across the lanes of w. The sum is made
+  with channels last, between transpositions (`channels_last.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tvm import ir, s_tir, tirx
+
+from edgetune.frontend.tensor_expression.channels_last import with_channels_last
+from edgetune.graph.tvm_types import PrimFunc, Stmt, TvmBuffer
+from edgetune.schedule.sketches.block_analysis import (
+    BlockAnalysis,
+    BlockStage,
+    analyse_blocks,
+    block_of,
+    expressions,
+    statements_of,
+    stores,
+)
+
+_LEAST_WORK = 1 << 15
+"""Multiply-adds below which a call of a second kernel costs more than a register tile saves."""
+
+_LEAST_USES = 8
+"""Uses of each element of a product's operands from which on a register tile pays."""
+
+_LEAST_SHARE = 16
+"""Multiply-adds for each element of the tensors between two kernels."""
+
+
+@dataclass(frozen=True)
+class PartOfExpression:
+    """One kernel: its unscheduled function, whose parameters are the buffers `reads`, then `writes`.
+
+    Buffers are those of the whole expression, or tensors between the parts. `name` is that of its main stage, "" for
+    the whole expression.
+    """
+
+    name: str
+    function: PrimFunc
+    reads: tuple[TvmBuffer, ...]
+    writes: tuple[TvmBuffer, ...]
+
+
+def parts_of(
+    function: PrimFunc, outputs: Sequence[TvmBuffer], constants: Sequence[TvmBuffer]
+) -> list[PartOfExpression]:
+    """The parts of an unscheduled function, in the order of their calls; `outputs` and `constants` are parameters.
+
+    A single part, with the parameters in their order, where nothing divides it.
+    """
+    inputs = tuple(param for param in function.params if not _among(param, outputs))
+    whole = PartOfExpression("", function, inputs, tuple(outputs))
+    analysis = analyse_blocks(function)
+    if analysis is None:
+        return [whole]
+    groups: list[list[Stmt]] = []
+    for stages in divide(analysis.stages):
+        others = [stage for stage in analysis.stages if stage not in stages]
+        needed = [*outputs, *(region.source for stage in others for region in stage.reads())]
+        made, rest = with_channels_last(stages, constants, needed) or ([], stages)
+        groups += [*made, *([[_statement(analysis, stage) for stage in rest]] if rest else [])]
+    if len(groups) == 1:
+        return [whole]
+    return [_part(function, number, groups, constants, outputs) for number in range(len(groups))]
+
+
+def divide(stages: Sequence[BlockStage]) -> list[list[BlockStage]]:
+    """Groups of stages in order of execution, each of which is one kernel; the stages as they are if none is better."""
+    reductions = [stage for stage in stages if stage.reduction]
+    if len(reductions) < 2:
+        return [list(stages)]
+    product = max(reductions, key=lambda stage: stage.work)
+    place = stages.index(product)
+    kept = [one for one in stages[:place] if _only_moves(one) and _readers(one, stages) == [product]]
+    end = place + 1
+    while end < len(stages) and _follows(product, stages[end]):
+        end += 1
+    own = [*kept, *stages[place:end]]
+    before, after = [one for one in stages[:place] if one not in kept], list(stages[end:])
+    between = _shared_elements(before, own) + _shared_elements([*before, *own], after)
+    if product.work < max(_LEAST_WORK, _LEAST_SHARE * between) or not _shares_operands(product):
+        return [list(stages)]
+    return [*(divide(before) if before else []), own, *(divide(after) if after else [])]
+
+
+def _shares_operands(stage: BlockStage) -> bool:
+    """Whether each element of each tensor that a reduction reads is used often, as in a product of matrices."""
+    reads = [region.source for region in stage.reads()]
+    return len(reads) > 1 and all(stage.work >= _LEAST_USES * _elements(buffer) for buffer in reads)
+
+
+def _only_moves(stage: BlockStage) -> bool:
+    """Whether a stage copies elements, as padding and transpositions do, without arithmetic."""
+    if stage.reduction:
+        return False
+    values = [store.value for store in stores(stage.block.body)]
+    moved = (node for value in values for node in expressions(value) if not isinstance(node, ir.Call))
+    loads = [load for load in moved if isinstance(load, ir.TensorLoad)]
+    return len(loads) <= 1 and all(_is_move(value) for value in values)
+
+
+def _is_move(value: ir.Expr) -> bool:
+    if isinstance(value, ir.Call) and getattr(value.op, "name", "").endswith("if_then_else"):
+        return all(_is_move(side) for side in value.args[1:])
+    return isinstance(value, ir.TensorLoad | tirx.FloatImm | tirx.IntImm)
+
+
+def _readers(stage: BlockStage, stages: Sequence[BlockStage]) -> list[BlockStage]:
+    written = stage.block.writes[0].source
+    return [one for one in stages if any(region.source.same_as(written) for region in one.reads())]
+
+
+def _follows(product: BlockStage, stage: BlockStage) -> bool:
+    """Whether a stage computes one element from each element of the product, in the same place."""
+    return not stage.reduction and stage.spatial_extents == product.spatial_extents and stage.writes_its_axes()
+
+
+def _shared_elements(writers: Sequence[BlockStage], readers: Sequence[BlockStage]) -> int:
+    """Elements of the tensors that some of `writers` write and some of `readers` read."""
+    read = [region.source for stage in readers for region in stage.reads()]
+    written = [write.source for stage in writers for write in stage.block.writes]
+    return sum(_elements(buffer) for buffer in written if _among(buffer, read))
+
+
+def _elements(buffer: TvmBuffer) -> int:
+    return prod(int(extent) for extent in buffer.ty.shape)
+
+
+def _among(buffer: TvmBuffer, buffers: Sequence[TvmBuffer]) -> bool:
+    return any(buffer.same_as(one) for one in buffers)
+
+
+def _statement(analysis: BlockAnalysis, stage: BlockStage) -> Stmt:
+    statements = statements_of(analysis.function.body.block.body)
+    return next(one for one in statements if block_of(one).same_as(stage.block))
+
+
+def _part(
+    function: PrimFunc,
+    number: int,
+    groups: Sequence[Sequence[Stmt]],
+    constants: Sequence[TvmBuffer],
+    outputs: Sequence[TvmBuffer],
+) -> PartOfExpression:
+    """The part of the statements `groups[number]`."""
+    blocks = [block_of(one) for one in groups[number]]
+    written = [region.source for block in blocks for region in block.writes]
+    read = _unique([r.source for block in blocks for r in block.reads if not _among(r.source, written)])
+    elsewhere = [r.source for group in groups[number + 1 :] for one in group for r in block_of(one).reads]
+    writes = [one for one in written if _among(one, outputs) or _among(one, elsewhere)]
+    local = [one for one in written if not _among(one, writes)]
+    reads = [*(one for one in read if not _among(one, constants)), *(one for one in read if _among(one, constants))]
+    body = tirx.SeqStmt(list(groups[number])) if len(groups[number]) > 1 else groups[number][0]
+    root = s_tir.SBlockRealize([], True, s_tir.SBlock([], [], [], "root", body, None, local))
+    made = s_tir.renew_defs(tirx.PrimFunc([*reads, *writes], root, function.ret_type, function.attrs))
+    main = next((block for block in blocks if block.init is not None), blocks[-1])
+    return PartOfExpression(str(main.name_hint), made, tuple(reads), tuple(writes))
+
+
+def _unique(buffers: Sequence[TvmBuffer]) -> list[TvmBuffer]:
+    found: list[TvmBuffer] = []
+    for buffer in buffers:
+        if not _among(buffer, found):
+            found.append(buffer)
+    return found

@@ -1,0 +1,172 @@
+"""Expressions in several kernels: what is divided, and that the parts mean what the whole means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from tvm import te, tirx, topi
+
+from edgetune.frontend.tensor_expression.kernel import program_from_te
+from edgetune.graph.evaluate import evaluate_program
+from edgetune.graph.program import Program
+
+Array = np.ndarray
+
+
+def parted(compute: Callable[..., Any], inputs: dict[str, Array], weights: dict[str, Array]) -> tuple[Program, Array]:
+    """The program of an expression, and what its kernels compute."""
+    shapes = {name: (value.shape, "float32") for name, value in inputs.items()}
+    program = program_from_te(compute, shapes, weights, "made")
+    (output,) = evaluate_program(program, [inputs])[0].values()
+    return program, output
+
+
+def values(seed: int, **shapes: tuple[int, ...]) -> dict[str, Array]:
+    generator = np.random.default_rng(seed)
+    return {name: generator.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def images_first(x: Array, w: Array, stride: int, padding: int) -> Array:
+    padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (padding, padding), (padding, padding)))
+    seen = np.lib.stride_tricks.sliding_window_view(padded, w.shape[-2:], axis=(2, 3))[:, :, ::stride, ::stride]
+    return np.asarray(np.einsum("nchwij,ocij->nohw", seen, w))
+
+
+@settings(max_examples=15)
+@given(
+    st.tuples(st.integers(1, 2), st.integers(4, 9), st.integers(5, 9), st.integers(5, 9)),
+    st.integers(4, 9),
+    st.tuples(st.sampled_from([1, 3]), st.sampled_from([2, 3])),
+    st.integers(1, 2),
+    st.integers(0, 1),
+    st.booleans(),
+    st.sampled_from(["", "bias", "scaled", "before"]),
+)
+def test_convolutions_with_channels_first(
+    image: tuple[int, ...], out: int, kernel: tuple[int, int], stride: int, padding: int, known: bool, tail: str
+) -> None:
+    assume(image[1] * kernel[0] * kernel[1] >= 32)
+    arrays = values(0, x=image, w=(out, image[1], *kernel), b=(out,))
+
+    def compute(x: te.Tensor, *others: te.Tensor) -> te.Tensor:
+        w, b = sorted(others, key=lambda one: -len(one.shape))
+        seen = topi.nn.relu(x) if tail == "before" else x
+        y = topi.nn.conv2d_nchw(seen, w, stride, padding, 1)
+        if tail == "bias":
+            y = te.compute(y.shape, lambda n, o, i, j: y[n, o, i, j] + b[o], "biased")
+        return te.compute(y.shape, lambda *at: y(*at) * 1.5, "scaled") if tail == "scaled" else y
+
+    expected = images_first(
+        np.maximum(arrays["x"], 0) if tail == "before" else arrays["x"], arrays["w"], stride, padding
+    )
+    expected = expected + arrays["b"][:, None, None] if tail == "bias" else expected
+    expected = expected * 1.5 if tail == "scaled" else expected
+    inputs = {"x": arrays["x"]} if known else arrays
+    weights = {name: arrays[name] for name in ("w", "b")} if known else {}
+    program, output = parted(compute, inputs, weights)
+    np.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-4)
+    assert len(program.calls) == (3 if known else 4), "transpositions of the image, the weights, and the result"
+    constants = [p.name for kernel in program.kernels for p in kernel.params if p.role == "constant"]
+    assert "made_conv2d_nhwc" in [kernel.name for kernel in program.kernels], "loops are named by their order"
+    assert constants == (["w", *(["b"] if tail == "bias" else [])] if known else [])
+
+
+def test_the_sum_with_an_image_comes_after_the_transposition() -> None:
+    """Another image with channels first is no operand of what follows the convolution with channels last."""
+    arrays = values(7, x=(1, 8, 9, 9), w=(8, 8, 3, 3), r=(1, 8, 9, 9))
+
+    def compute(x: te.Tensor, r: te.Tensor, w: te.Tensor) -> list[te.Tensor]:
+        y = topi.nn.relu(topi.nn.conv2d_nchw(x, w, 1, 1, 1))
+        return [
+            te.compute(y.shape, lambda *at: y(*at) + r(*at), "joined"),
+            te.compute(y.shape, lambda *at: y(*at) * 2.0, "doubled"),
+        ]
+
+    shapes = {name: (arrays[name].shape, "float32") for name in "xr"}
+    program = program_from_te(compute, shapes, {"w": arrays["w"]}, "made")
+    first, second = evaluate_program(program, [{name: arrays[name] for name in "xr"}])[0].values()
+    expected = np.maximum(images_first(arrays["x"], arrays["w"], 1, 1), 0)
+    np.testing.assert_allclose(first, expected + arrays["r"], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(second, expected * 2, rtol=1e-4, atol=1e-4)
+    assert [kernel.name for kernel in program.kernels][:2] == ["made_x_last", "made_conv2d_nhwc"]
+    assert len(program.kernels) == 4
+
+
+def test_three_axes_of_an_image() -> None:
+    arrays = values(1, x=(1, 4, 5, 6, 7), w=(8, 4, 3, 3, 3))
+    program, output = parted(
+        lambda x, w: topi.nn.conv3d_ncdhw(x, w, 1, 1, 1, 1), {"x": arrays["x"]}, {"w": arrays["w"]}
+    )
+    padded = np.pad(arrays["x"].astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1), (1, 1)))
+    seen = np.lib.stride_tricks.sliding_window_view(padded, (3, 3, 3), axis=(2, 3, 4))
+    np.testing.assert_allclose(output, np.einsum("ncdhwijk,ocijk->nodhw", seen, arrays["w"]), rtol=1e-4, atol=1e-4)
+    assert len(program.calls) == 3
+
+
+def product(x: te.Tensor, y: te.Tensor) -> te.Tensor:
+    k = te.reduce_axis((0, x.shape[1]), "k")
+    return te.compute((x.shape[0], y.shape[1]), lambda i, j: te.sum(x[i, k] * y[k, j], axis=k), "product")
+
+
+def test_a_product_beside_other_sums_is_a_kernel_of_its_own() -> None:
+    arrays = values(2, x=(32, 64), y=(64, 48))
+    program, output = parted(lambda x, y: product(topi.nn.softmax(x), y), arrays, {})
+    assert [kernel.name for kernel in program.kernels] == ["made_T_softmax_maxelem", "made_product"]
+    shares = np.exp(arrays["x"].astype(np.float64))
+    expected = shares / shares.sum(1, keepdims=True) @ arrays["y"]
+    np.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_what_follows_a_product_in_other_rows_is_a_kernel_of_its_own() -> None:
+    arrays = values(3, x=(32, 64), y=(64, 48))
+    program, output = parted(lambda x, y: topi.nn.softmax(topi.nn.relu(product(x, y))), arrays, {})
+    assert len(program.kernels) == 2
+    assert program.kernels[0].sources == ("product",)
+    powers = np.exp(np.maximum(arrays["x"].astype(np.float64) @ arrays["y"], 0))
+    np.testing.assert_allclose(output, powers / powers.sum(1, keepdims=True), rtol=1e-4, atol=1e-4)
+
+
+def test_every_product_is_a_kernel_of_its_own() -> None:
+    arrays = values(4, x=(64, 64), y=(64, 64))
+
+    def compute(x: te.Tensor, y: te.Tensor) -> te.Tensor:
+        return product(topi.nn.softmax(product(x, y)), y)
+
+    program, output = parted(compute, arrays, {})
+    assert [kernel.sources for kernel in program.kernels][::2] == [("product",), ("product_1",)]
+    powers = np.exp(arrays["x"].astype(np.float64) @ arrays["y"])
+    np.testing.assert_allclose(output, powers / powers.sum(1, keepdims=True) @ arrays["y"], rtol=1e-4, atol=1e-4)
+
+
+def nothing_shared(x: te.Tensor) -> te.Tensor:
+    j, k = te.reduce_axis((0, 1000), "j"), te.reduce_axis((0, 1000), "k")
+    most = te.compute((64,), lambda i: te.max(x[i, j], axis=j), "most")
+    return te.compute((64,), lambda i: te.sum(te.exp(x[i, k] - most[i]), axis=k), "total")
+
+
+def outer(x: te.Tensor) -> te.Tensor:
+    k = te.reduce_axis((0, 2), "k")
+    y = te.compute((64, 1000), lambda i, j: te.sum(x[i, k] * x[k, j], axis=k), "outer")
+    m = te.reduce_axis((0, 1000), "m")
+    return te.compute((64,), lambda i: te.max(y[i, m], axis=m), "largest")
+
+
+@pytest.mark.parametrize("expression", [nothing_shared, outer, topi.nn.softmax])
+def test_sums_stay_together(expression: Callable[..., Any]) -> None:
+    """No operand is used often, or a tensor between would cost more than the products."""
+    program, _ = parted(expression, values(5, x=(64, 1000)), {})
+    assert len(program.kernels) == 1
+
+
+def test_windows_of_rows_without_channels_stay_as_they_are() -> None:
+    def filtered(x: te.Tensor) -> te.Tensor:
+        i, j = te.reduce_axis((0, 6), "i"), te.reduce_axis((0, 6), "j")
+        return te.compute((20, 20), lambda r, c: te.sum(x[r + i, c + j] * tirx.const(2.0), axis=[i, j]), "filtered")
+
+    program, _ = parted(filtered, values(6, x=(25, 25)), {})
+    assert len(program.kernels) == 1
