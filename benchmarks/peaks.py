@@ -1,8 +1,7 @@
 """What one core can do at most: multiply-adds, and reading from each level of memory.
 
-A small C program, compiled with the target's own compiler and flags: independent chains of multiply-adds on vectors of
-the target's width, and sums over arrays that fit the first cache, the second, and none. The best of several repeats
-counts, for a limit is what it looks for (Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009).
+A program of its own around the loops that a measuring session times as well (`edgetune.measure.peaks`), compiled with
+the target's own compiler and flags. The best of several repeats counts.
 """
 
 from __future__ import annotations
@@ -10,74 +9,46 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from edgetune.errors import CompileFailed, UsageError
+from edgetune.measure.peaks import CHAINS, Peaks, loops
 from edgetune.pipeline.boards import own_transport
 from edgetune.target.target import Target
 
-CHAINS = 12  # of 16 registers on the smallest of vector units, two hold the factors
+__all__ = ["LARGEST", "Peaks", "measure_peaks", "source"]
+
 LARGEST = 1 << 28  # bytes of the array that no cache holds
 TIMEOUT_S = 120.0
 _PAGE = 4096
 
 _SOURCE = """
 #define _GNU_SOURCE
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-
-typedef float vector __attribute__((vector_size({bytes})));
+{loops}
 static double now(void) {{
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }}
 static volatile float sink;
-#if defined(__x86_64__)
-#define HIDE(v) __asm__ volatile("" : "+v"(v))
-#elif defined(__aarch64__) || defined(__arm__)
-#define HIDE(v) __asm__ volatile("" : "+w"(v))
-#else
-#define HIDE(v) __asm__ volatile("" : "+m"(v))
-#endif
 
-/* Multiply-adds per second over {chains} independent chains, twice that in operations. */
+/* Operations per second. */
 static double flops(void) {{
   const long rounds = 1L << 20;
-  vector a[{chains}];
-  for (int i = 0; i < {chains}; ++i) a[i] = (vector){{0}} + (float)i;
-  vector x = (vector){{0}} + 0.999f;
-  const vector y = (vector){{0}} + 0.001f;
-  {declare}
   const double begin = now();
-  for (long r = 0; r < rounds; ++r) {{
-    {step}
-    HIDE(x); /* or the product would leave the loop */
-  }}
-  const double seconds = now() - begin;
-  {collect}
-  return 2.0 * {lanes} * {chains} * (double)rounds / seconds;
+  sink = multiply_adds(rounds);
+  return 2.0 * {lanes} * {chains} * (double)rounds / (now() - begin);
 }}
 
 /* Bytes read per second from an array of `bytes`, walked again and again. */
 static double bandwidth(const char *memory, size_t bytes) {{
   const size_t step = 8 * sizeof(vector), passes = ((size_t)1 << 29) / bytes + 1;
-  vector s0 = {{0}}, s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
   const double begin = now();
-  for (size_t pass = 0; pass < passes; ++pass) {{
-    for (size_t at = 0; at + step <= bytes; at += step) {{
-      const vector *v = (const vector *)(const void *)(memory + at);
-      s0 += v[0]; s1 += v[1]; s2 += v[2]; s3 += v[3]; s4 += v[4]; s5 += v[5]; s6 += v[6]; s7 += v[7];
-    }}
-    __asm__ volatile("" ::: "memory");
-  }}
-  const double seconds = now() - begin;
-  s0 += s1 + s2 + s3 + s4 + s5 + s6 + s7;
-  sink = s0[0];
-  return (double)(bytes / step * step) * (double)passes / seconds;
+  sink = read_memory(memory, bytes, passes);
+  return (double)(bytes / step * step) * (double)passes / (now() - begin);
 }}
 
 int main(void) {{
@@ -101,36 +72,12 @@ int main(void) {{
 """
 
 
-@dataclass(frozen=True)
-class Peaks:
-    """Limits of one core: operations per second (a multiply-add is two), bytes per second from each level."""
-
-    flops: float
-    bandwidth: dict[str, float]  # "L1", "L2", "DRAM"
-
-    def or_better(self, other: Peaks) -> Peaks:
-        """The larger of each limit: what disturbs a core only makes it look slower."""
-        best = {level: max(rate, other.bandwidth[level]) for level, rate in self.bandwidth.items()}
-        return Peaks(max(self.flops, other.flops), best)
-
-    def level(self, bytes_touched: int, target: Target) -> str:
-        """The level of memory that holds `bytes_touched` bytes from one run to the next."""
-        if bytes_touched <= target.l1_bytes:
-            return "L1"
-        return "L2" if bytes_touched <= target.l2_bytes else "DRAM"
-
-
 def source(target: Target, repeats: int, largest: int = LARGEST) -> str:
     """C text of the measuring program; the largest array has `largest` bytes."""
-    width = (target.vector_bits or 32) // 8
-    numbers = range(CHAINS)
     return _SOURCE.format(
-        bytes=width,
-        lanes=width // 4,
+        loops=loops(target),
+        lanes=max(1, target.vector_bits // 32),
         chains=CHAINS,
-        declare="vector " + ", ".join(f"a{i} = a[{i}]" for i in numbers) + ";",
-        step=" ".join(f"a{i} += x * y;" for i in numbers),
-        collect="sink = " + " + ".join(f"a{i}[0]" for i in numbers) + ";",
         l1=target.l1_bytes,
         l2=target.l2_bytes,
         dram=largest,

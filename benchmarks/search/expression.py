@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from edgetune.codegen.operations import polynomial_operations
 from edgetune.search.seeds import derive_seed
 
 FLOAT = 4
 """Bytes of an element: all tensors are float32."""
 
-EXP = 22
+EXP = polynomial_operations("exp")
 """Additions and multiplications of our polynomial for `exp` where the result is a normal number."""
 
 Tensors = Mapping[str, Any]

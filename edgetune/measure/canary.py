@@ -1,11 +1,14 @@
-"""Canary: a small kernel that never changes, timed between candidates to detect a board whose speed changes."""
+"""Canary: a small kernel that never changes, timed between candidates to detect a board whose speed changes.
+
+The loops that show what a core can do at most are compiled with it.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +17,8 @@ from edgetune.boards.protocol import RunRequest
 from edgetune.boards.sampling import TimingPolicy
 from edgetune.errors import DiskFull
 from edgetune.measure.compiler import CandidateBuilder, CompilerCommand, kill_group
+from edgetune.measure.peaks import PeakProgram, can_be_timed, write_program
+from edgetune.target.target import Target
 
 NAME = "canary"
 _LENGTH, _ROUNDS, _FACTOR, _SHIFT = 1024, 32, 2654435761, 15
@@ -41,10 +46,14 @@ void edgetune_call(void *const *buffers) { edgetune_canary(buffers[0], buffers[1
 
 @dataclass(frozen=True)
 class Canary:
-    """The built canary: its library and its input and output, as files of this machine."""
+    """The built canary: its library and its input and output, as files of this machine.
+
+    `peaks` is the program that measures the limits of a core, once it is built.
+    """
 
     library: Path
     arrays: tuple[Path, Path]
+    peaks: PeakProgram | None = None
 
     def request(self) -> RunRequest:
         """Return the request to run it; the paths are of this machine."""
@@ -60,7 +69,10 @@ class Canary:
 
 
 class CanaryMaker:
-    """Compiles the canary in its own thread on `cores` (None: any) while the session starts."""
+    """Compiles the canary in its own thread on `cores` (None: any) while the session starts.
+
+    With a `target` whose boards are real, it then compiles the program that measures the limits of their cores.
+    """
 
     def __init__(
         self,
@@ -69,11 +81,13 @@ class CanaryMaker:
         folder: Path,
         cores: frozenset[int] | None = None,
         on_failure: Callable[[str], None] = lambda _: None,
+        target: Target | None = None,
     ) -> None:
         self._builder, self._toolchain = builder, toolchain
         self._folder = folder / NAME
         self._cores = cores
         self._on_failure = on_failure
+        self._target = target
         self._made: Canary | None = None
         self._compiler = 0
         self._thread = threading.Thread(target=self._make, name="edgetune-canary", daemon=True)
@@ -93,17 +107,30 @@ class CanaryMaker:
         if self._cores is not None:
             os.sched_setaffinity(0, self._cores)  # of this thread, and of the compiler
         try:
-            made = self._files()
-            compiled = self._builder.build_candidate(
-                self._toolchain, self._folder / "unit.c", self._folder / "shim.c", made.library, self._note
-            )
+            canary = self._files()
+            reason = self._compile(self._folder / "unit.c", self._folder / "shim.c", canary.library)
         except (DiskFull, OSError) as error:
             self._on_failure(f"the canary cannot be written ({error}): drift cannot be detected")
             return
-        if compiled.reason:
-            self._on_failure(f"the canary cannot be compiled ({compiled.reason}): drift cannot be detected")
+        if reason:
+            self._on_failure(f"the canary cannot be compiled ({reason}): drift cannot be detected")
             return
-        self._made = made
+        self._made = canary
+        if self._target is None or not can_be_timed(self._target):
+            return
+        try:
+            program, unit, shim = write_program(self._target, self._folder / "peaks")
+            reason = self._compile(unit, shim, program.library)
+        except (DiskFull, OSError) as error:
+            reason = str(error)
+        if reason:
+            self._on_failure(f"the limits of the core cannot be measured ({reason}): no kernel gets a roofline")
+            return
+        self._made = replace(canary, peaks=program)
+
+    def _compile(self, unit: Path, shim: Path, library: Path) -> str:
+        """Compile one program; return why that failed, or nothing."""
+        return self._builder.build_candidate(self._toolchain, unit, shim, library, self._note).reason
 
     def _files(self) -> Canary:
         self._folder.mkdir()

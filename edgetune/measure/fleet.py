@@ -8,10 +8,11 @@ from __future__ import annotations
 import statistics
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp, log
 
+from edgetune.boards.environment import Reading
 from edgetune.boards.options import MeasuringOptions
 from edgetune.boards.protocol import Board
 from edgetune.boards.statistics import Summary
@@ -107,12 +108,16 @@ _LOST_LATER = (*_LOST, HostUnknown, BoardFull)  # a board that worked before may
 
 @dataclass(frozen=True)
 class CandidateResult:
-    """A finished candidate: `taken` is None when its boards were lost; `reason` then says how."""
+    """A finished candidate: `taken` is None when its boards were lost; `reason` then says how.
+
+    `peaks` are the limits of the board's core as a record's environment has them, empty where they are not known.
+    """
 
     work: Job
     board: Board
     taken: AttemptResult | None
     reason: str = ""
+    peaks: Mapping[str, Reading] = field(default_factory=dict)
 
 
 class Fleet:
@@ -279,7 +284,7 @@ class Fleet:
             lane.tell("noisy", f"samples of a candidate are refused: {taken.reason}")
         if len(self.lanes) > 1:
             self._compare(lane, work, taken)
-        return CandidateResult(work, lane.board, taken)
+        return CandidateResult(work, lane.board, taken, peaks=lane.watch.peaks)
 
     def _compare(self, lane: BoardWorker, work: Job, taken: AttemptResult) -> None:
         flags: list[tuple[str, str]] = []

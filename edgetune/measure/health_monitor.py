@@ -1,4 +1,4 @@
-"""Health monitor of one board between candidates: reads its temperature and times its canary."""
+"""Health monitor of one board between candidates: reads its temperature, times its canary, and once its limits."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from edgetune.boards.environment import Reading
 from edgetune.boards.protocol import Board
 from edgetune.measure.attempt import Attempt
 from edgetune.measure.canary import Canary
+from edgetune.measure.peaks import PeakProgram
 from edgetune.measure.trend import State, Trend
 
 CANDIDATES = 20
@@ -25,7 +26,10 @@ _NO_USE_S = 600.0
 
 
 class BoardWatch:
-    """Use from the board's own thread. `tell` receives the kind of event and a sentence."""
+    """Use from the board's own thread. `tell` receives the kind of event and a sentence.
+
+    `peaks` are the limits of its core for records' environments, empty until they are measured.
+    """
 
     def __init__(
         self,
@@ -38,6 +42,7 @@ class BoardWatch:
         closing: Flag,
     ) -> None:
         self.trend = Trend()
+        self.peaks: dict[str, float] = {}
         self.canaries = 0
         self.canary_s = 0.0
         self.cooling_total_s = 0.0
@@ -47,6 +52,7 @@ class BoardWatch:
         self._ceiling, self._cooling = ceiling_c, cooling_s
         self._closing = closing
         self._broken = False
+        self._peaks_tried = False
         self._cost = _FIRST_COST_S
         self._busy = 0.0
         self._candidates = 0
@@ -68,7 +74,12 @@ class BoardWatch:
         if self._cooling > 0:
             self._cool(mark)
         canary = self._canary()
-        if canary is not None and self._due():
+        if canary is None:
+            return
+        if canary.peaks is not None and not self._peaks_tried:
+            self._peaks_tried = True  # also if the board is lost meanwhile
+            self._find_peaks(canary.peaks, turn)
+        if self._due():
             self._time(canary, turn)
 
     def _due(self) -> bool:
@@ -92,6 +103,20 @@ class BoardWatch:
             return
         if said := self.trend.add(sorted(ran.samples_ns)[len(ran.samples_ns) // 2]):
             self._tell("drift", said)
+
+    def _find_peaks(self, program: PeakProgram, turn: Attempt) -> None:
+        """Measure the limits of the core, once; an emulator and a count of instructions have none."""
+        if self._board.facts.get("emulated") == 1 or self._board.facts.get("clock") == "instructions":
+            return
+        fastest = []
+        for request in program.requests():
+            ran = turn.run(turn.sent(request))
+            if ran.status != "ok" or not ran.samples_ns:
+                why = f"{ran.status}: {ran.reason}"
+                self._tell("fallback", f"the limits of its core cannot be measured ({why}): no kernel gets a roofline")
+                return
+            fastest.append(min(ran.samples_ns))
+        self.peaks = program.peaks(fastest).to_environment()
 
     def _cool(self, mark: Callable[[str, float], None]) -> None:
         """Wait while the board is too hot; if that does not help, do not wait again for ten minutes."""

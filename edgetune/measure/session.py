@@ -83,7 +83,7 @@ class MeasureSession:
         try:
             toolchain = builder.toolchain(target, policy.compile_timeout_s)
             self._opened = boards.make(self._workspace.path, self._events.put)
-            self._canary = CanaryMaker(builder, toolchain, self._workspace.path, cores, self._warn)
+            self._canary = CanaryMaker(builder, toolchain, self._workspace.path, cores, self._warn, target)
             self._fleet = Fleet(
                 self._opened,
                 self._measuring,
@@ -331,7 +331,8 @@ class MeasureSession:
             median = taken.summary.median
             self._best[built.kernel_key] = min(median, self._best.get(built.kernel_key, median))
         seconds = {**built.seconds, "queue": finished.work.queued_s}
-        return measured(built, taken, finished.board.name, finished.board.facts, seconds)
+        facts = {**finished.board.facts, **finished.peaks}
+        return measured(built, taken, finished.board.name, facts, seconds)
 
     def _warn(self, message: str) -> None:
         self._events.put(Event("warning", {"message": message}))

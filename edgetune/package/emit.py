@@ -24,6 +24,7 @@ from edgetune.package.manifest import write_manifest
 from edgetune.package.output_folder import staged
 from edgetune.package.package_file import PackageFile, write_files
 from edgetune.package.size import STACK_LIMIT_BYTES, CodeSize, StaticSize, static_size
+from edgetune.package.slow_kernels import slow_warnings
 from edgetune.package.vectors import place_vectors
 from edgetune.target.target import with_cpu
 
@@ -67,7 +68,7 @@ def emit_package(
         _check_flash(facts, code, device.flash)
         if check is not None:
             check(stage, Path(objects))
-    warnings = _stack_warnings(code)
+    warnings = (*_stack_warnings(code), *slow_warnings(facts.kernels))
     for message in warnings:
         if on_event is not None:
             on_event(Event("warning", {"message": message}))

@@ -50,7 +50,7 @@ def explain(package: Path, kernel: str) -> Explanation:
             layers=layers,
             macs=entry["macs"],
             calls=entry["calls"],
-            provenance=KernelProvenance(**entry["provenance"]),
+            provenance=KernelProvenance.of_json(entry["provenance"]),
         )
     except (KeyError, TypeError) as error:
         raise PackageInvalid(

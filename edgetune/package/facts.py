@@ -18,6 +18,7 @@ from edgetune.package.package_file import PackageFile
 from edgetune.package.program_image import ProgramImage
 from edgetune.package.provenance import amount
 from edgetune.package.size import CodeSize, StaticSize
+from edgetune.package.slow_kernels import slow_kernels
 from edgetune.package.vectors import Vectors
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.isa.cpu_features import CpuChecks
@@ -95,6 +96,8 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "slots": facts.slots,
         "calls": facts.calls,
         "kernels": facts.kernels,
+        "slow": slow_kernels(facts.kernels),
+        "rooflines": sum(kernel.provenance.roofline_share is not None for kernel in facts.kernels),
         "weights": facts.weights,
         "vectors": facts.vectors,
         "goldens": range(facts.goldens),

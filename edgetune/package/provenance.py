@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Any, Literal
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,9 @@ class KernelProvenance:
     grade of the measurement, A to D, "" without a grade.
     `candidates` is how many correct candidates the winner was chosen from; `form` names the algorithm, "direct" for
     the operators unchanged, and `rounding` bounds the error of any other; `schedule` is a summary of the trace.
+    `roofline_us` is the least time that the limits of the board's core allow, `roofline_limit` names the limit that
+    sets it; absent where the limits are not known. `predicted_share` is that of a default schedule: ideal cycles over
+    predicted ones, 0 for plain loops, None without a prediction.
     """
 
     workload: str
@@ -38,11 +42,21 @@ class KernelProvenance:
     instructions: int | None = None
     trust: str = ""
     trust_reason: str = ""
+    roofline_us: float | None = None
+    roofline_limit: str = ""
+    predicted_share: float | None = None
 
     @property
     def cost(self) -> float | None:
         """Instructions or microseconds of one call, depending on the clock; None where nothing was measured."""
         return self.instructions if self.clock == "instructions" else self.median_us
+
+    @property
+    def roofline_share(self) -> float | None:
+        """The roofline over the time; more than 1 is possible. None where either is not known."""
+        if self.roofline_us is None or not self.median_us:
+            return None
+        return round(self.roofline_us / self.median_us, 3)
 
     def amount(self) -> str:
         """Return the cost of one call as digits without a unit, "-" where it is unknown."""
@@ -56,12 +70,20 @@ class KernelProvenance:
         return f"record {self.record} on {self.board}{graded}"
 
     def to_json(self) -> dict[str, object]:
-        """Plain JSON values of all fields, except those of another clock."""
+        """Plain JSON values of all fields, except those of another clock and limits that are not known."""
         absent = _TIMES if self.clock == "instructions" else ("clock", "instructions")
-        return {name: value for name, value in asdict(self).items() if name not in absent}
+        told = {name: value for name, value in asdict(self).items() if name not in absent}
+        told |= {"roofline_share": self.roofline_share}
+        return {name: value for name, value in told.items() if name not in _LIMITS or value not in (None, "")}
+
+    @classmethod
+    def of_json(cls, told: Mapping[str, Any]) -> KernelProvenance:
+        """The provenance that `to_json` gave; raises TypeError where keys are missing or unknown."""
+        return cls(**{name: value for name, value in told.items() if name != "roofline_share"})
 
 
 _TIMES = ("median_us", "low_us", "high_us")
+_LIMITS = ("roofline_us", "roofline_limit", "roofline_share", "predicted_share")
 
 
 def amount(clock: str, cost: float | None) -> str:

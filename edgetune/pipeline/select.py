@@ -14,16 +14,19 @@ from edgetune.errors import KernelFailed
 from edgetune.events import Event
 from edgetune.graph.memory.plan import scratch_limits
 from edgetune.graph.program import Kernel, Program
+from edgetune.measure.peaks import Peaks
 from edgetune.package.emit import OnEvent
 from edgetune.package.provenance import KernelProvenance
 from edgetune.pipeline.in_model_cost import PackageContext, compared_first, expected_order, streams
 from edgetune.pipeline.link import Choice
+from edgetune.pipeline.roofline import roofline_of
 from edgetune.records import Record, RecordStore
 from edgetune.records.ranking import passes
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.catalogue import rounding_of
 from edgetune.schedule.algorithms.schedule_text import DIRECT, FORMS, algorithm_of
-from edgetune.schedule.default_algorithms import default_schedule, times_faster
+from edgetune.schedule.default_algorithms import guessed_schedule, times_faster
+from edgetune.schedule.default_schedule import Guess
 from edgetune.schedule.summary import summary
 from edgetune.search.migrate import record_key, still_valid, trouble
 from edgetune.target.target import Target
@@ -134,7 +137,7 @@ def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules
         if best:
             valid = sum(record.status == "ok" and record.form in forms for record in store.all(key))
             reordered = any(places[record.candidate] < places[best[0].candidate] for record in best)
-            return Choice(best[0].trace, _measured(kernel, best, valid, rules if reordered else None))
+            return Choice(best[0].trace, _measured(kernel, best, valid, target, rules if reordered else None))
         older = (
             record
             for record in still_valid(kernel, target, store)
@@ -144,12 +147,13 @@ def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules
         for record in rules.order(kernel, taken)[:1]:
             told = f"code generator {record.environment['codegen_version']}, which made the same C"
             why = f"the fastest record of {told}"
-            return Choice(record.trace, replace(_measured(kernel, [record], 1), why=why))
-    return default_choice(kernel, *_fixed(kernel, scratch_limit, rules))
+            return Choice(record.trace, replace(_measured(kernel, [record], 1, target), why=why))
+    guess = _fixed(kernel, scratch_limit, rules)
+    return default_choice(kernel, guess.trace, guess.note, guess.share)
 
 
-def default_choice(kernel: Kernel, text: str, note: str) -> Choice:
-    """The choice of a default schedule, with a note for people."""
+def default_choice(kernel: Kernel, text: str, note: str, share: float | None = None) -> Choice:
+    """The choice of a default schedule, with a note for people and its predicted share of the ideal."""
     why = f"no record: the default schedule ({note})"
     provenance = KernelProvenance(
         kernel.workload,
@@ -158,28 +162,32 @@ def default_choice(kernel: Kernel, text: str, note: str) -> Choice:
         form=algorithm_of(text),
         schedule=summary(text, kernel.function),
         why=why,
+        predicted_share=None if share is None else round(share, 3),
     )
     return Choice(text, provenance)
 
 
-def _fixed(kernel: Kernel, scratch_limit: int, rules: _Rules) -> tuple[str, str]:
+def _fixed(kernel: Kernel, scratch_limit: int, rules: _Rules) -> Guess:
     """The default schedule; that of the direct algorithm where several threads should finish it sooner."""
     function, target, streamed = kernel.function, rules.target, rules.streamed
-    text, note = default_schedule(function, target, scratch_limit, rules.forms, streamed=streamed)
-    if rules.threads == 1 or algorithm_of(text) == DIRECT:
-        return text, note
-    direct, of_direct = default_schedule(function, target, scratch_limit, (), streamed=streamed)
+    best = guessed_schedule(function, target, scratch_limit, rules.forms, streamed=streamed)
+    form = algorithm_of(best.trace)
+    if rules.threads == 1 or form == DIRECT:
+        return best
+    direct = guessed_schedule(function, target, scratch_limit, (), streamed=streamed)
     try:
         overlapping, plain = (
-            expected_share(apply_schedule(function, t).module, target, rules.threads) for t in (text, direct)
+            expected_share(apply_schedule(function, t).module, target, rules.threads)
+            for t in (best.trace, direct.trace)
         )
     except KernelFailed:
-        return direct, of_direct  # if this schedule is used, printing it reports the error
-    sooner = plain * times_faster(function, algorithm_of(text), target) < overlapping
-    return (direct, of_direct) if sooner else (text, note)
+        return direct  # if this schedule is used, printing it reports the error
+    return direct if plain * times_faster(function, form, target) < overlapping else best
 
 
-def _measured(kernel: Kernel, best: list[Record], valid: int, decided: _Rules | None = None) -> KernelProvenance:
+def _measured(
+    kernel: Kernel, best: list[Record], valid: int, target: Target, decided: _Rules | None = None
+) -> KernelProvenance:
     winner = best[0]
     counted = winner.environment.get("clock") == "instructions"  # the record stores one instruction as one nanosecond
     why = f"fastest of {valid} correct candidates"
@@ -192,6 +200,8 @@ def _measured(kernel: Kernel, best: list[Record], valid: int, decided: _Rules | 
     elif len(best) > 1 and winner.median_ns:
         much = "many" if counted else "long"
         why += f"; the next takes {(best[1].median_ns or 0) / winner.median_ns:.3f} times as {much}"
+    peaks = Peaks.of_environment(winner.environment)
+    roofline = None if counted or peaks is None else roofline_of(kernel, peaks, target)
     return KernelProvenance(
         workload=winner.workload,
         origin="record",
@@ -213,6 +223,8 @@ def _measured(kernel: Kernel, best: list[Record], valid: int, decided: _Rules | 
         instructions=round(winner.median_ns) if counted and winner.median_ns is not None else None,
         trust=str(winner.environment.get("trust", "")),
         trust_reason=str(winner.environment.get("trust_reason", "")),
+        roofline_us=None if roofline is None else round(roofline.us, 4),
+        roofline_limit="" if roofline is None else roofline.limit,
     )
 
 

@@ -7,6 +7,7 @@ where the formula of the rules finds it faster.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from math import inf, prod
 
 from edgetune.graph.tvm_types import PrimFunc
@@ -15,8 +16,9 @@ from edgetune.schedule.algorithms.catalogue import algorithm_named, algorithms_a
 from edgetune.schedule.algorithms.overlapped_tail.tiles import pixel_axes
 from edgetune.schedule.algorithms.schedule_text import DIRECT, PEELED, TILES, VECTORS, WINOGRAD, schedule_text, size_of
 from edgetune.schedule.default_schedule import (
-    best_guess,
-    default_trace,
+    Guess,
+    default_guess,
+    guess,
     has_empty_tensor,
     is_factored_cheaper,
     ranked_variants,
@@ -138,13 +140,21 @@ def _vectors(function: PrimFunc, target: Target) -> float:
 def default_schedule(
     function: PrimFunc, target: Target, scratch_limit: int, allowed: Collection[str], *, streamed: bool = False
 ) -> tuple[str, str]:
-    """Text of the best-guess schedule and a note for people: of the form for odd extents if there is one, else direct.
+    """Text and note of `guessed_schedule`."""
+    found = guessed_schedule(function, target, scratch_limit, allowed, streamed=streamed)
+    return found.trace, found.note
 
-    Arguments are as for `default_trace`. Winograd algorithms are never guessed: only a measurement can show that they
+
+def guessed_schedule(
+    function: PrimFunc, target: Target, scratch_limit: int, allowed: Collection[str], *, streamed: bool = False
+) -> Guess:
+    """The best guess: of the form for odd extents if there is one, which its text names, else of the direct algorithm.
+
+    Arguments are as for `default_guess`. Winograd algorithms are never guessed: only a measurement can show that they
     are faster.
     """
     algorithm = form_for_odd_extents(function, allowed, target)
-    found = None if algorithm is None else best_guess(algorithm.function, target, scratch_limit, streamed=streamed)
+    found = None if algorithm is None else guess(algorithm.function, target, scratch_limit, streamed=streamed)
     if algorithm is None or found is None:
-        return default_trace(function, target, scratch_limit, streamed=streamed)
-    return schedule_text(algorithm.name, found[0]), found[1]
+        return default_guess(function, target, scratch_limit, streamed=streamed)
+    return replace(found, trace=schedule_text(algorithm.name, found.trace))

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import chain
-from math import inf
+from math import inf, prod
 
 from tvm.s_tir import Schedule
 
+from edgetune.codegen.operations import tensor_bytes
 from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.algorithms.schedule_text import trace_text
 from edgetune.schedule.default_sizes import block_note, block_sizes, row_sizes, rows_note, tile_note, tile_sizes
-from edgetune.schedule.rules.derivation import note_of, ranked_structures
+from edgetune.schedule.rules.derivation import cycles_of_largest, note_of, ranked_structures
 from edgetune.schedule.rules.factored_reduction import factored_sizes
 from edgetune.schedule.sketches import elementwise
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis, analyse_blocks
@@ -42,28 +44,51 @@ from edgetune.schedule.sketches.spaces import (
 )
 from edgetune.schedule.sketches.tile import Tile, reads_each_once
 from edgetune.schedule.sketches.variants import Variant, variants_of
-from edgetune.schedule.tile_costs import cheapest
+from edgetune.schedule.tile_costs import cheapest, ideal_cycles
 from edgetune.target.target import Target
 
+PLAIN = "plain loops"
+"""The note of `derivation.note_of` where no rule has vectors."""
+
+_LEAST_CYCLES = 3000  # about a microsecond: a shorter kernel takes little more than its call
 _WIDE = 256  # bits; vectors this wide use up a cache line in one or two steps, so lines are prefetched before each
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A schedule that a formula chose: its trace, a note for people, and its predicted share of the ideal.
+
+    The `share` is that of the ideal cycles of the largest reduction in the cycles that the formula predicts; 0 for
+    plain loops, None where there is no prediction or too little work to matter.
+    """
+
+    trace: str
+    note: str
+    share: float | None = None
 
 
 def default_trace(
     function: PrimFunc, target: Target, scratch_limit: int = 0, *, streamed: bool = False
 ) -> tuple[str, str]:
-    """Trace of the best-guess schedule of the direct algorithm and a note for people.
+    """Trace and note of `default_guess`."""
+    found = default_guess(function, target, scratch_limit, streamed=streamed)
+    return found.trace, found.note
+
+
+def default_guess(function: PrimFunc, target: Target, scratch_limit: int = 0, *, streamed: bool = False) -> Guess:
+    """The best guess of the direct algorithm.
 
     Scratch stays within `scratch_limit` bytes if possible. `streamed`: L2 keeps no weights from one run of the program
     to the next. Never fails: a kernel that no rule fits gets the plain loop nest, and the note says so.
     """
     sch = untouched(function)
     if has_empty_tensor(function):
-        return trace_text(sch.trace), "plain loops: a tensor is empty"
-    found = best_guess(function, target, scratch_limit, streamed=streamed) or _least_scratch(function, target)
+        return Guess(trace_text(sch.trace), "plain loops: a tensor is empty")
+    found = guess(function, target, scratch_limit, streamed=streamed) or _least_scratch(function, target)
     if found is not None:
         return found
     _finish(sch, target, UNLIMITED_SCRATCH)
-    return trace_text(sch.trace), "plain loops: no schedule rule fits this kernel"
+    return Guess(trace_text(sch.trace), "plain loops: no schedule rule fits this kernel", 0.0)
 
 
 def has_empty_tensor(function: PrimFunc) -> bool:
@@ -74,21 +99,27 @@ def has_empty_tensor(function: PrimFunc) -> bool:
 def best_guess(
     function: PrimFunc, target: Target, scratch_limit: int = 0, *, streamed: bool = False
 ) -> tuple[str, str] | None:
-    """The result of `default_trace`, or None if no schedule rule fits the function within the scratch limit."""
-    for sch, note in _candidates(function, target, scratch_limit, streamed=streamed):
+    """Trace and note of `guess`."""
+    found = guess(function, target, scratch_limit, streamed=streamed)
+    return None if found is None else (found.trace, found.note)
+
+
+def guess(function: PrimFunc, target: Target, scratch_limit: int = 0, *, streamed: bool = False) -> Guess | None:
+    """The result of `default_guess`, or None if no schedule rule fits the function within the scratch limit."""
+    for sch, note, share in _candidates(function, target, scratch_limit, streamed=streamed):
         if footprint(sch.mod).within(limits(target, scratch_limit)) and _finish(sch, target, scratch_limit):
-            return trace_text(sch.trace), note
+            return Guess(trace_text(sch.trace), note, share)
     return None
 
 
-def _least_scratch(function: PrimFunc, target: Target) -> tuple[str, str] | None:
+def _least_scratch(function: PrimFunc, target: Target) -> Guess | None:
     """Attention whose scores never fit: as few queries as possible per block, still less memory than plain loops."""
     rows = rows_of(function, target)
     if rows is None:
         return None
     *_, (variant, sizes) = row_sizes(rows, target)
     sch = in_rows(function, rows, variant, Chosen(sizes), target)
-    return (trace_text(sch.trace), rows_note(rows, sizes)) if _finish(sch, target, UNLIMITED_SCRATCH) else None
+    return Guess(trace_text(sch.trace), rows_note(rows, sizes)) if _finish(sch, target, UNLIMITED_SCRATCH) else None
 
 
 def _finish(sch: Schedule, target: Target, scratch_limit: int) -> bool:
@@ -98,18 +129,18 @@ def _finish(sch: Schedule, target: Target, scratch_limit: int) -> bool:
 
 def _candidates(
     function: PrimFunc, target: Target, scratch_limit: int, *, streamed: bool
-) -> Iterator[tuple[Schedule, str]]:
+) -> Iterator[tuple[Schedule, str, float | None]]:
     tiles = tiles_of(function, target)
     if tiles is not None:
         for block, sizes in block_sizes(tiles, target, scratch_limit, streamed=streamed):
             with suppress(RuntimeError):  # ScheduleError, or TVM's error for a case that it does not handle
-                yield in_blocks(function, tiles, block, Chosen(sizes), target), block_note(tiles, sizes)
+                yield in_blocks(function, tiles, block, Chosen(sizes), target), block_note(tiles, sizes), None
         return
     rows = rows_of(function, target)
     if rows is not None:
         for rows_variant, sizes in row_sizes(rows, target):
             with suppress(RuntimeError):  # as above
-                yield in_rows(function, rows, rows_variant, Chosen(sizes), target), rows_note(rows, sizes)
+                yield in_rows(function, rows, rows_variant, Chosen(sizes), target), rows_note(rows, sizes), None
     found = tile_of(function, target)
     general = [] if found is not None and fills_vectors(function, found[0], target) else _derived(function, target)
     if found is None:
@@ -121,14 +152,18 @@ def _candidates(
 
 def _tiled(
     function: PrimFunc, analysis: BlockAnalysis, tile: Tile, target: Target, *, streamed: bool
-) -> Iterator[tuple[Schedule, str]]:
+) -> Iterator[tuple[Schedule, str, float | None]]:
     for variant in ranked_variants(tile, target, streamed=streamed):
         sizes = tile_sizes(analysis, tile, variant, target)
         with suppress(RuntimeError):  # ScheduleError, or TVM's error for a case that it does not handle
-            yield tiled(function, tile, variant, Chosen(sizes), target), f"register tile {tile_note(sizes, tile)}"
+            sch = tiled(function, tile, variant, Chosen(sizes), target)
+            of_vector = cheapest(analysis, tile, variant, target, [(sizes["row"], sizes["pixel"])])[0] if sizes else inf
+            work = prod(tile.anchor.spatial_extents) * prod(tile.anchor.reduction_extents)
+            share = _share(function, work, of_vector * work / tile.lanes, target)
+            yield sch, f"register tile {tile_note(sizes, tile)}", share
 
 
-def _derived(function: PrimFunc, target: Target) -> Iterator[tuple[Schedule, str]]:
+def _derived(function: PrimFunc, target: Target) -> Iterator[tuple[Schedule, str, float | None]]:
     """Schedules by derivation rules, most promising first; the untouched function if it has no analysis."""
     analysis = analyse_blocks(function)
     if analysis is None:
@@ -137,12 +172,21 @@ def _derived(function: PrimFunc, target: Target) -> Iterator[tuple[Schedule, str
         sch = untouched(function)
         with suppress(RuntimeError):  # as above
             elementwise.apply_elementwise(sch, analysis, native_lanes(function, target), Chosen({}))
-            yield sch, "elementwise"
+            yield sch, "elementwise", None
         return
-    stages = stages_of(function, analysis, target)
-    for structure in ranked_structures(stages, core_of(function, target)):
+    stages, core = stages_of(function, analysis, target), core_of(function, target)
+    predicted = _share(function, stages.largest.work, cycles_of_largest(stages, core), target)
+    for structure in ranked_structures(stages, core):
         with suppress(RuntimeError):  # as above
-            yield derived(function, stages, structure, Chosen({}), target), note_of(stages, structure)
+            sch, note = derived(function, stages, structure, Chosen({}), target), note_of(stages, structure)
+            yield sch, note, predicted if note != PLAIN else 0.0 if target.vector_bits else None
+
+
+def _share(function: PrimFunc, work: int, predicted: float, target: Target) -> float | None:
+    """The share of the ideal cycles in the `predicted` ones, of a reduction with `work` terms."""
+    if not _LEAST_CYCLES <= predicted < inf:
+        return None
+    return min(1.0, ideal_cycles(work / native_lanes(function, target), tensor_bytes(function), target) / predicted)
 
 
 def is_factored_cheaper(function: PrimFunc, target: Target, form: PrimFunc | None = None) -> bool:

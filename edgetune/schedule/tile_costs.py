@@ -90,6 +90,16 @@ def step_cycles(accumulators: int, loads: float, far: int = 0) -> float:
     return max(accumulators, LATENCY, loads) / 2 + 0.1 * loads + 0.5 * far
 
 
+def ideal_cycles(vectors: float, bytes_touched: int, target: Target) -> float:
+    """Cycles that `step_cycles` gives for `vectors` multiply-adds of one vector, if nothing is loaded twice.
+
+    Loads are those of `bytes_touched` bytes, each once; beyond L1 they cost more.
+    """
+    loads = 8 * bytes_touched / max(target.vector_bits, 64)
+    far = 0.5 if bytes_touched > target.l1_bytes else 0.0
+    return max(vectors, loads) / 2 + (0.1 + far) * loads
+
+
 def divisors(extent: int, limit: int) -> list[int]:
     """Divisors of `extent` that are at most `limit`; always contains 1."""
     return [n for n in range(1, max(1, min(extent, limit)) + 1) if extent % n == 0]

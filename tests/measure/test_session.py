@@ -34,6 +34,7 @@ from edgetune.measure.builder import BuildPool
 from edgetune.measure.compiler import build_library, toolchain_of
 from edgetune.measure.jobs import BuildJob, CandidateBuild, ReferenceResult
 from edgetune.measure.measurement import Measurement, MeasureStart
+from edgetune.measure.peaks import Peaks
 from edgetune.measure.session import MeasureSession
 from edgetune.measure.workspace import Workspace
 from edgetune.pipeline.boards import accesses
@@ -94,6 +95,14 @@ def steps() -> Iterator[ModuleType]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(HERE))
         yield importlib.import_module("measure_steps")
+
+
+def test_measurements_hold_the_limits_of_the_core(tmp_path: Path, steps: ModuleType) -> None:
+    with open_session(tmp_path) as session:
+        session.prepare([steps.spec()])
+        jobs = [BuildJob(str(number), "k", steps.trace(f"/* {number} */{steps.GOOD}")) for number in range(4)]
+        measured = list(session.measure(jobs))
+    assert Peaks.of_environment(measured[-1].environment) is not None
 
 
 class Broken(LocalBoard):

@@ -60,7 +60,7 @@ def program(kernel: Kernel, constant_bytes: int) -> Program:
     return Program("p", (), (), buffers, (kernel,), (Call(0, (0, 1, 2), "product"),), constants, "")
 
 
-def record(kernel: Kernel, target: Target, median_ns: float, *, streamed: bool, sizes: str = "") -> Record:
+def record(kernel: Kernel, target: Target, median_ns: float, *, streamed: bool, sizes: str = "", **more: Any) -> Record:
     """What was measured of the fixed schedule, or of a register tile with these `sizes`."""
     key = record_key(kernel, target)
     trace = default_trace(kernel.function, target, streamed=streamed)[0] if not sizes else tile(kernel, target, sizes)
@@ -70,7 +70,7 @@ def record(kernel: Kernel, target: Target, median_ns: float, *, streamed: bool, 
         "workload": key.workload, "workload_name": "p", "target": "t", "target_fingerprint": key.target_fingerprint,
         "toolchain": key.toolchain, "codegen_version": key.codegen_version, "board": "b", "status": "ok",
         "tool_version": "1", "candidate": hashlib.sha256(text.encode()).hexdigest(), "trace": trace,
-        **timed((median_ns,) * 3),
+        **timed((median_ns,) * 3), **more,
     }  # fmt: skip
     return Record(**values)
 
@@ -146,3 +146,39 @@ def test_caches_that_are_swept_and_emulators_say_nothing_of_weights_in_caches(ke
     assert streams(large, target)
     for changes in ({"caches": "cold"}, {"emulated": True}, {"l2_bytes": 1 << 25}):
         assert not streams(large, target.model_copy(update=changes))
+
+
+LIMITS = {"peak_gflops": 50.0, "l1_gb_per_s": 100.0, "l2_gb_per_s": 80.0, "dram_gb_per_s": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("environment", "changed", "least_us", "limit"),
+    [
+        (LIMITS, {}, 2 * 49 * 128 * 256 / 50e3, "peak, 50.0 GFLOP/s"),
+        (LIMITS | {"l2_gb_per_s": 1.0}, {}, 4 * (49 * 128 + 128 * 256 + 49 * 256) / 1e3, "L2, 1.0 GB/s"),
+        (LIMITS, {"caches": "cold"}, 4 * (49 * 128 + 128 * 256 + 49 * 256) / 2e3, "DRAM, 2.0 GB/s"),
+        (LIMITS | {"l1_gb_per_s": -1.0}, {}, None, ""),
+        (LIMITS | {"clock": "instructions"}, {}, None, ""),
+        ({}, {}, None, ""),
+    ],
+)
+def test_a_record_with_the_limits_of_its_core_gives_the_kernel_a_roofline(
+    kernel: Kernel, target: Target, tmp_path: Path, environment: dict[str, Any], changed: dict[str, Any],
+    least_us: float | None, limit: str,
+) -> None:  # fmt: skip
+    target = target.model_copy(update=changed)
+    with RecordStore.open(tmp_path / "db") as store:
+        store.add(record(kernel, target, 1e5, streamed=False, environment=environment))
+        (choice,) = choose(program(kernel, 1 << 10), target, store, lambda _: None)
+    found = choice.provenance
+    assert found.roofline_us == (None if least_us is None else pytest.approx(least_us, rel=1e-3))
+    assert found.roofline_limit == limit
+    assert found.predicted_share is None
+
+
+def test_a_kernel_without_a_record_has_a_predicted_share(kernel: Kernel, target: Target) -> None:
+    (choice,) = choose(program(kernel, 1 << 10), target, None, lambda _: None)
+    share = choice.provenance.predicted_share
+    assert share is not None
+    assert 0.5 < share <= 1
+    assert choice.provenance.roofline_us is None

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.disassembly import loops_of
 from edgetune.codegen import emit_kernel, kernel_unit, split_packing
 from edgetune.schedule.algorithms.apply import replay
-from edgetune.schedule.default_schedule import default_trace
+from edgetune.schedule.default_schedule import default_guess, default_trace
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
 from edgetune.schedule.sketches.liveness import Body, Reads, epilogue_operands, reads_of
 from edgetune.schedule.sketches.spaces import tile_of
@@ -109,3 +109,14 @@ def test_wide_vectors_ask_for_weights_that_the_first_cache_does_not_hold(
 ) -> None:
     trace, _ = default_trace(conv2d((8, 8, 4 * channels), 4 * channels), board(bits, 32))
     assert ("edgetune_near_lines" in trace) == asks
+
+
+def test_the_predicted_share_is_high_for_whole_tiles_and_low_for_lanes_of_two() -> None:
+    target = board(512, 32)
+    whole = default_guess(dense(64, 512, 512), target).share
+    narrow = default_guess(dense(1, 4096, 2), target).share
+    assert whole is not None
+    assert whole > 0.8
+    assert narrow is not None
+    assert narrow < 0.2
+    assert default_guess(dense(1, 64, 10), target).share is None  # too short to matter

@@ -16,7 +16,7 @@ from edgetune.frontend.onnx.reader import read_onnx
 from edgetune.graph.partition import to_program
 from edgetune.schedule.algorithms.apply import replay
 from edgetune.schedule.algorithms.schedule_text import trace_text
-from edgetune.schedule.default_schedule import default_trace
+from edgetune.schedule.default_schedule import default_guess, default_trace
 from edgetune.schedule.sketches import design_spaces, postprocs
 from edgetune.schedule.sketches.guards import guard_accumulations
 from edgetune.schedule.sketches.limits import footprint
@@ -55,9 +55,10 @@ def test_fixed_schedules_are_right_and_within_limits(bits: int) -> None:
 def test_what_no_rule_fits_stays_plain_loops_and_says_so() -> None:
     x = te.placeholder((4, 5), name="x")
     y = te.extern((4, 5), [x], lambda ins, outs: _copied(ins[0], outs[0]), name="opaque")
-    trace, note = default_trace(prim_func([x], y), board())
-    assert "plain loops" in note
-    assert replay(prim_func([x], y), trace) is not None
+    found = default_guess(prim_func([x], y), board())
+    assert "plain loops" in found.note
+    assert found.share == 0
+    assert replay(prim_func([x], y), found.trace) is not None
 
 
 def _copied(source: Any, destination: Any) -> Any:
