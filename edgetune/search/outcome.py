@@ -55,9 +55,9 @@ class TuneOutcome:
     may exceed `elapsed`) and "waiting" (the search was idle until measurements came).
     `ended` is why the search ended before its budget because no board was left, empty otherwise. `refused` counts
     refused candidates by reason. `programs` counts the programs that the search tried before it proposed candidates:
-    those made, and those dropped, by reason. `board_counts` counts the events of boards by name and kind.
-    `board_events` lists them, equal ones once ("board", "what", "times", the last "detail"). `boards` is the account of
-    each board, `bottleneck` a phrase that says where their time went.
+    those made, and those dropped, by reason; also the designs that a rule or TVM refused before. `board_counts` counts
+    the events of boards by name and kind. `board_events` lists them, equal ones once ("board", "what", "times", the
+    last "detail"). `boards` is the account of each board, `bottleneck` a phrase that says where their time went.
     """
 
     tasks: tuple[TaskOutcome, ...]

@@ -31,6 +31,8 @@ from edgetune.search.seeds import derive_seed
 
 MADE, EQUAL, REFUSED, BEYOND_LIMITS = "made", "equal to another", "refused by TVM", "beyond limits"
 """What becomes of the decision vectors that a search tries."""
+NO_DESIGN = "designs refused"
+"""Designs that a rule or TVM refused before the search began."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,8 @@ class SearchSpace:
     """All programs of one function: the function as a module, its designs, and how decisions are drawn.
 
     `designs` are TVM schedules, `target` is TVM's, `postprocs` a list and `mutators` a dict with probabilities. `form`
-    names the algorithm that the function implements, `first` are traces to propose before any other.
+    names the algorithm that the function implements, `first` are traces to propose before any other. `refused` counts
+    the designs that a rule or TVM refused.
     """
 
     module: Any
@@ -68,6 +71,7 @@ class SearchSpace:
     mutators: dict[Any, float]
     form: str = DIRECT
     first: tuple[str, ...] = ()
+    refused: int = 0
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ class _Parents:
 class TaskSearch:
     """Proposes for one task. `workload` names it in the cost model and, with `seed`, determines its random numbers.
 
-    `counts` has how many programs it `MADE`, and why others were dropped.
+    `counts` has how many programs it `MADE`, why others were dropped, and how many designs were refused.
     """
 
     def __init__(
@@ -116,7 +120,7 @@ class TaskSearch:
         self._pool: dict[DecisionVector, _Made] = {}
         self._proposed: dict[str, Features] = {}
         self._relatives: dict[DecisionVector, float] = {}
-        self.counts: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter({NO_DESIGN: space.refused} if space.refused else {})
 
     def learn(self, results: Sequence[tuple[str, float | None]]) -> None:
         """Adds measured traces with their times (None: failed) to the cost model and to the known programs."""

@@ -51,14 +51,17 @@ def space_of(task: TuneTask, target: Target, form: Algorithm | None = None) -> S
     streamed = task.streamed
     fixed = form.name == DIRECT and form_for_odd_extents(form.function, task.forms, target) is None
     guess = None if fixed else best_guess(form.function, target, task.scratch_limit, streamed=streamed)
+    refused: list[None] = []
+    designs = design_spaces(form.function, target, streamed=streamed, on_refused=lambda: refused.append(None))
     return SearchSpace(
         module=module_of(form.function),
         target=tvm_target(target),
-        designs=design_spaces(form.function, target, streamed=streamed),
+        designs=designs,
         postprocs=postprocs(target, task.scratch_limit),
         mutators=mutator_probs(),
         form=form.name,
         first=(guess[0],) if guess else (),
+        refused=len(refused),
     )
 
 

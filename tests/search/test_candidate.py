@@ -11,10 +11,14 @@ from hypothesis import strategies as st
 from tvm import te
 from tvm.s_tir import Schedule
 
+from edgetune.frontend.tensor_expression.kernel import kernel_from_te
+from edgetune.schedule.rules.derivation import derive
 from edgetune.schedule.sketches import design_spaces, module_of, mutator_probs, postprocs, tvm_target
 from edgetune.search.candidate import CandidateGenerator, DecisionVector
 from edgetune.search.cost_model import CostModel
-from edgetune.search.search import BEYOND_LIMITS, MADE, REFUSED, SearchSpace, TaskSearch
+from edgetune.search.search import BEYOND_LIMITS, MADE, NO_DESIGN, REFUSED, AlgorithmsSearch, SearchSpace, TaskSearch
+from edgetune.search.task import TuneTask
+from edgetune.search.wiring import space_of
 from edgetune.target.target import Target
 from tests.sketch_samples import board, conv2d
 
@@ -115,3 +119,25 @@ def test_programs_that_tvm_refuses_are_counted(function: Any) -> None:
     search = search_of(conv2d((8, 8, 8), 8), function, board())
     assert search.propose(16, 1, ()) == []
     assert search.counts[REFUSED] > 0
+
+
+def test_designs_that_a_rule_refuses_are_counted_and_the_others_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rule raises for one of the structures, as TVM does where a transformation does not apply."""
+    x, y = te.placeholder((64, 64), name="x"), te.placeholder((64, 64), name="y")
+    depth = te.reduce_axis((0, 64), name="k")
+    products = te.compute((64, 64), lambda i, j: te.sum(x[i, depth] * y[j, depth], axis=depth), name="products")
+    task = TuneTask(kernel_from_te([x, y, products], "product"))
+
+    def refusing(sch: Any, stages: Any, structure: Any, decide: Any, core: Any) -> Any:
+        if structure.chained:
+            raise RuntimeError("ScheduleError: refused")
+        return derive(sch, stages, structure, decide, core)
+
+    whole = space_of(task, board())
+    monkeypatch.setattr("edgetune.schedule.sketches.spaces.derive", refusing)
+    fewer = space_of(task, board())
+    search = AlgorithmsSearch("0" * 64, [fewer], CostModel(1), 1)
+    assert whole.refused == 0
+    assert fewer.refused == len(whole.designs) - len(fewer.designs) > 0
+    assert search.counts == {NO_DESIGN: fewer.refused}
+    assert search.propose(4, 1, ())

@@ -34,6 +34,7 @@ from edgetune.schedule.sketches.winograd_tile import (
 from edgetune.target.target import Target
 
 AnyVariant = TypeVar("AnyVariant")
+OnRefused = Callable[[], None]
 
 
 def module_of(function: PrimFunc) -> IRModule:
@@ -44,28 +45,37 @@ def module_of(function: PrimFunc) -> IRModule:
     return tvm.IRModule({"main": s_tir.renew_defs(function).with_attr("global_symbol", "main")})
 
 
-def design_spaces(function: PrimFunc, target: Target, *, seed: int = 1, streamed: bool = False) -> list[Schedule]:
+def design_spaces(
+    function: PrimFunc,
+    target: Target,
+    *,
+    seed: int = 1,
+    streamed: bool = False,
+    on_refused: OnRefused = lambda: None,
+) -> list[Schedule]:
     """Traced schedules of an unscheduled PrimFunc, one per structure; their sampled decisions span the space.
 
-    `streamed`: L2 keeps no weights from one run of the program to the next. Never empty: the last resort is the
-    untouched function.
+    `streamed`: L2 keeps no weights from one run of the program to the next. `on_refused` is called for each design that
+    a rule or TVM refuses. Never empty: the last resort is the untouched function.
     """
     analysis = analyse_blocks(function)
     if analysis is None:
         return [untouched(function, seed)]
     found = [
-        *_in_blocks(function, analysis, target, seed, streamed=streamed),
-        *_in_rows(function, analysis, target, seed),
+        *_in_blocks(function, analysis, target, seed, on_refused, streamed=streamed),
+        *_in_rows(function, analysis, target, seed, on_refused),
     ]
     if found:
         return found
-    found = list(_tiled(function, analysis, target, seed, streamed=streamed))
+    found = list(_tiled(function, analysis, target, seed, on_refused, streamed=streamed))
     if elementwise.applies(analysis):
         if not found:
             found.append(untouched(function, seed))
             elementwise.apply_elementwise(found[0], analysis, native_lanes(function, target), Decisions())
         return found
-    return [*found, *_derived(function, analysis, target, seed, every=not found)] or [untouched(function, seed)]
+    return [*found, *_derived(function, analysis, target, seed, on_refused, every=not found)] or [
+        untouched(function, seed)
+    ]
 
 
 def postprocs(target: Target, scratch_limit: int = UNLIMITED_SCRATCH) -> list[ms.Postproc]:
@@ -122,13 +132,15 @@ def native_lanes(function: PrimFunc, target: Target) -> int:
 
 
 def _tiled(
-    function: PrimFunc, analysis: BlockAnalysis, target: Target, seed: int, *, streamed: bool
+    function: PrimFunc, analysis: BlockAnalysis, target: Target, seed: int, on_refused: OnRefused, *, streamed: bool
 ) -> Iterator[Schedule]:
     tile = find_tile(analysis, native_lanes(function, target))
     if tile is None:
         return
     variants = variants_of(tile, cache_for_blocks(target), kept_bytes(target, streamed=streamed), target.l1_bytes)
-    yield from _applicable(lambda variant: tiled(function, tile, variant, Decisions(), target, seed), variants)
+    yield from _applicable(
+        lambda variant: tiled(function, tile, variant, Decisions(), target, seed), variants, on_refused
+    )
 
 
 def stages_of(function: PrimFunc, analysis: BlockAnalysis, target: Target) -> Stages:
@@ -156,7 +168,7 @@ def fills_vectors(function: PrimFunc, analysis: BlockAnalysis, target: Target) -
 
 
 def _derived(
-    function: PrimFunc, analysis: BlockAnalysis, target: Target, seed: int, *, every: bool
+    function: PrimFunc, analysis: BlockAnalysis, target: Target, seed: int, on_refused: OnRefused, *, every: bool
 ) -> Iterator[Schedule]:
     """Schedules by derivation rules; unless `every`, only of reductions that no whole vector of a tile computes."""
     if not every and fills_vectors(function, analysis, target):
@@ -164,7 +176,9 @@ def _derived(
     stages = stages_of(function, analysis, target)
     if every or stages.factored:
         structures = structures_of(stages)
-        yield from _applicable(lambda one: derived(function, stages, one, Decisions(), target, seed), structures)
+        yield from _applicable(
+            lambda one: derived(function, stages, one, Decisions(), target, seed), structures, on_refused
+        )
 
 
 def tiles_of(function: PrimFunc, target: Target) -> TransformedTiles | None:
@@ -183,14 +197,16 @@ def in_blocks(
 
 
 def _in_blocks(
-    function: PrimFunc, analysis: BlockAnalysis, target: Target, seed: int, *, streamed: bool
+    function: PrimFunc, analysis: BlockAnalysis, target: Target, seed: int, on_refused: OnRefused, *, streamed: bool
 ) -> Iterator[Schedule]:
     tiles = find_tiles(analysis, native_lanes(function, target))
     if tiles is None:
         return
     far = streams_filters(tiles, kept_bytes(target, streamed=streamed))
     variants = [replace(variant, prefetch_weights_l2=far) for variant in VARIANTS]
-    yield from _applicable(lambda variant: in_blocks(function, tiles, variant, Decisions(), target, seed), variants)
+    yield from _applicable(
+        lambda variant: in_blocks(function, tiles, variant, Decisions(), target, seed), variants, on_refused
+    )
 
 
 def rows_of(function: PrimFunc, target: Target) -> AttentionRows | None:
@@ -208,17 +224,23 @@ def in_rows(
     return sch
 
 
-def _in_rows(function: PrimFunc, analysis: BlockAnalysis, target: Target, seed: int) -> Iterator[Schedule]:
+def _in_rows(
+    function: PrimFunc, analysis: BlockAnalysis, target: Target, seed: int, on_refused: OnRefused
+) -> Iterator[Schedule]:
     rows = find_rows(analysis, native_lanes(function, target))
     if rows is None:
         return
-    yield from _applicable(lambda variant: in_rows(function, rows, variant, Decisions(), target, seed), ROWS_VARIANTS)
+    yield from _applicable(
+        lambda variant: in_rows(function, rows, variant, Decisions(), target, seed), ROWS_VARIANTS, on_refused
+    )
 
 
-def _applicable(schedule: Callable[[AnyVariant], Schedule], variants: Iterable[AnyVariant]) -> Iterator[Schedule]:
+def _applicable(
+    schedule: Callable[[AnyVariant], Schedule], variants: Iterable[AnyVariant], on_refused: OnRefused
+) -> Iterator[Schedule]:
     """The kernel's schedules by these variants, without those that TVM cannot apply to it."""
     for variant in variants:
         try:
             yield schedule(variant)
         except RuntimeError:  # ScheduleError, or TVM's error for a case that it does not handle
-            continue
+            on_refused()
