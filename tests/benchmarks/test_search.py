@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -9,11 +11,13 @@ import pytest
 import tvm
 from tvm import te
 
+from benchmarks.search import accuracy, compile_times
 from benchmarks.search.cases import expression_named, names_of
 from benchmarks.search.paper_operators import MOST_OPERATIONS, Window, capsule, convolution, norm, scores, transposed
 from benchmarks.search.picture import picture
 from benchmarks.search.table import CaseResult, markdown
 from edgetune.errors import UsageError
+from edgetune.target.target import load_target
 
 
 def computed(case: object) -> np.ndarray:
@@ -150,3 +154,34 @@ def test_expressions_state_the_shape_of_their_result(name: str) -> None:
 def test_a_name_without_a_case_is_refused() -> None:
     with pytest.raises(UsageError, match="there is no case 'C2D': did you mean"):
         list(names_of("gmm_1_b1,C2D"))
+
+
+def test_a_candidates_compile_time_and_stack_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert compile_times.main(["--cases", "nrm_1_b1,gmm_1_b1", "--samples", "2", "-o", str(tmp_path)]) == 0
+    found = json.loads((tmp_path / "compile_times.json").read_text(encoding="utf-8"))
+    assert {one["case"]: one["tile"] for one in found} == {"nrm_1_b1": False, "gmm_1_b1": True}
+    assert all(one["seconds"] > 0 and one["stack_bytes"] > 0 and not one["late"] for one in found)
+    assert "| register tiles | 2 |" in capsys.readouterr().out
+
+
+def test_a_stack_over_the_bound_and_a_stopped_compiler_are_told() -> None:
+    deep = compile_times.Compiled("deep", "direct", False, 1.0, 5000, 10)
+    late = compile_times.Compiled("late", "direct", False, 4.0, 0, 10, late=True)
+    text = compile_times.report([deep, late], load_target("generic-x86_64"))
+    assert "| all others | 2 | 50.0% | 4.00 | 4.0 (late) | 5000 (deep) | 1 |" in text
+    assert "Stopped after 60 s: late." in text
+
+
+def test_results_of_many_terms_are_exact_enough_in_the_default_schedule_and_a_candidate() -> None:
+    """65536 terms: more need the blocked sums, whose accuracy `benchmarks.search.accuracy` shows."""
+    target = load_target("host")
+    for case in accuracy.long_sums(1 << 16):
+        found = accuracy.errors(case, 1, target)
+        assert len(found) == 2, case.name
+        assert max(found) <= accuracy.PROMISED, case.name
+
+
+def test_a_wrong_result_is_an_error_as_a_share_of_its_terms() -> None:
+    case = next(iter(accuracy.long_sums(16)))
+    assert case.error(case.exact.astype(np.float32)) < 1e-7
+    assert case.error(1.5 * case.exact) == pytest.approx(0.5)
