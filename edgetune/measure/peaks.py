@@ -31,12 +31,18 @@ _POLICY = TimingPolicy(
 _KEYS = {"L1": "l1_gb_per_s", "L2": "l2_gb_per_s", "DRAM": "dram_gb_per_s"}
 _PEAK = "peak_gflops"
 
+_VECTOR = """typedef float vector __attribute__((vector_size({bytes})));
+#define ZERO ((vector){{0}})
+#define FIRST(v) ((v)[0])"""
+_SCALAR = """typedef float vector;
+#define ZERO 0.0f
+#define FIRST(v) (v)"""
 _LOOPS = """#include <stddef.h>
 #include <stdint.h>
-typedef float vector __attribute__((vector_size({bytes})));
-#if defined(__x86_64__)
+{vector}
+#if {lanes} > 1 && defined(__x86_64__)
 #define HIDE(v) __asm__ volatile("" : "+v"(v))
-#elif defined(__aarch64__) || defined(__arm__)
+#elif {lanes} > 1 && (defined(__aarch64__) || defined(__arm__))
 #define HIDE(v) __asm__ volatile("" : "+w"(v))
 #else
 #define HIDE(v) __asm__ volatile("" : "+m"(v))
@@ -46,9 +52,9 @@ typedef float vector __attribute__((vector_size({bytes})));
 static float multiply_adds(long rounds)
 {{
     vector a[{chains}];
-    for (int i = 0; i < {chains}; ++i) a[i] = (vector){{0}} + (float)i;
-    vector x = (vector){{0}} + 0.999f;
-    const vector y = (vector){{0}} + 0.001f;
+    for (int i = 0; i < {chains}; ++i) a[i] = ZERO + (float)i;
+    vector x = ZERO + 0.999f;
+    const vector y = ZERO + 0.001f;
     {declare}
     for (long r = 0; r < rounds; ++r) {{
         {step}
@@ -61,7 +67,7 @@ static float multiply_adds(long rounds)
 static float read_memory(const char *memory, size_t bytes, size_t passes)
 {{
     const size_t step = 8 * sizeof(vector);
-    vector s0 = {{0}}, s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
+    vector s0 = ZERO, s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
     for (size_t pass = 0; pass < passes; ++pass) {{
         for (size_t at = 0; at + step <= bytes; at += step) {{
             const vector *v = (const vector *)(const void *)(memory + at);
@@ -70,7 +76,7 @@ static float read_memory(const char *memory, size_t bytes, size_t passes)
         __asm__ volatile("" ::: "memory");
     }}
     s0 += s1 + s2 + s3 + s4 + s5 + s6 + s7;
-    return s0[0];
+    return FIRST(s0);
 }}
 """
 
@@ -172,11 +178,12 @@ def loops(target: Target) -> str:
     """C text of the functions `multiply_adds` and `read_memory`, and the type `vector`."""
     numbers = range(CHAINS)
     return _LOOPS.format(
-        bytes=4 * _lanes(target),
+        vector=_VECTOR.format(bytes=4 * _lanes(target)) if _lanes(target) > 1 else _SCALAR,
+        lanes=_lanes(target),
         chains=CHAINS,
         declare="vector " + ", ".join(f"a{i} = a[{i}]" for i in numbers) + ";",
         step=" ".join(f"a{i} += x * y;" for i in numbers),
-        collect=" + ".join(f"a{i}[0]" for i in numbers),
+        collect=" + ".join(f"FIRST(a{i})" for i in numbers),
     )
 
 

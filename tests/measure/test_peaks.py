@@ -24,17 +24,20 @@ from tests.measure.test_canary import nothing, turn_on, watch_of
 GIVEN = {"peak_gflops": 80.0, "l1_gb_per_s": 160.0, "l2_gb_per_s": 90.0, "dram_gb_per_s": 12.5}
 
 
-def made(folder: Path, name: str = "host") -> tuple[Canary | None, list[str]]:
+def made(folder: Path, name: str = "host", vector_bits: int | None = None) -> tuple[Canary | None, list[str]]:
     target, told = load_target(name), list[str]()
+    if vector_bits is not None:
+        target = target.model_copy(update={"vector_bits": vector_bits})
     maker = CanaryMaker(BACKEND, toolchain_of(target), folder, None, told.append, target)
     maker._thread.join()
     maker.close()
     return maker.get(), told
 
 
-def test_they_are_measured_on_this_machine_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("vector_bits", [None, 0])
+def test_they_are_measured_on_this_machine_once(tmp_path: Path, vector_bits: int | None) -> None:
     board = LocalBoard(load_target("host"), HostResources(tmp_path, split_cores(), tmp_path / "lock"))
-    canary, failed = made(tmp_path)
+    canary, failed = made(tmp_path, vector_bits=vector_bits)
     watch, told = watch_of(board, canary)
     try:
         watch.look(turn_on(board), nothing)
@@ -51,11 +54,19 @@ def test_they_are_measured_on_this_machine_once(tmp_path: Path) -> None:
     assert peaks.bandwidth["L1"] > peaks.bandwidth["DRAM"]
 
 
+@pytest.mark.parametrize("vector_bits", [None, 0])
 @pytest.mark.parametrize("name", ["rpi4", "generic-armv7"])
-def test_they_compile_for_other_boards(tmp_path: Path, name: str) -> None:
-    canary, failed = made(tmp_path, name)
+def test_they_compile_for_other_boards(tmp_path: Path, name: str, vector_bits: int | None) -> None:
+    canary, failed = made(tmp_path, name, vector_bits)
     assert canary is not None
-    assert (canary.peaks is None) == load_target(name).emulated
+    assert canary.peaks is not None
+    assert not failed
+
+
+def test_they_are_not_compiled_for_an_emulator(tmp_path: Path) -> None:
+    canary, failed = made(tmp_path, "qemu-rpi4")
+    assert canary is not None
+    assert canary.peaks is None
     assert not failed
 
 
