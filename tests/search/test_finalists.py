@@ -19,6 +19,7 @@ from edgetune.config.boards_file import ResolvedBoard
 from edgetune.events import Event
 from edgetune.graph.program import Kernel, Param
 from edgetune.measure.build_worker import BuildPolicy
+from edgetune.measure.peaks import NAME as PEAKS
 from edgetune.pipeline.boards import accesses
 from edgetune.records import Record, RecordStore
 from edgetune.records.history import earlier_of
@@ -316,4 +317,4 @@ def test_what_a_cancelled_call_left_over_is_not_timed_without_a_record() -> None
         board.back.set()
         (again,) = measurer.time_again([first], 1)
         assert again.candidate == first.candidate
-        assert board.ran == [first.candidate] * 2
+        assert [ran for ran in board.ran if ran != PEAKS] == [first.candidate] * 2
