@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from edgetune.events import Event
@@ -14,8 +14,9 @@ from edgetune.target.target import KeyFault
 
 if TYPE_CHECKING:
     from edgetune.backends.printed import PrintedKernels
-    from edgetune.graph.program import Program
+    from edgetune.graph.program import Kernel, Program
     from edgetune.package.content import PackageContent
+    from edgetune.records import Record, RecordStore
 
 OnEvent = Callable[[Event], None]
 
@@ -24,9 +25,9 @@ class Backend(CandidateBuilder, Protocol):
     """A member of the registry `edgetune.backends`; a target names it with the key `backend`.
 
     `dialect` is the C that its compilers take, `content` the files of its packages. Where nothing `searches`, kernels
-    have default schedules and no records. `most_threads` limits the threads of a package (None: no limit). `transport`
-    reaches its boards where their addresses name no other. `untimed` is the reason why nothing can be timed on them, as
-    part of a sentence ("" where candidates can be timed).
+    have default schedules, or those of records that were timed elsewhere and imported. `most_threads` limits the
+    threads of a package (None: no limit). `transport` reaches its boards where their addresses name no other. `untimed`
+    is the reason why nothing can be timed on them, as part of a sentence ("" where candidates can be timed).
     """
 
     dialect: Dialect
@@ -46,6 +47,14 @@ class Backend(CandidateBuilder, Protocol):
         """Return a schedule of each kernel, and a note for people; raises KernelFailed.
 
         Only asked where nothing `searches`.
+        """
+
+    def imported_records(
+        self, kernel: Kernel, target: BoardKind, store: RecordStore, min_trust: str
+    ) -> Iterator[Record]:
+        """Yield the records of `kernel` that were timed elsewhere, as the text that their traces give today.
+
+        The fastest comes first; none is graded below `min_trust`. Only asked where nothing `searches`.
         """
 
     def in_place_at_best(self, program: Program, target: BoardKind) -> dict[int, int]:

@@ -1,8 +1,8 @@
-"""Backend cuda: packages of CUDA kernels with default schedules, for boards with an NVIDIA GPU."""
+"""Backend cuda: packages of CUDA kernels for boards with an NVIDIA GPU; their times come from bundles."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -13,17 +13,21 @@ from edgetune.measure.compiler import CompilerCommand, CompileResult, OnStart
 from edgetune.package.ident import kernel_symbol
 from edgetune.package.program_image import ProgramImage
 from edgetune.target.board_kind import BoardKind
-from edgetune.target.cuda_toolkit import WHEELS, find_nvcc
+from edgetune.target.cuda_toolkit import WHEELS, find_nvcc, gpu_fingerprint, nvcc_id
 from edgetune.target.dialect import Dialect
 from edgetune.target.gpu import GpuTarget
 from edgetune.target.target import KeyFault, Target
 
 if TYPE_CHECKING:
     from edgetune.backends.printed import PrintedKernels
-    from edgetune.graph.program import Program
+    from edgetune.graph.program import Kernel, Program
     from edgetune.package.content import PackageContent
+    from edgetune.records import Record, RecordKey, RecordStore
 
 OnEvent = Callable[[Event], None]
+
+_CONSIDERED = 50
+"""How many of the fastest records of a kernel are checked for one whose trace gives the text that was timed."""
 
 
 class Cuda:
@@ -33,7 +37,7 @@ class Cuda:
     searches = False
     most_threads: int | None = 1
     transport = "agent"  # no other is there yet, and none is asked
-    untimed = "candidates travel to a GPU and back as a folder (`edgetune bundle export --help`)"
+    untimed = "candidates travel to a GPU and back as a folder (`--via bundle`, or `edgetune bundle export --help`)"
 
     def target_fault(self, target: BoardKind) -> KeyFault | None:
         """Demand a GPU."""
@@ -65,6 +69,23 @@ class Cuda:
         from edgetune.schedule.gpu_defaults import default_gpu_schedule
 
         return [default_gpu_schedule(kernel.function, _gpu(target)) for kernel in program.kernels]
+
+    def imported_records(
+        self, kernel: Kernel, target: BoardKind, store: RecordStore, min_trust: str
+    ) -> Iterator[Record]:
+        """Yield what bundles have brought; nothing where there is no nvcc, because its version is part of a record."""
+        from edgetune.schedule.gpu.candidate import gpu_candidate
+
+        gpu = _gpu(target)
+        if find_nvcc(gpu.compiler.nvcc) is None:
+            return
+        for record in store.best(record_key(kernel, gpu), _CONSIDERED, min_trust):
+            try:
+                name = gpu_candidate(kernel, record.trace, gpu).name
+            except KernelFailed:
+                continue
+            if name == record.candidate:
+                yield record
 
     def in_place_at_best(self, program: Program, target: BoardKind) -> dict[int, int]:
         """Return nothing: kernels of a GPU write elsewhere."""
@@ -111,6 +132,14 @@ class Cuda:
         """Return a self-test; nothing times a package on a GPU yet."""
         del prefix, target
         return ProgramImage(programs=("selftest",))
+
+
+def record_key(kernel: Kernel, target: GpuTarget) -> RecordKey:
+    """The key of a kernel's records with today's nvcc and printer. Raises ToolchainMissing."""
+    from edgetune.codegen import CODEGEN_VERSION
+    from edgetune.records import RecordKey
+
+    return RecordKey(kernel.workload, gpu_fingerprint(target), nvcc_id(target), CODEGEN_VERSION)
 
 
 def _gpu(target: BoardKind) -> GpuTarget:

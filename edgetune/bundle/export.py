@@ -1,6 +1,7 @@
 """Export of a bundle: candidates of every kernel as cubins, with inputs and references, in a folder.
 
-The first candidate of a kernel is the formula's choice, the others are random decisions that pass the decision test.
+The first candidates of a kernel are the formula's choices, the others are random decisions that pass the decision test;
+where some are timed already (`Known`), most change one decision of a fast one.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -30,12 +31,7 @@ from edgetune.bundle.manifest import (
     manifest_text,
 )
 from edgetune.codegen import CODEGEN_VERSION
-from edgetune.codegen.cuda.emit import emit_cuda_kernel
-from edgetune.codegen.cuda.maths import render_device_preamble
-from edgetune.codegen.kernel_source import KernelSource
-from edgetune.codegen.package_names import with_prefix
-from edgetune.codegen.packing import PackedLayout, split_packing
-from edgetune.errors import KernelFailed, OutputRefused, ToolchainMissing
+from edgetune.errors import CompileFailed, KernelFailed, OutputRefused, ToolchainMissing
 from edgetune.events import Event
 from edgetune.graph.accuracy import Tolerance
 from edgetune.graph.evaluate import ReferenceFunction
@@ -43,8 +39,9 @@ from edgetune.graph.program import Kernel, Program
 from edgetune.measure.reference import random_input
 from edgetune.pipeline.compile_input import Events
 from edgetune.resources import templates_dir
-from edgetune.schedule.algorithms.apply import replay_plainly
-from edgetune.schedule.gpu.spaces import proposals
+from edgetune.schedule.gpu.candidate import GpuCandidate, gpu_candidate
+from edgetune.schedule.gpu.neighbours import neighbours
+from edgetune.schedule.gpu.spaces import first_schedules, proposals
 from edgetune.schedule.gpu_defaults import default_gpu_schedule
 from edgetune.target.cuda_toolkit import gpu_fingerprint, nvcc_id, require_nvcc
 from edgetune.target.gpu import GpuTarget
@@ -53,7 +50,10 @@ from edgetune.target.tool_process import run_tool
 MOST_BYTES = 60 << 20
 TIMEOUT_S = 20
 MOST_LAUNCHES = 4096
-_PREFIX = "edgetune"
+_MOST_BUFFERS, _MOST_ARGUMENTS, _MOST_STEPS = 63, 64, 16
+"""What the runner has room for: parameters of a kernel besides its scratch, operands of a launch, launches."""
+
+_ROLES = {"float32": "o", "float64": "d"}  # of outputs; all others are compared exactly
 _NVCC_S = 300
 
 
@@ -61,25 +61,40 @@ _NVCC_S = 300
 class Compiled:
     """A candidate and what the runner needs for it."""
 
-    entry: BundledCandidate
-    source: KernelSource
-    packing: dict[int, PackedLayout]
+    candidate: GpuCandidate
     cubin: bytes
     spills: bool
 
 
+@dataclass(frozen=True)
+class Known:
+    """What earlier rounds say of a kernel: the names of candidates that were tried, and the fastest traces."""
+
+    names: frozenset[str] = frozenset()
+    fastest: tuple[str, ...] = ()
+
+
 def export_bundle(
-    program: Program, target: GpuTarget, out: Path, *, candidates: int, seed: int, events: Events
+    program: Program,
+    target: GpuTarget,
+    out: Path,
+    *,
+    candidates: int,
+    seed: int,
+    events: Events,
+    known: Callable[[Kernel], Known] = lambda _: Known(),
 ) -> dict[str, object]:
     """Write a bundle of at most that many candidates of each kernel to the folder `out`; returns counts.
 
-    Raises ToolchainMissing, KernelFailed, and OutputRefused where `out` exists or the bundle is too large.
+    Candidates that are `known` are left out. Where nothing is left, nothing is written, and "candidates" is 0. Raises
+    ToolchainMissing, KernelFailed, CompileFailed where nvcc refuses all candidates of a kernel, and OutputRefused where
+    `out` exists or the bundle is too large.
     """
     if out.exists():
         raise OutputRefused(f"{out} exists already: choose another folder with -o")
     if not out.absolute().parent.is_dir():
         raise OutputRefused(f"the folder {out.absolute().parent} does not exist: create it first")
-    nvcc, toolchain = require_nvcc(target), nvcc_id(target)
+    toolchain = nvcc_id(target)
     kernels = {kernel.workload: kernel for kernel in program.kernels}
     with _written_whole(out) as folder:
         for name in ("cubins", "data"):
@@ -88,12 +103,19 @@ def export_bundle(
         entries: list[BundledCandidate] = []
         refused = 0
         for number, kernel in enumerate(kernels.values()):
-            found = list(_candidates(kernel, target, nvcc, candidates, seed + number))
-            chosen = [one for one in found if not one.spills] or found[:1]
+            if len(kernel.params) > _MOST_BUFFERS:
+                many = f"kernel {kernel.name} has {len(kernel.params)} tensors, and a bundle takes {_MOST_BUFFERS}"
+                events(Event("warning", {"message": f"{many}: it keeps its default schedule"}))
+                continue
+            earlier = known(kernel)
+            found = list(_candidates(kernel, target, candidates, np.random.default_rng(seed + number), earlier))
+            chosen = [one for one in found if not one.spills] or ([] if earlier.names else found[:1])
             refused += len(found) - len(chosen)
             plan += _planned(kernel, chosen, folder, seed + number)
-            entries += [one.entry for one in chosen]
-            events(Event("phase", {"name": f"{len(chosen)} candidates of {kernel.name}"}))
+            entries += [_entry(kernel, one) for one in chosen]
+            events(Event("phase", {"name": f"candidates of {kernel.name}: {len(chosen)}"}))
+        if not entries:
+            return {"folder": out, "candidates": 0, "spilling": refused, "bytes": 0}
         manifest = BundleManifest(
             format="edgetune-bundle",
             version=VERSION,
@@ -107,6 +129,7 @@ def export_bundle(
             candidates=entries,
         )
         head = f"edgetune-bundle {VERSION} {identity(manifest)} capability {target.compute_capability}"
+        head += f" toolkit {_toolkit(toolchain)}"
         text = "\n".join([f"{head} budget {MOST_LAUNCHES} timeout {TIMEOUT_S}", *plan, ""])
         (folder / PLAN).write_text(text, encoding="ascii")
         digest = hashlib.sha256(text.encode()).hexdigest()
@@ -122,70 +145,103 @@ def export_bundle(
 
 @contextmanager
 def _written_whole(out: Path) -> Iterator[Path]:
-    """A folder beside `out` that gets its name once it is whole; nothing is left after an error."""
+    """A folder beside `out` that gets its name once it has a manifest; nothing else is left, also after an error."""
     folder = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.absolute().parent))
     try:
         yield folder
-        folder.chmod(0o755)
-        os.rename(folder, out)  # noqa: PTH104  Path.rename replaces an empty folder silently as well
+        if (folder / MANIFEST).exists():
+            folder.chmod(0o755)
+            os.rename(folder, out)  # noqa: PTH104  Path.rename replaces an empty folder silently as well
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _candidates(kernel: Kernel, target: GpuTarget, nvcc: Path, most: int, seed: int) -> Iterator[Compiled]:
-    """Different candidates of a kernel that compile within the target, the default schedule first."""
-    first, _ = default_gpu_schedule(kernel.function, target)
-    others = (text for text, _ in proposals(kernel.function, target, np.random.default_rng(seed)))
-    known: set[str] = set()
-    for text in islice(chain([first], others), 2 * most):
+def _toolkit(toolchain: str) -> int:
+    """The major version of CUDA, which the driver must know; 0 where nvcc did not tell its own."""
+    found = re.match(r"nvcc-(\d+)\.", toolchain)
+    return int(found[1]) if found else 0
+
+
+def _texts(kernel: Kernel, target: GpuTarget, random: np.random.Generator, known: Known) -> Iterator[str]:
+    """Traces to try, without end where decisions are left."""
+    if not known.names:
+        yield from [text for text, _ in first_schedules(kernel.function, target)] or [
+            default_gpu_schedule(kernel.function, target)[0]
+        ]
+    near = neighbours(kernel.function, target, known.fastest, random)
+    for text, _ in proposals(kernel.function, target, random):
+        yield from islice(near, _NEAR)  # in turns
+        yield text
+
+
+_NEAR = 3  # changes of fast candidates for each random one
+
+
+def _candidates(
+    kernel: Kernel, target: GpuTarget, most: int, random: np.random.Generator, known: Known
+) -> Iterator[Compiled]:
+    """Different candidates of a kernel that compile within the target."""
+    nvcc, names, complaint, made = require_nvcc(target), set(known.names), "", 0
+    for text in islice(_texts(kernel, target, random, known), _TRIES * most):
         try:
-            module, packing = split_packing(replay_plainly(kernel.function, text))
-            source = emit_cuda_kernel(module, target, f"{_PREFIX}__k_{kernel.name}")
-        except KernelFailed:
+            candidate = gpu_candidate(kernel, text, target)
+        except KernelFailed as error:
+            complaint = error.message
             continue
-        unit = _unit(source)
-        name = hashlib.sha256(unit.encode()).hexdigest()
-        if name in known or (compiled := _compile(unit, target, nvcc)) is None:
+        launches = candidate.source.launches
+        if len(launches) > _MOST_STEPS or any(len(launch.operands) > _MOST_ARGUMENTS for launch in launches):
+            complaint = f"it has more than {_MOST_STEPS} launches, or one with more than {_MOST_ARGUMENTS} operands"
             continue
-        known.add(name)
-        cubin, spills = compiled
-        entry = BundledCandidate(
-            workload=kernel.workload,
-            workload_name=kernel.name,
-            candidate=name,
-            trace=text,
-            scratch_bytes=source.scratch_bytes,
-            code_bytes=len(cubin),
-        )
-        yield Compiled(entry, source, packing, cubin, spills)
-        if len(known) == most:
+        if candidate.name in names:
+            continue
+        names.add(candidate.name)
+        compiled = _compile(candidate.unit, target, nvcc)
+        if isinstance(compiled, str):
+            complaint = compiled
+            continue
+        made += 1
+        yield Compiled(candidate, *compiled)
+        if made == most:
             return
+    if not made and not known.names:
+        raise CompileFailed(f"no candidate of kernel {kernel.name} can be compiled for {target.name}: {complaint}")
 
 
-def _unit(source: KernelSource) -> str:
-    """The text of a candidate; its kernels keep their names, by which the runner finds them."""
-    preamble = render_device_preamble(source.preamble, _PREFIX)
-    text = with_prefix(source.definition, _PREFIX)
-    return f'#include <math.h>\n#include <stdint.h>\n{preamble}\nextern "C" {{\n{text}\n}}\n'
+_TRIES = 3  # proposals for each candidate of a round: some are known, or refused by nvcc
 
 
-def _compile(unit: str, target: GpuTarget, nvcc: Path) -> tuple[bytes, bool] | None:
-    """The cubin of a text, and whether ptxas spills registers; None where it exceeds the target."""
+def _entry(kernel: Kernel, one: Compiled) -> BundledCandidate:
+    return BundledCandidate(
+        workload=kernel.workload,
+        workload_name=kernel.name,
+        candidate=one.candidate.name,
+        trace=one.candidate.trace,
+        scratch_bytes=one.candidate.source.scratch_bytes,
+        code_bytes=len(one.cubin),
+    )
+
+
+def _compile(unit: str, target: GpuTarget, nvcc: Path) -> tuple[bytes, bool] | str:
+    """The cubin of a text, and whether ptxas spills registers; the complaint of nvcc where it refuses the text."""
     with tempfile.TemporaryDirectory(prefix="edgetune-") as folder:
         (Path(folder) / "kernel.cu").write_text(unit, encoding="utf-8")
         flags = [f"-arch={target.arch}", "-cubin", *target.compiler.nvccflags, "-Xptxas", "-v"]
         command = [str(nvcc), *flags, "kernel.cu", "-o", "kernel.cubin"]
         try:
             done = run_tool(command, timeout_s=_NVCC_S, folder=Path(folder))
+        except subprocess.TimeoutExpired:
+            return f"nvcc needs more than {_NVCC_S} s"
         except (OSError, subprocess.SubprocessError) as error:
             raise ToolchainMissing(f"{nvcc} does not run ({error}): install CUDA again") from None
+        said = done.stdout + done.stderr
         if done.returncode:
-            return None
-        spilled = re.findall(r"(\d+) bytes (?:stack frame|spill)", done.stdout + done.stderr)
+            faults = (line.strip() for line in said.splitlines() if "error" in line or "fatal" in line)
+            return next(faults, f"nvcc ends with status {done.returncode}")[:300]
+        spilled = re.findall(r"(\d+) bytes (?:stack frame|spill)", said)
         return (Path(folder) / "kernel.cubin").read_bytes(), any(int(count) for count in spilled)
 
 
-def _planned(kernel: Kernel, chosen: list[Compiled], folder: Path, seed: int) -> Iterator[str]:
+def _planned(kernel: Kernel, chosen: Sequence[Compiled], folder: Path, seed: int) -> Iterator[str]:
     """The lines of the plan for the candidates of a kernel; writes their cubins and data."""
     generator = np.random.default_rng(seed)
     given = [
@@ -194,16 +250,18 @@ def _planned(kernel: Kernel, chosen: list[Compiled], folder: Path, seed: int) ->
         if param.role != "output"
     ]
     wanted = [(param.shape, param.dtype) for param in kernel.params if param.role == "output"]
-    outputs = ReferenceFunction(kernel.function).run(given, wanted)
+    roles = [_ROLES.get(dtype, "e") for _, dtype in wanted]
+    outputs = ReferenceFunction(kernel.function).run(given, wanted) if chosen else []
     tolerance = max(Tolerance.default(dtype).relative for _, dtype in wanted)
     for one in chosen:
-        yield f"candidate {one.entry.candidate} {_stored(folder / 'cubins', one.cubin)} {tolerance:g}"
-        arrays = [one.packing[n].apply(array) if n in one.packing else array for n, array in enumerate(given)]
-        for role, array in [*(("i", array) for array in arrays), *(("o", array) for array in outputs)]:
+        source, packing = one.candidate.source, one.candidate.packing
+        yield f"candidate {one.candidate.name} {_stored(folder / 'cubins', one.cubin)} {tolerance:g}"
+        arrays = [packing[n].apply(array) if n in packing else array for n, array in enumerate(given)]
+        for role, array in [*(("i", array) for array in arrays), *zip(roles, outputs, strict=True)]:
             yield f"buffer {role} {array.nbytes} {_stored(folder / 'data', np.ascontiguousarray(array).tobytes())}"
-        if one.source.scratch_bytes:
-            yield f"buffer s {one.source.scratch_bytes} -"
-        for launch in one.source.launches:
+        if source.scratch_bytes:
+            yield f"buffer s {source.scratch_bytes} -"
+        for launch in source.launches:
             extents = " ".join(map(str, (*launch.grid, *launch.block)))
             scratch = len(kernel.params)
             places = [(scratch, o.offset) if o.param is None else (o.param, 0) for o in launch.operands]

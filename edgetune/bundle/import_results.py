@@ -24,6 +24,7 @@ from edgetune.records import STATUSES, Record, RecordStore, Status
 _FIELDS = 7
 _MOST_LINE = 4096
 _MOST_SAMPLES = 1000
+_MOST_REASONS = 20
 _PRINTABLE = re.compile(r"[ -~]*")
 _LOWEST, _HIGHEST = 1.0, 1e13  # nanoseconds of a sample
 _TRUST = "timed by the runner of a bundle, on a machine whose clocks nobody watched"
@@ -31,7 +32,7 @@ _TRUST = "timed by the runner of a bundle, on a machine whose clocks nobody watc
 
 @dataclass
 class BundleCounts:
-    """Lines by what became of them; `reasons` has line number (from 1) and reason of those refused."""
+    """Lines by what became of them; `reasons` has line number (from 1) and reason of the first refused."""
 
     imported: int = 0
     known: int = 0
@@ -53,7 +54,8 @@ def import_bundle(folder: Path, store: RecordStore) -> BundleCounts:
             record = parse_result(line, known, manifest, bundle)
         except ValueError as error:
             counts.refused += 1
-            counts.reasons.append((number, str(error)))
+            if len(counts.reasons) < _MOST_REASONS:
+                counts.reasons.append((number, str(error)))
             continue
         done.add(record.candidate)
         new = store.add_new(record)[1]
@@ -129,5 +131,5 @@ def refuse_nothing(counts: BundleCounts, folder: Path) -> None:
         number, reason = counts.reasons[0]
         raise BundleInvalid(
             f"{counts.refused} lines of {folder / RESULTS} were refused, first line {number} ({reason}): all others "
-            "are stored; run the bundle again for the rest"
+            "are stored; delete that file and run the bundle again for the rest"
         )

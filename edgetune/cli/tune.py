@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from edgetune.cli.options import Duration, TransportName, model_and_board, settings_of, show_origins
 from edgetune.cli.output import Output, output_options
+
+if TYPE_CHECKING:
+    from edgetune.config.settings import Settings
+    from edgetune.frontend.model_format import Model
 
 GRADES = (
     "Refuse times of a lower grade: A steady clock and canary, B unknown clock, C unsteady clock or noise, D "
@@ -31,8 +35,13 @@ GRADES = (
     help="Transport to the boards: agent, tvm, or an installed one (default: as in boards.yaml, else agent).",
 )
 @click.option("--min-trust", type=click.Choice(["A", "B", "C", "D"]), help=GRADES)
+@click.option(
+    "--via",
+    type=click.Choice(["bundle"]),
+    help="Time on a GPU elsewhere: write rounds as folders beside the package, and import what comes back.",
+)
 @output_options
-def command(output: Output, /, **flags: Any) -> None:
+def command(output: Output, /, via: str | None, **flags: Any) -> None:
     """Search for the fastest kernels of MODEL by timing them on the board, then write the package.
 
     MODEL may be left out in a folder with an edgetune.yaml. Ctrl-C ends the search and writes the best
@@ -40,6 +49,9 @@ def command(output: Output, /, **flags: Any) -> None:
     """
     settings, model = settings_of(**flags)
     show_origins(output, settings)
+    if via is not None:
+        _via_bundles(output, settings, model)
+        return
     from edgetune.config.stack import check_stack
     from edgetune.pipeline.boards import measured_boards
 
@@ -65,4 +77,22 @@ def command(output: Output, /, **flags: Any) -> None:
     if result.search.ended:
         raise BoardLost(
             f"{result.search.ended}; the package holds the best kernels so far, and the same command continues"
+        )
+
+
+def _via_bundles(output: Output, settings: Settings, model: Model) -> None:
+    from edgetune.config.stack import check_stack
+
+    check_stack()
+    from edgetune.bundle.rounds import tune_via_bundles
+    from edgetune.cli.progress import show_progress
+
+    title = f"{settings.name} on {settings.board}"
+    with show_progress(output, title) as events:
+        result = tune_via_bundles(settings, events, model)
+    output.result(result.to_json(), title=title)
+    if result.waiting is not None:
+        output.note(
+            f"carry {result.waiting} to a machine with the GPU, `edgetune bundle run` it there, carry it back to the "
+            "same place, and give the same command again"
         )

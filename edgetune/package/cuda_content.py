@@ -108,7 +108,7 @@ class CudaContent:
         del target
         cuda = [name for name in sources if name.endswith(".cu")]
         return {
-            "faster": "Nothing searches for faster ones on a GPU yet.",
+            "faster": "`edgetune tune --via bundle` searches for faster ones.",
             "device": device_memory(program, plan, weights),
             "device_objects": [f"{name.removesuffix('.cu')}.o" for name in cuda],
             "other_objects": [f"{name.rsplit('.', 1)[0]}.o" for name in sources if name not in cuda],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -152,6 +152,11 @@ def _choose(kernel: Kernel, store: RecordStore | None, scratch_limit: int, rules
     return default_choice(kernel, guess.trace, guess.note, guess.share)
 
 
+def imported_choice(kernel: Kernel, records: Sequence[Record]) -> Choice:
+    """The choice of the first of records that were timed elsewhere, the fastest first; there is one at least."""
+    return Choice(records[0].trace, _measured(kernel, [*records], len(records), None))
+
+
 def default_choice(kernel: Kernel, text: str, note: str, share: float | None = None) -> Choice:
     """The choice of a default schedule, with a note for people and its predicted share of the ideal."""
     why = f"no record: the default schedule ({note})"
@@ -186,7 +191,7 @@ def _fixed(kernel: Kernel, scratch_limit: int, rules: _Rules) -> Guess:
 
 
 def _measured(
-    kernel: Kernel, best: list[Record], valid: int, target: Target, decided: _Rules | None = None
+    kernel: Kernel, best: list[Record], valid: int, target: Target | None, decided: _Rules | None = None
 ) -> KernelProvenance:
     winner = best[0]
     counted = winner.environment.get("clock") == "instructions"  # the record stores one instruction as one nanosecond
@@ -201,7 +206,7 @@ def _measured(
         much = "many" if counted else "long"
         why += f"; the next takes {(best[1].median_ns or 0) / winner.median_ns:.3f} times as {much}"
     peaks = Peaks.of_environment(winner.environment)
-    roofline = None if counted or peaks is None else roofline_of(kernel, peaks, target)
+    roofline = None if counted or peaks is None or target is None else roofline_of(kernel, peaks, target)
     return KernelProvenance(
         workload=winner.workload,
         origin="record",

@@ -28,7 +28,7 @@ from edgetune.pipeline.double_precision_reference import judged_by_double
 from edgetune.pipeline.end_to_end_ranking import rank_end_to_end
 from edgetune.pipeline.in_model_cost import streams
 from edgetune.pipeline.link import Choice
-from edgetune.pipeline.select import choose, default_choice
+from edgetune.pipeline.select import choose, default_choice, imported_choice
 from edgetune.records import RecordStore
 from edgetune.records.database import database_exists
 from edgetune.schedule.algorithms.schedule_text import DIRECT, allowed_algorithms
@@ -179,7 +179,10 @@ def build_input(subject: CompileInput, settings: Settings, events: Events) -> Pa
     _check_limits_early(subject.program, settings)
     check = SelfTest(settings.target, events)
     if not backend_of(settings.target).searches:
-        return _build(subject, settings, None, events, check)
+        if not database_exists(settings.db):
+            return _build(subject, settings, None, events, check)
+        with RecordStore.open(settings.db, create=False) as store:
+            return _build(subject, settings, store, events, check)
     if not database_exists(settings.db):
         events(
             Event("warning", {"message": f"there are no records at {settings.db}: all kernels get default schedules"})
@@ -236,8 +239,7 @@ def _build_with(
         cpu = with_cpu(settings.target)
         choices = choose(subject.program, cpu, store, events, settings.min_trust, forms, settings.threads)
     else:
-        schedules = backend.default_schedules(subject.program, settings.target)
-        choices = [default_choice(k, *found) for k, found in zip(subject.program.kernels, schedules, strict=True)]
+        choices = _imported(subject.program, settings, store)
     try:
         try:
             summary = assembled(subject, settings, choices, settings.out, events, check)
@@ -251,6 +253,17 @@ def _build_with(
         raise type(error)(not_written(error, choices, names, settings)) from error
     measured = sum(choice.provenance.origin == "record" for choice in choices)
     return PackageBuild(summary, len(choices), measured, subject.reference)
+
+
+def _imported(program: Program, settings: Settings, store: RecordStore | None) -> list[Choice]:
+    """The fastest imported record of each kernel, else its default schedule."""
+    backend = backend_of(settings.target)
+    choices = []
+    for kernel, default in zip(program.kernels, backend.default_schedules(program, settings.target), strict=True):
+        found = backend.imported_records(kernel, settings.target, store, settings.min_trust) if store else ()
+        records = list(found)
+        choices.append(imported_choice(kernel, records) if records else default_choice(kernel, *default))
+    return choices
 
 
 def _check_limits_early(program: Program, settings: Settings) -> None:

@@ -38,6 +38,7 @@ static struct {
     int (*elapsed)(float *, void *, void *), (*function_attribute)(void *, int, int);
 } cuda;
 
+/* Roles: i(nput), s(cratch), and outputs in float (o), in double (d), or of another type, compared exactly (e). */
 typedef struct {
     size_t bytes;
     char role, data[HASH];
@@ -61,7 +62,7 @@ typedef struct {
 
 static Candidate candidate;
 static char bundle[HASH];
-static int least_capability, part_major, launches_wanted, timeout_s, answer = -1;
+static int least_capability, part_major, toolkit, launches_wanted, timeout_s, answer = -1;
 
 static _Noreturn void stop(int code, const char *format, ...)
 {
@@ -150,7 +151,36 @@ static int find_device(char *name, int size, int *version)
     if (major != part_major || major * 10 + minor < least_capability)
         stop(OTHER_PART, "the candidates are for compute capability %d.%d, and %s has %d.%d: export a bundle for it",
              least_capability / 10, least_capability % 10, name, major, minor);
+    if (*version / 1000 < toolkit)
+        stop(OTHER_PART, "the candidates were compiled by CUDA %d, and the driver of %s knows CUDA %d.%d: install a newer "
+             "driver, or export with an older CUDA", toolkit, name, *version / 1000, *version % 1000 / 10);
     return device;
+}
+
+/* The largest error of an output, as a share of its largest element. */
+static double error_of(const Buffer *buffer, const unsigned char *got)
+{
+    const size_t count = buffer->bytes / (buffer->role == 'd' ? sizeof(double) : sizeof(float));
+    double largest = 0, error = 0;
+
+    if (buffer->role == 'e')
+        return memcmp(got, buffer->wanted, buffer->bytes) ? INFINITY : 0;
+    for (size_t k = 0; k < count; k++) {
+        const int wide = buffer->role == 'd';
+        const double want = wide ? ((double *)(void *)buffer->wanted)[k] : ((float *)(void *)buffer->wanted)[k];
+        const double have = wide ? ((const double *)(const void *)got)[k] : ((const float *)(const void *)got)[k];
+        const int same = have == want || (have != have && want != want);
+        const double off = same ? 0 : fabs(have - want);
+        if (isfinite(want))
+            largest = fmax(largest, fabs(want));
+        error = off == off ? fmax(error, off) : INFINITY;
+    }
+    return largest > 0 ? error / largest : error;
+}
+
+static int is_output(const Buffer *buffer)
+{
+    return buffer->role == 'o' || buffer->role == 'd' || buffer->role == 'e';
 }
 
 static double worst_error(void)
@@ -159,21 +189,14 @@ static double worst_error(void)
 
     for (unsigned i = 0; i < candidate.buffers; i++) {
         Buffer *buffer = &candidate.buffer[i];
-        double largest = 0, error = 0;
-        float *got;
+        unsigned char *got;
 
-        if (buffer->role != 'o')
+        if (!is_output(buffer))
             continue;
         got = malloc(buffer->bytes);
         check(!got || cuda.to_host(got, buffer->at, buffer->bytes), "reading an output");
-        for (size_t k = 0; k < buffer->bytes / sizeof(float); k++) {
-            const float want = ((float *)(void *)buffer->wanted)[k];
-            const double off = fabs((double)got[k] - (double)want);
-            largest = fmax(largest, fabs((double)want));
-            error = off == off ? fmax(error, off) : INFINITY;
-        }
+        worst = fmax(worst, error_of(buffer, got));
         free(got);
-        worst = fmax(worst, largest > 0 ? error / largest : error);
     }
     return worst;
 }
@@ -222,7 +245,7 @@ static _Noreturn void try_candidate(void)
         unsigned char *data = read_file("data", buffer->data, &bytes);
         if (bytes != buffer->bytes)
             stop(BAD_BUNDLE, "data/%s has the wrong size: copy the bundle again", buffer->data);
-        if (buffer->role == 'o')
+        if (is_output(buffer))
             buffer->wanted = data;
         else
             check(cuda.to_device(buffer->at, data, bytes), "writing an input");
@@ -325,11 +348,17 @@ static FILE *open_results(char **known)
     return fdopen(fd, "r+");
 }
 
+/* Whether a name in the plan is a hash, or the - of a buffer without data: no path out of the folder. */
+static int is_hash(const char *name)
+{
+    return !strcmp(name, "-") || (strspn(name, "0123456789abcdef") == HASH - 1 && !name[HASH - 1]);
+}
+
 static void tried(FILE *results, const char *known)
 {
-    char line[LINE], whole[LINE + 256], start[HASH + 2];
+    char line[LINE], whole[LINE + 256], start[2 * HASH + 2];
 
-    snprintf(start, sizeof start, "%s ", candidate.hash);
+    snprintf(start, sizeof start, "%s %s ", candidate.hash, bundle);
     for (const char *at = known; (at = strstr(at, start)); at++)
         if (at == known || at[-1] == '\n')
             return;
@@ -351,8 +380,8 @@ int main(int count, char **arguments)
     if (count > 1 && chdir(arguments[1]))
         stop(BAD_BUNDLE, "%s is not a folder", arguments[1]);
     plan = fopen("plan.txt", "r");
-    if (!plan || fscanf(plan, "edgetune-bundle 1 %64s capability %d budget %d timeout %d\n", bundle, &least_capability,
-                        &launches_wanted, &timeout_s) != 4)
+    if (!plan || fscanf(plan, "edgetune-bundle 1 %64s capability %d toolkit %d budget %d timeout %d\n", bundle,
+                        &least_capability, &toolkit, &launches_wanted, &timeout_s) != 5)
         stop(BAD_BUNDLE, "plan.txt is missing or of another version: export the bundle again");
     part_major = least_capability / 10;
     results = open_results(&known);
@@ -370,10 +399,12 @@ int main(int count, char **arguments)
         Buffer *b = &candidate.buffer[candidate.buffers];
         int at = 0, used = 0;
 
-        if (sscanf(line, "candidate %64s %64s %lf", candidate.hash, candidate.cubin, &candidate.tolerance) == 3) {
+        if (sscanf(line, "candidate %64s %64s %lf", candidate.hash, candidate.cubin, &candidate.tolerance) == 3
+            && is_hash(candidate.hash) && is_hash(candidate.cubin)) {
             candidate.buffers = candidate.launches = 0;
         } else if (candidate.buffers < MOST_BUFFERS
-                   && sscanf(line, "buffer %c %zu %64s", &b->role, &b->bytes, b->data) == 3) {
+                   && sscanf(line, "buffer %c %zu %64s", &b->role, &b->bytes, b->data) == 3
+                   && strchr("iosde", b->role) && is_hash(b->data)) {
             candidate.buffers++;
         } else if (candidate.launches < MOST_LAUNCHES
                    && sscanf(line, "launch %511s %u %u %u %u %u %u %u %u%n", l->kernel, &l->grid[0], &l->grid[1],

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
+
+import numpy as np
+import onnx
 
 from edgetune.bundle.export import export_bundle
 from edgetune.pipeline.model_formats import read_model
@@ -18,6 +22,24 @@ STUB = Path(__file__).parent / "stub_driver.c"
 def export(out: Path, candidates: int = 2) -> None:
     """Write a bundle of ds_cnn for cuda-generic."""
     export_bundle(read_model(MODEL).program(), gpu(), out, candidates=candidates, seed=1, events=lambda _: None)
+
+
+def saved(path: Path, operators: Sequence[str], outputs: Sequence[tuple[str, int]], **weights: np.ndarray) -> Path:
+    """A model file of operators such as "y = MatMul x w", all of input x[1, 64] in float; outputs with their types."""
+    nodes = []
+    for text in operators:
+        to, _, operator, *operands = text.split()
+        nodes.append(onnx.helper.make_node(operator, operands, [to]))
+    graph = onnx.helper.make_graph(
+        nodes,
+        "small",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 64])],
+        [onnx.helper.make_tensor_value_info(name, kind, None) for name, kind in outputs],
+        [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=10)
+    onnx.save(onnx.shape_inference.infer_shapes(model), path)
+    return path
 
 
 def compiled(folder: Path) -> tuple[Path, Path]:

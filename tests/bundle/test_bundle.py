@@ -9,16 +9,21 @@ import subprocess
 import time
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from edgetune.bundle.export import export_bundle
 from edgetune.bundle.import_results import import_bundle
 from edgetune.bundle.manifest import MANIFEST, RESULTS, BundleManifest, read_manifest
 from edgetune.bundle.running import run_bundle
-from edgetune.errors import BoardUnavailable, BoardUnfit, BundleInvalid, OutputRefused
+from edgetune.errors import BoardUnavailable, BoardUnfit, BundleInvalid, CompileFailed, OutputRefused
+from edgetune.pipeline.model_formats import read_model
 from edgetune.records import RecordStore
-from tests.bundle.bundle_sample import compiled, environment, export
+from edgetune.target.gpu import GpuTarget
+from tests.bundle.bundle_sample import compiled, environment, export, saved
 from tests.cuda.cpu_check import gpu
 
 
@@ -118,6 +123,78 @@ def test_another_part_no_driver_and_an_old_folder_are_refused_in_a_sentence(
         run_bundle(bundle)
     with pytest.raises(OutputRefused, match="exists already"):
         export(bundle)
+
+
+def test_a_driver_that_is_older_than_the_toolkit_is_refused(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STUB_DRIVER", "11080")
+    with pytest.raises(BoardUnfit, match=r"compiled by CUDA 1\d, and the driver of Stub GPU knows CUDA 11\.8: install"):
+        run_bundle(bundle)
+    assert not (bundle / RESULTS).read_text()
+
+
+def test_results_of_another_bundle_do_not_count_as_its_own(bundle: Path) -> None:
+    """A bundle that was exported again: the runner tries what the import would refuse."""
+    manifest, name = read_manifest(bundle)
+    other = "".join(f"{one.candidate} {'0' * 64} ok 1 5,5 0 driver\n" for one in manifest.candidates)
+    (bundle / RESULTS).write_text(other)
+    run_bundle(bundle)
+    lines = (bundle / RESULTS).read_text().splitlines()
+    assert sum(line.split()[1] == name for line in lines) == len(manifest.candidates)
+
+
+def _exported(model: Path, out: Path, target: GpuTarget | None = None) -> Path:
+    program = read_model(model).program()
+    export_bundle(program, target or gpu(), out, candidates=1, seed=1, events=lambda _: None)
+    return out
+
+
+@pytest.mark.parametrize("written", ["", "wrong"])
+def test_outputs_that_are_no_floats_are_compared_exactly(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str
+) -> None:
+    """One byte each: a comparison as floats would see only whole words of them."""
+    limit = np.zeros((1, 1), np.float32)
+    model = saved(tmp_path / "m.onnx", ["y = Greater x l"], [("y", onnx.TensorProto.BOOL)], l=limit)
+    sent = _exported(model, tmp_path / "sent")
+    assert "\nbuffer e 64 " in (sent / "plan.txt").read_text()
+    monkeypatch.setenv("EDGETUNE_CUDA_DRIVER", str(whole / "libcuda.so"))
+    monkeypatch.setenv("STUB_FAULT", written)
+    run_bundle(sent)
+    (line,) = (sent / RESULTS).read_text().splitlines()
+    assert line.split()[2] == ("wrong_result" if written else "ok")
+
+
+def test_a_reference_that_is_not_a_number_refuses_no_candidate(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = _exported(saved(tmp_path / "m.onnx", ["y = Log x"], [("y", onnx.TensorProto.FLOAT)]), tmp_path / "sent")
+    monkeypatch.setenv("EDGETUNE_CUDA_DRIVER", str(whole / "libcuda.so"))
+    run_bundle(sent)
+    (line,) = (sent / RESULTS).read_text().splitlines()
+    assert line.split()[2] == "ok"
+
+
+def test_a_compiler_that_refuses_every_candidate_leaves_no_empty_bundle(tmp_path: Path) -> None:
+    model = saved(tmp_path / "m.onnx", ["y = Relu x"], [("y", onnx.TensorProto.FLOAT)])
+    compiler = gpu().compiler.model_copy(update={"nvccflags": ("--no-such-flag",)})
+    with pytest.raises(CompileFailed, match=r"no candidate of kernel \w+ can be compiled for cuda-generic: .*no-such"):
+        _exported(model, tmp_path / "sent", gpu().model_copy(update={"compiler": compiler}))
+    assert not (tmp_path / "sent").exists()
+
+
+def test_a_plan_cannot_name_files_outside_of_the_bundle(bundle: Path, whole: Path) -> None:
+    plan = bundle / "plan.txt"
+    lines = plan.read_text().splitlines()
+    lines[2] = "buffer i 4 ../../secret"
+    plan.write_text("\n".join([*lines, ""]))
+    done = subprocess.run(
+        [str(whole / "runner"), str(bundle)],
+        env=environment(whole / "libcuda.so"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (5, "bundle: plan.txt is damaged: copy the bundle again\n")
 
 
 def _change(bundle: Path, **changes: object) -> None:

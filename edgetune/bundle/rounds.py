@@ -1,0 +1,156 @@
+"""Search by bundles: rounds of candidates as folders, each made of what the rounds before it have brought.
+
+A round that has come back is imported. Where this machine has a GPU, a round is run here; elsewhere the search stops
+with a round to carry over, and the same command goes on. All that it knows is in the records and in the folders.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgetune.backends.cuda import record_key
+from edgetune.bundle.export import Known, export_bundle
+from edgetune.bundle.import_results import import_bundle, refuse_nothing
+from edgetune.bundle.manifest import RESULTS, BundleManifest, read_manifest
+from edgetune.bundle.running import run_bundle
+from edgetune.codegen import CODEGEN_VERSION
+from edgetune.config.settings import Settings
+from edgetune.errors import UsageError
+from edgetune.events import Event
+from edgetune.frontend.model_format import Model
+from edgetune.graph.program import Kernel, Program
+from edgetune.package.output_folder import check_output_folder
+from edgetune.pipeline.backends import require_threads
+from edgetune.pipeline.compile_input import Events, load
+from edgetune.pipeline.flavours import flavours_of
+from edgetune.pipeline.tune_and_build import PackageBuild, build_input
+from edgetune.records import RecordStore
+from edgetune.target.cuda_toolkit import gpu_fingerprint, has_gpu, nvcc_id
+from edgetune.target.gpu import GpuTarget
+
+_MOST_IN_ROUND = 16  # candidates of each kernel
+_FASTEST = 4  # records whose neighbours a round tries
+_ROUND = re.compile(r"round-(\d{1,6})")
+_SEEDS = 2**31
+
+
+@dataclass(frozen=True)
+class ViaBundles:
+    """What came of a search: records of the model's kernels, rounds, the `waiting` bundle (None: done), the package."""
+
+    records: int
+    rounds: int
+    waiting: Path | None
+    built: PackageBuild
+
+    def to_json(self) -> dict[str, object]:
+        """Plain JSON values."""
+        waiting = None if self.waiting is None else str(self.waiting)
+        return {**self.built.to_json(), "records": self.records, "rounds": self.rounds, "waiting": waiting}
+
+
+def tune_via_bundles(settings: Settings, events: Events, model: Model | None = None) -> ViaBundles:
+    """Import the rounds that came back, export the next where the budget allows, and write the package.
+
+    Rounds lie in a folder beside the package, called like it with `-rounds`. Raises UsageError for a board without a
+    GPU and for a budget of time, and what `export_bundle`, `import_bundle`, `run_bundle` and `build_input` raise.
+    """
+    target = settings.target
+    if not isinstance(target, GpuTarget):
+        raise UsageError(f"board '{target.name}' has no GPU, and bundles are for GPUs: leave out --via")
+    if settings.budget_trials is None:
+        raise UsageError("nobody here sees how long a bundle runs: give the candidates of all kernels with --trials")
+    require_threads(target, settings.threads)
+    check_output_folder(settings.out)
+    flavours_of(settings)
+    subject = load(settings, events, model)
+    folder = settings.out.with_name(f"{settings.out.name}-rounds")
+    with RecordStore.open(settings.db) as store:
+        search = _Rounds(subject.program, target, settings.seed, folder, store, events)
+        waiting = search.run(settings.budget_trials)
+        records, rounds = search.records(), len(search.folders())
+    return ViaBundles(records, rounds, waiting, build_input(subject, settings, events))
+
+
+class _Rounds:
+    """The rounds of one model in one folder."""
+
+    def __init__(
+        self,
+        program: Program,
+        target: GpuTarget,
+        seed: int,
+        folder: Path,
+        store: RecordStore,
+        events: Events,
+    ) -> None:
+        self._program, self._target, self._seed = program, target, seed
+        self._folder, self._store, self._events = folder, store, events
+        self._keys = {kernel.workload: record_key(kernel, target) for kernel in program.kernels}
+        self._here = has_gpu() or "EDGETUNE_CUDA_DRIVER" in os.environ
+
+    def run(self, trials: int) -> Path | None:
+        """Go on until the budget is used, nothing is left to try, or a round has to be carried over: its folder."""
+        while True:
+            waiting = [bundle for bundle in self.folders() if self._import(bundle)]
+            for bundle in waiting:
+                if not self._here:
+                    return bundle
+                run_bundle(bundle)
+                if self._import(bundle):
+                    return bundle
+            left = trials - self.records()
+            if left <= 0 or not self._export(left):
+                return None
+
+    def folders(self) -> Sequence[Path]:
+        """The bundles of all rounds, the first round first."""
+        found = self._folder.iterdir() if self._folder.is_dir() else ()
+        numbered = [(int(match[1]), path) for path in found if (match := _ROUND.fullmatch(path.name))]
+        return [path for _, path in sorted(numbered)]
+
+    def records(self) -> int:
+        """Candidates of the model's kernels that have a record."""
+        return self._store.count(self._keys.values())
+
+    def _import(self, bundle: Path) -> bool:
+        """Import what a round has brought; whether candidates are missing that the model's search waits for."""
+        manifest, _ = read_manifest(bundle)
+        missing = len(manifest.candidates)
+        if (bundle / RESULTS).exists():
+            counts = import_bundle(bundle, self._store)
+            refuse_nothing(counts, bundle)
+            missing = counts.missing
+        return missing > 0 and self._comparable(manifest)
+
+    def _comparable(self, manifest: BundleManifest) -> bool:
+        """Whether the times of a round are of today's compiler, printer and target."""
+        today = (nvcc_id(self._target), CODEGEN_VERSION, gpu_fingerprint(self._target))
+        return (manifest.toolchain, manifest.codegen_version, manifest.target_fingerprint) == today
+
+    def _export(self, left: int) -> bool:
+        """Write the next round; whether it has a candidate."""
+        folders = self.folders()
+        number = 1 + max((int(path.name.partition("-")[2]) for path in folders), default=0)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        bundle = self._folder / f"round-{number}"
+        counts = export_bundle(
+            self._program,
+            self._target,
+            bundle,
+            candidates=max(1, min(_MOST_IN_ROUND, left // len(self._keys))),
+            seed=(self._seed + 1_000_003 * number) % _SEEDS,
+            events=self._events,
+            known=self._known,
+        )
+        self._events(Event("phase", {"name": f"round {number}: {counts['candidates']} candidates in {bundle}"}))
+        return bundle.exists()
+
+    def _known(self, kernel: Kernel) -> Known:
+        key = self._keys[kernel.workload]
+        best = self._store.best(key, _FASTEST)
+        return Known(frozenset(self._store.seen(key)), tuple(record.trace for record in best))
