@@ -2,6 +2,7 @@
 # make test      set up, lint, type-check, run the tests
 # make system    install what the tests need from Debian (or print the line to type); no SSH server is started
 # make conformance   run the ONNX backend node tests through the emitted C, write SUPPORT.md
+# make cuda-check    all CUDA kernels of the small models on the CPU, against sums in double (CUDA_CHECK=paths of models)
 # make acceptance    check packages of whole models: warnings, memory, sanitizers, results, emulators, repeatability
 # make soak          200 faults at random times befall boards while they are tuned on; nothing may be lost (SOAK=--help)
 # make kills         a search is killed ten times at random moments; what was measured must all have counted (KILLS=--help)
@@ -37,7 +38,7 @@ SYSTEM_PROGRAMS := gcc g++ make cmake pkg-config clang-19 qemu-aarch64 qemu-arm 
 SYSTEM_LINE = apt-get update && sh .ci/no-new-servers.sh apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES)
 
 .DELETE_ON_ERROR:
-.PHONY: all demo test lint types pytest format schemas system conformance acceptance soak kills hostile benchmark search-benchmark scaling nightly-gate nightly-faults nightly-page clean
+.PHONY: all demo test lint types pytest format schemas system conformance cuda-check acceptance soak kills hostile benchmark search-benchmark scaling nightly-gate nightly-faults nightly-page clean
 
 all: test
 
@@ -113,6 +114,10 @@ system:
 
 conformance: $(VENV)/.stamp-test
 	$(BIN)/python tests/conformance/run.py
+
+CUDA_CHECK ?= $(wildcard examples/models/*.onnx)
+cuda-check: $(VENV)/.stamp-test
+	$(BIN)/python -m tests.cuda.table $(CUDA_CHECK)
 
 # Larger models are made first; ACCEPTANCE takes the flags of tests/acceptance/run.py.
 acceptance: $(VENV)/.stamp-test

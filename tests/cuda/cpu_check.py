@@ -107,8 +107,11 @@ def run(check: Checked, folder: Path) -> subprocess.CompletedProcess[str] | floa
     for wanted in reversed(check.outputs):
         got = np.frombuffer(data[end - wanted.nbytes : end], wanted.dtype).reshape(wanted.shape)
         end -= wanted.nbytes
-        error = np.abs(got.astype(np.float64) - wanted.astype(np.float64))
-        worst = max(worst, float(np.max(np.where(np.isnan(error), np.inf, error)) / np.max(np.abs(wanted))))
+        wide, given = wanted.astype(np.float64), got.astype(np.float64)
+        same = (given == wide) | (np.isnan(given) & np.isnan(wide))
+        error = np.abs(np.subtract(given, wide, where=~same, out=np.zeros_like(wide)))
+        largest = float(np.max(np.abs(wide), where=np.isfinite(wide), initial=0.0)) or 1.0
+        worst = max(worst, float(np.max(np.where(np.isnan(error), np.inf, error), initial=0.0)) / largest)
     return worst
 
 
