@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 from edgetune.codegen.context import BufferStorage, Context
+from edgetune.codegen.cuda.barriers import without_needless_barriers
 from edgetune.codegen.cuda.lower import LoweredLaunch, LoweredLaunches, lower_launches
 from edgetune.codegen.cuda.maths import RESERVED, in_device_code
 from edgetune.codegen.cuda.printer import CudaPrinter, buffer_name, without_additions
@@ -32,6 +34,8 @@ def emit_cuda_kernel(mod: IRModule, target: GpuTarget, symbol: str) -> KernelSou
     printed, and where a block needs more shared memory than `target` has.
     """
     lowered = lower_launches(mod, target.arch, target.shared_bytes_per_block)
+    ordered = (replace(launch, body=without_needless_barriers(launch)) for launch in lowered.launches)
+    lowered = replace(lowered, launches=tuple(ordered))
     found = [survey(launch.body) for launch in lowered.launches]
     params = _params(lowered, found)
     offsets, scratch_bytes = _between(lowered.between)
