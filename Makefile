@@ -9,6 +9,7 @@
 # make hostile       a library of kernels that misbehave is tried every way, 20 times with other seeds (HOSTILE=--help)
 # make nightly-gate  how often the nightly gate is wrong, over 1,000 simulated nights (NIGHTLY_GATE=--help)
 # make nightly-faults  faults befall nights of both engines; nothing may be lost or doubled (NIGHTLY_FAULTS=--help)
+# make nightly-causes  seeded nights: is the cause of a slower package named? (NIGHTLY_CAUSES=--help)
 # make nightly-page  size and time of the page of 20 models on 10 boards after a year (NIGHTLY_PAGE=--help)
 # make scaling       candidates a second on 1 to 16 boards; fails where 16 are not worth 90 % of that (SCALING=--help)
 # make benchmark     packages beside ONNX Runtime, OpenVINO, ncnn, MNN and LiteRT (BENCHMARK_ARGS=--help)
@@ -38,7 +39,7 @@ SYSTEM_PROGRAMS := gcc g++ make cmake pkg-config clang-19 qemu-aarch64 qemu-arm 
 SYSTEM_LINE = apt-get update && sh .ci/no-new-servers.sh apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES)
 
 .DELETE_ON_ERROR:
-.PHONY: all demo test lint types pytest format schemas system conformance cuda-check acceptance soak kills hostile benchmark search-benchmark scaling nightly-gate nightly-faults nightly-page clean
+.PHONY: all demo test lint types pytest format schemas system conformance cuda-check acceptance soak kills hostile benchmark search-benchmark scaling nightly-gate nightly-faults nightly-causes nightly-page clean
 
 all: test
 
@@ -147,6 +148,9 @@ nightly-gate: $(VENV)/.stamp-test
 
 nightly-faults: $(VENV)/.stamp-test
 	$(BIN)/python -m benchmarks.nightly.faults --check $(NIGHTLY_FAULTS)
+
+nightly-causes: $(VENV)/.stamp-test
+	$(BIN)/python -m benchmarks.nightly.causes --check $(NIGHTLY_CAUSES)
 
 nightly-page: $(VENV)/.stamp-test
 	$(BIN)/python -m benchmarks.nightly.page_size --check $(NIGHTLY_PAGE)

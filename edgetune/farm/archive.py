@@ -18,6 +18,7 @@ from edgetune.errors import DiskFull, NightFault
 
 PACKAGE = "package"
 BUILT = "built"
+_MODELS = "models"
 
 
 def keep(archive: Path, folder: Path) -> str:
@@ -37,24 +38,11 @@ def keep(archive: Path, folder: Path) -> str:
     digest = hashlib.sha256(text).hexdigest()
     place = _place(archive, digest)
     try:
-        if not _intact(place, digest):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=place.parent, prefix=".new-", delete=False) as beside:
-                try:
-                    beside.write(text)
-                    beside.flush()
-                    os.fsync(beside.fileno())
-                    os.fchmod(beside.fileno(), 0o644)
-                    Path(beside.name).replace(place)
-                except BaseException:
-                    Path(beside.name).unlink(missing_ok=True)
-                    raise
+        known = _intact(place, digest)
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFull(f"no space is left for the archive {archive}: free some and run again") from error
-        raise NightFault(
-            f"the archive {archive} cannot be written ({error.strerror}): give another as 'archive' in the farm file"
-        ) from error
+        raise NightFault(f"the archive {archive} cannot be read ({error.strerror}): correct its permissions") from error
+    if not known:
+        _write(archive, place, text)
     return digest
 
 
@@ -76,6 +64,48 @@ def restore(archive: Path, digest: str, folder: Path) -> str:
     with tarfile.open(place) as tar:
         tar.extractall(folder, filter="data")
     return ""
+
+
+def keep_model(archive: Path, model: Path, digest: str) -> None:
+    """Store a model file, from which an accepted package was made, by its hash.
+
+    A model of several files is not kept: its hash is not that of one. Raises DiskFull and NightFault as `keep` does.
+    """
+    place = archive / _MODELS / f"{digest}{model.suffix}"
+    if not model.is_file() or not _intact(model, digest) or _intact(place, digest):
+        return
+    _write(archive, place, model.read_bytes())
+
+
+def find_model(archive: Path, digest: str, suffix: str) -> Path | None:
+    """The model file of that hash; None where it is lost or damaged. Raises NightFault where it cannot be read."""
+    place = archive / _MODELS / f"{digest}{suffix}"
+    try:
+        return place if _intact(place, digest) else None
+    except OSError as error:
+        raise NightFault(f"the archive {archive} cannot be read ({error.strerror}): correct its permissions") from error
+
+
+def _write(archive: Path, place: Path, content: bytes) -> None:
+    """Write a file beside its place, then rename it."""
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=place.parent, prefix=".new-", delete=False) as beside:
+            try:
+                beside.write(content)
+                beside.flush()
+                os.fsync(beside.fileno())
+                os.fchmod(beside.fileno(), 0o644)
+                Path(beside.name).replace(place)
+            except BaseException:
+                Path(beside.name).unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(f"no space is left for the archive {archive}: free some and run again") from error
+        raise NightFault(
+            f"the archive {archive} cannot be written ({error.strerror}): give another as 'archive' in the farm file"
+        ) from error
 
 
 def _place(archive: Path, digest: str) -> Path:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgetune._version import __version__
+from edgetune.config.stack import installed_version
 from edgetune.farm import gate
 from edgetune.farm.archive import BUILT, PACKAGE
-from edgetune.farm.cause import cause_of
-from edgetune.farm.gate import Comparison, JudgedRatio, Which
+from edgetune.farm.causes.board import change_of, facts_here, past_of
+from edgetune.farm.causes.cause import cause_of
+from edgetune.farm.causes.factors import Case
+from edgetune.farm.causes.rebuilding import Rebuilding
+from edgetune.farm.gate import Comparison, Which
 from edgetune.farm.night_store import Accepted, Verdict
 from edgetune.package.manifest import read_manifest, sha256_file
 from edgetune.target.target import Target
 from edgetune.verify import starts
-from edgetune.verify.place import ExecutionPlace
+from edgetune.verify.place import ExecutionPlace, Here
 from edgetune.verify.starts import Start
 from edgetune.verify.verify import VerifyReport
 
@@ -40,6 +45,11 @@ class Bench:
         """Unit of a start's cost there."""
         return "instructions" if self.counts else "ns"
 
+    def board_facts(self) -> dict[str, str]:
+        """Facts that decide what a program costs there, as far as this machine knows them."""
+        there = not isinstance(self.place, Here)
+        return {} if there else facts_here(self.target.emulator if self.place.emulated or self.counts else ())
+
     def build(self, folder: Path) -> None:
         """Build the package in `folder` for this place."""
         starts.build(folder / PACKAGE, self.target, self.place, folder / BUILT)
@@ -51,12 +61,17 @@ class Bench:
 
 @dataclass(frozen=True)
 class Versions:
-    """Tonight's package in `new` with what is `exact` of it, and the accepted one in `old`, or why there is `none`."""
+    """Tonight's package in `new` with what is `exact` of it, and the accepted one in `old`, or why there is `none`.
+
+    `nights` are the facts of the cell's earlier verdicts, oldest first; `rebuilding` makes packages for the cause.
+    """
 
     new: Path
     exact: dict[str, Any]
     old: tuple[Path, Accepted] | None
     none: str
+    rebuilding: Rebuilding
+    nights: Sequence[Mapping[str, Any]] = ()
 
 
 def exact_facts(manifest: dict[str, Any], report: VerifyReport) -> dict[str, Any]:
@@ -65,6 +80,8 @@ def exact_facts(manifest: dict[str, Any], report: VerifyReport) -> dict[str, Any
     `max_error` is the largest error of `verify` as a share of the output's largest magnitude, None where it is infinite
     or no number.
     """
+    from edgetune.codegen import CODEGEN_VERSION  # imports TVM
+
     memory = manifest["memory"]
     code = memory.get("code_bytes")
     errors = [output.max_rel for output in report.outputs]
@@ -75,6 +92,11 @@ def exact_facts(manifest: dict[str, Any], report: VerifyReport) -> dict[str, Any
         "max_error": error if math.isfinite(error) else None,
         "interface": _interface(manifest),
         "model": manifest["model"]["sha256"],
+        "versions": {
+            "edgetune": __version__,
+            "code generator": str(CODEGEN_VERSION),
+            "TVM": installed_version("apache-tvm") or "",
+        },
     }
 
 
@@ -86,18 +108,22 @@ def _interface(manifest: dict[str, Any]) -> list[list[Any]]:
 
 def verdict_of(bench: Bench, versions: Versions, limit: float, cells: int) -> tuple[Verdict, bool]:
     """Return the verdict on tonight's package, and whether it is the accepted one from now on."""
-    facts: dict[str, Any] = {"exact": versions.exact, "unit": bench.unit}
+    board = bench.board_facts()
+    facts: dict[str, Any] = {"exact": versions.exact, "unit": bench.unit, "board": board}
     reason = versions.none
     if versions.old and versions.old[1].facts.get("interface") != versions.exact["interface"]:
         reason = "the model has another interface than the accepted one"
     if versions.old is None or reason:
         return Verdict("first", reason, facts=facts | _costs(versions.new, bench.start(versions.new))), True
     folder, accepted = versions.old
+    past = past_of(versions.nights, accepted.package, bench.unit)
     facts["accepted"] = {"night": accepted.night, "package": accepted.package}
     facts["worse"] = worse(accepted.facts, versions.exact)
     if _same_program(folder, versions.new):
-        cost = _costs(versions.new, bench.start(versions.new))
-        return Verdict("same", "the program is that of the accepted package, byte for byte", facts=facts | cost), False
+        start = bench.start(versions.new)
+        facts |= {"old": start.cost, "note": change_of(past, start.cost, board, counts=bench.counts)}
+        facts |= _costs(versions.new, start)
+        return Verdict("same", "the program is that of the accepted package, byte for byte", facts=facts), False
     if bench.place.emulated and not bench.counts:
         cost = _costs(versions.new, bench.start(versions.new))
         return Verdict("cannot tell", EMULATED, facts=facts | cost), False
@@ -109,24 +135,27 @@ def verdict_of(bench: Bench, versions: Versions, limit: float, cells: int) -> tu
     between = bench.between_turns
     found = gate.compare_counts(measured) if bench.counts else gate.compare(measured, limit, cells, between)
     facts |= _facts_of(found, versions.new)
+    facts["note"] = change_of(past, found.old, board, counts=bench.counts)
     if found.word == "slower":
-        facts |= _cause(bench, (folder, versions.new), found, limit)
+        facts |= _cause(bench, versions, (folder, accepted), found, limit)
     return Verdict(found.word, found.reason, facts=facts), found.word == "faster" and not facts["worse"]
 
 
-def _cause(bench: Bench, folders: tuple[Path, Path], found: Comparison, limit: float) -> dict[str, str]:
-    def against(rebuilt: Path) -> JudgedRatio:
-        chosen: dict[Which, Path] = {"old": folders[0], "new": rebuilt}
+def _cause(
+    bench: Bench, versions: Versions, old: tuple[Path, Accepted], found: Comparison, limit: float
+) -> dict[str, Any]:
+    """The cause of a slower package as facts of its verdict; a board that is lost meanwhile is no cause."""
 
-        def measured(which: Which) -> Start:
-            return bench.start(chosen[which])
+    def in_turns(folders: Sequence[Path]) -> list[Start]:
+        def start(which: int) -> Start:
+            return bench.start(folders[which])
 
-        if bench.counts:
-            return gate.compare_counts(measured).whole
-        return gate.compare(measured, limit, 1, bench.between_turns).whole
+        return gate.in_turns(start, len(folders), limit, bench.between_turns, counted=bench.counts)
 
-    cause = cause_of(*folders, found, bench.build, against)
-    return {"cause": cause.sentence, "diff": cause.diff}
+    known = [facts.get("versions", {}) for facts in (old[1].facts, versions.exact)]
+    case = Case(old[0], versions.new, old[0].with_name("causes"), versions.rebuilding, (known[0], known[1]))
+    cause = cause_of(case, found, bench.build, in_turns)
+    return {"cause": cause.sentence, "diff": cause.diff, "factors": list(cause.factors), "shares": cause.shares}
 
 
 def worse(old: Any, new: dict[str, Any]) -> list[str]:

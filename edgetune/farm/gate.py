@@ -109,6 +109,29 @@ def compare_counts(measure: Measure) -> Comparison:
     return _result(_exact(old[0].cost, new[0].cost), layers, (old, new), counted=True)
 
 
+def in_turns(
+    start: Callable[[int], Start], number: int, limit: float, between_turns: Callable[[], None], *, counted: bool
+) -> list[Start]:
+    """Start `number` programs in turns, forth and back, and return the medians of each.
+
+    Ends as `compare` does, once the interval of each program's ratio to the first one is narrow enough.
+    """
+    found: list[list[Start]] = [[] for _ in range(number)]
+    if counted:
+        return [start(which) for which in range(number)]
+    while True:
+        for which in (*range(number), *reversed(range(number))):
+            found[which].append(start(which))
+        turns = len(found[0]) // 2
+        costs = [[one.cost for one in own] for own in found]
+        if turns >= MOST_TURNS or (
+            turns >= LEAST_TURNS and all(_half_width(_differences(costs[0], other)) <= limit / 3 for other in costs[1:])
+        ):
+            break
+        between_turns()
+    return [Start(float(np.median(own)), _medians(runs)) for own, runs in zip(costs, found, strict=True)]
+
+
 def judge(differences: np.ndarray, limit: float, alpha: float) -> JudgedRatio:
     """Judge differences of logarithms, one of each turn (Student's t)."""
     from scipy import stats

@@ -47,7 +47,9 @@ class CellReport(_Part):
     alarm: bool = Field(description="Whether the cell is slower, or something exact is worse.")
     reason: str = ""
     cause: str = ""
-    diff: str = Field(default="", description="C function of the slowest layer, accepted against tonight's.")
+    factors: tuple[str, ...] = Field(default=(), description="Factors that the cause names.")
+    note: str = Field(default="", description="What the accepted package says of the board: no alarm.")
+    diff: str = Field(default="", description="C function of the slowest layer, before and after the change.")
     unit: Literal["ns", "instructions"] | None = None
     new: float | None = None
     old: float | None = None
@@ -164,7 +166,7 @@ def _cell(row: NightCell, past: Sequence[tuple[str, NightCell]], minutes: float 
     worse = tuple(facts.get("worse", ()))
     numbers = {
         key: facts[key]
-        for key in ("unit", "new", "old", "ratio", "low", "high", "turns", "cause", "diff")
+        for key in ("unit", "new", "old", "ratio", "low", "high", "turns", "cause", "factors", "note", "diff")
         if key in facts
     }
     return CellReport(

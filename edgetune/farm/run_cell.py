@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,9 +19,11 @@ from typing import Any, TypeVar
 
 from edgetune import api
 from edgetune.boards.lock import TimingLock
-from edgetune.errors import BoardLost, DatabaseError, EdgetuneError, NightFault
+from edgetune.config.settings import Settings
+from edgetune.errors import BoardLost, DatabaseError, EdgetuneError, Interrupted, NightFault
 from edgetune.events import Event
 from edgetune.farm import archive, comparing
+from edgetune.farm.causes.rebuilding import Rebuilding
 from edgetune.farm.cells import Cell, settings_of
 from edgetune.farm.comparing import Bench, Versions
 from edgetune.farm.farm_file import Farm, load_farm
@@ -37,6 +39,7 @@ from edgetune.verify.toolchain import PackageToolchain
 
 Answer = TypeVar("Answer")
 _NEW, _OLD = "new", "old"
+_NIGHTS = 14
 
 
 def folder_of(farm: Farm, night: str, cell: Cell) -> Path:
@@ -55,8 +58,7 @@ def measure(farm: Farm, store: NightStore, night: Night, row: NightCell) -> tupl
     folder = folder_of(farm, night.night, cell) / _NEW
     folder.mkdir(parents=True, exist_ok=True)
     settings = settings_of(farm, cell, folder)
-    tune = api.tune if cell.searches else api.build
-    tune(settings, events=_print)
+    _write_package(cell, settings)
     package = folder / archive.PACKAGE
     report = api.verify(package, cell.board, settings.model, _print)
     exact = comparing.exact_facts(read_manifest(package), report)
@@ -64,8 +66,9 @@ def measure(farm: Farm, store: NightStore, night: Night, row: NightCell) -> tupl
     def judged(bench: Bench) -> tuple[Verdict, bool]:
         bench.build(folder)
         old, lost = _accepted(farm, store, cell, folder.with_name(_OLD))
-        cells = len(store.cells(night))
-        return comparing.verdict_of(bench, Versions(folder, exact, old, lost), night.limit, cells)
+        rebuilding = Rebuilding(settings, farm.archive, _print)
+        versions = Versions(folder, exact, old, lost, rebuilding, _past(farm, store, night, cell))
+        return comparing.verdict_of(bench, versions, night.limit, len(store.cells(night)))
 
     begun = time.monotonic()
     verdict, accept = _at(cell, package, judged)
@@ -74,10 +77,26 @@ def measure(farm: Farm, store: NightStore, night: Night, row: NightCell) -> tupl
     if verdict.verdict == "same":
         return verdict, None
     verdict = Verdict(verdict.verdict, verdict.reason, archive.keep(farm.archive, folder), verdict.facts)
+    archive.keep_model(farm.archive, farm.models[cell.model], exact["model"])  # `accept` may come by day
     if not accept:
         return verdict, None
     because = verdict.reason or f"it is {verdict.verdict}"
     return verdict, acceptance(farm, night.night, cell, verdict, because)
+
+
+def _write_package(cell: Cell, settings: Settings) -> None:
+    """Write the package of a cell. Raises BoardLost and Interrupted where its search ended before its budget.
+
+    What such a search leaves is no result of the night: it would be accepted, or be an alarm, for want of time.
+    """
+    if not cell.searches:
+        api.build(settings, events=_print)
+        return
+    found = api.tune(settings, events=_print)
+    if found.interrupted:
+        raise Interrupted("the search was interrupted: the next attempt goes on")
+    if found.search.ended:
+        raise BoardLost(found.search.ended)
 
 
 def acceptance(
@@ -94,6 +113,13 @@ def acceptance(
         "by": by,
         "because": because,
     }
+
+
+def _past(farm: Farm, store: NightStore, night: Night, cell: Cell) -> list[Mapping[str, Any]]:
+    """Facts and package of the cell's verdicts in the last `_NIGHTS` nights before this one, oldest first."""
+    before = [other for other in store.nights(farm.name) if other.id < night.id][-_NIGHTS:]
+    rows = [row for other in before for row in store.cells(other) if row.cell.name == cell.name]
+    return [{**row.verdict.facts, "package": row.verdict.package} for row in rows if row.verdict]
 
 
 def _accepted(farm: Farm, store: NightStore, cell: Cell, folder: Path) -> tuple[tuple[Path, Accepted] | None, str]:
@@ -155,7 +181,7 @@ def main() -> None:
         accept = None
         try:
             verdict, accept = measure(farm, store, night, row)
-        except DatabaseError:
+        except (DatabaseError, Interrupted):
             raise  # no fault of the cell: the engine tries again
         except BoardLost as error:
             sys.stderr.write(f"{error.message}\n")

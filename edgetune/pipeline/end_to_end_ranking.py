@@ -206,7 +206,8 @@ def _keep(found: Sequence[tuple[Record, float]], stage: PackageContext, store: R
         return
     taken = {record.id: ns for record, ns in found}
     comparison = hashlib.sha256(json.dumps(sorted(taken.items())).encode()).hexdigest()[:12]
-    for record in store.all(replace(found[0][0].key, board=None)):
-        noted = stage.noted(record, taken.get(record.id), comparison, len(taken))
-        if noted.environment != record.environment:
-            store.refine(noted)
+
+    def noted(record: Record) -> Record:
+        return stage.noted(record, taken.get(record.id), comparison, len(taken))
+
+    store.refine_all(replace(found[0][0].key, board=None), noted)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Self, TypeAlias
@@ -136,6 +136,18 @@ class RecordStore:
             if not replace_same(connection, checked):
                 raise DatabaseError(f"{self.location} has no record of candidate {record.candidate}: add it first")
 
+    def refine_all(self, key: RecordKey, change: Callable[[Record], Record]) -> None:
+        """Replaces each record of this key by what `change` makes of it.
+
+        Other processes that change one of them wait, so that nothing they store is lost. Raises DatabaseError as
+        `refine` does.
+        """
+        query = select(records).where(of_key(records, key)).order_by(records.c.id).with_for_update()
+        with self._database.writing() as connection:
+            for stored in [from_row(row) for row in connection.execute(query).mappings().all()]:
+                if (changed := change(stored)) != stored:
+                    replace_same(connection, _checked(changed))
+
     def seen(self, key: RecordKey, scratch_limit: int | None = None) -> set[str]:
         """All candidates with a record under this key, including failed ones.
 
@@ -177,6 +189,11 @@ class RecordStore:
             for standing in ranked(standings(connection, of_older(records, key))):
                 fastest.setdefault(standing.candidate, standing.id)
             return _of_ids(connection, [*fastest.values()][: max(limit, 0)])
+
+    def traces(self, workload: str) -> set[str]:
+        """The schedules of all records of a workload, whatever their target and compiler."""
+        with self._database.reading() as connection:
+            return set(connection.scalars(select(records.c.trace).where(records.c.workload == workload).distinct()))
 
     def count(self, keys: Iterable[RecordKey]) -> int:
         """How many candidates have a record under any of the keys, failures included."""

@@ -103,7 +103,9 @@ def test_a_slower_flag_is_found_in_the_second_night_and_stays_until_it_is_accept
     elements = html5lib.HTMLParser(strict=True).parse(text).iter()
     addresses = [value for element in elements for name, value in element.attrib.items() if name in {"src", "href"}]
     assert [address for address in addresses if not address.startswith("#")] == []
-    assert cell.cause.startswith("toolchain: the accepted C is +")
+    assert cell.cause.startswith("toolchain: +")
+    assert cell.factors == ("toolchain",)
+    assert cell.note == ""
     assert "-O3" in cell.cause
     assert "-O1" in cell.cause
     assert "-O1" in text
@@ -126,7 +128,7 @@ def test_a_model_that_grew_and_worse_records_are_named_as_the_cause(farm: Path) 
     grown.graph.node.append(helper.make_node("MatMul", ["h", "w"], ["y"]))
     onnx.save(grown, farm / "m.onnx")
     (cell,) = nightly(farm, "run", "--now", code=29)["cells"]
-    assert (cell["verdict"], cell["cause"].partition(":")[0]) == ("slower", "model")
+    assert (cell["verdict"], cell["factors"]) == ("slower", ["model"])
 
     (farm / "m.onnx").write_bytes(model)
     assert nightly(farm, "run", "--now")["cells"][0]["verdict"] == "same"
@@ -138,7 +140,8 @@ def test_a_model_that_grew_and_worse_records_are_named_as_the_cause(farm: Path) 
             changed = f"UPDATE records SET ({columns}) = (?, ?, ?, ?) WHERE id = ?"  # noqa: S608  no input
             connection.execute(changed, (*other[1:], row[0]))
     (cell,) = nightly(farm, "run", "--now", code=29)["cells"]
-    assert cell["cause"].startswith("search: other schedules for ")
+    assert cell["factors"] == ["search"]
+    assert "other schedules for matmul" in cell["cause"]
     assert "@@" in cell["diff"]
 
 

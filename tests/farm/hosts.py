@@ -70,12 +70,16 @@ class Host:
 
 @dataclass
 class TestFarm:
-    """A folder with `farm.yaml`, its models and the targets of its boards; `hosts` were started for it."""
+    """A folder with `farm.yaml`, its models and the targets of its boards; `hosts` were started for it.
+
+    `python_path` is where its hosts find another edgetune, "" for this one.
+    """
 
     __test__ = False
     folder: Path
     engine: str
     hosts: list[Host] = field(default_factory=list)
+    python_path: str = ""
 
     @classmethod
     def make(cls, folder: Path, engine: str, db: DatabaseLocation, models: int = 1, trials: int = 2) -> TestFarm:
@@ -103,7 +107,7 @@ class TestFarm:
     def environment(self, host: str) -> dict[str, str]:
         """The environment of a host."""
         own = {"EDGETUNE_HOST": host, "XDG_CONFIG_HOME": str(self.folder / "config"), "COLUMNS": "200"}
-        own["PYTHONPATH"] = os.pathsep.join(entry for entry in sys.path if entry)
+        own["PYTHONPATH"] = os.pathsep.join(entry for entry in (self.python_path, *sys.path) if entry)
         return {**os.environ, **own}
 
     def start(self, name: str, *words: str) -> Host:

@@ -1,18 +1,22 @@
-"""The cause of a slower package, told from two packages on disk: toolchain, search, generator, model, several, none."""
+"""The cause of a slower package: toolchain, generator, search, model, several, none; and a board that is slower."""
 
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from edgetune.farm.cause import cause_of
+from edgetune.farm.causes.board import change_of, past_of
+from edgetune.farm.causes.cause import Cause, cause_of
+from edgetune.farm.causes.factors import Case
+from edgetune.farm.causes.rebuilding import Rebuilding
 from edgetune.farm.gate import Comparison, JudgedRatio
 from edgetune.package.manifest import write_manifest
-
-SAME = JudgedRatio("same", 1.0, 1.0, 1.0, 0.0)
+from edgetune.verify.starts import Start
 
 
 def ratio(value: float) -> JudgedRatio:
@@ -23,9 +27,11 @@ def write(folder: Path, *, flag: str = "-O3", trace: str = "t", code: str = "a",
     """Write the parts of a package that the cause is told from: one kernel with its C, and a built program."""
     package = folder / "package"
     (package / "src").mkdir(parents=True)
-    (package / "src" / "m_kernels.c").write_text(f"void m__k(float *x)\n{{\n    *x = {code};\n}}\n")
+    (package / "src" / "m_kernels.c").write_text(
+        f"void m__k(float *x)\n{{\n    *x = {code} + {trace} + {workload};\n}}\n"
+    )
     (package / "Makefile").write_text(f"CFLAGS = {flag}\n")
-    provenance = {"trace_sha256": trace, "workload": workload, "record": f"r{trace}"}
+    provenance = {"trace_sha256": trace, "workload": workload, "record": f"r{trace}", "candidates": 9 - len(trace)}
     kernel: dict[str, Any] = {"name": "k", "symbol": "m__k", "sources": [], "macs": 1, "calls": 1}
     compiler = {"cc": "gcc", "cflags": [flag], "ldflags": [], "package": None}
     target: dict[str, Any] = {"name": "b", "isa": "aarch64", "compiler": compiler}
@@ -54,26 +60,88 @@ def build(folder: Path) -> None:
     (folder / "built" / "bench").write_text("".join(parts))
 
 
+class Rebuilt(Rebuilding):
+    """Stands for edgetune and its database: writes the package that tonight's generator and records would give."""
+
+    def __init__(self, old: dict[str, str], new: dict[str, str]) -> None:
+        self.old, self.new = old, new
+        self.lost = False
+
+    def model_of(self, package: Path) -> Path | None:
+        return None if self.lost else Path(json.loads((package / "MANIFEST.json").read_text())["model"]["sha256"])
+
+    def build(self, model: Path, schedules_of: Path | None, out: Path) -> None:
+        tonight = self.old if schedules_of else self.new
+        chosen = {**self.new, "trace": tonight.get("trace", "t"), "workload": model.name}
+        write(out.parent, **chosen)
+        (out.parent / "built" / "bench").unlink()
+        (out.parent / "built").rmdir()
+
+
+COSTS = {"-O1": 1.2, "generator": 1.1, "worse": 1.3, "other": 1.4}
+"""What each change costs, times 100."""
+
+
+def cost(folder: Path) -> float:
+    """The cost of a built program: it depends on its text alone."""
+    text = (folder / "built" / "bench").read_text()
+    return 100.0 * math.prod(factor for word, factor in COSTS.items() if word in text)
+
+
+def told(tmp_path: Path, changes: dict[str, str], *, lost: bool = False) -> Cause:
+    """The cause of these changes."""
+    write(tmp_path / "old")
+    write(tmp_path / "new", **changes)
+    rebuilding = Rebuilt({}, changes)
+    rebuilding.lost = lost
+    versions = ({"TVM": "1"}, {"TVM": "2"})
+    case = Case(tmp_path / "old", tmp_path / "new", tmp_path / "causes", rebuilding, versions)
+    whole = ratio(1.2)
+    found = Comparison(whole, {0: whole}, 1, True, 100.0, 120.0, "", (100.0,), (120.0,))
+
+    def in_turns(folders: Sequence[Path]) -> list[Start]:
+        return [Start(cost(folder), (cost(folder),)) for folder in folders]
+
+    return cause_of(case, found, build, in_turns)
+
+
 @pytest.mark.parametrize(
-    ("changes", "measured", "said"),
+    ("changes", "factors", "said"),
     [
-        ({"flag": "-O1"}, 1.2, "toolchain: the accepted C is +20.0 % by tonight's compiler and flags (cflags '-O3'"),
-        ({"trace": "u", "code": "b"}, 1.0, "search: other schedules for k (rt became ru)"),
-        ({"code": "b"}, 1.0, "generator (1 became 1): other C for the schedules of k"),
-        ({"workload": "v", "code": "b"}, 1.0, "model: k compute something else"),
-        ({"flag": "-O1", "trace": "u", "code": "b"}, 1.1, "several: toolchain: the accepted C is +10.0 %"),
-        ({"flag": "-O1"}, 1.0, "cause not found; slower layers: layer k"),
-        ({}, 1.0, "cause not found; slower layers: layer k"),
+        ({"flag": "-O1"}, ("toolchain",), "toolchain: +20.0 %, the accepted C by tonight's compiler and flags (cflags"),
+        ({"code": "generator"}, ("generator",), "generator: +10.0 %, other C for the accepted schedules of k (TVM 1 b"),
+        ({"trace": "worse"}, ("search",), "search: +30.0 %, other schedules for k (rt became rworse, the best of "),
+        ({"workload": "other"}, ("model",), "model: +40.0 %, k compute something else than in the accepted package"),
+        ({"flag": "-O1", "trace": "worse"}, ("toolchain", "search"), "several: toolchain: +20.0 %, "),
+        ({"flag": "-O2"}, (), "cause not found"),
+        ({}, (), "cause not found"),
     ],
 )
 def test_the_factor_that_carries_the_change_is_named(
-    tmp_path: Path, changes: dict[str, str], measured: float, said: str
+    tmp_path: Path, changes: dict[str, str], factors: tuple[str, ...], said: str
 ) -> None:
-    write(tmp_path / "old")
-    write(tmp_path / "new", **changes)
-    found = Comparison(ratio(1.2), {0: ratio(1.2)}, 1, True, 100.0, 120.0, "", (100.0,), (120.0,))
-    cause = cause_of(tmp_path / "old", tmp_path / "new", found, build, lambda _: ratio(measured))
-    assert cause.sentence.startswith(said)
-    assert ("+    *x = b;" in cause.diff) == ("code" in changes)
+    cause = told(tmp_path, changes)
+    assert (cause.factors, cause.sentence[: len(said)]) == (factors, said)
+    assert bool(cause.diff) == bool(factors and factors != ("toolchain",))
     manifest = json.loads((tmp_path / "old" / "package" / "MANIFEST.json").read_text())
     assert manifest["target"]["compiler"]["cflags"] == ["-O3"]
+
+
+def test_without_the_accepted_model_generator_and_search_count_to_the_model_and_that_is_said(tmp_path: Path) -> None:
+    cause = told(tmp_path, {"workload": "other", "code": "generator"}, lost=True)
+    assert cause.factors == ("model",)
+    assert "the accepted model is lost, so generator and search count to it" in cause.sentence
+
+
+def test_a_board_that_is_slower_than_in_its_own_past_is_told_with_the_fact_that_moved() -> None:
+    first = {"package": "p", "new": 100.0, "unit": "ns", "board": {"kernel": "6.1", "governor": "performance"}}
+    later = {"accepted": {"package": "p"}, "package": "", "old": 102.0, "new": 90.0, "unit": "ns"}
+    other = {"package": "q", "new": 10.0, "unit": "ns"}
+    past = past_of([other, first, {**later, "board": first["board"]}], "p", "ns")
+    assert past.costs == [100.0, 102.0]
+    facts = {"kernel": "6.12", "governor": "performance"}
+    assert change_of(past, 104.0, facts, counts=False) == ""
+    note = change_of(past, 111.1, facts, counts=False)
+    assert note == "board: the accepted program takes +10.0 % against its own past (kernel 6.1 became 6.12)"
+    assert "no known fact" in change_of(past, 111.1, {"governor": "performance"}, counts=False)
+    assert change_of(past_of([], "p", "ns"), 100.0, facts, counts=False) == ""

@@ -64,3 +64,18 @@ def test_counts_are_compared_after_one_turn_and_to_a_thousandth() -> None:
     for new, word in ((10_000.0, "same"), (10_009.0, "same"), (10_011.0, "slower"), (9_989.0, "faster")):
         found = gate.compare_counts(lambda which, new=new: Start(new if which == "new" else 10_000.0, ()))  # type: ignore[misc]
         assert (found.word, found.turns, found.counted) == (word, 1, True)
+
+
+def test_programs_in_turns_keep_their_ratios_on_a_board_that_drifts() -> None:
+    started: list[int] = []
+
+    def start(which: int) -> Start:
+        started.append(which)
+        drift = 1 + 0.01 * len(started)
+        return Start(drift * (100.0, 110.0, 100.0)[which], (drift * (100.0, 110.0, 100.0)[which],))
+
+    found = gate.in_turns(start, 3, 0.02, lambda: None, counted=False)
+    assert started[:6] == [0, 1, 2, 2, 1, 0]
+    assert found[1].cost / found[0].cost == pytest.approx(1.1, rel=0.005)
+    assert found[2].cost / found[0].cost == pytest.approx(1.0, rel=0.005)
+    assert gate.in_turns(start, 2, 0.02, lambda: None, counted=True)[1].layers[0] > 110.0

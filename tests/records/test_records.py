@@ -7,6 +7,8 @@ import json
 import math
 import os
 import sqlite3
+import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 
 from edgetune.errors import DatabaseError, DiskFull
 from edgetune.records import SCHEMA_VERSION, STATUSES, Record, RecordFilter, RecordKey, RecordStore
+from edgetune.records.history import earlier_of
 from edgetune.schedule.algorithms.schedule_text import schedule_text
 from tests.postgresql_server import Place
 from tests.record_starts import in_flight, starts
@@ -374,3 +377,28 @@ def test_a_full_database_is_told_as_a_full_disk(tmp_path: Path) -> None:
             store.add(record(99, trace=json.dumps(["x" * 90_000])))
     with RecordStore.open(tmp_path / "db") as store:
         assert store.count([KEY]) == 20
+
+
+def test_a_time_that_another_process_stores_during_a_refinement_is_not_lost(place: Place) -> None:
+    with RecordStore.open(place("r.db")) as store, RecordStore.open(place("r.db")) as other:
+        store.add(record(0))
+        changing, waited = threading.Event(), threading.Event()
+
+        def measure_again() -> None:
+            changing.wait()
+            other.add_again(record(0, median=500.0))
+            waited.set()
+
+        def noted(stored: Record) -> Record:
+            changing.set()
+            assert not waited.wait(0.3), "the other process must wait"
+            return replace(stored, environment={**stored.environment, "noted": 1})
+
+        thread = threading.Thread(target=measure_again)
+        thread.start()
+        store.refine_all(ANY_BOARD, noted)
+        thread.join()
+        (found,) = store.all(ANY_BOARD)
+    (earlier,) = earlier_of(found)
+    assert found.median_ns == 500.0
+    assert earlier["environment"]["noted"] == 1

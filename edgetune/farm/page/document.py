@@ -42,7 +42,7 @@ def html(found: NightReport) -> str:
         headline=headline(found),
         tally=[(word, found.counts[word]) for word in ORDER if found.counts.get(word)],
         unjudged=[cell for cell in found.cells if cell.verdict in UNJUDGED],
-        changed=[cell for cell in found.cells if cell.alarm or cell.verdict in _CHANGED],
+        changed=[cell for cell in found.cells if cell.alarm or cell.note or cell.verdict in _CHANGED],
         models=models,
         boards=boards,
         matrix={(cell.model, cell.board): cell for cell in found.cells},

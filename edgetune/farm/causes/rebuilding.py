@@ -1,0 +1,55 @@
+"""Rebuilding: packages that differ from the accepted one in some of tonight's changes, built by tonight's edgetune."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from edgetune.config.settings import Settings
+from edgetune.events import Event
+from edgetune.farm import archive
+from edgetune.package.manifest import read_manifest
+from edgetune.package.provenance import KernelProvenance
+from edgetune.records import RecordStore
+
+
+@dataclass(frozen=True)
+class Rebuilding:
+    """What is needed to build a cell's package again: tonight's settings of the cell, and the archive."""
+
+    settings: Settings
+    archive: Path
+    events: Callable[[Event], None]
+
+    def model_of(self, package: Path) -> Path | None:
+        """The model file from which `package` was made: tonight's, or that in the archive; None where it is lost."""
+        wanted: dict[str, Any] = read_manifest(package)["model"]
+        if wanted["sha256"] == self._tonight:
+            return Path(str(self.settings.model))
+        return archive.find_model(self.archive, wanted["sha256"], Path(wanted["file"]).suffix)
+
+    @property
+    def _tonight(self) -> str:
+        digest: str = read_manifest(self.settings.out)["model"]["sha256"]
+        return digest
+
+    def build(self, model: Path, schedules_of: Path | None, out: Path) -> None:
+        """Write the package of `model` to `out` with the schedules of the package `schedules_of`, else today's best.
+
+        Kernels whose schedule is not in the database any more get today's best. Raises what `api.build` raises.
+        """
+        from edgetune.pipeline.link import Choice
+        from edgetune.pipeline.rebuild import rebuild
+
+        found = {}
+        kernels = read_manifest(schedules_of)["kernels"] if schedules_of else []
+        with RecordStore.open(self.settings.db, create=False) as store:
+            for kernel in kernels:
+                provenance = KernelProvenance(**kernel["provenance"])
+                for trace in store.traces(provenance.workload) if provenance.trace_sha256 else ():
+                    if hashlib.sha256(trace.encode()).hexdigest() == provenance.trace_sha256:
+                        found[provenance.workload] = Choice(trace, provenance)
+        rebuild(replace(self.settings, model=model), found, out, self.events)
