@@ -263,6 +263,9 @@ class NightStore:
         """
         row = update(night_cells).where(night_cells.c.id == number).values(attempt=night_cells.c.attempt + 1)
         with self._database.writing() as connection:
+            connection.execute(select(night_cells.c.id).where(night_cells.c.id == number).with_for_update())
+            if _judged(connection, number):
+                return False
             attempt = connection.execute(row.returning(night_cells.c.attempt)).scalar_one()
             return _judge(connection, number, attempt, Verdict("not measured", reason))
 

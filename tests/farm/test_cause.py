@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Sequence
@@ -13,10 +14,12 @@ import pytest
 from edgetune.farm.causes.board import change_of, past_of
 from edgetune.farm.causes.cause import Cause, cause_of
 from edgetune.farm.causes.factors import Case
-from edgetune.farm.causes.rebuilding import Rebuilding
+from edgetune.farm.causes.rebuilding import Rebuilding, schedules_in
 from edgetune.farm.gate import Comparison, JudgedRatio
 from edgetune.package.manifest import write_manifest
+from edgetune.records import RecordStore
 from edgetune.verify.starts import Start
+from tests.records.test_records import record
 
 
 def ratio(value: float) -> JudgedRatio:
@@ -145,3 +148,18 @@ def test_a_board_that_is_slower_than_in_its_own_past_is_told_with_the_fact_that_
     assert note == "board: the accepted program takes +10.0 % against its own past (kernel 6.1 became 6.12)"
     assert "no known fact" in change_of(past, 111.1, {"governor": "performance"}, counts=False)
     assert change_of(past_of([], "p", "ns"), 100.0, facts, counts=False) == ""
+
+
+def test_accepted_schedules_are_found_whatever_version_wrote_their_provenance(tmp_path: Path) -> None:
+    measured = record()
+    write(tmp_path / "old")
+    package = tmp_path / "old" / "package"
+    manifest = json.loads((package / "MANIFEST.json").read_text())
+    found = {"workload": measured.workload, "trace_sha256": hashlib.sha256(measured.trace.encode()).hexdigest()}
+    manifest["kernels"][0]["provenance"] |= {**found, "origin": "record", "of an older version": 1}
+    (package / "MANIFEST.json").write_text(json.dumps(manifest))
+    with RecordStore.open(tmp_path / "r.db") as store:
+        store.add(measured)
+    assert {key: choice.trace for key, choice in schedules_in(package, tmp_path / "r.db").items()} == {
+        measured.workload: measured.trace
+    }

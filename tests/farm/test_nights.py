@@ -144,3 +144,12 @@ def test_a_twin_waits_for_the_cell_that_searches_and_a_drained_board_is_closed(s
     assert undrain(store.database, "b")
     assert not undrain(store.database, "b")
     assert drains(store.database) == {}
+
+
+def test_a_cell_that_has_a_verdict_is_not_cancelled_and_counts_no_further_attempt(store: NightStore) -> None:
+    night = begun(store)
+    (row,) = store.cells(night)
+    assert store.judge(row.id, store.start_attempt(row.id, "h"), Verdict("first"))
+    assert not store.cancel(row.id, "too late")
+    (after,) = store.cells(night)
+    assert (after.attempt, after.verdict and after.verdict.verdict) == (1, "first")

@@ -55,7 +55,7 @@ class _Step:
     def change(self, layers: Sequence[int]) -> float:
         """What the factor carries, as a logarithm: of `layers`, or of the whole where there are none."""
         old, new = self.starts
-        if layers and len(old.layers) == len(new.layers):
+        if layers and len(old.layers) == len(new.layers) > max(layers):
             costs = [sum(start.layers[i] for i in layers) for start in self.starts]
         else:
             costs = [old.cost, new.cost]

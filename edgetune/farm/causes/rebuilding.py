@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from edgetune.config.database_location import DatabaseLocation
 from edgetune.config.settings import Settings
 from edgetune.events import Event
 from edgetune.farm import archive
 from edgetune.package.manifest import read_manifest
 from edgetune.package.provenance import KernelProvenance
 from edgetune.records import RecordStore
+
+if TYPE_CHECKING:
+    from edgetune.pipeline.link import Choice  # imports TVM
 
 
 @dataclass(frozen=True)
@@ -41,15 +45,27 @@ class Rebuilding:
 
         Kernels whose schedule is not in the database any more get today's best. Raises what `api.build` raises.
         """
-        from edgetune.pipeline.link import Choice
         from edgetune.pipeline.rebuild import rebuild
 
-        found = {}
-        kernels = read_manifest(schedules_of)["kernels"] if schedules_of else []
-        with RecordStore.open(self.settings.db, create=False) as store:
-            for kernel in kernels:
-                provenance = KernelProvenance(**kernel["provenance"])
-                for trace in store.traces(provenance.workload) if provenance.trace_sha256 else ():
-                    if hashlib.sha256(trace.encode()).hexdigest() == provenance.trace_sha256:
-                        found[provenance.workload] = Choice(trace, provenance)
+        found = schedules_in(schedules_of, self.settings.db) if schedules_of else {}
         rebuild(replace(self.settings, model=model), found, out, self.events)
+
+
+def schedules_in(package: Path, db: DatabaseLocation) -> dict[str, Choice]:
+    """The measured schedules of a package by workload, as far as the database still has them."""
+    from edgetune.pipeline.link import Choice
+
+    found = {}
+    with RecordStore.open(db, create=False) as store:
+        for kernel in read_manifest(package)["kernels"]:
+            provenance = _provenance(kernel["provenance"])
+            for trace in store.traces(provenance.workload) if provenance.trace_sha256 else ():
+                if hashlib.sha256(trace.encode()).hexdigest() == provenance.trace_sha256:
+                    found[provenance.workload] = Choice(trace, provenance)
+    return found
+
+
+def _provenance(entry: dict[str, Any]) -> KernelProvenance:
+    """The provenance in a manifest, whose version may have had other fields."""
+    known = {field.name for field in fields(KernelProvenance)}
+    return KernelProvenance(**{name: value for name, value in entry.items() if name in known})
