@@ -46,6 +46,9 @@ def as_written(function: tirx.PrimFunc, x: np.ndarray, out: tuple[int, ...]) -> 
         ((3, MANY), (1,)),
         ((1, 3, 512, 1024), (2, 3)),
         ((6, 50, 1000), (0, 1, 2)),
+        ((MANY, 4), (0,)),
+        ((1 << 18, 2, 8), (0,)),
+        ((4, MANY), (1,)),
     ],
 )
 def test_parts_of_a_long_sum_are_right(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
@@ -59,8 +62,8 @@ def test_parts_of_a_long_sum_are_right(shape: tuple[int, ...], axes: tuple[int, 
 
 @pytest.mark.parametrize(
     "unchanged",
-    [squares((1000,), (0,)), squares((MANY // 4, 4), (0,)), squares((4, MANY), (1,)), squares((1000003,), (0,))],
-    ids=["a short sum", "sums side by side", "sums of many elements", "a prime number of terms"],
+    [squares((1000,), (0,)), squares((MANY // 4, 65), (0,)), squares((1000003,), (0,))],
+    ids=["a short sum", "sums of many elements", "a prime number of terms"],
 )
 def test_other_sums_stay_as_they_are(unchanged: tirx.PrimFunc) -> None:
     assert split_long_sums(unchanged).same_as(unchanged)
@@ -92,14 +95,14 @@ def test_every_candidate_of_a_million_squares_is_right_and_so_is_its_package(tmp
 def test_where_no_schedule_is_right_nothing_is_written(tmp_path: Path) -> None:
     def sums_of_squares(x: te.Tensor) -> te.Tensor:
         k = te.reduce_axis((0, MANY), name="k")
-        return te.compute((16,), lambda j: te.sum(x[k % 64, j] * x[k % 64, j], axis=k), name="totals")
+        return te.compute((128,), lambda j: te.sum(x[k % 64, j] * x[k % 64, j], axis=k), name="totals")
 
     with pytest.raises(
         WrongResult, match=r"nothing is written to .*: no record of squares gives correct results, nor does"
     ):
         edgetune.tune(
             sums_of_squares,
-            {"x": ((64, 16), "float32")},
+            {"x": ((64, 128), "float32")},
             name="squares",
             trials=1,
             db=tmp_path / "records.db",
