@@ -14,7 +14,7 @@ from edgetune.farm import gate
 from edgetune.farm.archive import BUILT, PACKAGE
 from edgetune.farm.causes.board import change_of, facts_here, past_of
 from edgetune.farm.causes.cause import cause_of
-from edgetune.farm.causes.factors import Case
+from edgetune.farm.causes.factors import SlowerPackage
 from edgetune.farm.causes.rebuilding import Rebuilding
 from edgetune.farm.gate import Comparison, Which
 from edgetune.farm.night_store import Accepted, Verdict
@@ -153,7 +153,7 @@ def _cause(
         return gate.in_turns(start, len(folders), limit, bench.between_turns, counted=bench.counts)
 
     known = [facts.get("versions", {}) for facts in (old[1].facts, versions.exact)]
-    case = Case(old[0], versions.new, old[0].with_name("causes"), versions.rebuilding, (known[0], known[1]))
+    case = SlowerPackage(old[0], versions.new, old[0].with_name("causes"), versions.rebuilding, (known[0], known[1]))
     cause = cause_of(case, found, bench.build, in_turns)
     return {"cause": cause.sentence, "diff": cause.diff, "factors": list(cause.factors), "shares": cause.shares}
 

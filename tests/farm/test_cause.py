@@ -13,7 +13,7 @@ import pytest
 
 from edgetune.farm.causes.board import change_of, past_of
 from edgetune.farm.causes.cause import Cause, cause_of
-from edgetune.farm.causes.factors import Case
+from edgetune.farm.causes.factors import SlowerPackage
 from edgetune.farm.causes.rebuilding import Rebuilding, schedules_in
 from edgetune.farm.gate import Comparison, JudgedRatio
 from edgetune.package.manifest import write_manifest
@@ -98,7 +98,7 @@ def told(tmp_path: Path, changes: dict[str, str], *, lost: bool = False) -> Caus
     rebuilding = Rebuilt({}, changes)
     rebuilding.lost = lost
     versions = ({"TVM": "1"}, {"TVM": "2"})
-    case = Case(tmp_path / "old", tmp_path / "new", tmp_path / "causes", rebuilding, versions)
+    case = SlowerPackage(tmp_path / "old", tmp_path / "new", tmp_path / "causes", rebuilding, versions)
     whole = ratio(1.2)
     found = Comparison(whole, {0: whole}, 1, True, 100.0, 120.0, "", (100.0,), (120.0,))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from edgetune.errors import BoardUnavailable, DatabaseError, DiskFull, EdgetuneError
 from edgetune.farm.archive import BUILT, PACKAGE
-from edgetune.farm.causes.factors import FACTORS, Case, Factor
+from edgetune.farm.causes.factors import FACTORS, Factor, SlowerPackage
 from edgetune.farm.causes.kernels import diff, labels, shown
 from edgetune.farm.gate import Comparison
 from edgetune.package.manifest import sha256_file
@@ -70,7 +70,7 @@ class _Step:
         return sorted(chosen, key=lambda i: -losses[i])
 
 
-def cause_of(case: Case, found: Comparison, build: Callable[[Path], None], in_turns: InTurns) -> Cause:
+def cause_of(case: SlowerPackage, found: Comparison, build: Callable[[Path], None], in_turns: InTurns) -> Cause:
     """Return the cause of the change from the accepted package to tonight's.
 
     `build` builds the package of a folder by tonight's toolchain. Raises BoardUnavailable, DatabaseError, DiskFull;
@@ -100,7 +100,7 @@ def cause_of(case: Case, found: Comparison, build: Callable[[Path], None], in_tu
     return _named(case, steps, layers, troubles)
 
 
-def _named(case: Case, steps: Sequence[_Step], layers: Sequence[int], troubles: Sequence[str]) -> Cause:
+def _named(case: SlowerPackage, steps: Sequence[_Step], layers: Sequence[int], troubles: Sequence[str]) -> Cause:
     changes = [step.change(layers) for step in steps]
     slower = sum(change for change in changes if change > 0)
     carrying = [

@@ -21,7 +21,7 @@ from edgetune.package.manifest import MANIFEST, read_manifest, sha256_file
 
 
 @dataclass(frozen=True)
-class Case:
+class SlowerPackage:
     """The accepted package in `old` and tonight's in `new` (each with `package` and `built`), and a folder for others.
 
     `versions` are those of generator and libraries that made each of the two.
@@ -47,22 +47,22 @@ class Factor(Protocol):
     def name(self) -> str:
         """The word that stands first in the cause."""
 
-    def applied(self, case: Case, before: Path) -> Path:
+    def applied(self, case: SlowerPackage, before: Path) -> Path:
         """The folder whose package differs from that in `before` in this factor alone; `before` where nothing does.
 
         The caller builds it. Raises EdgetuneError where it cannot be made.
         """
 
-    def said(self, case: Case, before: Path, after: Path) -> str:
+    def said(self, case: SlowerPackage, before: Path, after: Path) -> str:
         """What differs, in words."""
 
 
-class Toolchain:
+class ToolchainFactor:
     """Compiler, linker and their flags: the accepted C with tonight's Makefile."""
 
     name = "toolchain"
 
-    def applied(self, case: Case, before: Path) -> Path:
+    def applied(self, case: SlowerPackage, before: Path) -> Path:
         """Copy the package with tonight's Makefile, which holds tonight's flags."""
         folder = case.folder / self.name
         shutil.rmtree(folder, ignore_errors=True)
@@ -75,7 +75,7 @@ class Toolchain:
         (folder / PACKAGE / MANIFEST).write_text(text + "\n", encoding="ascii")
         return folder
 
-    def said(self, case: Case, before: Path, after: Path) -> str:
+    def said(self, case: SlowerPackage, before: Path, after: Path) -> str:
         """Which flag or version moved."""
         del before, after
         manifests = [read_manifest(folder / PACKAGE) for folder in (case.old, case.new)]
@@ -92,12 +92,12 @@ class Toolchain:
         return f"the accepted C by tonight's compiler and flags{told}"
 
 
-class Generator:
+class GeneratorFactor:
     """Edgetune's code generator and TVM: the accepted schedules of the accepted model, printed anew."""
 
     name = "generator"
 
-    def applied(self, case: Case, before: Path) -> Path:
+    def applied(self, case: SlowerPackage, before: Path) -> Path:
         """Write the package anew; the one before stands where the accepted model is lost."""
         model = case.rebuilding.model_of(case.old / PACKAGE)
         if model is None:
@@ -106,7 +106,7 @@ class Generator:
         case.rebuilding.build(model, case.old / PACKAGE, folder / PACKAGE)
         return folder
 
-    def said(self, case: Case, before: Path, after: Path) -> str:
+    def said(self, case: SlowerPackage, before: Path, after: Path) -> str:
         """Which version moved, and which kernels are other C."""
         was, now = case.versions
         moved = [f"{key} {was[key]} became {now.get(key)}" for key in was if was[key] != now.get(key)]
@@ -114,12 +114,12 @@ class Generator:
         return f"other C for the accepted schedules of {shown(changed_code(before, after))} ({versions})"
 
 
-class Search:
+class SearchFactor:
     """The records that win tonight, for the accepted model."""
 
     name = "search"
 
-    def applied(self, case: Case, before: Path) -> Path:
+    def applied(self, case: SlowerPackage, before: Path) -> Path:
         """Tonight's package where the model is the accepted one, else the accepted model with tonight's records."""
         if not case.other_model:
             return case.new
@@ -130,23 +130,23 @@ class Search:
         case.rebuilding.build(model, None, folder / PACKAGE)
         return folder
 
-    def said(self, case: Case, before: Path, after: Path) -> str:
+    def said(self, case: SlowerPackage, before: Path, after: Path) -> str:
         """Which kernels have another schedule, and which of them had fewer candidates."""
         del case
         return f"other schedules for {shown(changed_schedules(before, after))}"
 
 
-class Model:
+class ModelFactor:
     """The model file."""
 
     name = "model"
 
-    def applied(self, case: Case, before: Path) -> Path:
+    def applied(self, case: SlowerPackage, before: Path) -> Path:
         """Tonight's package."""
         del before
         return case.new
 
-    def said(self, case: Case, before: Path, after: Path) -> str:
+    def said(self, case: SlowerPackage, before: Path, after: Path) -> str:
         """Which kernels compute something else."""
         layers = [len(read_manifest(package)["layers"]) for package in (before, after)]
         lost = case.other_model and case.rebuilding.model_of(case.old / PACKAGE) is None
@@ -156,7 +156,7 @@ class Model:
         return f"{shown(changed_workloads(before, after))} compute something else than in the accepted package{told}"
 
 
-FACTORS: tuple[Factor, ...] = (Toolchain(), Generator(), Search(), Model())
+FACTORS: tuple[Factor, ...] = (ToolchainFactor(), GeneratorFactor(), SearchFactor(), ModelFactor())
 """All factors, in the order in which they are applied."""
 
 
