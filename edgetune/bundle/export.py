@@ -1,7 +1,7 @@
 """Export of a bundle: candidates of every kernel as cubins, with inputs and references, in a folder.
 
 The first candidates of a kernel are the formula's choices, the others are random decisions that pass the decision test;
-where some are timed already (`Known`), most change one decision of a fast one.
+where some are timed already (`TriedAlready`), most change one decision of a fast one.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Compiled:
 
 
 @dataclass(frozen=True)
-class Known:
+class TriedAlready:
     """What earlier rounds say of a kernel: the names of candidates that were tried, and the fastest traces."""
 
     names: frozenset[str] = frozenset()
@@ -82,7 +82,7 @@ def export_bundle(
     candidates: int,
     seed: int,
     events: Events,
-    known: Callable[[Kernel], Known] = lambda _: Known(),
+    known: Callable[[Kernel], TriedAlready] = lambda _: TriedAlready(),
 ) -> dict[str, object]:
     """Write a bundle of at most that many candidates of each kernel to the folder `out`; returns counts.
 
@@ -162,7 +162,7 @@ def _toolkit(toolchain: str) -> int:
     return int(found[1]) if found else 0
 
 
-def _texts(kernel: Kernel, target: GpuTarget, random: np.random.Generator, known: Known) -> Iterator[str]:
+def _texts(kernel: Kernel, target: GpuTarget, random: np.random.Generator, known: TriedAlready) -> Iterator[str]:
     """Traces to try, without end where decisions are left."""
     if not known.names:
         yield from [text for text, _ in first_schedules(kernel.function, target)] or [
@@ -178,7 +178,7 @@ _NEAR = 3  # changes of fast candidates for each random one
 
 
 def _candidates(
-    kernel: Kernel, target: GpuTarget, most: int, random: np.random.Generator, known: Known
+    kernel: Kernel, target: GpuTarget, most: int, random: np.random.Generator, known: TriedAlready
 ) -> Iterator[Compiled]:
     """Different candidates of a kernel that compile within the target."""
     nvcc, names, complaint, made = require_nvcc(target), set(known.names), "", 0

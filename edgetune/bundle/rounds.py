@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgetune.backends.cuda import record_key
-from edgetune.bundle.export import Known, export_bundle
+from edgetune.bundle.export import TriedAlready, export_bundle
 from edgetune.bundle.import_results import import_bundle, refuse_nothing
 from edgetune.bundle.manifest import RESULTS, BundleManifest, read_manifest
 from edgetune.bundle.running import run_bundle
@@ -150,7 +150,7 @@ class _Rounds:
         self._events(Event("phase", {"name": f"round {number}: {counts['candidates']} candidates in {bundle}"}))
         return bundle.exists()
 
-    def _known(self, kernel: Kernel) -> Known:
+    def _known(self, kernel: Kernel) -> TriedAlready:
         key = self._keys[kernel.workload]
         best = self._store.best(key, _FASTEST)
-        return Known(frozenset(self._store.seen(key)), tuple(record.trace for record in best))
+        return TriedAlready(frozenset(self._store.seen(key)), tuple(record.trace for record in best))
