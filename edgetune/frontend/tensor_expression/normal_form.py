@@ -2,9 +2,9 @@
 
 Three rewrites. A reduction axis that runs backwards through a constant, as in `w[2 - k]`, runs forwards: then the
 constant can be packed. In a reduction, a condition (`if_then_else`) on the last axis of the results, or on both a
-result and a term, becomes a selection where no element outside a tensor is read: vectors compute both sides and select
-by lane, and whole tiles are skipped (`schedule/sketches/idle_steps.py`). Other conditions stay, for a branch saves
-work. A stage called "root" gets another name: TVM's schedules have a block of that name.
+result and a term, becomes a selection where no element outside a tensor is read, and no integer divides: vectors
+compute both sides and select by lane, and whole tiles are skipped (`schedule/sketches/idle_steps.py`). Other conditions
+stay, for a branch saves work. A stage called "root" gets another name: TVM's schedules have a block of that name.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, Node, PrimFunc, SBlock, TvmBuffer
-from edgetune.schedule.sketches.block_analysis import mentions
+from edgetune.schedule.sketches.block_analysis import expressions, mentions
 
 _REDUCTION = 2  # tirx.IterVar.CommReduce
 
@@ -100,11 +100,19 @@ def _with_selections(block: SBlock) -> SBlock:
         loads: list[BufferLoad] = []
         for side in sides:
             tvm_ffi.structural_walk(side, (ir.TensorLoad, loads.append))
-        return tirx.Select(condition, *sides) if all(map(inside, loads)) else call
+        safe = all(map(inside, loads)) and not any(map(_divides_by_integer, sides))
+        return tirx.Select(condition, *sides) if safe else call
 
     if block.init is None or lanes is None:
         return _remade(block, block.reads, block.body)
     return _remade(block, block.reads, tvm_ffi.structural_map(block.body, (ir.Call, select)))
+
+
+def _divides_by_integer(value: Expr) -> bool:
+    """Whether a value divides by an integer that may be 0 where the value is not chosen."""
+    divisions = (tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod)
+    found = (node for node in expressions(value) if isinstance(node, divisions))
+    return any("int" in str(node.ty) and not isinstance(node.b, tirx.IntImm) for node in found)
 
 
 def _remade(block: SBlock, reads: Sequence[Node], body: Node) -> SBlock:

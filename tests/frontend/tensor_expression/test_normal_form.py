@@ -84,3 +84,16 @@ def test_a_stage_may_be_called_root() -> None:
     trace, note = default_trace(kernel.function, board(256, 16))
     assert note == "elementwise"
     assert replay(kernel.function, trace) is not None
+
+
+def test_a_condition_that_guards_a_division_stays() -> None:
+    """The integers before it would divide by 0."""
+    x = te.placeholder((8, 8), "int32", name="x")
+    j = te.reduce_axis((0, 8), "j")
+    zero = tirx.const(0, "int32")
+
+    def term(r: Any, c: Any) -> Any:
+        return te.sum(tirx.if_then_else(j < c, tirx.floordiv(x[r, j], c - j), zero), axis=j)
+
+    kernel = kernel_from_te([x, te.compute((8, 8), term, "y")], "guarded")
+    assert "if_then_else" in kernel.function.script()
