@@ -32,6 +32,7 @@ from tests import codegen_samples as samples
 from tests.attention_sample import Attention
 from tests.codegen.test_prefetch_weights_l2 import CASES, asked_for, by_tiles
 from tests.codegen_run import compile_strictly, run_kernel, wide_target
+from tests.schedule.test_remainders import rows
 from tests.sketch_samples import conv2d
 from tests.threads_sample import WORKERS, backwards, one_range
 
@@ -70,6 +71,14 @@ def attention() -> Any:
     return apply_schedule(function, found[0]).module
 
 
+def with_remainder(*, own: bool) -> Any:
+    """Rows of 100 elements, each with vectors and a rest, or all elements of 5 rows as one such row."""
+    function = rows(5 if own else 40, 101 if own else 100, own=own)
+    found = best_guess(function, wide_target(512))
+    assert found is not None
+    return apply_schedule(function, found[0]).module
+
+
 KERNELS: dict[str, Callable[[], Any]] = {
     "attention": attention,
     "overlapping": overlapping,
@@ -81,6 +90,8 @@ KERNELS: dict[str, Callable[[], Any]] = {
     "tiles": tiles_that_end_outside,
     "prefetched": lambda: by_tiles(*CASES["windows"][1]).module,
     "odd_rows": lambda: by_tiles(*CASES["odd_rows"][1]).module,
+    "remainder_of_each_row": lambda: with_remainder(own=False),
+    "remainder_of_all": lambda: with_remainder(own=True),
 }
 
 
