@@ -41,10 +41,14 @@ def triangle(kind: str, rows: int, length: int) -> Any:
     return normal_form(prim_func([x], te.compute((rows, length), term, "sums")), [])
 
 
-def running(kind: str, shape: tuple[int, int], axis: int, how: str) -> Any:
-    """Sums, sums of products, maxima or minima of the elements along an axis whose place compares with the result's."""
-    x, y = te.placeholder(shape, name="x"), te.placeholder((shape[axis], 1), name="y")
-    k = te.reduce_axis((0, shape[axis]), "k")
+def running(kind: str, shape: tuple[int, int], terms: int, axis: int, how: str) -> Any:
+    """Sums, sums of products, maxima or minima of the elements along an axis whose place compares with the result's.
+
+    Some results have no place that any of fewer `terms` reaches.
+    """
+    from_shape = tuple(terms if number == axis else extent for number, extent in enumerate(shape))
+    x, y = te.placeholder(from_shape, name="x"), te.placeholder((terms, 1), name="y")
+    k = te.reduce_axis((0, terms), "k")
     constant = {"largest": -0.25, "smallest": 0.25}.get(how, 0.0)
     summed = {"largest": te.max, "smallest": te.min}.get(how, te.sum)
 
@@ -61,16 +65,17 @@ def running(kind: str, shape: tuple[int, int], axis: int, how: str) -> Any:
 @given(
     st.sampled_from(sorted(COMPARISONS)),
     st.tuples(st.sampled_from([1, 3, 8, 16]), st.sampled_from([4, 16, 24, 33])),
+    st.sampled_from([4, 12, 24, 40]),
     st.integers(0, 1),
     st.sampled_from(["sum", "products", "largest", "smallest"]),
     st.sampled_from([board(512, 32), board(128, 32)]),
     st.integers(1, 10_000),
 )
 def test_running_values_mean_what_plain_loops_mean(
-    kind: str, shape: tuple[int, int], axis: int, how: str, target: Any, seed: int
+    kind: str, shape: tuple[int, int], terms: int, axis: int, how: str, target: Any, seed: int
 ) -> None:
     """An element of a maximum that leaves out a term sees the constant, and one that leaves out none does not."""
-    function = running(kind, shape, axis, how)
+    function = running(kind, shape, terms, axis, how)
     assert check(function, target, seed) > 0
     form = form_for_odd_extents(function, FORMS, target)
     if form is not None:

@@ -2,8 +2,8 @@
 
 A sum over a triangle, `acc = acc + Select(j <= i, x[j], 0)`, adds zeros where j is beyond the largest i of a tile, and
 selects nothing where j is within the smallest. Tests around each step of the tile save half of the work, and the
-selections of most of the rest. Of a maximum, `acc = max(acc, Select(j <= i, x[j], c))`, one idle step is kept beside
-the others, so that each element that has an idle step still sees the constant c.
+selections of most of the rest. Of a maximum, `acc = max(acc, Select(j <= i, x[j], c))`, the idle step that is nearest
+to the others is kept, so that each element that has an idle step still sees the constant c.
 """
 
 from __future__ import annotations
@@ -53,8 +53,11 @@ def skip_idle_steps(loop: For) -> Stmt:
     step = None if most is None else _change(most, loop)
     if most is None or least is None or not step:
         return loop.body
-    kept = 0 if isinstance(body.block.body.value, tirx.Add) else abs(step)
-    selecting = tirx.IfThenElse(most >= -kept, loop.body, None)
+    needed = most >= 0
+    if not isinstance(body.block.body.value, tirx.Add):
+        nearest = loop.extent - 1 if step > 0 else tirx.IntImm(str(loop.loop_var.ty.dtype), 0)
+        needed = tirx.any(most >= -abs(step), loop.loop_var.equal(nearest))
+    selecting = tirx.IfThenElse(needed, loop.body, None)
     return tirx.IfThenElse(least >= 0, _without_selection(inner, body, selection), selecting)
 
 
