@@ -17,6 +17,7 @@ from tvm import ir, s_tir, tirx
 
 from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.lower import sole_function
+from edgetune.codegen.traverse import variables_in
 from edgetune.errors import KernelFailed
 from edgetune.graph.tvm_types import Expr, SBlock, Stmt, TvmBuffer, Var
 
@@ -139,6 +140,10 @@ def _layout(block: SBlock, params: list[TvmBuffer]) -> tuple[int, PackedLayout]:
         value = value.args[1]
     if not isinstance(value, ir.TensorLoad) or value.source not in params:
         raise KernelFailed("a packing block copies something other than a parameter")
+    written: set[Var] = set()
+    variables_in(store.indices, written)
+    if any(extents[number] > 1 and axis not in written for axis, number in axes.items()):
+        raise KernelFailed("a packing block writes several elements of a constant to one place")
     source = value.source
     number = next(n for n, param in enumerate(params) if param.same_as(source))
     return number, PackedLayout(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,11 +12,13 @@ from tvm import te, topi
 
 from edgetune.codegen.emit import emit_kernel
 from edgetune.codegen.packing import split_packing
-from edgetune.schedule.algorithms.apply import replay
+from edgetune.schedule.algorithms.apply import apply_schedule, replay
+from edgetune.schedule.algorithms.schedule_text import FORMS
+from edgetune.schedule.default_algorithms import default_schedule
 from edgetune.schedule.default_schedule import default_trace
 from edgetune.target.target import Target
-from tests.schedule.test_sketches import check
-from tests.sketch_samples import board, prim_func
+from tests.schedule.test_sketches import check, sampled
+from tests.sketch_samples import board, prim_func, random_arguments, run, run_plain
 
 KINDS = ("softmax", "spread", "centred")
 
@@ -100,3 +103,18 @@ def test_stages_between_reductions_keep_a_few_rows(function: Any) -> None:
     kernel = emit_kernel(module, board(256, 16), "k")
     assert kernel.scratch_bytes <= 8 * 64 * 4, note
     assert "f32x8" in kernel.definition
+
+
+def test_weights_across_the_lanes_are_packed_once() -> None:
+    """By the build, and not again by the kernel: TVM would drop an axis of weights that both pack."""
+    x, w = te.placeholder((2,), name="x"), te.placeholder((32, 1, 2, 16), name="w")
+    b, k = te.reduce_axis((0, 1), "b"), te.reduce_axis((0, 32), "k")
+    y = te.compute((2, 16, 32), lambda i, j, c: te.sum(x[i] * w[c, b, i, j], axis=b), "y")
+    total = te.compute((2, 16), lambda i, j: te.sum(te.exp(y[i, j, k]), axis=k), "total")
+    function = prim_func([x, w], te.compute(y.shape, lambda i, j, c: y[i, j, c] / total[i, j], "z"), [1])
+    target = board(512, 32)
+    arrays = random_arguments(function)
+    for text in (default_schedule(function, target, 1 << 20, FORMS)[0], *sampled(function, target, 1)):
+        scheduled = apply_schedule(function, text)
+        packed = [scheduled.constants[n].apply(a) if n in scheduled.constants else a for n, a in enumerate(arrays)]
+        np.testing.assert_allclose(run(scheduled.module, packed), run_plain(function, arrays), rtol=1e-4, atol=1e-4)

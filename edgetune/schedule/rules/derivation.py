@@ -111,11 +111,11 @@ def find_stages(sch: Schedule, analysis: BlockAnalysis, native_lanes: int) -> St
     stretched = analysis.attribute(MOST_LANES) is not None
     ranked = left.reductions[::-1] if stretched else left.reductions  # the last of equals stores its own tile
     largest = max(ranked, key=lambda stage: stage.work)
-    spatial = find_spatial_tile(largest, native_lanes, stretched=stretched)
+    spatial = find_spatial_tile(largest, native_lanes, left.packed(), stretched=stretched)
     if spatial is not None and stretched and left.stages[-2:-1] == (largest,):
         spatial = replace(spatial, result=left.stages[-1].name)
     others = [s for s in left.reductions if s is not largest and not any(s is one.stage for one in factored)]
-    tiled = (find_spatial_tile(stage, native_lanes, stretched=stretched) for stage in others)
+    tiled = (find_spatial_tile(stage, native_lanes, left.packed(), stretched=stretched) for stage in others)
     tiles = [tile for tile in tiled if tile is not None]
     columns = tuple(tile for tile in tiles if not tile.packed)
     return Stages(inlined, left, tuple(factored), spatial, columns, native_lanes)

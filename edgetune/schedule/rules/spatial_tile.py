@@ -17,7 +17,7 @@ from tvm import ir, sym, tirx
 from tvm.s_tir import Schedule
 from tvm.tirx import IndexMap
 
-from edgetune.graph.tvm_types import Expr, Var
+from edgetune.graph.tvm_types import Expr, TvmBuffer, Var
 from edgetune.schedule.rules.tiling import (
     FEWEST_LANES,
     MAX_TILE,
@@ -61,10 +61,13 @@ class TileBlocks:
     packed: tuple[str, ...]
 
 
-def find_spatial_tile(stage: BlockStage, native_lanes: int, *, stretched: bool = False) -> SpatialTile | None:
+def find_spatial_tile(
+    stage: BlockStage, native_lanes: int, weights: Sequence[TvmBuffer] = (), *, stretched: bool = False
+) -> SpatialTile | None:
     """The spatial tile of a reduction stage; None if its last axis has no vectors, or an operand cannot be packed.
 
-    `stretched`: the last axis has overlapping vectors of `native_lanes` elements, each of them adjacent in memory.
+    `weights` are packed when the package is built. `stretched`: the last axis has overlapping vectors of `native_lanes`
+    elements, each of them adjacent in memory.
     """
     if not stage.spatial or not stage.reduction or not stage.writes_its_axes():
         return None
@@ -76,7 +79,7 @@ def find_spatial_tile(stage: BlockStage, native_lanes: int, *, stretched: bool =
     own = [write.source for write in stage.block.writes]
     for number, region in enumerate(stage.block.reads):
         uses = [place for place, item in enumerate(region.region) if mentions(item.min, axis.var)]
-        if not uses or any(region.source.same_as(buffer) for buffer in own):
+        if not uses or any(region.source.same_as(buffer) for buffer in (*own, *weights)):
             continue
         last = region.region[-1].min
         if uses == [len(region.region) - 1] and _adjacent(last, axis.var, lanes):
