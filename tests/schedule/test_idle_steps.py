@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +18,7 @@ from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.default_algorithms import form_for_odd_extents
 from edgetune.schedule.default_schedule import default_trace
 from tests.schedule.test_sketches import check
-from tests.sketch_samples import board, prim_func
+from tests.sketch_samples import board, prim_func, random_arguments, run, run_plain
 
 COMPARISONS = {
     "up to": lambda i, j: j <= i,
@@ -101,3 +102,20 @@ def test_steps_without_lanes_are_skipped(kind: str, skips: bool) -> None:
     text = emit_kernel(module, target, "k").definition
     assert ("if (" in text) == skips
     assert "mask" in text
+
+
+@pytest.mark.parametrize("how", ["sum", "largest"])
+def test_a_condition_inside_another_sum_keeps_both_of_its_sides(how: str) -> None:
+    """TVM hoists the condition, which does not change along the outer axis of the sum."""
+    x = te.placeholder((5, 32, 8, 2), name="x")
+    d, e = te.reduce_axis((0, 8), "d"), te.reduce_axis((0, 2), "e")
+    other = tirx.const(0.0 if how == "sum" else -0.25, "float32")
+
+    def value(i: Any, j: Any) -> Any:
+        return (te.sum if how == "sum" else te.max)(tirx.if_then_else(e < i, x[i, j, d, e], other), axis=[d, e])
+
+    function = normal_form(prim_func([x], te.compute((5, 32), value, "y")), [])
+    assert check(function, board(128, 32), 1) > 0
+    arrays = random_arguments(function)
+    result = run(replay(function, default_trace(function, board(128, 32), 1 << 20)[0]), arrays)
+    np.testing.assert_allclose(result, run_plain(function, arrays), rtol=1e-5, atol=1e-5)

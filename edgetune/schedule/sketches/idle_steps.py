@@ -57,8 +57,9 @@ def skip_idle_steps(loop: For) -> Stmt:
     if not isinstance(body.block.body.value, tirx.Add):
         nearest = loop.extent - 1 if step > 0 else tirx.IntImm(str(loop.loop_var.ty.dtype), 0)
         needed = tirx.any(most >= -abs(step), loop.loop_var.equal(nearest))
-    selecting = tirx.IfThenElse(needed, loop.body, None)
-    return tirx.IfThenElse(least >= 0, _without_selection(inner, body, selection), selecting)
+    whole = tirx.IfThenElse(least >= 0, _without_selection(inner, body, selection), None)
+    # TVM loses one of two branches of a condition that it hoists out of a loop around it: so these are two conditions.
+    return tirx.SeqStmt([whole, tirx.IfThenElse(tirx.all(least < 0, needed), loop.body, None)])
 
 
 def _without_selection(loops: Sequence[For], realize: Stmt, selection: Expr) -> Stmt:
