@@ -120,5 +120,5 @@ def test_a_row_by_row_schedule_copies_no_reduction(tmp_path: Path) -> None:
     module = derived(function, stages, structure, Chosen({}), target).mod
     source = emit_kernel(module, target, "kernel")
     assert source.definition.count("for (") < 20
-    assert len(source.definition) < 12_000  # copied, the reduction would be ten times that
+    assert len(source.definition) < 20_000  # copied, the reduction would be ten times that
     close(run_kernel(source, target, case.arrays(), tmp_path)[-1], case.expected(*case.arrays()[:-1]))
