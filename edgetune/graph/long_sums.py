@@ -27,16 +27,16 @@ _FEW = 4
 """Number of lanes of the smallest vectors."""
 
 _COLUMNS = 64
-"""Most elements that vectors compute side by side whose sums are divided: their parts take 16 KiB of scratch."""
+"""Most results of a sum that is divided: side by side, their parts take 16 KiB of scratch."""
 
 _REDUCTION = 2  # tirx.IterVar.CommReduce
 
 
 def split_long_sums(function: PrimFunc) -> PrimFunc:
-    """`function` whose sums of at least 2^17 float32 terms are divided into parts, if they have few result elements.
+    """`function` whose sums of at least 2^17 float32 terms are divided into parts, if they have up to 64 results.
 
-    Of fewer than four elements, vectors add the terms of one element if these are contiguous, and the parts cost no
-    time. Up to 64 elements are computed side by side, in each part. Sums with more elements stay unchanged.
+    Where the terms of one result are contiguous, vectors add these, and the parts cost no time. Otherwise four results
+    and more are computed side by side, in each part. Other sums stay unchanged.
     """
     found: list[str] = []
     tvm_ffi.structural_walk(function.body, (s_tir.SBlock, lambda block: found.extend(_long(block))))
@@ -58,8 +58,9 @@ def _long(block: SBlock) -> list[str]:
     summed = [axis for axis in block.iter_vars if int(axis.iter_type) == _REDUCTION]
     kept = [axis for axis in block.iter_vars if int(axis.iter_type) != _REDUCTION]
     terms, elements = (prod(int(axis.dom.extent) for axis in axes) for axes in (summed, kept))
-    few = elements == 1 or (elements < _FEW and _contiguous(block, summed))
-    return [str(block.name_hint)] if terms >= _LONG and (few or _FEW <= elements <= _COLUMNS) else []
+    rows = elements == 1 or _contiguous(block, summed)
+    divided = terms >= _LONG and (elements <= _COLUMNS if rows else _FEW <= elements <= _COLUMNS)
+    return [str(block.name_hint)] if divided else []
 
 
 def _contiguous(block: SBlock, summed: Sequence[IterVar]) -> bool:
@@ -86,7 +87,8 @@ def _divide(schedule: Schedule, name: str) -> str:
     if prod(extents[spatial:first]) * share == 1:
         return ""
     outer = [*loops[spatial:first], schedule.split(loops[first], [share, None])[0]]
-    columns = prod(extents[:spatial]) >= _FEW  # the elements stay side by side
+    several = prod(extents[:spatial]) >= _FEW
+    columns = several and not _contiguous(schedule.get(block), axes[spatial:])  # the elements stay side by side
     parts = schedule.rfactor(schedule.fuse(*outer) if len(outer) > 1 else outer[0], 0 if columns else spatial)
     if not columns:
         schedule.reorder_block_iter_var(parts, [*range(1, spatial + 1), 0, *range(spatial + 1, _axes(schedule, parts))])

@@ -60,6 +60,13 @@ def test_parts_of_a_long_sum_are_right(shape: tuple[int, ...], axes: tuple[int, 
     assert off < float(np.abs(before / exact - 1).max())
 
 
+@pytest.mark.parametrize(("shape", "axis", "parts"), [((16, MANY), 1, [16, 64]), ((MANY, 16), 0, [64, 16])])
+def test_parts_follow_the_order_in_memory(shape: tuple[int, ...], axis: int, parts: list[int]) -> None:
+    """Rows are summed by lanes along the terms, one part after the other; columns lie side by side in each part."""
+    (between,) = split_long_sums(squares(shape, (axis,))).body.block.alloc_buffers
+    assert list(map(int, between.shape)) == parts
+
+
 @pytest.mark.parametrize(
     "unchanged",
     [squares((1000,), (0,)), squares((MANY // 4, 65), (0,)), squares((1000003,), (0,))],
