@@ -48,18 +48,23 @@ def algorithms_of(function: PrimFunc, allowed: Collection[str], target: Target) 
 def form_for_odd_extents(function: PrimFunc, allowed: Collection[str], target: Target) -> Algorithm | None:
     """The algorithm for extents that no vector divides: overlapping vectors or tiles, else peeled reductions."""
     found = overlapped_tail_algorithm(function, allowed, target)
-    if found is not None and is_factored_cheaper(function, target, found.function):
+    spatial = function if found is None else found.function
+    if found is not None and is_factored_cheaper(function, target, spatial):
         return None  # the channels are few: lanes run along the reduction of the function itself
-    return found if found is not None else _peeled_reductions(function, allowed, target)
+    peeled = _peeled_reductions(function, allowed, target)
+    if peeled is not None and is_factored_cheaper(peeled.function, target, spatial):
+        return peeled
+    if found is not None or peeled is None or tile_of(function, target) is not None:
+        return found
+    return peeled if _cycles(peeled.function, target) < _GAIN * _cycles(function, target) else None
 
 
 def _peeled_reductions(function: PrimFunc, allowed: Collection[str], target: Target) -> Algorithm | None:
-    """The function with its reductions in whole vectors of the target and a rest, if the formula finds it faster."""
+    """The function with its reductions in whole vectors of the target and a rest; None for attention."""
     name = next((name for name in PEELED if name in allowed and size_of(name) <= target.vector_bits), None)
-    found = None if name is None or has_empty_tensor(function) else next(algorithms_among(function, [name]), None)
-    if found is None or tile_of(function, target) is not None or rows_of(function, target) is not None:
+    if name is None or has_empty_tensor(function) or rows_of(function, target) is not None:
         return None
-    return found if _cycles(found.function, target) < _GAIN * _cycles(function, target) else None
+    return next(algorithms_among(function, [name]), None)
 
 
 def _cycles(function: PrimFunc, target: Target) -> float:

@@ -1,9 +1,11 @@
 """Parts: a tensor expression as several kernels of one package, where a single one would be slower.
 
-Two reasons divide an expression:
+Three reasons divide an expression:
 
 - A product whose operands are used many times, beside other reductions: alone, it has a register tile. What comes
   before it and what follows are kernels of their own (`divide`), unless too few products share the tensors between.
+- A product without an axis that is contiguous in its operands and results, or with short rows: operands or results
+  are copied into another order by kernels of their own (`product_lanes.py`).
 - Images with channels first, `x[n, c, h + i, w + j]`: windows and padding lie across the lanes of w. The sum is made
   with channels last, between transpositions (`channels_last.py`).
 """
@@ -17,6 +19,8 @@ from math import prod
 from tvm import ir, s_tir, tirx
 
 from edgetune.frontend.tensor_expression.channels_last import with_channels_last
+from edgetune.frontend.tensor_expression.product_lanes import with_product_lanes
+from edgetune.frontend.tensor_expression.reordered import among
 from edgetune.graph.tvm_types import PrimFunc, Stmt, TvmBuffer
 from edgetune.schedule.sketches.block_analysis import (
     BlockAnalysis,
@@ -59,7 +63,7 @@ def parts_of(
 
     A single part, with the parameters in their order, where nothing divides it.
     """
-    inputs = tuple(param for param in function.params if not _among(param, outputs))
+    inputs = tuple(param for param in function.params if not among(param, outputs))
     whole = PartOfExpression("", function, inputs, tuple(outputs))
     analysis = analyse_blocks(function)
     if analysis is None:
@@ -69,7 +73,8 @@ def parts_of(
         others = [stage for stage in analysis.stages if stage not in stages]
         needed = [*outputs, *(region.source for stage in others for region in stage.reads())]
         made, rest = with_channels_last(stages, constants, needed) or ([], stages)
-        groups += [*made, *([[_statement(analysis, stage) for stage in rest]] if rest else [])]
+        kernels = with_product_lanes(rest, constants) or ([rest] if rest else [])
+        groups += [*made, *([_statement(analysis, one) for one in kernel] for kernel in kernels)]
     if len(groups) == 1:
         return [whole]
     return [_part(function, number, groups, constants, outputs) for number in range(len(groups))]
@@ -130,18 +135,16 @@ def _shared_elements(writers: Sequence[BlockStage], readers: Sequence[BlockStage
     """Elements of the tensors that some of `writers` write and some of `readers` read."""
     read = [region.source for stage in readers for region in stage.reads()]
     written = [write.source for stage in writers for write in stage.block.writes]
-    return sum(_elements(buffer) for buffer in written if _among(buffer, read))
+    return sum(_elements(buffer) for buffer in written if among(buffer, read))
 
 
 def _elements(buffer: TvmBuffer) -> int:
     return prod(int(extent) for extent in buffer.ty.shape)
 
 
-def _among(buffer: TvmBuffer, buffers: Sequence[TvmBuffer]) -> bool:
-    return any(buffer.same_as(one) for one in buffers)
-
-
-def _statement(analysis: BlockAnalysis, stage: BlockStage) -> Stmt:
+def _statement(analysis: BlockAnalysis, stage: BlockStage | Stmt) -> Stmt:
+    if not isinstance(stage, BlockStage):
+        return stage
     statements = statements_of(analysis.function.body.block.body)
     return next(one for one in statements if block_of(one).same_as(stage.block))
 
@@ -156,11 +159,11 @@ def _part(
     """The part of the statements `groups[number]`."""
     blocks = [block_of(one) for one in groups[number]]
     written = [region.source for block in blocks for region in block.writes]
-    read = _unique([r.source for block in blocks for r in block.reads if not _among(r.source, written)])
+    read = _unique([r.source for block in blocks for r in block.reads if not among(r.source, written)])
     elsewhere = [r.source for group in groups[number + 1 :] for one in group for r in block_of(one).reads]
-    writes = [one for one in written if _among(one, outputs) or _among(one, elsewhere)]
-    local = [one for one in written if not _among(one, writes)]
-    reads = [*(one for one in read if not _among(one, constants)), *(one for one in read if _among(one, constants))]
+    writes = [one for one in written if among(one, outputs) or among(one, elsewhere)]
+    local = [one for one in written if not among(one, writes)]
+    reads = [*(one for one in read if not among(one, constants)), *(one for one in read if among(one, constants))]
     body = tirx.SeqStmt(list(groups[number])) if len(groups[number]) > 1 else groups[number][0]
     root = s_tir.SBlockRealize([], True, s_tir.SBlock([], [], [], "root", body, None, local))
     made = s_tir.renew_defs(tirx.PrimFunc([*reads, *writes], root, function.ret_type, function.attrs))
@@ -171,6 +174,6 @@ def _part(
 def _unique(buffers: Sequence[TvmBuffer]) -> list[TvmBuffer]:
     found: list[TvmBuffer] = []
     for buffer in buffers:
-        if not _among(buffer, found):
+        if not among(buffer, found):
             found.append(buffer)
     return found

@@ -87,7 +87,9 @@ def _is_contiguous(reads: Sequence[Node], variable: Var) -> bool:
     """Whether a step along `variable` moves every read that mentions it by one element, and some read does."""
     moved = False
     for region in reads:
-        indices = [item.min for item in region.region]
+        shape = [int(extent) for extent in region.source.ty.shape]
+        used = max((place + 1 for place, extent in enumerate(shape) if extent > 1), default=1)  # no axes of one element
+        indices = [item.min for item in region.region[:used]]
         if any(mentions(index, variable) for index in indices[:-1]):
             return False
         if indices and mentions(indices[-1], variable):

@@ -1,0 +1,125 @@
+"""Lanes of a product: what is copied into another order, and that the kernels mean what the expression means."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tvm import te, tirx, topi
+
+from edgetune.frontend.tensor_expression.kernel import program_from_te
+from edgetune.graph.evaluate import evaluate_program
+from edgetune.graph.program import Program
+
+Array = np.ndarray
+SIZES = {"b": 2, "i": 40, "j": 37, "k": 50, "n": 7}
+
+
+def einsum(equation: str, *tensors: te.Tensor) -> te.Tensor:
+    operands, result = equation.split("->")
+    axes = operands.split(",")
+    extents = {
+        name: int(n) for x, names in zip(tensors, axes, strict=True) for name, n in zip(names, x.shape, strict=True)
+    }
+    summed = {name: te.reduce_axis((0, extent), name) for name, extent in extents.items() if name not in result}
+
+    def value(*place: tirx.Var) -> te.Tensor:
+        at = dict(zip(result, place, strict=True)) | summed
+        left, right = (x(*(at[name] for name in names)) for x, names in zip(tensors, axes, strict=True))
+        return te.sum(left * right, axis=list(summed.values()))
+
+    return te.compute(tuple(extents[name] for name in result), value, "product")
+
+
+def arrays_of(equation: str, **sizes: int) -> list[Array]:
+    generator = np.random.default_rng(0)
+    shapes = [tuple((SIZES | sizes)[name] for name in axes) for axes in equation.split("->", maxsplit=1)[0].split(",")]
+    return [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+def made(equation: str, arrays: list[Array], tail: str = "", weights: int = 0) -> tuple[Program, Array]:
+    """The program of an einsum, the last `weights` of whose tensors are constants, and what its kernels compute."""
+
+    def compute(*tensors: te.Tensor) -> te.Tensor:
+        y = einsum(equation, *tensors)
+        return topi.nn.relu(y) if tail == "relu" else topi.nn.softmax(y) if tail == "softmax" else y
+
+    named = {f"x{number}": array for number, array in enumerate(arrays)}
+    fixed = dict(list(named.items())[len(named) - weights :])
+    inputs = {name: array for name, array in named.items() if name not in fixed}
+    program = program_from_te(compute, {name: (x.shape, "float32") for name, x in inputs.items()}, fixed, "made")
+    (output,) = evaluate_program(program, [inputs])[0].values()
+    return program, output
+
+
+@pytest.mark.parametrize(
+    ("equation", "sizes", "kernels"),
+    [
+        ("ik,kj->ij", {}, ["product"]),
+        ("ik,jk->ij", {"i": 127}, ["x1_last", "product"]),
+        ("ki,jk->ij", {}, ["product", "product_first"]),
+        ("bik,bjk->bij", {"i": 127}, ["x1_last", "product"]),
+        ("ki,jk->ij", {"k": 500, "j": 7}, ["product", "product_first"]),
+        ("ik,kn->in", {"i": 400, "k": 127}, ["x1_padded", "product", "product_whole"]),
+        ("ik,nk->in", {"i": 400, "k": 127}, ["x1_last", "product", "product_whole"]),
+        ("nk,ik->ni", {"i": 400, "k": 127}, ["x0_last", "product", "product_first"]),
+        ("ik,kn->in", {"i": 400, "k": 127, "n": 8}, ["product"]),
+        ("ik,jk->ij", {"i": 4, "j": 37, "k": 1024}, ["product"]),
+    ],
+)
+def test_what_is_copied(equation: str, sizes: dict[str, int], kernels: list[str]) -> None:
+    arrays = arrays_of(equation, **sizes)
+    program, output = made(equation, arrays)
+    assert [kernel.sources[0] if kernel.sources else "" for kernel in program.kernels] == (
+        kernels if len(kernels) > 1 else ["made"]
+    )
+    np.testing.assert_allclose(output, np.einsum(equation, *arrays), rtol=1e-4, atol=1e-3)
+
+
+@settings(max_examples=25)
+@given(
+    st.sampled_from(["ik,kj->ij", "ik,jk->ij", "ki,jk->ij", "ki,kj->ji", "ibk,jbk->bij", "bik,kj->bji"]),
+    st.tuples(*(st.sampled_from([1, 3, 7, 8, 13, 31, 33]) for _ in range(3))),
+    st.integers(0, 1),
+    st.sampled_from(["", "relu", "softmax"]),
+)
+def test_every_order_means_the_same(equation: str, sizes: tuple[int, int, int], weights: int, tail: str) -> None:
+    i, j, k = sizes
+    arrays = arrays_of(equation, i=i, j=j, k=8 * k, b=5)
+    _, output = made(equation, arrays, tail, weights)
+    expected = np.einsum(equation, *(array.astype(np.float64) for array in arrays))
+    if tail == "relu":
+        expected = np.maximum(expected, 0)
+    elif tail == "softmax":
+        powers = np.exp(expected - expected.max(-1, keepdims=True))
+        expected = powers / powers.sum(-1, keepdims=True)
+    np.testing.assert_allclose(output, expected, rtol=1e-3, atol=1e-3)
+
+
+def test_a_tensor_that_is_read_in_two_orders_stays_as_it_is() -> None:
+    def compute(x: te.Tensor, y: te.Tensor) -> te.Tensor:
+        k = te.reduce_axis((0, 64), "k")
+        return te.compute((64, 64), lambda i, j: te.sum(x[j, k] * x[k, j] * y[i, k], axis=k), "product")
+
+    generator = np.random.default_rng(1)
+    arrays = {name: generator.standard_normal((64, 64)).astype(np.float32) for name in "xy"}
+    program = program_from_te(compute, dict.fromkeys("xy", ((64, 64), "float32")), {}, "made")
+    (output,) = evaluate_program(program, [arrays])[0].values()
+    expected = np.einsum("jk,kj,ik->ij", arrays["x"], arrays["x"], arrays["y"])
+    np.testing.assert_allclose(output, expected, rtol=1e-3, atol=1e-3)
+
+
+def test_a_maximum_ignores_the_padding() -> None:
+    """Padding is zero, and all results here are negative: a padded element would show."""
+
+    def compute(x: te.Tensor, y: te.Tensor) -> te.Tensor:
+        k = te.reduce_axis((0, 127), "k")
+        return te.compute((400, 7), lambda i, j: te.max(x[i, k] + y[k, j], axis=k), "product")
+
+    generator = np.random.default_rng(2)
+    x, y = (-generator.random(shape).astype(np.float32) - 1 for shape in ((400, 127), (127, 7)))
+    program = program_from_te(compute, {"x": (x.shape, "float32"), "y": (y.shape, "float32")}, {}, "made")
+    (output,) = evaluate_program(program, [{"x": x, "y": y}])[0].values()
+    assert len(program.kernels) == 3
+    np.testing.assert_allclose(output, (x[:, :, None] + y[None]).max(1), rtol=1e-6)
