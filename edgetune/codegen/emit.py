@@ -63,7 +63,7 @@ def _chains(names: list[str], indent: str, zero: str) -> list[str]:
 
 
 SCRATCH = "unsigned char *restrict scratch"
-_WORD = re.compile(r"[A-Za-z_]\w*")
+_WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")  # no part of a number such as 0x1.8p+3f
 _CONSTANT = re.compile(r" *const \w+ (\w+) = ")
 
 

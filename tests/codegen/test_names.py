@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
+from tvm import te
 
 from edgetune.codegen import emit_kernel
 from edgetune.codegen.axes import axes_of
@@ -14,7 +16,8 @@ from edgetune.codegen.register_tiles import tile_places
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.default_schedule import default_trace
 from edgetune.target.target import load_target
-from tests.sketch_samples import conv2d, dense
+from tests.codegen_run import compile_strictly, wide_target
+from tests.sketch_samples import conv2d, dense, prim_func
 
 
 def test_the_axes_of_operators_have_the_words_of_their_field() -> None:
@@ -76,3 +79,13 @@ def test_a_long_line_is_broken_outside_brackets() -> None:
     assert break_line(line, 120) == [line]
     for whole in ("#define SUM(a, b) ((a) + (b))", '    call("one, two", three);'):
         assert break_line(whole, 20) == [whole]
+
+
+def test_a_parameter_that_only_a_number_seems_to_mention_is_unused(tmp_path: Path) -> None:
+    x, unused = (te.placeholder((8,), name=name) for name in ("x", "x1"))
+    y = te.compute((8,), lambda i: te.min(x[i], te.max_value("float32")), name="y")
+    target = wide_target(256)
+    function = prim_func([x, unused], y)
+    source = emit_kernel(apply_schedule(function, default_trace(function, target)[0]).module, target, "kernel")
+    assert "0x1." in source.definition
+    compile_strictly(source, target, tmp_path, "gcc")
