@@ -74,6 +74,6 @@ class ReferenceFunction:
         """Outputs (shape, numpy dtype name) for `arguments`, which are the first parameters."""
         kept = self._types[len(arguments) :]
         results = [tvm.runtime.tensor(np.zeros(shape, dtype)) for (shape, _), dtype in zip(outputs, kept, strict=True)]
-        self._built(*[tvm.runtime.tensor(np.ascontiguousarray(a)) for a in arguments], *results)
+        self._built(*[tvm.runtime.tensor(np.asarray(a, order="C")) for a in arguments], *results)
         with np.errstate(over="ignore"):  # a value too large for the output type becomes infinite
             return [r.numpy().astype(dtype, copy=False) for r, (_, dtype) in zip(results, outputs, strict=True)]

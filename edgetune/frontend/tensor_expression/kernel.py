@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -29,12 +30,17 @@ def program_from_te(
 ) -> Program:
     """The program that calls `expression(*inputs, *constants)` once; raises what `kernel_from_te` raises.
 
-    `inputs` gives shape and numpy dtype name by parameter name.
+    `inputs` gives shape and numpy dtype name by parameter name. Raises UsageError for another input or constant, or
+    where `expression` returns no tensors.
     """
-    places = [te.placeholder(tuple(shape), dtype, name=key) for key, (shape, dtype) in inputs.items()]
-    fixed = [te.placeholder(value.shape, value.dtype.name, name=key) for key, value in constants.items()]
+    places = [_input(key, given, name) for key, given in inputs.items()]
+    fixed = [_constant(key, value, name) for key, value in constants.items()]
     computed = expression(*places, *fixed)
-    outputs = list(computed) if isinstance(computed, list | tuple) else [computed]
+    outputs = list(computed) if isinstance(computed, Sequence) else [computed]
+    others = [type(one).__name__ for one in outputs if not isinstance(one, te.Tensor)]
+    if others or not outputs:
+        got = f"an object of type {others[0]}" if others else "an empty list"
+        raise UsageError(f"the expression of {name} returns {got}: return a tensor of te.compute, or a list of them")
     tensors = [*places, *fixed, *outputs]
     params = _params(tensors, name, fixed)
     function = _function(tensors, name, params)
@@ -84,7 +90,7 @@ def _program(
         buffers=tuple(buffers),
         kernels=tuple(kernels),
         calls=tuple(calls),
-        constants={b.id: np.ascontiguousarray(weights[b.name]) for b in buffers if b.kind == "constant"},
+        constants={b.id: np.asarray(weights[b.name], order="C") for b in buffers if b.kind == "constant"},
         model_sha256=workload_hash(function),
     )
 
@@ -145,13 +151,39 @@ def _kernel(name: str, function: PrimFunc, params: tuple[Param, ...], source: st
     )
 
 
+def _input(key: str, given: object, kernel: str) -> te.Tensor:
+    """The placeholder of an input that is given as its shape and the name of its numpy dtype."""
+    match given:
+        case (Sequence() as shape, str() as dtype) if all(isinstance(extent, Integral) for extent in shape):
+            return _placeholder(key, tuple(map(int, shape)), dtype, kernel)
+    raise UsageError(f"input '{key}' of {kernel} must be a shape and a numpy dtype name, as ((1, 64), \"float32\")")
+
+
+def _constant(key: str, value: object, kernel: str) -> te.Tensor:
+    if not isinstance(value, np.ndarray | np.generic):
+        raise UsageError(f"constant '{key}' of {kernel} is a {type(value).__name__}: give an array of numpy")
+    return _placeholder(key, value.shape, value.dtype.name, kernel)
+
+
+def _placeholder(key: str, shape: tuple[int, ...], dtype: str, kernel: str) -> te.Tensor:
+    try:
+        np.dtype(dtype)
+        return te.placeholder(shape, dtype, name=key)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"'{key}' of {kernel} has the dtype {dtype!r}: use one such as float32 or int8") from error
+
+
 def _param(tensor: te.Tensor, constant: bool, kernel: str) -> Param:
     if not all(isinstance(extent, int | IntImm) for extent in tensor.shape):
         raise UsageError(f"{tensor.op.name} of {kernel} has a dimension that is not a number: fix its shape")
+    shape = tuple(int(extent) for extent in tensor.shape)
+    if any(extent < 1 for extent in shape):
+        raise UsageError(f"{tensor.op.name} of {kernel} has the shape {shape}: every extent must be at least 1")
     role: Role = "output"
     if isinstance(tensor.op, te.PlaceholderOp):
         role = "constant" if constant else "input"
-    return Param(tensor.op.name, tuple(int(extent) for extent in tensor.shape), str(tensor.dtype), role)
+    name = f"{tensor.op.name}_{tensor.value_index}" if tensor.op.num_outputs > 1 else tensor.op.name
+    return Param(name, shape, str(tensor.dtype), role)
 
 
 def normal_values(inputs: Sequence[TensorSpec], count: int, seed: int) -> list[dict[str, np.ndarray]]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
-from tvm import te
+from tvm import te, tirx
 
 from edgetune.errors import UsageError
-from edgetune.frontend.tensor_expression.kernel import kernel_from_te
+from edgetune.frontend.tensor_expression.kernel import kernel_from_te, program_from_te
+from edgetune.graph.evaluate import evaluate_program
 
 
 def dense(rows: int, width: int) -> tuple[Any, Any, Any]:
@@ -48,3 +50,61 @@ def test_wrong_use_is_explained() -> None:
     a = te.placeholder((n,), name="a")
     with pytest.raises(UsageError, match="not a number"):
         kernel_from_te([a, te.compute((n,), lambda i: a[i] + 1.0)])
+
+
+def doubled(x: te.Tensor) -> te.Tensor:
+    return te.compute(x.shape, lambda *i: x(*i) * 2.0, name="y")
+
+
+@pytest.mark.parametrize(
+    ("expression", "given", "sentence"),
+    [
+        (doubled, (4,), "input 'x' of k must be a shape and a numpy dtype name"),
+        (doubled, ((4.5,), "float32"), "input 'x' of k must be a shape and a numpy dtype name"),
+        (doubled, ((4,), np.float32), "input 'x' of k must be a shape and a numpy dtype name"),
+        (doubled, ((4,), "float31"), "'x' of k has the dtype 'float31'"),
+        (doubled, ((4,), "complex64"), "'x' of k has the dtype 'complex64'"),
+        (doubled, ((4, 0), "float32"), r"x of k has the shape \(4, 0\): every extent must be at least 1"),
+        (lambda _: None, ((4,), "float32"), "the expression of k returns an object of type NoneType: return a tensor"),
+        (lambda x: [doubled(x), 3], ((4,), "float32"), "the expression of k returns an object of type int"),
+        (lambda _: [], ((4,), "float32"), "the expression of k returns an empty list"),
+    ],
+)
+def test_another_input_or_result_is_explained(expression: Any, given: Any, sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        program_from_te(expression, {"x": given}, {}, "k")
+
+
+def test_constants_are_arrays() -> None:
+    given: Any = {"w": [1.0, 2.0]}
+    with pytest.raises(UsageError, match="constant 'w' of k is a list: give an array of numpy"):
+        program_from_te(lambda x, w: te.compute((2,), lambda i: x[i] * w[i]), {"x": ((2,), "float32")}, given, "k")
+
+
+def test_tensors_without_axes_are_inputs_and_constants() -> None:
+    def scaled(x: te.Tensor, low: te.Tensor, w: te.Tensor) -> te.Tensor:
+        return te.compute(x.shape, lambda i: x[i] * w() + low(), name="y")
+
+    weights = {"w": np.array(2, np.float32)}
+    program = program_from_te(scaled, {"x": ((3,), "float32"), "low": ((), "float32")}, weights, "k")
+    feed = {"x": np.arange(3, dtype=np.float32), "low": np.array(1, np.float32)}
+    assert evaluate_program(program, [feed])[0]["y"].tolist() == [1, 3, 5]
+
+
+def test_results_of_one_reduction_have_numbers() -> None:
+    """The largest element of each row, and its place."""
+    larger = te.comm_reducer(
+        lambda a, b: tuple(tirx.if_then_else(a[1] >= b[1], one, other) for one, other in zip(a, b, strict=True)),
+        lambda place, value: (tirx.const(-1, place), te.min_value(value)),
+    )
+
+    def largest(x: te.Tensor) -> list[te.Tensor]:
+        k = te.reduce_axis((0, 8), "k")
+        places = te.compute(x.shape, lambda _, j: j + 0, name="places")
+        return list(te.compute((4,), lambda i: larger((places[i, k], x[i, k]), axis=k), name="largest"))
+
+    program = program_from_te(largest, {"x": ((4, 8), "float32")}, {}, "k")
+    x = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
+    found = evaluate_program(program, [{"x": x}])[0]
+    assert found["largest_0"].tolist() == x.argmax(axis=1).tolist()
+    assert found["largest_1"].tolist() == x.max(axis=1).tolist()
