@@ -36,7 +36,8 @@ def split_long_sums(function: PrimFunc) -> PrimFunc:
     """`function` whose sums of at least 2^17 float32 terms are divided into parts, if they have up to 64 results.
 
     Where the terms of one result are contiguous, vectors add these, and the parts cost no time. Otherwise four results
-    and more are computed side by side, in each part. Other sums stay unchanged.
+    and more are computed side by side, in each part, if vectors of four divide their last axis. All other sums stay
+    unchanged: their parts would have plain loops.
     """
     found: list[str] = []
     tvm_ffi.structural_walk(function.body, (s_tir.SBlock, lambda block: found.extend(_long(block))))
@@ -58,9 +59,11 @@ def _long(block: SBlock) -> list[str]:
     summed = [axis for axis in block.iter_vars if int(axis.iter_type) == _REDUCTION]
     kept = [axis for axis in block.iter_vars if int(axis.iter_type) != _REDUCTION]
     terms, elements = (prod(int(axis.dom.extent) for axis in axes) for axes in (summed, kept))
+    if terms < _LONG or elements > _COLUMNS:
+        return []
     rows = elements == 1 or _contiguous(block, summed)
-    divided = terms >= _LONG and (elements <= _COLUMNS if rows else _FEW <= elements <= _COLUMNS)
-    return [str(block.name_hint)] if divided else []
+    columns = elements >= _FEW and int(kept[-1].dom.extent) % _FEW == 0
+    return [str(block.name_hint)] if rows or columns else []
 
 
 def _contiguous(block: SBlock, summed: Sequence[IterVar]) -> bool:
@@ -90,7 +93,10 @@ def _divide(schedule: Schedule, name: str) -> str:
     several = prod(extents[:spatial]) >= _FEW
     columns = several and not _contiguous(schedule.get(block), axes[spatial:])  # the elements stay side by side
     parts = schedule.rfactor(schedule.fuse(*outer) if len(outer) > 1 else outer[0], 0 if columns else spatial)
-    if not columns:
+    if columns:
+        elements, part = schedule.get_loops(parts)[:spatial], schedule.get_loops(parts)[spatial]
+        schedule.reorder(part, *elements)
+    else:
         schedule.reorder_block_iter_var(parts, [*range(1, spatial + 1), 0, *range(spatial + 1, _axes(schedule, parts))])
     schedule.reorder_block_iter_var(block, [*range(1, spatial + 1), 0])
     return str(schedule.get(parts).name_hint)

@@ -14,6 +14,9 @@ import edgetune
 from edgetune.errors import WrongResult
 from edgetune.graph.long_sums import split_long_sums
 from edgetune.records import RecordStore
+from edgetune.schedule.default_schedule import default_trace
+from edgetune.schedule.sketches.block_analysis import analyse_blocks
+from tests.sketch_samples import board
 
 MANY = 1 << 20
 
@@ -67,10 +70,24 @@ def test_parts_follow_the_order_in_memory(shape: tuple[int, ...], axis: int, par
     assert list(map(int, between.shape)) == parts
 
 
+@pytest.mark.parametrize("width", [4, 16, 24, 64])
+def test_parts_of_columns_are_added_by_vectors(width: int) -> None:
+    columns = split_long_sums(squares((1 << 18, width), (0,)))
+    analysis = analyse_blocks(columns)
+    assert analysis is not None
+    assert [stage.spatial_extents for stage in analysis.stages] == [(64, width), (width,)]
+    assert "Vectorize" in default_trace(columns, board(512, 32))[0]
+
+
 @pytest.mark.parametrize(
     "unchanged",
-    [squares((1000,), (0,)), squares((MANY // 4, 65), (0,)), squares((1000003,), (0,))],
-    ids=["a short sum", "sums of many elements", "a prime number of terms"],
+    [
+        squares((1000,), (0,)),
+        squares((MANY // 4, 65), (0,)),
+        squares((MANY // 4, 33), (0,)),
+        squares((1000003,), (0,)),
+    ],
+    ids=["a short sum", "sums of many elements", "sums of columns that fill no vector", "a prime number of terms"],
 )
 def test_other_sums_stay_as_they_are(unchanged: tirx.PrimFunc) -> None:
     assert split_long_sums(unchanged).same_as(unchanged)
