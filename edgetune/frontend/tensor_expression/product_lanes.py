@@ -59,9 +59,10 @@ def with_product_lanes(stages: Sequence[BlockStage], constants: Sequence[TvmBuff
     if len(found) != 1 or not _is_product(found[0]):
         return []
     product, place = found[0], stages.index(found[0])
+    before, after = list(stages[:place]), list(stages[place + 1 :])
     best = min(_plans(product, constants), key=lambda plan: plan.cycles, default=None)
     if best is None or best.cycles > _GAIN * _cycles_in_place(product, constants):
-        return []
+        return _without_transpositions(before, [product, *after])
     orders = Orders()
     try:
         for buffer, axis in best.copied:
@@ -70,11 +71,33 @@ def with_product_lanes(stages: Sequence[BlockStage], constants: Sequence[TvmBuff
             orders.add(written_by(product), best.axis, best.padded)
     except OrderConflict:
         return []
-    before, after = list(stages[:place]), list(stages[place + 1 :])
     made: list[Stmt | BlockStage] = [orders.stage(product, product.name, product.reduction)]
     copies: list[list[Stmt | BlockStage]] = [[orders.copy(buffer)] for buffer, _ in best.copied]
     tail = [[orders.copy_back(written_by(product)), *after]] if best.result else []
     return [*([[*before]] if before else []), *copies, made if best.result else [*made, *after], *tail]
+
+
+def _without_transpositions(before: Sequence[BlockStage], rest: list[BlockStage]) -> list[list[Stmt | BlockStage]]:
+    """Stages with those `before` a product that transpose as kernels of their own; empty where none does.
+
+    A register tile would repeat them for each element that it reads.
+    """
+    written = [written_by(stage) for stage in before]
+    across = [number for number, stage in enumerate(before) if _transposes(stage)]
+    if not across:
+        return []
+    if any(among(load.source, written) for number in across for load in loads_of(before[number])):
+        last = across[-1] + 1
+        return [[*before[:last]], [*before[last:], *rest]]
+    others = [stage for number, stage in enumerate(before) if number not in across]
+    return [*([before[number]] for number in across), [*others, *rest]]
+
+
+def _transposes(stage: BlockStage) -> bool:
+    """Whether neighbours along the last axis of what a stage writes come from places that are no neighbours."""
+    if not stage.spatial or extent_of(stage.spatial[-1]) == 1:
+        return False
+    return not all(_is_contiguous(load, stage.spatial[-1]) for load in _moving(stage, stage.spatial[-1]))
 
 
 def _is_product(stage: BlockStage) -> bool:

@@ -123,3 +123,19 @@ def test_a_maximum_ignores_the_padding() -> None:
     (output,) = evaluate_program(program, [{"x": x, "y": y}])[0].values()
     assert len(program.kernels) == 3
     np.testing.assert_allclose(output, (x[:, :, None] + y[None]).max(1), rtol=1e-6)
+
+
+def test_a_transposition_before_a_product_is_a_kernel_of_its_own() -> None:
+    """Inlined, a register tile would gather each of its vectors; a stage that keeps rows together stays inlined."""
+    arrays = arrays_of("ibk,jbk->bij", i=64, j=64, k=64)
+
+    def compute(x: te.Tensor, y: te.Tensor) -> te.Tensor:
+        rows, columns = topi.transpose(x, (1, 0, 2)), topi.transpose(y, (1, 2, 0))
+        return topi.nn.softmax(einsum("bik,bkj->bij", rows, columns))
+
+    shapes = {name: (array.shape, "float32") for name, array in zip("xy", arrays, strict=True)}
+    program = program_from_te(compute, shapes, {}, "made")
+    (output,) = evaluate_program(program, [dict(zip("xy", arrays, strict=True))])[0].values()
+    assert len(program.kernels) == 3
+    powers = np.exp(np.einsum("ibk,jbk->bij", *(array.astype(np.float64) for array in arrays)))
+    np.testing.assert_allclose(output, powers / powers.sum(-1, keepdims=True), rtol=1e-3, atol=1e-4)
