@@ -106,10 +106,16 @@ def best_guess(
 
 def guess(function: PrimFunc, target: Target, scratch_limit: int = 0, *, streamed: bool = False) -> Guess | None:
     """The result of `default_guess`, or None if no schedule rule fits the function within the scratch limit."""
+    return next(guesses(function, target, scratch_limit, streamed=streamed), None)
+
+
+def guesses(function: PrimFunc, target: Target, scratch_limit: int = 0, *, streamed: bool = False) -> Iterator[Guess]:
+    """The formula's best schedule of each structure, most promising first; arguments are as for `default_guess`."""
+    if has_empty_tensor(function):
+        return
     for sch, note, share in _candidates(function, target, scratch_limit, streamed=streamed):
         if footprint(sch.mod).within(limits(target, scratch_limit)) and _finish(sch, target, scratch_limit):
-            return Guess(trace_text(sch.trace), note, share)
-    return None
+            yield Guess(trace_text(sch.trace), note, share)
 
 
 def _least_scratch(function: PrimFunc, target: Target) -> Guess | None:

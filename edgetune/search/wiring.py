@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 
 from edgetune.boards.opening import boards_of
 from edgetune.boards.options import MeasuringOptions
@@ -10,14 +11,17 @@ from edgetune.events import Event
 from edgetune.records import RecordStore
 from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.schedule_text import DIRECT
-from edgetune.schedule.default_algorithms import algorithms_of, default_schedule, form_for_odd_extents
-from edgetune.schedule.default_schedule import best_guess
+from edgetune.schedule.default_algorithms import algorithms_of, default_schedule
+from edgetune.schedule.default_schedule import guesses
 from edgetune.schedule.sketches import design_spaces, module_of, mutator_probs, postprocs, tvm_target
 from edgetune.search.loop import SearchParts
 from edgetune.search.search import SearchSpace
 from edgetune.search.session_measurer import SessionMeasurer
 from edgetune.search.task import TuneTask
 from edgetune.target.target import Target
+
+_GUESSES = 6
+"""Most schedules of one algorithm that a formula chooses for the first trials."""
 
 
 def wire_search(
@@ -45,12 +49,12 @@ def wire_search(
 def space_of(task: TuneTask, target: Target, form: Algorithm | None = None) -> SearchSpace:
     """All programs that our sketches reach from an algorithm of the task (the direct one) within its scratch limit.
 
-    The best guess is proposed first, unless it certainly equals the default schedule, which is measured in any case.
+    The formula's best schedules of each structure are proposed first. One that equals the default schedule, which is
+    measured in any case, costs no trial.
     """
     form = form or Algorithm(DIRECT, task.kernel.function)
     streamed = task.streamed
-    fixed = form.name == DIRECT and form_for_odd_extents(form.function, task.forms, target) is None
-    guess = None if fixed else best_guess(form.function, target, task.scratch_limit, streamed=streamed)
+    first = islice(guesses(form.function, target, task.scratch_limit, streamed=streamed), _GUESSES)
     refused: list[None] = []
     designs = design_spaces(form.function, target, streamed=streamed, on_refused=lambda: refused.append(None))
     return SearchSpace(
@@ -60,7 +64,7 @@ def space_of(task: TuneTask, target: Target, form: Algorithm | None = None) -> S
         postprocs=postprocs(target, task.scratch_limit),
         mutators=mutator_probs(),
         form=form.name,
-        first=(guess[0],) if guess else (),
+        first=tuple(guess.trace for guess in first),
         refused=len(refused),
     )
 
