@@ -41,13 +41,17 @@ def split_long_sums(function: PrimFunc) -> PrimFunc:
     """
     found: list[str] = []
     tvm_ffi.structural_walk(function.body, (s_tir.SBlock, lambda block: found.extend(_long(block))))
-    schedule = s_tir.Schedule(tvm.IRModule({"main": function})) if found else None
+    if not found:
+        return function
+    schedule = s_tir.Schedule(tvm.IRModule({"main": function}))
     renamed: dict[str, str] = {}
     for name in found:
+        divided = schedule.copy()  # a refusal leaves loops that were split already
         with suppress(RuntimeError):  # ScheduleError: not a sum, or TVM does not know that it is commutative
-            parts = _divide(schedule, name)
-            renamed |= {parts: f"{name}_parts"} if parts else {}
-    if schedule is None or not renamed:
+            parts = _divide(divided, name)
+            if parts:
+                schedule, renamed[parts] = divided, f"{name}_parts"
+    if not renamed:
         return function
     return tvm_ffi.structural_map(schedule.mod["main"], (s_tir.SBlock, lambda block: _renamed(block, renamed)))
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -91,6 +93,22 @@ def test_parts_of_columns_are_added_by_vectors(width: int) -> None:
 )
 def test_other_sums_stay_as_they_are(unchanged: tirx.PrimFunc) -> None:
     assert split_long_sums(unchanged).same_as(unchanged)
+
+
+def test_a_reduction_that_cannot_be_divided_keeps_its_loops() -> None:
+    """The largest magnitude by a reducer of one's own, beside a sum."""
+    own = te.comm_reducer(lambda a, b: te.max(a, te.abs(b)), lambda kind: tirx.const(0, kind), name="magnitude")
+    x = te.placeholder((512, 512), name="x")
+
+    def of_all(reducer: Callable[..., Any], name: str) -> te.Tensor:
+        rows, columns = (te.reduce_axis((0, 512), f"{name}_{n}") for n in range(2))
+        return te.compute((1,), lambda _: reducer(x[rows, columns], axis=[rows, columns]), name)
+
+    largest, total = of_all(own, "largest"), of_all(te.sum, "total")
+    function = te.create_prim_func([x, te.compute((1,), lambda i: total[i] / largest[i], "share")])
+    divided = analyse_blocks(split_long_sums(function))
+    assert divided is not None
+    assert len(divided.stages) == 4
 
 
 def test_every_candidate_of_a_million_squares_is_right_and_so_is_its_package(tmp_path: Path) -> None:
