@@ -126,15 +126,19 @@ class RecordStore:
             replace_same(connection, checked)
             return replace(checked, id=earlier.id), False
 
-    def refine(self, record: Record) -> None:
-        """Replaces the record of the same candidate and key by this one, which was timed better.
+    def refine(self, record: Record, change: Callable[[Record], Record]) -> Record:
+        """Replaces the stored record of the same candidate and key by what `change` makes of it; returns that.
 
-        Raises DatabaseError when there is no such record, or a field breaks the rules of `Record`.
+        Other processes that change it wait, so that nothing they store is lost. Raises DatabaseError when there is no
+        such record, or a field breaks the rules of `Record`.
         """
-        checked = _checked(record)
         with self._database.writing() as connection:
-            if not replace_same(connection, checked):
+            stored = find_earlier(connection, record)
+            if stored is None:
                 raise DatabaseError(f"{self.location} has no record of candidate {record.candidate}: add it first")
+            changed = _checked(change(stored))
+            replace_same(connection, changed)
+            return replace(changed, id=stored.id)
 
     def refine_all(self, key: RecordKey, change: Callable[[Record], Record]) -> None:
         """Replaces each record of this key by what `change` makes of it.

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 from edgetune.interrupts import held
@@ -119,8 +120,7 @@ class MeasureQueue:
             if before == index or record is None or record.status == "lower_failed":
                 continue
             if results[before].record is None:
-                renamed = replace(record, trace=results[before].order.trace)
-                self._store.refine(renamed)
+                renamed = self._store.refine(record, partial(_renamed, trace=results[before].order.trace))
                 results[before] = replace(results[before], record=renamed, more=result.more)
                 results[index] = replace(result, record=None)
         return results
@@ -142,7 +142,27 @@ class MeasureQueue:
         """Store a record with better samples, or the late failure of its candidate."""
         if record.status != "ok":
             return self._store.add_again(record)[0]
-        searched = {SEARCHED: searched_ns(before)}
-        refined = replace(record, environment={**record.environment, **searched})
-        self._store.refine(refined)
-        return refined
+        return self._store.refine(record, partial(_retimed, before=before, again=record))
+
+
+def _renamed(stored: Record, trace: str) -> Record:
+    return replace(stored, trace=trace)
+
+
+def _retimed(stored: Record, before: Record, again: Record) -> Record:
+    """`stored` with the samples of `again`, which was `before` when its timing began, and what that timing told.
+
+    Another process may have stored something since then: its history and notes stay, and so does a failure.
+    """
+    if stored.status != "ok":
+        return stored
+    told = {name: value for name, value in again.environment.items() if before.environment.get(name) != value}
+    return replace(
+        stored,
+        samples_ns=again.samples_ns,
+        median_ns=again.median_ns,
+        ci_low_ns=again.ci_low_ns,
+        ci_high_ns=again.ci_high_ns,
+        measure_seconds=again.measure_seconds,
+        environment={**stored.environment, **told, SEARCHED: searched_ns(stored)},
+    )

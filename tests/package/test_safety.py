@@ -15,6 +15,7 @@ from edgetune.events import Event
 from edgetune.package.manifest import MANIFEST, check_files, read_manifest
 from edgetune.package.output_folder import check_output_folder
 from edgetune.records import RecordFilter, RecordStore
+from edgetune.records.record import Fact
 
 AD_AE = Path(__file__).parents[2] / "examples/models/ad_ae.onnx"
 
@@ -69,10 +70,9 @@ def test_records_that_are_trusted_less_than_asked_are_passed_over_with_a_warning
     with RecordStore.open(settings.db) as store:
         rows = store.list(RecordFilter(status="ok"))  # others are refused on a noisy machine
         correct = [store.get(row["id"]) for row in rows]
+        grade: dict[str, Fact] = {"trust": "C", "trust_reason": "for a test"}
         for record in correct:
-            store.refine(
-                replace(record, environment={**record.environment, "trust": "C", "trust_reason": "for a test"})
-            )
+            store.refine(record, lambda stored: replace(stored, environment={**stored.environment, **grade}))
     events: list[Event] = []
     strict = replace(settings, min_trust="B")
     assert api.build(strict, events=events.append).measured_kernels == 0

@@ -6,13 +6,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from edgetune.records import Record, RecordStore
+from edgetune.records.history import earlier_of
+from edgetune.records.ranking import MARK, SEARCHED
 from edgetune.search.measure_queue import Batch, MeasureQueue
 from edgetune.search.measuring import MeasureRequest, RequestResult, Starting
-from tests.search.test_loop import FakeMeasurer
+from tests.postgresql_server import Place
+from tests.search.test_loop import FakeMeasurer, timed
 from tests.search.test_remeasure import record
 
 
@@ -66,3 +70,65 @@ def test_a_candidate_that_the_store_has_is_not_one_record_more(tmp_path: Path) -
             found = line.submit(Batch(0, 1, orders, 0, {})).result()
         assert [one.more for one in found] == [False, True]
         assert store.count([known.key]) == 2
+
+
+class Meanwhile(FakeMeasurer):
+    """Measures `results`; another process stores something before this one has stored the last of them."""
+
+    def __init__(self, other: Callable[[], object], results: Sequence[RequestResult] = ()) -> None:
+        super().__init__()
+        self.other = other
+        self.results = results
+
+    def measure(
+        self, orders: Sequence[MeasureRequest], best_ns: Mapping[str, float], starting: Starting
+    ) -> Iterator[RequestResult]:
+        del orders, best_ns, starting
+        yield from self.results
+        self.other()
+
+    def time_again(self, records: Sequence[Record], sweeps: int) -> Iterator[Record]:
+        self.other()
+        for one in records:
+            changes: dict[str, Any] = timed((900.0,) * sweeps)
+            yield replace(one, environment={**one.environment, MARK: sweeps}, **changes)
+
+
+def note(stored: Record) -> Record:
+    return replace(stored, environment={**stored.environment, "noted": 1})
+
+
+def test_what_another_process_stores_during_a_comparison_is_not_lost(place: Place) -> None:
+    with RecordStore.open(place("db")) as store, RecordStore.open(place("db")) as other:
+        for number in range(3):
+            store.add(record(number))
+        read = store.all(record(0).key)
+
+        def meanwhile() -> None:
+            other.refine(read[0], note)
+            other.add_again(record(1, median=1500.0))
+            other.add_again(record(2, status="crashed", reason="signal 11"))
+
+        with closing(MeasureQueue(Meanwhile(meanwhile), store)) as line:
+            found = line.compare([read], 3).result()
+        assert store.all(read[0].key) == found
+    assert [one.environment.get(MARK) for one in found] == [3, 3, None]
+    assert [one.median_ns for one in found] == [900.0, 900.0, None]
+    assert [one.environment.get(SEARCHED) for one in found] == [1000.0, 1500.0, None]
+    assert found[0].environment["noted"] == 1
+    assert [item["median_ns"] for item in earlier_of(found[1])] == [1000.0]
+    assert found[2].status == "crashed"
+
+
+def test_what_another_process_stores_before_a_record_is_renamed_is_not_lost(place: Place) -> None:
+    one = record(0)
+    with RecordStore.open(place("db")) as store, RecordStore.open(place("db")) as other:
+        orders = tuple(MeasureRequest(one.workload, f"[{number}]") for number in range(2))
+        results = [
+            RequestResult(orders[1], one.candidate, replace(one, trace=orders[1].trace)),
+            RequestResult(orders[0], one.candidate, None),
+        ]
+        with closing(MeasureQueue(Meanwhile(lambda: other.refine(one, note), results), store)) as line:
+            line.submit(Batch(0, 1, orders, 0, {})).result()
+        (found,) = store.all(one.key)
+    assert (found.trace, found.environment.get("noted")) == (orders[0].trace, 1)
