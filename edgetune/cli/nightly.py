@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from edgetune.cli.output import Output, output_options
+from edgetune.cli.stderr import give_back
 
 if TYPE_CHECKING:
+    from edgetune.farm.engine import Engine
     from edgetune.farm.farm_file import Farm
     from edgetune.farm.night_store import Night, NightStore
 
@@ -53,6 +55,15 @@ def _opened(path: Path, *, create: bool = False) -> Iterator[tuple[Farm, NightSt
         raise NightFault(f"farm '{farm.name}' has had no night yet: `edgetune nightly run --now {path}` runs one")
     with NightStore.open(farm.db, create=create) as store:
         yield farm, store
+
+
+def _engine(farm: Farm, store: NightStore, output: Output) -> Engine:
+    """The engine of a farm; a process that it starts anew writes to the stderr that this command was started with."""
+    from edgetune.farm.engine import engine_of
+    from edgetune.farm.host_process import before_restart
+
+    before_restart.append(give_back)
+    return engine_of(farm, store, output.note)
 
 
 @command.command("plan")
@@ -96,7 +107,6 @@ def run(output: Output, /, path: Path, *, now: bool) -> None:
     from edgetune.config.stack import check_stack
     from edgetune.errors import Interrupted, NightChanged
     from edgetune.farm import nights
-    from edgetune.farm.engine import engine_of
     from edgetune.farm.page import page_folder, write_page
     from edgetune.farm.report import report
 
@@ -115,7 +125,7 @@ def run(output: Output, /, path: Path, *, now: bool) -> None:
                     output.note(f"{row.cell.name}: {row.verdict.verdict}{reason}")
 
         try:
-            night = nights.run(farm, store, engine_of(farm, store, output.note), on_verdict, by_day=now)
+            night = nights.run(farm, store, _engine(farm, store, output), on_verdict, by_day=now)
         except KeyboardInterrupt:
             raise Interrupted("interrupted; what was measured is kept, and the same command continues") from None
         found = report(farm, store, night)
@@ -138,12 +148,11 @@ def work(output: Output, /, path: Path) -> None:
     """
     from edgetune.config.stack import check_stack
     from edgetune.errors import Interrupted
-    from edgetune.farm.engine import engine_of
 
     check_stack()
     with _opened(path, create=True) as (farm, store):
         try:
-            engine_of(farm, store, output.note).serve()
+            _engine(farm, store, output).serve()
         except KeyboardInterrupt:
             raise Interrupted("interrupted; cells without a verdict go on at another host, or here later") from None
 

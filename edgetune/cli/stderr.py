@@ -142,6 +142,12 @@ def forwarded() -> list[str]:
     return data.decode(errors="replace").splitlines()
 
 
+def give_back() -> None:
+    """Restore the original descriptor 2 for good: another program is about to take the place of this process."""
+    if _State.link is not None:
+        os.dup2(_State.link.stream.fileno(), 2)
+
+
 @contextmanager
 def given_back() -> Iterator[None]:
     """Restore the original descriptor 2 inside this block, for interactive programs."""

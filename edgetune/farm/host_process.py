@@ -11,6 +11,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+before_restart: list[Callable[[], None]] = []
+"""Called before a process starts anew: what its descriptors were given to in the meantime."""
+
 
 class Pulse:
     """Notices that this process did not run for `limit_s` seconds: others may have taken over its work by then.
@@ -32,6 +35,8 @@ class Pulse:
         if gap > self._limit:
             self._say(f"this process was frozen for {gap:.0f} s, so that others may have its cells: it starts anew")
             self._end()
+            for give_back in before_restart:
+                give_back()
             os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606  no shell reads these words
 
 

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -55,3 +56,24 @@ def test_signals_are_noted_inside_and_have_their_handlers_back_outside() -> None
 
     assert asyncio.run(noted()) == [signal.SIGTERM]
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+ANEW = """
+import os
+from edgetune.cli import stderr
+from edgetune.cli.stderr_reader import stderr_is_read
+from edgetune.farm import host_process
+
+with stderr_is_read(as_json=False):
+    print(os.readlink(f"/proc/self/fd/{stderr.stream().fileno()}"), flush=True)
+    if not os.environ.get("ANEW"):
+        os.environ["ANEW"] = "1"
+        host_process.before_restart.append(stderr.give_back)
+        host_process.Pulse(-1.0, stderr.say, lambda: None).beat()
+"""
+
+
+def test_a_process_that_starts_anew_still_writes_to_its_stderr() -> None:
+    done = subprocess.run([sys.executable, "-c", ANEW], capture_output=True, text=True, check=True, timeout=60)
+    first, second = done.stdout.split()
+    assert first == second, "not into the pipe of the reader that the first process had"
