@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -21,12 +22,12 @@ BEHIND = 10_000
 """How far the priority of a job falls that goes back: behind all others of its board."""
 
 
-class CellLeft(Exception):  # noqa: N818  it is no fault
-    """A cell has no verdict: its job goes back behind the others of its board, for after some seconds."""
+AT_ONCE = datetime(2000, 1, 1, tzinfo=UTC)
+"""When a job runs again that goes back: by the server's clock now, whatever the clock of this host says."""
 
-    def __init__(self, why: str, seconds: int = 0) -> None:
-        super().__init__(why)
-        self.seconds = seconds
+
+class CellLeft(Exception):  # noqa: N818  it is no fault
+    """A cell has no verdict: its job goes back behind the others of its board."""
 
 
 class Behind(BaseRetryStrategy):
@@ -36,7 +37,7 @@ class Behind(BaseRetryStrategy):
         """Return when and with which priority a job runs again; None where it does not."""
         if not isinstance(exception, CellLeft):
             return None
-        return RetryDecision(retry_in={"seconds": exception.seconds}, priority=job.priority - BEHIND)
+        return RetryDecision(retry_at=AT_ONCE, priority=job.priority - BEHIND)
 
 
 def prepare(database: Database) -> None:

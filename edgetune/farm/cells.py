@@ -15,6 +15,7 @@ from edgetune.errors import BoardUnavailable, ConfigError, UnknownBoard
 from edgetune.farm.farm_file import Farm
 from edgetune.pipeline.backends import require_search
 from edgetune.pipeline.boards import accesses, elsewhere, load_board, resolve_settings
+from edgetune.target.board_kind import BoardKind
 from edgetune.yaml_reader.source import Location
 
 
@@ -22,9 +23,9 @@ from edgetune.yaml_reader.source import Location
 class Cell:
     """A model of the farm on one board.
 
-    `kind` is the board's target. The first cell of each model and kind `searches`; its twins build from its records.
-    `settings` is a digest of what the model's entry says beside its file and boards: with other settings, nothing that
-    was accepted before is comparable.
+    `kind` is the board's target, or the first one of the farm that says the same under another name. The first cell of
+    each model and kind `searches`; its twins build from its records. `settings` is a digest of what the model's entry
+    says beside its file and boards: with other settings, nothing that was accepted before is comparable.
     """
 
     model: str
@@ -55,10 +56,11 @@ def cells_of(farm: Farm) -> list[Cell]:
     Raises ConfigError with file and line for a board that is unknown, cannot be measured or is named twice.
     """
     content = farm.content
-    common = list(_boards(farm, content.boards, ("boards",)))
+    kinds: dict[str, str] = {}
+    common = list(_boards(farm, content.boards, ("boards",), kinds))
     cells: list[Cell] = []
     for name, model in content.models.items():
-        own = common if model.boards is None else list(_boards(farm, model.boards, ("models", name, "boards")))
+        own = common if model.boards is None else list(_boards(farm, model.boards, ("models", name, "boards"), kinds))
         digest = _digest(model.model_dump(mode="json", exclude={"file", "boards"}))
         searched: set[str] = set()
         for board, kind in own:
@@ -67,8 +69,8 @@ def cells_of(farm: Farm) -> list[Cell]:
     return cells
 
 
-def _boards(farm: Farm, names: tuple[str, ...], location: Location) -> Iterator[tuple[str, str]]:
-    """Names and kinds of the boards behind `names`, each once."""
+def _boards(farm: Farm, names: tuple[str, ...], location: Location, kinds: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """Names and kinds of the boards behind `names`, each once; `kinds` are the names of known kinds by their facts."""
     seen: dict[str, str] = {}
     for index, name in enumerate(names):
         where: Location = (*location, index)
@@ -78,13 +80,19 @@ def _boards(farm: Farm, names: tuple[str, ...], location: Location) -> Iterator[
             require_measurable(resolved.target, resolved.addresses)
         except (UnknownBoard, BoardUnavailable, ConfigError) as error:
             raise farm.document.error(where, error.message) from error
+        kind = kinds.setdefault(_facts(resolved.target), resolved.target.name)
         for board in [address.name for address in resolved.addresses] or [resolved.target.name]:
             if board in seen:
                 raise farm.document.error(
                     where, f"'{name}' means board '{board}', as '{seen[board]}' does: name each board once"
                 )
             seen[board] = name
-            yield board, resolved.target.name
+            yield board, kind
+
+
+def _facts(target: BoardKind) -> str:
+    """All that a target says, except how it is called."""
+    return json.dumps(target.model_dump(mode="json", exclude={"name", "description"}), sort_keys=True)
 
 
 def settings_of(farm: Farm, cell: Cell, folder: Path) -> Settings:

@@ -14,8 +14,6 @@ from edgetune.farm.night_store import Night, NightCell, NightStore
 OnVerdict = Callable[[Night], None]
 """Called after each verdict of a night; it writes the page."""
 
-MOST_LOST = 3
-
 
 class Engine(Protocol):
     """Runs the cells of a night that have no verdict yet.
@@ -51,14 +49,6 @@ def engine_of(farm: Farm, store: NightStore, say: Callable[[str], None] = lambda
     """The engine that a farm file names. Raises NightFault where it cannot work here or with the farm's database."""
     check_libraries()
     return _ENGINES[farm.content.engine](farm, store, say)
-
-
-def give_up(store: NightStore, row: NightCell, times: int) -> bool:
-    """Judge a cell whose board was lost `MOST_LOST` times; False where it may be tried again."""
-    if times < MOST_LOST:
-        return False
-    store.cancel(row.id, f"board {row.cell.board} was lost {times} times: `edgetune boards check {row.cell.board}`")
-    return True
 
 
 def _local(farm: Farm, store: NightStore, _: Callable[[str], None]) -> Engine:

@@ -21,8 +21,9 @@ from edgetune.config.host import host_name
 from edgetune.errors import NightFault
 from edgetune.farm.attempt import LOST, POLL_S, to_verdict
 from edgetune.farm.cells import Cell
-from edgetune.farm.engine import OnVerdict, give_up
+from edgetune.farm.engine import OnVerdict
 from edgetune.farm.farm_file import Farm
+from edgetune.farm.lost_boards import give_up
 from edgetune.farm.night_store import Night, NightCell, NightStore
 from edgetune.farm.progress import NightProgress
 

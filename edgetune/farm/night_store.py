@@ -88,10 +88,11 @@ NEVER = Minutes(0.0, 0.0)
 
 @dataclass(frozen=True)
 class CellStanding:
-    """The number of the present attempt of a cell, and whether the cell has a verdict."""
+    """The number of the present attempt of a cell, and whether the cell has a verdict, and searches."""
 
     attempt: int
     judged: bool
+    searches: bool
 
 
 Also = Callable[[Connection, Sequence[tuple[int, Cell]]], None]
@@ -200,13 +201,13 @@ class NightStore:
     def standings(self, night: Night) -> dict[int, CellStanding]:
         """How far each cell of a night is, by its id."""
         joined = (
-            select(night_cells.c.id, night_cells.c.attempt, verdicts.c.id)
+            select(night_cells.c.id, night_cells.c.attempt, verdicts.c.id, night_cells.c.searches)
             .outerjoin(verdicts, verdicts.c.night_cell_id == night_cells.c.id)
             .where(night_cells.c.night_id == night.id)
         )
         with self._database.reading() as connection:
             rows = connection.execute(joined).all()
-        return {number: CellStanding(attempt, verdict is not None) for number, attempt, verdict in rows}
+        return {row[0]: CellStanding(row[1], row[2] is not None, bool(row[3])) for row in rows}
 
     def start_attempt(self, number: int, host: str) -> int:
         """Begin the next attempt of a cell, which ends the right of all earlier ones; return its number."""

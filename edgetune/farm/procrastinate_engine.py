@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from typing import Any
 
 import procrastinate
@@ -27,18 +26,19 @@ from edgetune.config.database_location import DatabaseUrl
 from edgetune.config.host import host_name
 from edgetune.errors import DatabaseError, NightFault
 from edgetune.farm.attempt import LOST, kill_attempts, to_verdict
-from edgetune.farm.cell_jobs import BEHIND, Behind, CellLeft, driver, prepare
+from edgetune.farm.cell_jobs import AT_ONCE, BEHIND, Behind, CellLeft, driver, prepare
 from edgetune.farm.cells import Cell
-from edgetune.farm.engine import OnVerdict, give_up
+from edgetune.farm.engine import OnVerdict
 from edgetune.farm.farm_file import Farm
 from edgetune.farm.host_process import Pulse, alive, signals_noted
+from edgetune.farm.lost_boards import give_up
 from edgetune.farm.night_store import Also, Night, NightCell, NightStore
 from edgetune.farm.progress import NightProgress
 from edgetune.records.postgresql_database import CONNECTION_OPTIONS
 
 TASK = "edgetune_cell"
 HEARTBEAT_S, STALLED_S, LOOK_S, GRACE_S = 5.0, 20.0, 5.0, 5.0
-_READ_S, _IDLE_S, _TWIN_S = 0.5, 2.0, 5
+_READ_S, _IDLE_S = 0.5, 2.0
 
 
 class ProcrastinateEngine:
@@ -55,7 +55,7 @@ class ProcrastinateEngine:
 
     def begin(self, facts: Mapping[str, Any], cells: Sequence[Cell]) -> Night | None:
         """Write a new night and its jobs, see `Engine`."""
-        return self._store.begin(facts, cells, self._deferring(facts["host"]))
+        return self._store.begin(facts, cells, self._deferring(facts["host"], first=True))
 
     def rerun(self, night: Night, row: NightCell) -> None:
         """Forget the verdict of a cell and defer its job again, see `Engine`."""
@@ -88,14 +88,16 @@ class ProcrastinateEngine:
                 self._say(said := why)
             time.sleep(_IDLE_S)
 
-    def _deferring(self, host: str) -> Also:
-        """What defers a job per cell in a transaction, unless one waits for the cell; `host` began the night."""
+    def _deferring(self, host: str, places: Mapping[int, int] | None = None, *, first: bool = False) -> Also:
+        """What defers a job per cell, but for twins at `first`; `places`: positions of some cells in the plan."""
 
         def defer(connection: Connection, cells: Sequence[tuple[int, Cell]]) -> None:
-            for place, (number, cell) in enumerate(cells):
+            for index, (number, cell) in enumerate(cells):
+                if first and not cell.searches:
+                    continue
                 task = self._defers.configure_task(
                     TASK, queue=self._queue(cell, host), lock=cell.place(host), queueing_lock=f"cell {number}",
-                    priority=-place, connection=driver(connection),
+                    priority=-(places or {}).get(number, index), connection=driver(connection),
                 )  # fmt: skip
                 with contextlib.suppress(exceptions.AlreadyEnqueued), connection.begin_nested():
                     task.defer(cell=number)
@@ -159,26 +161,26 @@ class ProcrastinateEngine:
         return came
 
     async def _look(self, app: procrastinate.App, progress: NightProgress) -> None:
-        """Give back the jobs of dead hosts, and defer again what lost its job on the way."""
+        """Give back the jobs of dead hosts, and defer what lost its job on the way or waits for no search any more."""
         manager = app.job_manager
         for job in await manager.get_stalled_jobs(task_name=TASK, seconds_since_heartbeat=STALLED_S):
             with contextlib.suppress(exceptions.ConnectorException):  # another host was faster
-                await manager.retry_job(job, retry_at=datetime.now(UTC), priority=job.priority - BEHIND)
+                await manager.retry_job(job, retry_at=AT_ONCE, priority=job.priority - BEHIND)
         found = [job for word in ("todo", "doing") for job in await manager.list_jobs_async(task=TASK, status=word)]
         known = progress.judged() | {job.task_kwargs["cell"] for job in found}
-        if missing := [(row.id, row.cell) for row in progress.rows if row.id not in known]:
+        places = {row.id: row.position for row in progress.rows}
+        free = [row for row in progress.rows if row.id not in known and not progress.waits(row)]
+        if missing := [(row.id, row.cell) for row in free]:
             with self._store.database.writing() as connection:
-                self._deferring(progress.night.host)(connection, missing)
+                self._deferring(progress.night.host, places)(connection, missing)
 
     def _run(self, progress: NightProgress, cell: int) -> None:
         """Run one job, in the thread that the cell's process dies with."""
         pulse = self._pulse()
         progress.read()
         row = next((row for row in progress.rows if row.id == cell), None)
-        if row is None or cell in progress.judged() or progress.drained(row.cell.board):
-            return
-        if progress.waits(row):
-            raise CellLeft("another cell searches for it", _TWIN_S)
+        if row is None or cell in progress.judged() or progress.drained(row.cell.board) or progress.waits(row):
+            return  # a twin that waits gets a job when the search is over
 
         def ends(attempt: int) -> str:
             pulse.beat()

@@ -75,9 +75,8 @@ class NightProgress:
     def waits(self, row: NightCell) -> bool:
         """Whether a cell is a twin of one that still searches for it."""
         same = [other for other in self.rows if (other.cell.model, other.cell.kind) == (row.cell.model, row.cell.kind)]
-        return not row.cell.searches and any(
-            other.cell.searches and not self._standings[other.id].judged for other in same
-        )
+        standings = [self._standings[other.id] for other in same]  # another one searches where a board was lost
+        return not self._standings[row.id].searches and any(one.searches and not one.judged for one in standings)
 
     def runnable(self, board: str) -> NightCell | None:
         """The next cell for `board` that has no verdict and does not wait; None where there is none now."""

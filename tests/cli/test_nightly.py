@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import signal
+import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -26,20 +27,63 @@ from tests.measure.test_session import descendants, wait_until_gone
 
 SECONDS = 240.0
 BOARD = "counting"
+TRIALS, ENDLESS = 3, 2000
+
+
+@pytest.fixture(autouse=True)
+def _environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """The variables of a process for the farm in `folder`, whose target file is the user's own."""
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    return {"XDG_CONFIG_HOME": str(folder / "config"), "PYTHONPATH": path, "COLUMNS": "200"}
+
+
+def make_farm(folder: Path) -> Path:
+    """A folder with a farm of one model on one counting board."""
+    save_model(folder / "m.onnx")
+    (folder / "farm.yaml").write_text(
+        f"models: {{m: m.onnx}}\nboards: [{BOARD}]\nbudget: {{trials: {TRIALS}}}\n"
+        "folder: out\nowner: the shelf <keeper>\n"
+    )
+    write_target(folder, "-O3")
+    return folder
 
 
 @pytest.fixture
-def farm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a farm of one model on one counting board, whose target file is the user's own."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(entry for entry in sys.path if entry))
-    monkeypatch.setenv("COLUMNS", "200")
-    save_model(tmp_path / "m.onnx")
-    (tmp_path / "farm.yaml").write_text(
-        f"models: {{m: m.onnx}}\nboards: [{BOARD}]\nbudget: {{trials: 3}}\nfolder: out\nowner: the shelf <keeper>\n"
-    )
-    write_target(tmp_path, "-O3")
+def farm(tmp_path: Path) -> Path:
+    return make_farm(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def first_night(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A farm after its first night."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = make_farm(tmp_path_factory.mktemp("first"))
+        for name, value in environment(folder).items():
+            patch.setenv(name, value)
+        planned = nightly(folder, "plan")
+        assert [(row["cell"], row["minutes"]) for row in planned] == [(f"m@{BOARD}", None)]
+        (cell,) = nightly(folder, "run", "--now")["cells"]
+        assert (cell["verdict"], cell["attempts"]) == ("first", 1)
+        assert starts_by_candidate(folder) == [1] * TRIALS
+    return folder
+
+
+@pytest.fixture
+def second(first_night: Path, tmp_path: Path) -> Path:
+    """A copy of the farm after its first night."""
+    shutil.copytree(first_night, tmp_path, dirs_exist_ok=True)
     return tmp_path
+
+
+def budget(folder: Path, trials: int) -> None:
+    """Change the budget; a cell that runs keeps its own."""
+    path = folder / "farm.yaml"
+    path.write_text(re.sub(r"trials: \d+", f"trials: {trials}", path.read_text()))
 
 
 def write_target(folder: Path, level: str) -> None:
@@ -78,11 +122,8 @@ def starts_by_candidate(folder: Path) -> list[int]:
         return [row[0] for row in connection.execute("SELECT count(*) FROM records GROUP BY workload, candidate")]
 
 
-def test_a_slower_flag_is_found_in_the_second_night_and_stays_until_it_is_accepted(farm: Path) -> None:
-    planned = nightly(farm, "plan")
-    assert [(row["cell"], row["minutes"]) for row in planned] == [(f"m@{BOARD}", None)]
-    first = nightly(farm, "run", "--now")
-    assert [cell["verdict"] for cell in first["cells"]] == ["first"]
+def test_a_slower_flag_is_found_and_stays_until_it_is_accepted(second: Path) -> None:
+    farm, first = second, nightly(second, "status")
     quiet = nightly(farm, "run", "--now")
     assert [(cell["verdict"], cell["alarm"]) for cell in quiet["cells"]] == [("same", False)]
     assert nightly(farm, "plan")[0]["minutes"] > 0
@@ -120,8 +161,8 @@ def test_a_slower_flag_is_found_in_the_second_night_and_stays_until_it_is_accept
     assert "round" in nightly(farm, "log", f"m@{BOARD}", "--night", first["night"])["log"]
 
 
-def test_a_model_that_grew_and_worse_records_are_named_as_the_cause(farm: Path) -> None:
-    assert nightly(farm, "run", "--now")["counts"]["first"] == 1
+def test_a_model_that_grew_and_worse_records_are_named_as_the_cause(second: Path) -> None:
+    farm = second
     model = (farm / "m.onnx").read_bytes()
     grown = onnx.load_model_from_string(model)
     grown.graph.node[0].output[0] = "h"
@@ -145,34 +186,28 @@ def test_a_model_that_grew_and_worse_records_are_named_as_the_cause(farm: Path) 
     assert "@@" in cell["diff"]
 
 
-def test_after_kill_9_the_same_command_goes_on_and_measures_nothing_twice(farm: Path) -> None:
+def test_a_second_run_is_refused_and_after_kill_9_the_same_command_goes_on_and_measures_nothing_twice(
+    farm: Path,
+) -> None:
+    budget(farm, ENDLESS)
     process = start(farm)
     wait_for(lambda: candidates(farm) >= 1)
+    refused = nightly(farm, "run", "--now", code=28)
+    assert "another `edgetune nightly run`" in refused["error"]["message"]
     children = descendants(process.pid)
     process.kill()
     process.wait()
     assert not wait_until_gone(children, 20.0)
+    assert nightly(farm, "status")["counts"]["waiting"] == 1
+    budget(farm, TRIALS)
     found = nightly(farm, "run", "--now")
     assert [(cell["verdict"], cell["attempts"]) for cell in found["cells"]] == [("first", 2)]
     assert set(starts_by_candidate(farm)) == {1}
     assert nightly(farm, "status")["finished_utc"]
 
 
-def test_a_second_run_is_refused_and_sigterm_ends_the_first_within_10_seconds(farm: Path) -> None:
-    process = start(farm)
-    wait_for(lambda: candidates(farm) >= 1)
-    refused = nightly(farm, "run", "--now", code=28)
-    assert "another `edgetune nightly run`" in refused["error"]["message"]
-    children = descendants(process.pid)
-    begun = time.monotonic()
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(SECONDS) == 143
-    assert time.monotonic() - begun < 10.0
-    assert not wait_until_gone(children, 20.0)
-    assert nightly(farm, "status")["counts"]["waiting"] == 1
-
-
 def test_a_cell_that_is_cancelled_ends_and_a_rerun_measures_it_in_the_same_night(farm: Path) -> None:
+    budget(farm, ENDLESS)
     process = start(farm)
     wait_for(lambda: candidates(farm) >= 1)
     cell = f"m@{BOARD}"
@@ -183,6 +218,7 @@ def test_a_cell_that_is_cancelled_ends_and_a_rerun_measures_it_in_the_same_night
     night = nightly(farm, "status")
     assert night["cells"][0]["verdict"] == "not measured"
     assert night["cells"][0]["reason"].startswith("cancelled by ")
+    budget(farm, TRIALS)
     subprocess.run([sys.executable, "-m", "edgetune", "nightly", "rerun", cell], cwd=farm, check=True, timeout=SECONDS)
     found = nightly(farm, "run", "--now")
     assert (found["night"], found["cells"][0]["verdict"]) == (night["night"], "first")

@@ -10,10 +10,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import onnx
@@ -49,11 +49,25 @@ class Host:
     def cells(self) -> list[psutil.Process]:
         """The processes of its cells and all below them."""
         found: list[psutil.Process] = []
-        for one in self.tree()[1:]:
+        for one in self._cell_processes():
             with contextlib.suppress(psutil.Error):  # it has just ended
-                if any("run_cell" in word for word in one.cmdline()):
-                    found += [one, *one.children(recursive=True)]
+                found += [one, *one.children(recursive=True)]
         return found
+
+    def runs(self) -> dict[int, int]:
+        """The cells that it runs now, with the numbers of their attempts."""
+        found: dict[int, int] = {}
+        for one in self._cell_processes():
+            with contextlib.suppress(psutil.Error):
+                cell, attempt = one.cmdline()[-2:]
+                found[int(cell)] = int(attempt)
+        return found
+
+    def _cell_processes(self) -> Iterator[psutil.Process]:
+        for one in self.tree()[1:]:
+            with contextlib.suppress(psutil.Error):
+                if any("run_cell" in word for word in one.cmdline()):
+                    yield one
 
     def send(self, number: int, *, all_of_it: bool = False) -> None:
         """Send a signal to the process, or to all below it as well, as when the machine itself stops."""
@@ -72,7 +86,7 @@ class Host:
 class TestFarm:
     """A folder with `farm.yaml`, its models and the targets of its boards; `hosts` were started for it.
 
-    `python_path` is where its hosts find another edgetune, "" for this one.
+    `python_path` is where its hosts find another edgetune, "" for this one; `variables` are further ones of a host.
     """
 
     __test__ = False
@@ -80,20 +94,33 @@ class TestFarm:
     engine: str
     hosts: list[Host] = field(default_factory=list)
     python_path: str = ""
+    variables: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @classmethod
-    def make(cls, folder: Path, engine: str, db: DatabaseLocation, models: int = 1, trials: int = 2) -> TestFarm:
-        """Write the files of a farm."""
-        for board in BOARDS:
-            text = (targets_dir() / "qemu-aarch64.yaml").read_text()
+    def make(
+        cls,
+        folder: Path,
+        engine: str,
+        db: DatabaseLocation,
+        models: int = 1,
+        trials: int = 2,
+        boards: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Write the files of a farm; `boards` are the targets that its boards are copies of, by their names.
+
+        Without them it has two boards of different kinds, so that both search.
+        """
+        given = boards or dict.fromkeys(BOARDS, "qemu-aarch64")
+        for number, (board, target) in enumerate(given.items()):
+            text = (targets_dir() / f"{target}.yaml").read_text().replace(f"name: {target}", f"name: {board}")
             path = folder / "config" / "edgetune" / "targets" / f"{board}.yaml"
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text.replace("name: qemu-aarch64", f"name: {board}"))
+            path.write_text(text if boards else re.sub(r"l2_bytes: .*", f"l2_bytes: {(number + 1) << 19}", text))
         names = [f"m{number}" for number in range(models)]
         for number, name in enumerate(names):
             _save_model(folder / f"{name}.onnx", 8 * (number + 4))
         entries = ", ".join(f"{name}: {name}.onnx" for name in names)
-        lines = [f"models: {{{entries}}}", f"boards: [{', '.join(BOARDS)}]", f"budget: {{trials: {trials}}}"]
+        lines = [f"models: {{{entries}}}", f"boards: [{', '.join(given)}]", f"budget: {{trials: {trials}}}"]
         (folder / "farm.yaml").write_text(
             "\n".join([*lines, "folder: out", f"engine: {engine}", f"db: {json.dumps(str(db))}"]) + "\n"
         )
@@ -108,7 +135,7 @@ class TestFarm:
         """The environment of a host."""
         own = {"EDGETUNE_HOST": host, "XDG_CONFIG_HOME": str(self.folder / "config"), "COLUMNS": "200"}
         own["PYTHONPATH"] = os.pathsep.join(entry for entry in (self.python_path, *sys.path) if entry)
-        return {**os.environ, **own}
+        return {**os.environ, **own, **self.variables.get(host, {})}
 
     def start(self, name: str, *words: str) -> Host:
         """Start `edgetune nightly WORDS` on a host."""

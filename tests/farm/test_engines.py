@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,75 +15,149 @@ import pytest
 from edgetune.config.database_location import DatabaseUrl
 from edgetune.farm.engine import engine_of
 from edgetune.farm.night_store import NightStore
-from tests.farm.hosts import BOARDS, Host, TestFarm, gone, wait_for
+from tests.farm.hosts import BOARDS, SECONDS, Host, TestFarm, gone, wait_for
 from tests.postgresql_server import PostgresqlServer
 
-TRIALS = 2
+TRIALS, MODELS = 2, 2
 ENDLESS = 2000
 """Trials of a cell that a fault befalls before it has measured them all, however fast it is."""
 
 
-@pytest.fixture(params=["local", "procrastinate"])
-def farm(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestFarm]:
-    """A farm of two counting cells; SQLite for the local engine, PostgreSQL for the other one."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    server: PostgresqlServer = request.getfixturevalue("postgresql")
-    db = tmp_path / "records.db" if request.param == "local" else server.new_database()
-    made = TestFarm.make(tmp_path, request.param, db, trials=TRIALS)
-    yield made
-    made.stop()
+@pytest.fixture
+def make(
+    postgresql: PostgresqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., TestFarm]]:
+    """Makes a farm of two counting boards; SQLite for the local engine, PostgreSQL for the other one."""
+    made: list[TestFarm] = []
+
+    def farm(engine: str, models: int = MODELS, trials: int = ENDLESS) -> TestFarm:
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+        db = tmp_path / "records.db" if engine == "local" else postgresql.new_database()
+        made.append(TestFarm.make(tmp_path, engine, db, models=models, trials=trials))
+        return made[-1]
+
+    yield farm
+    for one in made:
+        one.stop()
 
 
-def shared(farm: TestFarm) -> bool:
-    return farm.engine == "procrastinate"
+def measuring(farm: TestFarm, host: Host, seconds: float = SECONDS) -> dict[int, int]:
+    """Wait until a host runs a cell on each board, then until each has measured something more; return them."""
+
+    def started() -> bool:
+        return len(host.runs()) == len(BOARDS)
+
+    def counts() -> list[int]:
+        logs = [log for cell in found for log in farm.folder.glob(f"out/work/*/{names[cell]}/log")]
+        return [log.read_text(errors="replace").count('"candidate"') for log in logs]
+
+    wait_for(started, seconds, host.said)
+    found, names = host.runs(), {row.id: row.cell.name for row in farm.rows()}
+    before = counts()
+    wait_for(lambda: all(now > then for now, then in zip(counts(), before, strict=True)), words=host.said)
+    return found
 
 
-def begin(farm: TestFarm) -> Host:
-    """Begin the night and return a host that runs cells; where the engine has several, another one stands by.
-
-    The cells that run have too much to do to end by themselves, those of later attempts have little.
-    """
-    farm.budget(ENDLESS)
-    if not shared(farm):
-        host = farm.start("h1", "run", "--now")
-        wait_for(lambda: running(farm, "h1"), words=host.said)
-    else:
-        farm.call("h1", "drain", "h1")
-        farm.call("h1", "run", "--now", code=28)  # it begins the night, and takes no cell
-        host = farm.start("h2", "work")
-        wait_for(lambda: running(farm, "h2"), words=host.said)
-        farm.call("h1", "drain", "--off", "h1")
-        farm.start("h1", "run", "--now")
-    farm.budget(TRIALS)
-    return host
-
-
-def running(farm: TestFarm, host: str) -> bool:
-    """Whether a host measures for all cells."""
-    names = {row.id: row.cell.name for row in farm.rows()}
-    own = [names[cell] for cell, _, name, outcome in farm.attempts() if name == host and not outcome]
-    logs = [log for name in own for log in farm.folder.glob(f"out/work/*/{name}/log")]
-    return sum('"candidate"' in log.read_text() for log in logs) == len(BOARDS)
-
-
-def finish(farm: TestFarm) -> None:
-    """Let the night come to its end, where its only host died by the same command; each cell then has its one verdict.
+def judged_once(farm: TestFarm, before: int) -> None:
+    """Each cell has its one verdict, each attempt its end, and the night its page.
 
     Nothing that was measured is lost, and where it is enough for the budget, nothing more is measured.
     """
-    before = farm.measured()
-    if not shared(farm):
-        farm.call("h1", "run", "--now")
-    else:
-        host = next(host for host in reversed(farm.hosts) if host.name == "h1")
-        assert host.process.wait(240) == 0, host.said()
     rows = farm.rows()
-    assert [row.verdict.verdict for row in rows if row.verdict] == ["first"] * len(BOARDS)
-    assert len(list((farm.folder / "out" / "pages").iterdir())) == 1
-    assert before <= farm.measured() <= before + TRIALS * len(BOARDS)
+    assert [row.verdict.verdict for row in rows if row.verdict] == ["first"] * MODELS * len(BOARDS)
+    (page,) = farm.folder.glob("out/pages/*/index.html")
+    assert all(row.cell.board in page.read_text() for row in rows)
+    assert before <= farm.measured() <= before + TRIALS * len(rows)
 
 
-def test_a_night_gets_all_verdicts_and_a_rerun_runs_in_it(farm: TestFarm) -> None:
+def ended_by_sigterm(host: Host) -> None:
+    """SIGTERM ends a host and its cells within 10 seconds."""
+    below, begun = host.cells(), time.monotonic()
+    host.send(signal.SIGTERM)
+    assert host.process.wait(60.0) == 143, host.said()
+    assert time.monotonic() - begun < 10.0
+    wait_for(lambda: gone(below), 20.0)
+
+
+def test_a_night_of_one_host_goes_on_after_a_freeze_a_kill_a_drain_and_a_signal(make: Callable[..., TestFarm]) -> None:
+    farm = make("local")
+    host = farm.start("h1", "run", "--now")
+    frozen = measuring(farm, host)
+    host.send(signal.SIGSTOP, all_of_it=True)
+    time.sleep(3.0)
+    host.send(signal.SIGCONT, all_of_it=True)
+    assert measuring(farm, host) == frozen, "the same attempts go on"
+
+    below = host.cells()
+    host.send(signal.SIGKILL)
+    host.process.wait()
+    wait_for(lambda: gone(below), 20.0)
+
+    host = farm.start("h1", "run", "--now")
+    measuring(farm, host)
+    below = host.cells()
+    farm.call("h1", "drain", "h1")
+    wait_for(lambda: gone(below), 20.0)
+    assert host.process.wait(30.0) == 28
+    assert "drained by" in host.said()
+    farm.call("h1", "drain", "--off", "h1")
+
+    host = farm.start("h1", "run", "--now")
+    measuring(farm, host)
+    farm.budget(TRIALS)
+    ended_by_sigterm(host)
+    before = farm.measured()
+    farm.call("h1", "run", "--now")
+    judged_once(farm, before)
+
+
+def test_a_night_of_two_hosts_goes_on_at_the_other_after_a_freeze_a_kill_a_drain_and_a_signal(
+    make: Callable[..., TestFarm],
+) -> None:
+    farm = make("procrastinate")
+    farm.call("h1", "drain", "h1")
+    farm.call("h1", "run", "--now", code=28)  # it begins the night, and takes no cell
+    second = farm.start("h2", "work")
+    frozen = measuring(farm, second)
+    farm.call("h1", "drain", "--off", "h1")
+
+    first = farm.start("h1", "run", "--now")
+    below = second.cells()
+    second.send(signal.SIGSTOP, all_of_it=True)
+    measuring(farm, first, 120.0)
+    second.send(signal.SIGCONT, all_of_it=True)
+    wait_for(lambda: "starts anew" in second.said(), 30.0, second.said)
+    wait_for(lambda: gone(below), 20.0)
+
+    below = first.cells()
+    first.send(signal.SIGKILL)
+    first.process.wait()
+    wait_for(lambda: gone(below), 20.0)
+    again = measuring(farm, second, 120.0)
+    assert all(number > frozen.get(cell, 0) for cell, number in again.items()), "no attempt of before the freeze"
+
+    first = farm.start("h1", "run", "--now")
+    below, begun = second.cells(), time.monotonic()
+    farm.call("h2", "drain", "h2")
+    wait_for(lambda: gone(below), 20.0)
+    wait_for(lambda: "drained by" in second.said(), 20.0, second.said)
+    wait_for(lambda: len(first.runs()) == len(BOARDS), 30.0, first.said)
+    assert time.monotonic() - begun < 45.0
+    farm.call("h2", "drain", "--off", "h2")
+
+    measuring(farm, first)
+    farm.budget(TRIALS)
+    before = farm.measured()
+    ended_by_sigterm(first)
+    farm.call("h1", "run", "--now")
+    judged_once(farm, before)
+    assert second.process.poll() is None, "it waits for the next night"
+
+
+def test_a_night_without_faults_takes_one_attempt_per_cell_and_a_rerun_runs_in_it(
+    make: Callable[..., TestFarm],
+) -> None:
+    farm = make("procrastinate", models=1, trials=TRIALS)
     found = farm.call("h1", "run", "--now")
     assert {row.attempt for row in farm.rows()} == {1}
     assert [cell["verdict"] for cell in found["cells"]] == ["first"] * len(BOARDS)
@@ -92,74 +166,6 @@ def test_a_night_gets_all_verdicts_and_a_rerun_runs_in_it(farm: TestFarm) -> Non
     again = farm.call("h1", "run", "--now")
     assert again["night"] == found["night"]
     assert sorted(row.attempt for row in farm.rows()) == [1, 2]
-
-
-def test_cells_of_a_host_that_is_killed_go_on(farm: TestFarm) -> None:
-    host = begin(farm)
-    below = host.cells()
-    host.send(signal.SIGKILL)
-    host.process.wait()
-    wait_for(lambda: gone(below), 20.0)
-    if shared(farm):
-        left = {cell for cell, _, name, _ in farm.attempts() if name == "h2"}
-        waiting = {row.id: row.attempt for row in farm.rows() if row.id in left and row.verdict is None}
-        wait_for(lambda: all(row.verdict or row.attempt > waiting[row.id] for row in farm.rows() if row.id in waiting))
-    finish(farm)
-
-
-def test_a_host_that_was_frozen_writes_nothing_that_another_one_has_taken_over(farm: TestFarm) -> None:
-    host = begin(farm)
-    frozen = {cell: number for cell, number, name, outcome in farm.attempts() if name == host.name and not outcome}
-    below = host.cells()
-    host.send(signal.SIGSTOP, all_of_it=True)
-    if not shared(farm):
-        time.sleep(3.0)
-        host.send(signal.SIGCONT, all_of_it=True)
-        measured = farm.measured()
-        wait_for(lambda: farm.measured() > measured, words=host.said)
-        host.send(signal.SIGTERM)
-        host.process.wait(60.0)
-        finish(farm)
-        return
-    wait_for(lambda: all(row.attempt > frozen[row.id] for row in farm.rows() if row.id in frozen), 120.0)
-    host.send(signal.SIGCONT, all_of_it=True)
-    wait_for(lambda: "starts anew" in host.said(), 30.0, host.said)
-    wait_for(lambda: gone(below), 20.0)
-    finish(farm)
-    assert host.process.poll() is None, "it waits for the next night"
-
-
-def test_a_host_that_is_drained_gives_its_cells_away_and_comes_back(farm: TestFarm) -> None:
-    host = begin(farm)
-    below = host.cells()
-    begun = time.monotonic()
-    farm.call(host.name, "drain", host.name)
-    wait_for(lambda: gone(below), 20.0)
-    if shared(farm):
-
-        def left() -> set[int]:
-            return {cell for cell, _, name, outcome in farm.attempts() if name == "h2" and outcome}
-
-        wait_for(left, 10.0, host.said)
-        wait_for(lambda: "drained by" in host.said(), 20.0, host.said)
-        wait_for(lambda: left() <= {cell for cell, _, name, _ in farm.attempts() if name == "h1"}, 30.0)
-    else:
-        assert host.process.wait(30.0) == 28
-        assert "drained by" in host.said()
-    assert time.monotonic() - begun < 45.0
-    farm.call(host.name, "drain", "--off", host.name)
-    finish(farm)
-
-
-def test_sigterm_ends_a_host_within_10_seconds(farm: TestFarm) -> None:
-    host = begin(farm)
-    below = host.cells()
-    begun = time.monotonic()
-    host.send(signal.SIGTERM)
-    assert host.process.wait(60.0) == 143, host.said()
-    assert time.monotonic() - begun < 10.0
-    wait_for(lambda: gone(below), 20.0)
-    finish(farm)
 
 
 def test_a_host_with_another_edgetune_takes_no_cell_and_says_so(postgresql: PostgresqlServer, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from edgetune.farm.calendar import local_date, window_at, window_of
 from edgetune.farm.cells import cells_of
 from edgetune.farm.farm_file import Farm, load_farm
 from edgetune.farm.schema import schemas
+from edgetune.resources import targets_dir
 
 LINES = ["models:", "  a: a.onnx", "boards: [qemu-aarch64]", "budget: {trials: 4}"]
 
@@ -77,6 +78,21 @@ def test_one_cell_of_a_kind_searches_and_its_twins_do_not(tmp_path: Path, monkey
         ("a@b", "rpi4", True),
         ("a@c", "rpi4", False),
         ("a@host", "host", True),
+    ]
+
+
+def test_targets_that_differ_in_their_names_alone_are_one_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    text = (targets_dir() / "qemu-aarch64.yaml").read_text()
+    (tmp_path / "config" / "edgetune" / "targets").mkdir(parents=True)
+    for name, cache in (("b", 524288), ("c", 524288), ("d", 262144)):
+        path = tmp_path / "config" / "edgetune" / "targets" / f"{name}.yaml"
+        path.write_text(text.replace("name: qemu-aarch64", f"name: {name}").replace("524288", str(cache)))
+    cells = cells_of(farm_of(tmp_path, lines=[*LINES[:2], "boards: [b, c, d]", LINES[3]]))
+    assert [(cell.board, cell.kind, cell.searches) for cell in cells] == [
+        ("b", "b", True),
+        ("c", "b", False),
+        ("d", "d", True),
     ]
 
 

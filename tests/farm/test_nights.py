@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from edgetune.farm.drains import drain, drains, undrain
 from edgetune.farm.engine import OnVerdict
 from edgetune.farm.farm_file import Farm, load_farm
 from edgetune.farm.local_engine import LocalEngine
+from edgetune.farm.lost_boards import MOST_LOST, give_up
 from edgetune.farm.night_store import Night, NightStore, Verdict
 from edgetune.farm.progress import NightProgress
 from tests.postgresql_server import Place
@@ -144,6 +146,29 @@ def test_a_twin_waits_for_the_cell_that_searches_and_a_drained_board_is_closed(s
     assert undrain(store.database, "b")
     assert not undrain(store.database, "b")
     assert drains(store.database) == {}
+
+
+def test_where_the_board_of_a_search_is_lost_a_twin_searches_and_the_others_wait_for_it(store: NightStore) -> None:
+    night = begun(store, CELL, TWIN, replace(TWIN, board="d"), replace(TWIN, board="e", model="other", searches=True))
+    first, second, third, other = store.cells(night)
+    progress = NightProgress(store, night)
+    assert not give_up(store, first, MOST_LOST - 1)
+    assert give_up(store, first, MOST_LOST)
+    progress.read()
+    assert (progress.runnable("b"), progress.runnable("d")) == (None, None)
+    heir = progress.runnable("c")
+    assert heir is not None
+    assert heir.id == second.id
+    rows = store.cells(night)
+    assert [row.cell.searches for row in rows] == [True, True, False, True]
+    assert rows[0].verdict is not None
+    assert rows[0].verdict.reason == ("board b was lost 3 times: `edgetune boards check b`; m@c searches instead")
+    assert give_up(store, second, MOST_LOST)
+    assert give_up(store, other, MOST_LOST)
+    progress.read()
+    heir = progress.runnable("d")
+    assert heir is not None
+    assert heir.id == third.id
 
 
 def test_a_cell_that_has_a_verdict_is_not_cancelled_and_counts_no_further_attempt(store: NightStore) -> None:
