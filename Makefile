@@ -8,6 +8,7 @@
 # make kills         a search is killed ten times at random moments; what was measured must all have counted (KILLS=--help)
 # make hostile       a library of kernels that misbehave is tried every way, 20 times with other seeds (HOSTILE=--help)
 # make nightly-gate  how often the nightly gate is wrong, over 1,000 simulated nights (NIGHTLY_GATE=--help)
+# make nightly-farm    a night of two hosts on 8 boards, and the same on one: nothing may differ (NIGHTLY_FARM=--help)
 # make nightly-faults  faults befall nights of both engines; nothing may be lost or doubled (NIGHTLY_FAULTS=--help)
 # make nightly-causes  seeded nights: is the cause of a slower package named? (NIGHTLY_CAUSES=--help)
 # make nightly-page  size and time of the page of 20 models on 10 boards after a year (NIGHTLY_PAGE=--help)
@@ -39,7 +40,7 @@ SYSTEM_PROGRAMS := gcc g++ make cmake pkg-config clang-19 qemu-aarch64 qemu-arm 
 SYSTEM_LINE = apt-get update && sh .ci/no-new-servers.sh apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES)
 
 .DELETE_ON_ERROR:
-.PHONY: all demo test lint types pytest format schemas system conformance cuda-check acceptance soak kills hostile benchmark search-benchmark scaling nightly-gate nightly-faults nightly-causes nightly-page clean
+.PHONY: all demo test lint types pytest format schemas system conformance cuda-check acceptance soak kills hostile benchmark search-benchmark scaling nightly-gate nightly-farm nightly-faults nightly-causes nightly-page clean
 
 all: test
 
@@ -145,6 +146,9 @@ scaling: $(VENV)/.stamp-test
 
 nightly-gate: $(VENV)/.stamp-test
 	$(BIN)/python -m benchmarks.nightly.gate_errors --check $(NIGHTLY_GATE)
+
+nightly-farm: $(VENV)/.stamp-test
+	$(BIN)/python -m benchmarks.nightly.farm --check $(NIGHTLY_FARM)
 
 nightly-faults: $(VENV)/.stamp-test
 	$(BIN)/python -m benchmarks.nightly.faults --check $(NIGHTLY_FAULTS)

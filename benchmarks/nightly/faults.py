@@ -1,8 +1,9 @@
 """Nights that faults befall: python -m benchmarks.nightly.faults [--each 5] [--results FILE] [--only KIND] [--check].
 
 A night of two counting boards runs while a host is killed, frozen and woken, drained, or ended, while a worker or its
-emulators are killed, or while the database is away. Afterwards every cell must have one verdict, no record may be lost
-or measured beyond the budget, and no board may have had two live attempts. Each fault is a line of JSON in FILE; what
+emulators are killed, while the database is away or cut off, the archive's disk is full, or the clock goes back.
+Afterwards every cell must have one verdict, no record may be lost or measured beyond the budget, and no board may have
+had two live attempts. Each fault is a line of JSON in FILE; what
 stands there is not repeated, so the same command goes on after a stop. With --check the exit status is 1 where a night
 was harmed.
 """
@@ -26,15 +27,28 @@ from pathlib import Path
 
 import psutil
 
+from benchmarks.nightly.full_disk import FullDisk
+from benchmarks.nightly.proxy import Proxy
+from tests.boards.clock_shift import Clock
 from tests.farm.hosts import BOARDS, Host, TestFarm, wait_for
 from tests.postgresql_server import PostgresqlServer
 
 ENDLESS, TRIALS = 2000, 2
 """Trials of the cells that a fault befalls, and of later attempts, which read the farm file again."""
 
-FREEZE_S = 75.0
-LATEST_S = {"host killed": 45.0, "worker killed": 45.0, "host drained": 15.0, "host ended": 15.0}
+FREEZE_S, CUT_S = 75.0, 60.0
+AHEAD_S = 3600
+LATEST_S = {"host killed": 45.0, "worker killed": 45.0, "host drained": 15.0, "host ended": 15.0, "network cut": 45.0}
 """Within which time cells go on at another host."""
+
+
+@dataclass
+class Means:
+    """What some faults need: the clock of both hosts, the network of the victim, the disk of the archive."""
+
+    clock: Clock | None = None
+    proxy: Proxy | None = None
+    disk: FullDisk | None = None
 
 
 @dataclass
@@ -44,6 +58,7 @@ class Night:
     farm: TestFarm
     server: PostgresqlServer | None
     victim: Host
+    means: Means
     measured: int = 0
 
 
@@ -113,6 +128,25 @@ def cut_database(seconds: float) -> Callable[[Night], None]:
     return away
 
 
+def cut_network(night: Night) -> None:
+    """The victim reaches the database's server no more for 60 s; the other host does."""
+    if night.means.proxy is not None:
+        night.means.proxy.cut()
+        threading.Timer(CUT_S, night.means.proxy.mend).start()
+
+
+def turn_clock_back(night: Night) -> None:
+    """The clocks of both hosts, which are an hour ahead, go right."""
+    if night.means.clock is not None:
+        night.means.clock.jump(0)
+
+
+def fill_disk(night: Night) -> None:
+    """The archive's disk is full."""
+    if night.means.disk is not None:
+        night.means.disk.fill()
+
+
 KINDS: dict[str, tuple[Callable[[Night], None], tuple[str, ...]]] = {
     "host killed": (kill_host, ("local", "procrastinate")),
     "worker killed": (kill_worker, ("local", "procrastinate")),
@@ -122,12 +156,15 @@ KINDS: dict[str, tuple[Callable[[Night], None], tuple[str, ...]]] = {
     "host ended": (end, ("local", "procrastinate")),
     "database away 20 s": (cut_database(20.0), ("procrastinate",)),
     "database away 180 s": (cut_database(180.0), ("procrastinate",)),
+    "network cut": (cut_network, ("procrastinate",)),
+    "archive full": (fill_disk, ("local", "procrastinate")),
+    "clock back": (turn_clock_back, ("local", "procrastinate")),
 }
 
 
 ENDLESS_STILL = {
-    "local": {"emulators killed", "host frozen and woken"},
-    "procrastinate": {"emulators killed"},
+    "local": {"emulators killed", "host frozen and woken", "archive full", "clock back"},
+    "procrastinate": {"emulators killed", "archive full", "clock back"},
 }
 """Faults after which the same attempts go on; they are ended, because they would measure for ever."""
 
@@ -135,13 +172,14 @@ ENDLESS_STILL = {
 def befall(kind: str, engine: str, number: int) -> Outcome:
     """Run one night with one fault."""
     rng = random.Random(f"{kind} {engine} {number}")  # noqa: S311  no secret
-    server = PostgresqlServer() if engine == "procrastinate" else None
+    server, means = PostgresqlServer() if engine == "procrastinate" else None, Means()
     with tempfile.TemporaryDirectory(prefix="edgetune-faults-") as name:
         folder = Path(name)
         os.environ["XDG_CONFIG_HOME"] = str(folder / "config")
         farm = TestFarm.make(folder, engine, server.new_database() if server else folder / "records.db", trials=ENDLESS)
         try:
-            night = Night(farm, server, _begin(farm))
+            means = _means(kind, farm, server)
+            night = Night(farm, server, _begin(farm), means)
             with _watch(farm) as doubled:
                 time.sleep(rng.uniform(0.0, 12.0))
                 farm.budget(TRIALS)
@@ -155,8 +193,31 @@ def befall(kind: str, engine: str, number: int) -> Outcome:
             return Outcome(kind, engine, number, f"{type(error).__name__}: {error}"[-600:], None, 0)
         finally:
             farm.stop()
+            if means.proxy:
+                means.proxy.close()
             if server:
                 server.remove()
+
+
+def _means(kind: str, farm: TestFarm, server: PostgresqlServer | None) -> Means:
+    """What a fault needs, and the variables by which the hosts of a farm get it."""
+    if kind == "network cut" and server:
+        proxy = Proxy(server.folder, farm.folder / "proxy")
+        path = farm.folder / "farm.yaml"
+        path.write_text(path.read_text().replace(f"?host={server.folder}", ""))
+        os.environ["PGHOST"] = str(server.folder)
+        farm.variables = {"h2": {"PGHOST": str(proxy.folder)}}
+        return Means(proxy=proxy)
+    if kind == "clock back":
+        clock = Clock(farm.folder / "clock")
+        clock.jump(AHEAD_S)
+        farm.variables = dict.fromkeys(("h1", "h2"), clock.environment)
+        return Means(clock=clock)
+    if kind == "archive full":
+        disk = FullDisk(farm.folder / "disk", farm.folder / "out" / "archive")
+        farm.variables = dict.fromkeys(("h1", "h2"), disk.environment)
+        return Means(disk=disk)
+    return Means()
 
 
 def _begin(farm: TestFarm) -> Host:
@@ -203,9 +264,16 @@ def _finish(night: Night, kind: str) -> None:
     night.measured = farm.measured()
     if farm.engine == "local":
         farm.call("h1", "run", "--now")
-        return
-    host = next(host for host in reversed(farm.hosts) if host.name == "h1")
-    if host.process.wait(400) != 0:  # as the unit of systemd has it: it goes on after a lost database
+    else:
+        host = next(host for host in reversed(farm.hosts) if host.name == "h1")
+        if host.process.wait(400) != 0:  # as the unit of systemd has it: it goes on after a lost database
+            farm.call("h1", "run", "--now")
+    if night.means.disk is not None:
+        reasons = {row.verdict.reason for row in farm.rows() if row.verdict}
+        assert all("no space is left for the archive" in reason for reason in reasons), reasons  # noqa: S101  harm
+        night.means.disk.free()
+        for row in farm.rows():
+            farm.call("h1", "rerun", row.cell.name)
         farm.call("h1", "run", "--now")
 
 
