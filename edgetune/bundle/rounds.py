@@ -1,25 +1,25 @@
 """Search by bundles: rounds of candidates as folders, each made of what the rounds before it have brought.
 
-A round that has come back is imported. Where this machine has a GPU, a round is run here; elsewhere the search stops
-with a round to carry over, and the same command goes on. All that it knows is in the records and in the folders.
+A round that has come back is imported. Where a host with a GPU is at hand, it runs each round at once; elsewhere the
+search stops with a round to carry over, and the same command goes on. All that it knows is in the records and in the
+folders.
 """
 
 from __future__ import annotations
 
-import os
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgetune.backends.cuda import record_key
 from edgetune.bundle.export import TriedAlready, export_bundle
+from edgetune.bundle.gpu_host import BUNDLE, GpuHost, check_via, gpu_host
 from edgetune.bundle.import_results import import_bundle, refuse_nothing
 from edgetune.bundle.manifest import RESULTS, BundleManifest, read_manifest
-from edgetune.bundle.running import run_bundle
 from edgetune.codegen import CODEGEN_VERSION
 from edgetune.config.settings import Settings
-from edgetune.errors import UsageError
 from edgetune.events import Event
 from edgetune.frontend.model_format import Model
 from edgetune.graph.program import Kernel, Program
@@ -29,7 +29,7 @@ from edgetune.pipeline.compile_input import Events, load
 from edgetune.pipeline.flavours import flavours_of
 from edgetune.pipeline.tune_and_build import PackageBuild, build_input
 from edgetune.records import RecordStore
-from edgetune.target.cuda_toolkit import gpu_fingerprint, has_gpu, nvcc_id
+from edgetune.target.cuda_toolkit import gpu_fingerprint, nvcc_id
 from edgetune.target.gpu import GpuTarget
 
 _MOST_IN_ROUND = 16  # candidates of each kernel
@@ -53,25 +53,27 @@ class ViaBundles:
         return {**self.built.to_json(), "records": self.records, "rounds": self.rounds, "waiting": waiting}
 
 
-def tune_via_bundles(settings: Settings, events: Events, model: Model | None = None) -> ViaBundles:
+def tune_via_bundles(
+    settings: Settings, events: Events, model: Model | None = None, via: str | None = BUNDLE
+) -> ViaBundles:
     """Import the rounds that came back, export the next where the budget allows, and write the package.
 
-    Rounds lie in a folder beside the package, called like it with `-rounds`. Raises UsageError for a board without a
-    GPU and for a budget of time, and what `export_bundle`, `import_bundle`, `run_bundle` and `build_input` raise.
+    Rounds lie in a folder beside the package, called like it with `-rounds`. They run on the host with the SSH address
+    `via`, or on this machine where that is None; where it is "bundle", on this machine if it has a GPU, and else they
+    are carried over. Raises UsageError for a board without a GPU and for a budget of time where rounds are carried,
+    BoardUnavailable where this machine has no GPU, and what `export_bundle`, `import_bundle`, `GpuHost.run` and
+    `build_input` raise.
     """
-    target = settings.target
-    if not isinstance(target, GpuTarget):
-        raise UsageError(f"board '{target.name}' has no GPU, and bundles are for GPUs: leave out --via")
-    if settings.budget_trials is None:
-        raise UsageError("nobody here sees how long a bundle runs: give the candidates of all kernels with --trials")
+    target = check_via(settings, via)
+    host = gpu_host(via, events)
     require_threads(target, settings.threads)
     check_output_folder(settings.out)
     flavours_of(settings)
     subject = load(settings, events, model)
     folder = settings.out.with_name(f"{settings.out.name}-rounds")
     with RecordStore.open(settings.db) as store:
-        search = _Rounds(subject.program, target, settings.seed, folder, store, events)
-        waiting = search.run(settings.budget_trials)
+        search = _Rounds(subject.program, target, settings.seed, folder, store, events, host)
+        waiting = search.run(settings.budget_trials, settings.budget_seconds)
         records, rounds = search.records(), len(search.folders())
     return ViaBundles(records, rounds, waiting, build_input(subject, settings, events))
 
@@ -87,23 +89,31 @@ class _Rounds:
         folder: Path,
         store: RecordStore,
         events: Events,
+        host: GpuHost | None,
     ) -> None:
         self._program, self._target, self._seed = program, target, seed
         self._folder, self._store, self._events = folder, store, events
         self._keys = {kernel.workload: record_key(kernel, target) for kernel in program.kernels}
-        self._here = has_gpu() or "EDGETUNE_CUDA_DRIVER" in os.environ
+        self._host = host
 
-    def run(self, trials: int) -> Path | None:
-        """Go on until the budget is used, nothing is left to try, or a round has to be carried over: its folder."""
+    def run(self, trials: int | None, seconds: float | None) -> Path | None:
+        """Go on until the budget is used, nothing is left to try, or a round has to be carried over: its folder.
+
+        The budget is of candidates or, where that is None, of time, which ends between rounds.
+        """
+        end = time.monotonic() + (seconds or 0.0)
         while True:
             waiting = [bundle for bundle in self.folders() if self._import(bundle)]
             for bundle in waiting:
-                if not self._here:
+                if self._host is None:
                     return bundle
-                run_bundle(bundle)
+                self._host.run(bundle)
                 if self._import(bundle):
                     return bundle
-            left = trials - self.records()
+            if trials is None:
+                left = _MOST_IN_ROUND * len(self._keys) if time.monotonic() < end else 0
+            else:
+                left = trials - self.records()
             if left <= 0 or not self._export(left):
                 return None
 

@@ -8,11 +8,18 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from edgetune.bundle.manifest import MOST_MANIFEST_BYTES, PLAN, RESULTS, read_limited, read_manifest
+from edgetune.bundle.manifest import (
+    MOST_MANIFEST_BYTES,
+    PLAN,
+    RESULTS,
+    BundleManifest,
+    read_limited,
+    read_manifest,
+)
 from edgetune.errors import BoardBusy, BoardUnavailable, BoardUnfit, BundleInvalid, EdgetuneError, ToolchainMissing
 from edgetune.resources import templates_dir
 
-_BY_STATUS: dict[int, type[EdgetuneError]] = {3: BoardUnavailable, 4: BoardUnfit, 5: BundleInvalid, 6: BoardBusy}
+BY_STATUS: dict[int, type[EdgetuneError]] = {3: BoardUnavailable, 4: BoardUnfit, 5: BundleInvalid, 6: BoardBusy}
 _FOLDERS = ("cubins", "data")
 _MOST_FILE_BYTES = 64 << 20
 
@@ -23,14 +30,7 @@ def run_bundle(folder: Path) -> dict[str, object]:
     The runner is edgetune's own, not that of the folder. Raises BundleInvalid, BoardUnavailable where there is no GPU,
     BoardUnfit for another part, BoardBusy, ToolchainMissing.
     """
-    manifest, _ = read_manifest(folder)
-    plan = read_limited(folder, PLAN, MOST_MANIFEST_BYTES)
-    if hashlib.sha256(plan).hexdigest() != manifest.plan_sha256:
-        raise BundleInvalid(f"{folder / PLAN} was changed after it was written: copy the bundle again")
-    for name in _FOLDERS:
-        for path in sorted((folder / name).iterdir()) if (folder / name).is_dir() else []:
-            if hashlib.sha256(read_limited(folder / name, path.name, _MOST_FILE_BYTES)).hexdigest() != path.name:
-                raise BundleInvalid(f"{path} was changed after it was written: copy the bundle again")
+    manifest = check_files(folder)
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         raise ToolchainMissing("there is no C compiler for the runner of the bundle: `apt install gcc` installs one")
@@ -47,8 +47,26 @@ def run_bundle(folder: Path) -> dict[str, object]:
             raise ToolchainMissing(f"{compiler} cannot compile the runner of the bundle: {built.stderr.strip()[:200]}")
         done = subprocess.run([str(runner), str(folder.absolute())], stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        lines = done.stderr.strip().splitlines()
-        said = lines[0].removeprefix("bundle: ") if lines else f"the runner ended with status {done.returncode}"
-        raise _BY_STATUS.get(done.returncode, BundleInvalid)(said)
+        raise BY_STATUS.get(done.returncode, BundleInvalid)(why_it_ended(done.returncode, done.stderr))
     found = read_limited(folder, RESULTS, _MOST_FILE_BYTES).count(b"\n")
     return {"folder": folder, "candidates": len(manifest.candidates), "results": found}
+
+
+def check_files(folder: Path) -> BundleManifest:
+    """The manifest of a bundle whose files are those that were written; raises BundleInvalid for any other."""
+    manifest, _ = read_manifest(folder)
+    plan = read_limited(folder, PLAN, MOST_MANIFEST_BYTES)
+    if hashlib.sha256(plan).hexdigest() != manifest.plan_sha256:
+        raise BundleInvalid(f"{folder / PLAN} was changed after it was written: copy the bundle again")
+    for name in _FOLDERS:
+        for path in sorted((folder / name).iterdir()) if (folder / name).is_dir() else []:
+            if hashlib.sha256(read_limited(folder / name, path.name, _MOST_FILE_BYTES)).hexdigest() != path.name:
+                raise BundleInvalid(f"{path} was changed after it was written: copy the bundle again")
+    return manifest
+
+
+def why_it_ended(status: int, said: str) -> str:
+    """What a runner said before it ended with a `status`, in one line of printable characters."""
+    lines = [line for line in said.strip().splitlines() if line.startswith("bundle: ")]
+    first = lines[0].removeprefix("bundle: ") if lines else f"the runner ended with status {status}"
+    return "".join(letter if letter.isprintable() else "?" for letter in first[:400])

@@ -37,8 +37,8 @@ GRADES = (
 @click.option("--min-trust", type=click.Choice(["A", "B", "C", "D"]), help=GRADES)
 @click.option(
     "--via",
-    type=click.Choice(["bundle"]),
-    help="Time on a GPU elsewhere: write rounds as folders beside the package, and import what comes back.",
+    metavar="bundle|USER@HOST",
+    help="Time on a GPU elsewhere: bundle writes rounds as folders to carry, USER@HOST is a host behind SSH.",
 )
 @output_options
 def command(output: Output, /, via: str | None, **flags: Any) -> None:
@@ -49,8 +49,10 @@ def command(output: Output, /, via: str | None, **flags: Any) -> None:
     """
     settings, model = settings_of(**flags)
     show_origins(output, settings)
-    if via is not None:
-        _via_bundles(output, settings, model)
+    from edgetune.target.gpu import GpuTarget
+
+    if via is not None or isinstance(settings.target, GpuTarget):
+        _via_bundles(output, settings, model, via)
         return
     from edgetune.config.stack import check_stack
     from edgetune.pipeline.boards import measured_boards
@@ -80,16 +82,18 @@ def command(output: Output, /, via: str | None, **flags: Any) -> None:
         )
 
 
-def _via_bundles(output: Output, settings: Settings, model: Model) -> None:
+def _via_bundles(output: Output, settings: Settings, model: Model, via: str | None) -> None:
+    from edgetune.bundle.gpu_host import check_via
     from edgetune.config.stack import check_stack
 
+    check_via(settings, via)
     check_stack()
     from edgetune.bundle.rounds import tune_via_bundles
     from edgetune.cli.progress import show_progress
 
     title = f"{settings.name} on {settings.board}"
     with show_progress(output, title) as events:
-        result = tune_via_bundles(settings, events, model)
+        result = tune_via_bundles(settings, events, model, via)
     output.result(result.to_json(), title=title)
     if result.waiting is not None:
         output.note(

@@ -87,10 +87,12 @@ def test_kernels_are_written_for_readers(package: Path) -> None:
         assert len(re.findall(rf"\b{declared}\b", text)) > 1
 
 
-def test_it_cannot_be_tuned_yet_and_one_sentence_says_so(package: Path) -> None:
+@pytest.mark.skipif(has_gpu(), reason="this machine has a GPU")
+def test_without_a_gpu_it_cannot_be_tuned_and_one_sentence_says_so(package: Path) -> None:
     done = edgetune(["tune", str(MODEL), "--board", BOARD, "--trials", "1"], cwd=package.parent)
     assert done.returncode == BoardUnavailable.exit_code
-    assert "`edgetune bundle export --help`" in done.stderr
+    assert "this machine has no NVIDIA GPU" in done.stderr
+    assert "`--via bundle`" in done.stderr
 
 
 @pytest.mark.parametrize(

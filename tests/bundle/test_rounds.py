@@ -118,7 +118,7 @@ def test_a_neighbour_differs_in_one_decision() -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--board", "host", "--trials", "1"], "board 'host' has no GPU, and bundles are for GPUs: leave out --via"),
+        (["--board", "host", "--trials", "1"], "board 'host' has no GPU, and --via is for GPUs: leave out --via"),
         (["--board", "cuda-generic"], "give the candidates of all kernels with --trials"),
     ],
 )

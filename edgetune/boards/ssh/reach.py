@@ -41,14 +41,14 @@ class SshReach:
     """A board with an address. Making one needs no network; every call connects if necessary.
 
     A deadline begins when the link is up; it is the time given to the call plus the round trips of the link
-    (`round_trip.allowed_s`). `folders` are tried after the folder of the address. Events of kind "board" report every
-    fallback.
+    (`round_trip.allowed_s`). Without a `target`, any machine will do. `folders` are tried after the folder of the
+    address. Events of kind "board" report every fallback.
     """
 
     def __init__(
         self,
         address: BoardAddress,
-        target: Target,
+        target: Target | None,
         *,
         on_event: Callable[[Event], None] = lambda _: None,
         config: ClientConfig | None = None,
@@ -118,7 +118,7 @@ class SshReach:
         Raises BoardUnfit when the board does not match its target, BoardFull.
         """
         described = self.describe()
-        if (problem := asking.misfit(described, self._target)) is not None:
+        if self._target is not None and (problem := asking.misfit(described, self._target)) is not None:
             raise BoardUnfit(f"board '{self.name}' {problem}")
         with self._lock:
             deadline = self._linked(_FACTS_S, STEPS)

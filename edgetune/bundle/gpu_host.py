@@ -1,0 +1,194 @@
+"""A host with a GPU that runs bundles at once: this machine, or one behind SSH, with the runner of any bundle."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+import subprocess
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from edgetune.bundle.gpu_health import ERRORS, OTHERS, SAMPLES, WATCH, health_faults
+from edgetune.bundle.manifest import MOST_RESULT_BYTES, RESULTS
+from edgetune.bundle.running import BY_STATUS, check_files, run_bundle, why_it_ended
+from edgetune.config.boards_file import BoardAddress
+from edgetune.errors import BoardUnavailable, BundleInvalid, ToolchainMissing, UsageError
+from edgetune.events import Event
+from edgetune.resources import templates_dir
+from edgetune.target.cuda_toolkit import has_gpu
+from edgetune.target.gpu import GpuTarget
+
+if TYPE_CHECKING:
+    from edgetune.boards.reach import Reach
+    from edgetune.config.settings import Settings
+    from edgetune.pipeline.compile_input import Events
+
+BUNDLE = "bundle"
+"""Rounds are carried to a GPU and back."""
+
+_SLICE_S = 120
+"""Seconds after which results are fetched: more than a candidate takes, so that each slice has at least one result."""
+
+_KILLED = (124, 137)
+_COPY_S, _SHELL_S = 300.0, 60.0
+_NO_COMPILER = 127
+
+
+class GpuHost(Protocol):
+    """A machine whose GPU times candidates."""
+
+    def run(self, bundle: Path) -> None:
+        """Try all candidates of a bundle that have no result yet; the results are in the bundle afterwards.
+
+        What makes times doubtful is told as warnings. Raises what `run_bundle` raises, and BoardLost.
+        """
+
+
+class ThisMachine:
+    """The GPU of this machine."""
+
+    def __init__(self, events: Events) -> None:
+        self._events = events
+
+    def run(self, bundle: Path) -> None:
+        """See `GpuHost`."""
+        with tempfile.TemporaryDirectory(prefix="edgetune-") as place:
+            watch = subprocess.Popen(["/bin/sh", "-c", f"{WATCH}\nread -r end"], stdin=subprocess.PIPE, cwd=place)
+            try:
+                run_bundle(bundle)
+            finally:
+                watch.communicate()
+            files = [_text(Path(place) / name) for name in (SAMPLES, OTHERS, ERRORS)]
+            _tell(self._events, "the GPU of this machine", *files)
+
+
+class BehindSsh:
+    """The GPU of a host behind SSH, which needs a C compiler and the CUDA driver."""
+
+    def __init__(self, reach: Reach, events: Events) -> None:
+        self._reach, self._events = reach, events
+
+    def run(self, bundle: Path) -> None:
+        """See `GpuHost`. Results are fetched as they come, so that a lost link loses few of them."""
+        check_files(bundle)
+        self._reach.connect()
+        try:
+            self._run(bundle)
+        finally:
+            self._reach.close()
+
+    def _run(self, bundle: Path) -> None:
+        with tempfile.TemporaryDirectory(prefix="edgetune-") as place:
+            packed = Path(place) / "bundle.tar"
+            packed.write_bytes(_packed(bundle))
+            there = self._reach.put(packed, _COPY_S)
+        folder = shlex.quote(f"{there}-files")
+        compiling = "c=$(command -v cc || command -v gcc) || exit 127; $c -O2 runner.c -o runner -ldl -lm"
+        made = self._reach.run(f"mkdir -p {folder} && cd {folder} && tar xf {there} && {compiling}", _COPY_S)
+        if made.status:
+            raise ToolchainMissing(
+                f"{self._reach.name} has no C compiler for the runner of the bundle: install gcc there"
+                if made.status == _NO_COMPILER
+                else f"{self._reach.name} cannot compile the runner of the bundle: {made.stderr.strip()[:200]}"
+            )
+        while True:
+            # `timeout` ends a slice; the runner goes on where it ended.
+            script = f"cd {folder} || exit 1\n{WATCH}\ntimeout -s KILL {_SLICE_S} ./runner {_FILES}"
+            done = self._reach.run(script, _SLICE_S + _SHELL_S)
+            before = _whole_lines(bundle)
+            self._fetch(folder, bundle)
+            if done.status not in _KILLED:
+                break
+            if _whole_lines(bundle) <= before:
+                raise BoardUnavailable(f"{self._reach.name} times no candidate within {_SLICE_S} s: look at its GPU")
+        files = [self._file(f"{folder}/{name}") for name in (SAMPLES, OTHERS, ERRORS)]
+        if done.status:
+            raise BY_STATUS.get(done.status, BundleInvalid)(
+                f"{self._reach.name}: {why_it_ended(done.status, done.stderr)}"
+            )
+        _tell(self._events, f"the GPU of {self._reach.name}", *files)
+
+    def _fetch(self, folder: str, bundle: Path) -> None:
+        text = self._file(f"{folder}/{_FILES}/{RESULTS}")
+        if text is not None:
+            beside = bundle / f".{RESULTS}"
+            beside.write_bytes(text.encode("ascii", "replace"))
+            beside.replace(bundle / RESULTS)
+
+    def _file(self, path: str) -> str | None:
+        done = self._reach.run(f"test -f {path} && head -c {MOST_RESULT_BYTES} {path}", _COPY_S)
+        return done.stdout if done.status == 0 else None
+
+
+_FILES = "files"
+
+
+def check_via(settings: Settings, via: str | None) -> GpuTarget:
+    """The target of a search `via` a bundle, an SSH address, or this machine (None).
+
+    Raises UsageError for a board without a GPU, for a budget of time where rounds are carried, and for a wrong address;
+    BoardUnavailable where this machine has no GPU.
+    """
+    target = settings.target
+    if not isinstance(target, GpuTarget):
+        raise UsageError(f"board '{target.name}' has no GPU, and --via is for GPUs: leave out --via")
+    if via == BUNDLE and settings.budget_trials is None:
+        raise UsageError("nobody here sees how long a bundle runs: give the candidates of all kernels with --trials")
+    if via not in {BUNDLE, None}:
+        _address(str(via))
+    if via is None and not _gpu_here():
+        raise BoardUnavailable(
+            "this machine has no NVIDIA GPU: candidates travel to one and back as a folder (`--via bundle`), or are "
+            "timed on a host behind SSH (`--via USER@HOST`)"
+        )
+    return target
+
+
+def gpu_host(via: str | None, events: Events) -> GpuHost | None:
+    """The host that runs rounds at once; None where they are carried. `check_via` finds no fault."""
+    if via not in {BUNDLE, None}:
+        from edgetune.boards.ssh.reach import SshReach
+
+        return BehindSsh(SshReach(_address(str(via)), None, on_event=events), events)
+    return ThisMachine(events) if _gpu_here() else None
+
+
+def _gpu_here() -> bool:
+    """Whether this machine has a GPU, or an environment variable names a driver, and so a GPU."""
+    return has_gpu() or "EDGETUNE_CUDA_DRIVER" in os.environ
+
+
+def _address(text: str) -> BoardAddress:
+    user, _, host = text.rpartition("@")
+    name = "-".join(re.findall("[a-z0-9]+", host.lower()))
+    try:
+        return BoardAddress(name=name, target=name, ssh=text if user else "")
+    except ValueError:
+        raise UsageError(f"--via must be 'bundle' or USER@HOST, not '{text}': correct it") from None
+
+
+def _packed(bundle: Path) -> bytes:
+    """A tar file of a bundle and the runner, with what results there are."""
+    held = io.BytesIO()
+    with tarfile.open(fileobj=held, mode="w") as tar:
+        tar.add(templates_dir() / "bundle/runner.c", "runner.c")
+        for path in sorted(path for path in bundle.rglob("*") if path.is_file() and not path.is_symlink()):
+            tar.add(path, f"{_FILES}/{path.relative_to(bundle)}")
+    return held.getvalue()
+
+
+def _whole_lines(bundle: Path) -> int:
+    return (_text(bundle / RESULTS) or "").count("\n")
+
+
+def _text(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
+
+
+def _tell(events: Events, which: str, samples: str | None, others: str | None, errors: str | None) -> None:
+    for fault in health_faults(samples, others, errors):
+        events(Event("warning", {"message": f"{which} {fault}"}))
