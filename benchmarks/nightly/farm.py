@@ -4,7 +4,8 @@ Boards of two kinds count instructions. Two hosts, processes with homes of their
 unprivileged PostgreSQL server. Every cell must get a verdict, no candidate may be measured twice, and no board may be
 idle for over 10 % of the time in which a cell that it may run has no verdict. The engine `local` with SQLite, where
 neither psycopg nor procrastinate can be imported, must find the same: cells, verdicts, bytes of packages, and the page
-but for times and hosts. The last line is one JSON object. With --check the exit status is 1 where something is missing.
+except for times and hosts. The last line is one JSON object. With --check the exit status is 1 where something is
+missing.
 """
 
 from __future__ import annotations

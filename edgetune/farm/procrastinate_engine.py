@@ -89,7 +89,7 @@ class ProcrastinateEngine:
             time.sleep(_IDLE_S)
 
     def _deferring(self, host: str, places: Mapping[int, int] | None = None, *, first: bool = False) -> Also:
-        """What defers a job per cell, but for twins at `first`; `places`: positions of some cells in the plan."""
+        """What defers a job per cell, except for twins at `first`; `places`: positions of some cells in the plan."""
 
         def defer(connection: Connection, cells: Sequence[tuple[int, Cell]]) -> None:
             for index, (number, cell) in enumerate(cells):
