@@ -60,8 +60,8 @@ class SearchSpace:
     """All programs of one function: the function as a module, its designs, and how decisions are drawn.
 
     `designs` are TVM schedules, `target` is TVM's, `postprocs` a list and `mutators` a dict with probabilities. `form`
-    names the algorithm that the function implements, `first` are traces to propose before any other. `refused` counts
-    the designs that a rule or TVM refused.
+    names the algorithm that the function implements, `first` are traces that get half of each round until all are
+    proposed. `refused` counts the designs that a rule or TVM refused.
     """
 
     module: Any
@@ -332,7 +332,7 @@ class AlgorithmsSearch:
         shares = share(count, [space.form for space in self._spaces], self._best)
         for space in self._spaces:
             room = shares[space.form]
-            first = [trace for trace in space.first if trace not in tried[space.form]][:room]
+            first = [trace for trace in space.first if trace not in tried[space.form]][: -(-room // 2)]
             rest = room - len(first)
             if rest:
                 first += self._searches[space.form].propose(rest, round_number, tried[space.form] | set(first))

@@ -147,7 +147,7 @@ def _kernel(name: str, function: PrimFunc, params: tuple[Param, ...], source: st
         sources=(source,),
         macs=multiply_accumulates(function),
         weight=1,
-        scratch=max((byte_size(param.shape, param.dtype) for param in params if param.role == "input"), default=0),
+        scratch=_scratch(function, params),
     )
 
 
@@ -171,6 +171,16 @@ def _placeholder(key: str, shape: tuple[int, ...], dtype: str, kernel: str) -> t
         return te.placeholder(shape, dtype, name=key)
     except (TypeError, ValueError) as error:
         raise UsageError(f"'{key}' of {kernel} has the dtype {dtype!r}: use one such as float32 or int8") from error
+
+
+def _scratch(function: PrimFunc, params: Sequence[Param]) -> int:
+    """Bytes that a schedule may need: the largest input, which may be packed, or all tensors between the stages."""
+    inputs = [byte_size(param.shape, param.dtype) for param in params if param.role == "input"]
+    between = [
+        byte_size(tuple(int(extent) for extent in buffer.ty.shape), str(buffer.ty.dtype))
+        for buffer in function.body.block.alloc_buffers
+    ]
+    return max([*inputs, sum(between)])
 
 
 def _param(tensor: te.Tensor, constant: bool, kernel: str) -> Param:

@@ -6,7 +6,7 @@
 3. Factor all other reductions whose terms are contiguous: lanes run along the reduction axis.
 4. Move each stage into the loops of the last one, as deep as no work is repeated, so that only a few rows are stored
    between stages. "rows" of the last stage are computed side by side, and share operands.
-5. Vectorise all other stages along contiguous axes.
+5. Vectorise all other stages along contiguous axes; reductions that are left add rows of terms to rows of results.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from edgetune.schedule.rules.spatial_tile import (
 from edgetune.schedule.rules.tiling import Core
 from edgetune.schedule.sketches.block_analysis import MOST_LANES, BlockAnalysis, BlockStage, analyse_blocks
 from edgetune.schedule.sketches.decisions import Decisions
-from edgetune.schedule.sketches.elementwise import vectorize_stage
+from edgetune.schedule.sketches.elementwise import has_rows_of_terms, sum_rows, vectorize_stage
 from edgetune.schedule.sketches.inlining import cheap_to_repeat, inline_all
 
 ROWS = "rows"
@@ -161,7 +161,8 @@ def derive(sch: Schedule, stages: Stages, structure: Structure, decide: Decision
     sums_of = _factor(sch, stages, structure, decide, core)
     last = stages.analysis.stages[-1]
     reader = blocks_of[last.name].result if last.name in tiles else last.name  # a tile is no single block at its end
-    depth = len(last.spatial) - (not last.reduction or structure.rows)
+    by_rows = [s.name for s in stages.analysis.reductions if s.name not in {*tiles, *sums_of} and has_rows_of_terms(s)]
+    depth = len(last.spatial) - (not last.reduction or structure.rows or last.name in by_rows)
     depth = max(1, depth) if structure.rows else depth
     if structure.rows:
         rows = sch.get_loops(sch.get_sblock(reader))[depth - 1]
@@ -186,6 +187,8 @@ def derive(sch: Schedule, stages: Stages, structure: Structure, decide: Decision
     for stage in stages.analysis.stages:
         if not stage.reduction:
             vectorize_stage(sch, stage, stages.lanes, decide)
+        elif stage.name in by_rows:
+            sum_rows(sch, stage, stages.lanes, decide)
     return sch
 
 

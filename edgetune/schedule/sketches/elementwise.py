@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tvm import ir, tirx
 from tvm.s_tir import Schedule
 
-from edgetune.graph.tvm_types import BufferRegion, Expr, LoopRV, SBlock
+from edgetune.graph.tvm_types import BufferLoad, BufferRegion, Expr, LoopRV, SBlock, Var
 from edgetune.schedule.sketches.block_analysis import (
     BlockAnalysis,
     BlockStage,
@@ -22,6 +22,7 @@ from edgetune.schedule.sketches.row_reduction import steps_by_one
 from edgetune.schedule.sketches.tile import lanes_for
 
 MAX_VECTORS = 8
+_FEWEST_LANES = 4
 
 
 def applies(analysis: BlockAnalysis) -> bool:
@@ -60,6 +61,30 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
             sch.vectorize(lane)
         else:
             _transpose_in_blocks(sch, loops, axis, native_lanes)
+
+
+def sum_rows(sch: Schedule, stage: BlockStage, native_lanes: int, decide: Decisions) -> None:
+    """Add whole rows of terms to the row of results, which stay in memory, in vectors and a remainder.
+
+    For results that no vector divides (see `has_rows_of_terms`).
+    """
+    block = sch.get_sblock(stage.name)
+    loops = sch.get_loops(block)[-len(stage.spatial) - len(stage.reduction) :]
+    row, *summed = loops[len(stage.spatial) - 1 :]
+    if int(sch.get(row).extent.value) < _FEWEST_LANES:
+        return
+    sch.reorder(*summed, row)
+    _lanes(sch, row, native_lanes, decide)
+    sch.decompose_reduction(block, summed[0])
+
+
+def has_rows_of_terms(stage: BlockStage) -> bool:
+    """Whether neighbours along the last axis of a reduction's results are sums of neighbours."""
+    if not stage.spatial or not stage.writes_its_axes() or stage.branches_along(stage.spatial[-1]):
+        return False
+    lane = stage.spatial[-1].var
+    values = (node for store in stores(stage.block.body) for node in expressions(store.value))
+    return all(_is_along(load, lane) for load in values if isinstance(load, ir.TensorLoad))
 
 
 def _transpose_in_blocks(sch: Schedule, loops: Sequence[LoopRV], axis: int, most: int) -> None:
@@ -128,11 +153,12 @@ def contiguous(block: SBlock) -> bool:
     """Whether every load that depends on the last axis of `block` has it as last index, with stride one."""
     lane = block.iter_vars[-1].var
     values = (node for store in stores(block.body) for node in expressions(store.value))
-    for load in (node for node in values if isinstance(node, ir.TensorLoad)):
-        *outer, last = load.indices or [lane]  # a scalar has none
-        if any(mentions(index, lane) for index in outer) or (mentions(last, lane) and not last.same_as(lane)):
-            return False
-    return True
+    return all(_is_along(load, lane) for load in values if isinstance(load, ir.TensorLoad))
+
+
+def _is_along(load: BufferLoad, lane: Var) -> bool:
+    *outer, last = load.indices or [lane]  # a scalar has none
+    return not any(mentions(index, lane) for index in outer) and (not mentions(last, lane) or last.same_as(lane))
 
 
 def uniform(block: SBlock) -> bool:
