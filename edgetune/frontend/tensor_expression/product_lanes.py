@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf, prod
 
+from tvm import tirx
+
 from edgetune.frontend.tensor_expression.reordered import OrderConflict, Orders, among, written_by
 from edgetune.graph.tvm_types import BufferLoad, IterVar, Stmt, TvmBuffer
 from edgetune.schedule.rules.factored_reduction import FactoredReduction, contiguous_axes, factored_sizes
@@ -101,12 +103,16 @@ def _transposes(stage: BlockStage) -> bool:
 
 
 def _is_product(stage: BlockStage) -> bool:
+    """Whether a reduction is large enough, and reads tensors of float32 by its axes alone: no windows, no groups."""
     tensors = (*stage.reads(), *stage.block.writes)
+    places = [axis.var for axis in (*stage.spatial, *stage.reduction)]
+    indices = [index for load in loads_of(stage) for index in load.indices]
     return (
         stage.writes_its_axes()
         and stage.work >= _LEAST_WORK
         and len(stage.reads()) > 1
         and all(str(region.source.ty.dtype) == "float32" for region in tensors)
+        and all(isinstance(index, tirx.IntImm) or any(index.same_as(place) for place in places) for index in indices)
     )
 
 

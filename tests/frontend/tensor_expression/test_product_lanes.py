@@ -139,3 +139,17 @@ def test_a_transposition_before_a_product_is_a_kernel_of_its_own() -> None:
     assert len(program.kernels) == 3
     powers = np.exp(np.einsum("ibk,jbk->bij", *(array.astype(np.float64) for array in arrays)))
     np.testing.assert_allclose(output, powers / powers.sum(-1, keepdims=True), rtol=1e-3, atol=1e-4)
+
+
+def test_groups_of_channels_stay_as_they_are() -> None:
+    """The input's channel is computed from the result's, so that no copy has lanes along it."""
+
+    def compute(x: te.Tensor, w: te.Tensor) -> te.Tensor:
+        k = te.reduce_axis((0, 16), "k")
+        shape = (16, 30, 64)
+        return te.compute(shape, lambda n, i, o: te.sum(x[n, i, o // 16 * 16 + k] * w[k, o], axis=k), "groups")
+
+    generator = np.random.default_rng(3)
+    weights = generator.standard_normal((16, 64)).astype(np.float32)
+    program = program_from_te(compute, {"x": ((16, 30, 64), "float32")}, {"w": weights}, "made")
+    assert len(program.kernels) == 1
