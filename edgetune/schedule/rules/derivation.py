@@ -161,7 +161,14 @@ def derive(sch: Schedule, stages: Stages, structure: Structure, decide: Decision
     sums_of = _factor(sch, stages, structure, decide, core)
     last = stages.analysis.stages[-1]
     reader = blocks_of[last.name].result if last.name in tiles else last.name  # a tile is no single block at its end
-    by_rows = [s.name for s in stages.analysis.reductions if s.name not in {*tiles, *sums_of} and has_rows_of_terms(s)]
+    alone = len(stages.analysis.stages) == 1
+    by_rows = [
+        stage.name
+        for stage in stages.analysis.reductions
+        if stage.name not in {*tiles, *sums_of}
+        and has_rows_of_terms(stage)
+        and (stage is not last or len(last.spatial) > 1 or alone)  # what comes before may need the only loop of results
+    ]
     depth = len(last.spatial) - (not last.reduction or structure.rows or last.name in by_rows)
     depth = max(1, depth) if structure.rows else depth
     if structure.rows:
