@@ -156,7 +156,10 @@ class Call:
 
 @dataclass(frozen=True)
 class Program:
-    """A whole model. Every model output has its own buffer, written by one call, or by several calls in parts."""
+    """A whole model. Every model output has its own buffer, written by one call, or by several calls in parts.
+
+    `divisions` are other programs of the same name, inputs and outputs, with the work divided into other kernels.
+    """
 
     name: str
     inputs: tuple[TensorSpec, ...]
@@ -166,6 +169,7 @@ class Program:
     calls: tuple[Call, ...]
     constants: dict[int, np.ndarray] = field(repr=False)
     model_sha256: str
+    divisions: tuple[Program, ...] = ()
 
     @property
     def constant_bytes(self) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from edgetune.config.settings import Settings
 from edgetune.pipeline.compile_input import Events, assembled, load
+from edgetune.pipeline.divisions import fastest_division
 from edgetune.pipeline.link import Choice
 from edgetune.pipeline.select import choose
 from edgetune.records import RecordStore
@@ -26,6 +27,7 @@ def rebuild(settings: Settings, schedules: Mapping[str, Choice], out: Path, even
     subject = load(settings, events)
     target, forms = with_cpu(settings.target), allowed_algorithms(settings.winograd)
     with RecordStore.open(settings.db, create=False) as store:
+        subject = fastest_division(subject, settings, store)
         best = choose(subject.program, target, store, events, settings.min_trust, forms, settings.threads)
     kernels = subject.program.kernels
     choices = [schedules.get(kernel.workload, choice) for kernel, choice in zip(kernels, best, strict=True)]

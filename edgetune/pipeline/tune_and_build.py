@@ -24,6 +24,7 @@ from edgetune.pipeline import link
 from edgetune.pipeline.backends import backend_of
 from edgetune.pipeline.boards import measured_boards
 from edgetune.pipeline.compile_input import CompileInput, Events, assembled, device_of
+from edgetune.pipeline.divisions import fastest_division, search_divisions
 from edgetune.pipeline.double_precision_reference import judged_by_double
 from edgetune.pipeline.end_to_end_ranking import rank_end_to_end
 from edgetune.pipeline.in_model_cost import streams
@@ -136,8 +137,11 @@ def tune_input(
     target = with_cpu(settings.target)
     _check_limits_early(program, settings)
     # Kernels are timed on one thread; in the package each thread has its own scratch.
-    room = scratch_limits(program, settings.threads)
-    limits = {program.kernels[i].workload: limit // settings.threads for i, limit in room.items()}
+    limits = {
+        division.kernels[i].workload: limit // settings.threads
+        for division in (program, *program.divisions)
+        for i, limit in scratch_limits(division, settings.threads).items()
+    }
     options = TuneOptions(
         trials=settings.budget_trials,
         seconds=settings.budget_seconds,
@@ -155,7 +159,11 @@ def tune_input(
     with RecordStore.open(settings.db) as store:
         _carry_over(program, settings, store, events)
         measuring = MeasuringOptions(boards, settings.min_trust)
-        outcome = search(program, target, store, options, events, measuring)
+
+        def search_one(division: Program, budget: TuneOptions, told: Events) -> TuneOutcome:
+            return search(division, target, store, budget, told, measuring)
+
+        subject, outcome = search_divisions(subject, settings, store, search_one, options, events)
         apart = options.streamed or settings.threads > 1  # a kernel's time alone differs from its time in a package
         here = all(access.carrier.here for access in boards)
         if apart and here and not outcome.interrupted and not rank_end_to_end(subject, settings, store, events):
@@ -236,6 +244,7 @@ def _build_with(
 ) -> PackageBuild:
     backend = backend_of(settings.target)
     if backend.searches:
+        subject = subject if store is None else fastest_division(subject, settings, store)
         cpu = with_cpu(settings.target)
         choices = choose(subject.program, cpu, store, events, settings.min_trust, forms, settings.threads)
     else:

@@ -14,7 +14,7 @@ from tvm.tirx import IntImm
 
 from edgetune.errors import UnsupportedOperator, UsageError
 from edgetune.frontend.tensor_expression.normal_form import normal_form
-from edgetune.frontend.tensor_expression.parts import PartOfExpression, parts_of
+from edgetune.frontend.tensor_expression.parts import PartOfExpression, divisions_of
 from edgetune.graph.long_sums import split_long_sums
 from edgetune.graph.macs import multiply_accumulates
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Param, Program, Role, TensorSpec, byte_size
@@ -48,7 +48,9 @@ def program_from_te(
         role: [one for one, param in zip(function.params, params, strict=True) if param.role == role]
         for role in ("constant", "output")
     }
-    return _program(name, function, params, parts_of(function, by_role["output"], by_role["constant"]), constants)
+    divisions = divisions_of(function, by_role["output"], by_role["constant"])
+    first, *rest = (_program(name, function, params, parts, constants) for parts in divisions)
+    return replace(first, divisions=tuple(rest))
 
 
 def _program(

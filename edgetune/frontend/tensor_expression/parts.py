@@ -41,6 +41,9 @@ _LEAST_USES = 8
 _LEAST_SHARE = 16
 """Multiply-adds for each element of the tensors between two kernels."""
 
+_SHARE_TO_MEASURE = 4
+"""The same number from which on a search measures whether the parts are faster."""
+
 
 @dataclass(frozen=True)
 class PartOfExpression:
@@ -56,31 +59,42 @@ class PartOfExpression:
     writes: tuple[TvmBuffer, ...]
 
 
-def parts_of(
+def divisions_of(
     function: PrimFunc, outputs: Sequence[TvmBuffer], constants: Sequence[TvmBuffer]
-) -> list[PartOfExpression]:
+) -> list[list[PartOfExpression]]:
     """The parts of an unscheduled function, in the order of their calls; `outputs` and `constants` are parameters.
 
-    A single part, with the parameters in their order, where nothing divides it.
+    The first division is what the conditions above decide. A second follows where there is one: the whole expression,
+    whose parameters are in their order, or else its parts although few products share the tensors between them.
     """
     inputs = tuple(param for param in function.params if not among(param, outputs))
-    whole = PartOfExpression("", function, inputs, tuple(outputs))
+    whole = [PartOfExpression("", function, inputs, tuple(outputs))]
     analysis = analyse_blocks(function)
     if analysis is None:
         return [whole]
+    decided, shared = (_groups(analysis, outputs, constants, least) for least in (_LEAST_SHARE, _SHARE_TO_MEASURE))
+    groups = decided if len(decided) > 1 else shared
+    if len(groups) == 1:
+        return [whole]
+    parts = [_part(function, number, groups, constants, outputs) for number in range(len(groups))]
+    return [parts, whole] if len(decided) > 1 else [whole, parts]
+
+
+def _groups(
+    analysis: BlockAnalysis, outputs: Sequence[TvmBuffer], constants: Sequence[TvmBuffer], least_share: int
+) -> list[list[Stmt]]:
+    """The statements of each kernel."""
     groups: list[list[Stmt]] = []
-    for stages in divide(analysis.stages):
+    for stages in divide(analysis.stages, least_share):
         others = [stage for stage in analysis.stages if stage not in stages]
         needed = [*outputs, *(region.source for stage in others for region in stage.reads())]
         made, rest = with_channels_last(stages, constants, needed) or ([], stages)
         kernels = with_product_lanes(rest, constants) or ([rest] if rest else [])
         groups += [*made, *([_statement(analysis, one) for one in kernel] for kernel in kernels)]
-    if len(groups) == 1:
-        return [whole]
-    return [_part(function, number, groups, constants, outputs) for number in range(len(groups))]
+    return groups
 
 
-def divide(stages: Sequence[BlockStage]) -> list[list[BlockStage]]:
+def divide(stages: Sequence[BlockStage], least_share: int = _LEAST_SHARE) -> list[list[BlockStage]]:
     """Groups of stages in order of execution, each of which is one kernel; the stages as they are if none is better."""
     reductions = [stage for stage in stages if stage.reduction]
     if len(reductions) < 2:
@@ -94,9 +108,13 @@ def divide(stages: Sequence[BlockStage]) -> list[list[BlockStage]]:
     own = [*kept, *stages[place:end]]
     before, after = [one for one in stages[:place] if one not in kept], list(stages[end:])
     between = _shared_elements(before, own) + _shared_elements([*before, *own], after)
-    if product.work < max(_LEAST_WORK, _LEAST_SHARE * between) or not _shares_operands(product):
+    if product.work < max(_LEAST_WORK, least_share * between) or not _shares_operands(product):
         return [list(stages)]
-    return [*(divide(before) if before else []), own, *(divide(after) if after else [])]
+    return [
+        *(divide(before, least_share) if before else []),
+        own,
+        *(divide(after, least_share) if after else []),
+    ]
 
 
 def _shares_operands(stage: BlockStage) -> bool:

@@ -131,6 +131,17 @@ def test_what_follows_a_product_in_other_rows_is_a_kernel_of_its_own() -> None:
     np.testing.assert_allclose(output, powers / powers.sum(1, keepdims=True), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize(("depth", "kernels"), [(64, (2, 1)), (12, (1, 2)), (2, (1,))])
+def test_the_other_division_means_the_same(depth: int, kernels: tuple[int, ...]) -> None:
+    """Many products share a tensor between: parts first. Few: the whole first. Very few: no division."""
+    arrays = values(6, x=(128, depth), y=(depth, 48))
+    program, output = parted(lambda x, y: topi.nn.softmax(product(x, y)), arrays, {})
+    assert (len(program.kernels), *(len(one.kernels) for one in program.divisions)) == kernels
+    for other in program.divisions:
+        (result,) = evaluate_program(other, [arrays])[0].values()
+        np.testing.assert_allclose(result, output, rtol=1e-4, atol=1e-5)
+
+
 def test_every_product_is_a_kernel_of_its_own() -> None:
     arrays = values(4, x=(64, 64), y=(64, 64))
 

@@ -1,0 +1,125 @@
+"""Divisions of a program: the same work in one kernel or in several, compared by the measured sums of their kernels.
+
+A formula decides which division comes first (`Program.divisions` has the others). A search times a few candidates of
+each, and spends the rest of its trials on the faster one. A build compares the best records of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from edgetune.config.settings import Settings
+from edgetune.errors import KernelFailed
+from edgetune.events import Event
+from edgetune.graph.program import Program
+from edgetune.pipeline.compile_input import CompileInput, Events
+from edgetune.pipeline.select import choose
+from edgetune.records import RecordStore
+from edgetune.schedule.algorithms.schedule_text import allowed_algorithms
+from edgetune.search.options import TuneOptions
+from edgetune.search.outcome import TuneOutcome
+from edgetune.target.target import with_cpu
+
+_SHARE = 8
+"""Each division gets this part of the budget before they are compared."""
+
+_UNLIMITED = 16
+"""Trials of a kernel before the comparison, where the budget has no number of trials."""
+
+Search = Callable[[Program, TuneOptions, Events], TuneOutcome]
+
+
+def fastest_division(subject: CompileInput, settings: Settings, store: RecordStore) -> CompileInput:
+    """`subject` with the division whose best records add up to the least time; its own where another lacks a record."""
+    programs = _all(subject.program)
+    times = [_time(program, settings, store) for program in programs] if len(programs) > 1 else []
+    if not times or times[0] is None:
+        return subject
+    known = [(time, number) for number, time in enumerate(times) if time is not None]
+    return replace(subject, program=programs[min(known)[1]])
+
+
+def search_divisions(
+    subject: CompileInput, settings: Settings, store: RecordStore, search: Search, options: TuneOptions, events: Events
+) -> tuple[CompileInput, TuneOutcome]:
+    """Searches the divisions of `subject` in turn, then the fastest with the trials that are left.
+
+    Returns the subject with that division, and the outcome of its search, whose `measured` counts the candidates of
+    all. With fewer trials than kernels, only the first division is searched. Raises what `search` raises; KernelFailed
+    of another division than the first is a warning.
+    """
+    programs = _all(subject.program)
+    kernels = sum(len(program.kernels) for program in programs)
+    if len(programs) == 1 or (options.trials is not None and options.trials < kernels):
+        return subject, search(subject.program, options, events)
+    quiet = _without_summary(events)
+    used, measured, seconds, counted = [0] * len(programs), 0, 0.0, False
+    for number, program in enumerate(programs):
+        events(Event("phase", {"name": f"timing {_named(program)}"}))
+        try:
+            outcome = search(program, _first(options, program), quiet)
+        except KernelFailed as error:
+            if number == 0:
+                raise
+            events(Event("warning", {"message": f"{_named(program)} cannot be compared: {error.message}"}))
+            continue
+        used[number], measured, seconds = outcome.records, measured + outcome.measured, seconds + outcome.elapsed
+        counted = counted or any(task.counted for task in outcome.tasks)
+        if outcome.interrupted or outcome.ended:
+            return fastest_division(subject, settings, store), replace(outcome, measured=measured)
+    chosen = fastest_division(subject, settings, store)
+    times = [_time(program, settings, store) for program in programs]
+    _tell(programs, chosen.program, times, "instructions" if counted else "us", events)
+    spent = sum(used) - used[[program is chosen.program for program in programs].index(True)]
+    rest = replace(
+        options,
+        trials=None if options.trials is None else max(options.trials - spent, 0),
+        seconds=None if options.seconds is None else max(options.seconds - seconds, 1.0),
+    )
+    outcome = search(chosen.program, rest, events)
+    return chosen, replace(outcome, measured=outcome.measured + measured)
+
+
+def _all(program: Program) -> tuple[Program, ...]:
+    return (program, *program.divisions)
+
+
+def _first(options: TuneOptions, program: Program) -> TuneOptions:
+    """The budget of one division before the comparison: at least the default schedule of each kernel."""
+    kernels = len(program.kernels)
+    trials = _UNLIMITED * kernels if options.trials is None else max(kernels, options.trials // _SHARE)
+    seconds = None if options.seconds is None else options.seconds / _SHARE
+    return replace(options, trials=trials, seconds=seconds, playoff=0)
+
+
+def _time(program: Program, settings: Settings, store: RecordStore) -> float | None:
+    """The sum of the best records of the calls (us, or instructions where they are counted); None without one of them.
+
+    Times are those of one thread.
+    """
+    forms = allowed_algorithms(settings.winograd)
+    choices = choose(program, with_cpu(settings.target), store, lambda _: None, settings.min_trust, forms)
+    costs = [choice.provenance.median_us or choice.provenance.instructions for choice in choices]
+    calls = [costs[call.kernel] for call in program.calls]
+    known = [cost for cost in calls if cost is not None]
+    return sum(known) if len(known) == len(calls) else None
+
+
+def _tell(
+    programs: Sequence[Program], chosen: Program, times: Sequence[float | None], unit: str, events: Events
+) -> None:
+    said = [
+        f"{_named(program)} {'have no time' if time is None else f'{time:.2f} {unit}'}"
+        for program, time in zip(programs, times, strict=True)
+    ]
+    events(Event("phase", {"name": f"best times: {', '.join(said)}; the search goes on with {_named(chosen)}"}))
+
+
+def _named(program: Program) -> str:
+    count = len(program.kernels)
+    return "one kernel" if count == 1 else f"{count} kernels"
+
+
+def _without_summary(events: Events) -> Events:
+    return lambda event: None if event.kind == "summary" else events(event)
