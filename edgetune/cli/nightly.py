@@ -105,9 +105,11 @@ def run(output: Output, /, path: Path, *, now: bool) -> None:
     where a cell is slower or larger than the accepted package.
     """
     from edgetune.config.stack import check_stack
-    from edgetune.errors import Interrupted, NightChanged
+    from edgetune.errors import Interrupted, NightChanged, NightFault
     from edgetune.farm import nights
+    from edgetune.farm.notification import notify
     from edgetune.farm.page import page_folder, write_page
+    from edgetune.farm.page.document import headline
     from edgetune.farm.report import report
 
     check_stack()
@@ -128,13 +130,17 @@ def run(output: Output, /, path: Path, *, now: bool) -> None:
             night = nights.run(farm, store, _engine(farm, store, output), on_verdict, by_day=now)
         except KeyboardInterrupt:
             raise Interrupted("interrupted; what was measured is kept, and the same command continues") from None
+        fault = notify(farm, store, night, headline(report(farm, store, night)))
         found = report(farm, store, night)
         rows = [_row(cell.model_dump()) for cell in found.cells]
-        page = page_folder(farm, night) / "index.html"
+        page = write_page(farm, store, night) if fault else page_folder(farm, night) / "index.html"
         output.result(found.model_dump(mode="json") if output.as_json else rows, title=f"night {night.night}: {page}")
         if found.alarms:
             names = ", ".join(cell.cell for cell in found.alarms)
-            raise NightChanged(f"night {night.night} found {names} slower or larger: {page} tells more")
+            unheard = f"; nobody was notified: {fault}" if fault else ""
+            raise NightChanged(f"night {night.night} found {names} slower or larger: {page} tells more{unheard}")
+        if fault:
+            raise NightFault(f"night {night.night} is over, but nobody was notified of it ({fault}): correct `notify`")
 
 
 @command.command("work")
@@ -304,6 +310,23 @@ def drain(output: Output, /, name: str, path: Path, *, off: bool) -> None:
             raise UsageError(f"'{name}' is no board of the farm and no host that worked for it: {nearest(name, names)}")
         drains.drain(store.database, name)
     output.note(f"{name}: drained; `edgetune nightly drain --off {name}` gives it back")
+
+
+@command.command("notify")
+@_FILE
+@output_options
+def notify_(output: Output, /, path: Path) -> None:
+    """Run the command of `notify` in FARM with the text on standard input, such as a failed service's last lines."""
+    from edgetune.errors import NightFault, UsageError
+    from edgetune.farm.farm_file import load_farm
+    from edgetune.farm.notification import call
+
+    farm = load_farm(path)
+    if farm.content.notify is None:
+        raise UsageError(f"{path} has no 'notify': write a command as a list, such as [mail, -s, edgetune, me@host]")
+    if fault := call(farm, sys.stdin.read(), ""):
+        raise NightFault(f"nobody was notified ({fault}): correct `notify`")
+    output.note("notified")
 
 
 @command.command("doctor")

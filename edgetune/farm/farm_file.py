@@ -123,6 +123,11 @@ class FarmFile(Checked):
         default="local",
         description="local: one host runs the nights; procrastinate: several do, with 'db' on a PostgreSQL server.",
     )
+    notify: Annotated[tuple[Text, ...], Field(min_length=1)] | None = Field(
+        default=None,
+        description="Command that is run once after a night that changed something, as a list of words; it gets the "
+        "changes on its standard input.",
+    )
     folder: Text = Field(default="nightly", description="Folder of pages, logs and packages, relative to this file.")
     archive: Text | None = Field(
         default=None, description="Folder of archived packages, relative to this file (default: archive in 'folder')."

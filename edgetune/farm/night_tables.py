@@ -101,3 +101,15 @@ drained = Table(
     UniqueConstraint("name", name="one_drain_per_name"),
     sqlite_autoincrement=True,
 )
+
+notifications = Table(
+    "night_notifications",
+    night_metadata,
+    Column("id", ROW_ID, primary_key=True),
+    Column("night_id", BigInteger, nullable=False),
+    Column("told", Text, nullable=False),
+    Column("fault", Text, nullable=False),
+    Column("utc", Text, nullable=False),
+    UniqueConstraint("night_id", name="one_notification_per_night"),
+    sqlite_autoincrement=True,
+)

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from edgetune.farm.farm_file import Farm
 from edgetune.farm.night_store import VERDICTS, Night, NightCell, NightStore, Verdict, VerdictWord
+from edgetune.farm.notification import notifications_of
 
 _HISTORY = 365
 
@@ -94,6 +95,7 @@ class NightReport(_Part):
     counts: dict[str, int]
     cells: tuple[CellReport, ...]
     boards: tuple[BoardReport, ...] = ()
+    notify_fault: str = Field(default="", description="Why the command of `notify` did not tell of this night.")
 
     @property
     def alarms(self) -> list[CellReport]:
@@ -113,6 +115,7 @@ def report(farm: Farm, store: NightStore, night: Night) -> NightReport:
     cells = [_cell(row, history[row.cell.name], minutes.get(row.id)) for row in rows]
     ordered = sorted(cells, key=lambda cell: (cell.verdict not in UNJUDGED, not cell.alarm, ORDER.index(cell.verdict)))
     counts = {word: sum(cell.verdict == word for cell in cells) for word in (*VERDICTS, "waiting")}
+    notification = notifications_of(store.database).get(night.id)
     return NightReport(
         farm=farm.name,
         owner=night.owner,
@@ -125,6 +128,7 @@ def report(farm: Farm, store: NightStore, night: Night) -> NightReport:
         counts=counts,
         cells=tuple(ordered),
         boards=tuple(_board(board, cells) for board in sorted({cell.board for cell in cells})),
+        notify_fault=notification.fault if notification else "",
     )
 
 

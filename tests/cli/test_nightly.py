@@ -231,7 +231,11 @@ def test_by_day_nothing_starts_and_a_farm_without_nights_is_overdue(farm: Path) 
 
 def test_a_failing_cell_is_on_the_page_with_its_reason(farm: Path) -> None:
     (farm / "m.onnx").write_bytes(b"no model")
-    found = nightly(farm, "run", "--now")
+    with (farm / "farm.yaml").open("a") as file:
+        file.write("notify: [sh, -c, 'cat > heard; echo no route; exit 1']\n")
+    found = nightly(farm, "run", "--now", code=28)
+    assert "no route" in found["notify_fault"]
+    assert "m.onnx" in (farm / "heard").read_text()
     assert [cell["verdict"] for cell in found["cells"]] == ["not measured"]
     assert "m.onnx" in found["cells"][0]["reason"]
     assert found["cells"][0]["reason"] in (farm / "out" / "pages" / found["night"] / "index.html").read_text()

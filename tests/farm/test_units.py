@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from configparser import RawConfigParser
 from pathlib import Path
 
@@ -37,3 +39,33 @@ def test_a_unit_names_what_there_is(path: Path) -> None:
 def test_a_worker_is_watched_and_always_starts_again() -> None:
     service = read(deploy_dir() / "nightly" / "edgetune-nightly-work.service")["Service"]
     assert (service["Type"], service["Restart"], service["WatchdogSec"]) == ("notify", "always", "60")
+
+
+def test_an_alarm_is_no_failure_of_the_unit_because_notify_tells_it_once() -> None:
+    service = read(deploy_dir() / "nightly" / "edgetune-nightly.service")["Service"]
+    assert service["SuccessExitStatus"] == "29"
+    assert "29" not in service["RestartPreventExitStatus"].split()
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_a_failed_unit_reaches_the_command_of_the_farm_and_else_everybody(tmp_path: Path, *, works: bool) -> None:
+    line = read(deploy_dir() / "nightly" / "edgetune-nightly-failed@.service")["Service"]["ExecStart"]
+    program = tmp_path / "edgetune"
+    stubs = {
+        program: f'echo "$*" > {tmp_path}/words; cat > {tmp_path}/heard; exit {0 if works else 28}',
+        tmp_path / "journalctl": "echo disk full; echo again",
+        tmp_path / "wall": f"cat > {tmp_path}/wall.txt",
+    }
+    for path, text in stubs.items():
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+    # systemd.service(5): $$ is $, %% is %, and a backslash escapes within quotes.
+    script = line.removeprefix("/bin/sh -c '").removesuffix("'").replace("$$", "$").replace("%%", "%")
+    script = (
+        script.replace("\\\\", "\\").replace("%i", "night.service").replace("/opt/edgetune/bin/edgetune", str(program))
+    )
+    search = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(["sh", "-c", script], env={"PATH": search}, check=True)
+    assert (tmp_path / "words").read_text() == "nightly notify /etc/edgetune/farm.yaml\n"
+    assert (tmp_path / "heard").read_text() == "night.service failed:\ndisk full\nagain\n"
+    assert (tmp_path / "wall.txt").exists() != works

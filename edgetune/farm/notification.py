@@ -1,0 +1,180 @@
+"""Notification: the command of `notify` in a farm file, run once after a night that changed something.
+
+What was told of a cell is a row of the database: what stays slower is told again only after it was gone or accepted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from sqlalchemy import inspect, select, update
+
+from edgetune.farm.farm_file import Farm
+from edgetune.farm.night_store import Night, NightCell, NightStore, Verdict
+from edgetune.farm.night_tables import notifications
+from edgetune.records.database import Database
+from edgetune.records.record import utc_now
+from edgetune.records.schema import insert_unless_known
+
+NIGHT_JSON = "EDGETUNE_NIGHT_JSON"
+"""Environment variable of the command: the path of the night's `night.json`, "" where there is none."""
+
+LIMIT_S = 60.0
+_BEGUN = "it was begun, and edgetune ended before it did"
+_MOST_OUTPUT = 10_000
+_NOT_MEASURED = "not measured"
+
+
+@dataclass(frozen=True)
+class Notification:
+    """The notification of one night: what it tells by cell, and why it was not delivered ("" where it was)."""
+
+    told: Mapping[str, frozenset[str]]
+    fault: str
+
+
+def notifications_of(database: Database) -> Mapping[int, Notification]:
+    """All notifications by the id of their night. Raises DatabaseError."""
+    with database.reading() as connection:
+        if not inspect(connection).has_table(notifications.name):
+            return {}
+        columns = notifications.c
+        rows = connection.execute(select(columns.night_id, columns.told, columns.fault)).all()
+    return {
+        night: Notification({cell: frozenset(changes) for cell, changes in json.loads(told).items()}, fault)
+        for night, told, fault in rows
+    }
+
+
+def changes_of(store: NightStore, night: Night) -> dict[str, frozenset[str]]:
+    """What a night changed by cell, without what was told before and has stood since. Raises DatabaseError."""
+    sent = notifications_of(store.database)
+    told: dict[str, frozenset[str]] = {}
+    for other in store.nights(night.farm):
+        if other.id >= night.id:
+            break
+        notification = sent.get(other.id)
+        for row in store.cells(other):
+            name = row.cell.name
+            told[name] = _standing(told.get(name, frozenset()), row.verdict)
+            if notification is not None and not notification.fault:
+                told[name] |= notification.told.get(name, frozenset())
+    found = {}
+    for row in store.cells(night):
+        stood = _standing(told.get(row.cell.name, frozenset()), row.verdict)
+        if row.verdict is not None and (new := _changes(row.verdict) - stood):
+            found[row.cell.name] = new
+    return found
+
+
+def notify(farm: Farm, store: NightStore, night: Night, headline: str) -> str:
+    """Tell what a finished night changed, once; return why the command failed, "" where it did not.
+
+    Does nothing without `notify`, for a night that is not over, and for one that was told. Raises DatabaseError.
+    """
+    if farm.content.notify is None or night.finished_utc is None:
+        return ""
+    changes = changes_of(store, night)
+    if not changes:
+        return ""
+    row = {
+        "night_id": night.id,
+        "told": json.dumps({cell: sorted(words) for cell, words in changes.items()}, sort_keys=True),
+        "fault": _BEGUN,
+        "utc": utc_now(),
+    }
+    with store.database.writing() as connection:
+        number = insert_unless_known(connection, notifications, row, "one_notification_per_night")
+    if number is None:
+        return notifications_of(store.database)[night.id].fault
+    pages = farm.folder / "pages" / night.night
+    lines = [f"{farm.name}, night of {night.night}: {headline}", *_lines(store.cells(night), changes)]
+    fault = call(farm, "\n".join([*lines, f"Page: {pages / 'index.html'}"]) + "\n", str(pages / "night.json"))
+    with store.database.writing() as connection:
+        connection.execute(update(notifications).where(notifications.c.id == number).values(fault=fault))
+    return fault
+
+
+def call(farm: Farm, text: str, night_json: str) -> str:
+    """Run the command of `notify` with `text` on its stdin; return why it failed, "" where it did not."""
+    if farm.content.notify is None:
+        return ""
+    command = list(farm.content.notify)
+    if "/" in command[0] or command[0].startswith("~"):
+        command[0] = str(farm.path.parent / os.path.expanduser(command[0]))  # noqa: PTH111  keeps an unknown user's ~
+    environment = {**os.environ, NIGHT_JSON: night_json}
+    # Files, not pipes: a child that the command leaves behind would hold a pipe open.
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as output:
+        given.write(text.encode())
+        given.seek(0)
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=given,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=farm.path.parent,
+                env=environment,
+                start_new_session=True,
+            )
+        except OSError as error:
+            return f"{command[0]} cannot be started ({error.strerror})"
+        try:
+            code = process.wait(LIMIT_S)
+        except subprocess.TimeoutExpired:
+            return f"{command[0]} did not end within {LIMIT_S:.0f} s"
+        finally:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if code == 0:
+            return ""
+        output.seek(max(0, output.seek(0, os.SEEK_END) - _MOST_OUTPUT))
+        said = output.read().decode(errors="replace").strip().splitlines()
+        ended = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+        return f"{command[0]} {ended}" + (f": {said[-1]}" if said else "")
+
+
+def _changes(verdict: Verdict) -> frozenset[str]:
+    """What a verdict tells, each with the accepted package that it was found against."""
+    if verdict.verdict == _NOT_MEASURED:
+        return frozenset({_NOT_MEASURED})
+    against = f"than {verdict.facts.get('accepted', {}).get('package', '')}"
+    found = [f"{str(one).partition(' ')[0]} worse {against}" for one in verdict.facts.get("worse", ())]
+    if verdict.verdict in ("slower", "faster"):
+        found.append(f"{verdict.verdict} {against}")
+    return frozenset(found)
+
+
+def _standing(told: frozenset[str], verdict: Verdict | None) -> frozenset[str]:
+    """What was told and is not gone after a verdict: a night that cannot tell takes nothing back."""
+    if verdict is None:
+        return told
+    if verdict.verdict == _NOT_MEASURED:
+        return told
+    if verdict.verdict == "cannot tell":
+        return frozenset(one for one in told if one != _NOT_MEASURED and " worse " not in one) | (
+            told & _changes(verdict)
+        )
+    return told & _changes(verdict)
+
+
+def _lines(rows: Iterable[NightCell], changes: Mapping[str, frozenset[str]]) -> list[str]:
+    """One line for people per cell that changed."""
+    lines = []
+    for row in rows:
+        if row.verdict is None or row.cell.name not in changes:
+            continue
+        facts = row.verdict.facts
+        ratio = facts.get("ratio")
+        change = "" if ratio is None else f" {100 * (ratio - 1):+.2f} %"
+        said = "; ".join(filter(None, (row.verdict.reason, *facts.get("worse", ()), facts.get("cause", ""))))
+        lines.append(f"- {row.cell.name}: {row.verdict.verdict}{change}" + (f" ({said})" if said else ""))
+    return lines

@@ -1,0 +1,130 @@
+"""Who is told of a night: once, only of what is new, and a command that fails or hangs loses nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from edgetune.cli.nightly import command
+from edgetune.farm import notification
+from edgetune.farm.cells import Cell
+from edgetune.farm.farm_file import Farm, load_farm
+from edgetune.farm.night_store import Night, NightStore, Verdict
+from edgetune.farm.notification import changes_of, notify
+from edgetune.farm.page.document import html
+from edgetune.farm.report import report
+from tests.postgresql_server import Place
+
+CELL = Cell("m", "b", "k", searches=True, settings="s")
+HEAR = "import os, sys; open('heard', 'a').write(os.environ['EDGETUNE_NIGHT_JSON'] + chr(10) + sys.stdin.read())"
+
+
+@pytest.fixture
+def store(place: Place) -> Iterator[NightStore]:
+    with NightStore.open(place("records.db"), create=True) as opened:
+        yield opened
+
+
+def farm_with(tmp_path: Path, script: str) -> Farm:
+    (tmp_path / "m.onnx").write_bytes(b"")
+    lines = ["models: {m: m.onnx}", "boards: [qemu-aarch64]", "budget: {trials: 1}"]
+    lines.append(f"notify: {json.dumps([sys.executable, '-c', script])}")
+    (tmp_path / "farm.yaml").write_text("\n".join(lines) + "\n")
+    return load_farm(tmp_path / "farm.yaml")
+
+
+def judged(word: Any, *, against: str = "p", **facts: object) -> Verdict:
+    return Verdict(word, facts={"accepted": {"night": "n", "package": against}, **facts})
+
+
+def a_night(store: NightStore, number: int, verdict: Verdict) -> Night:
+    facts = {"farm": "farm", "night": f"2026-01-{number:02}", "ends_utc": None, "host": "h", "tool_version": "1"}
+    night = store.begin({**facts, "owner": "", "limit": 0.02}, [CELL])
+    assert night is not None
+    (row,) = store.cells(night)
+    assert store.judge(row.id, store.start_attempt(row.id, "h"), verdict)
+    assert store.finish(night)
+    return store.night(night.id)
+
+
+def test_each_change_is_told_once_until_it_is_gone_or_accepted(store: NightStore, tmp_path: Path) -> None:
+    farm = farm_with(tmp_path, HEAR)
+    verdicts = [
+        (judged("first"), False),
+        (judged("slower", ratio=1.031), True),
+        (judged("slower"), False),
+        (judged("cannot tell"), False),
+        (judged("slower"), False),
+        (Verdict("not measured", "the board is busy"), True),
+        (Verdict("not measured", "the board is busy"), False),
+        (judged("slower"), False),
+        (judged("slower", worse=["arena 8 bytes instead of 4"]), True),
+        (judged("slower", worse=["arena 9 bytes instead of 4"]), False),
+        (judged("same"), False),
+        (judged("slower"), True),
+        (judged("slower", against="q"), True),
+        (judged("faster", against="q"), True),
+        (judged("same", against="r"), False),
+    ]
+    for number, (verdict, told) in enumerate(verdicts, 1):
+        night = a_night(store, number, verdict)
+        assert notify(farm, store, night, "Headline.") == ""
+        assert notify(farm, store, night, "Headline.") == ""  # the same command goes on after any death
+        heard = tmp_path / "heard"
+        assert heard.exists() == told, number
+        if number == 2:
+            path, first, line, *_ = heard.read_text().splitlines()
+            assert path == str(tmp_path / "nightly" / "pages" / night.night / "night.json")
+            assert first == f"farm, night of {night.night}: Headline."
+            assert line == "- m@b: slower +3.10 %"
+        if told:
+            assert heard.read_text().count("Headline.") == 1
+        heard.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("print('no route'); raise SystemExit(3)", "ended with code 3: no route"),
+        ("import time; time.sleep(600)", "did not end within 1 s"),
+        ("import os, time; os.fork() or time.sleep(600)", ""),
+    ],
+)
+def test_a_command_that_fails_is_on_the_page_and_the_next_night_tells_it_again(
+    store: NightStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, said: str
+) -> None:
+    monkeypatch.setattr(notification, "LIMIT_S", 1.0 if "sleep(600)" in script and said else 30.0)
+    farm = farm_with(tmp_path, script)
+    night = a_night(store, 1, judged("slower"))
+    begun = time.monotonic()
+    fault = notify(farm, store, night, "Headline.")
+    assert time.monotonic() - begun < 25  # what the command leaves behind is not waited for
+    assert (said in fault) if said else not fault
+    assert notify(farm, store, night, "Headline.") == fault
+    page = html(report(farm, store, night))
+    assert ("Nobody was notified" in page) == bool(said)
+    again = changes_of(store, a_night(store, 2, judged("slower")))
+    assert bool(again) == bool(said)
+
+
+def test_a_night_that_is_not_over_or_a_missing_program_loses_nothing(store: NightStore, tmp_path: Path) -> None:
+    farm = farm_with(tmp_path, HEAR)
+    night = a_night(store, 1, judged("slower"))
+    store.rerun(night, store.cells(night)[0].id)
+    assert notify(farm, store, store.night(night.id), "") == ""
+    farm.content = farm.content.model_copy(update={"notify": ("./no-such-program",)})
+    assert "cannot be started" in notify(farm, store, a_night(store, 2, judged("slower")), "")
+
+
+def test_what_a_failed_service_said_reaches_the_command(tmp_path: Path) -> None:
+    farm = farm_with(tmp_path, HEAR)
+    done = CliRunner().invoke(command, ["notify", str(farm.path)], input="unit failed\n")
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "heard").read_text() == "\nunit failed\n"
