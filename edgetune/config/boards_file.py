@@ -77,6 +77,12 @@ def _checked_cores(cores: tuple[int, ...]) -> tuple[int, ...]:
     return cores
 
 
+def _checked_tags(tags: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(tags)) < len(tags):
+        raise ValueError("names a tag twice")
+    return tags
+
+
 def _nothing_is_none(value: object) -> object:
     return {} if value is None else value
 
@@ -87,6 +93,10 @@ BoardName = Annotated[
 Line = Annotated[StrictStr, AfterValidator(_checked_line), WithJsonSchema({"type": "string", "minLength": 1})]
 SshAddress = Annotated[StrictStr, AfterValidator(_checked_ssh), WithJsonSchema({"type": "string", "minLength": 1})]
 Core = Annotated[StrictInt, Field(ge=0, lt=4096)]
+
+
+Tag = Annotated[StrictStr, Field(pattern=f"^{_NAME}$")]
+"""A word that several boards may share, such as shelf-2 or 8gb."""
 
 
 class BoardEntry(Checked):
@@ -119,6 +129,9 @@ class BoardEntry(Checked):
     priority: Annotated[StrictInt, Field(ge=0, le=1000)] = Field(
         default=1,
         description="Priority in the tracker's queue: the waiting client with the highest number gets the board first.",
+    )
+    tags: Annotated[tuple[Tag, ...], AfterValidator(_checked_tags)] = Field(
+        default=(), description="Words by which `places` in a farm file chooses boards, such as [shelf-2, cooled]."
     )
 
 

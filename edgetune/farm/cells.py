@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgetune.config.boards_file import require_measurable
+from edgetune.config.boards_file import ResolvedBoard, require_measurable
 from edgetune.config.settings import CommandLineFlags, Settings
 from edgetune.errors import BoardUnavailable, ConfigError, UnknownBoard
 from edgetune.farm.farm_file import Farm
 from edgetune.pipeline.backends import require_search
-from edgetune.pipeline.boards import accesses, elsewhere, load_board, resolve_settings
+from edgetune.pipeline.boards import accesses, elsewhere, list_addresses, load_board, resolve_settings
 from edgetune.target.board_kind import BoardKind
+from edgetune.yaml_reader.nearest import nearest
 from edgetune.yaml_reader.source import Location
 
 
@@ -57,7 +58,8 @@ def cells_of(farm: Farm) -> list[Cell]:
     """
     content = farm.content
     kinds: dict[str, str] = {}
-    common = list(_boards(farm, content.boards, ("boards",), kinds))
+    common = list(_boards(farm, content.boards or (), ("boards",), kinds))
+    common += [found for found in _tagged(farm, kinds) if found not in common]
     cells: list[Cell] = []
     for name, model in content.models.items():
         own = common if model.boards is None else list(_boards(farm, model.boards, ("models", name, "boards"), kinds))
@@ -74,12 +76,7 @@ def _boards(farm: Farm, names: tuple[str, ...], location: Location, kinds: dict[
     seen: dict[str, str] = {}
     for index, name in enumerate(names):
         where: Location = (*location, index)
-        try:
-            resolved = load_board(name)
-            require_search(resolved.target)
-            require_measurable(resolved.target, resolved.addresses)
-        except (UnknownBoard, BoardUnavailable, ConfigError) as error:
-            raise farm.document.error(where, error.message) from error
+        resolved = _measurable(farm, name, where)
         kind = kinds.setdefault(_facts(resolved.target), resolved.target.name)
         for board in [address.name for address in resolved.addresses] or [resolved.target.name]:
             if board in seen:
@@ -88,6 +85,36 @@ def _boards(farm: Farm, names: tuple[str, ...], location: Location, kinds: dict[
                 )
             seen[board] = name
             yield board, kind
+
+
+def _tagged(farm: Farm, kinds: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """Names and kinds of the boards that have all tags of `places`, by name."""
+    if farm.content.places is None:
+        return
+    addresses = list_addresses()
+    known = {tag for address in addresses for tag in address.tags}
+    for index, tag in enumerate(farm.content.places.tags):
+        if tag not in known:
+            said = nearest(tag, known) if known else "boards.yaml has no tags"
+            raise farm.document.error(("places", "tags", index), f"no board has the tag '{tag}': {said}")
+    wanted = set(farm.content.places.tags)
+    found = [address.name for address in addresses if wanted <= set(address.tags)]
+    if not found:
+        raise farm.document.error(("places", "tags"), f"no board has all of the tags {', '.join(sorted(wanted))}")
+    for name in found:
+        target = _measurable(farm, name, ("places", "tags")).target
+        yield name, kinds.setdefault(_facts(target), target.name)
+
+
+def _measurable(farm: Farm, name: str, where: Location) -> ResolvedBoard:
+    """The meaning of a board's name; raises ConfigError with file and line where it is unknown or cannot be tuned."""
+    try:
+        resolved = load_board(name)
+        require_search(resolved.target)
+        require_measurable(resolved.target, resolved.addresses)
+    except (UnknownBoard, BoardUnavailable, ConfigError) as error:
+        raise farm.document.error(where, error.message) from error
+    return resolved
 
 
 def _facts(target: BoardKind) -> str:

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BeforeValidator, Field, StrictInt, StrictStr, WithJsonSchema
 
+from edgetune.config.boards_file import Tag
 from edgetune.config.database_location import database_location
 from edgetune.config.project import Database, Dimension, Text
 from edgetune.errors import ConfigError
@@ -95,15 +96,22 @@ class FarmBudget(Checked):
     )
 
 
+class Places(Checked):
+    """Boards that are chosen by what `boards.yaml` says of them."""
+
+    tags: Annotated[tuple[Tag, ...], Field(min_length=1)] = Field(description="Tags that a board has, all of them.")
+
+
 class FarmFile(Checked):
     """``farm.yaml``: models and boards of a farm, and its nights."""
 
     models: Annotated[dict[CellPart, Annotated[FarmModel, BeforeValidator(_file)]], Field(min_length=1)] = Field(
         description="Models by name: a path, or a group of settings."
     )
-    boards: Annotated[tuple[Text, ...], Field(min_length=1)] = Field(
-        description="Boards by name, or kinds of boards; of a kind, all boards that have an address."
+    boards: Annotated[tuple[Text, ...], Field(min_length=1)] | None = Field(
+        default=None, description="Boards by name, or kinds of boards; of a kind, all boards that have an address."
     )
+    places: Places | None = Field(default=None, description="Boards by their tags, beside those of 'boards'.")
     budget: FarmBudget = Field(description="How long to search.")
     limit: Share = Field(
         default=f"{DEFAULT_LIMIT:%}", validate_default=True, description="Smallest change that is reported, as '2 %'."
@@ -172,6 +180,10 @@ def load_farm(path: Path) -> Farm:
         raise ConfigError(f"there is no farm file {path}: write one as docs/nightly.md shows, or name another one")
     document = load_yaml(path)
     farm = Farm(check_document(FarmFile, document), document)
+    if farm.content.boards is None and farm.content.places is None:
+        raise document.error(
+            (), "neither 'boards' nor 'places' names a board: write one of them, as docs/nightly.md shows"
+        )
     for name, model in farm.models.items():
         if not model.is_file():
             raise document.error(_file_location(document, name), f"'models.{name}' names {model}, which is not a file")

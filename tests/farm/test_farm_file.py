@@ -81,6 +81,61 @@ def test_one_cell_of_a_kind_searches_and_its_twins_do_not(tmp_path: Path, monkey
     ]
 
 
+TAGGED = (
+    "boards:\n"
+    "  b: {target: rpi4, ssh: pi@b, tags: [shelf, cooled]}\n"
+    "  c: {target: rpi4, ssh: pi@c, tags: [shelf]}\n"
+    "  d: {target: rpi5, ssh: pi@d, tags: [cooled, shelf]}\n"
+    "  e: {target: rpi5, ssh: pi@e, tags: [lone]}\n"
+)
+
+
+def write_boards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    boards = tmp_path / "config" / "edgetune" / "boards.yaml"
+    boards.parent.mkdir(parents=True)
+    boards.write_text(text)
+
+
+def test_boards_are_chosen_by_all_of_the_tags_beside_those_that_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_boards(tmp_path, monkeypatch, TAGGED)
+    places = "places: {tags: [shelf, cooled]}"
+    alone = cells_of(farm_of(tmp_path, lines=[*LINES[:2], places, LINES[3]]))
+    assert [(cell.name, cell.kind) for cell in alone] == [("a@b", "rpi4"), ("a@d", "rpi5")]
+    both = cells_of(farm_of(tmp_path, lines=[*LINES[:2], "boards: [host, b]", LINES[3], places]))
+    assert [(cell.board, cell.searches) for cell in both] == [("host", True), ("b", True), ("d", True)]
+
+
+@pytest.mark.parametrize(
+    ("places", "said"),
+    [
+        ("{tags: [shelf, coold]}", "no board has the tag 'coold': did you mean 'cooled'"),
+        ("{tags: [lone, cooled]}", "no board has all of the tags cooled, lone"),
+        ("{tags: []}", "at least 1"),
+        ("{tag: [shelf]}", "did you mean 'tags'|'places.tag"),
+        ("{tags: [-x]}", "tags"),
+    ],
+)
+def test_tags_that_choose_no_board_are_refused_with_their_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, places: str, said: str
+) -> None:
+    write_boards(tmp_path, monkeypatch, TAGGED)
+    with pytest.raises(ConfigError, match=f"farm.yaml, line 3: .*({said})"):
+        cells_of(farm_of(tmp_path, lines=[*LINES[:2], f"places: {places}", LINES[3]]))
+
+
+def test_a_farm_needs_boards_or_places_and_a_board_has_each_tag_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ConfigError, match="neither 'boards' nor 'places' names a board"):
+        farm_of(tmp_path, lines=[*LINES[:2], LINES[3]])
+    write_boards(tmp_path, monkeypatch, "boards:\n  b: {target: rpi4, ssh: pi@b, tags: [x, x]}\n")
+    with pytest.raises(ConfigError, match=r"boards.yaml, line 2: .*a tag twice"):
+        cells_of(farm_of(tmp_path, lines=[*LINES[:2], "places: {tags: [x]}", LINES[3]]))
+
+
 def test_targets_that_differ_in_their_names_alone_are_one_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     text = (targets_dir() / "qemu-aarch64.yaml").read_text()
