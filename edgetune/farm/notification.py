@@ -63,9 +63,10 @@ def changes_of(store: NightStore, night: Night) -> dict[str, frozenset[str]]:
         notification = sent.get(other.id)
         for row in store.cells(other):
             name = row.cell.name
-            told[name] = _standing(told.get(name, frozenset()), row.verdict)
+            heard = told.get(name, frozenset())
             if notification is not None and not notification.fault:
-                told[name] |= notification.told.get(name, frozenset())
+                heard |= notification.told.get(name, frozenset())
+            told[name] = _standing(heard, row.verdict)  # a rerun may have taken back what was told
     found = {}
     for row in store.cells(night):
         stood = _standing(told.get(row.cell.name, frozenset()), row.verdict)

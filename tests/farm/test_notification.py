@@ -128,3 +128,14 @@ def test_what_a_failed_service_said_reaches_the_command(tmp_path: Path) -> None:
     done = CliRunner().invoke(command, ["notify", str(farm.path)], input="unit failed\n")
     assert done.exit_code == 0, done.output
     assert (tmp_path / "heard").read_text() == "\nunit failed\n"
+
+
+def test_what_a_rerun_takes_back_is_told_when_it_comes_again(store: NightStore, tmp_path: Path) -> None:
+    farm = farm_with(tmp_path, HEAR)
+    night = a_night(store, 1, judged("slower"))
+    assert notify(farm, store, night, "") == ""
+    (row,) = store.cells(night)
+    store.rerun(night, row.id)
+    assert store.judge(row.id, store.start_attempt(row.id, "h"), judged("same"))
+    assert store.finish(night)
+    assert changes_of(store, a_night(store, 2, judged("slower")))
