@@ -17,10 +17,11 @@ from typing import Final, Protocol
 
 from edgetune.errors import ConfigError, DiskFull, ToolchainMissing
 from edgetune.registry import Registry
-from edgetune.target.target import Target
+from edgetune.target.target import STACK_LIMIT_BYTES, Target
 from edgetune.target.tool_process import run_tool, tool_environment
 
 STANDARD = "-std=gnu11"
+_STACK_LIMIT = f"-Werror=frame-larger-than={STACK_LIMIT_BYTES}"
 _REASON = 2000
 _PROBE_UNIT = """static const float table[64] = {1.0f};
 float edgetune_probe(int i);
@@ -116,12 +117,22 @@ def build_library(
 ) -> CompileResult:
     """Compile the kernel file `unit` as it ships and link it with `shim` into `library`.
 
+    A function whose stack frame is larger than `STACK_LIMIT_BYTES` is an error of the compiler, which changes no code.
     Each step runs in its own process group, which is reported to `on_start` and killed after `timeout_s`. Raises
     DiskFull, which is not the candidate's fault.
     """
     kernel = unit.with_suffix(".o")
     steps = (
-        [toolchain.cc, *toolchain.kernel_flags, *toolchain.position_flags, "-c", str(unit), "-o", str(kernel)],
+        [
+            toolchain.cc,
+            *toolchain.kernel_flags,
+            *toolchain.position_flags,
+            _STACK_LIMIT,
+            "-c",
+            str(unit),
+            "-o",
+            str(kernel),
+        ],
         [
             toolchain.cc,
             *(

@@ -23,10 +23,10 @@ from edgetune.package.interface import Interface, alignments, public_tensors
 from edgetune.package.manifest import write_manifest
 from edgetune.package.output_folder import staged
 from edgetune.package.package_file import PackageFile, write_files
-from edgetune.package.size import STACK_LIMIT_BYTES, CodeSize, StaticSize, static_size
+from edgetune.package.size import CodeSize, StaticSize, static_size
 from edgetune.package.slow_kernels import slow_warnings
 from edgetune.package.vectors import place_vectors
-from edgetune.target.target import with_cpu
+from edgetune.target.target import STACK_LIMIT_BYTES, with_cpu
 
 OnEvent = Callable[[Event], None]
 Check = Callable[[Path, Path], None]

@@ -16,7 +16,6 @@ from edgetune.package.flags import split_flags
 from edgetune.target.target import Target
 from edgetune.target.tool_process import run_tool
 
-STACK_LIMIT_BYTES = 4096
 _COMPILE_SECONDS = 1800
 
 

@@ -55,6 +55,9 @@ def strict_math(asked: Sequence[str]) -> tuple[str, ...]:
     return tuple(back for back in _ALLOWED_BY if back not in kept)
 
 
+STACK_LIMIT_BYTES = 4096
+"""Stack of one function: a search refuses candidates that take more, a package warns of them."""
+
 Words = tuple[StrictStr, ...]
 _SWEEP = 16  # times the size of the L2 cache, so that the L3 cache of a small board is swept as well
 Count = Annotated[StrictInt, Field(ge=1)]

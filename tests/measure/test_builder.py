@@ -83,6 +83,18 @@ def test_a_program_over_its_scratch_limit_is_refused_once(tmp_path: Path, worker
         assert [result.status for result in drain(pool)] == ["over_scratch"]
 
 
+DEEP = "volatile float row[%d]; for (int i = 0; i < 1000; ++i) { row[i] = a[i]; out[i] = 2.0f * row[i] + w[i]; }"
+
+
+@pytest.mark.parametrize(("floats", "status"), [(1000, "built"), (1100, "build_failed")])
+def test_a_program_with_a_large_stack_frame_is_refused(tmp_path: Path, floats: int, status: str) -> None:
+    with opened(tmp_path, 1) as pool:
+        pool.submit(BuildJob("deep", "k", measure_steps.trace(DEEP % floats)))
+        (result,) = drain(pool)
+    assert result.status == status
+    assert ("is larger than 4096 bytes" in result.reason) == (status == "build_failed")
+
+
 def test_a_compiler_that_has_ended_is_not_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By then its number may be that of another program."""
     killed: list[int] = []
