@@ -78,6 +78,45 @@ def test_its_header_is_that_of_c_and_of_cpp(package: Path, tmp_path: Path) -> No
         subprocess.run(command, cwd=tmp_path, check=True)
 
 
+_MISPLACED = """
+#include "cuda_runtime.h"
+#include "ds_cnn.h"
+int main()
+{
+    static unsigned char host[DS_CNN_WORKSPACE_BYTES] __attribute__((aligned(256)));
+    ds_cnn_ctx ctx;
+    ds_cnn_inputs in;
+    ds_cnn_outputs out;
+    void *device;
+
+    if (ds_cnn_init(&ctx, nullptr, 0) || cudaMalloc(&device, DS_CNN_WORKSPACE_BYTES))
+        return 1;
+    for (int which = 0; which < 2; which++) { /* an input is misplaced, then an output */
+        void *first = which ? device : host, *second = which ? host : device;
+        in.in0 = (const float *)first;
+        out.out = (float *)second;
+        const ds_cnn_status on = ds_cnn_run_on(&ctx, nullptr, &in, &out), run = ds_cnn_run(&ctx, &in, &out);
+        if (on != DS_CNN_ERR_TENSOR_MEMORY || run != DS_CNN_ERR_TENSOR_MEMORY)
+            return 2;
+    }
+    puts(ds_cnn_strerror(DS_CNN_ERR_TENSOR_MEMORY));
+    return 0;
+}
+"""
+
+
+def test_pointers_to_the_wrong_memory_are_a_status_with_a_sentence(package: Path, tmp_path: Path) -> None:
+    (tmp_path / "use.cpp").write_text(_MISPLACED)
+    sources = [str(package / "src" / name) for name in ("ds_cnn.cu", "ds_cnn_kernels.cu")]
+    weights = [str(path) for path in (package / "src").iterdir() if path.suffix in {".S", ".c"}]
+    includes = [f"-I{package / name}" for name in ("include", "src", "test/cpu")]
+    command = ["g++", "-O0", "-std=c++17", *includes, "-x", "c++", *sources, "use.cpp", "-x", "none", *weights]
+    subprocess.run([*command, "-o", "use"], cwd=tmp_path, check=True)
+    done = subprocess.run(["./use"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "ds_cnn_run() takes host pointers, ds_cnn_run_on() device pointers" in done.stdout
+
+
 def test_kernels_are_written_for_readers(package: Path) -> None:
     text = (package / "src/ds_cnn_kernels.cu").read_text()
     assert max(map(len, text.splitlines())) <= 120

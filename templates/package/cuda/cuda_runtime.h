@@ -286,6 +286,12 @@ inline int __clzll(long long a) { return a == 0 ? 64 : __builtin_clzll((unsigned
 
 /* The part of CUDA's runtime that the package calls; names and meaning are CUDA's. */
 enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2 };
+enum cudaMemoryType {
+    cudaMemoryTypeUnregistered = 0, cudaMemoryTypeHost = 1, cudaMemoryTypeDevice = 2, cudaMemoryTypeManaged = 3
+};
+struct cudaPointerAttributes {
+    cudaMemoryType type;
+};
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2 };
 struct CUstream_st;
 typedef struct CUstream_st *cudaStream_t;
@@ -320,6 +326,17 @@ inline cudaError_t cudaFree(void *memory)
             delete gone;
             break;
         }
+    return cudaSuccess;
+}
+
+inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *found, const void *pointer)
+{
+    const uintptr_t at = (uintptr_t)pointer;
+
+    found->type = cudaMemoryTypeUnregistered;
+    for (const cuda_on_cpu::Allocation *one = cuda_on_cpu::allocations; one != nullptr; one = one->next)
+        if (at >= one->first && at < one->end)
+            found->type = cudaMemoryTypeDevice;
     return cudaSuccess;
 }
 
