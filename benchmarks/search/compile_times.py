@@ -24,7 +24,6 @@ from benchmarks.search.expression import Expression
 from edgetune.errors import EdgetuneError
 from edgetune.frontend.tensor_expression.kernel import program_from_te
 from edgetune.measure.compiler import CompilerCommand, toolchain_of
-from edgetune.package.size import STACK_LIMIT_BYTES
 from edgetune.pipeline.boards import load_board
 from edgetune.schedule.algorithms.schedule_text import FORMS, algorithm_of
 from edgetune.schedule.kernel_spec import kernel_spec
@@ -34,7 +33,7 @@ from edgetune.search.cost_model import CostModel
 from edgetune.search.search import AlgorithmsSearch
 from edgetune.search.task import TuneTask
 from edgetune.search.wiring import other_spaces, space_of
-from edgetune.target.target import Target, with_cpu
+from edgetune.target.target import STACK_LIMIT_BYTES, Target, with_cpu
 
 QUICK_S = 5.0
 TIMEOUT_S = 60.0
