@@ -66,10 +66,9 @@ def block_sizes(
     )
     fitting = [choice for choice in choices if _scratch(tiles, *choice) <= limit]
     fitting.sort(key=lambda choice: _rank(tiles, target.l2_bytes, *choice))
-    registers = max(2, target.vector_registers)
     far = streams_filters(tiles, kept_bytes(target, streamed=streamed))
     for rows, columns, vectors in fitting[:_TRIED]:
-        row, pixel, vector = _register_tile(rows, columns, vectors, registers)
+        row, pixel, vector = _register_tile(rows, columns, vectors, target)
         sizes = {"tile_rows": rows, "tile_columns": columns, "filters": vectors}
         sizes |= {"row": row, "pixel": pixel, "vectors": vector}
         sizes["reduction0"] = max(divisors(tiles.channels, _DEPTH))
@@ -96,8 +95,10 @@ def _rank(tiles: TransformedTiles, cache: int, rows: int, columns: int, vectors:
     return scratch > cache, few, tiles.vectors // vectors, scratch
 
 
-def _register_tile(rows: int, columns: int, vectors: int, registers: int) -> tuple[int, int, int]:
+def _register_tile(rows: int, columns: int, vectors: int, target: Target) -> tuple[int, int, int]:
     """Rows and columns of tiles, and vectors of filters, that are summed at once: the cheapest per multiply-add."""
+    registers = max(2, target.vector_registers)
+    in_flight = target.instruction_set.multiply_adds_in_flight
 
     def cost(choice: tuple[int, int, int]) -> tuple[float, int]:
         row, pixel, vector = choice
@@ -105,7 +106,7 @@ def _register_tile(rows: int, columns: int, vectors: int, registers: int) -> tup
         if size + vector >= registers:
             return 1e3 + size, size
         loads = vector + row * pixel
-        return step_cycles(size, loads, vector) / size, size
+        return step_cycles(size, loads, vector, in_flight) / size, size
 
     choices = product(divisors(rows, registers), divisors(columns, registers), divisors(vectors, registers))
     return min(choices, key=cost)

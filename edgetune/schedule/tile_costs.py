@@ -81,13 +81,16 @@ def _cost(body: Body, reads: Reads, epilogue: int, over_pixels: bool, tile: Tile
         return (1e3 + taken, size)
     loads = reads.loads(body) / prod(body.reduction)
     far = not tile.per_channel and tile.weight_bytes > target.l1_bytes // 2
-    cycles = step_cycles(size, loads, body.vectors if far else 0)
+    cycles = step_cycles(size, loads, body.vectors if far else 0, target.instruction_set.multiply_adds_in_flight)
     return (cycles / size, size)
 
 
-def step_cycles(accumulators: int, loads: float, far: int = 0) -> float:
-    """Cycles of one step of an unrolled tile; `far` of its loads are vectors that come from beyond L1."""
-    return max(accumulators, LATENCY, loads) / 2 + 0.1 * loads + 0.5 * far
+def step_cycles(accumulators: int, loads: float, far: int = 0, in_flight: int = LATENCY) -> float:
+    """Cycles of one step of an unrolled tile; `far` of its loads are vectors that come from beyond L1.
+
+    With fewer accumulators than `in_flight`, the step takes as long as with that many.
+    """
+    return max(accumulators, in_flight, loads) / 2 + 0.1 * loads + 0.5 * far
 
 
 def ideal_cycles(vectors: float, bytes_touched: int, target: Target) -> float:

@@ -74,6 +74,9 @@ class InstructionSet:
     tile_rows: float = inf
     """Most rows in a register tile whose rows have several pixels."""
 
+    multiply_adds_in_flight: int = 8
+    """Accumulators of a register tile that keep a core's units busy: latency times multiply-adds a cycle, or more."""
+
     vectors: VectorInstructions = field(default_factory=VectorInstructions)
     """Its instructions that compilers do not find on their own, and its registers."""
 
