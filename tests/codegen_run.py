@@ -40,8 +40,9 @@ int main(int count, char **names) {
 
 
 def wide_target(bits: int = 512) -> Target:
-    """This machine's target with another vector width, for texts that are compared with golden files."""
-    return load_target("host").model_copy(update={"vector_bits": bits, "has_float16": True})
+    """This machine's target with another vector width, and registers and caches that do not depend on the machine."""
+    core = {"vector_registers": 32, "l1_bytes": 32 << 10, "l2_bytes": 1 << 20, "has_float16": True}
+    return load_target("host").model_copy(update=core | {"vector_bits": bits})
 
 
 def flags_for(target: Target, cc: str) -> list[str]:

@@ -4,8 +4,9 @@ Products of run-time matrices: attention heads are the main case, in which axes 
 before and after each product. A register tile only needs the last axis of its right-hand operand and of its output to
 stay last.
 
-The first convolution reads a channels-first input directly: a register tile loads its input as single numbers and
-broadcasts them, so the order of the input axes does not matter.
+The first convolution reads a channels-first image directly: a register tile loads its input as single numbers and
+broadcasts them, so the order of the input axes does not matter. With many channels it does: each step of the sum reads
+other lines of the cache, one for each row of the tile, and the lines of a window no longer fit into L1.
 """
 
 from __future__ import annotations
@@ -122,10 +123,7 @@ def _at(tensor: te.Tensor, axes: Sequence[int], shape: Sequence[object], place: 
 
 
 def fold_input_transposes(module: tvm.IRModule) -> tvm.IRModule:
-    """Rewrites conv2d(transpose(input)) to one kernel if the transposed input has no other reader.
-
-    Several convolutions may read it if it has few channels, as an image.
-    """
+    """Rewrites conv2d(transpose(input)) to one kernel if the input has few channels, as an image."""
     inputs = set(module["main"].params)
 
     def rule(call: relax.Call, chains: DefUse, builder: relax.BlockBuilder) -> relax.Expr | None:
@@ -134,7 +132,7 @@ def fold_input_transposes(module: tvm.IRModule) -> tvm.IRModule:
         transposed = chains.call(call.args[0], "relax.permute_dims")
         if transposed is None or permutation(transposed) != _TO_CHANNELS_LAST:
             return None
-        if not chains.used_once(call.args[0]) and int(call.args[0].ty.shape[-1]) >= _MANY_CHANNELS:
+        if int(call.args[0].ty.shape[-1]) >= _MANY_CHANNELS:
             return None
         if transposed.args[0] not in inputs or constant(call.args[1]) is None:
             return None

@@ -212,7 +212,7 @@ def factored_sizes(
         if sums > 1 and sums + min(operands, default=0) + OPERANDS_AHEAD > core.registers:
             continue
         loads = chains * sum(operands)
-        cycles = step_cycles(sums, loads) / sums
+        cycles = step_cycles(sums, loads, in_flight=core.in_flight) / sums
         cycles += (2 * log2(factored.lanes) + chains + 2) / factored.steps
         if (cycles, sums) < best[:2]:
             sizes = {f"tile{number}": extent for number, extent in enumerate(tile)}

@@ -205,7 +205,7 @@ def tile_sizes(tile: SpatialTile, core: Core, extents: Sequence[int] | None = No
         if sums > 1 and sums + chosen[-1] + OPERANDS_AHEAD > core.registers:
             continue
         loads = sum(prod(chosen[n] for n in axes) for axes in reads)
-        cycles = step_cycles(sums, loads, chosen[-1] if far else 0) / sums + packing
+        cycles = step_cycles(sums, loads, chosen[-1] if far else 0, core.in_flight) / sums + packing
         if (cycles, sums) < best[:2]:
             steps = max(divisors(stage.reduction_extents[-1], max(1, MAX_UNROLLED * LATENCY // max(LATENCY, sums))))
             rows = {f"tile{number}": extent for number, extent in enumerate(chosen[:-1])}

@@ -10,7 +10,7 @@ from tvm.s_tir import Schedule
 
 from edgetune.graph.tvm_types import BufferLoad, LoopRV, SBlockRV
 from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, mentions, stores
-from edgetune.schedule.tile_costs import divisors
+from edgetune.schedule.tile_costs import LATENCY, divisors
 
 FEWEST_LANES = 4
 MAX_TILE = 8
@@ -22,11 +22,12 @@ _REDUCTION = 2  # tirx.IterVar.CommReduce
 
 @dataclass(frozen=True)
 class Core:
-    """What formulas know of a core: lanes of a vector, vector registers, and bytes of L1."""
+    """What formulas know of a core: lanes of a vector, vector registers, bytes of L1, and multiply-adds in flight."""
 
     lanes: int
     registers: int
     l1_bytes: int
+    in_flight: int = LATENCY
 
 
 def tile_choices(extents: Sequence[int]) -> list[list[int]]:

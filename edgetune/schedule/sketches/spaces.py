@@ -157,7 +157,8 @@ def derived(
 
 def core_of(function: PrimFunc, target: Target) -> Core:
     """What formulas know of the target's core, for the widest type of a function."""
-    return Core(native_lanes(function, target), max(2, target.vector_registers), target.l1_bytes)
+    in_flight = target.instruction_set.multiply_adds_in_flight
+    return Core(native_lanes(function, target), max(2, target.vector_registers), target.l1_bytes, in_flight)
 
 
 def fills_vectors(function: PrimFunc, analysis: BlockAnalysis, target: Target) -> bool:
