@@ -101,7 +101,7 @@ class StatementPrinter(VectorPrinter):
             high = Text(str(int(s.min.value) + int(s.extent.value)))
         else:
             high = Text(f"{low.at(ATOM)} + {extent.at(ATOM)}")
-        name = self.context.names.loop(s.loop_var.name)
+        name = self.context.names.loop(self.context.stems.get(s.loop_var, s.loop_var.name))
         self.context.variables[s.loop_var] = Text(name, ATOM, True)
         self.context.analyzer.bind(s.loop_var, tvm.ir.Range.from_min_extent(s.min, s.extent), True)
         step = f"{name}++" if s.step is None else f"{name} += {self.scalar(s.step).code}"

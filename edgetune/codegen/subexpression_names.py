@@ -6,7 +6,7 @@ offset into several buffers is an "offset", any other subexpression a "value".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tvm import ir, tirx
 
@@ -22,9 +22,12 @@ def is_step(e: Expr) -> bool:
     return isinstance(e, (tirx.Add, tirx.Sub)) and isinstance(e.a, ir.Var) and isinstance(e.b, tirx.IntImm)
 
 
-def stems(body: Stmt) -> dict[Var, str]:
-    """The name stem of each variable of a common subexpression in lowered statements."""
-    found = _Found()
+def stems(body: Stmt, copies: Mapping[TvmBuffer, TvmBuffer] | None = None) -> dict[Var, str]:
+    """The name stem of each variable of a common subexpression in lowered statements.
+
+    Buffers that are `copies` of others have the names of those.
+    """
+    found = _Found(copies or {})
     found.statement(body)
     # The parts of a later constant index the same buffers as that constant.
     for var, parts in reversed(found.bound):
@@ -41,7 +44,8 @@ def stems(body: Stmt) -> dict[Var, str]:
 class _Found:
     """Constants in order, each with its variables, and the buffers that each variable indexes directly."""
 
-    def __init__(self) -> None:
+    def __init__(self, copies: Mapping[TvmBuffer, TvmBuffer]) -> None:
+        self._copies = copies
         self.bound: list[tuple[Var, set[Var]]] = []
         self.leads: dict[Var, set[str]] = {}
 
@@ -67,4 +71,4 @@ class _Found:
         used: set[Var] = set()
         variables_in(indices, used)
         for var in used:
-            self.leads.setdefault(var, set()).add(plain_name(str(buffer.name)))
+            self.leads.setdefault(var, set()).add(plain_name(str(self._copies.get(buffer, buffer).name)))

@@ -16,8 +16,8 @@ import numpy as np
 from tvm import ir, tirx
 
 from edgetune.codegen.cuda.lower import AXES, LoweredLaunch, thread_variable
+from edgetune.codegen.cuda.tidy import SHARED, is_barrier, rebuilt, statements_in
 from edgetune.codegen.dtypes import element_and_lanes
-from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.traverse import children, expressions, loads_in
 from edgetune.graph.tvm_types import Expr, Stmt, TvmBuffer, Var
 
@@ -25,7 +25,6 @@ Numbers: TypeAlias = np.ndarray
 """A value of each thread of a block."""
 
 _MOST_STEPS = 1 << 20  # accesses of all threads in one segment
-_SHARED, _BARRIER = "shared", "tvm_storage_sync"
 _WORD = 4  # bytes
 _OPERATORS = {
     tirx.Add: np.add,
@@ -89,7 +88,7 @@ def _meet(threads: Numbers, words: Numbers, others: Numbers, their_words: Number
 
 def without_needless_barriers(launch: LoweredLaunch) -> Stmt:
     """The body of a launch without the barriers that order nothing."""
-    if any(isinstance(node, tirx.DeclBuffer) and _is_shared(node.buffer) for node in _all(launch.body)):
+    if any(isinstance(node, tirx.DeclBuffer) and _is_shared(node.buffer) for node in statements_in(launch.body)):
         return launch.body  # views of shared memory
     return _rebuilt(launch.body, _needless(launch), [0])
 
@@ -100,7 +99,7 @@ def _needless(launch: LoweredLaunch) -> set[int]:
     needless: set[int] = set()
     before, current, number = _Segment(), follow.segment, -1
     for statement in _straight(launch.body):
-        if not _is_barrier(statement):
+        if not is_barrier(statement):
             follow.statement(statement, np.ones(follow.threads, bool))
             continue
         before = _closed(before, current, number, needless)
@@ -129,12 +128,9 @@ def _straight(node: Stmt) -> Iterator[Stmt]:
 
 
 def _rebuilt(node: Stmt, needless: set[int], passed: list[int]) -> Stmt:
-    if isinstance(node, tirx.AttrStmt):
-        return tirx.AttrStmt(node.node, node.attr_key, node.value, _rebuilt(node.body, needless, passed))
-    if isinstance(node, tirx.SeqStmt):
-        kept = [_rebuilt(child, needless, passed) for child in node.seq]
-        return tirx.SeqStmt(kept)
-    if _is_barrier(node):
+    if isinstance(node, tirx.AttrStmt | tirx.SeqStmt):
+        return rebuilt(node, [_rebuilt(child, needless, passed) for child in children(node)])
+    if is_barrier(node):
         passed[0] += 1
         if passed[0] - 1 in needless:
             return tirx.Evaluate(tirx.IntImm("int32", 0))
@@ -152,7 +148,7 @@ class _Follow:
         self._values: dict[Var, Numbers] = {}
         of_axis = (self._numbers % x, self._numbers // x % y, self._numbers // x // y)
         axes = {f"threadIdx.{axis}": values for axis, values in zip(AXES, of_axis, strict=True)}
-        for node in _all(launch.body):
+        for node in statements_in(launch.body):
             if isinstance(node, tirx.AttrStmt) and node.attr_key == "thread_extent":
                 axis = str(node.node.thread_tag)
                 if axis in axes:
@@ -166,7 +162,7 @@ class _Follow:
         if isinstance(node, tirx.For):
             self._loop(node, active)
             return
-        if _is_barrier(node) or isinstance(node, tirx.While):
+        if is_barrier(node) or isinstance(node, tirx.While):
             self.segment.known = False
             return
         reads = loads_in(expressions(node))
@@ -244,15 +240,5 @@ class _Follow:
         return value
 
 
-def _is_barrier(node: Stmt) -> bool:
-    return isinstance(node, tirx.Evaluate) and isinstance(node.value, ir.Call) and operator(node.value) == _BARRIER
-
-
 def _is_shared(buffer: TvmBuffer) -> bool:
-    return str(buffer.scope()) == _SHARED
-
-
-def _all(node: Stmt) -> Iterator[Stmt]:
-    yield node
-    for child in children(node):
-        yield from _all(child)
+    return str(buffer.scope()) == SHARED

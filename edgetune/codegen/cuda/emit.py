@@ -8,9 +8,12 @@ from math import prod
 
 from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.cuda.barriers import without_needless_barriers
+from edgetune.codegen.cuda.declarations import with_first_values
 from edgetune.codegen.cuda.lower import LoweredLaunch, LoweredLaunches, lower_launches
 from edgetune.codegen.cuda.maths import RESERVED, in_device_code
-from edgetune.codegen.cuda.printer import CudaPrinter, buffer_name, without_additions
+from edgetune.codegen.cuda.names import buffer_name, variable_names
+from edgetune.codegen.cuda.printer import CudaPrinter
+from edgetune.codegen.cuda.tidy import tidied
 from edgetune.codegen.dtypes import element_and_lanes, storage_type
 from edgetune.codegen.emit import drop_unused, prototype
 from edgetune.codegen.kernel_source import CParam, KernelSource, Launch, LaunchOperand
@@ -18,9 +21,8 @@ from edgetune.codegen.line_breaks import break_line
 from edgetune.codegen.memory import SCRATCH_ALIGNMENT, Survey, size_of, survey
 from edgetune.codegen.names import Names
 from edgetune.codegen.package_names import with_prefix
-from edgetune.codegen.subexpression_names import stems
 from edgetune.errors import KernelFailed
-from edgetune.graph.tvm_types import IRModule, Stmt, TvmBuffer, Var
+from edgetune.graph.tvm_types import IRModule, TvmBuffer
 from edgetune.target.gpu import GpuTarget
 
 _COLUMNS = 120
@@ -34,7 +36,7 @@ def emit_cuda_kernel(mod: IRModule, target: GpuTarget, symbol: str) -> KernelSou
     printed, and where a block needs more shared memory than `target` has.
     """
     lowered = lower_launches(mod, target.arch, target.shared_bytes_per_block)
-    ordered = (replace(launch, body=without_needless_barriers(launch)) for launch in lowered.launches)
+    ordered = (replace(launch, body=tidied(without_needless_barriers(launch))) for launch in lowered.launches)
     lowered = replace(lowered, launches=tuple(ordered))
     found = [survey(launch.body) for launch in lowered.launches]
     params = _params(lowered, found)
@@ -97,11 +99,6 @@ def _between(buffers: Sequence[TvmBuffer]) -> tuple[dict[TvmBuffer, int], int]:
     return offsets, total
 
 
-def _stems(body: Stmt) -> dict[Var, str]:
-    """Names of common subexpressions, with the names that buffers have in CUDA text."""
-    return {variable: without_additions(name) for variable, name in stems(body).items()}
-
-
 class _Kernel:
     """One launch as the kernel `name`; `operands`, `shared_bytes` and `preamble` are known once it is printed."""
 
@@ -123,9 +120,8 @@ class _Kernel:
 
     def print(self, target: GpuTarget) -> str:
         """The definition of the kernel."""
-        context = Context(
-            has_float16=False, lanes_limit=1, names=Names((self._name, *RESERVED)), stems=_stems(self._launch.body)
-        )
+        names = Names((self._name, *RESERVED))
+        context = Context(has_float16=False, lanes_limit=1, names=names, stems=variable_names(self._launch.body))
         parts, operands = [], []
         touched = [*self._found.accesses, *self._found.written, *self._found.reads]
         outside = [b for b in self._order() if b in touched or any(self._views.get(t) == b for t in touched)]
@@ -149,7 +145,7 @@ class _Kernel:
                 f"{target.shared_bytes_per_block}"
             )
         self.shared_bytes = printer.shared_bytes
-        kept = drop_unused(context.lines)
+        kept = with_first_values(drop_unused(context.lines))
         prefix = self._name.partition("__k_")[0]  # before lines are broken: it makes them longer
         whole = (with_prefix(in_device_code(line), prefix) for line in kept)
         lines = [part for line in whole for part in break_line(line, _COLUMNS)]

@@ -7,7 +7,6 @@ registers.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from functools import partial
 from math import prod
@@ -18,22 +17,19 @@ from tvm import ir, tirx
 
 from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.cuda.lower import thread_variable
+from edgetune.codegen.cuda.names import buffer_name
+from edgetune.codegen.cuda.tidy import LOCAL, SHARED, copies_in, is_barrier
 from edgetune.codegen.dtypes import element_and_lanes, storage_type
-from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.memory import Survey
-from edgetune.codegen.names import plain_name
 from edgetune.codegen.statements import ACCUMULATOR, Layout, StatementPrinter
-from edgetune.codegen.text import ATOM, Text
+from edgetune.codegen.text import ATOM, LOOSE, Text, compared
 from edgetune.codegen.traverse import children, expressions, loads_in, variables_in
 from edgetune.errors import KernelFailed
 from edgetune.graph.tvm_types import Expr, Stmt, TvmBuffer, Var
 
-SHARED = "shared"
-LOCAL = "local"
 _SHORT = {"blockIdx": "block", "threadIdx": "thread"}
-_SUM_OVER_THREADS = re.compile(r"red_buf\d+")
-_REINDEXED = re.compile(r"_reindex(_pad)?")
 _VECTOR_BYTES = 16  # the widest access of one thread
+_COMPARISONS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 _MOST_UNROLLED = 64  # copies of a loop's body, those of loops around it included
 
 
@@ -44,15 +40,18 @@ class CudaPrinter(StatementPrinter):
         super().__init__(context, survey, Layout())
         self.shared_bytes = 0
         self._unrolled: set[Var] = set()
+        self._copies: dict[TvmBuffer, TvmBuffer] = {}
         self._loops = 0
         self._touches_shared = False  # a statement printed so far
         self._statement_by_type[tirx.AttrStmt] = self._attribute
+        self._by_type[tirx.And] = self._all
 
     def launch(self, body: Stmt, extents: dict[str, int]) -> None:
         """Emit the whole body of a kernel."""
         for variable, axis in sorted(_thread_variables(body).items(), key=lambda item: item[1]):
             self._read_axis(variable, axis, extents[axis])
         self._unrolled = unrolled_loops(body)
+        self._copies = copies_in(body)
         self.statement(body)
 
     def _read_axis(self, variable: Var, axis: str, extent: int) -> None:
@@ -65,6 +64,13 @@ class CudaPrinter(StatementPrinter):
         name = self.context.names.unique(f"{_SHORT[of]}_{letter}")
         self.context.emit(f"const int32_t {name} = (int32_t){axis};")
         self.context.variables[variable] = Text(name, ATOM, True)
+
+    def _all(self, e: Expr) -> Text:
+        """Comparisons side by side, without brackets around each."""
+        parts = _conjuncts(e)
+        if not all(isinstance(part, _COMPARISONS) for part in parts):
+            return compared(self.scalar(e.a), "&&", self.scalar(e.b))
+        return Text(" && ".join(self.scalar(part).code for part in parts), LOOSE)
 
     def _attribute(self, s: Stmt) -> None:
         if s.attr_key == "virtual_thread":
@@ -79,7 +85,7 @@ class CudaPrinter(StatementPrinter):
         self._loops -= 1
 
     def _evaluate(self, s: Stmt) -> None:
-        if isinstance(s.value, ir.Call) and operator(s.value) == "tvm_storage_sync":
+        if is_barrier(s):
             scope = str(s.value.args[0].value)
             if scope != SHARED:
                 raise KernelFailed(f"the CUDA printer knows no barrier for {scope} memory")
@@ -104,7 +110,9 @@ class CudaPrinter(StatementPrinter):
         count = lanes * prod(int(extent.value) for extent in buffer.ty.shape)
         scope = str(buffer.scope())
         sums = scope == LOCAL and buffer in self.survey.updated
-        name = self.context.names.unique(ACCUMULATOR if sums else buffer_name(buffer))
+        copied = self._copies.get(buffer)
+        stem = f"{self.place(copied).name}_shared" if copied is not None else buffer_name(buffer)
+        name = self.context.names.unique(ACCUMULATOR if sums else stem)
         place = BufferStorage(name, of, lanes, written=True)
         if scope == LOCAL and count == 1:  # the kernel's own text clears it
             c_type = "uint8_t" if of.kind == "bool" else of.value
@@ -124,14 +132,8 @@ class CudaPrinter(StatementPrinter):
             raise KernelFailed(f"buffer {buffer.name} lies in {scope} memory, which the CUDA printer does not know")
 
 
-def buffer_name(buffer: TvmBuffer) -> str:
-    """The name of a buffer without TVM's additions."""
-    return plain_name(without_additions(str(buffer.name)))
-
-
-def without_additions(name: str) -> str:
-    """A name without what TVM adds for copies of operands and for sums over threads."""
-    return _SUM_OVER_THREADS.sub("partial", _REINDEXED.sub("", name))
+def _conjuncts(e: Expr) -> list[Expr]:
+    return [*_conjuncts(e.a), *_conjuncts(e.b)] if isinstance(e, tirx.And) else [e]
 
 
 def _loads_same(s: Stmt, e: Expr) -> bool:

@@ -9,38 +9,32 @@ check__k_conv2d_add_relu_25x5x64_2_kernel(const float *__restrict__ input, const
     const int32_t block_z = (int32_t)blockIdx.z;
     const int32_t thread_x = (int32_t)threadIdx.x;
     const int32_t thread_z = (int32_t)threadIdx.z;
-    __shared__ __align__(16) float pad_temp[1568];
-    float acc[5];
-    const int32_t offset = block_z * 1600;
-    const int32_t offset_1 = block_x * 32;
-    for (int32_t i_j_k_o = 0; i_j_k_o < 10; i_j_k_o++) {
-        const int32_t input_at = i_j_k_o * 5 + thread_z;
+    __shared__ __align__(16) float input_shared[1568];
+    float acc[5] = {};
+    for (int32_t step = 0; step < 10; step++) {
+        const int32_t input_at = step * 5 + thread_z;
         if (input_at < 49) {
             const int32_t input_at_1 = input_at / 7;
             const int32_t input_at_2 = input_at % 7;
             const int32_t value = block_z * 5 + input_at_1;
-            pad_temp[i_j_k_o * 160 + thread_z * 32 + thread_x] =
-                ((((1 <= value) && (value < 26)) && (1 <= input_at_2)) && (input_at_2 < 6))
-                ? input[offset + input_at_1 * 320 + input_at_2 * 64 + offset_1 + thread_x - 384] : 0.0f;
+            input_shared[step * 160 + thread_z * 32 + thread_x] =
+                (1 <= value && value < 26 && 1 <= input_at_2 && input_at_2 < 6)
+                ? input[block_z * 1600 + input_at_1 * 320 + input_at_2 * 64 + block_x * 32 + thread_x - 384] : 0.0f;
         }
-    }
-    #pragma unroll
-    for (int32_t ow = 0; ow < 5; ow++) {
-        acc[ow] = 0.0f;
     }
     __syncthreads();
     for (int32_t kh = 0; kh < 3; kh++) {
         for (int32_t kw = 0; kw < 3; kw++) {
             #pragma unroll
             for (int32_t ow = 0; ow < 5; ow++) {
-                acc[ow] += pad_temp[thread_z * 224 + kh * 224 + ow * 32 + kw * 32 + thread_x]
-                    * weights[kh * 192 + kw * 64 + offset_1 + thread_x];
+                acc[ow] += input_shared[thread_z * 224 + kh * 224 + ow * 32 + kw * 32 + thread_x]
+                    * weights[kh * 192 + kw * 64 + block_x * 32 + thread_x];
             }
         }
     }
     #pragma unroll
     for (int32_t ow = 0; ow < 5; ow++) {
-        output[offset + thread_z * 320 + ow * 64 + offset_1 + thread_x] =
-            check__max_f32(acc[ow] + bias[offset_1 + thread_x], 0.0f);
+        output[block_z * 1600 + thread_z * 320 + ow * 64 + block_x * 32 + thread_x] =
+            check__max_f32(acc[ow] + bias[block_x * 32 + thread_x], 0.0f);
     }
 }

@@ -1,0 +1,52 @@
+"""Names in CUDA text: of offsets, of loops that copy or join, and of buffers in shared memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from tvm import tirx
+
+from edgetune.codegen.cuda.tidy import SHARED, copies_in, statements_in
+from edgetune.codegen.names import plain_name
+from edgetune.codegen.subexpression_names import stems
+from edgetune.codegen.traverse import expressions, loads_in, variables_in
+from edgetune.graph.tvm_types import Stmt, TvmBuffer, Var
+
+_SUM_OVER_THREADS = re.compile(r"red_buf\d+")
+_REINDEXED = re.compile(r"_reindex(_pad)?")
+
+
+def buffer_name(buffer: TvmBuffer) -> str:
+    """The name of a buffer without TVM's additions."""
+    return plain_name(without_additions(str(buffer.name)))
+
+
+def without_additions(name: str) -> str:
+    """A name without what TVM adds for copies of operands and for sums over threads."""
+    return _SUM_OVER_THREADS.sub("partial", _REINDEXED.sub("", name))
+
+
+def variable_names(body: Stmt) -> dict[Var, str]:
+    """Names of offsets after what they index; of loops that fill copies ("step") or join partial sums ("part")."""
+    copies = copies_in(body)
+    found = {variable: without_additions(name) for variable, name in stems(body, copies).items()}
+    for node in statements_in(body):
+        if isinstance(node, tirx.For):
+            stored = {one.buffer for one in statements_in(node) if isinstance(one, tirx.BufferStore)}
+            if stored <= copies.keys():
+                found[node.loop_var] = "step"
+            elif _reads_partial_sums(node.body, node.loop_var, copies):
+                found[node.loop_var] = "part"
+    return found
+
+
+def _reads_partial_sums(body: Stmt, variable: Var, copies: Mapping[TvmBuffer, TvmBuffer]) -> bool:
+    """Whether statements index, by a variable, a buffer in shared memory that is no copy."""
+    for node in statements_in(body):
+        for load in loads_in(expressions(node)):
+            used: set[Var] = set()
+            variables_in(load.indices, used)
+            if variable in used and str(load.source.scope()) == SHARED and load.source not in copies:
+                return True
+    return False

@@ -1,0 +1,69 @@
+"""Kernels in CUDA are read by people: lengths, names, no idle variable, values where variables are declared."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from edgetune.codegen.cuda.declarations import with_first_values
+from edgetune.pipeline.model_formats import read_model
+from tests.cuda.cpu_check import checked
+
+MODEL = Path(__file__).parents[3] / "examples/models/ds_cnn.onnx"
+KERNELS = 6
+_DECLARED = re.compile(
+    r"^ *(?:const )?(?:__shared__ (?:__align__\(\d+\) )?)?(?:u?int\d+_t|float|half) (\w+)", re.MULTILINE
+)
+
+
+@cache
+def definition(number: int) -> str:
+    return checked(read_model(MODEL).program().kernels[number]).source.definition
+
+
+@pytest.mark.parametrize("number", range(KERNELS))
+def test_lines_are_short_and_kernels_fit_two_pages(number: int) -> None:
+    lines = definition(number).splitlines()
+    assert max(map(len, lines)) <= 120
+    assert len(lines) <= 120
+
+
+@pytest.mark.parametrize("number", range(KERNELS))
+def test_every_variable_is_read_and_has_a_name_of_the_field(number: int) -> None:
+    text = definition(number)
+    names = _DECLARED.findall(text)
+    assert "thread_x" in names
+    for name in names:
+        assert len(re.findall(rf"\b{name}\b", text)) > 1, name
+        assert not re.search(r"cse|red_buf|pad_temp|reindex|_o$|^T_|_fused", name), name
+
+
+@pytest.mark.parametrize("number", range(KERNELS))
+def test_a_scalar_gets_its_value_where_it_is_declared(number: int) -> None:
+    assert re.findall(r"^ *float \w+;$", definition(number), re.MULTILINE) == []
+
+
+def test_copies_are_called_after_their_tensors() -> None:
+    assert set(re.findall(r"__shared__ .* (\w+)\[", definition(0))) == {"input_shared", "weights_shared"}
+
+
+def test_a_condition_of_some_threads_stands_once() -> None:
+    """Sums are joined by the first row of threads: in one block of braces, not in one for each statement."""
+    assert definition(3).count("if (thread_y == 0) {") == 1
+
+
+def test_a_product_of_an_index_has_no_name_of_its_own() -> None:
+    assert not any(re.search(r"= \w+ \* \d+;$", line) for line in definition(0).splitlines())
+
+
+def test_a_value_is_not_moved_into_braces_that_a_later_use_is_outside_of() -> None:
+    lines = ["    float acc;", "    if (thread_x == 0) {", "        acc = 0.0f;", "    }", "    output[0] = acc;"]
+    assert with_first_values(lines) == lines
+
+
+def test_an_array_of_which_a_loop_clears_a_part_keeps_the_loop() -> None:
+    lines = ["    float acc[4];", "    for (int32_t i = 0; i < 2; i++) {", "        acc[i] = 0.0f;", "    }"]
+    assert with_first_values(lines) == lines
