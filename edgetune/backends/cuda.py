@@ -115,7 +115,7 @@ class Cuda:
         printed = []
         for kernel, text in zip(program.kernels, texts, strict=True):
             module, packing = split_packing(replay_plainly(kernel.function, text))
-            source = emit_cuda_kernel(module, gpu, kernel_symbol(prefix, kernel.name))
+            source = emit_cuda_kernel(module, gpu, kernel_symbol(prefix, kernel.name), kernel.unaligned)
             if (lacking := self.dialect.lacking(source.definition)) is not None:
                 raise UnsupportedOperator(f"kernel {kernel.name} computes in {lacking}, which {gpu.name} lacks")
             printed.append(Printed(replace(source, definition=with_prefix(source.definition, prefix)), packing))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from edgetune.codegen.dtypes import element
+
 
 @dataclass(frozen=True)
 class CParam:
     """One pointer parameter of a C kernel; `shape` is as scheduled, which for weights means packed.
 
-    `alignment` is that of one element in bytes, which is also its size. A `shared` parameter may point to the same
-    memory as another shared one: an operand and the output that overwrites it.
+    `alignment` in bytes is that of one element, or of a vector where the kernel needs that. A `shared` parameter may
+    point to the same memory as another shared one: an operand and the output that overwrites it.
     """
 
     name: str
@@ -20,6 +22,11 @@ class CParam:
     writable: bool
     alignment: int
     shared: bool = False
+
+    @property
+    def element_bytes(self) -> int:
+        """Size of one element."""
+        return element(self.dtype).bytes
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ class Kernel:
     `function` is the unscheduled PrimFunc; its parameters are tensors: inputs and constants in call order, then
     outputs. `workload` is the SHA-256 of its structure: equal workloads are one tuning task. `scratch` is the number of
     scratch bytes that each thread may always use, because the kernel saves the arena the memory of intermediate
-    tensors.
+    tensors. `unaligned` are parameters that some call passes as a part of a tensor at no multiple of 16 bytes.
     """
 
     name: str
@@ -115,6 +115,7 @@ class Kernel:
     macs: int
     weight: int
     scratch: int = 0
+    unaligned: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -191,7 +191,7 @@ def call_views(
             if param.role == "output"
         ]
         touched = [
-            prod(call.parts[number].shape if number in call.parts else param.shape) * param.alignment
+            prod(call.parts[number].shape if number in call.parts else param.shape) * param.element_bytes
             for number, param in enumerate(source.params)
         ]
         views.append(
@@ -242,7 +242,7 @@ def _argument(
         return f"WEIGHT({item.index})"
     if buffer not in plan.offsets:
         raise KernelFailed(f"the memory plan has no place for tensor {buffer} of call {number}")
-    within = f" + {part.offset * param.alignment}u" if part is not None and part.offset else ""
+    within = f" + {part.offset * param.element_bytes}u" if part is not None and part.offset else ""
     return f"ARENA(AT_{buffer}{within})"
 
 

@@ -75,7 +75,7 @@ def checked(kernel: Kernel, seed: int = 0, trace: str | None = None) -> Checked:
     """A kernel of a program under `trace`, or else its default schedule, and random inputs."""
     text = trace or default_gpu_schedule(kernel.function, gpu())[0]
     module, packing = split_packing(replay_plainly(kernel.function, text))
-    source = emit_cuda_kernel(module, gpu(), f"check__k_{kernel.name}")
+    source = emit_cuda_kernel(module, gpu(), f"check__k_{kernel.name}", kernel.unaligned)
     generator = np.random.default_rng(seed)
     given = [
         random_input(param, tuple(other for other in kernel.params if other is not param), generator, positive=False)

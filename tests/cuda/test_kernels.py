@@ -89,8 +89,9 @@ def test_a_barrier_that_some_threads_do_not_reach_is_reported(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("number", "old", "new", "fault"),
     [
-        (2, "output[", "output[1 + ", "outside of its buffer"),
-        (2, " input[", " input[64 + ", "outside of its buffer"),
+        (2, "output[", "output[4 + ", "outside of its buffer"),
+        (2, "output[", "output[1 + ", "no multiple of its size"),
+        (2, "&input[", "&input[64 + ", "outside of its buffer"),
         (1, "+ thread_x] =", "+ thread_x / 2] =", "nothing orders them"),
         (2, "block_z * ", "block_z / 9 * ", "nothing orders them"),
         (4, "thread_y == 0", "thread_y < 2", "nothing orders them"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -14,6 +14,7 @@ from edgetune.codegen.cuda.maths import RESERVED, in_device_code
 from edgetune.codegen.cuda.names import buffer_name, variable_names
 from edgetune.codegen.cuda.printer import CudaPrinter
 from edgetune.codegen.cuda.tidy import tidied
+from edgetune.codegen.cuda.vector_access import VECTOR_BYTES
 from edgetune.codegen.dtypes import element_and_lanes, storage_type
 from edgetune.codegen.emit import drop_unused, prototype
 from edgetune.codegen.kernel_source import CParam, KernelSource, Launch, LaunchOperand
@@ -28,12 +29,13 @@ from edgetune.target.gpu import GpuTarget
 _COLUMNS = 120
 
 
-def emit_cuda_kernel(mod: IRModule, target: GpuTarget, symbol: str) -> KernelSource:
+def emit_cuda_kernel(mod: IRModule, target: GpuTarget, symbol: str, unaligned: Collection[int] = ()) -> KernelSource:
     """CUDA text of the one function in `mod`, which is scheduled for a GPU: a kernel for each of its launches.
 
     `symbol` is the host function that launches them; kernels are called `symbol`, followed by a number if there are
-    several. Equal input gives equal text. Raises KernelFailed, naming the construct, if something cannot be lowered or
-    printed, and where a block needs more shared memory than `target` has.
+    several. Tensors begin at multiples of 16 bytes, but parameters with the numbers `unaligned`. Equal input gives
+    equal text. Raises KernelFailed, naming the construct, if something cannot be lowered or printed, and where a block
+    needs more shared memory than `target` has.
     """
     lowered = lower_launches(mod, target.arch, target.shared_bytes_per_block)
     ordered = (replace(launch, body=tidied(without_needless_barriers(launch))) for launch in lowered.launches)
@@ -44,12 +46,14 @@ def emit_cuda_kernel(mod: IRModule, target: GpuTarget, symbol: str) -> KernelSou
     texts: list[str] = []
     launches: list[Launch] = []
     preamble: set[str] = set()
+    vectors: set[int] = set()
     for number, (launch, surveyed) in enumerate(zip(lowered.launches, found, strict=True)):
         name = f"{symbol}_{number}" if len(lowered.launches) > 1 else f"{symbol}_kernel"
-        printed = _Kernel(lowered, launch, surveyed, params, offsets, name)
+        printed = _Kernel(lowered, launch, surveyed, params, offsets, name, unaligned)
         texts.append(printed.print(target))
         launches.append(Launch(name, launch.grid, launch.block, 0, printed.shared_bytes, printed.operands))
         preamble |= printed.preamble
+        vectors |= printed.vectors
     parts = [f"{'' if param.writable else 'const '}{param.c_type} *{param.name}" for param in params]
     scratch = ["unsigned char *scratch"] if scratch_bytes else []
     return KernelSource(
@@ -57,7 +61,7 @@ def emit_cuda_kernel(mod: IRModule, target: GpuTarget, symbol: str) -> KernelSou
         prototype=prototype(f"cudaError_t {symbol}(", ["cudaStream_t stream", *parts, *scratch]),
         definition="\n".join(texts),
         preamble=frozenset(preamble),
-        params=params,
+        params=tuple(replace(p, alignment=VECTOR_BYTES) if n in vectors else p for n, p in enumerate(params)),
         scratch_bytes=scratch_bytes,
         local_bytes=0,
         launches=tuple(launches),
@@ -100,7 +104,10 @@ def _between(buffers: Sequence[TvmBuffer]) -> tuple[dict[TvmBuffer, int], int]:
 
 
 class _Kernel:
-    """One launch as the kernel `name`; `operands`, `shared_bytes` and `preamble` are known once it is printed."""
+    """One launch as the kernel `name`; what has no value at first is known once it is printed.
+
+    `vectors` are numbers of parameters that are read or written as vectors.
+    """
 
     def __init__(
         self,
@@ -110,6 +117,7 @@ class _Kernel:
         params: Sequence[CParam],
         offsets: dict[TvmBuffer, int],
         name: str,
+        unaligned: Collection[int],
     ) -> None:
         self._launch, self._found, self._name = launch, found, name
         self._param = dict(zip(lowered.function.params, zip(range(len(params)), params, strict=True), strict=True))
@@ -117,6 +125,8 @@ class _Kernel:
         self.operands: tuple[LaunchOperand, ...] = ()
         self.shared_bytes = 0
         self.preamble: frozenset[str] = frozenset()
+        self.vectors: frozenset[int] = frozenset()
+        self._unaligned = {buffer for buffer, (number, _) in self._param.items() if number in unaligned}
 
     def print(self, target: GpuTarget) -> str:
         """The definition of the kernel."""
@@ -137,7 +147,8 @@ class _Kernel:
             parts.append(f"{'' if writes else 'const '}{c_type} *__restrict__ {name}")
             operands.append(LaunchOperand(number, self._offsets.get(buffer, 0), c_type, writes))
         self.operands = tuple(operands)
-        printer = CudaPrinter(context, self._found)
+        views = {view for view, base in self._views.items() if base in self._unaligned}
+        printer = CudaPrinter(context, self._found, self._unaligned | views)
         printer.launch(self._launch.body, self._launch.extents)
         if printer.shared_bytes > target.shared_bytes_per_block:
             raise KernelFailed(
@@ -145,6 +156,8 @@ class _Kernel:
                 f"{target.shared_bytes_per_block}"
             )
         self.shared_bytes = printer.shared_bytes
+        vectors = {self._views.get(buffer, buffer) for buffer in printer.vectors}
+        self.vectors = frozenset(number for buffer, (number, _) in self._param.items() if buffer in vectors)
         kept = with_first_values(drop_unused(context.lines))
         prefix = self._name.partition("__k_")[0]  # before lines are broken: it makes them longer
         whole = (with_prefix(in_device_code(line), prefix) for line in kept)

@@ -7,6 +7,7 @@ registers.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
@@ -19,28 +20,36 @@ from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.cuda.lower import thread_variable
 from edgetune.codegen.cuda.names import buffer_name
 from edgetune.codegen.cuda.tidy import LOCAL, SHARED, copies_in, is_barrier
+from edgetune.codegen.cuda.vector_access import VECTOR_BYTES, VectorAccess, VectorLoop, Vectors, same, vector_type
 from edgetune.codegen.dtypes import element_and_lanes, storage_type
+from edgetune.codegen.literals import plus
 from edgetune.codegen.memory import Survey
 from edgetune.codegen.statements import ACCUMULATOR, Layout, StatementPrinter
-from edgetune.codegen.text import ATOM, LOOSE, Text, compared
+from edgetune.codegen.text import ATOM, LOOSE, UNARY, Text, compared
 from edgetune.codegen.traverse import children, expressions, loads_in, variables_in
 from edgetune.errors import KernelFailed
 from edgetune.graph.tvm_types import Expr, Stmt, TvmBuffer, Var
 
 _SHORT = {"blockIdx": "block", "threadIdx": "thread"}
-_VECTOR_BYTES = 16  # the widest access of one thread
 _COMPARISONS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 _MOST_UNROLLED = 64  # copies of a loop's body, those of loops around it included
 
 
 class CudaPrinter(StatementPrinter):
-    """Prints the statements of one launch. `shared_bytes` grows with each buffer in shared memory."""
+    """Prints the statements of one launch. `shared_bytes` grows with each buffer in shared memory.
 
-    def __init__(self, context: Context, survey: Survey) -> None:
+    Buffers in device memory are aligned to whole vectors, but those that are `unaligned`. `vectors` has those that are
+    read or written as vectors.
+    """
+
+    def __init__(self, context: Context, survey: Survey, unaligned: Collection[TvmBuffer] = ()) -> None:
         super().__init__(context, survey, Layout())
+        self._vectors = Vectors(context.analyzer, lambda buffer: buffer not in unaligned)
+        self._held: list[tuple[VectorAccess, str, Var]] = []  # vectors, the arrays of their elements, and their index
         self.shared_bytes = 0
         self._unrolled: set[Var] = set()
         self._copies: dict[TvmBuffer, TvmBuffer] = {}
+        self.vectors: set[TvmBuffer] = set()
         self._loops = 0
         self._touches_shared = False  # a statement printed so far
         self._statement_by_type[tirx.AttrStmt] = self._attribute
@@ -78,11 +87,79 @@ class CudaPrinter(StatementPrinter):
         self.statement(s.body)
 
     def _for(self, s: Stmt) -> None:
+        loop = VectorLoop.of(s)
+        if loop is None or not (self._copied(loop) or self._as_vectors(s, loop)):
+            self._plain_loop(s)
+
+    def _plain_loop(self, s: Stmt) -> None:
         if s.loop_var in self._unrolled:
             self.context.emit("#pragma unroll")
         self._loops += 1
         super()._for(s)
         self._loops -= 1
+
+    def _copied(self, loop: VectorLoop) -> bool:
+        """Print a loop that copies as assignments of vectors; False if it does anything else."""
+        stored, copied = self._vectors.stored(loop), self._vectors.copied(loop)
+        if stored is None or copied is None:
+            return False
+        condition, source = copied
+        of, _ = element_and_lanes(stored.buffer.ty.dtype)
+        lanes = min(stored.lanes, source.lanes)
+        chosen = "" if condition is None else f"{self.scalar(condition).at(UNARY)} ? "
+        other = "" if condition is None else f" : {vector_type(of, lanes)}{{}}"
+        for first in range(0, loop.count, lanes):
+            value = f"{chosen}{self._vector(source, first, lanes)}{other}"
+            self.context.emit(f"{self._vector(stored, first, lanes)} = {value};")
+        self._touches_shared |= str(stored.buffer.scope()) == SHARED
+        return True
+
+    def _as_vectors(self, s: Stmt, loop: VectorLoop) -> bool:
+        """Print a loop with its operands, and its result, as vectors; False where there are none.
+
+        nvcc reads adjacent elements of shared memory as vectors by itself, because it knows their alignment.
+        """
+        stored = self._vectors.stored(loop)
+        loaded = [one for one in self._vectors.loaded(loop) if str(one.buffer.scope()) != SHARED]
+        if stored is None and not loaded:
+            return False
+        outer = list(self._held)
+        for access in [*loaded, *([stored] if stored else [])]:
+            stem = "result" if access is stored else f"{self.place(access.buffer).name}_values"
+            name = self.context.names.unique(stem)
+            c_type = storage_type(element_and_lanes(access.buffer.ty.dtype)[0], has_float16=False)
+            self.context.emit(f"__align__({VECTOR_BYTES}) {c_type} {name}[{loop.count}];")
+            for first in range(0, loop.count, access.lanes) if access is not stored else ():
+                self.context.emit(f"{self._own(access, name, first)} = {self._vector(access, first, access.lanes)};")
+            self._held.append((access, name, s.loop_var))
+        self._unrolled.add(s.loop_var)
+        self._plain_loop(tirx.For(s.loop_var, s.min, s.extent, int(s.kind), loop.store))
+        if stored is not None:
+            for first in range(0, loop.count, stored.lanes):
+                own = self._own(stored, self._held[-1][1], first)
+                self.context.emit(f"{self._vector(stored, first, stored.lanes)} = {own};")
+        self._held = outer
+        return True
+
+    def _own(self, access: VectorAccess, name: str, first: int) -> str:
+        """The lvalue of a vector in the array of a thread."""
+        place = f"&{name}[{first}]" if first else name
+        return f"*({vector_type(element_and_lanes(access.buffer.ty.dtype)[0], access.lanes)} *){place}"
+
+    def _vector(self, access: VectorAccess, first: int, lanes: int) -> str:
+        """The lvalue of the vector from element `first` of an access on."""
+        place = self.place(access.buffer)
+        at = plus(self.scalar(access.first), first, element_and_lanes(access.first.ty)[0])
+        const = "" if place.written else "const "
+        self.vectors.add(access.buffer)
+        return f"*({const}{vector_type(place.of, lanes)} *)&{place.name}[{at.code}]"
+
+    def element_text(self, buffer: TvmBuffer, indices: Sequence[Expr]) -> str:
+        """The lvalue of one element: in the array of a thread where its vector is there."""
+        for access, name, variable in self._held:
+            if access.buffer == buffer and same(access.index, indices[0]):
+                return f"{name}[{self.scalar(variable).code}]"
+        return super().element_text(buffer, indices)
 
     def _evaluate(self, s: Stmt) -> None:
         if is_barrier(s):
@@ -126,7 +203,7 @@ class CudaPrinter(StatementPrinter):
         elif scope == SHARED:
             self.shared_bytes += -(-count * of.bytes // 16) * 16
             # Aligned so that nvcc reads adjacent elements of one thread as a vector.
-            aligned = "__align__(16) " if count * of.bytes >= _VECTOR_BYTES else ""
+            aligned = "__align__(16) " if count * of.bytes >= VECTOR_BYTES else ""
             self.context.emit(f"__shared__ {aligned}{c_type} {name}[{count}];")
         else:
             raise KernelFailed(f"buffer {buffer.name} lies in {scope} memory, which the CUDA printer does not know")

@@ -97,23 +97,42 @@ def rebuilt(node: Stmt, inside: list[Stmt]) -> Stmt:
 
 
 def _joined(node: Stmt) -> Stmt:
-    """`node` whose equal conditions, one after the other, are one; those of whole loops stand before the loops."""
+    """`node` whose equal conditions, one after the other, are one; what no step of a loop changes stands before it."""
     inside = [_joined(child) for child in children(node)]
     if isinstance(node, tirx.SeqStmt):
         return _sequence(inside)
     if isinstance(node, tirx.IfThenElse) and not inside[1:]:
         return tirx.IfThenElse(_plain(node.condition), inside[0], None)
-    if isinstance(node, tirx.For) and _is_fixed(inside[0]) and not _uses(inside[0].condition, node.loop_var):
-        return tirx.IfThenElse(inside[0].condition, rebuilt(node, [inside[0].then_case]), None)
+    if isinstance(node, tirx.For):
+        return _loop(node, inside[0])
     return rebuilt(node, inside)
 
 
-def _sequence(inside: list[Stmt]) -> Stmt:
-    parts: list[Stmt] = []
-    for one in inside:
-        parts += list(one.seq) if isinstance(one, tirx.SeqStmt) else [one]
+def _loop(node: Stmt, body: Stmt) -> Stmt:
+    """The loop `node` over `body`, after the constants and inside of the condition that no step changes."""
+    parts = _parts([body])
+    before: list[Stmt] = []
+    while isinstance(parts[0], tirx.Bind) and len(parts) > 1 and not loads_in([parts[0].value]):
+        if _uses(parts[0].value, node.loop_var):
+            break
+        before.append(parts.pop(0))
+    if len(parts) == 1 and _is_fixed(parts[0]) and not _uses(parts[0].condition, node.loop_var):
+        whole = tirx.IfThenElse(parts[0].condition, _loop(node, parts[0].then_case), None)
+    else:
+        whole = rebuilt(node, [_sequence(parts)])
+    return tirx.SeqStmt([*before, whole]) if before else whole
+
+
+def _parts(statements: list[Stmt]) -> list[Stmt]:
     found: list[Stmt] = []
-    for part in parts:
+    for one in statements:
+        found += _parts(list(one.seq)) if isinstance(one, tirx.SeqStmt) else [one]
+    return found
+
+
+def _sequence(inside: list[Stmt]) -> Stmt:
+    found: list[Stmt] = []
+    for part in _parts(inside):
         if found and is_barrier(part) and _is_fixed(found[-1]) and _touches_registers_alone(found[-1].then_case):
             found.insert(-1, part)  # the registers of a thread wait for nobody
         elif found and _is_fixed(part) and _is_fixed(found[-1]) and _same(found[-1].condition, part.condition):

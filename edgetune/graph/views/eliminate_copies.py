@@ -16,10 +16,12 @@ from math import prod
 
 from edgetune.graph.kernels import copy_function, kernel_of, named, plain_function
 from edgetune.graph.memory.plan import plan
-from edgetune.graph.program import Buffer, Call, Kernel, Part, Program, Rows
+from edgetune.graph.program import Buffer, Call, Kernel, Part, Program, Rows, byte_size
 from edgetune.graph.views.strided_view import StridedView, rows_of, shape_with_gaps, with_gaps
 from edgetune.graph.views.view_layout import ViewLayout
 from edgetune.graph.workload import workload_hash
+
+_VECTOR_BYTES = 16  # the widest access of one thread of a GPU
 
 
 def without_copies(program: Program) -> Program:
@@ -122,8 +124,22 @@ class _Rebuilding:
 
     def _named_kernels(self) -> tuple[tuple[Kernel, ...], dict[str, int]]:
         calls = Counter(key for key, _ in self.calls)
-        kernels = named([replace(kernel, weight=calls[key]) for key, kernel in self.kernels.items()])
+        kernels = named(
+            [
+                replace(kernel, weight=calls[key], unaligned=self._unaligned(key, kernel))
+                for key, kernel in self.kernels.items()
+            ]
+        )
         return kernels, {key: number for number, key in enumerate(self.kernels)}
+
+    def _unaligned(self, key: str, kernel: Kernel) -> tuple[int, ...]:
+        found = {
+            number
+            for other, call in self.calls
+            for number, part in call.parts.items()
+            if other == key and byte_size((part.offset,), kernel.params[number].dtype) % _VECTOR_BYTES
+        }
+        return tuple(sorted(found))
 
 
 def _numbers(rows: Rows | None) -> str:

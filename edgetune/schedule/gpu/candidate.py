@@ -36,7 +36,7 @@ class GpuCandidate:
 def gpu_candidate(kernel: Kernel, trace: str, target: GpuTarget) -> GpuCandidate:
     """A kernel under a trace; equal kernels of two models have equal text. Raises KernelFailed."""
     module, packing = split_packing(replay_plainly(kernel.function, trace))
-    source = emit_cuda_kernel(module, target, f"{_PREFIX}__k_{kernel.workload[:12]}")
+    source = emit_cuda_kernel(module, target, f"{_PREFIX}__k_{kernel.workload[:12]}", kernel.unaligned)
     preamble = render_device_preamble(source.preamble, _PREFIX)
     text = with_prefix(source.definition, _PREFIX)
     unit = f'#include <math.h>\n#include <stdint.h>\n{preamble}\nextern "C" {{\n{text}\n}}\n'

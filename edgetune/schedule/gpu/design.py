@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import gcd
 from typing import Protocol
 
 import numpy as np
-from tvm import ir
+from tvm import DataType, ir
 from tvm.s_tir import Schedule
 
 from edgetune.graph.tvm_types import BufferRegion, ExprRV, LoopRV, SBlockRV
@@ -22,6 +23,7 @@ MOST_REGISTERS = 255
 MOST_SUMS = 64
 """Sums of one thread: the printer unrolls no more copies, and a loop that is not unrolled has no registers."""
 
+_VECTOR_BITS = 128  # the widest access of one thread
 _PACKED = "meta_schedule.layout_rewrite_preproc"
 
 Sizes = Mapping[str, tuple[int, ...]]
@@ -152,10 +154,21 @@ def propose(design: Design, random: np.random.Generator, tries: int = 200) -> Si
 def bind_copy(sch: Schedule, copy: SBlockRV, at: LoopRV, threads: Mapping[str, ExprRV]) -> None:
     """Have all threads of a block fill a buffer in shared memory, which the block `copy` does inside the loop `at`."""
     place = next(number for number, loop in enumerate(sch.get_loops(copy)) if sch.get(loop).same_as(sch.get(at)))
-    fused = sch.fuse(*sch.get_loops(copy)[place + 1 :])
-    _, *inside = sch.split(fused, [None, *threads.values()])
+    loops = sch.get_loops(copy)[place + 1 :]
+    lanes = copied_lanes(sch, copy, int(sch.get(loops[-1]).extent))
+    *outer, last = loops
+    if lanes > 1:
+        last, _ = sch.split(last, [None, lanes])
+    _, *inside = sch.split(sch.fuse(*outer, last), [None, *threads.values()])
     for axis, loop in zip(threads, inside, strict=True):
         sch.bind(loop, axis)
+
+
+def copied_lanes(sch: Schedule, copy: SBlockRV, extent: int) -> int:
+    """Elements that one thread copies at once, of `extent` adjacent ones: a vector, if rows hold whole ones."""
+    (read, *_), (write, *_) = sch.get(copy).reads, sch.get(copy).writes
+    widest = _VECTOR_BITS // DataType(str(write.source.ty.dtype)).bits
+    return gcd(extent, int(read.source.ty.shape[-1]), widest)
 
 
 def pack_last(sch: Schedule, block: SBlockRV, stage: BlockStage, read: int, axis: int) -> None:

@@ -38,6 +38,26 @@ struct dim3 {
     dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
 };
 
+/* Vectors lie over arrays of elements: may_alias. */
+struct __attribute__((may_alias, aligned(8))) float2 {
+    float x, y;
+};
+struct __attribute__((may_alias, aligned(16))) float4 {
+    float x, y, z, w;
+};
+struct __attribute__((may_alias)) ushort1 {
+    uint16_t x;
+};
+struct __attribute__((may_alias)) uint1 {
+    uint32_t x;
+};
+struct __attribute__((may_alias, aligned(8))) uint2 {
+    uint32_t x, y;
+};
+struct __attribute__((may_alias, aligned(16))) uint4 {
+    uint32_t x, y, z, w;
+};
+
 inline dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 #define __global__
@@ -155,6 +175,13 @@ __attribute__((no_sanitize("thread"))) inline void touch(const void *address, si
     }
 }
 
+__attribute__((no_sanitize("thread"))) inline void touch_aligned(const void *address, size_t bytes, bool writes)
+{
+    if (in_kernel && (uintptr_t)address % bytes != 0)
+        fail("a thread touches a vector at an address that is no multiple of its size");
+    touch(address, bytes, writes);
+}
+
 /* Leaves the running fiber until the scheduler comes back to it. */
 inline void leave(State state)
 {
@@ -259,8 +286,8 @@ CUDA_ON_CPU_HOOK __tsan_func_exit(void *) {}
 CUDA_ON_CPU_HOOK __tsan_vptr_update(void **, void *) {}
 CUDA_ON_CPU_HOOK __tsan_vptr_read(void **) {}
 #define CUDA_ON_CPU_HOOKS(bytes) \
-    CUDA_ON_CPU_HOOK __tsan_read##bytes(void *at) { cuda_on_cpu::touch(at, bytes, false); } \
-    CUDA_ON_CPU_HOOK __tsan_write##bytes(void *at) { cuda_on_cpu::touch(at, bytes, true); } \
+    CUDA_ON_CPU_HOOK __tsan_read##bytes(void *at) { cuda_on_cpu::touch_aligned(at, bytes, false); } \
+    CUDA_ON_CPU_HOOK __tsan_write##bytes(void *at) { cuda_on_cpu::touch_aligned(at, bytes, true); } \
     CUDA_ON_CPU_HOOK __tsan_unaligned_read##bytes(void *at) { cuda_on_cpu::touch(at, bytes, false); } \
     CUDA_ON_CPU_HOOK __tsan_unaligned_write##bytes(void *at) { cuda_on_cpu::touch(at, bytes, true); }
 CUDA_ON_CPU_HOOKS(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -57,6 +58,27 @@ def test_a_condition_of_some_threads_stands_once() -> None:
 
 def test_a_product_of_an_index_has_no_name_of_its_own() -> None:
     assert not any(re.search(r"= \w+ \* \d+;$", line) for line in definition(0).splitlines())
+
+
+def test_adjacent_elements_are_read_and_written_as_vectors() -> None:
+    """Copies into shared memory, operands of the epilogue, and the result; nvcc makes vectors of the sums itself."""
+    text = definition(2)
+    assert text.count("*(float4 *)&input_shared[") == text.count("*(const float4 *)&input[") == 1
+    assert text.count("*(float4 *)&weights_shared[") == text.count("*(const float4 *)&weights[") == 1
+    assert "*(float4 *)bias_values = *(const float4 *)&bias[" in text
+    assert text.count("*(float4 *)&output[") == 1
+
+
+def test_parameters_that_are_vectors_tell_their_alignment() -> None:
+    kernel = read_model(MODEL).program().kernels[2]
+    assert [param.alignment for param in checked(kernel).source.params] == [16, 16, 16, 16]
+
+
+def test_a_part_of_a_tensor_that_is_not_aligned_is_read_element_by_element() -> None:
+    kernel = replace(read_model(MODEL).program().kernels[2], unaligned=(0, 3))
+    source = checked(kernel).source
+    assert [param.alignment for param in source.params] == [4, 16, 16, 4]
+    assert not re.search(r"float4 \*\)&(input|output)\b", source.definition)
 
 
 def test_a_value_is_not_moved_into_braces_that_a_later_use_is_outside_of() -> None:

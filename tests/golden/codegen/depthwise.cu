@@ -11,15 +11,16 @@ check__k_conv2d_add_relu_25x5x64_2_kernel(const float *__restrict__ input, const
     const int32_t thread_z = (int32_t)threadIdx.z;
     __shared__ __align__(16) float input_shared[1568];
     float acc[5] = {};
-    for (int32_t step = 0; step < 10; step++) {
-        const int32_t input_at = step * 5 + thread_z;
+    for (int32_t step = 0; step < 3; step++) {
+        const int32_t input_at = step * 20 + thread_z * 4 + thread_x / 8;
         if (input_at < 49) {
             const int32_t input_at_1 = input_at / 7;
             const int32_t input_at_2 = input_at % 7;
             const int32_t value = block_z * 5 + input_at_1;
-            input_shared[step * 160 + thread_z * 32 + thread_x] =
+            *(float4 *)&input_shared[step * 640 + thread_z * 128 + thread_x * 4] =
                 (1 <= value && value < 26 && 1 <= input_at_2 && input_at_2 < 6)
-                ? input[block_z * 1600 + input_at_1 * 320 + input_at_2 * 64 + block_x * 32 + thread_x - 384] : 0.0f;
+                ? *(const float4 *)&input[block_z * 1600 + input_at_1 * 320 + input_at_2 * 64 + block_x * 32
+                + thread_x % 8 * 4 - 384] : float4{};
         }
     }
     __syncthreads();

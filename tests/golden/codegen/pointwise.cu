@@ -13,14 +13,14 @@ check__k_conv2d_add_relu_25x5x64_3_kernel(const float *__restrict__ input, const
     float acc[4] = {};
     __shared__ __align__(16) float input_shared[1600];
     __shared__ __align__(16) float weights_shared[2048];
-    for (int32_t step = 0; step < 8; step++) {
-        input_shared[step * 200 + thread_z * 40 + thread_y * 8 + thread_x] =
-            input[block_z * 1600 + step * 200 + thread_z * 40 + thread_y * 8 + thread_x];
+    for (int32_t step = 0; step < 2; step++) {
+        *(float4 *)&input_shared[step * 800 + thread_z * 160 + thread_y * 32 + thread_x * 4] =
+            *(const float4 *)&input[block_z * 1600 + step * 800 + thread_z * 160 + thread_y * 32 + thread_x * 4];
     }
-    for (int32_t step = 0; step < 11; step++) {
-        if (step * 25 + thread_z * 5 + thread_y < 256) {
-            const int32_t weights_at = step * 200 + thread_z * 40 + thread_y * 8 + thread_x;
-            weights_shared[weights_at] = weights[weights_at / 32 * 64 + block_x * 32 + weights_at % 32];
+    for (int32_t step = 0; step < 3; step++) {
+        if (step * 25 + thread_z * 5 + thread_y < 64) {
+            *(float4 *)&weights_shared[step * 800 + thread_z * 160 + thread_y * 32 + thread_x * 4] =
+                *(const float4 *)&weights[step * 1600 + thread_z * 320 + thread_y * 64 + block_x * 32 + thread_x * 4];
         }
     }
     __syncthreads();
@@ -31,9 +31,13 @@ check__k_conv2d_add_relu_25x5x64_3_kernel(const float *__restrict__ input, const
                 * weights_shared[ic * 32 + thread_x * 4 + oc_i];
         }
     }
+    __align__(16) float bias_values[4];
+    *(float4 *)bias_values = *(const float4 *)&bias[block_x * 32 + thread_x * 4];
+    __align__(16) float result[4];
     #pragma unroll
     for (int32_t oc_i = 0; oc_i < 4; oc_i++) {
-        output[block_z * 1600 + thread_z * 320 + thread_y * 64 + block_x * 32 + thread_x * 4 + oc_i] =
-            check__max_f32(acc[oc_i] + bias[block_x * 32 + thread_x * 4 + oc_i], 0.0f);
+        result[oc_i] = check__max_f32(acc[oc_i] + bias_values[oc_i], 0.0f);
     }
+    *(float4 *)&output[block_z * 1600 + thread_z * 320 + thread_y * 64 + block_x * 32 + thread_x * 4] =
+        *(float4 *)result;
 }
