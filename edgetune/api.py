@@ -25,7 +25,7 @@ from edgetune.package.explain import Explanation
 from edgetune.package.golden import GoldenCases, OutputTolerance
 from edgetune.package.manifest import check_files, interface_of, read_manifest
 from edgetune.package.output_folder import check_output_folder
-from edgetune.pipeline.backends import require_search, require_threads
+from edgetune.pipeline.backends import require_precision, require_search, require_threads
 from edgetune.pipeline.boards import accesses, elsewhere, load_board
 from edgetune.pipeline.flavours import flavours_of
 from edgetune.pipeline.model_formats import read_stored, require_model
@@ -79,6 +79,7 @@ def tune(settings: Settings, *, events: Events, model: Model | None = None) -> T
     BoardUnavailable when the board cannot be measured from here.
     """
     require_search(settings.target)
+    require_precision(settings.target, settings.precision)
     _mind_threads(settings, events)
     check_output_folder(settings.out)
     flavours_of(settings)
@@ -106,6 +107,7 @@ def build(settings: Settings, *, events: Events, model: Model | None = None) -> 
     DiskFull, DatabaseError, CompileFailed, SelfTestFailed, WrongResult, and BoardBusy where another run that times here
     holds this machine's lock.
     """
+    require_precision(settings.target, settings.precision)
     _mind_threads(settings, events)
     check_output_folder(settings.out)
     flavours_of(settings)

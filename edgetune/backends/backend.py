@@ -10,6 +10,7 @@ from edgetune.measure.compiler import CandidateBuilder
 from edgetune.package.program_image import ProgramImage
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.dialect import Dialect
+from edgetune.target.preferences import Precision
 from edgetune.target.target import KeyFault
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ class Backend(CandidateBuilder, Protocol):
     @property
     def content(self) -> PackageContent:
         """The files of its packages; asked for when one is written, because it loads TVM."""
+
+    def precisions(self, target: BoardKind) -> tuple[Precision, ...]:
+        """Return the precisions that packages for `target` can have; fp32 is always among them."""
 
     def target_fault(self, target: BoardKind) -> KeyFault | None:
         """Return what is wrong in the file of a target that names it; None where nothing is."""

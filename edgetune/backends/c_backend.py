@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from edgetune.events import Event
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.dialect import Dialect
+from edgetune.target.preferences import Precision
 from edgetune.target.target import KeyFault, with_cpu
 
 if TYPE_CHECKING:
@@ -27,6 +28,11 @@ class CBackend:
 
     dialect: Dialect
     searches = True
+
+    def precisions(self, target: BoardKind) -> tuple[Precision, ...]:
+        """Return fp32."""
+        del target
+        return ("fp32",)
 
     @property
     def content(self) -> PackageContent:

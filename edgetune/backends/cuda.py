@@ -16,6 +16,7 @@ from edgetune.target.board_kind import BoardKind
 from edgetune.target.cuda_toolkit import WHEELS, find_nvcc, gpu_fingerprint, nvcc_id
 from edgetune.target.dialect import Dialect
 from edgetune.target.gpu import GpuTarget
+from edgetune.target.preferences import Precision
 from edgetune.target.target import KeyFault, Target
 
 if TYPE_CHECKING:
@@ -38,6 +39,12 @@ class Cuda:
     most_threads: int | None = 1
     transport = "agent"  # no other is there yet, and none is asked
     untimed = "candidates travel to a GPU and back as a folder (`--via bundle`, or `edgetune bundle export --help`)"
+
+    def precisions(self, target: BoardKind) -> tuple[Precision, ...]:
+        """Return fp32, and the types of 16 bits that the tensor cores of `target` multiply."""
+        from edgetune.graph.precision import STORED
+
+        return ("fp32", *(one for one in STORED if one in _gpu(target).tensor_cores))
 
     def target_fault(self, target: BoardKind) -> KeyFault | None:
         """Demand a GPU."""

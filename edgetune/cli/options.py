@@ -218,6 +218,11 @@ def model_and_board(function: F) -> F:
                 metavar="NAME",
                 help="Build system that the package gets files for beside make (cmake); may be repeated.",
             ),
+            click.option(
+                "--precision",
+                type=click.Choice(("fp32", "fp16", "bf16", "tf32")),
+                help="Type of weights and of tensors between layers, where the board has it (default: fp32).",
+            ),
             click.option("--package-version", type=PackageVersion(), help="Version of the package (default: 1.0.0)."),
         )
     ):

@@ -16,7 +16,7 @@ from edgetune.config.transport_rules import ANY_TRANSPORT, TransportRules
 from edgetune.errors import ConfigError, UsageError
 from edgetune.resources import user_dir
 from edgetune.target.board_kind import BoardKind
-from edgetune.target.preferences import Grade, Layout, Preferences, Rpc, Winograd
+from edgetune.target.preferences import Grade, Layout, Precision, Preferences, Rpc, Winograd
 from edgetune.yaml_reader.checked import check_document
 from edgetune.yaml_reader.source import YamlDocument, load_yaml
 
@@ -42,6 +42,7 @@ class CommandLineFlags:
     out: Path | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     layout: Layout | None = None
+    precision: Precision | None = None
     layouts: Mapping[str, Layout] = field(default_factory=dict)
     rpc: Rpc | None = None
     min_trust: Grade | None = None
@@ -60,7 +61,7 @@ class Settings:
     ``winograd`` names the largest tiles of transformed convolutions, "off" for none. ``layout`` is the order of the
     axes of image inputs and outputs, ``layouts`` that of single inputs and outputs by name. ``flavours`` are the build
     systems that the package gets files for; make is added where it is not named. ``package_version`` is major, minor
-    and patch.
+    and patch. ``precision`` is that of weights and of tensors between layers.
     """
 
     model: Path
@@ -85,6 +86,7 @@ class Settings:
     layouts: Mapping[str, Layout] = field(default_factory=dict)
     flavours: tuple[str, ...] = DEFAULT_FLAVOURS
     package_version: tuple[int, int, int] = (1, 0, 0)
+    precision: Precision = "fp32"
 
     @property
     def board(self) -> str:
@@ -115,6 +117,7 @@ _DEFAULTS: dict[str, object] = {
     "winograd": "f4",
     "flavours": DEFAULT_FLAVOURS,
     "package_version": "1.0.0",
+    "precision": "fp32",
 }
 
 
@@ -229,6 +232,7 @@ def _settle(layers: list[_Layer], board: ResolvedBoard, folder: Path) -> Setting
         layouts=_by_name(layers, "layouts"),
         flavours=_names(values["flavours"]),
         package_version=package_version(str(values["package_version"])),
+        precision=next((one for one in get_args(Precision) if one == values["precision"]), "fp32"),
     )
 
 
@@ -270,6 +274,7 @@ _FLAG_NAMES = {
     "min_trust": "--min-trust",
     "flavours": "--flavour",
     "package_version": "--package-version",
+    "precision": "--precision",
 }
 
 
@@ -297,6 +302,7 @@ def _of_flags(flags: CommandLineFlags) -> dict[str, object]:
         "min_trust": flags.min_trust,
         "flavours": flags.flavours or None,
         "package_version": flags.package_version,
+        "precision": flags.precision,
     }
     return _stated(values)
 

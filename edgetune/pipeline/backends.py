@@ -10,6 +10,7 @@ from edgetune.backends.backend import Backend
 from edgetune.errors import BoardUnavailable, ConfigError, UsageError
 from edgetune.registry import Registry
 from edgetune.target.board_kind import BoardKind
+from edgetune.target.preferences import Precision
 from edgetune.target.target import KeyFault
 from edgetune.yaml_reader.nearest import nearest
 
@@ -56,4 +57,14 @@ def require_threads(target: BoardKind, threads: int) -> None:
         raise UsageError(
             f"{threads} threads are asked for, but a package for board '{target.name}' has {most} at most: "
             f"ask for {most}"
+        )
+
+
+def require_precision(target: BoardKind, precision: Precision) -> None:
+    """Raise UsageError where a package for `target` cannot have that `precision`."""
+    known = backend_of(target).precisions(target)
+    if precision not in known:
+        raise UsageError(
+            f"precision {precision} is asked for, but packages for board '{target.name}' compute in "
+            f"{' or '.join(known)}: ask for --precision {known[-1]}"
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 from edgetune.config.settings import Settings
 from edgetune.events import Event
 from edgetune.frontend.model_format import Model
+from edgetune.graph.precision import ALLOWED, with_precision
 from edgetune.graph.program import Program
 from edgetune.package.emit import Check, PackageSummary
 from edgetune.package.golden import Golden, GoldenCases, OutputTolerance
@@ -58,11 +59,15 @@ def load(settings: Settings, events: Events = lambda _: None, model: Model | Non
     outputs, reference = model.reference_outputs(feeds, model.program if exchanged else lambda: program, events)
     goldens = tuple(Golden(i, o) for i, o in zip(feeds, outputs, strict=True))
     layouts = {tensor.name: tensor.layout for tensor in (*program.inputs, *program.outputs)}
+    tolerances = _tolerances(model, goldens, events)
+    if settings.precision in ALLOWED:
+        rounded = OutputTolerance(relative=ALLOWED[settings.precision])
+        tolerances |= {t.name: rounded for t in program.outputs if t.dtype == "float32" and t.name not in tolerances}
     return CompileInput(
-        program,
+        with_precision(program, settings.precision),
         tuple(golden.exchanged(layouts) for golden in goldens),
         reference,
-        _tolerances(model, goldens, events),
+        tolerances,
         settings.model.name,
         model,
     )

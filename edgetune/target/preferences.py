@@ -15,6 +15,8 @@ Rpc = Annotated[StrictStr, Field(min_length=1, examples=["agent", "tvm"])]
 Grade = Literal["A", "B", "C", "D"]
 Winograd = Literal["off", "f2", "f4"]
 Layout = Literal["model", "channels_last"]
+Precision = Literal["fp32", "fp16", "bf16", "tf32"]
+"""How weights and tensors between layers are stored, or multiplied; sums are in float32."""
 
 
 def _off(value: object) -> object:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from edgetune.codegen.cuda.emit import emit_cuda_kernel
+from edgetune.codegen.cuda.half import headers
 from edgetune.codegen.cuda.maths import render_device_preamble
 from edgetune.codegen.kernel_source import KernelSource
 from edgetune.codegen.package_names import with_prefix
@@ -145,7 +146,8 @@ def _text(check: Checked) -> str:
 def unit(check: Checked) -> str:
     """The text of the kernels with the functions that they need."""
     source = check.source
-    return f"{render_device_preamble(source.preamble, 'check')}\n{with_prefix(source.definition, 'check')}"
+    preamble = headers(source.definition) + render_device_preamble(source.preamble, "check")
+    return f"{preamble}\n{with_prefix(source.definition, 'check')}"
 
 
 def barriers(source: KernelSource) -> Sequence[int]:

@@ -25,7 +25,7 @@ Numbers: TypeAlias = np.ndarray
 """A value of each thread of a block."""
 
 _MOST_STEPS = 1 << 20  # accesses of all threads in one segment
-_WORD = 4  # bytes
+_WORD = 2  # bytes: the smallest that two threads write without disturbing each other's elements
 _OPERATORS = {
     tirx.Add: np.add,
     tirx.Sub: np.subtract,

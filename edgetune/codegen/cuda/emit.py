@@ -9,13 +9,14 @@ from math import prod
 from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.cuda.barriers import without_needless_barriers
 from edgetune.codegen.cuda.declarations import with_first_values
+from edgetune.codegen.cuda.half import cuda_type
 from edgetune.codegen.cuda.lower import LoweredLaunch, LoweredLaunches, lower_launches
 from edgetune.codegen.cuda.maths import RESERVED, in_device_code
 from edgetune.codegen.cuda.names import buffer_name, variable_names
 from edgetune.codegen.cuda.printer import CudaPrinter
 from edgetune.codegen.cuda.tidy import tidied
 from edgetune.codegen.cuda.vector_access import VECTOR_BYTES
-from edgetune.codegen.dtypes import element_and_lanes, storage_type
+from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.emit import drop_unused, prototype
 from edgetune.codegen.kernel_source import CParam, KernelSource, Launch, LaunchOperand
 from edgetune.codegen.line_breaks import break_line
@@ -81,7 +82,7 @@ def _params(lowered: LoweredLaunches, found: Sequence[Survey]) -> tuple[CParam, 
         of, _ = element_and_lanes(buffer.ty.dtype)
         name = names.unique(str(buffer.name).removesuffix("_global"))
         shape = tuple(int(extent) for extent in buffer.ty.shape)
-        params.append(CParam(name, storage_type(of, has_float16=False), shape, of.dtype, buffer in written, of.bytes))
+        params.append(CParam(name, cuda_type(of), shape, of.dtype, buffer in written, of.bytes))
     return tuple(params)
 
 
@@ -143,7 +144,7 @@ class _Kernel:
             place = BufferStorage(name, of, lanes, written=writes)
             for one in (buffer, *(view for view, base in self._views.items() if base == buffer)):
                 context.places[one] = place
-            c_type = storage_type(of, has_float16=False)
+            c_type = cuda_type(of)
             parts.append(f"{'' if writes else 'const '}{c_type} *__restrict__ {name}")
             operands.append(LaunchOperand(number, self._offsets.get(buffer, 0), c_type, writes))
         self.operands = tuple(operands)

@@ -17,11 +17,13 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from edgetune.codegen.context import BufferStorage, Context
+from edgetune.codegen.cuda.half import cuda_type, rounded, widened
 from edgetune.codegen.cuda.lower import thread_variable
 from edgetune.codegen.cuda.names import buffer_name
 from edgetune.codegen.cuda.tidy import LOCAL, SHARED, copies_in, is_barrier
 from edgetune.codegen.cuda.vector_access import VECTOR_BYTES, VectorAccess, VectorLoop, Vectors, same, vector_type
-from edgetune.codegen.dtypes import element_and_lanes, storage_type
+from edgetune.codegen.dtypes import Element, element_and_lanes
+from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.literals import plus
 from edgetune.codegen.memory import Survey
 from edgetune.codegen.statements import ACCUMULATOR, Layout, StatementPrinter
@@ -127,7 +129,7 @@ class CudaPrinter(StatementPrinter):
         for access in [*loaded, *([stored] if stored else [])]:
             stem = "result" if access is stored else f"{self.place(access.buffer).name}_values"
             name = self.context.names.unique(stem)
-            c_type = storage_type(element_and_lanes(access.buffer.ty.dtype)[0], has_float16=False)
+            c_type = cuda_type(element_and_lanes(access.buffer.ty.dtype)[0])
             self.context.emit(f"__align__({VECTOR_BYTES}) {c_type} {name}[{loop.count}];")
             for first in range(0, loop.count, access.lanes) if access is not stored else ():
                 self.context.emit(f"{self._own(access, name, first)} = {self._vector(access, first, access.lanes)};")
@@ -161,6 +163,22 @@ class CudaPrinter(StatementPrinter):
                 return f"{name}[{self.scalar(variable).code}]"
         return super().element_text(buffer, indices)
 
+    def _load(self, e: Expr) -> Text:
+        of = self.place(e.source).of
+        return Text(widened(of, self.element_text(e.source, e.indices))) if of.half else super()._load(e)
+
+    def _rounded(self, a: Text, to: Element) -> Text:
+        return Text(widened(to, rounded(to, a.code)))
+
+    def _half(self, value: Expr, of: Element) -> str:
+        """A value as an element of 16 bits: one that is moved stays as it is."""
+        if isinstance(value, ir.TensorLoad) and self.place(value.source).of == of:
+            return self.element_text(value.source, value.indices)
+        if isinstance(value, ir.Call) and operator(value) == "if_then_else":
+            condition, yes, no = value.args
+            return f"{self.scalar(condition).at(UNARY)} ? {self._half(yes, of)} : {self._half(no, of)}"
+        return rounded(of, self.scalar(value.value if isinstance(value, tirx.Cast) else value).code)
+
     def _evaluate(self, s: Stmt) -> None:
         if is_barrier(s):
             scope = str(s.value.args[0].value)
@@ -180,6 +198,9 @@ class CudaPrinter(StatementPrinter):
         if isinstance(value, tirx.Add) and same(value.a) and element_and_lanes(value.ty)[0].kind == "float":
             self.context.emit(f"{self.element_text(s.buffer, s.indices)} += {self.scalar(value.b).code};")
             return
+        if (of := self.place(s.buffer).of).half:
+            self.context.emit(f"{self.element_text(s.buffer, s.indices)} = {self._half(value, of)};")
+            return
         super()._store(s)
 
     def _allocate(self, buffer: TvmBuffer) -> None:
@@ -197,7 +218,7 @@ class CudaPrinter(StatementPrinter):
             self.context.emit(f"{c_type} {name};")
             return
         self.context.places[buffer] = place
-        c_type = storage_type(of, has_float16=False)
+        c_type = cuda_type(of)
         if scope == LOCAL:
             self.context.emit(f"{c_type} {name}[{count}];")
         elif scope == SHARED:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edgetune.codegen.cuda.emit import emit_cuda_kernel
+from edgetune.codegen.cuda.half import headers
 from edgetune.codegen.cuda.maths import render_device_preamble
 from edgetune.codegen.kernel_source import KernelSource
 from edgetune.codegen.package_names import with_prefix
@@ -39,5 +40,5 @@ def gpu_candidate(kernel: Kernel, trace: str, target: GpuTarget) -> GpuCandidate
     source = emit_cuda_kernel(module, target, f"{_PREFIX}__k_{kernel.workload[:12]}", kernel.unaligned)
     preamble = render_device_preamble(source.preamble, _PREFIX)
     text = with_prefix(source.definition, _PREFIX)
-    unit = f'#include <math.h>\n#include <stdint.h>\n{preamble}\nextern "C" {{\n{text}\n}}\n'
+    unit = f'#include <math.h>\n#include <stdint.h>\n{headers(text)}{preamble}\nextern "C" {{\n{text}\n}}\n'
     return GpuCandidate(trace, unit, source, packing)

@@ -58,6 +58,75 @@ struct __attribute__((may_alias, aligned(16))) uint4 {
     uint32_t x, y, z, w;
 };
 
+/* Elements of 16 bits, and their conversions: exact, and to the nearest, half to even. */
+struct half {
+    uint16_t bits;
+};
+struct __nv_bfloat16 {
+    uint16_t bits;
+};
+
+/* Every element passes through these: nothing is called, and no access to memory reported. */
+#define CUDA_ON_CPU_INLINE __attribute__((always_inline, no_sanitize("thread"))) inline
+
+namespace cuda_on_cpu {
+
+union Word {
+    uint32_t bits;
+    float value;
+};
+
+CUDA_ON_CPU_INLINE float as_float(uint32_t bits) { return Word{bits}.value; }
+
+CUDA_ON_CPU_INLINE uint32_t as_bits(float value)
+{
+    Word word;
+    word.value = value;
+    return word.bits;
+}
+
+} /* namespace cuda_on_cpu */
+
+CUDA_ON_CPU_INLINE float __half2float(half h)
+{
+    const uint32_t sign = (uint32_t)(h.bits & 0x8000u) << 16, rest = h.bits & 0x7fffu;
+    const uint32_t normal = rest >= 0x7c00u ? rest << 13 | 0x7f800000u : (rest << 13) + 0x38000000u;
+    const float value = rest < 0x0400u ? (float)rest * 0x1p-24f : cuda_on_cpu::as_float(normal);
+
+    return sign ? -value : value;
+}
+
+CUDA_ON_CPU_INLINE half __float2half(float x)
+{
+    const uint32_t bits = cuda_on_cpu::as_bits(x), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
+    uint32_t h = 0;
+
+    if (rest > 0x7f800000u) {
+        h = 0x7e00u;
+    } else if (rest >= 0x477ff000u) {
+        h = 0x7c00u;
+    } else if (rest >= 0x38800000u) {
+        h = (rest - 0x38000000u + 0xfffu + (rest >> 13 & 1u)) >> 13;
+    } else if (rest >= 0x33000000u) {
+        const uint32_t shift = 126u - (rest >> 23), m = (rest & 0x7fffffu) | 0x800000u, middle = 1u << (shift - 1u);
+        h = m >> shift;
+        if ((m & (middle * 2u - 1u)) > middle || ((m & (middle * 2u - 1u)) == middle && (h & 1u) != 0))
+            h += 1u;
+    }
+    return {(uint16_t)(sign | h)};
+}
+
+CUDA_ON_CPU_INLINE float __bfloat162float(__nv_bfloat16 h) { return cuda_on_cpu::as_float((uint32_t)h.bits << 16); }
+
+CUDA_ON_CPU_INLINE __nv_bfloat16 __float2bfloat16(float x)
+{
+    const uint32_t bits = cuda_on_cpu::as_bits(x);
+
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        return {(uint16_t)((bits >> 16) | 0x40u)};
+    return {(uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
+}
+
 inline dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 #define __global__
@@ -100,6 +169,7 @@ struct Shadow {
 };
 
 constexpr unsigned SEVERAL = ~0u;
+constexpr size_t WORD = 2; /* bytes: the smallest elements of kernels */
 inline std::vector<Shadow> shadow;
 inline uint64_t epoch;
 
@@ -135,7 +205,7 @@ __attribute__((no_sanitize("thread"))) inline void touch_device(uintptr_t at, si
             continue;
         if (at < one->first || at + bytes > one->end)
             fail("a thread touches device memory outside of its buffer");
-        for (size_t word = (at - one->first) / 4; word <= (at - one->first + bytes - 1) / 4; word++) {
+        for (size_t word = (at - one->first) / WORD; word <= (at - one->first + bytes - 1) / WORD; word++) {
             Shadow &last = one->words[word];
             if (unordered(last.written, last.writer) || (writes && unordered(last.read, last.reader)))
                 fail("two threads touch a word of device memory, and nothing orders them");
@@ -159,7 +229,7 @@ __attribute__((no_sanitize("thread"))) inline void touch(const void *address, si
         return;
     if (at < first || at >= end)
         return touch_device(at, bytes, writes);
-    for (size_t word = (at - first) / 4; word <= (at - first + bytes - 1) / 4; word++) {
+    for (size_t word = (at - first) / WORD; word <= (at - first + bytes - 1) / WORD; word++) {
         Shadow &last = shadow[word];
         const bool after_write = last.written == epoch && last.writer != running;
         const bool after_read = last.read == epoch && last.reader != running;
@@ -240,7 +310,7 @@ inline void launch(dim3 grid, dim3 block, const std::function<void()> &thread)
 
     const size_t shared_bytes = __start_cuda_shared == nullptr ? 0 : (size_t)(__stop_cuda_shared - __start_cuda_shared);
 
-    shadow.resize(shared_bytes / 4 + 1);
+    shadow.resize(shared_bytes / WORD + 1);
     launch_began = epoch + 1;
     body = &thread;
     gridDim = grid;
@@ -328,7 +398,7 @@ inline cudaError_t cudaMalloc(void **memory, size_t bytes)
     using namespace cuda_on_cpu;
     unsigned char *whole = static_cast<unsigned char *>(aligned_alloc(256, (bytes + 255) / 256 * 256 + 2 * GUARD));
 
-    Shadow *words = static_cast<Shadow *>(calloc(bytes / 4 + 1, sizeof(Shadow)));
+    Shadow *words = static_cast<Shadow *>(calloc(bytes / WORD + 1, sizeof(Shadow)));
 
     if (whole == nullptr || words == nullptr)
         return cudaErrorMemoryAllocation;

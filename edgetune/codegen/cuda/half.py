@@ -1,0 +1,32 @@
+"""Elements of 16 bits in CUDA: their types in memory, and the functions that convert them (CUDA Math API)."""
+
+from __future__ import annotations
+
+from edgetune.codegen.dtypes import Element, storage_type
+
+_TYPES = {
+    "f16": ("half", "__half2float", "__float2half", "cuda_fp16.h"),
+    "bf16": ("__nv_bfloat16", "__bfloat162float", "__float2bfloat16", "cuda_bf16.h"),
+}
+
+
+def cuda_type(of: Element) -> str:
+    """The type of an element in memory."""
+    return _TYPES[of.short][0] if of.half else storage_type(of, has_float16=False)
+
+
+def widened(of: Element, code: str) -> str:
+    """An element of 16 bits as float: exact."""
+    return f"{_TYPES[of.short][1]}({code})"
+
+
+def rounded(of: Element, code: str) -> str:
+    """The element of 16 bits nearest to a float, half to even."""
+    return f"{_TYPES[of.short][2]}({code})"
+
+
+def headers(text: str) -> str:
+    """The lines that include what the types in `text` need; the CPU check has them in its cuda_runtime.h."""
+    found = [header for name, _, _, header in _TYPES.values() if f"{name} *" in text]
+    lines = "".join(f"#include <{header}>\n" for header in found)
+    return f"#ifndef CUDA_ON_CPU\n{lines}#endif\n" if lines else ""
