@@ -94,7 +94,8 @@ def test_a_barrier_that_some_threads_do_not_reach_is_reported(tmp_path: Path) ->
         (2, "&input[", "&input[64 + ", "outside of its buffer"),
         (1, "+ thread_x] =", "+ thread_x / 2] =", "nothing orders them"),
         (2, "block_z * ", "block_z / 9 * ", "nothing orders them"),
-        (4, "thread_y == 0", "thread_y < 2", "nothing orders them"),
+        (3, "thread_y == 0", "thread_y < 2", "nothing orders them"),
+        (4, "thread_x == 0", "thread_x < 2", "nothing orders them"),
     ],
 )
 def test_a_wrong_index_or_bound_is_stopped(number: int, old: str, new: str, fault: str, tmp_path: Path) -> None:

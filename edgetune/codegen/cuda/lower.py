@@ -1,8 +1,8 @@
 """Lowering for CUDA: turns a scheduled function into launches, each a grid of blocks of threads.
 
 It runs the passes of TVM's `s_tir` pipeline that concern a GPU, up to where host and device code part. Loops stay
-loops: nvcc unrolls those that index registers (see `edgetune.codegen.cuda.printer`). A sum over threads goes through
-shared memory, in halving steps.
+loops: nvcc unrolls those that index registers (see `edgetune.codegen.cuda.printer`). Sums over threads become shuffles
+of warps (see `edgetune.codegen.cuda.warp_reduction`), or go through shared memory, in halving steps.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from math import prod
 import tvm
 from tvm import ir, s_tir, tirx
 
+from edgetune.codegen.cuda.warp_reduction import with_warp_reductions
 from edgetune.codegen.loop_names import with_loop_names
 from edgetune.codegen.lower import hoist_initialisation, sole_function
 from edgetune.codegen.traverse import children
@@ -73,7 +74,9 @@ def lower_launches(mod: IRModule, arch: str, shared_bytes: int) -> LoweredLaunch
             named = with_loop_names(sole_function(mod))
             flat = sole_function(_to_flat()(tvm.IRModule({"main": named})))
             hoisted = flat.with_body(hoist_initialisation(flat.body))
-            function = sole_function(_with_barriers(target)(tvm.IRModule({"main": hoisted})))
+            plain = sole_function(_simplified()(tvm.IRModule({"main": hoisted})))
+            shuffled = with_warp_reductions(plain)
+            function = sole_function(_with_barriers(target)(tvm.IRModule({"main": shuffled})))
     except TVM_REFUSALS as error:
         lines = str(error).strip().splitlines()
         raise KernelFailed(f"lowering failed: {lines[-1] if lines else type(error).__name__}") from error
@@ -136,13 +139,21 @@ def _to_flat() -> Pass:
 
 
 @cache
-def _with_barriers(target: TvmTarget) -> Pass:
+def _simplified() -> Pass:
     return tvm.transform.Sequential(
         [
             s_tir.transform.RenormalizeSplitPattern(),
             tirx.transform.StmtSimplify(),
             tirx.transform.RemoveNoOp(),
             s_tir.transform.RewriteUnsafeSelect(),
+        ]
+    )
+
+
+@cache
+def _with_barriers(target: TvmTarget) -> Pass:
+    return tvm.transform.Sequential(
+        [
             tirx.transform.BindTarget(target),
             s_tir.transform.ThreadSync("shared"),
             s_tir.transform.LowerThreadAllreduce(),

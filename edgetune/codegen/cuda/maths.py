@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from edgetune.codegen.cuda.warp_reduction import SNIPPETS, warp_function
 from edgetune.codegen.intrinsics import POLYNOMIALS
 from edgetune.codegen.package_names import with_prefix
 from edgetune.codegen.scalar_snippets import scalar_snippet
@@ -48,6 +49,8 @@ def _text(snippet: str) -> str:
     if kind in POLYNOMIALS and rest == "f32":
         body = "1.0f / (1.0f + expf(-x))" if kind == "sigmoid" else f"{kind}f(x)"
         return f"{_DEVICE}float @{kind}_f32(float x) {{ return {body}; }}\n"
+    if kind in SNIPPETS:
+        return warp_function(kind, rest)
     text = scalar_snippet(kind, rest, has_float16=False)
     if "vector_size" in text:
         raise KernelFailed(f"the CUDA printer has no snippet {snippet}")

@@ -14,6 +14,7 @@ from edgetune.codegen.traverse import expressions, loads_in, variables_in
 from edgetune.graph.tvm_types import Stmt, TvmBuffer, Var
 
 _SUM_OVER_THREADS = re.compile(r"red_buf\d+")
+_OVER_THREADS = "cross_thread_"  # the result of a reduction over threads
 _REINDEXED = re.compile(r"_reindex(_pad)?")
 
 
@@ -24,7 +25,7 @@ def buffer_name(buffer: TvmBuffer) -> str:
 
 def without_additions(name: str) -> str:
     """A name without what TVM adds for copies of operands and for sums over threads."""
-    return _SUM_OVER_THREADS.sub("partial", _REINDEXED.sub("", name))
+    return "reduced" if name.startswith(_OVER_THREADS) else _SUM_OVER_THREADS.sub("partial", _REINDEXED.sub("", name))
 
 
 def variable_names(body: Stmt) -> dict[Var, str]:

@@ -22,6 +22,7 @@ from edgetune.codegen.cuda.lower import thread_variable
 from edgetune.codegen.cuda.names import buffer_name
 from edgetune.codegen.cuda.tidy import LOCAL, SHARED, copies_in, is_barrier
 from edgetune.codegen.cuda.vector_access import VECTOR_BYTES, VectorAccess, VectorLoop, Vectors, same, vector_type
+from edgetune.codegen.cuda.warp_reduction import shuffle_name
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.literals import plus
@@ -179,6 +180,12 @@ class CudaPrinter(StatementPrinter):
             return f"{self.scalar(condition).at(UNARY)} ? {self._half(yes, of)} : {self._half(no, of)}"
         return rounded(of, self.scalar(value.value if isinstance(value, tirx.Cast) else value).code)
 
+    def _call(self, e: Expr) -> Text:
+        if name := shuffle_name(e):
+            values = ", ".join(self.scalar(arg).code for arg in list(e.args)[1:])
+            return Text(f"{self.context.need(f'{name}:f32')}({values})", ATOM)
+        return super()._call(e)
+
     def _evaluate(self, s: Stmt) -> None:
         if is_barrier(s):
             scope = str(s.value.args[0].value)
@@ -193,7 +200,7 @@ class CudaPrinter(StatementPrinter):
         value, same = s.value, partial(_loads_same, s)
         used = [s.buffer, *(load.source for load in loads_in(expressions(s)))]
         self._touches_shared |= any(str(buffer.scope()) == SHARED for buffer in used)
-        if same(value):  # what a sum over threads leaves
+        if same(value) or self._is_own(s):  # what a sum over threads leaves
             return
         if isinstance(value, tirx.Add) and same(value.a) and element_and_lanes(value.ty)[0].kind == "float":
             self.context.emit(f"{self.element_text(s.buffer, s.indices)} += {self.scalar(value.b).code};")
@@ -202,6 +209,12 @@ class CudaPrinter(StatementPrinter):
             self.context.emit(f"{self.element_text(s.buffer, s.indices)} = {self._half(value, of)};")
             return
         super()._store(s)
+
+    def _is_own(self, s: Stmt) -> bool:
+        """Whether a store moves an element to where it is: two buffers may share registers."""
+        if not isinstance(s.value, ir.TensorLoad) or self.place(s.buffer).of != self.place(s.value.source).of:
+            return False
+        return self.element_text(s.buffer, s.indices) == self.element_text(s.value.source, s.value.indices)
 
     def _allocate(self, buffer: TvmBuffer) -> None:
         of, lanes = element_and_lanes(buffer.ty.dtype)

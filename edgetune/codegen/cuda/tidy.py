@@ -60,7 +60,7 @@ def _copied(value: Expr) -> TvmBuffer | None:
 
 
 def _without_products(node: Stmt, products: dict[Var, Expr]) -> Stmt:
-    """`node` without the constants that are an index times a number, which go to `products`."""
+    """`node` without the constants that are an index times, or over, a number, which go to `products`."""
     if isinstance(node, tirx.Bind) and _is_product(node.value) and str(node.var.name).startswith("cse_v"):
         products[node.var] = node.value
         return tirx.Evaluate(tirx.IntImm("int32", 0))
@@ -68,7 +68,10 @@ def _without_products(node: Stmt, products: dict[Var, Expr]) -> Stmt:
 
 
 def _is_product(value: Expr) -> bool:
-    return isinstance(value, tirx.Mul) and isinstance(value.a, ir.Var) and isinstance(value.b, tirx.IntImm)
+    simple = isinstance(value, tirx.Mul | tirx.FloorDiv | tirx.FloorMod) and isinstance(value.b, tirx.IntImm)
+    if not simple or not isinstance(value.a, ir.Var):
+        return False
+    return isinstance(value, tirx.Mul) or not str(value.a.name).startswith("cse_v")
 
 
 def rebuilt(node: Stmt, inside: list[Stmt]) -> Stmt:

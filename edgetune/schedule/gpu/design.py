@@ -173,10 +173,14 @@ def copied_lanes(sch: Schedule, copy: SBlockRV, extent: int) -> int:
 
 def pack_last(sch: Schedule, block: SBlockRV, stage: BlockStage, read: int, axis: int) -> None:
     """Have the weight that a stage reads packed when the package is built: its dimension of spatial `axis` is last."""
-    region = stage.reads()[read].region
     along = dimension_of(stage.reads()[read], stage, axis)
-    rank = len(region)
-    if along is None or along == rank - 1:
+    if along is not None:
+        pack_dimension_last(sch, block, read, along, len(stage.reads()[read].region))
+
+
+def pack_dimension_last(sch: Schedule, block: SBlockRV, read: int, along: int, rank: int) -> None:
+    """Have a weight of `rank` dimensions that a block reads packed so that its dimension `along` is the last."""
+    if along == rank - 1:
         return
     packed = sch.cache_read(block, read, "global")
 

@@ -143,7 +143,7 @@ extern "C" __attribute__((weak)) unsigned char __start_cuda_shared[], __stop_cud
 
 namespace cuda_on_cpu {
 
-enum class State { ready, waiting, done };
+enum class State { ready, waiting, shuffling, done };
 
 struct Fiber {
     ucontext_t start;
@@ -151,7 +151,11 @@ struct Fiber {
     std::unique_ptr<unsigned char[]> stack;
     bool started = false;
     State state = State::ready;
+    uint32_t mask = 0;                  /* lanes that take part in its shuffle */
+    uint64_t offered = 0, received = 0; /* bits that it gives to the other lanes, and those of the last shuffle */
 };
+
+constexpr unsigned WARP = 32;
 
 constexpr size_t STACK_BYTES = 256 * 1024; /* untouched pages cost nothing */
 constexpr int POISON = 0xFF;               /* every float of it is NaN */
@@ -189,7 +193,8 @@ inline bool in_kernel;
 [[noreturn]] inline void fail(const char *what)
 {
     fprintf(stderr, "CUDA on the CPU: %s\n", what);
-    exit(3);
+    fflush(nullptr);
+    _Exit(3); /* not exit: it frees the stack of this fiber */
 }
 
 /* Whether a touch at an earlier epoch, by another thread or block of this launch, is not ordered before one now. */
@@ -285,6 +290,45 @@ inline void resume(unsigned number)
     setcontext(&fiber.start);
 }
 
+/* Lets the lanes of a warp go on that all wait for one another; whether they do. */
+inline bool exchange(unsigned first, unsigned threads)
+{
+    const Fiber *waiting = nullptr;
+
+    for (unsigned i = first; i < first + WARP && i < threads; i++)
+        if (fibers[i].state == State::shuffling)
+            waiting = &fibers[i];
+    if (waiting == nullptr)
+        return false;
+    const uint32_t mask = waiting->mask;
+    for (unsigned lane = 0; lane < WARP; lane++) {
+        const bool there = first + lane < threads && fibers[first + lane].state == State::shuffling;
+        if ((mask >> lane & 1u) != 0 && (!there || fibers[first + lane].mask != mask))
+            return false;
+    }
+    for (unsigned lane = 0; lane < WARP; lane++)
+        if ((mask >> lane & 1u) != 0) {
+            fibers[first + lane].received = fibers[first + lane].offered;
+            fibers[first + lane].state = State::ready;
+        }
+    return true;
+}
+
+/* Runs all threads of a block that can go on, up to their next barrier. */
+inline void run_to_barrier(unsigned threads)
+{
+    for (bool again = true; again;) {
+        again = false;
+        for (unsigned i = 0; i < threads; i++) {
+            const unsigned number = backwards ? threads - 1 - i : i;
+            if (fibers[number].state == State::ready)
+                resume(number);
+        }
+        for (unsigned first = 0; first < threads; first += WARP)
+            again |= exchange(first, threads);
+    }
+}
+
 /* Runs all threads of a block to their ends, from barrier to barrier. */
 inline void run_block(unsigned threads)
 {
@@ -293,14 +337,16 @@ inline void run_block(unsigned threads)
     for (unsigned done = 0, waiting = 0; done < threads;) {
         done = waiting = 0;
         epoch++;
+        run_to_barrier(threads);
         for (unsigned i = 0; i < threads; i++) {
-            const unsigned number = backwards ? threads - 1 - i : i;
-            if (fibers[number].state != State::done)
-                resume(number);
-            (fibers[number].state == State::done ? done : waiting)++;
+            if (fibers[i].state == State::shuffling)
+                fail("only some lanes of a warp reach a shuffle");
+            (fibers[i].state == State::done ? done : waiting)++;
         }
         if (done != 0 && waiting != 0)
             fail("only some threads of a block reach a barrier");
+        for (unsigned i = 0; i < threads && waiting != 0; i++)
+            fibers[i].state = State::ready;
     }
 }
 
@@ -376,6 +422,35 @@ inline void __syncthreads()
     cuda_on_cpu::leave(cuda_on_cpu::State::waiting);
     cuda_on_cpu::running = number;
     threadIdx = thread;
+}
+
+/* Waits for the lanes in `mask`. It orders no accesses to memory here: such a use is reported as a race. */
+inline void __syncwarp(unsigned mask = 0xffffffffu)
+{
+    const dim3 thread = threadIdx;
+    const unsigned number = cuda_on_cpu::running;
+
+    if ((mask >> number % cuda_on_cpu::WARP & 1u) == 0)
+        cuda_on_cpu::fail("a lane waits for a warp of which its mask says that it is no part");
+    cuda_on_cpu::fibers[number].mask = mask;
+    cuda_on_cpu::leave(cuda_on_cpu::State::shuffling);
+    cuda_on_cpu::running = number;
+    threadIdx = thread;
+}
+
+/* The value of the lane whose number differs in the bits of `step`, inside groups of `width` lanes. */
+template <typename T> T __shfl_xor_sync(unsigned mask, T value, int step, int width = 32)
+{
+    using namespace cuda_on_cpu;
+    const unsigned number = running, lane = number % WARP, other = lane ^ (unsigned)step;
+
+    static_assert(sizeof(T) <= sizeof(uint64_t), "a shuffle moves at most eight bytes");
+    if (other >= WARP || (mask >> other & 1u) == 0 || other / (unsigned)width != lane / (unsigned)width)
+        fail("a shuffle reads a lane that does not take part");
+    memcpy(&fibers[number].offered, &value, sizeof value);
+    __syncwarp(mask);
+    memcpy(&value, &fibers[number - lane + other].received, sizeof value);
+    return value;
 }
 
 inline int __popcll(unsigned long long a) { return __builtin_popcountll(a); }
