@@ -37,7 +37,7 @@ def default_gpu_schedule(function: PrimFunc, target: GpuTarget) -> tuple[str, st
     """
     if (found := next(first_schedules(function, target), None)) is not None:
         return found
-    facts = lowering_target(target.arch, target.shared_bytes_per_block)
+    facts = lowering_target(target.arch, target.most_shared_bytes)
     for name, rule in _rules(parallel=_largest_reduction(function) > _FEW):
         sch = _scheduled(rule, function, facts)
         if sch is not None:

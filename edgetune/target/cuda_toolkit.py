@@ -72,6 +72,8 @@ def gpu_fingerprint(target: GpuTarget) -> str:
             target.threads_per_multiprocessor,
             target.registers_per_multiprocessor,
             target.shared_bytes_per_block,
+            target.most_shared_bytes,
+            target.shared_bytes_per_multiprocessor,
         ]
     )
 

@@ -37,6 +37,9 @@ class GpuTarget(BoardKind):
     threads_per_multiprocessor: Count = Field(description="Most threads that one multiprocessor holds.")
     registers_per_multiprocessor: Count = Field(description="32-bit registers of one multiprocessor.")
     shared_bytes_per_block: ByteCount = Field(description="Shared memory of one block, without asking for more.")
+    dynamic_shared_bytes_per_block: ByteCount | None = Field(
+        default=None, description="Most shared memory of one block, where its launch asks for it."
+    )
     shared_bytes_per_multiprocessor: ByteCount = Field(description="Shared memory of one multiprocessor.")
     l2_bytes: ByteCount = Field(description="L2 cache.")
     memory_gb_per_s: Annotated[StrictFloat | StrictInt, Field(gt=0)] = Field(description="GB/s of device memory.")
@@ -47,6 +50,11 @@ class GpuTarget(BoardKind):
     def arch(self) -> str:
         """Its name for nvcc, such as sm_75."""
         return f"sm_{self.compute_capability}"
+
+    @property
+    def most_shared_bytes(self) -> int:
+        """Shared memory that one block can have, asked for or not."""
+        return max(self.shared_bytes_per_block, self.dynamic_shared_bytes_per_block or 0)
 
     @property
     def shown(self) -> dict[str, object]:

@@ -132,7 +132,8 @@ def _text(check: Checked) -> str:
             names.append(f"&{name}")
         lines.append(f"    void *arguments_{number}[] = {{{', '.join(names)}}};")
         grid, block = (", ".join(map(str, extents)) for extents in (launch.grid, launch.block))
-        call = f"cudaLaunchKernel({launch.kernel}, dim3({grid}), dim3({block}), arguments_{number}, 0, nullptr)"
+        given = f"dim3({grid}), dim3({block}), arguments_{number}, {launch.dynamic_bytes}, nullptr"
+        call = f"cudaLaunchKernel({launch.kernel}, {given})"
         lines.append(f"    if ({call} != cudaSuccess)\n        return 4;")
     main = _MAIN % {
         "sizes": ", ".join(map(str, sizes)),

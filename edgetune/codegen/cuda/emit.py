@@ -13,7 +13,7 @@ from edgetune.codegen.cuda.half import cuda_type
 from edgetune.codegen.cuda.lower import LoweredLaunch, LoweredLaunches, lower_launches
 from edgetune.codegen.cuda.maths import RESERVED, in_device_code
 from edgetune.codegen.cuda.names import buffer_name, variable_names
-from edgetune.codegen.cuda.printer import CudaPrinter
+from edgetune.codegen.cuda.printer import CudaPrinter, shared_bytes
 from edgetune.codegen.cuda.tidy import tidied
 from edgetune.codegen.cuda.vector_access import VECTOR_BYTES
 from edgetune.codegen.dtypes import element_and_lanes
@@ -38,7 +38,7 @@ def emit_cuda_kernel(mod: IRModule, target: GpuTarget, symbol: str, unaligned: C
     equal text. Raises KernelFailed, naming the construct, if something cannot be lowered or printed, and where a block
     needs more shared memory than `target` has.
     """
-    lowered = lower_launches(mod, target.arch, target.shared_bytes_per_block)
+    lowered = lower_launches(mod, target.arch, target.most_shared_bytes)
     ordered = (replace(launch, body=tidied(without_needless_barriers(launch))) for launch in lowered.launches)
     lowered = replace(lowered, launches=tuple(ordered))
     found = [survey(launch.body) for launch in lowered.launches]
@@ -52,7 +52,8 @@ def emit_cuda_kernel(mod: IRModule, target: GpuTarget, symbol: str, unaligned: C
         name = f"{symbol}_{number}" if len(lowered.launches) > 1 else f"{symbol}_kernel"
         printed = _Kernel(lowered, launch, surveyed, params, offsets, name, unaligned)
         texts.append(printed.print(target))
-        launches.append(Launch(name, launch.grid, launch.block, 0, printed.shared_bytes, printed.operands))
+        memory = (printed.dynamic_bytes, printed.shared_bytes)
+        launches.append(Launch(name, launch.grid, launch.block, *memory, printed.operands))
         preamble |= printed.preamble
         vectors |= printed.vectors
     parts = [f"{'' if param.writable else 'const '}{param.c_type} *{param.name}" for param in params]
@@ -124,7 +125,7 @@ class _Kernel:
         self._param = dict(zip(lowered.function.params, zip(range(len(params)), params, strict=True), strict=True))
         self._views, self._offsets = survey_views(lowered), offsets
         self.operands: tuple[LaunchOperand, ...] = ()
-        self.shared_bytes = 0
+        self.shared_bytes = self.dynamic_bytes = 0
         self.preamble: frozenset[str] = frozenset()
         self.vectors: frozenset[int] = frozenset()
         self._unaligned = {buffer for buffer, (number, _) in self._param.items() if number in unaligned}
@@ -149,14 +150,15 @@ class _Kernel:
             operands.append(LaunchOperand(number, self._offsets.get(buffer, 0), c_type, writes))
         self.operands = tuple(operands)
         views = {view for view, base in self._views.items() if base in self._unaligned}
-        printer = CudaPrinter(context, self._found, self._unaligned | views)
+        needed = shared_bytes(self._launch.body)
+        dynamic = needed > target.shared_bytes_per_block
+        printer = CudaPrinter(context, self._found, self._unaligned | views, dynamic=dynamic)
         printer.launch(self._launch.body, self._launch.extents)
-        if printer.shared_bytes > target.shared_bytes_per_block:
+        if needed > target.most_shared_bytes:
             raise KernelFailed(
-                f"a block needs {printer.shared_bytes} bytes of shared memory, and {target.name} has "
-                f"{target.shared_bytes_per_block}"
+                f"a block needs {needed} bytes of shared memory, and {target.name} has {target.most_shared_bytes}"
             )
-        self.shared_bytes = printer.shared_bytes
+        self.shared_bytes, self.dynamic_bytes = (0, needed) if dynamic else (needed, 0)
         vectors = {self._views.get(buffer, buffer) for buffer in printer.vectors}
         self.vectors = frozenset(number for buffer, (number, _) in self._param.items() if buffer in vectors)
         kept = with_first_values(drop_unused(context.lines))

@@ -25,6 +25,11 @@ float2 float4 int2 int4 dim3 warpsize clock assert
 RESERVED = tuple(_WORDS.split())
 """Words that name nothing in CUDA text, besides those that name nothing in C."""
 
+_DYNAMIC_SHARED = """/* The shared memory that a launch asks for; the CPU check has its own. */
+#ifndef DYNAMIC_SHARED
+#define DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
+#endif
+"""
 _BUILTIN = re.compile(r"__builtin_(\w+)")
 _NAMES = {"popcountll": "__popcll", "clzll": "__clzll"}
 _QUALIFIER = "static inline "
@@ -49,6 +54,8 @@ def _text(snippet: str) -> str:
     if kind in POLYNOMIALS and rest == "f32":
         body = "1.0f / (1.0f + expf(-x))" if kind == "sigmoid" else f"{kind}f(x)"
         return f"{_DEVICE}float @{kind}_f32(float x) {{ return {body}; }}\n"
+    if kind == "dynamic_shared":
+        return _DYNAMIC_SHARED
     if kind in SNIPPETS:
         return warp_function(kind, rest)
     text = scalar_snippet(kind, rest, has_float16=False)

@@ -20,13 +20,13 @@ from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.cuda.half import cuda_type, rounded, widened
 from edgetune.codegen.cuda.lower import thread_variable
 from edgetune.codegen.cuda.names import buffer_name
-from edgetune.codegen.cuda.tidy import LOCAL, SHARED, copies_in, is_barrier
+from edgetune.codegen.cuda.tidy import LOCAL, SHARED, copies_in, is_barrier, statements_in
 from edgetune.codegen.cuda.vector_access import VECTOR_BYTES, VectorAccess, VectorLoop, Vectors, same, vector_type
 from edgetune.codegen.cuda.warp_reduction import shuffle_name
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.literals import plus
-from edgetune.codegen.memory import Survey
+from edgetune.codegen.memory import Survey, size_of
 from edgetune.codegen.statements import ACCUMULATOR, Layout, StatementPrinter
 from edgetune.codegen.text import ATOM, LOOSE, UNARY, Text, compared
 from edgetune.codegen.traverse import children, expressions, loads_in, variables_in
@@ -39,17 +39,18 @@ _MOST_UNROLLED = 64  # copies of a loop's body, those of loops around it include
 
 
 class CudaPrinter(StatementPrinter):
-    """Prints the statements of one launch. `shared_bytes` grows with each buffer in shared memory.
+    """Prints the statements of one launch; buffers in shared memory lie in what it asks for, where that is `dynamic`.
 
     Buffers in device memory are aligned to whole vectors, but those that are `unaligned`. `vectors` has those that are
     read or written as vectors.
     """
 
-    def __init__(self, context: Context, survey: Survey, unaligned: Collection[TvmBuffer] = ()) -> None:
+    def __init__(self, context: Context, survey: Survey, unaligned: Collection[TvmBuffer], *, dynamic: bool) -> None:
         super().__init__(context, survey, Layout())
         self._vectors = Vectors(context.analyzer, lambda buffer: buffer not in unaligned)
         self._held: list[tuple[VectorAccess, str, Var]] = []  # vectors, the arrays of their elements, and their index
-        self.shared_bytes = 0
+        self._dynamic = dynamic
+        self._shared_bytes = 0  # of the buffers so far
         self._unrolled: set[Var] = set()
         self._copies: dict[TvmBuffer, TvmBuffer] = {}
         self.vectors: set[TvmBuffer] = set()
@@ -62,6 +63,9 @@ class CudaPrinter(StatementPrinter):
         """Emit the whole body of a kernel."""
         for variable, axis in sorted(_thread_variables(body).items(), key=lambda item: item[1]):
             self._read_axis(variable, axis, extents[axis])
+        if self._dynamic:
+            self.context.preamble.add("dynamic_shared:u8")
+            self.context.emit(f"DYNAMIC_SHARED({self.context.names.unique('shared')});")
         self._unrolled = unrolled_loops(body)
         self._copies = copies_in(body)
         self.statement(body)
@@ -235,12 +239,26 @@ class CudaPrinter(StatementPrinter):
         if scope == LOCAL:
             self.context.emit(f"{c_type} {name}[{count}];")
         elif scope == SHARED:
-            self.shared_bytes += -(-count * of.bytes // 16) * 16
+            place_in_shared = self._shared_bytes
+            self._shared_bytes += _padded(count * of.bytes)
+            if self._dynamic:
+                self.context.emit(f"{c_type} *const {name} = ({c_type} *)(shared + {place_in_shared});")
+                return
             # Aligned so that nvcc reads adjacent elements of one thread as a vector.
             aligned = "__align__(16) " if count * of.bytes >= VECTOR_BYTES else ""
             self.context.emit(f"__shared__ {aligned}{c_type} {name}[{count}];")
         else:
             raise KernelFailed(f"buffer {buffer.name} lies in {scope} memory, which the CUDA printer does not know")
+
+
+def shared_bytes(body: Stmt) -> int:
+    """Bytes of all buffers in shared memory."""
+    allocated = [node.buffer for node in statements_in(body) if isinstance(node, tirx.AllocBuffer)]
+    return sum(_padded(size_of(buffer)) for buffer in allocated if str(buffer.scope()) == SHARED)
+
+
+def _padded(nbytes: int) -> int:
+    return -(-nbytes // VECTOR_BYTES) * VECTOR_BYTES
 
 
 def _conjuncts(e: Expr) -> list[Expr]:

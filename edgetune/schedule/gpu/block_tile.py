@@ -264,7 +264,7 @@ class BlockTile:
         rounds = ceil(copied / threads) * outer + ceil(once / threads)
         waits = _LATENCY * ((outer if copied else 0) + (1 if once else 0)) + (0 if staged else _LATENCY)
         block = outer * inner * step + max(rounds * 8 * warps / 4, rounds * 8) + waits
-        held = max(1, min(self.limits.threads // (warps * WARP), 4))
+        held = self.limits.held(threads, FLOAT * (once + copied))
         turns = ceil(blocks / self.limits.multiprocessors)
         return float(turns * block / min(held, turns) ** _OVERLAP)
 

@@ -69,22 +69,29 @@ def divisors(number: int) -> list[int]:
 
 @dataclass(frozen=True)
 class BlockLimits:
-    """What one block of a target has; registers are those of a multiprocessor."""
+    """What one block of a target has; registers and threads are those of a multiprocessor."""
 
     shared_bytes: int
     registers: int
     multiprocessors: int
     threads: int
+    shared_bytes_per_multiprocessor: int
 
     @classmethod
     def of(cls, target: GpuTarget) -> BlockLimits:
         """The limits of a target."""
         return cls(
-            target.shared_bytes_per_block,
+            target.most_shared_bytes,
             target.registers_per_multiprocessor,
             target.multiprocessors,
             target.threads_per_multiprocessor,
+            target.shared_bytes_per_multiprocessor,
         )
+
+    def held(self, threads: int, shared_bytes: int) -> int:
+        """Blocks that one multiprocessor holds at once, at most four."""
+        by_memory = self.shared_bytes_per_multiprocessor // max(shared_bytes, 1)
+        return max(1, min(self.threads // (-(-threads // WARP) * WARP), by_memory, 4))
 
     def fault(self, threads: int, registers: int, shared_bytes: int, fewest: int = WARP) -> str | None:
         """Why a block cannot be: None where it can. `registers` of one thread, `fewest` threads that a block needs."""

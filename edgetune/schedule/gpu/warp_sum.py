@@ -78,7 +78,7 @@ class WarpSum:
         blocks *= prod(self.tile.anchor.spatial_extents[: self.tile.channel])
         steps = ceil(prod(self.tile.anchor.reduction_extents) / WARP)
         each = max(steps * 8 * warps / 4, _LATENCY * ceil(steps / _TOGETHER))
-        held = max(1, min(self.limits.threads // (warps * WARP), 4))
+        held = self.limits.held(warps * WARP, 0)
         return ceil(blocks / self.limits.multiprocessors / held) * (each + _EXCHANGE + _LATENCY)
 
     def likely(self) -> Iterator[Sizes]:

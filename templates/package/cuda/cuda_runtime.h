@@ -187,6 +187,12 @@ struct Allocation {
 
 constexpr size_t GUARD = 4096;
 inline Allocation *allocations;
+
+/* What a launch asks for beside the kernel's own arrays; no GPU has more. */
+inline unsigned char dynamic_shared[232448] __attribute__((aligned(16)));
+inline size_t dynamic_bytes;
+inline std::vector<Shadow> dynamic_shadow;
+#define DYNAMIC_SHARED(name) unsigned char *const name = cuda_on_cpu::dynamic_shared
 inline uint64_t launch_began, block_began; /* epochs */
 inline bool in_kernel;
 
@@ -226,16 +232,10 @@ __attribute__((no_sanitize("thread"))) inline void touch_device(uintptr_t at, si
     }
 }
 
-__attribute__((no_sanitize("thread"))) inline void touch(const void *address, size_t bytes, bool writes)
+__attribute__((no_sanitize("thread"))) inline void touch_shared(Shadow *words, size_t at, size_t bytes, bool writes)
 {
-    const uintptr_t at = (uintptr_t)address, first = (uintptr_t)__start_cuda_shared, end = (uintptr_t)__stop_cuda_shared;
-
-    if (!in_kernel)
-        return;
-    if (at < first || at >= end)
-        return touch_device(at, bytes, writes);
-    for (size_t word = (at - first) / WORD; word <= (at - first + bytes - 1) / WORD; word++) {
-        Shadow &last = shadow[word];
+    for (size_t word = at / WORD; word <= (at + bytes - 1) / WORD; word++) {
+        Shadow &last = words[word];
         const bool after_write = last.written == epoch && last.writer != running;
         const bool after_read = last.read == epoch && last.reader != running;
         if (after_write || (writes && after_read))
@@ -248,6 +248,23 @@ __attribute__((no_sanitize("thread"))) inline void touch(const void *address, si
             last.read = epoch;
         }
     }
+}
+
+__attribute__((no_sanitize("thread"))) inline void touch(const void *address, size_t bytes, bool writes)
+{
+    const uintptr_t at = (uintptr_t)address, first = (uintptr_t)__start_cuda_shared, end = (uintptr_t)__stop_cuda_shared;
+    const uintptr_t asked = (uintptr_t)dynamic_shared;
+
+    if (!in_kernel)
+        return;
+    if (at >= asked && at < asked + sizeof dynamic_shared) {
+        if (at + bytes > asked + dynamic_bytes)
+            fail("a thread touches shared memory that the launch has not asked for");
+        return touch_shared(dynamic_shadow.data(), at - asked, bytes, writes);
+    }
+    if (at < first || at >= end)
+        return touch_device(at, bytes, writes);
+    touch_shared(shadow.data(), at - first, bytes, writes);
 }
 
 __attribute__((no_sanitize("thread"))) inline void touch_aligned(const void *address, size_t bytes, bool writes)
@@ -357,6 +374,7 @@ inline void launch(dim3 grid, dim3 block, const std::function<void()> &thread)
     const size_t shared_bytes = __start_cuda_shared == nullptr ? 0 : (size_t)(__stop_cuda_shared - __start_cuda_shared);
 
     shadow.resize(shared_bytes / WORD + 1);
+    dynamic_shadow.resize(dynamic_bytes / WORD + 1);
     launch_began = epoch + 1;
     body = &thread;
     gridDim = grid;
@@ -378,6 +396,7 @@ inline void launch(dim3 grid, dim3 block, const std::function<void()> &thread)
             for (blockIdx.x = 0; blockIdx.x < grid.x; blockIdx.x++) {
                 if (__start_cuda_shared != nullptr)
                     memset(__start_cuda_shared, POISON, shared_bytes);
+                memset(dynamic_shared, POISON, dynamic_bytes);
                 block_began = epoch + 1;
                 in_kernel = true;
                 run_block(threads);
@@ -521,8 +540,9 @@ inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cud
 inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
 
 template <typename... Arguments>
-cudaError_t cudaLaunchKernel(void (*kernel)(Arguments...), dim3 grid, dim3 block, void **arguments, size_t, cudaStream_t)
+cudaError_t cudaLaunchKernel(void (*kernel)(Arguments...), dim3 grid, dim3 block, void **arguments, size_t bytes, cudaStream_t)
 {
+    cuda_on_cpu::dynamic_bytes = bytes;
     cuda_on_cpu::launch(grid, block, [kernel, arguments] {
         cuda_on_cpu::call(kernel, arguments, std::index_sequence_for<Arguments...>());
     });

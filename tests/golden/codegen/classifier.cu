@@ -1,22 +1,26 @@
+/* Functions that the kernels of check use. */
+/* Sum over `width` adjacent lanes, a power of two, for each of them; all lanes of the warp call it. */
+static __device__ __forceinline__ float check__warp_sum_f32(float value, int width)
+{
+    for (int step = width / 2; step > 0; step /= 2) {
+        const float other = __shfl_xor_sync(0xffffffffu, value, step);
+        value += other;
+    }
+    return value;
+}
 
-__global__ void __launch_bounds__(192)
+__global__ void __launch_bounds__(32)
 check__k_matmul_add_kernel(const float *__restrict__ input, const float *__restrict__ weights,
                            const float *__restrict__ bias, float *__restrict__ output)
 {
+    const int32_t block_x = (int32_t)blockIdx.x;
     const int32_t thread_x = (int32_t)threadIdx.x;
-    const int32_t thread_y = (int32_t)threadIdx.y;
-    __shared__ __align__(16) float matmul_lanes[192];
     float acc = 0.0f;
-    for (int32_t k = 0; k < 4; k++) {
-        acc += input[k * 16 + thread_y] * weights[k * 192 + thread_y * 12 + thread_x];
+    for (int32_t k_o = 0; k_o < 2; k_o++) {
+        acc += input[k_o * 32 + thread_x] * weights[block_x * 64 + k_o * 32 + thread_x];
     }
-    matmul_lanes[thread_y * 12 + thread_x] = acc;
-    __syncthreads();
-    if (thread_y == 0) {
-        float acc_1 = 0.0f;
-        for (int32_t part = 0; part < 16; part++) {
-            acc_1 += matmul_lanes[part * 12 + thread_x];
-        }
-        output[thread_x] = acc_1 + bias[thread_x];
+    float acc_1 = check__warp_sum_f32(acc, 32);
+    if (thread_x == 0) {
+        output[block_x] = acc_1 + bias[block_x];
     }
 }
