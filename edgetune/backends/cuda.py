@@ -13,7 +13,7 @@ from edgetune.measure.compiler import CompilerCommand, CompileResult, OnStart
 from edgetune.package.ident import kernel_symbol
 from edgetune.package.program_image import ProgramImage
 from edgetune.target.board_kind import BoardKind
-from edgetune.target.cuda_toolkit import WHEELS, find_nvcc, gpu_fingerprint, nvcc_id
+from edgetune.target.cuda_toolkit import WHEELS, find_nvcc, gpu_fingerprint, nvcc_id, require_nvcc
 from edgetune.target.dialect import Dialect
 from edgetune.target.gpu import GpuTarget
 from edgetune.target.target import KeyFault, Target
@@ -65,26 +65,41 @@ class Cuda:
         return CUDA_CONTENT
 
     def default_schedules(self, program: Program, target: BoardKind) -> list[tuple[str, str]]:
-        """Return the first schedule that fits each kernel; raises KernelFailed where none does."""
+        """Return the first schedule of each kernel that ptxas finds no spill in; without nvcc, the first that fits.
+
+        Raises KernelFailed where there is none.
+        """
+        from edgetune.backends.gpu_registers import fitting_defaults
         from edgetune.schedule.gpu_defaults import default_gpu_schedule
 
-        return [default_gpu_schedule(kernel.function, _gpu(target)) for kernel in program.kernels]
+        gpu = _gpu(target)
+        if find_nvcc(gpu.compiler.nvcc) is None:
+            return [default_gpu_schedule(kernel.function, gpu) for kernel in program.kernels]
+        return fitting_defaults(program.kernels, gpu, require_nvcc(gpu))
 
     def imported_records(
         self, kernel: Kernel, target: BoardKind, store: RecordStore, min_trust: str
     ) -> Iterator[Record]:
-        """Yield what bundles have brought; nothing where there is no nvcc, because its version is part of a record."""
+        """Yield what bundles have brought; nothing where there is no nvcc, because its version is part of a record.
+
+        Those before the first that does not spill are left out.
+        """
+        from edgetune.backends.gpu_registers import spills
         from edgetune.schedule.gpu.candidate import gpu_candidate
 
         gpu = _gpu(target)
         if find_nvcc(gpu.compiler.nvcc) is None:
             return
+        fits = False
         for record in store.best(record_key(kernel, gpu), _CONSIDERED, min_trust):
             try:
-                name = gpu_candidate(kernel, record.trace, gpu).name
+                candidate = gpu_candidate(kernel, record.trace, gpu)
             except KernelFailed:
                 continue
-            if name == record.candidate:
+            if candidate.name != record.candidate:
+                continue
+            fits = fits or not spills(candidate, gpu, require_nvcc(gpu))
+            if fits:
                 yield record
 
     def in_place_at_best(self, program: Program, target: BoardKind) -> dict[int, int]:

@@ -19,14 +19,13 @@ from edgetune.package.program_image import ProgramImage
 from edgetune.package.size import CodeSize
 from edgetune.package.vectors import Vectors
 from edgetune.target.board_kind import BoardKind
-from edgetune.target.cuda_toolkit import find_nvcc
+from edgetune.target.cuda_toolkit import find_nvcc, nvcc_version
 from edgetune.target.gpu import GpuTarget
 from edgetune.target.isa.cpu_features import CpuChecks
-from edgetune.target.tool_process import run_tool
+from edgetune.target.ptxas import code_bytes, compile_cubin
 
 ALIGNMENT = 256  # of device memory, as cudaMalloc gives it (CUDA C++ Programming Guide, "Device Memory Accesses")
 ON_CPU = "this machine's CPU instead of a GPU"
-_COMPILE_SECONDS = 600
 
 
 @dataclass(frozen=True)
@@ -117,20 +116,20 @@ class CudaContent:
     def code_size(
         self, folder: Path, prefix: str, target: BoardKind, objects: Path, sources: Sequence[str]
     ) -> CodeSize | None:
-        """Compile the kernels where there is an nvcc, and return None. Raises CompileFailed."""
+        """Compile the kernels where there is an nvcc, for the target's own architecture. Raises CompileFailed."""
         del sources
-        nvcc = find_nvcc(_gpu(target).compiler.nvcc)
+        gpu = _gpu(target)
+        nvcc = find_nvcc(gpu.compiler.nvcc)
         if nvcc is None:
             return None
-        source, flags = f"src/{prefix}_kernels.cu", self.flags(target)
-        words = [word for flag in flags.measured for word in flag.split()]
+        source = f"src/{prefix}_kernels.cu"
+        words = [f"-arch={gpu.arch}", *self.flags(target).kernel, "-ccbin", gpu.compiler.cxx]
         made = objects.resolve() / f"{prefix}_kernels.cubin"
-        command = [str(nvcc), *flags.kernel, "-cubin", f"-arch={words[-1].rpartition('=')[2]}"]
-        options = ["-ccbin", _gpu(target).compiler.cxx, "-Iinclude", "-Isrc", source, "-o", str(made)]
-        done = run_tool([*command, *options], timeout_s=_COMPILE_SECONDS, folder=folder)
-        if done.returncode:
-            raise compile_failure("nvcc", source, done.stderr or done.stdout, objects)
-        return None
+        found = compile_cubin(nvcc, [*words, "-Iinclude", "-Isrc", source], folder, made)
+        if isinstance(found, str):
+            raise compile_failure("nvcc", source, found, objects)
+        version = f"{gpu.compiler.nvcc} {nvcc_version(nvcc)}, {gpu.arch}"
+        return CodeSize(version, code_bytes(found.data), 0, (), found.kernels)
 
     def manifest(self, target: BoardKind, threads: int) -> dict[str, object]:
         """Return its facts but those that affect nothing, and where `verify` runs it without a GPU."""
