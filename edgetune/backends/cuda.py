@@ -128,12 +128,13 @@ class Cuda:
             missing = "there is no nvcc: the kernels run on this machine's CPU, but no CUDA compiler reads them"
             events(Event("warning", {"message": f"{missing} ({WHEELS})"}))
         printed = []
-        for kernel, text in zip(program.kernels, texts, strict=True):
-            module, packing = split_packing(replay_plainly(kernel.function, text))
+        for kernel, trace in zip(program.kernels, texts, strict=True):
+            module, packing = split_packing(replay_plainly(kernel.function, trace))
             source = emit_cuda_kernel(module, gpu, kernel_symbol(prefix, kernel.name))
             if (lacking := self.dialect.lacking(source.definition)) is not None:
                 raise UnsupportedOperator(f"kernel {kernel.name} computes in {lacking}, which {gpu.name} lacks")
-            printed.append(Printed(replace(source, definition=with_prefix(source.definition, prefix)), packing))
+            text, declared = (with_prefix(part, prefix) for part in (source.definition, source.prototype))
+            printed.append(Printed(replace(source, definition=text, prototype=declared), packing))
         return PrintedKernels(tuple(printed), {})
 
     def preamble(self, names: Iterable[str], target: BoardKind, prefix: str) -> str:
@@ -144,9 +145,9 @@ class Cuda:
         return render_device_preamble(names, prefix)
 
     def program_image(self, prefix: str, target: BoardKind) -> ProgramImage:
-        """Return a self-test; nothing times a package on a GPU yet."""
+        """Return a self-test and a benchmark."""
         del prefix, target
-        return ProgramImage(programs=("selftest",))
+        return ProgramImage()
 
 
 def record_key(kernel: Kernel, target: GpuTarget) -> RecordKey:

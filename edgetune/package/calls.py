@@ -73,7 +73,7 @@ class CallView:
 
 @dataclass(frozen=True)
 class KernelView:
-    """One kernel function with the contents of the comment above it."""
+    """One kernel function with the contents of the comment above it; `memory` has the bytes of tensors and scratch."""
 
     symbol: str
     name: str
@@ -88,6 +88,7 @@ class KernelView:
     workers: int
     launches: tuple[Launch, ...] = ()
     parameters: tuple[str, ...] = ()
+    memory: tuple[int, ...] = ()
 
     @property
     def operators(self) -> list[str]:
@@ -284,6 +285,10 @@ def kernel_views(
                 workers=source.workers,
                 launches=source.launches,
                 parameters=tuple(param.name for param in source.params),
+                memory=(
+                    *(prod(param.shape) * param.alignment for param in source.params),
+                    *([source.scratch_bytes] if source.scratch_bytes else []),
+                ),
             )
         )
     return tuple(views)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 from edgetune.errors import KernelFailed
 from edgetune.graph.memory.plan import MemoryPlan
 from edgetune.graph.program import Program
 from edgetune.package.constants import Placement, Weights
+from edgetune.package.content import Views
 from edgetune.package.core_files import vector_files, weight_files
 from edgetune.package.diagnostics import compile_failure
 from edgetune.package.flags import CompilerFlags
+from edgetune.package.graph_replay import graph_replay
 from edgetune.package.interface import Interface
 from edgetune.package.package_file import PackageFile
 from edgetune.package.program_image import ProgramImage
@@ -25,6 +28,7 @@ from edgetune.target.isa.cpu_features import CpuChecks
 from edgetune.target.ptxas import code_bytes, compile_cubin
 
 ALIGNMENT = 256  # of device memory, as cudaMalloc gives it (CUDA C++ Programming Guide, "Device Memory Accesses")
+_CONTEXT_WORDS = 8  # of an instance, besides its launches and the caller's tensors
 ON_CPU = "this machine's CPU instead of a GPU"
 
 
@@ -58,7 +62,7 @@ class CudaContent:
 
     installs = False
     makefile = "cuda/Makefile.j2"
-    cmake = ""
+    cmake = "cuda/CMakeLists.txt.j2"
     suffixes: tuple[str, ...] = (".cu", ".S")
 
     def placement(self, asked: Placement | None) -> Placement | None:
@@ -93,21 +97,32 @@ class CudaContent:
             PackageFile(f"src/{p}_kernels.cu", "cuda/kernels.cu.j2"),
             *vector_files(api, vectors),
             *weight_files(api, weights),
-            PackageFile("test/cpu/cuda_runtime.h", "cuda/cuda_runtime.h"),
-            *(PackageFile(f"test/{p}_{program}.c", f"cuda/{program}.c.j2") for program in image.programs),
+            *(PackageFile(f"test/cpu/{name}", f"cuda/{name}") for name in ("cuda_runtime.h", "cuda_runtime_api.h")),
+            PackageFile(f"test/{p}_selftest.c", "cuda/selftest.c.j2"),
+            PackageFile(f"test/{p}_bench.cu", "cuda/bench.cu.j2"),
             *image.files,
             PackageFile("README.md", "cuda/README.md.j2"),
             PackageFile("LICENSE", "core/LICENSE"),
         )
 
     def words(
-        self, program: Program, plan: MemoryPlan, weights: Weights, target: BoardKind, sources: Sequence[str]
+        self,
+        program: Program,
+        plan: MemoryPlan,
+        weights: Weights,
+        target: BoardKind,
+        sources: Sequence[str],
+        views: Views,
     ) -> Mapping[str, object]:
-        """Return the plan of the device memory, and the objects by the compiler that makes them."""
-        del target
+        """Return the plan of the device memory, how launches are replayed, and the objects by their compiler."""
+        replay = graph_replay(views.calls, views.kernels, _gpu(target))
         cuda = [name for name in sources if name.endswith(".cu")]
         return {
             "faster": "`edgetune tune --via bundle` searches for faster ones.",
+            "replay": replay,
+            "timed": _timed(views),
+            "most_launches": max((len(kernel.launches) for kernel in views.kernels), default=1),
+            "context_words": _CONTEXT_WORDS + len(program.inputs) + len(program.outputs) + replay.launches,
             "device": device_memory(program, plan, weights),
             "device_objects": [f"{name.removesuffix('.cu')}.o" for name in cuda],
             "other_objects": [f"{name.rsplit('.', 1)[0]}.o" for name in sources if name not in cuda],
@@ -146,6 +161,26 @@ def _gpu(target: BoardKind) -> GpuTarget:
     if not isinstance(target, GpuTarget):
         raise KernelFailed(f"'{target.name}' is no GPU, and a CUDA package needs one: report this")
     return target
+
+
+@dataclass(frozen=True)
+class TimedKernel:
+    """One kernel for the benchmark: its arguments as C types with offsets in memory of `nbytes`."""
+
+    number: int
+    symbol: str
+    operands: tuple[tuple[str, int], ...]
+    nbytes: int
+
+
+def _timed(views: Views) -> list[TimedKernel]:
+    types = {call.symbol: call.types for call in views.calls}
+    found = []
+    for number, kernel in enumerate(views.kernels):
+        ends = list(accumulate(_padded(nbytes) for nbytes in kernel.memory))
+        operands = tuple(zip(types[kernel.symbol], [0, *ends], strict=False))
+        found.append(TimedKernel(number, kernel.symbol, operands, max([ALIGNMENT, *ends])))
+    return found
 
 
 CUDA_CONTENT = CudaContent()

@@ -172,8 +172,8 @@ def _spill_warnings(code: CodeSize | None) -> tuple[str, ...]:
     if code is None:
         return ()
     return tuple(
-        f"{kernel.name} keeps {kernel.slow_bytes:,} bytes of each thread in device memory ({code.compiler}): no schedule "
-        "that was tried fits its registers, and `edgetune tune --via bundle` may find one that does"
+        f"{kernel.name} keeps {kernel.slow_bytes:,} bytes of each thread in device memory ({code.compiler}): no "
+        "schedule that was tried fits its registers, and `edgetune tune --via bundle` may find one that does"
         for kernel in code.kernels
         if kernel.slow_bytes
     )

@@ -11,7 +11,7 @@ from edgetune.graph.memory.plan import MemoryPlan
 from edgetune.graph.program import Program
 from edgetune.package.calls import CallView, KernelView, Slot
 from edgetune.package.constants import ALIGNMENT, Weights
-from edgetune.package.content import PackageContent
+from edgetune.package.content import PackageContent, Views
 from edgetune.package.core_files import weight_files
 from edgetune.package.flags import CompilerFlags
 from edgetune.package.interface import CONTEXT_WORDS, WORKSPACE_ALIGNMENT, Interface, PublicTensor
@@ -137,7 +137,9 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "measured_sum": amount(target.clock, sum(measured) if measured else None),
         "measured_layers": len(measured),
         "measured_all": bool(measured) and len(measured) == len(facts.calls),
-        **facts.content.words(facts.program, plan, facts.weights, target, facts.sources()),
+        **facts.content.words(
+            facts.program, plan, facts.weights, target, facts.sources(), Views(facts.calls, facts.kernels)
+        ),
     }
 
 

@@ -27,8 +27,6 @@
 
 #include <functional>
 #include <memory>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 #define CUDA_ON_CPU 1
@@ -243,12 +241,6 @@ inline void launch(dim3 grid, dim3 block, const std::function<void()> &thread)
             }
 }
 
-template <typename... Arguments, size_t... Index>
-void call(void (*kernel)(Arguments...), void **arguments, std::index_sequence<Index...>)
-{
-    kernel(*static_cast<std::remove_const_t<Arguments> *>(arguments[Index])...);
-}
-
 } /* namespace cuda_on_cpu */
 
 /* What -fsanitize=thread calls. */
@@ -284,77 +276,6 @@ inline void __syncthreads()
 inline int __popcll(unsigned long long a) { return __builtin_popcountll(a); }
 inline int __clzll(long long a) { return a == 0 ? 64 : __builtin_clzll((unsigned long long)a); }
 
-/* The part of CUDA's runtime that the package calls; names and meaning are CUDA's. */
-enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2 };
-enum cudaMemoryType {
-    cudaMemoryTypeUnregistered = 0, cudaMemoryTypeHost = 1, cudaMemoryTypeDevice = 2, cudaMemoryTypeManaged = 3
-};
-struct cudaPointerAttributes {
-    cudaMemoryType type;
-};
-enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2 };
-struct CUstream_st;
-typedef struct CUstream_st *cudaStream_t;
-
-inline cudaError_t cudaMalloc(void **memory, size_t bytes)
-{
-    using namespace cuda_on_cpu;
-    unsigned char *whole = static_cast<unsigned char *>(aligned_alloc(256, (bytes + 255) / 256 * 256 + 2 * GUARD));
-
-    Shadow *words = static_cast<Shadow *>(calloc(bytes / 4 + 1, sizeof(Shadow)));
-
-    if (whole == nullptr || words == nullptr)
-        return cudaErrorMemoryAllocation;
-    *memory = whole + GUARD;
-    const uintptr_t first = (uintptr_t)*memory;
-    allocations = new Allocation{first, first + bytes, words, allocations};
-    memset(*memory, cuda_on_cpu::POISON, bytes);
-    return cudaSuccess;
-}
-
-inline cudaError_t cudaFree(void *memory)
-{
-    using namespace cuda_on_cpu;
-    const uintptr_t first = (uintptr_t)memory;
-
-    for (Allocation **at = &allocations; *at != nullptr; at = &(*at)->next)
-        if ((*at)->first == first) {
-            Allocation *gone = *at;
-            *at = gone->next;
-            free(static_cast<unsigned char *>(memory) - GUARD);
-            free(gone->words);
-            delete gone;
-            break;
-        }
-    return cudaSuccess;
-}
-
-inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *found, const void *pointer)
-{
-    const uintptr_t at = (uintptr_t)pointer;
-
-    found->type = cudaMemoryTypeUnregistered;
-    for (const cuda_on_cpu::Allocation *one = cuda_on_cpu::allocations; one != nullptr; one = one->next)
-        if (at >= one->first && at < one->end)
-            found->type = cudaMemoryTypeDevice;
-    return cudaSuccess;
-}
-
-inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t)
-{
-    memcpy(to, from, bytes);
-    return cudaSuccess;
-}
-
-inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-
-template <typename... Arguments>
-cudaError_t cudaLaunchKernel(void (*kernel)(Arguments...), dim3 grid, dim3 block, void **arguments, size_t, cudaStream_t)
-{
-    cuda_on_cpu::launch(grid, block, [kernel, arguments] {
-        cuda_on_cpu::call(kernel, arguments, std::index_sequence_for<Arguments...>());
-    });
-    return cudaSuccess;
-}
+#include "cuda_runtime_api.h"
 
 #endif
