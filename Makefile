@@ -2,6 +2,7 @@
 # make test      set up, lint, type-check, run the tests
 # make system    install what the tests need from Debian (or print the line to type); no SSH server is started
 # make conformance   run the ONNX backend node tests through the emitted C, write SUPPORT.md
+# make cuda-conformance  the same tests through CUDA kernels on the CPU (CUDA_CONFORMANCE=--help)
 # make cuda-check    all CUDA kernels of the small models on the CPU, against sums in double (CUDA_CHECK=paths of models)
 # make acceptance    check packages of whole models: warnings, memory, sanitizers, results, emulators, repeatability
 # make soak          200 faults at random times befall boards while they are tuned on; nothing may be lost (SOAK=--help)
@@ -40,7 +41,7 @@ SYSTEM_PROGRAMS := gcc g++ make cmake pkg-config clang-19 qemu-aarch64 qemu-arm 
 SYSTEM_LINE = apt-get update && sh .ci/no-new-servers.sh apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES)
 
 .DELETE_ON_ERROR:
-.PHONY: all demo test lint types pytest format schemas system conformance cuda-check acceptance soak kills hostile benchmark search-benchmark scaling nightly-gate nightly-farm nightly-faults nightly-causes nightly-page clean
+.PHONY: all demo test lint types pytest format schemas system conformance cuda-conformance cuda-check acceptance soak kills hostile benchmark search-benchmark scaling nightly-gate nightly-farm nightly-faults nightly-causes nightly-page clean
 
 all: test
 
@@ -116,6 +117,9 @@ system:
 
 conformance: $(VENV)/.stamp-test
 	$(BIN)/python tests/conformance/run.py
+
+cuda-conformance: $(VENV)/.stamp-test
+	$(BIN)/python -m tests.conformance.cuda $(CUDA_CONFORMANCE)
 
 CUDA_CHECK ?= $(wildcard examples/models/*.onnx)
 cuda-check: $(VENV)/.stamp-test

@@ -52,6 +52,9 @@ extern "C" __attribute__((weak)) unsigned char __start_cuda_shared[], __stop_cud
 
 namespace cuda_on_cpu {
 
+/* The shared memory that is filled and watched; whoever gives kernels sections of their own sets it. */
+inline unsigned char *shared_first = __start_cuda_shared, *shared_end = __stop_cuda_shared;
+
 enum class State { ready, waiting, done };
 
 struct Fiber {
@@ -131,7 +134,7 @@ __attribute__((no_sanitize("thread"))) inline void touch_device(uintptr_t at, si
 
 __attribute__((no_sanitize("thread"))) inline void touch(const void *address, size_t bytes, bool writes)
 {
-    const uintptr_t at = (uintptr_t)address, first = (uintptr_t)__start_cuda_shared, end = (uintptr_t)__stop_cuda_shared;
+    const uintptr_t at = (uintptr_t)address, first = (uintptr_t)shared_first, end = (uintptr_t)shared_end;
 
     if (!in_kernel)
         return;
@@ -209,7 +212,7 @@ inline void launch(dim3 grid, dim3 block, const std::function<void()> &thread)
 {
     const unsigned threads = block.x * block.y * block.z;
 
-    const size_t shared_bytes = __start_cuda_shared == nullptr ? 0 : (size_t)(__stop_cuda_shared - __start_cuda_shared);
+    const size_t shared_bytes = shared_first == nullptr ? 0 : (size_t)(shared_end - shared_first);
 
     shadow.resize(shared_bytes / 4 + 1);
     launch_began = epoch + 1;
@@ -231,8 +234,8 @@ inline void launch(dim3 grid, dim3 block, const std::function<void()> &thread)
     for (blockIdx.z = 0; blockIdx.z < grid.z; blockIdx.z++)
         for (blockIdx.y = 0; blockIdx.y < grid.y; blockIdx.y++)
             for (blockIdx.x = 0; blockIdx.x < grid.x; blockIdx.x++) {
-                if (__start_cuda_shared != nullptr)
-                    memset(__start_cuda_shared, POISON, shared_bytes);
+                if (shared_bytes != 0)
+                    memset(shared_first, POISON, shared_bytes);
                 block_began = epoch + 1;
                 in_kernel = true;
                 run_block(threads);
