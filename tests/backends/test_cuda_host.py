@@ -82,4 +82,4 @@ def test_the_benchmark_runs_and_its_last_line_is_json(package: Path, tmp_path: P
     )
     samples, last = done.stdout.splitlines()
     assert len(samples.split()) == 6
-    assert re.fullmatch(r'\{"median_us": [\d.]+, "min_us": [\d.]+, "runs": 5, .*"layers": \[.*\]\}', last)
+    assert re.fullmatch(r'\{"device": \{.*\}, "median_us": [\d.]+, "min_us": [\d.]+, "runs": 5, .*"layers": \[.*\]\}', last)

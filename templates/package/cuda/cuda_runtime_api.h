@@ -33,6 +33,14 @@ enum cudaMemoryType {
 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2 };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+enum cudaDeviceAttr {
+    cudaDevAttrClockRate = 13,
+    cudaDevAttrMultiProcessorCount = 16,
+    cudaDevAttrMemoryClockRate = 36,
+    cudaDevAttrGlobalMemoryBusWidth = 37,
+    cudaDevAttrComputeCapabilityMajor = 75,
+    cudaDevAttrComputeCapabilityMinor = 76
+};
 struct cudaPointerAttributes {
     cudaMemoryType type;
 };
@@ -200,6 +208,38 @@ inline cudaError_t cudaMemset(void *to, int value, size_t bytes)
 }
 
 inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cuda_on_cpu::told("cudaStreamSynchronize", cudaSuccess); }
+
+inline cudaError_t cudaGetDevice(int *device)
+{
+    *device = 0;
+    return cuda_on_cpu::told("cudaGetDevice", cudaSuccess);
+}
+
+/* Those of a small part of compute capability 7.5. */
+inline cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr which, int)
+{
+    switch (which) {
+    case cudaDevAttrClockRate:
+        *value = 1000000;
+        break;
+    case cudaDevAttrMultiProcessorCount:
+        *value = 14;
+        break;
+    case cudaDevAttrMemoryClockRate:
+        *value = 4000000;
+        break;
+    case cudaDevAttrGlobalMemoryBusWidth:
+        *value = 128;
+        break;
+    case cudaDevAttrComputeCapabilityMajor:
+        *value = 7;
+        break;
+    case cudaDevAttrComputeCapabilityMinor:
+        *value = 5;
+        break;
+    }
+    return cuda_on_cpu::told("cudaDeviceGetAttribute", cudaSuccess);
+}
 
 inline cudaError_t cudaGetLastError()
 {
