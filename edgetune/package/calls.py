@@ -73,7 +73,10 @@ class CallView:
 
 @dataclass(frozen=True)
 class KernelView:
-    """One kernel function with the contents of the comment above it; `memory` has the bytes of tensors and scratch."""
+    """One kernel function with the contents of the comment above it.
+
+    `memory` has the bytes of its tensors and its scratch, `elements` those of one element of each tensor.
+    """
 
     symbol: str
     name: str
@@ -89,6 +92,7 @@ class KernelView:
     launches: tuple[Launch, ...] = ()
     parameters: tuple[str, ...] = ()
     memory: tuple[int, ...] = ()
+    elements: tuple[int, ...] = ()
 
     @property
     def operators(self) -> list[str]:
@@ -284,6 +288,7 @@ def kernel_views(
                 calls=calls[index],
                 workers=source.workers,
                 launches=source.launches,
+                elements=tuple(param.alignment for param in source.params),
                 parameters=tuple(param.name for param in source.params),
                 memory=(
                     *(prod(param.shape) * param.alignment for param in source.params),

@@ -120,6 +120,7 @@ class CudaContent:
         return {
             "faster": "`edgetune tune --via bundle` searches for faster ones.",
             "replay": replay,
+            "smallest": min((nbytes for kernel in views.kernels for nbytes in kernel.elements), default=ALIGNMENT),
             "timed": _timed(views),
             "most_launches": max((len(kernel.launches) for kernel in views.kernels), default=1),
             "context_words": _CONTEXT_WORDS + len(program.inputs) + len(program.outputs) + replay.launches,

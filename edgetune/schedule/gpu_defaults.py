@@ -72,7 +72,8 @@ class _OneThreadEach:
         sch.bind(inside, "threadIdx.x")
         for block in sums:
             sch.compute_at(block, inside)
-            sch.set_scope(block, 0, "local")
+            for written in range(len(sch.get(block).writes)):  # two of an argmax
+                sch.set_scope(block, written, "local")
         return sch
 
 

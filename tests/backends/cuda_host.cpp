@@ -45,6 +45,34 @@ static small_status run(small_ctx *ctx, int which)
     return small_run(ctx, &in, &out);
 }
 
+static cudaError_t given;
+static cudaError_t refusing(const char *) { return given; }
+
+/* What people meet: each has a sentence that says what to do. */
+static void each_error_has_a_sentence()
+{
+    static const struct {
+        cudaError_t error;
+        const char *part;
+    } known[] = {
+        {cudaErrorNoDevice, "no GPU"},
+        {cudaErrorInsufficientDriver, "there is no driver, or it is older than the CUDA"},
+        {cudaErrorNoKernelImageForDevice, "build it with CUDA_ARCH"},
+        {cudaErrorUnsupportedPtxVersion, "build it with CUDA_ARCH"},
+        {cudaErrorLaunchOutOfResources, "more shared memory or registers"},
+        {cudaErrorMemoryAllocation, "too little free memory"},
+    };
+    small_ctx ctx;
+
+    cuda_on_cpu::fault = refusing;
+    for (const auto &one : known) {
+        given = one.error;
+        REQUIRE(small_init(&ctx, nullptr, 0) == SMALL_ERR_CUDA && small_cuda_error(&ctx) == one.error);
+        REQUIRE(strstr(small_cuda_error_string(&ctx), one.part) != nullptr);
+    }
+    cuda_on_cpu::fault = counted;
+}
+
 /* All that a program does; the first status that is not OK. */
 static small_status whole_life(small_ctx *ctx)
 {
@@ -145,8 +173,30 @@ static void the_callers_memory_is_used_and_kept()
     REQUIRE(cuda_on_cpu::live == 4);
 }
 
-int main(int, char **names)
+/* Where a kernel of the package was altered to ask for so much shared memory. */
+static int ask_for_shared_memory(size_t bytes)
 {
+    small_ctx ctx;
+
+    cuda_on_cpu::fault = counted;
+    const small_status status = small_init(&ctx, nullptr, 0);
+    REQUIRE(calls["cudaFuncSetAttribute"] == (bytes > 48 << 10));
+    if (bytes > cuda_on_cpu::shared_bytes_of_device) {
+        REQUIRE(status == SMALL_ERR_CUDA);
+        REQUIRE(strstr(small_cuda_error_string(&ctx), "more shared memory") != nullptr);
+    } else {
+        REQUIRE(status == SMALL_OK);
+        small_deinit(&ctx);
+    }
+    REQUIRE(cuda_on_cpu::live == 0);
+    printf("ok\n");
+    return 0;
+}
+
+int main(int count, char **names)
+{
+    if (count > 2)
+        return ask_for_shared_memory(strtoul(names[2], nullptr, 10));
     FILE *data = fopen(names[1], "rb");
 
     for (int which = 0; which < 2; which++) {
@@ -162,6 +212,7 @@ int main(int, char **names)
     }
     fclose(data);
     cuda_on_cpu::fault = counted;
+    each_error_has_a_sentence();
     each_call_may_fail();
     nothing_is_made_after_init();
     two_instances_on_two_streams();

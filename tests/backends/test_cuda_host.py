@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -60,6 +61,19 @@ def test_graphs_errors_leaks_and_streams(package: Path, tmp_path: Path, graph: i
     np.testing.assert_allclose(outputs.sum(axis=1), 1.0, rtol=1e-5)
 
 
+@pytest.mark.parametrize("nbytes", [48 << 10, 64 << 10, 1 << 20])
+def test_init_asks_for_shared_memory_over_48_kb(package: Path, tmp_path: Path, nbytes: int) -> None:
+    """And says so where the device has less."""
+    with work_copy(package) as (copy, _):
+        kernels = copy / "src/small_kernels.cu"
+        text, replaced = re.subn(r"(small__load\(\w+, )0, \d+\)", rf"\g<1>{nbytes}, 0)", kernels.read_text(), count=1)
+        assert replaced == 1
+        kernels.write_text(text.replace(", arguments, 0)", f", arguments, {nbytes})", 1))
+        program = compiled(copy, tmp_path, "-DSMALL_GRAPH=1", "-O0")
+    done = subprocess.run([str(program), "", str(nbytes)], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+
+
 def test_the_rule_for_graphs_is_in_the_header_with_its_numbers(package: Path) -> None:
     header = " ".join((package / "include/small.h").read_text().replace("\n * ", " ").split())
     assert re.search(r"replayed as a CUDA graph \(-DSMALL_GRAPH=0 for one by one\), since \d launches of 2 us", header)
@@ -82,4 +96,6 @@ def test_the_benchmark_runs_and_its_last_line_is_json(package: Path, tmp_path: P
     )
     samples, last = done.stdout.splitlines()
     assert len(samples.split()) == 6
-    assert re.fullmatch(r'\{"device": \{.*\}, "median_us": [\d.]+, "min_us": [\d.]+, "runs": 5, .*"layers": \[.*\]\}', last)
+    told = json.loads(last)
+    layers = json.loads((package / "MANIFEST.json").read_text())["layers"]
+    assert (told["runs"], len(told["layers"]), told["device"]["capability"]) == (5, len(layers), 75)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "conformance"
 JOURNAL = BUILD / "cuda.jsonl"
+WORKER = ["-m", "tests.conformance.cuda_worker"]
 TOGETHER = 20
 BATCH_S = 900
 
@@ -33,7 +34,7 @@ class _Running:
     answers: Path
 
 
-def judged_apart(batches: Sequence[list[str]], jobs: int, keep: Any) -> None:
+def judged_apart(batches: Sequence[list[str]], jobs: int, keep: Callable[[dict[str, Any]], None]) -> None:
     """Judge batches of tests in `jobs` processes at once; `keep` gets each result.
 
     A process that dies or hangs costs the test that it was at; the others of its batch are judged again.
@@ -45,7 +46,7 @@ def judged_apart(batches: Sequence[list[str]], jobs: int, keep: Any) -> None:
                 return
             if waiting and len(running) < jobs:
                 names, answers = waiting.pop(0), Path(folder) / str(number)
-                command = [sys.executable, "-m", "tests.conformance.cuda_worker", str(answers), *names]
+                command = [sys.executable, *WORKER, str(answers), *names]
                 running.append(_Running(names, subprocess.Popen(command, cwd=ROOT), answers))
                 continue
             one = running.pop(0)

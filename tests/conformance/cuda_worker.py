@@ -25,7 +25,7 @@ from edgetune.pipeline.link import pack_constants
 from edgetune.schedule.gpu_defaults import default_gpu_schedule
 from tests.conformance.case import Case, UnfitError, load
 from tests.conformance.judge import Status, difference, in_one_line, program_of, reaches
-from tests.cuda.batch import Batch, BatchCase, BatchError, Step, compile_batch
+from tests.cuda.batch import FLAGS, Batch, BatchCase, BatchError, Step, compile_batch
 from tests.cuda.cpu_check import gpu
 
 _SECONDS = 60
@@ -85,7 +85,7 @@ def run(tests: Sequence[Printed], folder: Path) -> list[tuple[Status, str]]:
     if not tests:
         return []
     try:
-        batch = compile_batch([test.kernels for test in tests], folder)
+        batch = compile_batch([test.kernels for test in tests], folder, (*FLAGS, "-DCUDA_ON_CPU_WORD=1"))
     except subprocess.CalledProcessError as error:
         if len(tests) > 1:
             half = len(tests) // 2

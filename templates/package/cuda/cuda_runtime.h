@@ -50,7 +50,14 @@ inline dim3 threadIdx, blockIdx, blockDim, gridDim;
 /* Defined by the linker where any kernel has shared memory. */
 extern "C" __attribute__((weak)) unsigned char __start_cuda_shared[], __stop_cuda_shared[];
 
+/* Bytes that are watched as one; -DCUDA_ON_CPU_WORD=1 where kernels have smaller elements. */
+#ifndef CUDA_ON_CPU_WORD
+#define CUDA_ON_CPU_WORD 4
+#endif
+
 namespace cuda_on_cpu {
+
+constexpr size_t WORD = CUDA_ON_CPU_WORD;
 
 /* The shared memory that is filled and watched; whoever gives kernels sections of their own sets it. */
 inline unsigned char *shared_first = __start_cuda_shared, *shared_end = __stop_cuda_shared;
@@ -116,7 +123,7 @@ __attribute__((no_sanitize("thread"))) inline void touch_device(uintptr_t at, si
             continue;
         if (at < one->first || at + bytes > one->end)
             fail("a thread touches device memory outside of its buffer");
-        for (size_t word = (at - one->first) / 4; word <= (at - one->first + bytes - 1) / 4; word++) {
+        for (size_t word = (at - one->first) / WORD; word <= (at - one->first + bytes - 1) / WORD; word++) {
             Shadow &last = one->words[word];
             if (unordered(last.written, last.writer) || (writes && unordered(last.read, last.reader)))
                 fail("two threads touch a word of device memory, and nothing orders them");
@@ -140,7 +147,7 @@ __attribute__((no_sanitize("thread"))) inline void touch(const void *address, si
         return;
     if (at < first || at >= end)
         return touch_device(at, bytes, writes);
-    for (size_t word = (at - first) / 4; word <= (at - first + bytes - 1) / 4; word++) {
+    for (size_t word = (at - first) / WORD; word <= (at - first + bytes - 1) / WORD; word++) {
         Shadow &last = shadow[word];
         const bool after_write = last.written == epoch && last.writer != running;
         const bool after_read = last.read == epoch && last.reader != running;
@@ -214,7 +221,7 @@ inline void launch(dim3 grid, dim3 block, const std::function<void()> &thread)
 
     const size_t shared_bytes = shared_first == nullptr ? 0 : (size_t)(shared_end - shared_first);
 
-    shadow.resize(shared_bytes / 4 + 1);
+    shadow.resize(shared_bytes / WORD + 1);
     launch_began = epoch + 1;
     body = &thread;
     gridDim = grid;

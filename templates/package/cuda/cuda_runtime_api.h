@@ -151,7 +151,7 @@ inline cudaError_t cudaMalloc(void **memory, size_t bytes)
     if (error != cudaSuccess)
         return error;
     unsigned char *whole = static_cast<unsigned char *>(aligned_alloc(256, (bytes + 255) / 256 * 256 + 2 * GUARD));
-    Shadow *words = static_cast<Shadow *>(calloc(bytes / 4 + 1, sizeof(Shadow)));
+    Shadow *words = static_cast<Shadow *>(calloc(bytes / WORD + 1, sizeof(Shadow)));
     if (whole == nullptr || words == nullptr)
         return told("cudaMalloc", cudaErrorMemoryAllocation);
     *memory = whole + GUARD;
