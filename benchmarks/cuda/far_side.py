@@ -40,7 +40,7 @@ class FailedError(Exception):
     """A step that has no result; the message says why."""
 
 
-def called(words: Sequence[str], seconds: float, folder: Path = HERE) -> str:
+def called(words: Sequence[str | Path], seconds: float, folder: Path = HERE) -> str:
     """What a program says that ends well in time; it and all that it has started are killed otherwise."""
     with subprocess.Popen(
         [str(word) for word in words],
@@ -97,7 +97,7 @@ def sanitized(model: str, tool: str) -> Callable[[float], dict[str, Any]]:
         program = shutil.which("compute-sanitizer")
         if program is None:
             raise FailedError("compute-sanitizer is not installed")
-        words = [program, "--tool", tool, "--error-exitcode", "9", HERE / model / "selftest"]
+        words: list[str | Path] = [program, "--tool", tool, "--error-exitcode", "9", HERE / model / "selftest"]
         return {"said": called(words, seconds).strip().splitlines()[-3:]}
 
     return run
@@ -109,19 +109,19 @@ def timed(model: str) -> Callable[[float], dict[str, Any]]:
     def run(seconds: float) -> dict[str, Any]:
         end = time.monotonic() + seconds
         rows: list[dict[str, Any]] = []
-        with peers(model, end) as (names, ask):
+        with peers(model, end) as (ready, ask):
             for _ in range(TURNS):
                 said = called([HERE / model / "bench", "2000", "1", "1"], end - time.monotonic())
                 rows.append({"side": "edgetune", **json.loads(said.strip().splitlines()[-1])})
-                rows += [{"side": name, **ask(name)} for name in names]
-        return {"turns": rows}
+                rows += [{"side": name, **ask(name)} for name in ready.get("ways", [])]
+        return {"turns": rows, "absent": ready.get("absent", {})}
 
     return run
 
 
 @contextlib.contextmanager
-def peers(model: str, end: float) -> Iterator[tuple[list[str], Callable[[str], dict[str, Any]]]]:
-    """Names of the ways in which PyTorch runs the model, and a function that times one of them once."""
+def peers(model: str, end: float) -> Iterator[tuple[dict[str, Any], Callable[[str], dict[str, Any]]]]:
+    """The "ways" in which PyTorch runs the model, why others are "absent", and a function that times a way once."""
     words = [sys.executable, HERE / "torch_side.py", HERE / model]
     with subprocess.Popen(
         [str(word) for word in words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
@@ -140,11 +140,11 @@ def peers(model: str, end: float) -> Iterator[tuple[list[str], Callable[[str], d
             finally:
                 signal.alarm(0)
                 signal.signal(signal.SIGALRM, old)
-            return json.loads(line) if line else {"absent": "PyTorch died or took too long"}
+            return json.loads(line) if line else {"absent": {"PyTorch": "is not installed, died or took too long"}}
 
         try:
             ready = answer("")
-            yield ready.get("ways", []), answer
+            yield ready, answer
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)

@@ -25,7 +25,7 @@ from edgetune.target.cuda_toolkit import find_nvcc
 from edgetune.target.tool_process import run_tool
 
 HERE = Path(__file__).parent
-TRAVELLING = {"far_side.py": "measure.py", **{name: name for name in ("torch_side.py", "graph_module.py")}}
+TRAVELLING = {"far_side.py": "measure.py", "torch_side.py": "torch_side.py"}
 _SMALL = 16  # elements of constants that graph.json holds itself
 _BUILD_S = 1800
 

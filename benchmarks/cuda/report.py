@@ -116,6 +116,8 @@ def others(results: Results) -> Iterator[str]:
     for step, told in results.items():
         if "failed" in told:
             yield f"- {step}: {told['failed']}"
+        elif isinstance(told["result"].get("absent"), dict):
+            yield from (f"- {step}: {side} {why}" for side, why in told["result"]["absent"].items())
 
 
 def main() -> int:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -57,6 +58,7 @@ def test_a_killed_measurement_goes_on_and_all_of_it_is_in_the_table(prepared: Pa
     assert found["device"]["result"]["name"] == "Stub GPU"
     assert found["small self-test"]["result"]["said"][-1] == "PASS"
     assert len(latencies("small", found)["edgetune"]) == 5
+    assert found["small times"]["result"]["absent"]["PyTorch"].startswith("is not installed")
     assert found["small TensorRT"]["failed"] == "TensorRT (trtexec) is not installed"
     assert found["small memcheck"]["failed"] == "compute-sanitizer is not installed"
     assert verdict("small", found) == ("no peer to compare with", False)
@@ -87,7 +89,7 @@ def test_a_step_that_kills_the_machine_is_given_up(prepared: Path, tmp_path: Pat
 def test_goals_judge_the_peer_that_they_name() -> None:
     turns = [{"side": "edgetune", "median_us": 10.0}, {"side": "PyTorch eager", "median_us": 9.0}]
     turns += [{"side": "torch.compile", "median_us": 16.0}]
-    found = {
+    found: dict[str, dict[str, Any]] = {
         "ds_cnn self-test": {"result": {}},
         "ds_cnn times": {"result": {"turns": turns}},
         "resnet50 self-test": {"result": {}},

@@ -39,7 +39,8 @@ def judged_apart(batches: Sequence[list[str]], jobs: int, keep: Callable[[dict[s
 
     A process that dies or hangs costs the test that it was at; the others of its batch are judged again.
     """
-    waiting, running = list(batches), []
+    waiting = list(batches)
+    running: list[_Running] = []
     with tempfile.TemporaryDirectory() as folder:
         for number in range(sys.maxsize):
             if not waiting and not running:
