@@ -2,6 +2,7 @@
 # make test      set up, lint, type-check, run the tests
 # make system    install what the tests need from Debian (or print the line to type); no SSH server is started
 # make conformance   run the ONNX backend node tests through the emitted C, write SUPPORT.md
+# make cuda-conformance  the same tests through CUDA kernels on the CPU (CUDA_CONFORMANCE=--help)
 # make cuda-check    all CUDA kernels of the small models on the CPU, against sums in double (CUDA_CHECK=paths of models)
 # make acceptance    check packages of whole models: warnings, memory, sanitizers, results, emulators, repeatability
 # make soak          200 faults at random times befall boards while they are tuned on; nothing may be lost (SOAK=--help)
@@ -14,6 +15,7 @@
 # make nightly-page  size and time of the page of 20 models on 10 boards after a year (NIGHTLY_PAGE=--help)
 # make scaling       candidates a second on 1 to 16 boards; fails where 16 are not worth 90 % of that (SCALING=--help)
 # make benchmark     packages beside ONNX Runtime, OpenVINO, ncnn, MNN and LiteRT (BENCHMARK_ARGS=--help)
+# make cuda-measure  packages on a GPU beside PyTorch and TensorRT, in steps of 8 minutes (CUDA_MODELS=paths of models)
 # make search-benchmark  operators tuned with 64 trials, beside PyTorch (SEARCH_BENCHMARK=--help)
 PYTHON ?= python3
 VENV := .venv
@@ -40,7 +42,7 @@ SYSTEM_PROGRAMS := gcc g++ make cmake pkg-config clang-19 qemu-aarch64 qemu-arm 
 SYSTEM_LINE = apt-get update && sh .ci/no-new-servers.sh apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES)
 
 .DELETE_ON_ERROR:
-.PHONY: all demo test lint types pytest format schemas system conformance cuda-check acceptance soak kills hostile benchmark search-benchmark scaling nightly-gate nightly-farm nightly-faults nightly-causes nightly-page clean
+.PHONY: all demo test lint types pytest format schemas system conformance cuda-conformance cuda-check cuda-measure acceptance soak kills hostile benchmark search-benchmark scaling nightly-gate nightly-farm nightly-faults nightly-causes nightly-page clean
 
 all: test
 
@@ -117,9 +119,21 @@ system:
 conformance: $(VENV)/.stamp-test
 	$(BIN)/python tests/conformance/run.py
 
+cuda-conformance: $(VENV)/.stamp-test
+	$(BIN)/python -m tests.conformance.cuda $(CUDA_CONFORMANCE)
+
 CUDA_CHECK ?= $(wildcard examples/models/*.onnx)
 cuda-check: $(VENV)/.stamp-test
 	$(BIN)/python -m tests.cuda.table $(CUDA_CHECK)
+
+# Without a GPU, this makes the folder to carry to one, and shows what has come back.
+CUDA_MODELS ?= examples/models/ds_cnn.onnx examples/models/resnet8.onnx $(wildcard $(addprefix build/models/,mobilenet_v2.onnx resnet50.onnx bert_base.onnx))
+CUDA_FOLDER ?= build/cuda-measure
+CUDA_MEASURE ?=
+cuda-measure: $(VENV)/.stamp-test
+	$(BIN)/python -m benchmarks.cuda.prepare $(CUDA_FOLDER) $(CUDA_MODELS) $(CUDA_MEASURE)
+	if test -e /dev/nvidia0; then $(BIN)/python $(CUDA_FOLDER)/measure.py; fi
+	if test -e $(CUDA_FOLDER)/results.jsonl; then $(BIN)/python -m benchmarks.cuda.report $(CUDA_FOLDER); fi
 
 # Larger models are made first; ACCEPTANCE takes the flags of tests/acceptance/run.py.
 acceptance: $(VENV)/.stamp-test

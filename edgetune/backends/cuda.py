@@ -13,7 +13,7 @@ from edgetune.measure.compiler import CompilerCommand, CompileResult, OnStart
 from edgetune.package.ident import kernel_symbol
 from edgetune.package.program_image import ProgramImage
 from edgetune.target.board_kind import BoardKind
-from edgetune.target.cuda_toolkit import WHEELS, find_nvcc, gpu_fingerprint, nvcc_id
+from edgetune.target.cuda_toolkit import WHEELS, find_nvcc, gpu_fingerprint, nvcc_id, require_nvcc
 from edgetune.target.dialect import Dialect
 from edgetune.target.gpu import GpuTarget
 from edgetune.target.preferences import Precision
@@ -72,26 +72,41 @@ class Cuda:
         return CUDA_CONTENT
 
     def default_schedules(self, program: Program, target: BoardKind) -> list[tuple[str, str]]:
-        """Return the first schedule that fits each kernel; raises KernelFailed where none does."""
+        """Return the first schedule of each kernel that ptxas finds no spill in; without nvcc, the first that fits.
+
+        Raises KernelFailed where there is none.
+        """
+        from edgetune.backends.gpu_registers import fitting_defaults
         from edgetune.schedule.gpu_defaults import default_gpu_schedule
 
-        return [default_gpu_schedule(kernel.function, _gpu(target)) for kernel in program.kernels]
+        gpu = _gpu(target)
+        if find_nvcc(gpu.compiler.nvcc) is None:
+            return [default_gpu_schedule(kernel.function, gpu) for kernel in program.kernels]
+        return fitting_defaults(program.kernels, gpu, require_nvcc(gpu))
 
     def imported_records(
         self, kernel: Kernel, target: BoardKind, store: RecordStore, min_trust: str
     ) -> Iterator[Record]:
-        """Yield what bundles have brought; nothing where there is no nvcc, because its version is part of a record."""
+        """Yield what bundles have brought; nothing where there is no nvcc, because its version is part of a record.
+
+        Those before the first that does not spill are left out.
+        """
+        from edgetune.backends.gpu_registers import spills
         from edgetune.schedule.gpu.candidate import gpu_candidate
 
         gpu = _gpu(target)
         if find_nvcc(gpu.compiler.nvcc) is None:
             return
+        fits = False
         for record in store.best(record_key(kernel, gpu), _CONSIDERED, min_trust):
             try:
-                name = gpu_candidate(kernel, record.trace, gpu).name
+                candidate = gpu_candidate(kernel, record.trace, gpu)
             except KernelFailed:
                 continue
-            if name == record.candidate:
+            if candidate.name != record.candidate:
+                continue
+            fits = fits or not spills(candidate, gpu, require_nvcc(gpu))
+            if fits:
                 yield record
 
     def in_place_at_best(self, program: Program, target: BoardKind) -> dict[int, int]:
@@ -120,12 +135,13 @@ class Cuda:
             missing = "there is no nvcc: the kernels run on this machine's CPU, but no CUDA compiler reads them"
             events(Event("warning", {"message": f"{missing} ({WHEELS})"}))
         printed = []
-        for kernel, text in zip(program.kernels, texts, strict=True):
-            module, packing = split_packing(replay_plainly(kernel.function, text))
+        for kernel, trace in zip(program.kernels, texts, strict=True):
+            module, packing = split_packing(replay_plainly(kernel.function, trace))
             source = emit_cuda_kernel(module, gpu, kernel_symbol(prefix, kernel.name), kernel.unaligned)
             if (lacking := self.dialect.lacking(source.definition)) is not None:
                 raise UnsupportedOperator(f"kernel {kernel.name} computes in {lacking}, which {gpu.name} lacks")
-            printed.append(Printed(replace(source, definition=with_prefix(source.definition, prefix)), packing))
+            text, declared = (with_prefix(part, prefix) for part in (source.definition, source.prototype))
+            printed.append(Printed(replace(source, definition=text, prototype=declared), packing))
         return PrintedKernels(tuple(printed), {})
 
     def preamble(self, names: Iterable[str], target: BoardKind, prefix: str) -> str:
@@ -136,9 +152,9 @@ class Cuda:
         return render_device_preamble(names, prefix)
 
     def program_image(self, prefix: str, target: BoardKind) -> ProgramImage:
-        """Return a self-test; nothing times a package on a GPU yet."""
+        """Return a self-test and a benchmark."""
         del prefix, target
-        return ProgramImage(programs=("selftest",))
+        return ProgramImage()
 
 
 def record_key(kernel: Kernel, target: GpuTarget) -> RecordKey:

@@ -10,7 +10,6 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,7 +30,7 @@ from edgetune.bundle.manifest import (
     manifest_text,
 )
 from edgetune.codegen import CODEGEN_VERSION
-from edgetune.errors import CompileFailed, KernelFailed, OutputRefused, ToolchainMissing
+from edgetune.errors import CompileFailed, KernelFailed, OutputRefused
 from edgetune.events import Event
 from edgetune.graph.accuracy import Tolerance
 from edgetune.graph.evaluate import ReferenceFunction
@@ -45,7 +44,7 @@ from edgetune.schedule.gpu.spaces import first_schedules, proposals
 from edgetune.schedule.gpu_defaults import default_gpu_schedule
 from edgetune.target.cuda_toolkit import gpu_fingerprint, nvcc_id, require_nvcc
 from edgetune.target.gpu import GpuTarget
-from edgetune.target.tool_process import run_tool
+from edgetune.target.ptxas import compile_text
 
 MOST_BYTES = 60 << 20
 TIMEOUT_S = 20
@@ -54,7 +53,6 @@ _MOST_BUFFERS, _MOST_ARGUMENTS, _MOST_STEPS = 63, 64, 16
 """What the runner has room for: parameters of a kernel besides its scratch, operands of a launch, launches."""
 
 _ROLES = {"float32": "o", "float64": "d"}  # of outputs; all others are compared exactly
-_NVCC_S = 300
 
 
 @dataclass(frozen=True)
@@ -195,12 +193,12 @@ def _candidates(
         if candidate.name in names:
             continue
         names.add(candidate.name)
-        compiled = _compile(candidate.unit, target, nvcc)
+        compiled = compile_text(candidate.unit, target, nvcc)
         if isinstance(compiled, str):
             complaint = compiled
             continue
         made += 1
-        yield Compiled(candidate, *compiled)
+        yield Compiled(candidate, compiled.data, compiled.slow_bytes > 0)
         if made == most:
             return
     if not made and not known.names:
@@ -219,26 +217,6 @@ def _entry(kernel: Kernel, one: Compiled) -> BundledCandidate:
         scratch_bytes=one.candidate.source.scratch_bytes,
         code_bytes=len(one.cubin),
     )
-
-
-def _compile(unit: str, target: GpuTarget, nvcc: Path) -> tuple[bytes, bool] | str:
-    """The cubin of a text, and whether ptxas spills registers; the complaint of nvcc where it refuses the text."""
-    with tempfile.TemporaryDirectory(prefix="edgetune-") as folder:
-        (Path(folder) / "kernel.cu").write_text(unit, encoding="utf-8")
-        flags = [f"-arch={target.arch}", "-cubin", *target.compiler.nvccflags, "-Xptxas", "-v"]
-        command = [str(nvcc), *flags, "kernel.cu", "-o", "kernel.cubin"]
-        try:
-            done = run_tool(command, timeout_s=_NVCC_S, folder=Path(folder))
-        except subprocess.TimeoutExpired:
-            return f"nvcc needs more than {_NVCC_S} s"
-        except (OSError, subprocess.SubprocessError) as error:
-            raise ToolchainMissing(f"{nvcc} does not run ({error}): install CUDA again") from None
-        said = done.stdout + done.stderr
-        if done.returncode:
-            faults = (line.strip() for line in said.splitlines() if "error" in line or "fatal" in line)
-            return next(faults, f"nvcc ends with status {done.returncode}")[:300]
-        spilled = re.findall(r"(\d+) bytes (?:stack frame|spill)", said)
-        return (Path(folder) / "kernel.cubin").read_bytes(), any(int(count) for count in spilled)
 
 
 def _planned(kernel: Kernel, chosen: Sequence[Compiled], folder: Path, seed: int) -> Iterator[str]:

@@ -73,7 +73,10 @@ class CallView:
 
 @dataclass(frozen=True)
 class KernelView:
-    """One kernel function with the contents of the comment above it."""
+    """One kernel function with the contents of the comment above it.
+
+    `memory` has the bytes of its tensors and its scratch, `elements` those of one element of each tensor.
+    """
 
     symbol: str
     name: str
@@ -88,6 +91,8 @@ class KernelView:
     workers: int
     launches: tuple[Launch, ...] = ()
     parameters: tuple[str, ...] = ()
+    memory: tuple[int, ...] = ()
+    elements: tuple[int, ...] = ()
 
     @property
     def operators(self) -> list[str]:
@@ -283,7 +288,12 @@ def kernel_views(
                 calls=calls[index],
                 workers=source.workers,
                 launches=source.launches,
+                elements=tuple(param.alignment for param in source.params),
                 parameters=tuple(param.name for param in source.params),
+                memory=(
+                    *(prod(param.shape) * param.alignment for param in source.params),
+                    *([source.scratch_bytes] if source.scratch_bytes else []),
+                ),
             )
         )
     return tuple(views)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from edgetune.graph.memory.plan import MemoryPlan
 from edgetune.graph.program import Program
+from edgetune.package.calls import CallView, KernelView
 from edgetune.package.constants import Placement, Weights
 from edgetune.package.core_files import core_files
 from edgetune.package.flags import CompilerFlags, split_flags
@@ -20,6 +22,14 @@ from edgetune.package.vectors import Vectors
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.isa.cpu_features import CpuChecks
 from edgetune.target.target import Target, with_cpu
+
+
+@dataclass(frozen=True)
+class Views:
+    """The layers of a package in their order, and the kernels that they call."""
+
+    calls: Sequence[CallView]
+    kernels: Sequence[KernelView]
 
 
 class PackageContent(Protocol):
@@ -49,7 +59,13 @@ class PackageContent(Protocol):
         """Return the files that every package has, whatever builds it."""
 
     def words(
-        self, program: Program, plan: MemoryPlan, weights: Weights, target: BoardKind, sources: Sequence[str]
+        self,
+        program: Program,
+        plan: MemoryPlan,
+        weights: Weights,
+        target: BoardKind,
+        sources: Sequence[str],
+        views: Views,
     ) -> Mapping[str, object]:
         """Return the variables of the templates that only such packages have."""
 
@@ -96,10 +112,16 @@ class CContent:
         return core_files(api, weights, vectors, image)
 
     def words(
-        self, program: Program, plan: MemoryPlan, weights: Weights, target: BoardKind, sources: Sequence[str]
+        self,
+        program: Program,
+        plan: MemoryPlan,
+        weights: Weights,
+        target: BoardKind,
+        sources: Sequence[str],
+        views: Views,
     ) -> Mapping[str, object]:
         """Return which machines are native, the compiler, and the objects."""
-        del program, plan, weights
+        del program, plan, weights, views
         cpu = with_cpu(target)
         compiler = cpu.compiler
         return {

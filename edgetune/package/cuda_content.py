@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 from edgetune.errors import KernelFailed
 from edgetune.graph.memory.plan import MemoryPlan
 from edgetune.graph.program import Program
+from edgetune.package.calls import CallView, KernelView
 from edgetune.package.constants import Placement, Weights
+from edgetune.package.content import Views
 from edgetune.package.core_files import vector_files, weight_files
 from edgetune.package.diagnostics import compile_failure
 from edgetune.package.flags import CompilerFlags
@@ -19,14 +22,14 @@ from edgetune.package.program_image import ProgramImage
 from edgetune.package.size import CodeSize
 from edgetune.package.vectors import Vectors
 from edgetune.target.board_kind import BoardKind
-from edgetune.target.cuda_toolkit import find_nvcc
+from edgetune.target.cuda_toolkit import find_nvcc, nvcc_version
 from edgetune.target.gpu import GpuTarget
 from edgetune.target.isa.cpu_features import CpuChecks
-from edgetune.target.tool_process import run_tool
+from edgetune.target.ptxas import code_bytes, compile_cubin
 
 ALIGNMENT = 256  # of device memory, as cudaMalloc gives it (CUDA C++ Programming Guide, "Device Memory Accesses")
+_CONTEXT_WORDS = 8  # of an instance, besides its launches and the caller's tensors
 ON_CPU = "this machine's CPU instead of a GPU"
-_COMPILE_SECONDS = 600
 
 
 @dataclass(frozen=True)
@@ -54,12 +57,63 @@ def _padded(nbytes: int) -> int:
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 
+LAUNCH_US = 2.0
+"""What one launch into a stream costs, of the order of what every driver takes; a replayed one costs about half."""
+
+MOST_SHARE = 0.1
+_MACS_PER_US = 128 * 1000
+"""Of one multiprocessor: as many multiply-adds in a cycle as the widest parts have, at 1 GHz."""
+
+
+@dataclass(frozen=True)
+class GraphReplay:
+    """The rule's answer: `wanted` where `launches` take more than a tenth of `run_us`, microseconds of one run.
+
+    A kernel without a time counts as long as its multiply-adds or its bytes need at least, so that doubt means a graph.
+    """
+
+    launches: int
+    run_us: float
+
+    @property
+    def launches_us(self) -> float:
+        """What the launches cost one by one."""
+        return self.launches * LAUNCH_US
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the package replays a graph."""
+        return self.launches_us > MOST_SHARE * self.run_us
+
+    @property
+    def reason(self) -> str:
+        """The rule with its numbers, as a sentence."""
+        comparison = "over" if self.wanted else "at most"
+        return (
+            f"{self.launches} launches of {LAUNCH_US:g} us are {comparison} {MOST_SHARE:.0%} of a run, which takes "
+            f"{self.run_us:.4g} us without them"
+        )
+
+
+def graph_replay(calls: Sequence[CallView], kernels: Sequence[KernelView], target: GpuTarget) -> GraphReplay:
+    """What the rule says of the layers `calls`, whose kernels are `kernels`."""
+    launches = {kernel.symbol: len(kernel.launches) for kernel in kernels}
+    return GraphReplay(sum(launches[call.symbol] for call in calls), sum(_least_us(call, target) for call in calls))
+
+
+def _least_us(call: CallView, target: GpuTarget) -> float:
+    if call.provenance.median_us is not None:
+        return call.provenance.median_us
+    computing = call.macs / (target.multiprocessors * _MACS_PER_US)
+    return max(computing, call.nbytes / (target.memory_gb_per_s * 1000))
+
+
 class CudaContent:
     """See `PackageContent`."""
 
     installs = False
     makefile = "cuda/Makefile.j2"
-    cmake = ""
+    cmake = "cuda/CMakeLists.txt.j2"
     suffixes: tuple[str, ...] = (".cu", ".S")
 
     def placement(self, asked: Placement | None) -> Placement | None:
@@ -94,21 +148,33 @@ class CudaContent:
             PackageFile(f"src/{p}_kernels.cu", "cuda/kernels.cu.j2"),
             *vector_files(api, vectors),
             *weight_files(api, weights),
-            PackageFile("test/cpu/cuda_runtime.h", "cuda/cuda_runtime.h"),
-            *(PackageFile(f"test/{p}_{program}.c", f"cuda/{program}.c.j2") for program in image.programs),
+            *(PackageFile(f"test/cpu/{name}", f"cuda/{name}") for name in ("cuda_runtime.h", "cuda_runtime_api.h")),
+            PackageFile(f"test/{p}_selftest.c", "cuda/selftest.c.j2"),
+            PackageFile(f"test/{p}_bench.cu", "cuda/bench.cu.j2"),
             *image.files,
             PackageFile("README.md", "cuda/README.md.j2"),
             PackageFile("LICENSE", "core/LICENSE"),
         )
 
     def words(
-        self, program: Program, plan: MemoryPlan, weights: Weights, target: BoardKind, sources: Sequence[str]
+        self,
+        program: Program,
+        plan: MemoryPlan,
+        weights: Weights,
+        target: BoardKind,
+        sources: Sequence[str],
+        views: Views,
     ) -> Mapping[str, object]:
-        """Return the plan of the device memory, and the objects by the compiler that makes them."""
-        del target
+        """Return the plan of the device memory, how launches are replayed, and the objects by their compiler."""
+        replay = graph_replay(views.calls, views.kernels, _gpu(target))
         cuda = [name for name in sources if name.endswith(".cu")]
         return {
             "faster": "`edgetune tune --via bundle` searches for faster ones.",
+            "replay": replay,
+            "smallest": min((nbytes for kernel in views.kernels for nbytes in kernel.elements), default=ALIGNMENT),
+            "timed": _timed(views),
+            "most_launches": max((len(kernel.launches) for kernel in views.kernels), default=1),
+            "context_words": _CONTEXT_WORDS + len(program.inputs) + len(program.outputs) + replay.launches,
             "device": device_memory(program, plan, weights),
             "device_objects": [f"{name.removesuffix('.cu')}.o" for name in cuda],
             "other_objects": [f"{name.rsplit('.', 1)[0]}.o" for name in sources if name not in cuda],
@@ -117,20 +183,20 @@ class CudaContent:
     def code_size(
         self, folder: Path, prefix: str, target: BoardKind, objects: Path, sources: Sequence[str]
     ) -> CodeSize | None:
-        """Compile the kernels where there is an nvcc, and return None. Raises CompileFailed."""
+        """Compile the kernels where there is an nvcc, for the target's own architecture. Raises CompileFailed."""
         del sources
-        nvcc = find_nvcc(_gpu(target).compiler.nvcc)
+        gpu = _gpu(target)
+        nvcc = find_nvcc(gpu.compiler.nvcc)
         if nvcc is None:
             return None
-        source, flags = f"src/{prefix}_kernels.cu", self.flags(target)
-        words = [word for flag in flags.measured for word in flag.split()]
+        source = f"src/{prefix}_kernels.cu"
+        words = [f"-arch={gpu.arch}", *self.flags(target).kernel, "-ccbin", gpu.compiler.cxx]
         made = objects.resolve() / f"{prefix}_kernels.cubin"
-        command = [str(nvcc), *flags.kernel, "-cubin", f"-arch={words[-1].rpartition('=')[2]}"]
-        options = ["-ccbin", _gpu(target).compiler.cxx, "-Iinclude", "-Isrc", source, "-o", str(made)]
-        done = run_tool([*command, *options], timeout_s=_COMPILE_SECONDS, folder=folder)
-        if done.returncode:
-            raise compile_failure("nvcc", source, done.stderr or done.stdout, objects)
-        return None
+        found = compile_cubin(nvcc, [*words, "-Iinclude", "-Isrc", source], folder, made)
+        if isinstance(found, str):
+            raise compile_failure("nvcc", source, found, objects)
+        version = f"{gpu.compiler.nvcc} {nvcc_version(nvcc)}, {gpu.arch}"
+        return CodeSize(version, code_bytes(found.data), 0, (), found.kernels)
 
     def manifest(self, target: BoardKind, threads: int) -> dict[str, object]:
         """Return its facts but those that affect nothing, and where `verify` runs it without a GPU."""
@@ -147,6 +213,26 @@ def _gpu(target: BoardKind) -> GpuTarget:
     if not isinstance(target, GpuTarget):
         raise KernelFailed(f"'{target.name}' is no GPU, and a CUDA package needs one: report this")
     return target
+
+
+@dataclass(frozen=True)
+class TimedKernel:
+    """One kernel for the benchmark: its arguments as C types with offsets in memory of `nbytes`."""
+
+    number: int
+    symbol: str
+    operands: tuple[tuple[str, int], ...]
+    nbytes: int
+
+
+def _timed(views: Views) -> list[TimedKernel]:
+    types = {call.symbol: call.types for call in views.calls}
+    found = []
+    for number, kernel in enumerate(views.kernels):
+        ends = list(accumulate(_padded(nbytes) for nbytes in kernel.memory))
+        operands = tuple(zip(types[kernel.symbol], [0, *ends], strict=False))
+        found.append(TimedKernel(number, kernel.symbol, operands, max([ALIGNMENT, *ends])))
+    return found
 
 
 CUDA_CONTENT = CudaContent()

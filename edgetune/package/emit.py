@@ -68,7 +68,7 @@ def emit_package(
         _check_flash(facts, code, device.flash)
         if check is not None:
             check(stage, Path(objects))
-    warnings = (*_stack_warnings(code), *slow_warnings(facts.kernels))
+    warnings = (*_stack_warnings(code), *_spill_warnings(code), *slow_warnings(facts.kernels))
     for message in warnings:
         if on_event is not None:
             on_event(Event("warning", {"message": message}))
@@ -165,4 +165,15 @@ def _stack_warnings(code: CodeSize | None) -> tuple[str, ...]:
         f"{function.name} takes {function.stack_bytes:,} bytes of stack, more than {STACK_LIMIT_BYTES:,}"
         for function in code.functions
         if function.stack_bytes > STACK_LIMIT_BYTES
+    )
+
+
+def _spill_warnings(code: CodeSize | None) -> tuple[str, ...]:
+    if code is None:
+        return ()
+    return tuple(
+        f"{kernel.name} keeps {kernel.slow_bytes:,} bytes of each thread in device memory ({code.compiler}): no "
+        "schedule that was tried fits its registers, and `edgetune tune --via bundle` may find one that does"
+        for kernel in code.kernels
+        if kernel.slow_bytes
     )

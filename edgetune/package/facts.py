@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from math import prod
 
 from edgetune.codegen.preamble import short_names
 from edgetune.graph.memory.plan import MemoryPlan
 from edgetune.graph.program import Program
 from edgetune.package.calls import CallView, KernelView, Slot
 from edgetune.package.constants import ALIGNMENT, Weights
-from edgetune.package.content import PackageContent
+from edgetune.package.content import PackageContent, Views
 from edgetune.package.core_files import weight_files
 from edgetune.package.flags import CompilerFlags
 from edgetune.package.interface import CONTEXT_WORDS, WORKSPACE_ALIGNMENT, Interface, PublicTensor
@@ -96,6 +97,7 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "slots": facts.slots,
         "calls": facts.calls,
         "kernels": facts.kernels,
+        "threads_of": {launch.kernel: prod(launch.block) for kernel in facts.kernels for launch in kernel.launches},
         "slow": slow_kernels(facts.kernels),
         "rooflines": sum(kernel.provenance.roofline_share is not None for kernel in facts.kernels),
         "weights": facts.weights,
@@ -135,7 +137,9 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "measured_sum": amount(target.clock, sum(measured) if measured else None),
         "measured_layers": len(measured),
         "measured_all": bool(measured) and len(measured) == len(facts.calls),
-        **facts.content.words(facts.program, plan, facts.weights, target, facts.sources()),
+        **facts.content.words(
+            facts.program, plan, facts.weights, target, facts.sources(), Views(facts.calls, facts.kernels)
+        ),
     }
 
 
@@ -213,11 +217,19 @@ def manifest_facts(facts: PackageFacts, code: CodeSize | None) -> dict[str, obje
                 "macs": kernel.macs,
                 "calls": kernel.calls,
                 **({"threads": kernel.workers} if threads else {}),
+                **_device_usage(kernel, code),
                 "provenance": kernel.provenance.to_json(),
             }
             for kernel in facts.kernels
         ],
     }
+
+
+def _device_usage(kernel: KernelView, code: CodeSize | None) -> dict[str, object]:
+    """What the launches of a kernel use of a GPU, as ptxas says; nothing for CPUs and without a compiler."""
+    of = {usage.name: usage for usage in code.kernels} if code else {}
+    found = [of[launch.kernel].to_json() for launch in kernel.launches if launch.kernel in of]
+    return {"device": found} if found else {}
 
 
 def _tensor(tensor: PublicTensor) -> dict[str, object]:

@@ -13,6 +13,7 @@ from edgetune.graph.program import Program
 from edgetune.package.constants import Weights
 from edgetune.package.diagnostics import compile_failure
 from edgetune.package.flags import split_flags
+from edgetune.target.ptxas import KernelUsage
 from edgetune.target.target import Target
 from edgetune.target.tool_process import run_tool
 
@@ -43,13 +44,15 @@ class CodeSize:
     """Compiled size: code with its constants (no weights), and the stack of every function, deepest first.
 
     `call_stack_bytes` bounds the stack of the deepest call into the library: init with its check, or run with a
-    kernel. Both include all helpers that the compiler did not inline, as if each called the next.
+    kernel. Both include all helpers that the compiler did not inline, as if each called the next. `kernels` is what
+    kernels of a GPU use there.
     """
 
     compiler: str
     code_bytes: int
     call_stack_bytes: int
     functions: tuple[FunctionStack, ...]
+    kernels: tuple[KernelUsage, ...] = ()
 
     @property
     def stack_bytes(self) -> int:

@@ -7,6 +7,7 @@ that shares it would mostly wait.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from math import prod
 from typing import Any, TypeAlias
@@ -35,14 +36,19 @@ def default_gpu_schedule(function: PrimFunc, target: GpuTarget) -> tuple[str, st
 
     Raises KernelFailed where neither design nor rule fits.
     """
-    if (found := next(first_schedules(function, target), None)) is not None:
+    if (found := next(gpu_schedules(function, target), None)) is not None:
         return found
+    raise KernelFailed("no default schedule for GPUs fits this kernel")
+
+
+def gpu_schedules(function: PrimFunc, target: GpuTarget) -> Iterator[tuple[str, str]]:
+    """Traces of all designs and of all rules that schedule `function`, the most promising first, with notes."""
+    yield from first_schedules(function, target)
     facts = lowering_target(target.arch, target.most_shared_bytes)
     for name, rule in _rules(parallel=_largest_reduction(function) > _FEW):
         sch = _scheduled(rule, function, facts)
         if sch is not None:
-            return trace_text(sch.trace), name
-    raise KernelFailed("no default schedule for GPUs fits this kernel")
+            yield trace_text(sch.trace), name
 
 
 class _OneThreadEach:
@@ -66,7 +72,8 @@ class _OneThreadEach:
         sch.bind(inside, "threadIdx.x")
         for block in sums:
             sch.compute_at(block, inside)
-            sch.set_scope(block, 0, "local")
+            for written in range(len(sch.get(block).writes)):  # two of an argmax
+                sch.set_scope(block, written, "local")
         return sch
 
 

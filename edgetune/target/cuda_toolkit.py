@@ -59,8 +59,13 @@ def require_nvcc(target: GpuTarget) -> Path:
 
 def nvcc_id(target: GpuTarget) -> str:
     """The version of nvcc and a digest of its flags, such as `nvcc-13.0.48-3f9a0c1e5b7d2468`; see `require_nvcc`."""
-    found = re.search(r"V([0-9.]+)", _answer(require_nvcc(target), "--version"))
-    return f"nvcc-{found[1] if found else 'unknown'}-{_digest([target.compiler.nvccflags])}"
+    return f"nvcc-{nvcc_version(require_nvcc(target))}-{_digest([target.compiler.nvccflags])}"
+
+
+def nvcc_version(nvcc: Path) -> str:
+    """The version of an nvcc, such as 13.0.88; "unknown" where it does not tell. Raises ToolchainMissing."""
+    found = re.search(r"V([0-9.]+)", _answer(nvcc, "--version"))
+    return found[1] if found else "unknown"
 
 
 def gpu_fingerprint(target: GpuTarget) -> str:

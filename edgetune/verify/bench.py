@@ -156,7 +156,12 @@ def linked(
     copy: Path, manifest: Mapping[str, Any], tools: PackageToolchain, place: ExecutionPlace, timeout_s: float
 ) -> Path:
     """Build the benchmark in a work copy as `place` needs it, and return its program; raises what `bench` raises."""
-    if f"test/{manifest['prefix']}_bench.c" not in manifest["files"]:
+    if tools.instead:
+        raise BoardUnavailable(
+            f"this machine has no GPU to time the package on: copy {manifest['prefix']} to one that has, and run `make "
+            "bench` there"
+        )
+    if not {f"test/{manifest['prefix']}_bench.{suffix}" for suffix in ("c", "cu")} & manifest["files"].keys():
         raise BoardUnavailable(
             f"the package has no benchmark, because edgetune cannot time programs on board '{tools.board}' yet: see "
             "REPORT.md for its sizes"

@@ -49,6 +49,17 @@ def test_make_compiles_it_for_several_architectures_without_a_warning(package: P
         assert (copy / "lib/libds_cnn.a").is_file()
 
 
+def test_the_report_and_the_manifest_say_what_each_kernel_uses(package: Path) -> None:
+    report = (package / "REPORT.md").read_text()
+    for kernel in json.loads((package / "MANIFEST.json").read_text())["kernels"]:
+        (used,) = kernel["device"]
+        assert used["name"] == f"{kernel['symbol']}_kernel"
+        assert 0 < used["registers"] <= 255
+        assert (used["local_bytes"], used["spill_bytes"]) == (0, 0)
+        row = rf"`{used['name']}` \| \d+ \| {used['registers']} \| {used['shared_bytes']:,} \| 0 \| 0 \|"
+        assert re.search(row, report)
+
+
 def test_a_kernel_that_computes_something_else_fails_the_check(package: Path) -> None:
     """The hashes of the manifest are those of the altered text: only the outputs are wrong."""
     from edgetune.package.manifest import file_table

@@ -42,27 +42,27 @@ def judge(name: str, folder: Path) -> tuple[Status, str]:
     """Status of the node test or chain `name`, and a one-line reason where it did not pass. Writes into `folder`."""
     try:
         case = load_chain(name) if name in BY_KEY else load(name)
-        program = _program(case)
+        program = program_of(case)
         unit = emit_unit(program, _target())
         outputs = execute(compile_unit(unit, _target(), folder), program, unit, case.inputs)
     except UnfitError as error:
         return "out of scope", str(error)
     except KernelFailed as error:
-        return "not printed", _line(error)
+        return "not printed", in_one_line(error)
     except EdgetuneError as error:
-        return "not imported", _line(error)
+        return "not imported", in_one_line(error)
     except subprocess.CalledProcessError as error:
         said = error.stderr.replace(f"{folder}/", "")
         return "not compiled", next((line for line in said.splitlines() if "error:" in line), said)[:200]
     except (RunError, subprocess.TimeoutExpired) as error:
-        return "crashed", _line(error)
-    difference = _difference(case, outputs)
-    if difference:
-        return "wrong", difference
-    return ("passed", "") if _reaches(program) else ("constant", "")
+        return "crashed", in_one_line(error)
+    if wrong := difference(case, outputs):
+        return "wrong", wrong
+    return ("passed", "") if reaches(program) else ("constant", "")
 
 
-def _program(case: Case) -> Program:
+def program_of(case: Case) -> Program:
+    """The imported test."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = model_from_proto(case.model, "0" * 64, case.name, case.shapes, case.name)
@@ -74,7 +74,8 @@ def _target() -> Target:
     return load_target("host")
 
 
-def _line(error: Exception) -> str:
+def in_one_line(error: Exception) -> str:
+    """What an error says, shortened."""
     return " ".join(str(error).split())[:240] or type(error).__name__
 
 
@@ -86,17 +87,17 @@ def _from_stored(array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
     return array.view(dtype) if element in FLOATS else array
 
 
-def _difference(case: Case, outputs: list[np.ndarray]) -> str:
+def difference(case: Case, outputs: list[np.ndarray]) -> str:
     """Empty when ONNX's own test runner accepts `outputs`."""
     try:
         given = [_from_stored(o, e.dtype) for o, e in zip(outputs, case.expected, strict=True)]
         Runner.assert_similar_outputs(case.expected, given, case.rtol, case.atol)
     except AssertionError as error:
-        return _line(error)
+        return in_one_line(error)
     return ""
 
 
-def _reaches(program: Program) -> bool:
+def reaches(program: Program) -> bool:
     """Whether some input reaches some output through at least one call."""
     fed = {b.id for b in program.input_buffers()}
     for call in program.calls:

@@ -96,7 +96,7 @@ def main() -> int:
     sys.path.insert(0, str(ROOT))
     from tests.conformance.case import node_tests
     from tests.conformance.chains import BY_KEY
-    from tests.conformance.report import support_text
+    from tests.conformance.report import gpu_section_of, support_text, with_gpu_section
 
     names = [*node_tests(), *BY_KEY]
     journal = BUILD / "results.jsonl"
@@ -115,9 +115,9 @@ def main() -> int:
             print(f"[{count}/{len(tests)}] {result['name']}: {result['status']} {result['reason']}", flush=True)  # noqa: T201
     print(Counter(known[n]["status"] for n in tests if n in known))  # noqa: T201
     if not options.only:
-        (ROOT / "SUPPORT.md").write_text(
-            support_text([known[n] for n in names if n not in BY_KEY], {n: known[n] for n in BY_KEY})
-        )
+        support = ROOT / "SUPPORT.md"
+        text = support_text([known[n] for n in names if n not in BY_KEY], {n: known[n] for n in BY_KEY})
+        support.write_text(with_gpu_section(text, gpu_section_of(support.read_text())))
     return 0
 
 

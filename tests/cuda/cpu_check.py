@@ -23,6 +23,7 @@ from edgetune.schedule.algorithms.apply import replay_plainly
 from edgetune.schedule.gpu_defaults import default_gpu_schedule
 from edgetune.target.gpu import GpuTarget
 from edgetune.target.target import load_board_kind
+from tests.cuda.batch import BatchCase, Step
 
 BARRIER = "__syncthreads();"
 
@@ -54,6 +55,30 @@ class Checked:
     arrays: tuple[np.ndarray, ...]
     outputs: tuple[np.ndarray, ...]
 
+    def error(self, given: Sequence[bytes]) -> float:
+        """The largest error of the kernel, as a share of the largest element; `given` is what `arrays` are then."""
+        worst = 0.0
+        for wanted, data in zip(self.outputs, given[-len(self.outputs) :], strict=True):
+            got = np.frombuffer(data, wanted.dtype).reshape(wanted.shape).astype(np.float64)
+            wide = wanted.astype(np.float64)
+            same = (got == wide) | (np.isnan(got) & np.isnan(wide))
+            error = np.abs(np.subtract(got, wide, where=~same, out=np.zeros_like(wide)))
+            largest = float(np.max(np.abs(wide), where=np.isfinite(wide), initial=0.0)) or 1.0
+            worst = max(worst, float(np.max(np.where(np.isnan(error), np.inf, error), initial=0.0)) / largest)
+        return worst
+
+    def case(self, prefix: str) -> BatchCase:
+        """The kernel as a case of a batch, whose buffers are `buffers`; its names begin with `prefix`."""
+        places = tuple((place, 0) for place in range(len(self.buffers)))
+        preamble = render_device_preamble(self.source.preamble, prefix)
+        return BatchCase(preamble, (self.source,), (Step(self.source, places),))
+
+    @property
+    def buffers(self) -> tuple[np.ndarray, ...]:
+        """The arrays, and the scratch where there is one."""
+        scratch = self.source.scratch_bytes
+        return (*self.arrays, np.zeros(scratch, np.uint8)) if scratch else self.arrays
+
     def without_barrier(self, number: int) -> Checked:
         """The same without the barrier of that number."""
         parts = self.source.definition.split(BARRIER)
@@ -72,11 +97,11 @@ def gpu() -> GpuTarget:
     return found
 
 
-def checked(kernel: Kernel, seed: int = 0, trace: str | None = None) -> Checked:
-    """A kernel of a program under `trace`, or else its default schedule, and random inputs."""
+def checked(kernel: Kernel, seed: int = 0, trace: str | None = None, prefix: str = "check") -> Checked:
+    """A kernel of a program under `trace`, or else its default schedule, and random inputs; `prefix` begins names."""
     text = trace or default_gpu_schedule(kernel.function, gpu())[0]
     module, packing = split_packing(replay_plainly(kernel.function, text))
-    source = emit_cuda_kernel(module, gpu(), f"check__k_{kernel.name}", kernel.unaligned)
+    source = emit_cuda_kernel(module, gpu(), f"{prefix}__k_{kernel.name}", kernel.unaligned)
     generator = np.random.default_rng(seed)
     given = [
         random_input(param, tuple(other for other in kernel.params if other is not param), generator, positive=False)
@@ -104,16 +129,8 @@ def run(check: Checked, folder: Path) -> subprocess.CompletedProcess[str] | floa
     if done.returncode:
         return done
     data = (folder / "out").read_bytes()
-    worst, end = 0.0, len(data)
-    for wanted in reversed(check.outputs):
-        got = np.frombuffer(data[end - wanted.nbytes : end], wanted.dtype).reshape(wanted.shape)
-        end -= wanted.nbytes
-        wide, given = wanted.astype(np.float64), got.astype(np.float64)
-        same = (given == wide) | (np.isnan(given) & np.isnan(wide))
-        error = np.abs(np.subtract(given, wide, where=~same, out=np.zeros_like(wide)))
-        largest = float(np.max(np.abs(wide), where=np.isfinite(wide), initial=0.0)) or 1.0
-        worst = max(worst, float(np.max(np.where(np.isnan(error), np.inf, error), initial=0.0)) / largest)
-    return worst
+    ends = np.cumsum([array.nbytes for array in check.arrays])
+    return check.error([data[end - array.nbytes : end] for end, array in zip(ends, check.arrays, strict=True)])
 
 
 def _text(check: Checked) -> str:

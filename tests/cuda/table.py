@@ -1,12 +1,14 @@
 """Runs all distinct kernels of models on the CPU: python -m tests.cuda.table MODEL...; prints a table.
 
-Each kernel has its default schedule, and is compared with the reference, whose sums are in double. The exit status is 1
-where a kernel is stopped, or off by more than 1e-4 of the largest element.
+Each kernel has its default schedule, and is compared with the reference, whose sums are in double. Seconds of CPU count
+compilation, and for the first model also the start of Python. The exit status is 1 where a kernel is stopped, or off by
+more than 1e-4 of the largest element.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import time
@@ -14,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgetune.pipeline.model_formats import read_model
-from tests.cuda.cpu_check import checked, run
+from tests.cuda.batch import FLAGS, BatchError, compile_batch
+from tests.cuda.cpu_check import checked
 
 TOLERANCE = 1e-4  # of the largest element
 
@@ -27,35 +30,48 @@ class Row:
     kernels: int
     worst: float
     seconds: float
+    cpu_seconds: float
     faults: tuple[str, ...]
 
 
 def row_of(model: Path, folder: Path) -> Row:
-    """Check all kernels of a model, each workload once."""
+    """Check all kernels of a model, each workload once; they are compiled together."""
     start = time.monotonic()
-    kernels = {kernel.workload: kernel for kernel in read_model(model).program().kernels}
+    kernels = list({kernel.workload: kernel for kernel in read_model(model).program().kernels}.values())
+    checks = [checked(kernel, prefix=f"k{number}") for number, kernel in enumerate(kernels)]
+    batch = compile_batch([check.case(f"k{number}") for number, check in enumerate(checks)], folder, FLAGS)
     worst, faults = 0.0, []
-    for kernel in kernels.values():
-        error = run(checked(kernel), folder)
-        if not isinstance(error, float):
-            faults.append(f"{kernel.name}: {error.stderr.strip()}")
-        elif not error <= TOLERANCE:
+    for number, (kernel, check) in enumerate(zip(kernels, checks, strict=True)):
+        try:
+            error = check.error(batch.run(number, check.buffers))
+        except BatchError as stopped:
+            faults.append(f"{kernel.name}: {stopped}")
+            continue
+        if not error <= TOLERANCE:
             faults.append(f"{kernel.name}: off by {error:.2g}")
         else:
             worst = max(worst, error)
-    return Row(model.stem, len(kernels), worst, time.monotonic() - start, tuple(faults))
+    return Row(model.stem, len(kernels), worst, time.monotonic() - start, _cpu_seconds(), tuple(faults))
+
+
+def _cpu_seconds() -> float:
+    """Seconds of CPU of this process and of all that it has started."""
+    spent = os.times()
+    return spent.user + spent.system + spent.children_user + spent.children_system
 
 
 def main() -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", type=Path, nargs="+")
-    sys.stdout.write("| model | kernels | wrong | largest error | seconds |\n|---|---:|---:|---:|---:|\n")
-    wrong = 0
+    sys.stdout.write("| model | kernels | wrong | largest error | seconds | of CPU |\n")
+    sys.stdout.write("|---|---:|---:|---:|---:|---:|\n")
+    wrong, before = 0, 0.0
     for model in parser.parse_args().models:
         with tempfile.TemporaryDirectory() as folder:
             row = row_of(model, Path(folder))
-        numbers = f"{row.kernels} | {len(row.faults)} | {row.worst:.1e} | {row.seconds:.0f}"
+        spent, before = row.cpu_seconds - before, row.cpu_seconds
+        numbers = f"{row.kernels} | {len(row.faults)} | {row.worst:.1e} | {row.seconds:.0f} | {spent:.0f}"
         sys.stdout.write(f"| {row.model} | {numbers} |\n")
         sys.stdout.flush()
         for fault in row.faults:

@@ -18,6 +18,7 @@ from edgetune.schedule.gpu.candidate import gpu_candidate
 from edgetune.schedule.gpu.spaces import gpu_designs, proposals
 from edgetune.target.cuda_toolkit import find_nvcc
 from edgetune.target.tool_process import run_tool
+from tests.cuda.batch import BatchError, compile_batch
 from tests.cuda.cpu_check import BARRIER, barriers, checked, gpu, run, unit
 
 MODEL = Path(__file__).parents[2] / "examples/models/ds_cnn.onnx"
@@ -35,11 +36,11 @@ def test_the_program_has_as_many_kernels_as_are_checked() -> None:
     assert len(program().kernels) == KERNELS
 
 
-@pytest.mark.parametrize("number", range(KERNELS))
-def test_a_kernel_gives_what_the_reference_gives(number: int, tmp_path: Path) -> None:
-    error = run(checked(program().kernels[number]), tmp_path)
-    assert isinstance(error, float), error
-    assert error < TOLERANCE
+def test_kernels_give_what_the_reference_gives(tmp_path: Path) -> None:
+    checks = [checked(kernel, prefix=f"k{number}") for number, kernel in enumerate(program().kernels)]
+    batch = compile_batch([check.case(f"k{number}") for number, check in enumerate(checks)], tmp_path)
+    errors = [check.error(batch.run(number, check.buffers)) for number, check in enumerate(checks)]
+    assert max(errors) < TOLERANCE
 
 
 @cache
@@ -65,14 +66,20 @@ def test_ten_kernels_have_barriers() -> None:
 def test_without_any_one_of_its_barriers_a_kernel_is_stopped(name: str, tmp_path: Path) -> None:
     """No barrier is printed that orders nothing."""
     number, trace = with_barriers()[name]
-    found = checked(program().kernels[number], trace=trace)
-    whole = run(found, tmp_path)
-    assert isinstance(whole, float), whole
+    kernel = program().kernels[number]
+    count = len(barriers(checked(kernel, trace=trace).source))
+    variants = [checked(kernel, trace=trace, prefix=f"without_{barrier}") for barrier in range(count + 1)]
+    variants[:count] = [variants[barrier].without_barrier(barrier) for barrier in range(count)]
+    batch = compile_batch([one.case(f"without_{barrier}") for barrier, one in enumerate(variants)], tmp_path)
+    whole = variants[count].error(batch.run(count, variants[count].buffers))
     assert whole < TOLERANCE
     missed = []
-    for barrier in barriers(found.source):
-        error = run(found.without_barrier(barrier), tmp_path / str(barrier))
-        if isinstance(error, float) and error < TOLERANCE:
+    for barrier in range(count):
+        try:
+            error = variants[barrier].error(batch.run(barrier, variants[barrier].buffers))
+        except BatchError:
+            continue
+        if error < TOLERANCE:
             missed.append(barrier)
     assert missed == []
 

@@ -60,7 +60,7 @@ def emit_cuda_kernel(mod: IRModule, target: GpuTarget, symbol: str, unaligned: C
     scratch = ["unsigned char *scratch"] if scratch_bytes else []
     return KernelSource(
         symbol=symbol,
-        prototype=prototype(f"cudaError_t {symbol}(", ["cudaStream_t stream", *parts, *scratch]),
+        prototype=prototype(f"cudaError_t {symbol}(", ["@launcher *launcher", *parts, *scratch]),
         definition="\n".join(texts),
         preamble=frozenset(preamble),
         params=tuple(replace(p, alignment=VECTOR_BYTES) if n in vectors else p for n, p in enumerate(params)),
@@ -75,7 +75,7 @@ def _params(lowered: LoweredLaunches, found: Sequence[Survey]) -> tuple[CParam, 
     written = {buffer for one in found for buffer in one.written}
     behind = survey_views(lowered)
     written |= {behind[buffer] for buffer in written if buffer in behind}
-    names = Names(("stream", "scratch", "arguments", "error", *RESERVED))
+    names = Names(("stream", "launcher", "scratch", "arguments", "error", *RESERVED))
     params = []
     for buffer in lowered.function.params:
         if buffer in views or not hasattr(buffer.ty, "shape"):

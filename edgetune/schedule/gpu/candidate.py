@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from edgetune.codegen.cuda.emit import emit_cuda_kernel
@@ -38,7 +38,11 @@ def gpu_candidate(kernel: Kernel, trace: str, target: GpuTarget) -> GpuCandidate
     """A kernel under a trace; equal kernels of two models have equal text. Raises KernelFailed."""
     module, packing = split_packing(replay_plainly(kernel.function, trace))
     source = emit_cuda_kernel(module, target, f"{_PREFIX}__k_{kernel.workload[:12]}", kernel.unaligned)
-    preamble = render_device_preamble(source.preamble, _PREFIX)
-    text = with_prefix(source.definition, _PREFIX)
-    unit = f'#include <math.h>\n#include <stdint.h>\n{headers(text)}{preamble}\nextern "C" {{\n{text}\n}}\n'
-    return GpuCandidate(trace, unit, source, packing)
+    return GpuCandidate(trace, joined_unit((source,)), source, packing)
+
+
+def joined_unit(sources: Sequence[KernelSource]) -> str:
+    """The text of a file with the kernels of several candidates, whose symbols differ, and the functions they need."""
+    preamble = render_device_preamble(frozenset().union(*(source.preamble for source in sources)), _PREFIX)
+    text = "\n".join(with_prefix(source.definition, _PREFIX) for source in sources)
+    return f'#include <math.h>\n#include <stdint.h>\n{headers(text)}{preamble}\nextern "C" {{\n{text}\n}}\n'

@@ -27,8 +27,6 @@
 
 #include <functional>
 #include <memory>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 #define CUDA_ON_CPU 1
@@ -141,7 +139,17 @@ inline dim3 threadIdx, blockIdx, blockDim, gridDim;
 /* Defined by the linker where any kernel has shared memory. */
 extern "C" __attribute__((weak)) unsigned char __start_cuda_shared[], __stop_cuda_shared[];
 
+/* Bytes that are watched as one; -DCUDA_ON_CPU_WORD=1 where kernels have smaller elements. */
+#ifndef CUDA_ON_CPU_WORD
+#define CUDA_ON_CPU_WORD 2
+#endif
+
 namespace cuda_on_cpu {
+
+constexpr size_t WORD = CUDA_ON_CPU_WORD;
+
+/* The shared memory that is filled and watched; whoever gives kernels sections of their own sets it. */
+inline unsigned char *shared_first = __start_cuda_shared, *shared_end = __stop_cuda_shared;
 
 enum class State { ready, waiting, shuffling, done };
 
@@ -173,7 +181,6 @@ struct Shadow {
 };
 
 constexpr unsigned SEVERAL = ~0u;
-constexpr size_t WORD = 2; /* bytes: the smallest elements of kernels */
 inline std::vector<Shadow> shadow;
 inline uint64_t epoch;
 
@@ -252,7 +259,7 @@ __attribute__((no_sanitize("thread"))) inline void touch_shared(Shadow *words, s
 
 __attribute__((no_sanitize("thread"))) inline void touch(const void *address, size_t bytes, bool writes)
 {
-    const uintptr_t at = (uintptr_t)address, first = (uintptr_t)__start_cuda_shared, end = (uintptr_t)__stop_cuda_shared;
+    const uintptr_t at = (uintptr_t)address, first = (uintptr_t)shared_first, end = (uintptr_t)shared_end;
     const uintptr_t asked = (uintptr_t)dynamic_shared;
 
     if (!in_kernel)
@@ -371,7 +378,7 @@ inline void launch(dim3 grid, dim3 block, const std::function<void()> &thread)
 {
     const unsigned threads = block.x * block.y * block.z;
 
-    const size_t shared_bytes = __start_cuda_shared == nullptr ? 0 : (size_t)(__stop_cuda_shared - __start_cuda_shared);
+    const size_t shared_bytes = shared_first == nullptr ? 0 : (size_t)(shared_end - shared_first);
 
     shadow.resize(shared_bytes / WORD + 1);
     dynamic_shadow.resize(dynamic_bytes / WORD + 1);
@@ -394,8 +401,8 @@ inline void launch(dim3 grid, dim3 block, const std::function<void()> &thread)
     for (blockIdx.z = 0; blockIdx.z < grid.z; blockIdx.z++)
         for (blockIdx.y = 0; blockIdx.y < grid.y; blockIdx.y++)
             for (blockIdx.x = 0; blockIdx.x < grid.x; blockIdx.x++) {
-                if (__start_cuda_shared != nullptr)
-                    memset(__start_cuda_shared, POISON, shared_bytes);
+                if (shared_bytes != 0)
+                    memset(shared_first, POISON, shared_bytes);
                 memset(dynamic_shared, POISON, dynamic_bytes);
                 block_began = epoch + 1;
                 in_kernel = true;
@@ -403,12 +410,6 @@ inline void launch(dim3 grid, dim3 block, const std::function<void()> &thread)
                 in_kernel = false;
                 backwards = !backwards;
             }
-}
-
-template <typename... Arguments, size_t... Index>
-void call(void (*kernel)(Arguments...), void **arguments, std::index_sequence<Index...>)
-{
-    kernel(*static_cast<std::remove_const_t<Arguments> *>(arguments[Index])...);
 }
 
 } /* namespace cuda_on_cpu */
@@ -475,78 +476,6 @@ template <typename T> T __shfl_xor_sync(unsigned mask, T value, int step, int wi
 inline int __popcll(unsigned long long a) { return __builtin_popcountll(a); }
 inline int __clzll(long long a) { return a == 0 ? 64 : __builtin_clzll((unsigned long long)a); }
 
-/* The part of CUDA's runtime that the package calls; names and meaning are CUDA's. */
-enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2 };
-enum cudaMemoryType {
-    cudaMemoryTypeUnregistered = 0, cudaMemoryTypeHost = 1, cudaMemoryTypeDevice = 2, cudaMemoryTypeManaged = 3
-};
-struct cudaPointerAttributes {
-    cudaMemoryType type;
-};
-enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2 };
-struct CUstream_st;
-typedef struct CUstream_st *cudaStream_t;
-
-inline cudaError_t cudaMalloc(void **memory, size_t bytes)
-{
-    using namespace cuda_on_cpu;
-    unsigned char *whole = static_cast<unsigned char *>(aligned_alloc(256, (bytes + 255) / 256 * 256 + 2 * GUARD));
-
-    Shadow *words = static_cast<Shadow *>(calloc(bytes / WORD + 1, sizeof(Shadow)));
-
-    if (whole == nullptr || words == nullptr)
-        return cudaErrorMemoryAllocation;
-    *memory = whole + GUARD;
-    const uintptr_t first = (uintptr_t)*memory;
-    allocations = new Allocation{first, first + bytes, words, allocations};
-    memset(*memory, cuda_on_cpu::POISON, bytes);
-    return cudaSuccess;
-}
-
-inline cudaError_t cudaFree(void *memory)
-{
-    using namespace cuda_on_cpu;
-    const uintptr_t first = (uintptr_t)memory;
-
-    for (Allocation **at = &allocations; *at != nullptr; at = &(*at)->next)
-        if ((*at)->first == first) {
-            Allocation *gone = *at;
-            *at = gone->next;
-            free(static_cast<unsigned char *>(memory) - GUARD);
-            free(gone->words);
-            delete gone;
-            break;
-        }
-    return cudaSuccess;
-}
-
-inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *found, const void *pointer)
-{
-    const uintptr_t at = (uintptr_t)pointer;
-
-    found->type = cudaMemoryTypeUnregistered;
-    for (const cuda_on_cpu::Allocation *one = cuda_on_cpu::allocations; one != nullptr; one = one->next)
-        if (at >= one->first && at < one->end)
-            found->type = cudaMemoryTypeDevice;
-    return cudaSuccess;
-}
-
-inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t)
-{
-    memcpy(to, from, bytes);
-    return cudaSuccess;
-}
-
-inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-
-template <typename... Arguments>
-cudaError_t cudaLaunchKernel(void (*kernel)(Arguments...), dim3 grid, dim3 block, void **arguments, size_t bytes, cudaStream_t)
-{
-    cuda_on_cpu::dynamic_bytes = bytes;
-    cuda_on_cpu::launch(grid, block, [kernel, arguments] {
-        cuda_on_cpu::call(kernel, arguments, std::index_sequence_for<Arguments...>());
-    });
-    return cudaSuccess;
-}
+#include "cuda_runtime_api.h"
 
 #endif
