@@ -20,6 +20,7 @@ from sqlalchemy import (
     Column,
     Connection,
     Engine,
+    MetaData,
     Table,
     create_engine,
     exc,
@@ -27,12 +28,22 @@ from sqlalchemy import (
     insert,
     inspect,
     select,
+    update,
 )
 from sqlalchemy.engine import make_url
 
 from edgetune.config.database_location import DatabaseUrl
 from edgetune.errors import DatabaseError, DiskFull
-from edgetune.records.schema import APPLICATION_ID, SCHEMA_VERSION, later, metadata
+from edgetune.records.tables import (
+    APPLICATION_ID,
+    SCHEMA_VERSION,
+    check_version,
+    images,
+    metadata,
+    records,
+    revision_of,
+    revisions,
+)
 
 CONNECT_SECONDS = 10
 """How long a server may take to answer."""
@@ -56,7 +67,7 @@ LEAST_VERSION = 13
 
 _marks = Table(
     "edgetune",
-    later,
+    MetaData(),
     Column("application_id", BigInteger, primary_key=True),
     Column("schema_version", BigInteger, nullable=False),
 )
@@ -72,10 +83,10 @@ class PostgresqlDatabase:
         self._pid = os.getpid()
 
     @classmethod
-    def open(cls, location: DatabaseUrl, *, create: bool) -> PostgresqlDatabase:
+    def open(cls, location: DatabaseUrl, *, create: bool, older: bool = False) -> PostgresqlDatabase:
         """Connect and check the tables; make them in an empty database when `create` is true.
 
-        Raises DatabaseError or DiskFull.
+        With `older`, tables of an older version are taken as they are. Raises DatabaseError or DiskFull.
         """
         database = cls(location, _engine(location))
         try:
@@ -84,7 +95,7 @@ class PostgresqlDatabase:
                     database.hold_schema(connection)
                     _create(connection, location)
             with database.reading() as connection:
-                _check(connection, location)
+                _check(connection, location, older=older)
         except BaseException:
             database.close()
             raise
@@ -109,6 +120,20 @@ class PostgresqlDatabase:
     def hold_schema(self, connection: Connection) -> None:
         """Until the end of the transaction, let no other host make tables."""
         connection.execute(select(func.pg_advisory_xact_lock(APPLICATION_ID)))
+
+    def hold_records(self, connection: Connection) -> None:
+        """Until the end of the transaction, let no other host write records; wait for those that do."""
+        # A writer that changes a record writes to both tables, to images first.
+        connection.exec_driver_sql(f"LOCK TABLE {images.name}, {records.name} IN SHARE MODE")
+
+    def schema_version(self, connection: Connection) -> int:
+        """Version of the tables."""
+        return _version(connection) or 0
+
+    def note_schema(self, connection: Connection) -> None:
+        """Note that the tables have the present version."""
+        own = _marks.c.application_id == APPLICATION_ID
+        connection.execute(update(_marks).where(own).values(schema_version=SCHEMA_VERSION))
 
     @contextmanager
     def _transaction(self, **options: object) -> Iterator[Connection]:
@@ -195,31 +220,37 @@ def _create(connection: Connection, location: DatabaseUrl) -> None:
     tables = inspect(connection).get_table_names()
     if _marks.name in tables:
         return
-    if {table.name for table in (*metadata.sorted_tables, *later.sorted_tables)} & set(tables):
+    if {table.name for table in metadata.sorted_tables} & set(tables):
         raise DatabaseError(f"{location} is a database of another program: give one of its own with --db")
+    _marks.create(connection)
     metadata.create_all(connection)
-    later.create_all(connection)
     connection.execute(insert(_marks).values(application_id=APPLICATION_ID, schema_version=SCHEMA_VERSION))
+    connection.execute(insert(revisions).values(version_num=revision_of(SCHEMA_VERSION)))
 
 
-def _check(connection: Connection, location: DatabaseUrl) -> None:
+def _check(connection: Connection, location: DatabaseUrl, *, older: bool) -> None:
     release = int(connection.exec_driver_sql("SHOW server_version_num").scalar_one()) // 10000
     if release < LEAST_VERSION:
         raise DatabaseError(f"{location} runs PostgreSQL {release}: edgetune needs {LEAST_VERSION} or later")
     found = inspect(connection)
     if not found.has_table(_marks.name):
         raise DatabaseError(f"{location} has no records yet: run `edgetune tune` to make them, or give another --db")
-    version = connection.scalar(select(_marks.c.schema_version).where(_marks.c.application_id == APPLICATION_ID))
+    version = _version(connection)
     if version is None:
         raise DatabaseError(f"{location} is a database of another program: give another one with --db")
+    check_version(location, version, older=older)
     if version != SCHEMA_VERSION:
-        raise DatabaseError(
-            f"{location} has schema version {version} and this edgetune reads version {SCHEMA_VERSION}: use the "
-            "edgetune that wrote it, or copy its records with `edgetune records export` and `import`"
-        )
+        return
     for table in metadata.sorted_tables:
         if not found.has_table(table.name):
             raise DatabaseError(f"{location} lacks the table {table.name}: restore a copy of the database")
+
+
+def _version(connection: Connection) -> int | None:
+    version: int | None = connection.scalar(
+        select(_marks.c.schema_version).where(_marks.c.application_id == APPLICATION_ID)
+    )
+    return version
 
 
 @contextmanager
