@@ -90,24 +90,20 @@ class OpenBranch:
 
     def rows(self) -> FromClause:
         """The records that the branch sees, with the columns of `records`; ids are those of the records."""
-        own, image, nearer = images.alias("own"), images.alias("image"), images.alias("nearer")
-        ids = select(images.c.record_id).where(self._mine(images))
+        own, image, other = images.alias("own"), images.alias("image"), images.alias("other")
+        # Of several images of a record, the branch sees its own, else the oldest that is not older than its snapshot.
+        nearer = and_(other.c.branch == "", other.c.snapshot_id >= self.snapshot_id)
         kept = [
             image.c.branch == "",
             image.c.snapshot_id >= self.snapshot_id,
-            image.c.record_id.not_in(ids),
-            ~exists().where(
-                nearer.c.record_id == image.c.record_id,
-                nearer.c.branch == "",
-                nearer.c.snapshot_id >= self.snapshot_id,
-                nearer.c.snapshot_id < image.c.snapshot_id,
-            ),
             image.c.record_id <= self.last_record,
+            ~exists().where(other.c.record_id == image.c.record_id, self._mine(other)),
+            ~exists().where(other.c.record_id == image.c.record_id, nearer, other.c.snapshot_id < image.c.snapshot_id),
         ]
-        changed = and_(images.c.branch == "", images.c.snapshot_id >= self.snapshot_id)
         unchanged = [
             records.c.id <= self.last_record,
-            ~exists().where(images.c.record_id == records.c.id, or_(self._mine(images), changed)),
+            ~exists().where(other.c.record_id == records.c.id, self._mine(other)),
+            ~exists().where(other.c.record_id == records.c.id, nearer),
         ]
         return union_all(
             select(own.c.record_id.label("id"), *(own.c[name] for name in MEASURED)).where(self._mine(own)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import (
@@ -26,7 +26,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from edgetune.errors import DatabaseError
 from edgetune.records.history import statuses
-from edgetune.records.ranking import GRADES, Standing, sweeps
+from edgetune.records.ranking import GRADES, Standing, read_environment, sweeps
 from edgetune.records.record import FIELDS, Record, RecordKey, record_line
 from edgetune.records.tables import IDENTITY, MEASURED, images, records, snapshots
 from edgetune.schedule.algorithms.schedule_text import DIRECT, prefix_of
@@ -210,6 +210,6 @@ def _precedence(record: Record) -> tuple[int, int, str, int, str]:
 
 def standings(connection: Connection, table: FromClause, condition: ColumnElement[bool]) -> list[Standing]:
     """The columns that ranking reads, for the correct records of `table` that meet the condition."""
-    columns = [table.c[item.name] for item in fields(Standing)]
-    rows = connection.execute(select(*columns).where(condition, table.c.status == "ok"))
-    return [Standing(**row_values(row)) for row in rows.mappings()]
+    columns = [table.c[name] for name in Standing._fields]
+    rows = connection.execute(select(*columns).where(condition, table.c.status == "ok")).all()
+    return [Standing._make((*row[:-1], read_environment(row[-1]))) for row in rows]

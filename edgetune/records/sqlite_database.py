@@ -25,6 +25,9 @@ from edgetune.records.tables import APPLICATION_ID, SCHEMA_VERSION, check_versio
 BUSY_SECONDS = 60.0
 """How long a writer waits for another process's transaction; a transaction takes milliseconds."""
 
+CACHE_KIB = 32 << 10
+"""Most memory of a connection for pages of the file: a ranking reads one page of each record of a kernel."""
+
 READ_WHOLE_BYTES = 64 << 20
 """Larger files are not read whole when they are opened."""
 
@@ -107,6 +110,7 @@ def _engine(path: Path) -> Engine:
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _: object) -> None:
         connection.execute("PRAGMA synchronous=FULL")
+        connection.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
         connection.execute("PRAGMA trusted_schema=OFF")
 
     @event.listens_for(engine, "begin")

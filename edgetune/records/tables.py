@@ -116,11 +116,11 @@ images = Table(
     Column("id", ROW_ID, primary_key=True),
     Column("record_id", BigInteger, nullable=False),
     Column("branch", BYTE_ORDERED_TEXT, nullable=False),
-    Column("snapshot_id", BigInteger, nullable=False, index=True),
+    Column("snapshot_id", BigInteger, nullable=False),
     *_key_columns(),
     *_measured_columns(),
     UniqueConstraint("record_id", "branch", "snapshot_id", name="one_image_per_record_and_branch"),
-    Index("record_images_by_workload", "workload"),
+    Index("record_images_by_workload", "workload", "branch", "snapshot_id"),
     sqlite_autoincrement=True,
 )
 """Records as a snapshot saw them, where they changed since (branch ""), and as a branch of it has them."""

@@ -82,8 +82,7 @@ def _images() -> None:
         sa.UniqueConstraint("record_id", "branch", "snapshot_id", name="one_image_per_record_and_branch"),
         sqlite_autoincrement=True,
     )
-    op.create_index("record_images_by_workload", "record_images", ["workload"])
-    op.create_index("ix_record_images_snapshot_id", "record_images", ["snapshot_id"])
+    op.create_index("record_images_by_workload", "record_images", ["workload", "branch", "snapshot_id"])
 
 
 def _key_columns() -> tuple[sa.Column[Any], ...]:
