@@ -292,18 +292,21 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args()
-    found: dict[str, Mapping[str, Any]] = {}
+    found: dict[str, dict[str, Mapping[str, Any]]] = {engine: {} for engine in given.engines}
+
+    def tell(engine: str, part: str, values: Mapping[str, Any]) -> None:
+        found[engine][part] = values
+        print(f"{engine} {part}: " + ", ".join(f"{name} {value}" for name, value in values.items()), flush=True)
+
     for engine in given.engines:
         with tempfile.TemporaryDirectory(prefix="edgetune-store-") as name:
-            with database_of(engine, Path(name)) as location:
-                parts = {"write": written(location, given.writers, given.seconds)} if given.writers else {}
+            if given.writers:
+                with database_of(engine, Path(name)) as location:
+                    tell(engine, "write", written(location, given.writers, given.seconds))
             (Path(name) / "read").mkdir()
-            with database_of(engine, Path(name) / "read") as location:
-                found[engine] = parts | (
-                    {"read": read(location, given.records, given.kernels)} if given.records else {}
-                )
-        for what, values in found[engine].items():
-            print(f"{engine} {what}: " + ", ".join(f"{key} {value}" for key, value in values.items()), flush=True)
+            if given.records:
+                with database_of(engine, Path(name) / "read") as location:
+                    tell(engine, "read", read(location, given.records, given.kernels))
     print(json.dumps(found))
     wrong = [
         engine

@@ -125,11 +125,13 @@ class OpenBranch:
             mine = {"record_id": record.id, "branch": self.name, "snapshot_id": self.snapshot_id}
             connection.execute(insert(images).values({**mine, **to_row(record)}))
 
-    def others(self, connection: Connection, key: RecordKey) -> list[Record]:
-        """Records of this key and of the boards of the branch that it does not see, and may take over."""
+    def others(self, connection: Connection, key: RecordKey, candidate: str | None = None) -> list[Record]:
+        """Records of this key, a candidate and the boards of the branch that it does not see, and may take over."""
         rows = self.rows()
         seen = select(rows.c.id).where(of_key(rows, key))
         own = and_(of_key(records, key), records.c.board.in_(self.boards), records.c.status.in_(_SETTLED))
+        if candidate is not None:
+            own = and_(own, records.c.candidate == candidate)
         found = connection.execute(select(records).where(own, records.c.id.not_in(seen)).order_by(records.c.id))
         return [from_row(row) for row in found.mappings()]
 

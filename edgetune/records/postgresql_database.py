@@ -155,12 +155,19 @@ def has_tables(location: DatabaseUrl) -> bool:
 
 @dataclass(frozen=True)
 class ConnectionFacts:
-    """The server's release, whether it is on another host (`remote`), and how it protects connection and passwords."""
+    """How a server is reached and protects itself, and how large the database is.
+
+    `tcp` is false for a Unix socket, `remote` true where the server is on another host. `asked` says whether the server
+    asked this connection for a password or a certificate; `stored_as` is how it stores new passwords.
+    """
 
     release: int
+    tcp: bool
     remote: bool
     encrypted: bool
+    asked: bool
     stored_as: str
+    bytes: int
 
 
 def connection_facts(location: DatabaseUrl) -> ConnectionFacts:
@@ -168,15 +175,19 @@ def connection_facts(location: DatabaseUrl) -> ConnectionFacts:
     engine = _engine(location)
     query = """
         SELECT current_setting('server_version_num')::int / 10000, current_setting('password_encryption'),
+               inet_server_addr() IS NOT NULL,
                COALESCE(NOT inet_server_addr() <<= ANY (ARRAY['127.0.0.0/8', '::1/128']::inet[]), FALSE),
-               COALESCE((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), FALSE)
+               COALESCE((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), FALSE),
+               (SELECT client_dn IS NOT NULL FROM pg_stat_ssl WHERE pid = pg_backend_pid()),
+               pg_database_size(current_database())
     """
     try:
         with _explained(location), engine.connect() as connection:
-            release, stored_as, remote, encrypted = connection.exec_driver_sql(query).one()
+            release, stored_as, tcp, remote, encrypted, certified, size = connection.exec_driver_sql(query).one()
+            asked = bool(certified) or connection.connection.driver_connection.pgconn.used_password  # type: ignore[union-attr]  # psycopg's
     finally:
         engine.dispose()
-    return ConnectionFacts(int(release), bool(remote), bool(encrypted), str(stored_as))
+    return ConnectionFacts(int(release), bool(tcp), bool(remote), bool(encrypted), asked, str(stored_as), int(size))
 
 
 def _engine(location: DatabaseUrl) -> Engine:
@@ -235,7 +246,8 @@ def _check(connection: Connection, location: DatabaseUrl, *, older: bool) -> Non
     found = inspect(connection)
     if not found.has_table(_marks.name):
         raise DatabaseError(f"{location} has no records yet: run `edgetune tune` to make them, or give another --db")
-    version = _version(connection)
+    ours = {column["name"] for column in found.get_columns(_marks.name)} == set(_marks.c.keys())
+    version = _version(connection) if ours else None
     if version is None:
         raise DatabaseError(f"{location} is a database of another program: give another one with --db")
     check_version(location, version, older=older)
@@ -283,7 +295,7 @@ _ADVICE = {
 
 _REFUSALS = {
     "password authentication failed": _NOT_AUTHENTICATED,
-    "no password supplied": _NOT_AUTHENTICATED,
+    "(fe_sendauth: )?no password supplied": _NOT_AUTHENTICATED,
     "no pg_hba.conf entry": _NO_USER,
     'role "[^"]*" does not exist': _NO_USER,
     'database "[^"]*" does not exist': _NO_DATABASE,
@@ -300,7 +312,7 @@ def _refuse(location: DatabaseUrl, error: exc.DBAPIError) -> NoReturn:
     words = str(primary or (lines[-1] if lines else type(error.orig).__name__))
     advice = _ADVICE.get(state)
     if advice is None and (not state or state.startswith(("08", "57"))):
-        told = words.partition("FATAL:")[2].strip()
+        told = re.split("FATAL:|failed:", words)[-1].strip() if re.search("FATAL:|failed:", words) else ""
         reached = "cannot be reached ({words}): start the server, check host and port, then run the same command again"
         advice = next((text for start, text in _REFUSALS.items() if re.match(start, told)), reached)
         words = told or words

@@ -102,6 +102,16 @@ class SqliteDatabase:
             yield connection
 
 
+def is_whole(path: Path) -> bool:
+    """Whether a records file has no damage; reads all of it. Raises DatabaseError where it cannot be opened."""
+    database = SqliteDatabase.open(path, create=False)
+    try:
+        with database.reading() as connection:
+            return bool(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one() == "ok")
+    finally:
+        database.close()
+
+
 def _engine(path: Path) -> Engine:
     url = URL.create("sqlite", database=str(path))
     # isolation_level None: the driver starts no transaction by itself, `begin` below does.

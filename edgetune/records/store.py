@@ -148,6 +148,7 @@ class RecordStore:
                 kept = told = _checked(record)
             else:
                 kept, told = map(_checked, measured_again(earlier, record))
+                number = earlier.id  # in a branch, that of a record which was pruned meanwhile
             if self._opened is not None:
                 self._opened.keep(connection, replace(kept, id=number))
             return replace(told, id=number), earlier is None
@@ -161,7 +162,7 @@ class RecordStore:
         if self._opened is None:
             return None
         with self._database.writing() as connection:
-            found = [record for record in self._opened.others(connection, key) if record.candidate == candidate]
+            found = self._opened.others(connection, key, candidate)
             if not found or candidate in self._candidates(connection, key):
                 return None
             self._opened.keep(connection, taken := change(found[0]))
@@ -174,15 +175,16 @@ class RecordStore:
         such record, or a field breaks the rules of `Record`.
         """
         with self._database.writing() as connection:
-            stored = find_earlier(connection, record)
-            if stored is None:
+            found = find_earlier(connection, record)
+            if found is not None:
+                found = replace(_checked(change(found)), id=found.id)
+                replace_same(connection, found)
+            if self._opened is not None and (seen := self._opened.find_same(connection, record)) is not None:
+                found = replace(_checked(change(seen)), id=seen.id)
+                self._opened.keep(connection, found)
+            if found is None:
                 raise DatabaseError(f"{self.location} has no record of candidate {record.candidate}: add it first")
-            changed = _checked(change(stored))
-            replace_same(connection, changed)
-            if self._opened is not None:
-                changed = _checked(change(self._opened.find_same(connection, record) or stored))
-                self._opened.keep(connection, replace(changed, id=stored.id))
-            return replace(changed, id=stored.id)
+            return found
 
     def refine_all(self, key: RecordKey, change: Callable[[Record], Record]) -> None:
         """Replaces each record of this key by what `change` makes of it.

@@ -96,6 +96,14 @@ def test_a_pruned_record_is_still_seen(stored: RecordStore) -> None:
     assert stored.prune(keep_best=1) == 1
     assert medians(own) == {0: 500.0, 1: 600.0}
     assert medians(stored) == {0: 500.0}
+    again, more = own.add_again(record(1, 650.0))
+    assert ([one["median_ns"] for one in earlier_of(again)], more) == ([600.0], False)
+    assert own.refine(record(1), lambda one: replace(one, round=4)).round == 4
+    assert medians(own) == {0: 500.0, 1: 650.0}
+    assert medians(stored) == {0: 500.0, 1: 650.0}
+    assert stored.prune(keep_best=1) == 1
+    assert own.refine(record(1), lambda one: replace(one, round=5)).round == 5
+    assert medians(own) == {0: 500.0, 1: 650.0}
 
 
 def test_a_candidate_that_another_search_measured_there_is_taken_over(stored: RecordStore) -> None:
