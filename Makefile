@@ -12,6 +12,7 @@
 # make nightly-farm    a night of two hosts on 8 boards, and the same on one: nothing may differ (NIGHTLY_FARM=--help)
 # make nightly-faults  faults befall nights of both engines; nothing may be lost or doubled (NIGHTLY_FAULTS=--help)
 # make nightly-causes  seeded nights: is the cause of a slower package named? (NIGHTLY_CAUSES=--help)
+# make store-benchmark  the records database: 16 writers for a minute, and a million records (STORE_BENCHMARK=--help)
 # make nightly-page  size and time of the page of 20 models on 10 boards after a year (NIGHTLY_PAGE=--help)
 # make scaling       candidates a second on 1 to 16 boards; fails where 16 are not worth 90 % of that (SCALING=--help)
 # make benchmark     packages beside ONNX Runtime, OpenVINO, ncnn, MNN and LiteRT (BENCHMARK_ARGS=--help)
@@ -42,7 +43,7 @@ SYSTEM_PROGRAMS := gcc g++ make cmake pkg-config clang-19 qemu-aarch64 qemu-arm 
 SYSTEM_LINE = apt-get update && sh .ci/no-new-servers.sh apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES)
 
 .DELETE_ON_ERROR:
-.PHONY: all demo test lint types pytest format schemas system conformance cuda-conformance cuda-check cuda-measure acceptance soak kills hostile benchmark search-benchmark scaling nightly-gate nightly-farm nightly-faults nightly-causes nightly-page clean
+.PHONY: all demo test lint types pytest format schemas system conformance cuda-conformance cuda-check cuda-measure acceptance soak kills hostile benchmark search-benchmark scaling nightly-gate nightly-farm nightly-faults nightly-causes nightly-page store-benchmark clean
 
 all: test
 
@@ -172,6 +173,9 @@ nightly-causes: $(VENV)/.stamp-test
 
 nightly-page: $(VENV)/.stamp-test
 	$(BIN)/python -m benchmarks.nightly.page_size --check $(NIGHTLY_PAGE)
+
+store-benchmark: $(VENV)/.stamp-test
+	$(BIN)/python -m benchmarks.store --check $(STORE_BENCHMARK)
 
 clean:
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

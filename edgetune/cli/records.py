@@ -1,4 +1,4 @@
-"""``edgetune records list|show|export|import|copy|prune``: shows and manages the records database."""
+"""``edgetune records list|show|export|import|copy|prune|upgrade``: shows and manages the records database."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SHORT_HASH = 10
 
 @click.group("records")
 def command() -> None:
-    """List, show, export, import, copy and prune records of measurements."""
+    """List, show, export, import, copy and prune records of measurements; upgrade their database."""
 
 
 _DB = click.option("--db", type=DatabaseOption(), help="Records database (default: .edgetune/records.db).")
@@ -200,6 +200,27 @@ def prune(
         output.result({"pruned": count, "dry_run": dry_run})
     else:
         output.line(f"{'would prune' if dry_run else 'pruned'} {count} records")
+
+
+@command.command("upgrade")
+@_DB
+@output_options
+def upgrade(output: Output, /, db: DatabaseLocation | None) -> None:
+    """Bring the tables of a database that an older edgetune wrote to the present schema; nothing is lost.
+
+    End what uses the database first. A killed upgrade leaves it as it was; the same command does it again.
+    """
+    from edgetune.config.settings import resolve_db
+    from edgetune.records.upgrading import upgrade as upgrade_tables
+
+    location = resolve_db(db, os.environ, Path.cwd())
+    found = upgrade_tables(location)
+    if output.as_json:
+        output.result({"db": str(location), "before": found.before, "after": found.after})
+    elif found.before == found.after:
+        output.line(f"{location} has schema version {found.after} already")
+    else:
+        output.line(f"{location} has schema version {found.after} now; it had {found.before}")
 
 
 def _row(row: dict[str, Any]) -> dict[str, object]:

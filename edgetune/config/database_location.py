@@ -23,6 +23,18 @@ class DatabaseUrl:
 DatabaseLocation: TypeAlias = Path | DatabaseUrl
 
 
+@dataclass(frozen=True)
+class Branch:
+    """A branch of the records: what the snapshot of that name saw, and what those who share the branch store.
+
+    A search takes over what others have measured since on one of `boards`, when it wants the same candidate.
+    """
+
+    snapshot: str
+    name: str
+    boards: tuple[str, ...] = ()
+
+
 def checked_location(text: str) -> str:
     """Return `text`, a path or URL of a records database; raise ValueError where it is no such URL.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from edgetune.config.boards_file import BoardAddress, ResolvedBoard, load_board
-from edgetune.config.database_location import DatabaseLocation, DatabaseUrl, database_location
+from edgetune.config.database_location import Branch, DatabaseLocation, DatabaseUrl, database_location
 from edgetune.config.environment import VARIABLE_NAMES, read_environment
 from edgetune.config.naming import package_name, package_version
 from edgetune.config.project import PROJECT_FILE, USER_FILE, ProjectFile, UserFile
@@ -61,7 +61,8 @@ class Settings:
     ``winograd`` names the largest tiles of transformed convolutions, "off" for none. ``layout`` is the order of the
     axes of image inputs and outputs, ``layouts`` that of single inputs and outputs by name. ``flavours`` are the build
     systems that the package gets files for; make is added where it is not named. ``package_version`` is major, minor
-    and patch. ``precision`` is that of weights and of tensors between layers.
+    and patch. ``precision`` is that of weights and of tensors between layers. ``branch`` is that of the records to read,
+    None for all of them.
     """
 
     model: Path
@@ -87,6 +88,7 @@ class Settings:
     flavours: tuple[str, ...] = DEFAULT_FLAVOURS
     package_version: tuple[int, int, int] = (1, 0, 0)
     precision: Precision = "fp32"
+    branch: Branch | None = None
 
     @property
     def board(self) -> str:

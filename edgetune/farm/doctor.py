@@ -16,7 +16,7 @@ from edgetune.farm.local_engine import lock_path
 from edgetune.farm.night_store import NightStore
 from edgetune.farm.nights import overdue
 from edgetune.findings import Finding
-from edgetune.pipeline.database import server_findings
+from edgetune.pipeline.database import findings_of
 from edgetune.records.database import database_exists
 
 _MIB = 1 << 20
@@ -26,7 +26,7 @@ LEAST_FREE_BYTES = 1 << 30
 def findings(farm: Farm, now: datetime) -> Iterator[Finding]:
     """Yield what is known of a farm; faults that keep a night from running are required."""
     yield Finding("farm file", True, f"{farm.path}: {len(cells_of(farm))} cells, engine {farm.content.engine}")
-    yield from server_findings(farm.db)
+    yield from findings_of(farm.db)
     try:
         yield from _nights(farm, now)
     except (DatabaseError, DiskFull) as error:
@@ -48,8 +48,6 @@ def _nights(farm: Farm, now: datetime) -> Iterator[Finding]:
         yield Finding("last night", not late, found, run if late else "", True, NightFault.exit_code)
         for name, found_drain in drains(store.database).items():
             yield Finding("drain", False, found_drain.sentence, f"edgetune nightly drain --off {name}")
-    if isinstance(farm.db, Path):
-        yield Finding("database", True, f"{farm.db}: {farm.db.stat().st_size / _MIB:.1f} MiB")
 
 
 def _archive(farm: Farm) -> Finding:

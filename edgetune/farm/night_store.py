@@ -14,6 +14,7 @@ from edgetune.config.database_location import DatabaseLocation
 from edgetune.errors import NightFault
 from edgetune.farm.cells import Cell
 from edgetune.farm.night_tables import accepted, attempts, night_cells, night_metadata, nights, verdicts
+from edgetune.records.branches import drop_snapshots, take_snapshot
 from edgetune.records.database import Database, open_database
 from edgetune.records.record import utc_now
 from edgetune.records.schema import insert_unless_known
@@ -73,6 +74,15 @@ class Night:
     tool_version: str
     owner: str
     limit: float
+
+    @property
+    def snapshot(self) -> str:
+        """Name of the snapshot of the records that was taken when the night began."""
+        return _snapshot(self.farm, self.night)
+
+
+def _snapshot(farm: str, night: str) -> str:
+    return f"night {night} of {farm}"
 
 
 @dataclass(frozen=True)
@@ -140,6 +150,7 @@ class NightStore:
     def begin(self, facts: Mapping[str, Any], cells: Iterable[Cell], also: Also = _nothing) -> Night | None:
         """Write a new night with its cells in this order; `facts` are the columns of the night.
 
+        Searches of the night read the records as they are now (`edgetune.records.branches`).
         None, and nothing written, where the farm has a night of that name: another host has just begun it.
         """
         with self._database.writing() as connection:
@@ -147,6 +158,10 @@ class NightStore:
             number = insert_unless_known(connection, nights, row, "one_night_per_date")
             if number is None:
                 return None
+            night = _night(connection, number)
+            earlier = connection.scalars(select(nights.c.night).where(nights.c.farm == night.farm)).all()
+            drop_snapshots(connection, [_snapshot(night.farm, name) for name in earlier])
+            take_snapshot(self._database, connection, night.snapshot)
             written: list[tuple[int, Cell]] = []
             for position, cell in enumerate(cells):
                 values = {
@@ -163,7 +178,7 @@ class NightStore:
                 identity = connection.execute(insert(night_cells).values(values).returning(night_cells.c.id))
                 written.append((identity.scalar_one(), cell))
             also(connection, written)
-            return _night(connection, number)
+            return night
 
     def finish(self, night: Night) -> bool:
         """Note that the night is over; False, and nothing noted, where a cell has no verdict (any more)."""

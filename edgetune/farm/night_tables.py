@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Float, Integer, MetaData, Table, Text, UniqueConstraint
 
-from edgetune.records.schema import ROW_ID
+from edgetune.records.tables import ROW_ID
 
 night_metadata = MetaData()
 

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from edgetune import api
 from edgetune.boards.lock import TimingLock
+from edgetune.config.database_location import Branch
 from edgetune.config.settings import Settings
 from edgetune.errors import BoardLost, DatabaseError, EdgetuneError, Interrupted, NightFault
 from edgetune.events import Event
@@ -57,7 +58,7 @@ def measure(farm: Farm, store: NightStore, night: Night, row: NightCell) -> tupl
     cell = row.cell
     folder = folder_of(farm, night.night, cell) / _NEW
     folder.mkdir(parents=True, exist_ok=True)
-    settings = settings_of(farm, cell, folder)
+    settings = replace(settings_of(farm, cell, folder), branch=branch_of(night, cell))
     _write_package(cell, settings)
     package = folder / archive.PACKAGE
     report = api.verify(package, cell.board, settings.model, _print)
@@ -82,6 +83,11 @@ def measure(farm: Farm, store: NightStore, night: Night, row: NightCell) -> tupl
         return verdict, None
     because = verdict.reason or f"it is {verdict.verdict}"
     return verdict, acceptance(farm, night.night, cell, verdict, because)
+
+
+def branch_of(night: Night, cell: Cell) -> Branch:
+    """The records that a search reads: those of before the night and its own, which its twins build from."""
+    return Branch(night.snapshot, f"{cell.model} {cell.kind}", (cell.board,))
 
 
 def _write_package(cell: Cell, settings: Settings) -> None:

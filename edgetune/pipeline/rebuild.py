@@ -26,7 +26,7 @@ def rebuild(settings: Settings, schedules: Mapping[str, Choice], out: Path, even
     """
     subject = load(settings, events)
     target, forms = with_cpu(settings.target), allowed_algorithms(settings.winograd)
-    with RecordStore.open(settings.db, create=False) as store:
+    with RecordStore.open(settings.db, create=False, branch=settings.branch) as store:
         subject = fastest_division(subject, settings, store)
         best = choose(subject.program, target, store, events, settings.min_trust, forms, settings.threads)
     kernels = subject.program.kernels

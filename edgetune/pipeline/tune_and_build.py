@@ -156,7 +156,7 @@ def tune_input(
             f"timing kernels with their weights in a cache; in a run of the package, {size} of weights come from memory"
         )
         events(Event("phase", {"name": told}))
-    with RecordStore.open(settings.db) as store:
+    with RecordStore.open(settings.db, branch=settings.branch) as store:
         _carry_over(program, settings, store, events)
         measuring = MeasuringOptions(boards, settings.min_trust)
 
@@ -189,7 +189,7 @@ def build_input(subject: CompileInput, settings: Settings, events: Events) -> Pa
     if not backend_of(settings.target).searches:
         if not database_exists(settings.db):
             return _build(subject, settings, None, events, check)
-        with RecordStore.open(settings.db, create=False) as store:
+        with RecordStore.open(settings.db, create=False, branch=settings.branch) as store:
             return _build(subject, settings, store, events, check)
     if not database_exists(settings.db):
         events(
@@ -197,7 +197,7 @@ def build_input(subject: CompileInput, settings: Settings, events: Events) -> Pa
         )
         return _build(subject, settings, None, events, check)
     target = with_cpu(settings.target)
-    with RecordStore.open(settings.db, create=False) as store:
+    with RecordStore.open(settings.db, create=False, branch=settings.branch) as store:
         older = known_to_older(subject.program.kernels, target, store)
         if lost := sum(not any(still_valid(kernel, target, store)) for kernel in older):
             events(Event("warning", {"message": outdated(lost, "`edgetune tune` times them anew")}))

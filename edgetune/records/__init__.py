@@ -7,8 +7,9 @@ nor on boards, nor on how candidates are searched or timed; it treats a trace as
 
 from edgetune.records.exchange import ImportCounts
 from edgetune.records.record import STATUSES, Record, RecordKey, Status, utc_now
-from edgetune.records.schema import SCHEMA_VERSION, RecordFilter
+from edgetune.records.schema import RecordFilter
 from edgetune.records.store import RecordStore
+from edgetune.records.tables import SCHEMA_VERSION
 
 __all__ = [
     "SCHEMA_VERSION",

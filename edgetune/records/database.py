@@ -37,18 +37,33 @@ class Database(Protocol):
         """Until the end of the transaction, let no other host make tables."""
         ...
 
+    def hold_records(self, connection: Connection) -> None:
+        """Until the end of the transaction, let no other host write records; wait for those that do."""
+        ...
+
+    def schema_version(self, connection: Connection) -> int:
+        """Version of the tables."""
+        ...
+
+    def note_schema(self, connection: Connection) -> None:
+        """Note that the tables have the present version."""
+        ...
+
     def close(self) -> None:
         """Close all connections."""
         ...
 
 
-def open_database(location: DatabaseLocation, *, create: bool) -> Database:
-    """Open and check a database; create it when it is missing and `create` is true. Raises DatabaseError, DiskFull."""
+def open_database(location: DatabaseLocation, *, create: bool, older: bool = False) -> Database:
+    """Open and check a database; create it when it is missing and `create` is true.
+
+    With `older`, its tables may have an older version, for the upgrade. Raises DatabaseError, DiskFull.
+    """
     if isinstance(location, DatabaseUrl):
         from edgetune.records.postgresql_database import PostgresqlDatabase
 
-        return PostgresqlDatabase.open(location, create=create)
-    return SqliteDatabase.open(location, create=create)
+        return PostgresqlDatabase.open(location, create=create, older=older)
+    return SqliteDatabase.open(location, create=create, older=older)
 
 
 def database_exists(location: DatabaseLocation) -> bool:

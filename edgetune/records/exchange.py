@@ -21,7 +21,8 @@ from sqlalchemy import ColumnElement, select
 from edgetune.errors import DatabaseError, DiskFull, OutputRefused
 from edgetune.records.database import Database
 from edgetune.records.record import MAX_LINE_BYTES, Record, parse_line, record_line
-from edgetune.records.schema import IDENTITY, find_same, from_row, insert_new, keep_better, records
+from edgetune.records.schema import find_same, from_row, insert_new, keep_better
+from edgetune.records.tables import IDENTITY, records
 
 NAMED_REFUSALS = 100
 """How many refused lines are reported with their reason; the others are only counted."""

@@ -17,6 +17,16 @@ MOST_EARLIER = 12
 _KEPT = ("status", "reason", "created_utc", "median_ns", "ci_low_ns", "ci_high_ns", "samples_ns")
 
 
+def measured_again(earlier: Record, record: Record) -> tuple[Record, Record]:
+    """What is stored of a candidate whose record is `earlier` after `record`, and what its search learns from it.
+
+    They differ where the new samples were refused and the earlier record is correct, which stays.
+    """
+    new = followed(earlier, record)
+    kept = earlier.status == "ok" and record.status == "refused_noisy"
+    return noted(earlier, record) if kept else new, new
+
+
 def followed(earlier: Record, record: Record) -> Record:
     """`record`, a new measurement of the candidate of `earlier`, with the id, seed, round and trace of `earlier`."""
     text = _text([*earlier_of(earlier), _facts(earlier)])

@@ -20,6 +20,7 @@ from sqlalchemy import (
     Column,
     Connection,
     Engine,
+    MetaData,
     Table,
     create_engine,
     exc,
@@ -27,12 +28,22 @@ from sqlalchemy import (
     insert,
     inspect,
     select,
+    update,
 )
 from sqlalchemy.engine import make_url
 
 from edgetune.config.database_location import DatabaseUrl
 from edgetune.errors import DatabaseError, DiskFull
-from edgetune.records.schema import APPLICATION_ID, SCHEMA_VERSION, later, metadata
+from edgetune.records.tables import (
+    APPLICATION_ID,
+    SCHEMA_VERSION,
+    check_version,
+    images,
+    metadata,
+    records,
+    revision_of,
+    revisions,
+)
 
 CONNECT_SECONDS = 10
 """How long a server may take to answer."""
@@ -56,7 +67,7 @@ LEAST_VERSION = 13
 
 _marks = Table(
     "edgetune",
-    later,
+    MetaData(),
     Column("application_id", BigInteger, primary_key=True),
     Column("schema_version", BigInteger, nullable=False),
 )
@@ -72,10 +83,10 @@ class PostgresqlDatabase:
         self._pid = os.getpid()
 
     @classmethod
-    def open(cls, location: DatabaseUrl, *, create: bool) -> PostgresqlDatabase:
+    def open(cls, location: DatabaseUrl, *, create: bool, older: bool = False) -> PostgresqlDatabase:
         """Connect and check the tables; make them in an empty database when `create` is true.
 
-        Raises DatabaseError or DiskFull.
+        With `older`, tables of an older version are taken as they are. Raises DatabaseError or DiskFull.
         """
         database = cls(location, _engine(location))
         try:
@@ -84,7 +95,7 @@ class PostgresqlDatabase:
                     database.hold_schema(connection)
                     _create(connection, location)
             with database.reading() as connection:
-                _check(connection, location)
+                _check(connection, location, older=older)
         except BaseException:
             database.close()
             raise
@@ -110,6 +121,20 @@ class PostgresqlDatabase:
         """Until the end of the transaction, let no other host make tables."""
         connection.execute(select(func.pg_advisory_xact_lock(APPLICATION_ID)))
 
+    def hold_records(self, connection: Connection) -> None:
+        """Until the end of the transaction, let no other host write records; wait for those that do."""
+        # A writer that changes a record writes to both tables, to images first.
+        connection.exec_driver_sql(f"LOCK TABLE {images.name}, {records.name} IN SHARE MODE")
+
+    def schema_version(self, connection: Connection) -> int:
+        """Version of the tables."""
+        return _version(connection) or 0
+
+    def note_schema(self, connection: Connection) -> None:
+        """Note that the tables have the present version."""
+        own = _marks.c.application_id == APPLICATION_ID
+        connection.execute(update(_marks).where(own).values(schema_version=SCHEMA_VERSION))
+
     @contextmanager
     def _transaction(self, **options: object) -> Iterator[Connection]:
         if self._pid != os.getpid():
@@ -130,12 +155,19 @@ def has_tables(location: DatabaseUrl) -> bool:
 
 @dataclass(frozen=True)
 class ConnectionFacts:
-    """The server's release, whether it is on another host (`remote`), and how it protects connection and passwords."""
+    """How a server is reached and protects itself, and how large the database is.
+
+    `tcp` is false for a Unix socket, `remote` true where the server is on another host. `asked` says whether the server
+    asked this connection for a password or a certificate; `stored_as` is how it stores new passwords.
+    """
 
     release: int
+    tcp: bool
     remote: bool
     encrypted: bool
+    asked: bool
     stored_as: str
+    bytes: int
 
 
 def connection_facts(location: DatabaseUrl) -> ConnectionFacts:
@@ -143,15 +175,19 @@ def connection_facts(location: DatabaseUrl) -> ConnectionFacts:
     engine = _engine(location)
     query = """
         SELECT current_setting('server_version_num')::int / 10000, current_setting('password_encryption'),
+               inet_server_addr() IS NOT NULL,
                COALESCE(NOT inet_server_addr() <<= ANY (ARRAY['127.0.0.0/8', '::1/128']::inet[]), FALSE),
-               COALESCE((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), FALSE)
+               COALESCE((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), FALSE),
+               (SELECT client_dn IS NOT NULL FROM pg_stat_ssl WHERE pid = pg_backend_pid()),
+               pg_database_size(current_database())
     """
     try:
         with _explained(location), engine.connect() as connection:
-            release, stored_as, remote, encrypted = connection.exec_driver_sql(query).one()
+            release, stored_as, tcp, remote, encrypted, certified, size = connection.exec_driver_sql(query).one()
+            asked = bool(certified) or connection.connection.driver_connection.pgconn.used_password  # type: ignore[union-attr]  # psycopg's
     finally:
         engine.dispose()
-    return ConnectionFacts(int(release), bool(remote), bool(encrypted), str(stored_as))
+    return ConnectionFacts(int(release), bool(tcp), bool(remote), bool(encrypted), asked, str(stored_as), int(size))
 
 
 def _engine(location: DatabaseUrl) -> Engine:
@@ -195,31 +231,38 @@ def _create(connection: Connection, location: DatabaseUrl) -> None:
     tables = inspect(connection).get_table_names()
     if _marks.name in tables:
         return
-    if {table.name for table in (*metadata.sorted_tables, *later.sorted_tables)} & set(tables):
+    if {table.name for table in metadata.sorted_tables} & set(tables):
         raise DatabaseError(f"{location} is a database of another program: give one of its own with --db")
+    _marks.create(connection)
     metadata.create_all(connection)
-    later.create_all(connection)
     connection.execute(insert(_marks).values(application_id=APPLICATION_ID, schema_version=SCHEMA_VERSION))
+    connection.execute(insert(revisions).values(version_num=revision_of(SCHEMA_VERSION)))
 
 
-def _check(connection: Connection, location: DatabaseUrl) -> None:
+def _check(connection: Connection, location: DatabaseUrl, *, older: bool) -> None:
     release = int(connection.exec_driver_sql("SHOW server_version_num").scalar_one()) // 10000
     if release < LEAST_VERSION:
         raise DatabaseError(f"{location} runs PostgreSQL {release}: edgetune needs {LEAST_VERSION} or later")
     found = inspect(connection)
     if not found.has_table(_marks.name):
         raise DatabaseError(f"{location} has no records yet: run `edgetune tune` to make them, or give another --db")
-    version = connection.scalar(select(_marks.c.schema_version).where(_marks.c.application_id == APPLICATION_ID))
+    ours = {column["name"] for column in found.get_columns(_marks.name)} == set(_marks.c.keys())
+    version = _version(connection) if ours else None
     if version is None:
         raise DatabaseError(f"{location} is a database of another program: give another one with --db")
+    check_version(location, version, older=older)
     if version != SCHEMA_VERSION:
-        raise DatabaseError(
-            f"{location} has schema version {version} and this edgetune reads version {SCHEMA_VERSION}: use the "
-            "edgetune that wrote it, or copy its records with `edgetune records export` and `import`"
-        )
+        return
     for table in metadata.sorted_tables:
         if not found.has_table(table.name):
             raise DatabaseError(f"{location} lacks the table {table.name}: restore a copy of the database")
+
+
+def _version(connection: Connection) -> int | None:
+    version: int | None = connection.scalar(
+        select(_marks.c.schema_version).where(_marks.c.application_id == APPLICATION_ID)
+    )
+    return version
 
 
 @contextmanager
@@ -252,7 +295,7 @@ _ADVICE = {
 
 _REFUSALS = {
     "password authentication failed": _NOT_AUTHENTICATED,
-    "no password supplied": _NOT_AUTHENTICATED,
+    "(fe_sendauth: )?no password supplied": _NOT_AUTHENTICATED,
     "no pg_hba.conf entry": _NO_USER,
     'role "[^"]*" does not exist': _NO_USER,
     'database "[^"]*" does not exist': _NO_DATABASE,
@@ -269,7 +312,7 @@ def _refuse(location: DatabaseUrl, error: exc.DBAPIError) -> NoReturn:
     words = str(primary or (lines[-1] if lines else type(error.orig).__name__))
     advice = _ADVICE.get(state)
     if advice is None and (not state or state.startswith(("08", "57"))):
-        told = words.partition("FATAL:")[2].strip()
+        told = re.split("FATAL:|failed:", words)[-1].strip() if re.search("FATAL:|failed:", words) else ""
         reached = "cannot be reached ({words}): start the server, check host and port, then run the same command again"
         advice = next((text for start, text in _REFUSALS.items() if re.match(start, told)), reached)
         words = told or words

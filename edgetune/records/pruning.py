@@ -6,7 +6,8 @@ from sqlalchemy import ColumnElement, Connection, and_, bindparam, func, or_, se
 
 from edgetune.records.ranking import ranked
 from edgetune.records.record import RecordKey
-from edgetune.records.schema import IDENTITY, of_forms, of_key, records, standings
+from edgetune.records.schema import of_forms, of_key, standings
+from edgetune.records.tables import IDENTITY, records
 from edgetune.schedule.algorithms.schedule_text import FORMS
 
 
@@ -26,9 +27,9 @@ def doomed_by(connection: Connection, keep_best: int | None, older_codegen: bool
             standing.id
             for key in keys
             for form in FORMS  # settings may forbid the fastest one
-            for standing in ranked(standings(connection, and_(of_key(records, RecordKey(*key)), of_forms([form]))))[
-                :keep_best
-            ]
+            for standing in ranked(
+                standings(connection, records, and_(of_key(records, RecordKey(*key)), of_forms(records, [form])))
+            )[:keep_best]
         ]
         # Written into the statement: engines limit the number of parameters.
         terms.append(records.c.id.not_in(bindparam("kept", kept, expanding=True, literal_execute=True)))

@@ -1,26 +1,22 @@
-"""Database schema: the tables of the records database, and the conversion between records and rows."""
+"""Rows of the records database: conversion between records and rows, conditions, and writes that keep images."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import (
-    BigInteger,
-    Column,
     ColumnElement,
     Connection,
-    Float,
-    Integer,
-    MetaData,
+    FromClause,
     RowMapping,
     Table,
-    Text,
     UniqueConstraint,
     and_,
     false,
+    literal,
     not_,
     or_,
     select,
@@ -30,97 +26,15 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from edgetune.errors import DatabaseError
 from edgetune.records.history import statuses
-from edgetune.records.ranking import GRADES, Standing, sweeps
+from edgetune.records.ranking import GRADES, Standing, read_environment, sweeps
 from edgetune.records.record import FIELDS, Record, RecordKey, record_line
+from edgetune.records.tables import IDENTITY, MEASURED, images, records, snapshots
 from edgetune.schedule.algorithms.schedule_text import DIRECT, prefix_of
-
-SCHEMA_VERSION = 1
-"""Stored in the database; increases whenever a table changes."""
-
-APPLICATION_ID = 0x65744E31
-"""Stored in the database: identifies those of edgetune."""
-
-IDENTITY = ("workload", "target_fingerprint", "toolchain", "codegen_version", "board", "candidate")
-"""The columns that make a record unique, and the order of exported lines."""
 
 SHORTEST_PREFIX = 8
 """Least number of characters of a workload's hash that may stand for all of it."""
 
 _JSON_COLUMNS = ("samples_ns", "environment")
-
-
-BYTE_ORDERED_TEXT = Text().with_variant(Text(collation="C"), "postgresql")
-"""Text that every engine orders by its bytes, so that exports of equal records are equal."""
-
-ROW_ID = BigInteger().with_variant(Integer, "sqlite")
-"""The type of an id: SQLite counts rows only in a column of its own type."""
-
-
-def _key_columns() -> tuple[Column[Any], ...]:
-    """The columns of a record key, made anew for each table because a column belongs to one table."""
-    return (
-        Column("workload", BYTE_ORDERED_TEXT, nullable=False),
-        Column("target_fingerprint", BYTE_ORDERED_TEXT, nullable=False),
-        Column("toolchain", BYTE_ORDERED_TEXT, nullable=False),
-        Column("codegen_version", BigInteger, nullable=False),
-        Column("board", BYTE_ORDERED_TEXT, nullable=False),
-    )
-
-
-metadata = MetaData()
-
-# Long columns come last: SQLite reads a row only as far as needed.
-records = Table(
-    "records",
-    metadata,
-    Column("id", ROW_ID, primary_key=True),
-    *_key_columns(),
-    Column("candidate", BYTE_ORDERED_TEXT, nullable=False),
-    Column("status", BYTE_ORDERED_TEXT, nullable=False),
-    Column("median_ns", Float),
-    Column("ci_low_ns", Float),
-    Column("ci_high_ns", Float),
-    Column("max_error", Float),
-    Column("scratch_bytes", BigInteger, nullable=False),
-    Column("code_bytes", BigInteger, nullable=False),
-    Column("seed", BigInteger, nullable=False),
-    Column("round", BigInteger, nullable=False),
-    Column("build_seconds", Float, nullable=False),
-    Column("measure_seconds", Float, nullable=False),
-    Column("created_utc", BYTE_ORDERED_TEXT, nullable=False),
-    Column("tool_version", BYTE_ORDERED_TEXT, nullable=False),
-    Column("workload_name", BYTE_ORDERED_TEXT, nullable=False),
-    Column("target", BYTE_ORDERED_TEXT, nullable=False),
-    Column("reason", BYTE_ORDERED_TEXT, nullable=False),
-    Column("environment", BYTE_ORDERED_TEXT, nullable=False),
-    Column("samples_ns", BYTE_ORDERED_TEXT, nullable=False),
-    Column("trace", BYTE_ORDERED_TEXT, nullable=False),
-    UniqueConstraint(*IDENTITY, name="one_record_per_candidate"),
-    sqlite_autoincrement=True,  # the id of a pruned record is never reused
-)
-
-starts = Table(
-    "starts",
-    metadata,
-    Column("id", ROW_ID, primary_key=True),
-    *_key_columns(),
-    Column("candidate", BYTE_ORDERED_TEXT, nullable=False, index=True),
-    Column("utc", BYTE_ORDERED_TEXT, nullable=False),
-    Column("pid", BigInteger, nullable=False),
-    sqlite_autoincrement=True,
-)
-
-later = MetaData()
-"""Tables added after the first version: created on the first write, so that older versions can read the file."""
-
-ends = Table(
-    "ends",
-    later,
-    Column("id", ROW_ID, primary_key=True),
-    *_key_columns(),
-    Column("utc", BYTE_ORDERED_TEXT, nullable=False),
-    UniqueConstraint(*IDENTITY[:-1], name="one_end_per_key"),
-)
 
 
 def to_row(record: Record) -> dict[str, Any]:
@@ -148,17 +62,17 @@ def from_row(row: RowMapping) -> Record:
         ) from error
 
 
-def of_key(table: Table, key: RecordKey) -> ColumnElement[bool]:
+def of_key(table: FromClause, key: RecordKey) -> ColumnElement[bool]:
     """The condition that a row of `table` belongs to `key`."""
     return and_(_but_for_version(table, key), table.c.codegen_version == key.codegen_version)
 
 
-def of_older(table: Table, key: RecordKey) -> ColumnElement[bool]:
+def of_older(table: FromClause, key: RecordKey) -> ColumnElement[bool]:
     """The condition that a row of `table` belongs to `key`, except for its code generator, which is an older one."""
     return and_(_but_for_version(table, key), table.c.codegen_version < key.codegen_version)
 
 
-def _but_for_version(table: Table, key: RecordKey) -> ColumnElement[bool]:
+def _but_for_version(table: FromClause, key: RecordKey) -> ColumnElement[bool]:
     terms = [
         table.c.workload == key.workload,
         table.c.target_fingerprint == key.target_fingerprint,
@@ -169,11 +83,11 @@ def _but_for_version(table: Table, key: RecordKey) -> ColumnElement[bool]:
     return and_(*terms)
 
 
-def of_forms(forms: Collection[str]) -> ColumnElement[bool]:
+def of_forms(table: FromClause, forms: Collection[str]) -> ColumnElement[bool]:
     """The condition that a record's schedule is for one of the named algorithms; old records are direct."""
-    terms = [records.c.trace.startswith(prefix_of(form), autoescape=True) for form in sorted(forms) if form != DIRECT]
+    terms = [table.c.trace.startswith(prefix_of(form), autoescape=True) for form in sorted(forms) if form != DIRECT]
     if DIRECT in forms:
-        terms.append(not_(records.c.trace.startswith(prefix_of("").partition('""')[0], autoescape=True)))
+        terms.append(not_(table.c.trace.startswith(prefix_of("").partition('""')[0], autoescape=True)))
     return or_(false(), *terms)
 
 
@@ -256,7 +170,19 @@ def find_earlier(connection: Connection, record: Record) -> Record | None:
 def replace_same(connection: Connection, record: Record) -> bool:
     """Replaces the record of the same candidate and key by this one; returns whether there was one."""
     same = and_(*(records.c[name] == getattr(record, name) for name in IDENTITY))
+    keep_images(connection, same)
     return connection.execute(update(records).where(same).values(to_row(record))).rowcount == 1
+
+
+def keep_images(connection: Connection, condition: ColumnElement[bool]) -> None:
+    """Before records change or go, keep for the newest snapshot those that it sees and that did not change since."""
+    newest = select(snapshots).order_by(snapshots.c.id.desc()).limit(1).subquery()
+    columns = [records.c.id, literal(""), newest.c.id, *(records.c[name] for name in MEASURED)]
+    seen = select(*columns).join(newest, records.c.id <= newest.c.last_record).where(condition)
+    statement = _INSERTS[connection.dialect.name](images).from_select(
+        ["record_id", "branch", "snapshot_id", *MEASURED], seen
+    )
+    connection.execute(statement.on_conflict_do_nothing())
 
 
 def keep_better(connection: Connection, stored: Record, other: Record) -> bool:
@@ -267,6 +193,7 @@ def keep_better(connection: Connection, stored: Record, other: Record) -> bool:
     """
     if _precedence(other) >= _precedence(stored):
         return False
+    keep_images(connection, records.c.id == stored.id)
     connection.execute(update(records).where(records.c.id == stored.id).values(to_row(other)))
     return True
 
@@ -281,8 +208,8 @@ def _precedence(record: Record) -> tuple[int, int, str, int, str]:
     )
 
 
-def standings(connection: Connection, condition: ColumnElement[bool]) -> list[Standing]:
-    """The columns that ranking reads, for the correct records that meet the condition."""
-    columns = [records.c[item.name] for item in fields(Standing)]
-    rows = connection.execute(select(*columns).where(condition, records.c.status == "ok"))
-    return [Standing(**row_values(row)) for row in rows.mappings()]
+def standings(connection: Connection, table: FromClause, condition: ColumnElement[bool]) -> list[Standing]:
+    """The columns that ranking reads, for the correct records of `table` that meet the condition."""
+    columns = [table.c[name] for name in Standing._fields]
+    rows = connection.execute(select(*columns).where(condition, table.c.status == "ok")).all()
+    return [Standing._make((*row[:-1], read_environment(row[-1]))) for row in rows]

@@ -17,13 +17,19 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, exc
+from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, insert
 
 from edgetune.errors import DatabaseError, DiskFull
-from edgetune.records.schema import APPLICATION_ID, SCHEMA_VERSION, metadata
+from edgetune.records.tables import APPLICATION_ID, SCHEMA_VERSION, check_version, metadata, revision_of, revisions
 
 BUSY_SECONDS = 60.0
 """How long a writer waits for another process's transaction; a transaction takes milliseconds."""
+
+CACHE_KIB = 32 << 10
+"""Most memory of a connection for pages of the file: a ranking reads one page of each record of a kernel."""
+
+READ_WHOLE_BYTES = 64 << 20
+"""Larger files are not read whole when they are opened."""
 
 _MAGIC = b"SQLite format 3\x00"
 _FULL_BELOW_BYTES = 1 << 20
@@ -38,10 +44,12 @@ class SqliteDatabase:
         self._pid = os.getpid()
 
     @classmethod
-    def open(cls, path: Path, *, create: bool) -> SqliteDatabase:
+    def open(cls, path: Path, *, create: bool, older: bool = False) -> SqliteDatabase:
         """Opens and checks the file; creates it when it is missing and `create` is true.
 
-        Reads the whole file once to find damage (about 0.2 s per 100 MB). Raises DatabaseError or DiskFull.
+        Reads a file of up to `READ_WHOLE_BYTES` once to find damage (about 0.2 s per 100 MB); that of a larger one is
+        found where it is read. With `older`, tables of an older version are taken as they are. Raises DatabaseError or
+        DiskFull.
         """
         path = Path(os.path.realpath(path))
         if create:
@@ -50,7 +58,7 @@ class SqliteDatabase:
         database = cls(path, _engine(path))
         try:
             with database.reading() as connection:
-                _check_content(connection, path)
+                _check_content(connection, path, older=older)
         except BaseException:
             database.close()
             raise
@@ -75,12 +83,33 @@ class SqliteDatabase:
     def hold_schema(self, connection: Connection) -> None:
         """A transaction that writes excludes all others already."""
 
+    def hold_records(self, connection: Connection) -> None:
+        """A transaction that writes excludes all others already."""
+
+    def schema_version(self, connection: Connection) -> int:
+        """Version of the tables."""
+        return int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
+
+    def note_schema(self, connection: Connection) -> None:
+        """Note that the tables have the present version."""
+        connection.exec_driver_sql(f"PRAGMA user_version={SCHEMA_VERSION}")
+
     @contextmanager
     def _transaction(self, engine: Engine) -> Iterator[Connection]:
         if self._pid != os.getpid():
             raise DatabaseError(f"{self.location} was opened before a fork: open it again in the new process")
         with _explained(self.location), engine.begin() as connection:
             yield connection
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a records file has no damage; reads all of it. Raises DatabaseError where it cannot be opened."""
+    database = SqliteDatabase.open(path, create=False)
+    try:
+        with database.reading() as connection:
+            return bool(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one() == "ok")
+    finally:
+        database.close()
 
 
 def _engine(path: Path) -> Engine:
@@ -91,6 +120,7 @@ def _engine(path: Path) -> Engine:
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _: object) -> None:
         connection.execute("PRAGMA synchronous=FULL")
+        connection.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
         connection.execute("PRAGMA trusted_schema=OFF")
 
     @event.listens_for(engine, "begin")
@@ -140,6 +170,7 @@ def _fill(path: Path) -> None:
     try:
         with engine.begin() as connection:
             metadata.create_all(connection)
+            connection.execute(insert(revisions).values(version_num=revision_of(SCHEMA_VERSION)))
     finally:
         engine.dispose()
 
@@ -166,21 +197,18 @@ def _check_file(path: Path) -> None:
         raise DatabaseError(f"{path} is not a records database: give another file with --db")
 
 
-def _check_content(connection: Connection, path: Path) -> None:
+def _check_content(connection: Connection, path: Path, *, older: bool) -> None:
     def pragma(name: str) -> Any:
         return connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
 
     if pragma("application_id") != APPLICATION_ID:
         raise DatabaseError(f"{path} is a database of another program: give another file with --db")
     version = pragma("user_version")
-    if version != SCHEMA_VERSION:
-        raise DatabaseError(
-            f"{path} has schema version {version} and this edgetune reads version {SCHEMA_VERSION}: run "
-            "`edgetune records export` with the edgetune that wrote it and import the lines into a new --db"
-        )
-    if pragma("quick_check(1)") != "ok" or _is_short(pragma, path):
+    check_version(path, version, older=older)
+    small = path.stat().st_size <= READ_WHOLE_BYTES
+    if (small and pragma("quick_check(1)") != "ok") or _is_short(pragma, path):
         raise _damaged(path)
-    for table in metadata.sorted_tables:
+    for table in metadata.sorted_tables if version == SCHEMA_VERSION else ():
         found = {row[1] for row in connection.exec_driver_sql(f"PRAGMA table_info({table.name})")}
         if found != set(table.c.keys()):
             raise _damaged(path)

@@ -4,40 +4,38 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
-from sqlalchemy import Connection, Select, and_, delete, exists, func, insert, inspect, or_, select, update
+from sqlalchemy import Connection, FromClause, Select, and_, delete, func, select
 
-from edgetune.config.database_location import DatabaseLocation, DatabaseUrl
+from edgetune.config.database_location import Branch, DatabaseLocation, DatabaseUrl
 from edgetune.errors import DatabaseError
 from edgetune.records import exchange
+from edgetune.records.branches import OpenBranch
 from edgetune.records.database import Database, open_database
-from edgetune.records.history import followed, noted
-from edgetune.records.origins import log_origin, origins, origins_of, prune_origins
+from edgetune.records.history import measured_again
 from edgetune.records.pruning import doomed_by
 from edgetune.records.ranking import GRADES, passes, ranked
-from edgetune.records.record import Record, RecordKey, parse_line, record_line, utc_now
+from edgetune.records.record import Record, RecordKey, parse_line, record_line
+from edgetune.records.run_log import forget_starts, last_end, log_end, log_start, origins_of
 from edgetune.records.schema import (
     EVERY_RECORD,
-    IDENTITY,
     RecordFilter,
-    ends,
     find_earlier,
     find_same,
     from_row,
     insert_new,
-    insert_unless_known,
+    keep_images,
     of_forms,
     of_key,
     of_older,
-    records,
     replace_same,
     row_values,
     standings,
-    starts,
 )
+from edgetune.records.tables import records
 
 # `list` is a method below, and would shadow the type in annotations of the class.
 RecordList: TypeAlias = list[Record]
@@ -48,21 +46,35 @@ class RecordStore:
     """All measurements of one database, each durable before the call that adds it returns.
 
     Several processes may use one database at once, each with a store of its own; threads may share a store.
+    In a `branch`, the methods that a search and a package use read what the branch sees, and write to both.
     Every method raises DatabaseError or DiskFull when the database cannot be read or written.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, branch: Branch | None = None) -> None:
         self._database = database
-        self._has_origins = False
+        self.branch = branch
+        self._seen: FromClause = records
+        self._opened: OpenBranch | None = None
+        if branch is not None:
+            with database.reading() as connection:
+                self._opened = OpenBranch.find(connection, branch)
+            self._seen = self._opened.rows()
 
     @classmethod
-    def open(cls, location: str | os.PathLike[str] | DatabaseUrl, create: bool = True) -> RecordStore:
+    def open(
+        cls, location: str | os.PathLike[str] | DatabaseUrl, create: bool = True, branch: Branch | None = None
+    ) -> RecordStore:
         """Opens a file or the database of a URL; creates what is missing when `create` is true.
 
-        Raises DatabaseError for a database that is not edgetune's, is damaged, or has another schema.
+        Raises DatabaseError for a database that is not edgetune's, is damaged, has another schema, or lacks the
+        snapshot of `branch`.
         """
-        place = location if isinstance(location, DatabaseUrl) else Path(location)
-        return cls(open_database(place, create=create))
+        database = open_database(location if isinstance(location, DatabaseUrl) else Path(location), create=create)
+        try:
+            return cls(database, branch)
+        except BaseException:
+            database.close()
+            raise
 
     @property
     def location(self) -> DatabaseLocation:
@@ -96,14 +108,24 @@ class RecordStore:
         checked = [_checked(record) for record in found]
         with self._database.writing() as connection:
             for record in checked:
-                insert_new(connection, record)
+                self._add(connection, record)
 
     def add_new(self, record: Record) -> tuple[int, bool]:
         """Stores the record as `add` does; returns its id, and whether it is an additional record."""
         checked = _checked(record)
         with self._database.writing() as connection:
-            number = insert_new(connection, checked)
-            return (find_same(connection, checked).id, False) if number is None else (number, True)
+            return self._add(connection, checked)
+
+    def _add(self, connection: Connection, record: Record) -> tuple[int, bool]:
+        number = insert_new(connection, record)
+        new = number is not None
+        number = find_same(connection, record).id if number is None else number
+        if self._opened is None:
+            return number, new
+        if self._opened.find_same(connection, record) is not None:
+            return number, False
+        self._opened.keep(connection, replace(record, id=number))
+        return number, True
 
     def add_again(self, record: Record) -> tuple[Record, bool]:
         """Stores a candidate measured again; returns the stored record, and whether it is an additional one.
@@ -114,17 +136,37 @@ class RecordStore:
         """
         with self._database.writing() as connection:
             earlier = find_earlier(connection, record)
-            if earlier is not None and earlier.status == "ok" and record.status == "refused_noisy":
-                replace_same(connection, _checked(noted(earlier, record)))
-                return replace(_checked(followed(earlier, record)), id=earlier.id), False
+            number = insert_new(connection, _checked(record)) if earlier is None else earlier.id
+            if number is None:
+                earlier = find_same(connection, record)  # another host was faster
+                number = earlier.id
+            if earlier is not None:
+                replace_same(connection, _checked(measured_again(earlier, record)[0]))
+            if self._opened is not None:
+                earlier = self._opened.find_same(connection, record)
             if earlier is None:
-                checked = _checked(record)
-                if (number := insert_new(connection, checked)) is not None:
-                    return replace(checked, id=number), True
-                earlier = find_same(connection, checked)  # another host was faster
-            checked = _checked(followed(earlier, record))
-            replace_same(connection, checked)
-            return replace(checked, id=earlier.id), False
+                kept = told = _checked(record)
+            else:
+                kept, told = map(_checked, measured_again(earlier, record))
+                number = earlier.id  # in a branch, that of a record which was pruned meanwhile
+            if self._opened is not None:
+                self._opened.keep(connection, replace(kept, id=number))
+            return replace(told, id=number), earlier is None
+
+    def take_over(self, key: RecordKey, candidate: str, change: Callable[[Record], Record]) -> Record | None:
+        """Has the branch see the record of a candidate that another search made since the snapshot on its boards.
+
+        Returns what `change` makes of it. None where there is no such record, the branch sees one, or there is no
+        branch.
+        """
+        if self._opened is None:
+            return None
+        with self._database.writing() as connection:
+            found = self._opened.others(connection, key, candidate)
+            if not found or candidate in self._candidates(connection, key):
+                return None
+            self._opened.keep(connection, taken := change(found[0]))
+            return taken
 
     def refine(self, record: Record, change: Callable[[Record], Record]) -> Record:
         """Replaces the stored record of the same candidate and key by what `change` makes of it; returns that.
@@ -133,12 +175,16 @@ class RecordStore:
         such record, or a field breaks the rules of `Record`.
         """
         with self._database.writing() as connection:
-            stored = find_earlier(connection, record)
-            if stored is None:
+            found = find_earlier(connection, record)
+            if found is not None:
+                found = replace(_checked(change(found)), id=found.id)
+                replace_same(connection, found)
+            if self._opened is not None and (seen := self._opened.find_same(connection, record)) is not None:
+                found = replace(_checked(change(seen)), id=seen.id)
+                self._opened.keep(connection, found)
+            if found is None:
                 raise DatabaseError(f"{self.location} has no record of candidate {record.candidate}: add it first")
-            changed = _checked(change(stored))
-            replace_same(connection, changed)
-            return replace(changed, id=stored.id)
+            return found
 
     def refine_all(self, key: RecordKey, change: Callable[[Record], Record]) -> None:
         """Replaces each record of this key by what `change` makes of it.
@@ -151,18 +197,35 @@ class RecordStore:
             for stored in [from_row(row) for row in connection.execute(query).mappings().all()]:
                 if (changed := change(stored)) != stored:
                     replace_same(connection, _checked(changed))
+            if self._opened is None:
+                return
+            mine = select(self._seen).where(of_key(self._seen, key))
+            for seen in [from_row(row) for row in connection.execute(mine).mappings().all()]:
+                if (changed := change(seen)) != seen:
+                    self._opened.keep(connection, replace(_checked(changed), id=seen.id))
 
     def seen(self, key: RecordKey, scratch_limit: int | None = None) -> set[str]:
         """All candidates with a record under this key, including failed ones.
 
         With `scratch_limit` (bytes), excludes those refused for their scratch that would fit now.
         """
-        condition = of_key(records, key)
-        if scratch_limit is not None:
-            fits = and_(records.c.status == "over_scratch", records.c.scratch_bytes <= scratch_limit)
-            condition = and_(condition, ~fits)
         with self._database.reading() as connection:
-            return set(connection.scalars(select(records.c.candidate).where(condition)))
+            return self._candidates(connection, key, scratch_limit)
+
+    def measured(self, key: RecordKey, scratch_limit: int) -> set[str]:
+        """The candidates of `seen`, and in a branch those that it may take over (`take_over`) as well."""
+        with self._database.reading() as connection:
+            found = self._candidates(connection, key, scratch_limit)
+            others = [] if self._opened is None else self._opened.others(connection, key)
+        return found | {one.candidate for one in others if one.scratch_bytes <= scratch_limit}
+
+    def _candidates(self, connection: Connection, key: RecordKey, scratch_limit: int | None = None) -> set[str]:
+        columns = self._seen.c
+        condition = of_key(self._seen, key)
+        if scratch_limit is not None:
+            fits = and_(columns.status == "over_scratch", columns.scratch_bytes <= scratch_limit)
+            condition = and_(condition, ~fits)
+        return set(connection.scalars(select(columns.candidate).where(condition)))
 
     def best(
         self,
@@ -177,22 +240,22 @@ class RecordStore:
         With `scratch_limit`, only records that need at most that many bytes of scratch, even if others are faster;
         with `forms` (names), only schedules for these algorithms.
         """
-        condition = of_key(records, key)
+        condition = of_key(self._seen, key)
         if forms is not None:
-            condition = and_(condition, of_forms(forms))
+            condition = and_(condition, of_forms(self._seen, forms))
         if scratch_limit is not None:
-            condition = and_(condition, records.c.scratch_bytes <= scratch_limit)
+            condition = and_(condition, self._seen.c.scratch_bytes <= scratch_limit)
         with self._database.reading() as connection:
-            graded = [one for one in standings(connection, condition) if passes(one, min_trust)]
-            return _of_ids(connection, [standing.id for standing in ranked(graded)[: max(limit, 0)]])
+            graded = [one for one in standings(connection, self._seen, condition) if passes(one, min_trust)]
+            return _of_ids(connection, self._seen, [standing.id for standing in ranked(graded)[: max(limit, 0)]])
 
     def older(self, key: RecordKey, limit: int) -> RecordList:
         """The fastest correct records under this key but of older code generators, each candidate once."""
         with self._database.reading() as connection:
             fastest: dict[str, int] = {}
-            for standing in ranked(standings(connection, of_older(records, key))):
+            for standing in ranked(standings(connection, self._seen, of_older(self._seen, key))):
                 fastest.setdefault(standing.candidate, standing.id)
-            return _of_ids(connection, [*fastest.values()][: max(limit, 0)])
+            return _of_ids(connection, self._seen, [*fastest.values()][: max(limit, 0)])
 
     def traces(self, workload: str) -> set[str]:
         """The schedules of all records of a workload, whatever their target and compiler."""
@@ -203,13 +266,15 @@ class RecordStore:
         """How many candidates have a record under any of the keys, failures included."""
         with self._database.reading() as connection:
             return sum(
-                connection.execute(select(func.count()).select_from(records).where(of_key(records, key))).scalar_one()
+                connection.execute(
+                    select(func.count()).select_from(self._seen).where(of_key(self._seen, key))
+                ).scalar_one()
                 for key in set(keys)
             )
 
     def all(self, key: RecordKey) -> RecordList:
         """Every record of this key, in the order of arrival."""
-        return self._load(select(records).where(of_key(records, key)).order_by(records.c.id))
+        return self._load(select(self._seen).where(of_key(self._seen, key)).order_by(self._seen.c.id))
 
     def get(self, id: int) -> Record:  # noqa: A002 - the name of the field
         """The record of that id. Raises DatabaseError when there is none."""
@@ -234,22 +299,8 @@ class RecordStore:
 
     def log_start(self, key: RecordKey, candidate: str) -> None:
         """Logs durably that the measurement of a candidate starts now, in this process, host and run."""
-        row = {
-            "workload": key.workload,
-            "target_fingerprint": key.target_fingerprint,
-            "toolchain": key.toolchain,
-            "codegen_version": key.codegen_version,
-            "board": key.board or "",
-            "candidate": candidate,
-            "utc": utc_now(),
-            "pid": os.getpid(),
-        }
         with self._database.writing() as connection:
-            if not self._has_origins:
-                self._database.hold_schema(connection)
-                origins.create(connection, checkfirst=True)
-            log_origin(connection, connection.execute(insert(starts).values(row).returning(starts.c.id)).scalar_one())
-        self._has_origins = True
+            log_start(connection, key, candidate)
 
     def origins(self, record: Record) -> RowList:
         """When, by which process, on which host and in which run each measurement of a record was started."""
@@ -259,21 +310,13 @@ class RecordStore:
     def log_ends(self, keys: Iterable[RecordKey]) -> None:
         """Logs durably that a run over these keys ended now, neither killed nor interrupted."""
         with self._database.writing() as connection:
-            ends.create(connection, checkfirst=True)
             for key in set(keys):
-                row = {**asdict(key), "board": key.board or ""}
-                same = and_(*(ends.c[name] == value for name, value in row.items()))
-                ended = {"utc": utc_now()}
-                if insert_unless_known(connection, ends, row | ended, "one_end_per_key") is None:
-                    connection.execute(update(ends).where(same).values(ended))
+                log_end(connection, key, "" if self._opened is None else self._opened.ending)
 
     def last_end(self, key: RecordKey) -> str | None:
         """When the last run over this key ended, in UTC; None when none did."""
         with self._database.reading() as connection:
-            if not inspect(connection).has_table(ends.name):
-                return None
-            same = [ends.c[name] == value for name, value in {**asdict(key), "board": key.board or ""}.items()]
-            return connection.scalar(select(ends.c.utc).where(*same))
+            return last_end(connection, key, None if self._opened is None else self._opened.ended_before)
 
     def prune(self, keep_best: int | None = None, older_codegen: bool = True, dry_run: bool = False) -> int:
         """Deletes records and their starts, frees the space, and returns the number of deleted records.
@@ -290,10 +333,8 @@ class RecordStore:
                 return int(connection.execute(select(func.count()).where(doomed)).scalar_one())
         with self._database.writing() as connection:
             doomed = doomed_by(connection, keep_best, older_codegen)
-            same = and_(*(records.c[name] == starts.c[name] for name in IDENTITY if name != "board"))
-            board = or_(starts.c.board == "", starts.c.board == records.c.board)
-            connection.execute(delete(starts).where(exists().where(same, board, doomed)))
-            prune_origins(connection)
+            forget_starts(connection, doomed)
+            keep_images(connection, doomed)
             return connection.execute(delete(records).where(doomed)).rowcount
 
     def export_jsonl(self, path: str | os.PathLike[str], chosen: RecordFilter = EVERY_RECORD) -> int:
@@ -321,8 +362,8 @@ def _checked(record: Record) -> Record:
         ) from error
 
 
-def _of_ids(connection: Connection, ids: list[int]) -> list[Record]:
-    """The records of these ids, in that order."""
-    found = connection.execute(select(records).where(records.c.id.in_(ids))).mappings()
+def _of_ids(connection: Connection, table: FromClause, ids: list[int]) -> list[Record]:
+    """The records of `table` of these ids, in that order."""
+    found = connection.execute(select(table).where(table.c.id.in_(ids))).mappings()
     loaded = {row["id"]: from_row(row) for row in found}
     return [loaded[number] for number in ids]

@@ -95,7 +95,10 @@ class MeasureQueue:
             return results
         for measurement in self._measurer.measure(batch.orders, batch.best_ns, self._store.log_start):
             stored = measurement
-            if measurement.record is not None:
+            if measurement.record is None and measurement.candidate is not None:
+                key, as_own = self._measurer.key(measurement.order.workload), partial(_as_own, batch, measurement.order)
+                stored = replace(measurement, record=self._store.take_over(key, measurement.candidate, as_own))
+            elif measurement.record is not None:
                 record = replace(measurement.record, round=batch.round, seed=batch.seed)
                 if measurement.order.again:
                     record, more = self._store.add_again(record)
@@ -143,6 +146,11 @@ class MeasureQueue:
         if record.status != "ok":
             return self._store.add_again(record)[0]
         return self._store.refine(record, partial(_retimed, before=before, again=record))
+
+
+def _as_own(batch: Batch, order: MeasureRequest, record: Record) -> Record:
+    """A record that another search made, as this one would have made it."""
+    return replace(record, trace=order.trace, round=batch.round, seed=batch.seed)
 
 
 def _renamed(stored: Record, trace: str) -> Record:

@@ -6,6 +6,7 @@ so that its parent knows which task to leave out when TVM crashes the process.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +16,8 @@ from typing import cast
 import numpy as np
 
 from edgetune.boards.options import MeasuringOptions
-from edgetune.config.database_location import DatabaseLocation
+from edgetune.config.database_location import Branch, DatabaseLocation
+from edgetune.config.host import RUN, run_name
 from edgetune.errors import EdgetuneError, Interrupted
 from edgetune.events import Event
 from edgetune.graph.program import Kernel
@@ -42,7 +44,8 @@ REAL_ROOMS = "edgetune.search.wiring:wire_search"
 class SearchSetup:
     """Everything a search needs; `rooms` is a `RoomsStep` as `module:function`.
 
-    `constants` are weights to measure with, by workload and parameter index.
+    `constants` are weights to measure with, by workload and parameter index. `branch` is that of the records which the
+    search sees, `run` its name in the log of starts.
     """
 
     kernels: tuple[Kernel, ...]
@@ -52,6 +55,8 @@ class SearchSetup:
     rooms: str = REAL_ROOMS
     constants: Mapping[str, Mapping[int, np.ndarray]] = field(default_factory=dict, repr=False)
     measuring: MeasuringOptions = field(default_factory=MeasuringOptions)
+    branch: Branch | None = None
+    run: str = field(default_factory=run_name)
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,7 @@ def search(setup: SearchSetup, events: Callable[[Event], None], entering: Callab
 
     options = setup.options
     tasks = tasks_of(setup.kernels, options.scratch_limits, setup.constants, options.forms, streamed=options.streamed)
-    with RecordStore.open(setup.database) as store:
+    with RecordStore.open(setup.database, branch=setup.branch) as store:
         make_rooms = cast(RoomsStep, load_step(setup.rooms))
         rooms = replace(make_rooms(tasks, setup.target, store, tell, setup.measuring), entering=enter)
         outcome = tally.complete(TuningLoop(tasks, rooms, store, options, tell).run())
@@ -101,6 +106,7 @@ def main() -> None:
     setup = frames.receive(incoming)
     if not isinstance(setup, SearchSetup):
         raise TypeError("the first message must be the setup")
+    os.environ[RUN] = setup.run
 
     def send(message: object) -> None:
         with held():  # a partial message would make the next ones unreadable

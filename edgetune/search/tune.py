@@ -36,7 +36,13 @@ def tune(
     require_programs(program for access in measuring.boards for program in access.programs)
     options = replace(options, min_trust=measuring.min_trust)
     setup = SearchSetup(
-        program.kernels, target, store.location, options, constants=first_constants(program), measuring=measuring
+        program.kernels,
+        target,
+        store.location,
+        options,
+        constants=first_constants(program),
+        measuring=measuring,
+        branch=store.branch,
     )
     if options.isolated:
         return SupervisedSearch(setup, events).run()

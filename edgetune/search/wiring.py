@@ -39,7 +39,7 @@ def wire_search(
 
     boards = boards_of(measuring.boards)
     return SearchParts(
-        measurer=SessionMeasurer(tasks, target, store.seen, on_event, boards, measuring=measuring),
+        measurer=SessionMeasurer(tasks, target, store.measured, on_event, boards, measuring=measuring),
         space=lambda task: space_of(task, target),
         fixed_trace=fixed,
         other_forms=lambda task: other_spaces(task, target),

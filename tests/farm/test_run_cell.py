@@ -8,11 +8,15 @@ from types import SimpleNamespace
 import pytest
 
 from edgetune import api
-from edgetune.errors import BoardLost, Interrupted
+from edgetune.config.database_location import Branch
+from edgetune.config.settings import Settings
+from edgetune.errors import BoardLost, DatabaseError, Interrupted
 from edgetune.farm import run_cell
 from edgetune.farm.cells import cells_of
-from edgetune.farm.farm_file import load_farm
-from edgetune.farm.night_store import NightStore
+from edgetune.farm.farm_file import Farm, load_farm
+from edgetune.farm.night_store import Night, NightStore
+from edgetune.records import RecordStore
+from tests.postgresql_server import Place
 
 
 @pytest.mark.parametrize(
@@ -34,3 +38,42 @@ def test_what_a_search_left_that_ended_early_is_not_judged(
         assert night is not None
         with pytest.raises(error, match=ended or "interrupted"):
             run_cell.measure(farm, store, night, store.cells(night)[0])
+
+
+def test_a_search_and_its_twins_share_the_records_of_before_the_night_and_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Place
+) -> None:
+    config = tmp_path / "config" / "edgetune"
+    config.mkdir(parents=True)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    boards = "".join(f"  shelf-{n}: {{target: rpi4, ssh: pi@shelf-{n}.local}}\n" for n in (1, 2))
+    (config / "boards.yaml").write_text(f"boards:\n{boards}")
+    (tmp_path / "m.onnx").write_bytes(b"")
+    text = f"models: {{m: m.onnx, n: m.onnx}}\nboards: [rpi4]\nbudget: {{trials: 1}}\ndb: {place('db')}\n"
+    (tmp_path / "farm.yaml").write_text(text)
+    farm, seen = load_farm(tmp_path / "farm.yaml"), []
+
+    def stop(settings: Settings, **_: object) -> None:
+        seen.append(settings.branch)
+        raise Interrupted("enough")
+
+    monkeypatch.setattr(api, "tune", stop)
+    monkeypatch.setattr(api, "build", stop)
+    with NightStore.open(farm.db, create=True) as store:
+        for name in ("2026-01-01", "2026-01-02"):
+            night = _begun(farm, store, name)
+            for row in store.cells(night):
+                with pytest.raises(Interrupted):
+                    run_cell.measure(farm, store, night, row)
+        name = f"night 2026-01-02 of {farm.name}"
+        assert seen[4:] == [Branch(name, f"{m} rpi4", (board,)) for m in "mn" for board in ("shelf-1", "shelf-2")]
+        RecordStore.open(farm.db, branch=seen[-1]).close()
+        with pytest.raises(DatabaseError, match="no snapshot 'night 2026-01-01 of"):
+            RecordStore.open(farm.db, branch=seen[0])
+
+
+def _begun(farm: Farm, store: NightStore, name: str) -> Night:
+    facts = {"farm": farm.name, "night": name, "ends_utc": None, "host": "h", "tool_version": "1", "owner": ""}
+    night = store.begin({**facts, "limit": 0.02}, cells_of(farm))
+    assert night is not None
+    return night

@@ -95,8 +95,11 @@ def test_a_start_knows_its_host_and_run(place: Place, monkeypatch: pytest.Monkey
             monkeypatch.setenv("EDGETUNE_RUN", run)
             store.log_start(KEY, candidate(0))
         store.log_start(KEY, candidate(1))
-        found = store.origins(record(0))
-        assert [(one["host"], one["run"]) for one in found] == [("shelf-1", "2026-01-01 m@b"), ("shelf-2", "")]
+        first, second = store.origins(record(0))
+        assert (first["host"], first["run"]) == ("shelf-1", "2026-01-01 m@b")
+        assert second["host"] == "shelf-2"
+        assert second["run"].endswith(f" {os.getpid()}"), "a run without a name is called by its beginning and process"
+        assert second["run"] == store.origins(record(1))[0]["run"]
         store.add(record(0))
         store.prune(keep_best=0)
         assert store.origins(record(0)) == []

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from edgetune.config.database_location import Branch
 from edgetune.records import Record, RecordStore
+from edgetune.records.branches import take_snapshot
 from edgetune.records.history import earlier_of
 from edgetune.records.ranking import MARK, SEARCHED
 from edgetune.search.measure_queue import Batch, MeasureQueue
@@ -132,3 +134,22 @@ def test_what_another_process_stores_before_a_record_is_renamed_is_not_lost(plac
             line.submit(Batch(0, 1, orders, 0, {})).result()
         (found,) = store.all(one.key)
     assert (found.trace, found.environment.get("noted")) == (orders[0].trace, 1)
+
+
+def test_a_search_in_a_branch_takes_over_what_another_one_has_measured_since(place: Place) -> None:
+    known = record(0, target_fingerprint="fake", toolchain="cc", trace='["theirs"]', round=9)
+    order = MeasureRequest(known.workload, '["mine"]')
+    with RecordStore.open(place("db")) as store:
+        with store.database.writing() as connection:
+            take_snapshot(store.database, connection, "night")
+        store.add(known)
+        own = RecordStore(store.database, Branch("night", "m", (known.board,)))
+        measurer = Meanwhile(lambda: None, [RequestResult(order, known.candidate, None)])
+        with closing(MeasureQueue(measurer, own)) as line:
+            first = line.submit(Batch(0, 1, (order,), 5, {})).result()
+            second = line.submit(Batch(0, 2, (order,), 5, {})).result()
+        (found,) = own.all(known.key)
+    assert first[0].record is not None
+    assert (first[0].record, first[0].more) == (found, True)
+    assert (found.trace, found.round, found.seed, found.median_ns) == (order.trace, 1, 5, known.median_ns)
+    assert second[0].record is None, "then it is a candidate like any other that was measured"
