@@ -26,6 +26,8 @@ COVERAGE = 0.99
 FALSE_DISCOVERY_RATE = 0.01
 LAYER_SHARE, LAYER_LIMIT = 0.1, 0.05
 COUNT_LIMIT = 0.001
+LEAST_ERROR = 1e-9
+"""Smallest error of a mean of logarithms: equal differences would have none."""
 _ORDERS: tuple[tuple[Which, ...], ...] = (("old", "new", "new", "old"), ("new", "old", "old", "new"))
 
 
@@ -78,7 +80,7 @@ def compare(measure: Measure, limit: float, cells: int, between_turns: Callable[
     new: list[Start] = []
     alpha = FALSE_DISCOVERY_RATE / max(1, cells)
     while True:
-        for which in _ORDERS[len(old) // 2 % 2]:
+        for which in order_of(len(old) // 2):
             (old if which == "old" else new).append(measure(which))
         turns = len(old) // 2
         differences = _differences([s.cost for s in old], [s.cost for s in new])
@@ -100,6 +102,11 @@ def compare(measure: Measure, limit: float, cells: int, between_turns: Callable[
         width = 100 * math.log(whole.high / whole.low) / 2
         reason = f"after {turns} turns the ratio is known to ±{width:.1f} % only, and the limit is {100 * limit:g} %"
     return _result(whole, layers, (old, new), counted=False, reason=reason)
+
+
+def order_of(turn: int) -> tuple[Which, ...]:
+    """The four starts of a turn, which is counted from 0."""
+    return _ORDERS[turn % 2]
 
 
 def compare_counts(measure: Measure) -> Comparison:
@@ -150,15 +157,16 @@ def judge(differences: np.ndarray, limit: float, alpha: float) -> JudgedRatio:
 
 def _half_width(differences: np.ndarray) -> float:
     """Half of the width of the mean's interval."""
-    return _quantile(len(differences) - 1) * _error(differences)
+    return quantile(len(differences) - 1) * _error(differences)
 
 
 def _error(differences: np.ndarray) -> float:
-    return max(float(differences.std(ddof=1)) / math.sqrt(len(differences)), 1e-9)
+    return max(float(differences.std(ddof=1)) / math.sqrt(len(differences)), LEAST_ERROR)
 
 
 @lru_cache(maxsize=MOST_TURNS)
-def _quantile(freedom: int) -> float:
+def quantile(freedom: int) -> float:
+    """Half of the width of an interval with `COVERAGE`, in errors of a mean with that many degrees of freedom."""
     from scipy import stats
 
     return float(stats.t.ppf((1 + COVERAGE) / 2, freedom))
