@@ -117,11 +117,18 @@ def compare_counts(measure: Measure) -> Comparison:
 
 
 def in_turns(
-    start: Callable[[int], Start], number: int, limit: float, between_turns: Callable[[], None], *, counted: bool
+    start: Callable[[int], Start],
+    number: int,
+    limit: float,
+    between_turns: Callable[[], None],
+    *,
+    counted: bool,
+    asked: int | None = None,
 ) -> list[Start]:
     """Start `number` programs in turns, forth and back, and return the medians of each.
 
-    Ends as `compare` does, once the interval of each program's ratio to the first one is narrow enough.
+    Ends as `compare` does, once the interval of each program's ratio to the first one is narrow enough, among the first
+    `asked` programs (default: all).
     """
     found: list[list[Start]] = [[] for _ in range(number)]
     if counted:
@@ -132,7 +139,8 @@ def in_turns(
         turns = len(found[0]) // 2
         costs = [[one.cost for one in own] for own in found]
         if turns >= MOST_TURNS or (
-            turns >= LEAST_TURNS and all(_half_width(_differences(costs[0], other)) <= limit / 3 for other in costs[1:])
+            turns >= LEAST_TURNS
+            and all(_half_width(_differences(costs[0], other)) <= limit / 3 for other in costs[1:asked])
         ):
             break
         between_turns()

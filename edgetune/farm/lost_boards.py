@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import select, update
 
+from edgetune.farm.health.board_health import INFRASTRUCTURE
 from edgetune.farm.night_store import NightCell, NightStore
 from edgetune.farm.night_tables import night_cells, verdicts
 
@@ -20,7 +21,7 @@ def give_up(store: NightStore, row: NightCell, times: int) -> bool:
     heir = _pass_search(store, row)
     said = f"; {heir} searches instead" if heir else ""
     board = row.cell.board
-    store.cancel(row.id, f"board {board} was lost {times} times: `edgetune boards check {board}`{said}")
+    store.cancel(row.id, f"{INFRASTRUCTURE}board {board} was lost {times} times: `edgetune boards check {board}`{said}")
     return True
 
 

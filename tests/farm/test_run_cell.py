@@ -12,6 +12,7 @@ from edgetune.errors import BoardLost, Interrupted
 from edgetune.farm import run_cell
 from edgetune.farm.cells import cells_of
 from edgetune.farm.farm_file import load_farm
+from edgetune.farm.health.board_health import BoardHealth
 from edgetune.farm.night_store import NightStore
 
 
@@ -33,4 +34,4 @@ def test_what_a_search_left_that_ended_early_is_not_judged(
         night = store.begin({**facts, "limit": 0.02}, cells_of(farm))
         assert night is not None
         with pytest.raises(error, match=ended or "interrupted"):
-            run_cell.measure(farm, store, night, store.cells(night)[0])
+            run_cell.measure(farm, store, night, store.cells(night)[0], BoardHealth("1"))
