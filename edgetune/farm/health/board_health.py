@@ -50,9 +50,9 @@ class BoardHealth:
 
     @property
     def sentence(self) -> str:
-        """The board's health for people."""
+        """The board's health for people; why it is not fit is the reason of its cells."""
         if self.fault:
-            return self.fault
+            return "not fit"
         if not self.costs:
             return "reachable; its times are not compared"
         counts = self.unit == "instructions"
