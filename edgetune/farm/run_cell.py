@@ -31,6 +31,7 @@ from edgetune.farm.farm_file import Farm, load_farm
 from edgetune.farm.health.board_health import INFRASTRUCTURE, BoardHealth
 from edgetune.farm.health.checking import health_of
 from edgetune.farm.health.tonights_canary import TonightsCanary
+from edgetune.farm.lost_boards import pass_search
 from edgetune.farm.night_store import Accepted, Night, NightCell, NightStore, Verdict
 from edgetune.ipc.child_process import die_with_parent
 from edgetune.package.manifest import read_manifest
@@ -189,7 +190,9 @@ def main() -> None:
         try:
             health = health_of(farm, store, night, row, _at, _print)
             if health.fault:
-                verdict = Verdict("not measured", f"{INFRASTRUCTURE}{health.fault}", facts={"error": "BoardUnfit"})
+                heir = pass_search(store, row) if store.is_present(row.id, int(attempt)) else ""
+                said = f"{INFRASTRUCTURE}{health.fault}{heir}"
+                verdict = Verdict("not measured", said, facts={"error": "BoardUnfit"})
             else:
                 verdict, accept = measure(farm, store, night, row, health)
         except (DatabaseError, Interrupted):

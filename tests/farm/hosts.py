@@ -191,7 +191,7 @@ class TestFarm:
     def most_measured(self) -> int:
         """How many records the candidate has that was measured most often."""
         with RecordStore.open(self.load().db) as store:
-            found = Counter((record.workload, record.target, record.candidate) for record in store.list())
+            found = Counter((record["workload"], record["target"], record["candidate"]) for record in store.list())
         return max(found.values(), default=0)
 
     def stop(self) -> None:

@@ -269,6 +269,7 @@ def tonight(farm: Farm, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..
             "owner": "",
         }
         cells = [Cell(model, "qemu-aarch64", "k", searches=True, settings="s") for model in ("m", "n")]
+        cells.append(Cell("n", "twin", "k", searches=False, settings="s"))
         assert store.begin({**facts, "limit": 0.02}, cells) is not None
         yield lambda *faults: Night(farm, store, monkeypatch, list(faults))
 
@@ -277,12 +278,14 @@ def test_cells_of_a_board_that_is_not_fit_are_not_measured_and_a_rerun_checks_it
     tonight: Callable[..., Night],
 ) -> None:
     night = tonight("folder: no space is left", "")
-    for model in ("m", "n"):  # the second one asks nobody
+    why = "infrastructure: folder: no space is left"
+    for model, reason in (("m", why), ("n", f"{why}; n@twin searches instead")):  # the second one asks nobody
         found = night.run(model)
-        assert (found.verdict, found.reason) == ("not measured", "infrastructure: folder: no space is left")
+        assert (found.verdict, found.reason) == ("not measured", reason)
     assert night.run("m").verdict == "first"
     assert night.faults == []
     rows = night.store.cells(night.store.nights(night.farm.name)[0])
+    assert [row.cell.searches for row in rows] == [True, True, True], "the twin has become the one that searches"
     fit = latest([row for row in rows if row.cell.model == "m"], "qemu-aarch64")
     assert fit is not None
     assert fit.fault == ""
