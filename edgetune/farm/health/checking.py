@@ -1,7 +1,7 @@
 """Checks a board before its cells run: `boards check`, then the canary and the pinned package against its own past.
 
 A board that fails goes up the ladder of recovery; if that does not help, its cells are not measured. The first cell of
-a board in a night checks it, the others read what it found. Another attempt at a cell checks again.
+a board in a night checks it, the others read what it found. Another attempt checks a board again that was not fit.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def health_of(farm: Farm, store: NightStore, night: Night, row: NightCell, at: A
     """
     board = row.cell.board
     found = latest(store.cells(night), board)
-    if found is not None and row.attempt <= 1:
+    if found is not None and (row.attempt <= 1 or not found.fault):
         return found
     try:
         if fault := fitness(accesses(load_board(board)), lambda: check(load_board(board)), events):
