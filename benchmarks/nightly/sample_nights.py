@@ -12,11 +12,17 @@ from typing import Any
 import numpy as np
 
 from edgetune.farm.cells import Cell
+from edgetune.farm.health.board_health import CANARY, INFRASTRUCTURE, REFERENCE, BoardHealth
 from edgetune.farm.night_store import NightStore, Verdict
 
 _LAYERS = ("conv2d 3x3", "depthwise 3x3", "pointwise 1x1", "depthwise 5x5", "pool", "dense <head>", "softmax & scale")
 _SHARES = np.array([0.3, 0.18, 0.24, 0.12, 0.03, 0.1, 0.03])
 _BUSY = "board shelf-3 is busy since 21:40: somebody measures on it"
+_CHECK = "`edgetune boards check`"
+_THROTTLED = (
+    "the canary takes 2.5 times as long as in its own past (governor performance became powersave); restarting the "
+    "board: not set up for this board; cutting its power: not set up for this board"
+)
 _DIFF = """--- accepted
 +++ tonight
 @@ -1,6 +1,5 @@
@@ -88,10 +94,13 @@ def _night(store: NightStore, size: SampleNight, cells: list[Cell], index: int, 
 
 def _verdict(size: SampleNight, number: int, cell: Cell, index: int, random: np.random.Generator) -> Verdict | None:
     left = size.nights - 1 - index
-    if size.lost:
-        return Verdict("not measured", f"board {cell.board} does not answer: switch it on, or take it out of the farm")
+    health = _health(size, cell, left, int(cell.board.rpartition("-")[2]) + index)
+    if size.lost and cell.board == "shelf-1":
+        return Verdict("not measured", f"{INFRASTRUCTURE}board {cell.board} was lost 3 times: {_CHECK} {cell.board}")
+    if health["fault"]:
+        return Verdict("not measured", f"{INFRASTRUCTURE}{health['fault']}", facts={"health": health})
     if size.red and number % 40 == 2 and left < 3:
-        return Verdict("not measured", _BUSY)
+        return Verdict("not measured", _BUSY, facts={"health": health})
     counts = cell.kind.startswith("qemu")
     old = 1e5 * (1 + number % 7) * (10 if counts else 1)
     noise = 0.0 if counts else float(random.normal(0, 0.004))
@@ -111,6 +120,7 @@ def _verdict(size: SampleNight, number: int, cell: Cell, index: int, random: np.
     ]
     word = "first" if index == 0 else "slower" if slow else "faster" if ratio < 0.97 else "same"
     found: dict[str, Any] = {"unit": "instructions" if counts else "ns", "new": round(old * ratio, 1), "layers": layers}
+    found |= {"health": health, "program": f"{cell.model} {index}"}
     if index:
         low, high = (ratio, ratio) if counts else (ratio - 0.006, ratio + 0.006)
         found |= {"old": old, "ratio": ratio, "low": low, "high": high, "turns": 1 if counts else 8}
@@ -123,3 +133,16 @@ def _verdict(size: SampleNight, number: int, cell: Cell, index: int, random: np.
     if size.red and number == 7 and not left:
         found["worse"] = ["arena 20480 bytes instead of 16384"]
     return Verdict(word, "nothing to compare with yet" if word == "first" else "", facts=found)  # type: ignore[arg-type]
+
+
+def _health(size: SampleNight, cell: Cell, left: int, seed: int) -> dict[str, Any]:
+    """What the check of a board found: one has taken longer for twelve nights, another one fails."""
+    counts = cell.kind.startswith("qemu")
+    noise = 0.0 if counts else float(np.random.default_rng(seed).normal(0, 0.004))
+    drifted = 1.07 if size.red and cell.board == "shelf-1" and left < 12 else 1.0
+    costs = {CANARY: 42_000.0 * (1 + noise) * drifted, REFERENCE: 120_000.0 * (1 + noise)}
+    fault = _THROTTLED if size.lost and cell.board == "shelf-2" else ""
+    ratios = {CANARY: drifted * (1 + noise), REFERENCE: 1 + noise}
+    pinned = dict.fromkeys(costs, "1" * 64)
+    unit = "instructions" if counts else "ns"
+    return BoardHealth("2026", fault, unit, costs, pinned, ratios).to_json()

@@ -20,7 +20,8 @@ class BoardFacts:
     """Description of a board. `bits` is the width of its userland, `libc` is such as "glibc 2.31" ("" if unknown).
 
     `machine` is the output of `uname -m`, `folder` the one for files, `free_bytes` the space there. `identity`
-    identifies this piece of hardware (serial number, machine id), as far as it is known.
+    identifies this piece of hardware (serial number, machine id), as far as it is known. `firmware` is the version of
+    what starts the board ("" if unknown).
     """
 
     machine: str
@@ -32,6 +33,7 @@ class BoardFacts:
     free_bytes: int
     kernel: str
     identity: Mapping[str, str] = field(default_factory=dict)
+    firmware: str = ""
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +12,17 @@ from edgetune._version import __version__
 from edgetune.config.stack import installed_version
 from edgetune.farm import gate
 from edgetune.farm.archive import BUILT, PACKAGE
-from edgetune.farm.causes.board import change_of, facts_here, past_of
+from edgetune.farm.bench import Bench
+from edgetune.farm.causes.board import change_of, past_of
 from edgetune.farm.causes.cause import cause_of
 from edgetune.farm.causes.factors import SlowerPackage
 from edgetune.farm.causes.rebuilding import Rebuilding
 from edgetune.farm.gate import Comparison, Which
+from edgetune.farm.health.pinned import start_canary
+from edgetune.farm.health.tonights_canary import TonightsCanary
 from edgetune.farm.night_store import Accepted, Verdict
 from edgetune.package.manifest import read_manifest, sha256_file
-from edgetune.target.target import Target
 from edgetune.verify import starts
-from edgetune.verify.place import ExecutionPlace, Here
 from edgetune.verify.starts import Start
 from edgetune.verify.verify import VerifyReport
 
@@ -31,39 +32,11 @@ EMULATED = "times under emulation say nothing about a real core, so they are not
 
 
 @dataclass(frozen=True)
-class Bench:
-    """The place where two packages are timed in turns, and how: `between_turns` lets other runs have a turn."""
-
-    place: ExecutionPlace
-    target: Target
-    cores: Sequence[int] = ()
-    counts: bool = False
-    between_turns: Callable[[], None] = lambda: None
-
-    @property
-    def unit(self) -> str:
-        """Unit of a start's cost there."""
-        return "instructions" if self.counts else "ns"
-
-    def board_facts(self) -> dict[str, str]:
-        """Facts that decide what a program costs there, as far as this machine knows them."""
-        there = not isinstance(self.place, Here)
-        return {} if there else facts_here(self.target.emulator if self.place.emulated or self.counts else ())
-
-    def build(self, folder: Path) -> None:
-        """Build the package in `folder` for this place."""
-        starts.build(folder / PACKAGE, self.target, self.place, folder / BUILT)
-
-    def start(self, folder: Path) -> Start:
-        """Start the benchmark of the package in `folder` once."""
-        return starts.start(folder / PACKAGE, folder / BUILT, self.place, self.cores)
-
-
-@dataclass(frozen=True)
 class Versions:
     """Tonight's package in `new` with what is `exact` of it, and the accepted one in `old`, or why there is `none`.
 
     `nights` are the facts of the cell's earlier verdicts, oldest first; `rebuilding` makes packages for the cause.
+    `canary` is what the board's canary takes.
     """
 
     new: Path
@@ -72,6 +45,7 @@ class Versions:
     none: str
     rebuilding: Rebuilding
     nights: Sequence[Mapping[str, Any]] = ()
+    canary: TonightsCanary = field(default_factory=TonightsCanary)
 
 
 def exact_facts(manifest: dict[str, Any], report: VerifyReport) -> dict[str, Any]:
@@ -121,10 +95,11 @@ def verdict_of(bench: Bench, versions: Versions, limit: float, cells: int) -> tu
     facts["worse"] = worse(accepted.facts, versions.exact)
     if _same_program(folder, versions.new):
         start = bench.start(versions.new)
-        facts |= {"old": start.cost, "note": change_of(past, start.cost, board, counts=bench.counts)}
+        note = change_of(past, start.cost, board, versions.canary.ratio, counts=bench.counts)
+        facts |= {"old": start.cost, "note": note}
         facts |= _costs(versions.new, start)
         return Verdict("same", "the program is that of the accepted package, byte for byte", facts=facts), False
-    if bench.place.emulated and not bench.counts:
+    if not bench.judges:
         cost = _costs(versions.new, bench.start(versions.new))
         return Verdict("cannot tell", EMULATED, facts=facts | cost), False
     folders: dict[Which, Path] = {"old": folder, "new": versions.new}
@@ -135,27 +110,43 @@ def verdict_of(bench: Bench, versions: Versions, limit: float, cells: int) -> tu
     between = bench.between_turns
     found = gate.compare_counts(measured) if bench.counts else gate.compare(measured, limit, cells, between)
     facts |= _facts_of(found, versions.new)
-    facts["note"] = change_of(past, found.old, board, counts=bench.counts)
+    canary = versions.canary
     if found.word == "slower":
-        facts |= _cause(bench, versions, (folder, accepted), found, limit)
+        cause, canary = _cause(bench, versions, (folder, accepted), found, limit)
+        facts |= cause
+    facts["note"] = change_of(past, found.old, board, canary.ratio, counts=bench.counts)
     return Verdict(found.word, found.reason, facts=facts), found.word == "faster" and not facts["worse"]
 
 
 def _cause(
     bench: Bench, versions: Versions, old: tuple[Path, Accepted], found: Comparison, limit: float
-) -> dict[str, Any]:
-    """The cause of a slower package as facts of its verdict; a board that is lost meanwhile is no cause."""
+) -> tuple[dict[str, Any], TonightsCanary]:
+    """The cause of a slower package as facts of its verdict, and the canary as it was in the same turns.
+
+    A board that is lost meanwhile is no cause.
+    """
+    canary, program = versions.canary, versions.canary.unpacked()
 
     def in_turns(folders: Sequence[Path]) -> list[Start]:
+        nonlocal canary
+
         def start(which: int) -> Start:
+            if which == len(folders) and program is not None:
+                return Start(start_canary(bench, program), ())
             return bench.start(folders[which])
 
-        return gate.in_turns(start, len(folders), limit, bench.between_turns, counted=bench.counts)
+        number = len(folders) + (program is not None)
+        asked = len(folders)
+        found = gate.in_turns(start, number, limit, bench.between_turns, counted=bench.counts, asked=asked)
+        if program is not None:
+            canary = canary.now(found.pop().cost)
+        return found
 
     known = [facts.get("versions", {}) for facts in (old[1].facts, versions.exact)]
     case = SlowerPackage(old[0], versions.new, old[0].with_name("causes"), versions.rebuilding, (known[0], known[1]))
     cause = cause_of(case, found, bench.build, in_turns)
-    return {"cause": cause.sentence, "diff": cause.diff, "factors": list(cause.factors), "shares": cause.shares}
+    facts = {"cause": cause.sentence, "diff": cause.diff, "factors": list(cause.factors), "shares": cause.shares}
+    return facts, canary
 
 
 def worse(old: Any, new: dict[str, Any]) -> list[str]:
@@ -177,13 +168,18 @@ def worse(old: Any, new: dict[str, Any]) -> list[str]:
 
 
 def _same_program(old: Path, new: Path) -> bool:
-    return sha256_file(old / BUILT / starts.PROGRAM) == sha256_file(new / BUILT / starts.PROGRAM)
+    return _program(old) == _program(new)
+
+
+def _program(folder: Path) -> str:
+    """What another board that runs the same program has as well."""
+    return sha256_file(folder / BUILT / starts.PROGRAM)
 
 
 def _costs(folder: Path, start: Start) -> dict[str, Any]:
     layers = read_manifest(folder / PACKAGE)["layers"]
     named = [{"name": layer["label"], "new": cost} for layer, cost in zip(layers, start.layers, strict=False)]
-    return {"new": start.cost, "layers": named}
+    return {"new": start.cost, "layers": named, "program": _program(folder)}
 
 
 def _facts_of(found: Comparison, folder: Path) -> dict[str, Any]:
@@ -201,5 +197,6 @@ def _facts_of(found: Comparison, folder: Path) -> dict[str, Any]:
         "layers": layers,
         "starts": found.starts,
         "turns": found.turns,
+        "program": _program(folder),
         **{key: value for key, value in found.whole.to_json().items() if key != "word"},
     }

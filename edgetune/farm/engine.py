@@ -39,10 +39,10 @@ class Engine(Protocol):
 
 
 def check_libraries() -> None:
-    """Raises NightFault where a library of the gate or of the page is not installed."""
-    missing = [name for name in ("scipy", "matplotlib") if find_spec(name) is None]
+    """Raises NightFault where a library of the gate, of the page or of drift is not installed."""
+    missing = [name for name in ("scipy", "matplotlib", "ruptures") if find_spec(name) is None]
     if missing:
-        raise NightFault(f"nights need {' and '.join(missing)}: pip install 'edgetune[nightly]'")
+        raise NightFault(f"nights need {', '.join(missing)}: pip install 'edgetune[nightly]'")
 
 
 def engine_of(farm: Farm, store: NightStore, say: Callable[[str], None] = lambda _: None) -> Engine:

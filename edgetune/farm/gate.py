@@ -26,6 +26,8 @@ COVERAGE = 0.99
 FALSE_DISCOVERY_RATE = 0.01
 LAYER_SHARE, LAYER_LIMIT = 0.1, 0.05
 COUNT_LIMIT = 0.001
+LEAST_ERROR = 1e-9
+"""Smallest error of a mean of logarithms: equal differences would have none."""
 _ORDERS: tuple[tuple[Which, ...], ...] = (("old", "new", "new", "old"), ("new", "old", "old", "new"))
 
 
@@ -78,7 +80,7 @@ def compare(measure: Measure, limit: float, cells: int, between_turns: Callable[
     new: list[Start] = []
     alpha = FALSE_DISCOVERY_RATE / max(1, cells)
     while True:
-        for which in _ORDERS[len(old) // 2 % 2]:
+        for which in order_of(len(old) // 2):
             (old if which == "old" else new).append(measure(which))
         turns = len(old) // 2
         differences = _differences([s.cost for s in old], [s.cost for s in new])
@@ -102,6 +104,11 @@ def compare(measure: Measure, limit: float, cells: int, between_turns: Callable[
     return _result(whole, layers, (old, new), counted=False, reason=reason)
 
 
+def order_of(turn: int) -> tuple[Which, ...]:
+    """The four starts of a turn, which is counted from 0."""
+    return _ORDERS[turn % 2]
+
+
 def compare_counts(measure: Measure) -> Comparison:
     """Compare by counts of instructions, which are exact: one start each."""
     old, new = [measure("old")], [measure("new")]
@@ -110,11 +117,18 @@ def compare_counts(measure: Measure) -> Comparison:
 
 
 def in_turns(
-    start: Callable[[int], Start], number: int, limit: float, between_turns: Callable[[], None], *, counted: bool
+    start: Callable[[int], Start],
+    number: int,
+    limit: float,
+    between_turns: Callable[[], None],
+    *,
+    counted: bool,
+    asked: int | None = None,
 ) -> list[Start]:
     """Start `number` programs in turns, forth and back, and return the medians of each.
 
-    Ends as `compare` does, once the interval of each program's ratio to the first one is narrow enough.
+    Ends as `compare` does, once the interval of each program's ratio to the first one is narrow enough, among the first
+    `asked` programs (default: all).
     """
     found: list[list[Start]] = [[] for _ in range(number)]
     if counted:
@@ -125,7 +139,8 @@ def in_turns(
         turns = len(found[0]) // 2
         costs = [[one.cost for one in own] for own in found]
         if turns >= MOST_TURNS or (
-            turns >= LEAST_TURNS and all(_half_width(_differences(costs[0], other)) <= limit / 3 for other in costs[1:])
+            turns >= LEAST_TURNS
+            and all(_half_width(_differences(costs[0], other)) <= limit / 3 for other in costs[1:asked])
         ):
             break
         between_turns()
@@ -150,15 +165,16 @@ def judge(differences: np.ndarray, limit: float, alpha: float) -> JudgedRatio:
 
 def _half_width(differences: np.ndarray) -> float:
     """Half of the width of the mean's interval."""
-    return _quantile(len(differences) - 1) * _error(differences)
+    return quantile(len(differences) - 1) * _error(differences)
 
 
 def _error(differences: np.ndarray) -> float:
-    return max(float(differences.std(ddof=1)) / math.sqrt(len(differences)), 1e-9)
+    return max(float(differences.std(ddof=1)) / math.sqrt(len(differences)), LEAST_ERROR)
 
 
 @lru_cache(maxsize=MOST_TURNS)
-def _quantile(freedom: int) -> float:
+def quantile(freedom: int) -> float:
+    """Half of the width of an interval with `COVERAGE`, in errors of a mean with that many degrees of freedom."""
     from scipy import stats
 
     return float(stats.t.ppf((1 + COVERAGE) / 2, freedom))

@@ -1,9 +1,13 @@
-"""Lost boards: a cell is given up after three losses, and what it searched for goes on at another board of its kind."""
+"""Lost boards: a cell is given up after three losses, and what it searched for goes on at another board of its kind.
+
+So does the search of a board that is not fit.
+"""
 
 from __future__ import annotations
 
 from sqlalchemy import select, update
 
+from edgetune.farm.health.board_health import INFRASTRUCTURE
 from edgetune.farm.night_store import NightCell, NightStore
 from edgetune.farm.night_tables import night_cells, verdicts
 
@@ -17,15 +21,14 @@ def give_up(store: NightStore, row: NightCell, times: int) -> bool:
     """
     if times < MOST_LOST:
         return False
-    heir = _pass_search(store, row)
-    said = f"; {heir} searches instead" if heir else ""
+    said = pass_search(store, row)
     board = row.cell.board
-    store.cancel(row.id, f"board {board} was lost {times} times: `edgetune boards check {board}`{said}")
+    store.cancel(row.id, f"{INFRASTRUCTURE}board {board} was lost {times} times: `edgetune boards check {board}`{said}")
     return True
 
 
-def _pass_search(store: NightStore, row: NightCell) -> str:
-    """Let the next twin search, where `row` did; return its name, "" where there is none."""
+def pass_search(store: NightStore, row: NightCell) -> str:
+    """Let the next twin search, where `row` did; return what to add to its reason, "" where there is none."""
     night = select(night_cells.c.night_id).where(night_cells.c.id == row.id).scalar_subquery()
     twins = (
         select(night_cells.c.id, night_cells.c.cell)
@@ -45,4 +48,4 @@ def _pass_search(store: NightStore, row: NightCell) -> str:
         if heir is None:
             return ""
         connection.execute(update(night_cells).where(night_cells.c.id == heir.id).values(searches=1))
-        return str(heir.cell)
+        return f"; {heir.cell} searches instead"

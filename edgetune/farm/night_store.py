@@ -301,6 +301,13 @@ class NightStore:
             values = {name: row[name] for name in ("package", "night", "by", "because", "utc")}
             return Accepted(**values, facts=json.loads(row["facts"]))
 
+    def accepted_on(self, farm: str, board: str) -> list[str]:
+        """Digests of all packages that were ever accepted on a board, oldest first."""
+        rows = select(accepted.c.cell, accepted.c.package).where(accepted.c.farm == farm).order_by(accepted.c.id)
+        with self._database.reading() as connection:
+            found = [package for cell, package in connection.execute(rows) if cell.rpartition("@")[2] == board]
+        return list(dict.fromkeys(found))
+
     def hosts(self, farm: str) -> list[str]:
         """Hosts that ran a cell of a farm."""
         joined = (

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from edgetune.farm.farm_file import Farm
+from edgetune.farm.health.history import BoardHistory, unconfirmed
 from edgetune.farm.night_store import VERDICTS, Night, NightCell, NightStore, Verdict, VerdictWord
 from edgetune.farm.notification import notifications_of
 
@@ -50,6 +51,10 @@ class CellReport(_Part):
     cause: str = ""
     factors: tuple[str, ...] = Field(default=(), description="Factors that the cause names.")
     note: str = Field(default="", description="What the accepted package says of the board: no alarm.")
+    drift: str = Field(default="", description="A lasting change against the board's pinned package: no alarm.")
+    unconfirmed: bool = Field(
+        default=False, description="Whether it is a new winner, and no second board of the kind ran the same program."
+    )
     diff: str = Field(default="", description="C function of the slowest layer, before and after the change.")
     unit: Literal["ns", "instructions"] | None = None
     new: float | None = None
@@ -78,6 +83,8 @@ class BoardReport(_Part):
     minutes: float | None
     longest: str = Field(description="The cell that took longest.")
     reasons: tuple[str, ...]
+    health: str = Field(default="", description="What the check before its cells found.")
+    drift: str = Field(default="", description="A lasting change of its canary: no alarm.")
 
 
 class NightReport(_Part):
@@ -108,11 +115,19 @@ def report(farm: Farm, store: NightStore, night: Night) -> NightReport:
     past = [other for other in store.nights(farm.name) if other.id < night.id][1 - _HISTORY :]
     rows = store.cells(night)  # read once: other hosts judge cells meanwhile
     history: dict[str, list[tuple[str, NightCell]]] = {}
-    for other, cells_then in [*((other, store.cells(other)) for other in past), (night, rows)]:
+    before = [(other, store.cells(other)) for other in past]
+    for other, cells_then in [*before, (night, rows)]:
         for row in cells_then:
             history.setdefault(row.cell.name, []).append((other.night, row))
     minutes = store.spent(night)
-    cells = [_cell(row, history[row.cell.name], minutes.get(row.id)) for row in rows]
+    seen = BoardHistory([*((other.night, cells) for other, cells in before), (night.night, rows)])
+    winners = unconfirmed(rows)
+    cells = [
+        _cell(row, history[row.cell.name], minutes.get(row.id)).model_copy(
+            update={"drift": seen.drift_of(row.cell), "unconfirmed": row.id in winners}
+        )
+        for row in rows
+    ]
     ordered = sorted(cells, key=lambda cell: (cell.verdict not in UNJUDGED, not cell.alarm, ORDER.index(cell.verdict)))
     counts = {word: sum(cell.verdict == word for cell in cells) for word in (*VERDICTS, "waiting")}
     notification = notifications_of(store.database).get(night.id)
@@ -127,12 +142,12 @@ def report(farm: Farm, store: NightStore, night: Night) -> NightReport:
         limit=night.limit,
         counts=counts,
         cells=tuple(ordered),
-        boards=tuple(_board(board, cells) for board in sorted({cell.board for cell in cells})),
+        boards=tuple(_board(board, cells, seen) for board in sorted({cell.board for cell in cells})),
         notify_fault=notification.fault if notification else "",
     )
 
 
-def _board(board: str, cells: Sequence[CellReport]) -> BoardReport:
+def _board(board: str, cells: Sequence[CellReport], seen: BoardHistory) -> BoardReport:
     own = [cell for cell in cells if cell.board == board]
     timed = [cell for cell in own if cell.minutes is not None]
     return BoardReport(
@@ -143,6 +158,8 @@ def _board(board: str, cells: Sequence[CellReport]) -> BoardReport:
         minutes=sum(cell.minutes or 0.0 for cell in timed) if timed else None,
         longest=max(timed, key=lambda cell: cell.minutes or 0.0).cell if timed else "",
         reasons=tuple(dict.fromkeys(cell.reason for cell in own if cell.verdict in UNJUDGED and cell.reason)),
+        health=seen.sentence_of(board),
+        drift=seen.drift_of_board(board),
     )
 
 

@@ -24,10 +24,15 @@ from edgetune.config.settings import Settings
 from edgetune.errors import BoardLost, DatabaseError, EdgetuneError, Interrupted, NightFault
 from edgetune.events import Event
 from edgetune.farm import archive, comparing
+from edgetune.farm.bench import Bench
 from edgetune.farm.causes.rebuilding import Rebuilding
 from edgetune.farm.cells import Cell, settings_of
-from edgetune.farm.comparing import Bench, Versions
+from edgetune.farm.comparing import Versions
 from edgetune.farm.farm_file import Farm, load_farm
+from edgetune.farm.health.board_health import INFRASTRUCTURE, BoardHealth
+from edgetune.farm.health.checking import health_of
+from edgetune.farm.health.tonights_canary import TonightsCanary
+from edgetune.farm.lost_boards import pass_search
 from edgetune.farm.night_store import Accepted, Night, NightCell, NightStore, Verdict
 from edgetune.ipc.child_process import die_with_parent
 from edgetune.package.manifest import read_manifest
@@ -39,7 +44,7 @@ from edgetune.verify.place import Here
 from edgetune.verify.toolchain import PackageToolchain
 
 Answer = TypeVar("Answer")
-_NEW, _OLD = "new", "old"
+_NEW, _OLD, _CANARY = "new", "old", "canary"
 _NIGHTS = 14
 
 
@@ -53,7 +58,9 @@ def log_of(farm: Farm, night: str, cell: Cell) -> Path:
     return folder_of(farm, night, cell) / "log"
 
 
-def measure(farm: Farm, store: NightStore, night: Night, row: NightCell) -> tuple[Verdict, dict[str, Any] | None]:
+def measure(
+    farm: Farm, store: NightStore, night: Night, row: NightCell, health: BoardHealth
+) -> tuple[Verdict, dict[str, Any] | None]:
     """Return the verdict on a cell, and the columns of the package that is accepted with it, if one is."""
     cell = row.cell
     folder = folder_of(farm, night.night, cell) / _NEW
@@ -68,11 +75,12 @@ def measure(farm: Farm, store: NightStore, night: Night, row: NightCell) -> tupl
         bench.build(folder)
         old, lost = _accepted(farm, store, cell, folder.with_name(_OLD))
         rebuilding = Rebuilding(settings, farm.archive, _print)
-        versions = Versions(folder, exact, old, lost, rebuilding, _past(farm, store, night, cell))
+        canary = TonightsCanary.of(health, farm.archive, folder.with_name(_CANARY))
+        versions = Versions(folder, exact, old, lost, rebuilding, _past(farm, store, night, cell), canary)
         return comparing.verdict_of(bench, versions, night.limit, len(store.cells(night)))
 
     begun = time.monotonic()
-    verdict, accept = _at(cell, package, judged)
+    verdict, accept = _at(cell, judged)
     minutes = (time.monotonic() - begun) / 60
     verdict = replace(verdict, facts={**verdict.facts, "gate_minutes": minutes})
     if verdict.verdict == "same":
@@ -139,13 +147,13 @@ def _accepted(farm: Farm, store: NightStore, cell: Cell, folder: Path) -> tuple[
     return (folder, found), ""
 
 
-def _at(cell: Cell, package: Path, use: Callable[[Bench], Answer]) -> Answer:
+def _at(cell: Cell, use: Callable[[Bench], Answer]) -> Answer:
     """Call `use` with the place where the cell's packages are timed, while nobody else times there."""
     resolved = load_board(cell.board)
     target, boards = with_cpu(resolved.target), accesses(resolved)
     if elsewhere(boards):
-        return at_board(boards, _print, lambda place, cores: use(Bench(place, target, cores)))
-    tools = PackageToolchain.of(read_manifest(package), target)
+        return at_board(boards, _print, lambda place, cores: use(Bench(place, target, cores, restart=place.restart)))
+    tools = PackageToolchain.of_board(target)
     if any(access.carrier.counts for access in boards):
         return use(Bench(starts.counting_here(tools), target, counts=True))
     with _turns() as between:
@@ -184,9 +192,15 @@ def main() -> None:
         if night is None or row is None:
             raise NightFault(f"night {name} of farm {farm.name} has no cell {number}: it was deleted meanwhile")
         os.chdir(folder_of(farm, name, row.cell))
-        accept = None
+        accept, health = None, None
         try:
-            verdict, accept = measure(farm, store, night, row)
+            health = health_of(farm, store, night, row, _at, _print)
+            if health.fault:
+                heir = pass_search(store, row) if store.is_present(row.id, int(attempt)) else ""
+                said = f"{INFRASTRUCTURE}{health.fault}{heir}"
+                verdict = Verdict("not measured", said, facts={"error": "BoardUnfit"})
+            else:
+                verdict, accept = measure(farm, store, night, row, health)
         except (DatabaseError, Interrupted):
             raise  # no fault of the cell: the engine tries again
         except BoardLost as error:
@@ -194,6 +208,8 @@ def main() -> None:
             sys.exit(BoardLost.exit_code)  # the engine tries again, behind the others
         except EdgetuneError as error:
             verdict = Verdict("not measured", error.message, facts={"error": type(error).__name__})
+        if health is not None:
+            verdict = replace(verdict, facts={**verdict.facts, "health": health.to_json()})
         if not store.judge(row.id, int(attempt), verdict, accept):
             sys.stderr.write(f"attempt {attempt} is not the present one any more: its verdict is not written\n")
             return

@@ -130,6 +130,22 @@ class OnBoard:
         """Whether the board is an emulated machine."""
         return self._board.facts.get("emulated") == 1
 
+    def facts(self) -> dict[str, str | float]:
+        """What decides how fast programs run there, as far as the board tells it; raises BoardLost.
+
+        Keys: `kernel`, `firmware`, `governor`, `temperature_c` (hottest sensor).
+        """
+        known = {"kernel": self._facts.kernel, "firmware": self._facts.firmware}
+        read = self._board.health()
+        found: dict[str, str | float] = {key: value for key, value in known.items() if value}
+        return found | {key: read[key] for key in ("governor", "temperature_c") if key in read}
+
+    def restart(self) -> bool:
+        """Restart the board, or cut its power. Raises BoardLost where neither is set up, or neither helped."""
+        self._board.restart()
+        self._facts = self._board.described
+        return True
+
     def link(self, copy: Path, goal: str, tools: PackageToolchain, timeout_s: float) -> None:
         """Build `goal`; build it again statically where the board's C library is too old."""
         if self._linking == "dynamic":

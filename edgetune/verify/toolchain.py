@@ -10,6 +10,7 @@ from edgetune.package.native import runs_here
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.cuda_toolkit import has_gpu
 from edgetune.target.programs import MAKE, RequiredProgram, require_programs
+from edgetune.target.target import Target
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,11 @@ class PackageToolchain:
             raise PackageInvalid(
                 f"MANIFEST.json has no usable target ({error}): write the package again with `edgetune build`"
             ) from error
+
+    @classmethod
+    def of_board(cls, target: Target) -> PackageToolchain:
+        """Return the tools of `target` for a program that is no package."""
+        return cls.of({"target": {"isa": target.isa, "name": target.name}}, target)
 
     def require(self, *, emulator: bool = True) -> None:
         """Raise ToolchainMissing, naming all tools that are not on PATH and the one command that installs them.

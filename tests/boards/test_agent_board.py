@@ -365,6 +365,24 @@ def test_each_rung_of_the_ladder_is_told(cache: Path, *, reboots: bool) -> None:
     board.close()
 
 
+@pytest.mark.parametrize("reboots", [True, False])
+def test_a_board_that_answers_and_is_not_fit_is_restarted_at_once(cache: Path, *, reboots: bool) -> None:
+    events: list[Event] = []
+    reach = Broken("far", load_target("host"), cache=cache)
+    board = AgentBoard(load_target("host"), reach, cache=cache, on_event=events.append)
+    board.reserve()
+    reach.reboots = reboots
+    if reboots:
+        board.restart()
+        assert board.health()
+    else:
+        with pytest.raises(BoardLost, match="cutting its power: not set up for this board"):
+            board.restart()
+    told = [str(event.data["detail"]).split(":")[0] for event in events if event.data["what"] == "rung"]
+    assert list(dict.fromkeys(told)) == ["restarting the board", "cutting its power"][: 1 if reboots else 2]
+    board.close()
+
+
 class Restarting(Broken):
     """A board whose restart takes its time, and ends when the reach is closed."""
 

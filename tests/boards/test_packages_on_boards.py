@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -16,9 +17,13 @@ from edgetune.config.boards_file import boards_path
 from edgetune.config.settings import CommandLineFlags, resolve_settings
 from edgetune.errors import BoardLost, BoardUnavailable, HostUnknown, SelfTestFailed, UsageError, WrongResult
 from edgetune.events import Event
+from edgetune.farm.bench import Bench as Place
+from edgetune.farm.causes.board import Facts
+from edgetune.farm.health.pinned import canary, start_canary
 from edgetune.package.golden import GoldenCases
 from edgetune.pipeline.boards import accesses, load_board
 from edgetune.pipeline.on_board import at_board
+from edgetune.target.target import with_cpu
 from edgetune.verify.place import OnBoard, needed_glibc, starts_with
 from tests import package_sample as sample
 from tests.boards.ssh_bench import Bench
@@ -83,6 +88,29 @@ def test_a_package_is_timed_by_its_board(bench: Bench, emitted: Path) -> None:
     assert [layer.kernel for layer in report.layers] == ["scale_add", "scale_add", "add"]
     assert 0 < report.min_us <= report.median_us
     json.dumps(report.to_json(), allow_nan=False)
+    assert board.files() == []
+
+
+def test_the_canary_runs_on_a_board_that_tells_its_facts_and_goes_on_after_a_restart(
+    bench: Bench, tmp_path: Path
+) -> None:
+    board = bench.board()
+    shelve(bench, {"attic": {"reboot": "reboot"}}, attic=board)
+    resolved, told = load_board("attic"), list[Event]()
+    target = with_cpu(resolved.target)
+
+    def use(place: OnBoard, cores: Sequence[int]) -> tuple[Facts, float, float]:
+        there = Place(place, target, cores, restart=place.restart)
+        made = canary(there, tmp_path / "archive", "", tmp_path / "canary")
+        before = start_canary(there, made.folder)
+        assert there.restart()
+        return there.board_facts(), before, start_canary(there, made.folder)
+
+    facts, *costs = at_board(accesses(resolved), told.append, use)
+    assert facts["kernel"] == os.uname().release
+    assert all(cost > 1000.0 for cost in costs)
+    rungs = [str(e.data["detail"]) for e in told if e.data.get("what") == "rung"]
+    assert [rung.partition(":")[0] for rung in rungs] == ["restarting the board"] * len(rungs) != []
     assert board.files() == []
 
 

@@ -1,4 +1,4 @@
-"""Nights on an emulated board that counts instructions: a slower flag is found, and no death loses anything."""
+"""Nights on an emulated board that counts instructions: a slower flag is found, and cells are cancelled and rerun."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from onnx import helper
 from edgetune.farm.report import NightReport
 from edgetune.resources import targets_dir
 from tests.cli.test_termination import save_model
-from tests.measure.test_session import descendants, wait_until_gone
 
 SECONDS = 240.0
 BOARD = "counting"
@@ -136,8 +135,6 @@ def test_a_slower_flag_is_found_and_stays_until_it_is_accepted(second: Path) -> 
     assert cell.ratio is not None
     assert cell.ratio > 1.01
     assert cell.old == first["cells"][0]["new"]
-    again = nightly(farm, "run", "--now", code=29)
-    assert again["cells"][0]["nights"] == 2
 
     page = farm / "out" / "pages" / red.night
     text = (page / "index.html").read_text(encoding="utf-8")
@@ -172,7 +169,6 @@ def test_a_model_that_grew_and_worse_records_are_named_as_the_cause(second: Path
     assert (cell["verdict"], cell["factors"]) == ("slower", ["model"])
 
     (farm / "m.onnx").write_bytes(model)
-    assert nightly(farm, "run", "--now")["cells"][0]["verdict"] == "same"
     with sqlite3.connect(farm / "out" / "records.db") as connection:
         columns = "median_ns, ci_low_ns, ci_high_ns, samples_ns"
         found = f"SELECT id, {columns} FROM records WHERE status = 'ok' ORDER BY median_ns"  # noqa: S608  no input
@@ -184,26 +180,6 @@ def test_a_model_that_grew_and_worse_records_are_named_as_the_cause(second: Path
     assert cell["factors"] == ["search"]
     assert "other schedules for matmul" in cell["cause"]
     assert "@@" in cell["diff"]
-
-
-def test_a_second_run_is_refused_and_after_kill_9_the_same_command_goes_on_and_measures_nothing_twice(
-    farm: Path,
-) -> None:
-    budget(farm, ENDLESS)
-    process = start(farm)
-    wait_for(lambda: candidates(farm) >= 1)
-    refused = nightly(farm, "run", "--now", code=28)
-    assert "another `edgetune nightly run`" in refused["error"]["message"]
-    children = descendants(process.pid)
-    process.kill()
-    process.wait()
-    assert not wait_until_gone(children, 20.0)
-    assert nightly(farm, "status")["counts"]["waiting"] == 1
-    budget(farm, TRIALS)
-    found = nightly(farm, "run", "--now")
-    assert [(cell["verdict"], cell["attempts"]) for cell in found["cells"]] == [("first", 2)]
-    assert set(starts_by_candidate(farm)) == {1}
-    assert nightly(farm, "status")["finished_utc"]
 
 
 def test_a_cell_that_is_cancelled_ends_and_a_rerun_measures_it_in_the_same_night(farm: Path) -> None:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -156,7 +157,8 @@ class TestFarm:
             check=False,
         )  # fmt: skip
         assert done.returncode == code, done.stderr[-3000:]
-        return json.loads(done.stdout) if done.stdout.strip() else {}
+        text = done.stdout.strip() or (done.stderr.splitlines()[-1] if code else "")
+        return json.loads(text) if text else {}
 
     def load(self) -> Farm:
         """The farm file as it is read."""
@@ -185,6 +187,12 @@ class TestFarm:
         """How many candidates have a record."""
         with RecordStore.open(self.load().db) as store:
             return len(store.list())
+
+    def most_measured(self) -> int:
+        """How many records the candidate has that was measured most often."""
+        with RecordStore.open(self.load().db) as store:
+            found = Counter((record["workload"], record["target"], record["candidate"]) for record in store.list())
+        return max(found.values(), default=0)
 
     def stop(self) -> None:
         """End all hosts."""

@@ -87,6 +87,8 @@ def test_a_night_of_one_host_goes_on_after_a_freeze_a_kill_a_drain_and_a_signal(
     time.sleep(3.0)
     host.send(signal.SIGCONT, all_of_it=True)
     assert measuring(farm, host) == frozen, "the same attempts go on"
+    refused = farm.call("h1", "run", "--now", code=28)
+    assert "another `edgetune nightly run`" in refused["error"]["message"]
 
     below = host.cells()
     host.send(signal.SIGKILL)
@@ -109,6 +111,7 @@ def test_a_night_of_one_host_goes_on_after_a_freeze_a_kill_a_drain_and_a_signal(
     before = farm.measured()
     farm.call("h1", "run", "--now")
     judged_once(farm, before)
+    assert farm.most_measured() == 1, "no candidate is measured twice"
 
 
 def test_a_night_of_two_hosts_goes_on_at_the_other_after_a_freeze_a_kill_a_drain_and_a_signal(

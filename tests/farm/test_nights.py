@@ -162,7 +162,9 @@ def test_where_the_board_of_a_search_is_lost_a_twin_searches_and_the_others_wait
     rows = store.cells(night)
     assert [row.cell.searches for row in rows] == [True, True, False, True]
     assert rows[0].verdict is not None
-    assert rows[0].verdict.reason == ("board b was lost 3 times: `edgetune boards check b`; m@c searches instead")
+    assert rows[0].verdict.reason == (
+        "infrastructure: board b was lost 3 times: `edgetune boards check b`; m@c searches instead"
+    )
     assert give_up(store, second, MOST_LOST)
     assert give_up(store, other, MOST_LOST)
     progress.read()

@@ -134,6 +134,22 @@ def test_every_night_of_a_line_is_in_its_table_with_the_word_of_its_verdict(page
     assert "5415000 slower" in rows[0]
 
 
+def test_the_page_tells_the_health_of_boards_what_drifted_and_which_winners_no_second_board_confirmed(
+    pages: dict[str, Path],
+) -> None:
+    red = pages["red"].read_text(encoding="utf-8")
+    assert "pinned package as before" in red
+    drift = red.partition('id="drift"')[2].partition("</section>")[0]
+    assert re.search(r"<strong>board shelf-1</strong>: \+\d\.\d % since 2026-02-10 \(12 nights against the 78 ", drift)
+    assert drift.count("<li>") == 1
+    first = NightReport.model_validate_json(pages["first"].with_name("night.json").read_text())
+    assert [cell.unconfirmed for cell in first.cells] == [True] * len(first.cells), "each kind has one board"
+    assert "not confirmed by a second board of its kind" in pages["first"].read_text()
+    unfit = pages["without-boards"].read_text(encoding="utf-8")
+    assert "infrastructure: the canary takes 2.5 times as long as in its own past" in unfit
+    assert "Nothing became slower" not in unfit
+
+
 def test_names_from_models_cannot_break_a_plot() -> None:
     text = waterfall((Change("a$\\frac</svg>&\x00ü層", 1.0, 2.0),), (1.0, 2.0), (1.0, "µs"), 'l"<', "k")
     assert "a$\\frac</svg>& ü層" in [element.text for element in ET.fromstring(text).iter("text")]  # noqa: S314  ours

@@ -16,10 +16,11 @@ import pytest
 from benchmarks.nightly.simulator import RECORDED
 from edgetune.errors import ConfigError
 from edgetune.farm import comparing, nights, run_cell
+from edgetune.farm.bench import Bench
 from edgetune.farm.causes.cause import NOT_FOUND, Cause
 from edgetune.farm.cells import Cell, cells_of
-from edgetune.farm.comparing import Bench
 from edgetune.farm.farm_file import Farm, load_farm
+from edgetune.farm.health.board_health import BoardHealth
 from edgetune.farm.night_store import Night, NightStore
 from edgetune.farm.report import report
 from edgetune.verify.starts import Start
@@ -179,7 +180,8 @@ def replay(monkeypatch: pytest.MonkeyPatch) -> Callable[[Farm, Night, NightStore
             patch.chdir(farm.path.parent)
             patch.setattr(run_cell, "_write_package", package_of(tonight))
             patch.setattr("edgetune.farm.run_cell.api.verify", lambda *_: verified)
-            patch.setattr(run_cell, "_at", lambda _, __, use: use(bench))
+            patch.setattr(run_cell, "_at", lambda _, use: use(bench))
+            patch.setattr(run_cell, "health_of", lambda *_: BoardHealth(night.begun_utc))
             run_cell.main()
         store.end_attempt(row.id, attempt, "exit code 0")
 

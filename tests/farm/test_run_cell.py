@@ -14,6 +14,7 @@ from edgetune.errors import BoardLost, DatabaseError, Interrupted
 from edgetune.farm import run_cell
 from edgetune.farm.cells import cells_of
 from edgetune.farm.farm_file import Farm, load_farm
+from edgetune.farm.health.board_health import BoardHealth
 from edgetune.farm.night_store import Night, NightStore
 from edgetune.records import RecordStore
 from tests.postgresql_server import Place
@@ -37,7 +38,7 @@ def test_what_a_search_left_that_ended_early_is_not_judged(
         night = store.begin({**facts, "limit": 0.02}, cells_of(farm))
         assert night is not None
         with pytest.raises(error, match=ended or "interrupted"):
-            run_cell.measure(farm, store, night, store.cells(night)[0])
+            run_cell.measure(farm, store, night, store.cells(night)[0], BoardHealth("1"))
 
 
 def test_a_search_and_its_twins_share_the_records_of_before_the_night_and_their_own(
@@ -64,7 +65,7 @@ def test_a_search_and_its_twins_share_the_records_of_before_the_night_and_their_
             night = _begun(farm, store, name)
             for row in store.cells(night):
                 with pytest.raises(Interrupted):
-                    run_cell.measure(farm, store, night, row)
+                    run_cell.measure(farm, store, night, row, BoardHealth("1"))
         name = f"night 2026-01-02 of {farm.name}"
         assert seen[4:] == [Branch(name, f"{m} rpi4", (board,)) for m in "mn" for board in ("shelf-1", "shelf-2")]
         RecordStore.open(farm.db, branch=seen[-1]).close()

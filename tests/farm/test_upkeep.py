@@ -111,7 +111,7 @@ def test_boards_and_hosts_can_be_drained(farm: Farm) -> None:
         assert {BOARD, "h1"} <= set(nights.drainable(farm, store))
 
 
-@pytest.mark.parametrize("gone", ["scipy", "matplotlib"])
+@pytest.mark.parametrize("gone", ["scipy", "matplotlib", "ruptures"])
 def test_a_missing_library_is_named_before_a_night_begins(
     farm: Farm, gone: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -178,11 +178,19 @@ class AgentBoard:
 
     def recover(self) -> None:
         """Try the recovery levels until the board answers; drops the current request. Raises BoardLost."""
-        self._trial = self._ready = None
         rungs = (
             RecoveryLevel("the same agent", self._allowed(recovery.PING_S), self._same_agent),
             RecoveryLevel("a new agent", self._allowed(recovery.AGENT_S, STEPS), self._new_agent),
             RecoveryLevel("connecting again", self._allowed(recovery.CONNECT_S, LOGIN), self._connect_again),
+        )
+        self._climb((*rungs, *self._restarts()))
+
+    def restart(self) -> None:
+        """Try the recovery levels from a restart on, for a board that answers and is not fit. Raises as `recover`."""
+        self._climb(self._restarts())
+
+    def _restarts(self) -> tuple[RecoveryLevel, ...]:
+        return (
             RecoveryLevel(
                 "restarting the board", recovery.REBOOT_S, lambda limit: self._after(self.reach.reboot, limit)
             ),
@@ -190,6 +198,9 @@ class AgentBoard:
                 "cutting its power", recovery.POWER_S, lambda limit: self._after(self.reach.power_cycle, limit)
             ),
         )
+
+    def _climb(self, rungs: Sequence[RecoveryLevel]) -> None:
+        self._trial = self._ready = None
         with self._closing.watched():
             recovery.recover_by_levels(self.name, rungs, self._on_event, self._closing.begun)
 

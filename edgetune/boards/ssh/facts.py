@@ -40,6 +40,10 @@ else
     say serial "$(grep ^Serial /proc/cpuinfo)"
     line model /sys/class/dmi/id/product_name
 fi
+for file in /proc/device-tree/chosen/bootloader/version /proc/device-tree/chosen/u-boot,version \
+    /sys/class/dmi/id/bios_version; do
+    if [ -r $file ]; then say firmware "$(tr -d '\000' < $file)"; break; fi
+done
 say boot "$(cat /proc/sys/kernel/random/boot_id)"
 """
 
@@ -67,6 +71,7 @@ def board_facts(said: Mapping[str, str], folder: str, free_bytes: int) -> BoardF
         free_bytes=free_bytes,
         kernel=said.get("kernel", ""),
         identity=identity,
+        firmware=said.get("firmware", ""),
     )
 
 

@@ -36,6 +36,8 @@ def html(found: NightReport) -> str:
     models = sorted({cell.model for cell in found.cells})
     boards = sorted({cell.board for cell in found.cells})
     ids = {cell.cell: f"cell-{index}" for index, cell in enumerate(found.cells)}
+    drifts = [(f"board {board.board}", board.drift) for board in found.boards]
+    drifts += [(cell.cell, cell.drift) for cell in found.cells]
     years = [_year(model, f"year-{index}", found.cells) for index, model in enumerate(models)]
     return environment.get_template("page.html.j2").render(
         night=found,
@@ -43,6 +45,7 @@ def html(found: NightReport) -> str:
         tally=[(word, found.counts[word]) for word in ORDER if found.counts.get(word)],
         unjudged=[cell for cell in found.cells if cell.verdict in UNJUDGED],
         changed=[cell for cell in found.cells if cell.alarm or cell.note or cell.verdict in _CHANGED],
+        drifts=[(one, said) for one, said in drifts if said],
         models=models,
         boards=boards,
         matrix={(cell.model, cell.board): cell for cell in found.cells},

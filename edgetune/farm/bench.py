@@ -1,0 +1,60 @@
+"""The place where programs are timed in turns: a board under its lock, or this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgetune.farm.archive import BUILT, PACKAGE
+from edgetune.farm.causes.board import Facts, facts_here
+from edgetune.target.target import Target
+from edgetune.verify import starts
+from edgetune.verify.place import ExecutionPlace, OnBoard
+from edgetune.verify.starts import Start
+
+
+def no_restart() -> bool:
+    """Restart nothing: this machine is no board of its own."""
+    return False
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The place where two packages are timed in turns, and how: `between_turns` lets other runs have a turn.
+
+    `restart` climbs the ladder of recovery from a restart of the board on; it returns False where the place is no board
+    of its own, and raises BoardLost where no level is set up, or none helped.
+    """
+
+    place: ExecutionPlace
+    target: Target
+    cores: Sequence[int] = ()
+    counts: bool = False
+    between_turns: Callable[[], None] = lambda: None
+    restart: Callable[[], bool] = no_restart
+
+    @property
+    def unit(self) -> str:
+        """Unit of a start's cost there."""
+        return "instructions" if self.counts else "ns"
+
+    @property
+    def judges(self) -> bool:
+        """Whether costs there are compared at all: times under emulation say nothing about a real core."""
+        return self.counts or not self.place.emulated
+
+    def board_facts(self) -> Facts:
+        """Facts that decide what a program costs there, as far as the place tells them."""
+        if isinstance(self.place, OnBoard):
+            return self.place.facts()
+        emulated = self.place.emulated or self.counts
+        return facts_here(self.target.emulator if emulated else (), counts=self.counts)
+
+    def build(self, folder: Path) -> None:
+        """Build the package in `folder` for this place."""
+        starts.build(folder / PACKAGE, self.target, self.place, folder / BUILT)
+
+    def start(self, folder: Path) -> Start:
+        """Start the benchmark of the package in `folder` once."""
+        return starts.start(folder / PACKAGE, folder / BUILT, self.place, self.cores)
