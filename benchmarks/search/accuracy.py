@@ -83,7 +83,9 @@ def long_sums(terms: int) -> Iterator[LongSum]:
     yield _over_rows("sum, equal terms", [equal], lambda x: x, *2 * (_total(equal[0]),))
     for columns in COLUMNS:
         yield _of_columns(f"sums of {columns} columns", random.random((terms, columns), dtype=np.float32))
-    yield _of_columns(f"sums of {COLUMNS[0]} columns, prime number of terms", np.full((prime, COLUMNS[0]), _EQUAL))
+    yield _of_columns(
+        f"sums of {COLUMNS[0]} columns, prime number of equal terms", np.full((prime, COLUMNS[0]), _EQUAL)
+    )
     yield _of_columns(f"sums of {COLUMNS[1]} columns, equal terms", np.full((terms, COLUMNS[1]), _EQUAL))
     yield _of_products(f"sums of {MANY_COLUMNS} columns", uniform[0], random.random(MANY_COLUMNS, dtype=np.float32))
 
