@@ -56,7 +56,7 @@ def test_operators_mean_what_plain_loops_mean(kind: str, parts: int, width: int,
 
 @pytest.mark.parametrize("function", [sum_of_largest(50, 9, 31), product_in_parts(6, 40, 12, 32)])
 def test_one_part_is_stored_at_a_time(function: Any) -> None:
-    trace, _ = default_trace(function, board(256, 16), 0)  # all parts together are over the limit of scratch
+    trace, _ = default_trace(function, board(256, 16), 2048)  # all parts together take more
     module = replay(function, trace)
     assert "Vectorize" in trace
     arrays = random_arguments(function)
