@@ -1,7 +1,7 @@
 """Tunes operators through `edgetune.tune` and times their packages beside a peer, in turns: a table in Markdown.
 
-python -m benchmarks.search [--cases quick|full|second|unforeseen|held-out|NAME,...] [--peer pytorch|meta_schedule]
-                            [--trials N] [--out DIR] [--again] [--picture FILE]
+python -m benchmarks.search [--cases quick|full|second|unforeseen|held-out|small-extents|NAME,...]
+                            [--peer pytorch|meta_schedule] [--trials N] [--out DIR] [--again] [--picture FILE]
 
 The peer is PyTorch, or TVM's stock meta_schedule, which tunes with 256 trials of its own for minutes a case.
 
@@ -210,7 +210,11 @@ def roofline_us(case: Expression, peaks: Peaks, target: Target) -> float:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="benchmarks.search", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--cases", default="quick", help="quick, full, second, unforeseen, or names with commas")
+    parser.add_argument(
+        "--cases",
+        default="quick",
+        help="quick, full, second, unforeseen, held-out, small-extents, or names with commas",
+    )
     parser.add_argument("--peer", choices=PEERS, default=PEERS[0])
     parser.add_argument("--trials", type=int, default=64)
     parser.add_argument("--again", action="store_true", help="measure cases that were measured before")

@@ -3,8 +3,8 @@
 python -m benchmarks.search.accuracy [--terms 1048576,16777216] [--samples N]
 
 The error is the difference to double precision, as a share of the sum of the terms' absolute values; of a norm and a
-mean, of the result. Terms of sums are uniform between 0 and 1, all others normally distributed. The C is that of
-packages for this machine, and runs in this process.
+mean, of the result. Terms of sums are uniform between 0 and 1, all others normally distributed. Equal terms are the
+worst case, for all roundings have one direction. The C is that of packages for this machine, and runs in this process.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import isqrt
 from pathlib import Path
 
 import numpy as np
@@ -36,8 +37,11 @@ from edgetune.search.wiring import other_spaces, space_of
 from edgetune.target.target import Target, with_cpu
 
 PROMISED = 1e-5
-COLUMNS = 4
-"""Results of a sum over an outer axis: from four on, vectors compute them side by side."""
+COLUMNS = (2, 3, 4, 7)
+"""Results of sums over an outer axis; vectors of four divide one of them."""
+
+MANY_COLUMNS = 65
+_EQUAL = np.float32(0.1)
 
 _ALIGNMENT = 64
 
@@ -58,7 +62,7 @@ class LongSum:
 
 
 def long_sums(terms: int) -> Iterator[LongSum]:
-    """Sum, mean, 2-norm and dot product of so many terms, and sums of so many rows."""
+    """Sum, mean, 2-norm and dot product of so many terms, sums of columns with so many rows, and of a prime number."""
     random = np.random.default_rng(0)
     uniform = random.random((1, terms), dtype=np.float32)
     normal = random.standard_normal((1, terms), dtype=np.float32)
@@ -71,11 +75,45 @@ def long_sums(terms: int) -> Iterator[LongSum]:
     products = uniform.astype(np.float64) * normal
     exact, scale = products.sum(axis=1), np.abs(products).sum(axis=1)
     yield _over_rows("dot product", [uniform, normal], lambda x, y: x * y, exact, scale)
-    rows = random.random((terms, COLUMNS), dtype=np.float32)
+    prime = next(number for number in range(terms, 1, -1) if _is_prime(number))
+    yield _over_rows(
+        "sum, prime number of terms", [uniform[:, :prime]], lambda x: x, *2 * (_total(uniform[0, :prime]),)
+    )
+    equal = np.full((1, terms), _EQUAL)
+    yield _over_rows("sum, equal terms", [equal], lambda x: x, *2 * (_total(equal[0]),))
+    for columns in COLUMNS:
+        yield _of_columns(f"sums of {columns} columns", random.random((terms, columns), dtype=np.float32))
+    yield _of_columns(
+        f"sums of {COLUMNS[0]} columns, prime number of equal terms", np.full((prime, COLUMNS[0]), _EQUAL)
+    )
+    yield _of_columns(f"sums of {COLUMNS[1]} columns, equal terms", np.full((terms, COLUMNS[1]), _EQUAL))
+    yield _of_products(f"sums of {MANY_COLUMNS} columns", uniform[0], random.random(MANY_COLUMNS, dtype=np.float32))
+
+
+def _total(values: np.ndarray) -> np.ndarray:
+    return np.array([values.sum(dtype=np.float64)])
+
+
+def _is_prime(number: int) -> bool:
+    return all(number % divisor for divisor in range(2, isqrt(number) + 1))
+
+
+def _of_columns(name: str, rows: np.ndarray) -> LongSum:
+    """The sum of all rows."""
+    terms, columns = rows.shape
     x, k = te.placeholder(rows.shape, name="x"), te.reduce_axis((0, terms), name="k")
-    y = te.compute((COLUMNS,), lambda i: te.sum(x[k, i], axis=k), name="y")
+    y = te.compute((columns,), lambda i: te.sum(x[k, i], axis=k), name="y")
     exact = rows.sum(axis=0, dtype=np.float64)
-    yield LongSum(f"sums of {COLUMNS} columns", kernel_from_te([x, y], "columns"), (rows,), exact, exact)
+    return LongSum(name, kernel_from_te([x, y], "columns"), (rows,), exact, exact)
+
+
+def _of_products(name: str, factors: np.ndarray, columns: np.ndarray) -> LongSum:
+    """The sum of rows that are `columns` times a factor: so many columns would not fit the memory."""
+    x, w = te.placeholder(factors.shape, name="x"), te.placeholder(columns.shape, name="w")
+    k = te.reduce_axis((0, len(factors)), name="k")
+    y = te.compute(columns.shape, lambda i: te.sum(x[k] * w[i], axis=k), name="y")
+    exact = columns * factors.sum(dtype=np.float64)
+    return LongSum(name, kernel_from_te([x, w, y], "products"), (factors, columns), exact, exact)
 
 
 def _over_rows(

@@ -8,16 +8,17 @@ from functools import cache
 from benchmarks.search.expression import Expression
 from benchmarks.search.held_out import held_out
 from benchmarks.search.paper_operators import is_quick, paper_operators
+from benchmarks.search.small_extents import small_extents
 from benchmarks.search.unforeseen import unforeseen
 from edgetune.errors import UsageError
 from edgetune.yaml_reader.nearest import nearest
 
-_WITHOUT_PEER = {"unforeseen": unforeseen, "held-out": held_out}
+_WITHOUT_PEER = {"unforeseen": unforeseen, "held-out": held_out, "small-extents": small_extents}
 
 
 @cache
 def _by_name() -> dict[str, Expression]:
-    return {case.name: case for case in (*paper_operators(), *unforeseen(), *held_out())}
+    return {case.name: case for case in (*paper_operators(), *unforeseen(), *held_out(), *small_extents())}
 
 
 def expression_named(name: str) -> Expression:
@@ -26,7 +27,7 @@ def expression_named(name: str) -> Expression:
 
 
 def names_of(selection: str) -> Iterator[str]:
-    """The names of a selection: "quick", "full", "second", "unforeseen", "held-out", or a list.
+    """The names of a selection: "quick", "full", "second", "unforeseen", "held-out", "small-extents", or a list.
 
     The "second" are the second shapes of all operators, batch 1. A list is names separated by commas; the start of a
     name stands for all of its cases, as "t2d".

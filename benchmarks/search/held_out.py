@@ -193,13 +193,15 @@ def _instance_norm(channels: int, pixels: int) -> Expression:
 
 
 def _rows() -> Iterator[Expression]:
-    yield _softmax("odd_softmax", (127, 100))
+    yield softmax("odd_softmax", (127, 100))
     yield _softmax_product(127, 1000, 64)
     yield _squash(1000, 16)
     yield _response_norm(784, 96)
 
 
-def _softmax(name: str, shape: tuple[int, ...]) -> Expression:
+def softmax(name: str, shape: tuple[int, ...]) -> Expression:
+    """A softmax over the last axis."""
+
     def compute(x: te.Tensor) -> te.Tensor:
         return topi.nn.softmax(x)
 

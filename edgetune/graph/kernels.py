@@ -15,7 +15,7 @@ from tvm import te, topi
 
 from edgetune.graph.attention import least_scratch
 from edgetune.graph.kernel_names import kernel_names, summary
-from edgetune.graph.long_sums import split_long_sums
+from edgetune.graph.long_sums import scratch_of_parts, split_long_sums
 from edgetune.graph.macs import multiply_accumulates
 from edgetune.graph.program import Kernel, Param, Role, Rows
 from edgetune.graph.tvm_types import PrimFunc
@@ -78,9 +78,8 @@ def kernel_of(
         for number, (buffer, role) in enumerate(zip(function.params, roles, strict=True))
     ]
     macs = multiply_accumulates(function)
-    return Kernel(
-        summary(sources), workload, function, tuple(params), tuple(sources), macs, calls, least_scratch(function)
-    )
+    scratch = max(least_scratch(function), scratch_of_parts(function))
+    return Kernel(summary(sources), workload, function, tuple(params), tuple(sources), macs, calls, scratch)
 
 
 def named(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:

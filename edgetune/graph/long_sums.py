@@ -1,127 +1,159 @@
-"""Blocked summation: very long sums are computed in two steps, so that float32 keeps its usual accuracy.
+"""Blocked summation: very long sums are computed in steps, so that float32 keeps its usual accuracy.
 
 The error bound of a sum grows with the number of terms in one accumulator (N. J. Higham, Accuracy and Stability of
-Numerical Algorithms, 2nd edition, SIAM 2002, section 4.2). A million squares added one after the other have an error of
-4e-4. 64 parts summed by vectors, and then added, have an error of 1e-6 for 16 million.
+Numerical Algorithms, 2nd edition, SIAM 2002, section 4.2). A million equal terms added one after the other have an
+error of 1e-2. In parts of 512, whose sums are again added in parts, the error stays below 1e-5 for 16 million.
+
+The parts need no divisor of the number of terms: those that are left over make a sum of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from dataclasses import replace
 from math import prod
 
-import tvm
-import tvm_ffi
-from tvm import s_tir
+from tvm import ir, s_tir, tirx
 
-from edgetune.graph.tvm_types import IterVar, PrimFunc, SBlock, SBlockRV, Schedule
+from edgetune.graph.rows_of_terms import Sum, buffer_of, in_wide_rows, variable, with_places, with_rest
+from edgetune.graph.tvm_types import PrimFunc, SBlock, Stmt, TvmBuffer
 
-_LONG = 1 << 17
-"""Least number of terms of a sum that is divided: half the number at which squares reach the tolerance of 1e-4."""
+_LONG = 1 << 16
+"""Least number of terms of a sum that is divided: random terms of one sign then reach an error of 1e-5."""
 
-_MOST_PARTS = 64
-"""With a vector of sums for each part, they take 4 KiB of scratch."""
+_PART = 512
+"""Most terms of a part in one accumulator."""
 
-_FEW = 4
-"""Number of lanes of the smallest vectors."""
+_LANES = 64
+"""Parts whose terms are adjacent are a multiple of this, which fills several chains of the widest vectors."""
 
-_COLUMNS = 64
-"""Most results of a sum that is divided: side by side, their parts take 16 KiB of scratch."""
+_FEWEST_LANES = 8
+_PEELED = 32
+"""Adjacent terms from which on lanes share them, although these do not divide their number."""
+
+_PARTS = "_parts"
+_FLOAT = 4  # bytes
+_LONGEST_ROW = 16384
+"""Most bytes that a tensor of sums is taken to need: what is longer is computed part by part, or row by row."""
 
 _REDUCTION = 2  # tirx.IterVar.CommReduce
 
 
 def split_long_sums(function: PrimFunc) -> PrimFunc:
-    """`function` whose sums of at least 2^17 float32 terms are divided into parts, if they have up to 64 results.
+    """`function` whose sums of at least 2^16 float32 terms are divided into parts.
 
-    Where the terms of one result are contiguous, vectors add these, and the parts cost no time. Otherwise four results
-    and more are computed side by side, in each part, if vectors of four divide their last axis. All other sums stay
-    unchanged: their parts would have plain loops.
+    Where the terms of one result are adjacent, so are the sums of its parts. Otherwise the results lie side by side in
+    each part, and short rows of them become wide ones (`rows_of_terms.py`).
     """
-    found: list[str] = []
-    tvm_ffi.structural_walk(function.body, (s_tir.SBlock, lambda block: found.extend(_long(block))))
-    if not found:
+    root = function.body
+    if not isinstance(root, s_tir.SBlockRealize):
         return function
-    schedule = s_tir.Schedule(tvm.IRModule({"main": function}))
-    renamed: dict[str, str] = {}
-    for name in found:
-        divided = schedule.copy()  # a refusal leaves loops that were split already
-        with suppress(RuntimeError):  # ScheduleError: not a sum, or TVM does not know that it is commutative
-            parts = _divide(divided, name)
-            if parts:
-                schedule, renamed[parts] = divided, f"{name}_parts"
-    if not renamed:
+    statements: list[Stmt] = []
+    buffers: list[TvmBuffer] = []
+    before = list(root.block.body.seq) if isinstance(root.block.body, tirx.SeqStmt) else [root.block.body]
+    for statement in before:
+        total = _long_sum(statement)
+        made = [] if total is None else _in_parts(total)
+        if len(made) < 2:
+            statements.append(statement)
+            continue
+        statements += [one.statement() for one in made]
+        buffers += [one.out for one in made[:-1]]
+    if len(statements) == len(before):
         return function
-    return tvm_ffi.structural_map(schedule.mod["main"], (s_tir.SBlock, lambda block: _renamed(block, renamed)))
+    block = root.block
+    body = tirx.SeqStmt(statements)
+    kept = [*block.alloc_buffers, *buffers]
+    changed = s_tir.SBlock([], [], [], block.name_hint, body, None, kept, annotations=block.annotations)
+    realize = s_tir.SBlockRealize([], True, changed)
+    return s_tir.renew_defs(tirx.PrimFunc(function.params, realize, function.ret_type, function.attrs))
 
 
-def _long(block: SBlock) -> list[str]:
-    """A list with the block's name if the block is such a sum, else an empty list."""
-    if block.init is None or len(block.writes) != 1 or str(block.writes[0].source.dtype) != "float32":
-        return []
-    summed = [axis for axis in block.iter_vars if int(axis.iter_type) == _REDUCTION]
-    kept = [axis for axis in block.iter_vars if int(axis.iter_type) != _REDUCTION]
-    terms, elements = (prod(int(axis.dom.extent) for axis in axes) for axes in (summed, kept))
-    if terms < _LONG or elements > _COLUMNS:
-        return []
-    rows = elements == 1 or _contiguous(block, summed)
-    columns = elements >= _FEW and int(kept[-1].dom.extent) % _FEW == 0
-    return [str(block.name_hint)] if rows or columns else []
+def scratch_of_parts(function: PrimFunc) -> int:
+    """Bytes of scratch that rows of sums and parts may take where no more is stored; 0 without long sums."""
+    buffers = function.body.block.alloc_buffers if isinstance(function.body, s_tir.SBlockRealize) else []
+    if not any(_PARTS in str(buffer.name) for buffer in buffers):
+        return 0
+    return sum(min(_FLOAT * prod(int(extent) for extent in buffer.shape), _LONGEST_ROW) for buffer in buffers)
 
 
-def _contiguous(block: SBlock, summed: Sequence[IterVar]) -> bool:
-    """Whether the terms of one element are adjacent in every tensor that the block reads."""
-    reads = [region for region in block.reads if not region.source.same_as(block.writes[0].source)]
-    last = [region.region[-1].min for region in reads if len(region.region)]
-    return all(any(index.same_as(axis.var) for axis in summed) for index in last)
-
-
-def _divide(schedule: Schedule, name: str) -> str:
-    """Make block `name` add the sums of a new block of parts; return TVM's name of that block, "" if there is none.
-
-    The parts divide the outermost loops: all loops whose product is small enough, and a divisor of the next one.
-    """
-    block = schedule.get_sblock(name)
-    axes = list(schedule.get(block).iter_vars)
-    spatial = sum(int(axis.iter_type) != _REDUCTION for axis in axes)
-    extents = [int(axis.dom.extent) for axis in axes]
-    loops, first = schedule.get_loops(block), spatial
-    while first < len(loops) - 1 and prod(extents[spatial : first + 1]) <= _MOST_PARTS:
-        first += 1
-    room = _MOST_PARTS // prod(extents[spatial:first])
-    share = max(n for n in range(1, room + 1) if extents[first] % n == 0)
-    if prod(extents[spatial:first]) * share == 1:
-        return ""
-    outer = [*loops[spatial:first], schedule.split(loops[first], [share, None])[0]]
-    several = prod(extents[:spatial]) >= _FEW
-    columns = several and not _contiguous(schedule.get(block), axes[spatial:])  # the elements stay side by side
-    parts = schedule.rfactor(schedule.fuse(*outer) if len(outer) > 1 else outer[0], 0 if columns else spatial)
-    if columns:
-        elements, part = schedule.get_loops(parts)[:spatial], schedule.get_loops(parts)[spatial]
-        schedule.reorder(part, *elements)
-    else:
-        schedule.reorder_block_iter_var(parts, [*range(1, spatial + 1), 0, *range(spatial + 1, _axes(schedule, parts))])
-    schedule.reorder_block_iter_var(block, [*range(1, spatial + 1), 0])
-    return str(schedule.get(parts).name_hint)
-
-
-def _axes(schedule: Schedule, block: SBlockRV) -> int:
-    return len(schedule.get(block).iter_vars)
-
-
-def _renamed(block: SBlock, names: dict[str, str]) -> SBlock:
-    """`block` with another name: TVM would reuse the same name when a schedule divides this block again."""
-    if str(block.name_hint) not in names:
-        return block
-    return s_tir.SBlock(
-        block.iter_vars,
-        block.reads,
-        block.writes,
-        names[str(block.name_hint)],
-        block.body,
-        block.init,
-        block.alloc_buffers,
-        block.match_buffers,
-        block.annotations,
+def _long_sum(statement: Stmt) -> Sum | None:
+    """The sum that the loops of a statement compute, if it is a long one in float32."""
+    while isinstance(statement, tirx.For):
+        statement = statement.body
+    if not isinstance(statement, s_tir.SBlockRealize) or statement.block.init is None:
+        return None
+    block = statement.block
+    store = block.body
+    if not isinstance(store, tirx.BufferStore) or str(store.buffer.ty.dtype) != "float32" or not _adds(store, block):
+        return None
+    spatial, summed = (
+        tuple(
+            (axis.var, int(axis.dom.extent))
+            for axis in block.iter_vars
+            if (int(axis.iter_type) == _REDUCTION) == reduced
+        )
+        for reduced in (False, True)
     )
+    found = Sum(str(block.name_hint), store.buffer, tuple(store.indices), spatial, summed, store.value.b)
+    return found if found.terms >= _LONG else None
+
+
+def _adds(store: Stmt, block: SBlock) -> bool:
+    """Whether a store adds a term to its own element, which is 0 first."""
+    value, first = store.value, block.init
+    if not isinstance(value, tirx.Add) or not isinstance(value.a, ir.TensorLoad):
+        return False
+    own = value.a.source.same_as(store.buffer) and all(
+        a.same_as(b) or a == b for a, b in zip(value.a.indices, store.indices, strict=True)
+    )
+    zero = isinstance(first, tirx.BufferStore) and isinstance(first.value, tirx.FloatImm) and first.value.value == 0
+    return own and zero
+
+
+def _in_parts(total: Sum) -> list[Sum]:
+    """The stages that compute a sum in parts, the one that writes its results last."""
+    if _fills_lanes(total):
+        return _divided(total, in_lanes=True)
+    stages = in_wide_rows(total) or [total]
+    return [part for stage in stages for part in _divided(stage, in_lanes=False)]
+
+
+def _fills_lanes(total: Sum) -> bool:
+    """Whether the terms of one result are adjacent in every tensor that the term reads, so many that lanes share them.
+
+    A rest that fills no vector is peeled off where whole vectors are before it.
+    """
+    loads = [load for load in total.loads() if len(load.indices)]
+    last = [next((n for one, n in total.summed if load.indices[-1].same_as(one)), 0) for load in loads]
+    return all(extent >= _PEELED or (extent > 0 and extent % _FEWEST_LANES == 0) for extent in last)
+
+
+def _divided(total: Sum, *, in_lanes: bool, level: int = 1) -> list[Sum]:
+    """The stages that compute a sum in parts; `total` alone where its terms are few, or no axis can be divided."""
+    axis, inner = len(total.summed), 1
+    while axis and inner * total.summed[axis - 1][1] <= _PART:
+        axis -= 1
+        inner *= total.summed[axis][1]
+    if not axis:
+        return [total]
+    outer, (one, extent), within = total.summed[: axis - 1], total.summed[axis - 1], total.summed[axis:]
+    steps = _steps(extent, _PART // inner, _LANES if in_lanes and inner == 1 else 1)
+    count = extent // steps
+    place, step = variable("part"), variable("step")
+    kept = (*outer, (place, count))
+    spatial = (*total.spatial, *kept) if in_lanes else (*kept, *total.spatial)
+    title = _PARTS if level == 1 else f"{_PARTS}{level}"
+    buffer = buffer_of(f"{total.out.name}{title}", spatial)
+    at = tuple(variable for variable, _ in spatial)
+    term = with_places(total.term, {one: place * steps + step})
+    parts = Sum(f"{total.name}{title}", buffer, at, spatial, ((step, steps), *within), term)
+    joined = replace(total, summed=kept, term=tirx.BufferLoad(buffer, at))
+    stages = with_rest(total, joined, one, count * steps, extent % steps)
+    return [parts, *(each for stage in stages for each in _divided(stage, in_lanes=in_lanes, level=level + 1))]
+
+
+def _steps(extent: int, most: int, unit: int) -> int:
+    """The length of the parts of an axis: at least a third of `most`, so that the fewest terms are left over."""
+    longest = max(1, min(most, extent // 2))
+    choices = range(longest - longest % unit or longest, longest // 3, -unit if longest >= unit else -1)
+    return min(choices, key=lambda steps: (extent % steps, -steps))

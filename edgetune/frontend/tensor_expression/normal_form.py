@@ -1,10 +1,11 @@
 """Normal form of a tensor expression's function: what schedules and printer treat best, with the same results.
 
-Three rewrites. A reduction axis that runs backwards through a constant, as in `w[2 - k]`, runs forwards: then the
-constant can be packed. In a reduction, a condition (`if_then_else`) on the last axis of the results, or on both a
-result and a term, becomes a selection where no element outside a tensor is read, and no integer divides: vectors
-compute both sides and select by lane, and whole tiles are skipped (`schedule/sketches/idle_steps.py`). Other conditions
-stay, for a branch saves work. A stage called "root" gets another name: TVM's schedules have a block of that name.
+Four rewrites. A sum over no axis is its only term. A reduction axis that runs backwards through a constant, as in
+`w[2 - k]`, runs forwards: then the constant can be packed. In a reduction, a condition (`if_then_else`) on the last
+axis of the results, or on both a result and a term, becomes a selection where no element outside a tensor is read, and
+no integer divides: vectors compute both sides and select by lane, and whole tiles are skipped
+(`schedule/sketches/idle_steps.py`). Other conditions stay, for a branch saves work. A stage called "root" gets another
+name: TVM's schedules have a block of that name.
 """
 
 from __future__ import annotations
@@ -25,9 +26,33 @@ def normal_form(function: PrimFunc, constants: Collection[int]) -> PrimFunc:
     weights = [function.params[number] for number in constants]
 
     def rewrite(block: SBlock) -> SBlock:
-        return _with_selections(_forwards(block, weights))
+        return _with_selections(_forwards(_without_sum(block), weights))
 
     return tvm_ffi.structural_map(function, (s_tir.SBlock, rewrite))
+
+
+def _without_sum(block: SBlock) -> SBlock:
+    """`block` without its first value where it reduces over no axis, as the outer product of an `einsum`."""
+    first = block.init
+    if not isinstance(first, tirx.BufferStore) or any(int(axis.iter_type) == _REDUCTION for axis in block.iter_vars):
+        return block
+
+    def value(load: BufferLoad) -> Expr:
+        return first.value if load.source.same_as(first.buffer) else load
+
+    body = tvm_ffi.structural_map(block.body, (ir.TensorLoad, value))
+    reads = [region for region in block.reads if not region.source.same_as(first.buffer)]
+    return s_tir.SBlock(
+        block.iter_vars,
+        reads,
+        block.writes,
+        block.name_hint,
+        body,
+        None,
+        block.alloc_buffers,
+        block.match_buffers,
+        block.annotations,
+    )
 
 
 def _forwards(block: SBlock, weights: Sequence[TvmBuffer]) -> SBlock:

@@ -1,6 +1,6 @@
 """Parts: a tensor expression as several kernels of one package, where a single one would be slower.
 
-Three reasons divide an expression:
+Four reasons divide an expression:
 
 - A product whose operands are used many times, beside other reductions: alone, it has a register tile. What comes
   before it and what follows are kernels of their own (`divide`), unless too few products share the tensors between.
@@ -8,6 +8,7 @@ Three reasons divide an expression:
   are copied into another order by kernels of their own (`product_lanes.py`).
 - Images with channels first, `x[n, c, h + i, w + j]`: windows and padding lie across the lanes of w. The sum is made
   with channels last, between transpositions (`channels_last.py`).
+- Rows shorter than a vector, as in a softmax over 7 elements: lanes run across rows (`short_rows.py`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tvm import ir, s_tir, tirx
 from edgetune.frontend.tensor_expression.channels_last import with_channels_last
 from edgetune.frontend.tensor_expression.product_lanes import with_product_lanes
 from edgetune.frontend.tensor_expression.reordered import among
+from edgetune.frontend.tensor_expression.short_rows import with_rows_as_lanes
 from edgetune.graph.tvm_types import PrimFunc, Stmt, TvmBuffer
 from edgetune.schedule.sketches.block_analysis import (
     BlockAnalysis,
@@ -89,9 +91,14 @@ def _groups(
         others = [stage for stage in analysis.stages if stage not in stages]
         needed = [*outputs, *(region.source for stage in others for region in stage.reads())]
         made, rest = with_channels_last(stages, constants, needed) or ([], stages)
-        kernels = with_product_lanes(rest, constants) or ([rest] if rest else [])
+        kernels = _reordered(rest, constants) if rest else []
         groups += [*made, *([_statement(analysis, one) for one in kernel] for kernel in kernels)]
     return groups
+
+
+def _reordered(stages: list[BlockStage], constants: Sequence[TvmBuffer]) -> Sequence[Sequence[Stmt | BlockStage]]:
+    """The kernels of a group of stages in the order of their lanes, or the group as it is."""
+    return with_product_lanes(stages, constants) or with_rows_as_lanes(stages, constants) or [stages]
 
 
 def divide(stages: Sequence[BlockStage], least_share: int = _LEAST_SHARE) -> list[list[BlockStage]]:

@@ -6,6 +6,7 @@
 3. Factor all other reductions whose terms are contiguous: lanes run along the reduction axis.
 4. Move each stage into the loops of the last one, as deep as no work is repeated, so that only a few rows are stored
    between stages. "rows" of the last stage are computed side by side, and share operands.
+   A reduction whose results are the terms of another one alone is computed inside that one's loops over terms.
 5. Vectorise all other stages along contiguous axes; reductions that are left add rows of terms to rows of results.
 """
 
@@ -20,7 +21,7 @@ from math import inf
 from tvm import s_tir, tirx
 from tvm.s_tir import Schedule
 
-from edgetune.graph.tvm_types import Stmt
+from edgetune.graph.tvm_types import LoopRV, Stmt
 from edgetune.schedule.rules.factored_reduction import (
     FactoredReduction,
     PartialSums,
@@ -29,6 +30,7 @@ from edgetune.schedule.rules.factored_reduction import (
     find_factored,
     tile_factored,
 )
+from edgetune.schedule.rules.nested_sums import find_nested, nest, order_by_rows, shares_nothing
 from edgetune.schedule.rules.spatial_tile import (
     SpatialTile,
     find_spatial_tile,
@@ -40,7 +42,7 @@ from edgetune.schedule.rules.spatial_tile import (
 from edgetune.schedule.rules.tiling import Core
 from edgetune.schedule.sketches.block_analysis import MOST_LANES, BlockAnalysis, BlockStage, analyse_blocks
 from edgetune.schedule.sketches.decisions import Decisions
-from edgetune.schedule.sketches.elementwise import has_rows_of_terms, sum_rows, vectorize_stage
+from edgetune.schedule.sketches.elementwise import add_row, has_rows_of_terms, sum_rows, vectorize_stage
 from edgetune.schedule.sketches.inlining import cheap_to_repeat, inline_all
 
 ROWS = "rows"
@@ -69,6 +71,7 @@ class Stages:
     """What rules know of a kernel after cheap stages are inlined: the stages, and which reductions can be factored.
 
     `spatial` is the tile of the largest reduction, `columns` are those of other reductions that cannot be factored.
+    `nested` are reductions that are computed inside another one.
     """
 
     inlined: tuple[str, ...]
@@ -77,6 +80,7 @@ class Stages:
     spatial: SpatialTile | None
     columns: tuple[SpatialTile, ...]
     lanes: int
+    nested: Mapping[str, str]
 
     @property
     def largest(self) -> BlockStage:
@@ -111,14 +115,18 @@ def find_stages(sch: Schedule, analysis: BlockAnalysis, native_lanes: int) -> St
     stretched = analysis.attribute(MOST_LANES) is not None
     ranked = left.reductions[::-1] if stretched else left.reductions  # the last of equals stores its own tile
     largest = max(ranked, key=lambda stage: stage.work)
+    nested = find_nested(left.stages)
     spatial = find_spatial_tile(largest, native_lanes, left.packed(), stretched=stretched)
+    if largest.name in {*nested, *nested.values()} and has_rows_of_terms(largest) and shares_nothing(largest):
+        spatial = None
     if spatial is not None and stretched and left.stages[-2:-1] == (largest,):
         spatial = replace(spatial, result=left.stages[-1].name)
     others = [s for s in left.reductions if s is not largest and not any(s is one.stage for one in factored)]
     tiled = (find_spatial_tile(stage, native_lanes, left.packed(), stretched=stretched) for stage in others)
-    tiles = [tile for tile in tiled if tile is not None]
+    tiles = [tile for tile in tiled if tile is not None and tile.stage.name not in {*nested, *nested.values()}]
     columns = tuple(tile for tile in tiles if not tile.packed)
-    return Stages(inlined, left, tuple(factored), spatial, columns, native_lanes)
+    factored = [one for one in factored if one.stage.name not in nested.values()]
+    return Stages(inlined, left, tuple(factored), spatial, columns, native_lanes, nested)
 
 
 def structures_of(stages: Stages) -> list[Structure]:
@@ -132,7 +140,7 @@ def structures_of(stages: Stages) -> list[Structure]:
     if stages.columns:
         found += [replace(structure, columns=True) for structure in found]
     own = 1 if stages.spatial is None or stages.spatial.result is None else 2
-    several = len(stages.analysis.stages) > own and len(found) > 1 and len(last.spatial) > 0
+    several = len(stages.analysis.stages) > own and len(found) > 1 and len(last.spatial) > 0 and not stages.nested
     vectors = [one for one in found if stages.factored or stages.tiles(one)]
     ends = [one for one in vectors if several and _has_rows(last, stages.tiles(one))]
     return [*(replace(structure, rows=True) for structure in ends), *found]
@@ -165,7 +173,7 @@ def derive(sch: Schedule, stages: Stages, structure: Structure, decide: Decision
     by_rows = [
         stage.name
         for stage in stages.analysis.reductions
-        if stage.name not in {*tiles, *sums_of}
+        if stage.name not in {*tiles, *sums_of, *stages.nested.values()}
         and has_rows_of_terms(stage)
         and (stage is not last or len(last.spatial) > 1 or alone)  # what comes before may need the only loop of results
     ]
@@ -175,9 +183,17 @@ def derive(sch: Schedule, stages: Stages, structure: Structure, decide: Decision
         rows = sch.get_loops(sch.get_sblock(reader))[depth - 1]
         decide.suggest(lambda: {ROWS: _rows_for(stages, depth - 1, structure, core)})
         decide.tile(sch, ROWS, rows, MAX_ROWS)
+    first_loops: dict[str, LoopRV] = {}
     for stage in reversed(stages.analysis.stages):
         sums, factored = sums_of.get(stage.name), stages.of(stage.name)
-        moves = stage is not last and stage.name not in stages.analysis.outputs
+        inside = stages.nested.get(stage.name)
+        moves = stage is not last and stage.name not in stages.analysis.outputs and inside is None
+        if inside is not None:
+            own = blocks_of[stage.name].result if stage.name in tiles else stage.name
+            nest(sch, own, stages.analysis.stage(inside))
+        if stage.name in stages.nested.values():
+            first_loops[stage.name] = order_by_rows(sch, stage)
+            continue
         if stage.name in tiles:
             tile, blocks = tiles[stage.name], blocks_of[stage.name]
             moves = moves and blocks.result != last.name
@@ -194,6 +210,8 @@ def derive(sch: Schedule, stages: Stages, structure: Structure, decide: Decision
     for stage in stages.analysis.stages:
         if not stage.reduction:
             vectorize_stage(sch, stage, stages.lanes, decide)
+        elif stage.name in first_loops:
+            add_row(sch, stage, stages.lanes, decide, outermost=first_loops[stage.name])
         elif stage.name in by_rows:
             sum_rows(sch, stage, stages.lanes, decide)
     return sch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvm import ir, tirx
+from tvm import ir, sym, tirx
 from tvm.s_tir import Schedule
 
 from edgetune.graph.tvm_types import BufferLoad, BufferRegion, Expr, LoopRV, SBlock, Var
@@ -74,8 +74,16 @@ def sum_rows(sch: Schedule, stage: BlockStage, native_lanes: int, decide: Decisi
     if int(sch.get(row).extent.value) < _FEWEST_LANES:
         return
     sch.reorder(*summed, row)
-    _lanes(sch, row, native_lanes, decide)
-    sch.decompose_reduction(block, summed[0])
+    add_row(sch, stage, native_lanes, decide, outermost=summed[0])
+
+
+def add_row(sch: Schedule, stage: BlockStage, native_lanes: int, decide: Decisions, *, outermost: LoopRV) -> None:
+    """Add a row of terms, the innermost loop, in vectors and a remainder; `outermost` of the loops over terms."""
+    block = sch.get_sblock(stage.name)
+    row = sch.get_loops(block)[-1]
+    if int(sch.get(row).extent.value) >= _FEWEST_LANES:
+        _lanes(sch, row, native_lanes, decide)
+    sch.decompose_reduction(block, outermost)
 
 
 def has_rows_of_terms(stage: BlockStage) -> bool:
@@ -84,7 +92,15 @@ def has_rows_of_terms(stage: BlockStage) -> bool:
         return False
     lane = stage.spatial[-1].var
     values = (node for store in stores(stage.block.body) for node in expressions(store.value))
-    return all(_is_along(load, lane) for load in values if isinstance(load, ir.TensorLoad))
+    return all(_is_along(load, lane) or _in_step(load, lane) for load in values if isinstance(load, ir.TensorLoad))
+
+
+def _in_step(load: BufferLoad, lane: Var) -> bool:
+    """Whether a load moves by one element with `lane`, which may count through several axes of its tensor."""
+    place: Expr = tirx.IntImm(str(lane.ty.dtype), 0)
+    for index, extent in zip(load.indices, load.source.ty.shape, strict=True):
+        place = place * extent + index
+    return steps_by_one(sym.Analyzer().simplify(place), lane)
 
 
 def _transpose_in_blocks(sch: Schedule, loops: Sequence[LoopRV], axis: int, most: int) -> None:

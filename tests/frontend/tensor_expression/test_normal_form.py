@@ -36,6 +36,16 @@ def test_weights_that_run_backwards_run_forwards(length: int, taps: int, step: i
         assert "w[v_k, v_c]" in turned.script()
 
 
+def test_a_sum_over_no_axis_is_its_term() -> None:
+    """An outer product by the rules of `einsum`: its kernel added to what the memory held."""
+    x, w = te.placeholder((5,), name="x"), te.placeholder((8,), name="w")
+    function = normal_form(prim_func([x, w], te.compute((5, 8), lambda i, j: te.sum(x[i] * w[j], axis=[]), "y")), [])
+    arrays = random_arguments(function)
+    arrays[-1][...] = 3.0
+    np.testing.assert_allclose(run_plain(function, arrays), np.outer(arrays[0], arrays[1]), rtol=1e-6)
+    assert "T.init" not in function.script()
+
+
 def test_an_input_may_run_backwards() -> None:
     x, w, y = backwards(5, 3)
     function = prim_func([x, w], y)

@@ -1,0 +1,88 @@
+"""Rows shorter than a vector: which expressions are transposed, and that the kernels mean what the expression means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tvm import te, topi
+
+from edgetune.frontend.tensor_expression.kernel import program_from_te
+from edgetune.graph.evaluate import evaluate_program
+from edgetune.graph.program import Program
+
+Expression = Callable[..., te.Tensor]
+
+
+def softmax(x: te.Tensor) -> te.Tensor:
+    return topi.nn.softmax(x)
+
+
+def layer_norm(x: te.Tensor, g: te.Tensor, b: te.Tensor) -> te.Tensor:
+    """With a scale and an offset of each place of a row, which have no axis of rows."""
+    *rows, n = map(int, x.shape)
+    i, j = te.reduce_axis((0, n), "i"), te.reduce_axis((0, n), "j")
+    total = te.compute(rows, lambda *r: te.sum(x(*r, i), axis=i), "total")
+    gap = te.compute(x.shape, lambda *p: x(*p) - total(*p[:-1]) / n, "gap")
+    squares = te.compute(rows, lambda *r: te.sum(gap(*r, j) * gap(*r, j), axis=j), "squares")
+    return te.compute(x.shape, lambda *p: gap(*p) / te.sqrt(squares(*p[:-1]) / n + 1e-5) * g[p[-1]] + b[p[-1]], "norm")
+
+
+def row_sums(x: te.Tensor) -> te.Tensor:
+    k = te.reduce_axis((0, x.shape[-1]), "k")
+    return te.compute(x.shape[:-1], lambda *r: te.sum(x(*r, k), axis=k), "sums")
+
+
+def relu(x: te.Tensor) -> te.Tensor:
+    return topi.nn.relu(x)
+
+
+def made(expression: Expression, *shapes: tuple[int, ...]) -> tuple[Program, list[np.ndarray], np.ndarray]:
+    """The program, random inputs, and what its kernels compute."""
+    arrays = [np.random.default_rng(n).standard_normal(shape).astype(np.float32) for n, shape in enumerate(shapes)]
+    named = {f"x{number}": array for number, array in enumerate(arrays)}
+    program = program_from_te(expression, {name: (x.shape, "float32") for name, x in named.items()}, {}, "made")
+    (output,) = evaluate_program(program, [named])[0].values()
+    return program, arrays, output
+
+
+@pytest.mark.parametrize(
+    ("expression", "shape", "copied"),
+    [
+        (softmax, (1000, 7), True),
+        (softmax, (2, 127, 31, 3), True),
+        (softmax, (1000, 8), False),  # whole vectors, or half of one
+        (softmax, (1000, 31), False),
+        (softmax, (31, 7), False),  # few rows
+        (row_sums, (1000, 7), False),  # no function and no division
+        (relu, (1000, 7), False),  # no row matters
+    ],
+)
+def test_rows_that_fill_no_vector_are_transposed(expression: Expression, shape: tuple[int, ...], copied: bool) -> None:
+    program, _, _ = made(expression, shape)
+    assert [len(kernel.params) for kernel in program.kernels] == ([2, 2, 2] if copied else [2])
+    if copied:
+        assert program.kernels[0].name == "made_x0_last"
+        assert len(program.divisions) == 1  # a search compares them with the whole
+
+
+def test_a_scale_of_each_place_is_read_as_it_is() -> None:
+    program, (x, g, b), answer = made(layer_norm, (1000, 7), (7,), (7,))
+    wide = x.astype(np.float64)
+    exact = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5) * g + b
+    assert len(program.kernels) == 3
+    np.testing.assert_allclose(answer, exact, rtol=1e-4, atol=1e-4)
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    rows=st.lists(st.sampled_from([1, 2, 7, 64, 127]), min_size=1, max_size=2),
+    length=st.sampled_from([2, 3, 5, 7, 12, 15]),
+)
+def test_a_softmax_of_any_rows_is_right(rows: list[int], length: int) -> None:
+    _, (x,), answer = made(softmax, (*rows, 64, length))
+    powers = np.exp(x.astype(np.float64) - x.max(-1, keepdims=True))
+    np.testing.assert_allclose(answer, powers / powers.sum(-1, keepdims=True), rtol=1e-5, atol=1e-6)
