@@ -61,8 +61,8 @@ class Settings:
     ``winograd`` names the largest tiles of transformed convolutions, "off" for none. ``layout`` is the order of the
     axes of image inputs and outputs, ``layouts`` that of single inputs and outputs by name. ``flavours`` are the build
     systems that the package gets files for; make is added where it is not named. ``package_version`` is major, minor
-    and patch. ``precision`` is that of weights and of tensors between layers. ``branch`` is that of the records to read,
-    None for all of them.
+    and patch. ``precision`` is that of weights and of tensors between layers. ``branch`` is that of the records to
+    read, None for all of them.
     """
 
     model: Path

@@ -164,17 +164,9 @@ class NightStore:
             take_snapshot(self._database, connection, night.snapshot)
             written: list[tuple[int, Cell]] = []
             for position, cell in enumerate(cells):
-                values = {
-                    "night_id": number,
-                    "position": position,
-                    "cell": cell.name,
-                    "model": cell.model,
-                    "board": cell.board,
-                    "kind": cell.kind,
-                    "searches": int(cell.searches),
-                    "settings": cell.settings,
-                    "attempt": 0,
-                }
+                values: dict[str, object] = {"night_id": number, "position": position, "cell": cell.name, "attempt": 0}
+                values |= {"model": cell.model, "board": cell.board, "kind": cell.kind, "settings": cell.settings}
+                values["searches"] = int(cell.searches)
                 identity = connection.execute(insert(night_cells).values(values).returning(night_cells.c.id))
                 written.append((identity.scalar_one(), cell))
             also(connection, written)

@@ -9,17 +9,17 @@ from itertools import islice
 
 from edgetune.boards.options import GRADES, Grade
 from edgetune.codegen import CODEGEN_VERSION
+from edgetune.codegen.operations import operations, tensor_bytes
 from edgetune.codegen.parallel_time import expected_share
 from edgetune.errors import KernelFailed
 from edgetune.events import Event
 from edgetune.graph.memory.plan import scratch_limits
-from edgetune.graph.program import Kernel, Program
+from edgetune.graph.program import Kernel, Program, byte_size
 from edgetune.measure.peaks import Peaks
 from edgetune.package.emit import OnEvent
 from edgetune.package.provenance import KernelProvenance
 from edgetune.pipeline.in_model_cost import PackageContext, compared_first, expected_order, streams
 from edgetune.pipeline.link import Choice
-from edgetune.pipeline.roofline import roofline_of
 from edgetune.records import Record, RecordStore
 from edgetune.records.ranking import passes
 from edgetune.schedule.algorithms.apply import apply_schedule
@@ -235,3 +235,31 @@ def _measured(
 
 def _us(nanoseconds: float | None) -> float | None:
     return None if nanoseconds is None else round(nanoseconds / 1000, 4)
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """The least microseconds that the limits of a core allow one call, and what sets them, as text for people.
+
+    It is the larger of the operations over the peak, and of the bytes, each tensor once, over the bandwidth of the
+    smallest level of memory that holds them all (Williams, Waterman, Patterson, CACM 52(4), 2009). The peak is that of
+    float32 multiply-adds: integer kernels may exceed it where a core multiplies bytes faster, and so may algorithms
+    that multiply less than the definition.
+    """
+
+    us: float
+    limit: str
+
+
+def roofline_of(kernel: Kernel, peaks: Peaks, target: Target) -> Roofline:
+    """The roofline of `kernel` on a core of `target` with these limits."""
+    size = tensor_bytes(kernel.function)
+    size -= sum(
+        round(byte_size(param.shape, param.dtype) * (1 - param.rows.share)) for param in kernel.params if param.rows
+    )
+    level = "DRAM" if target.caches == "cold" else peaks.level(size, target)
+    compute = 1e6 * operations(kernel.function) / peaks.flops
+    memory = 1e6 * size / peaks.bandwidth[level]
+    if compute >= memory:
+        return Roofline(compute, f"peak, {peaks.flops / 1e9:.1f} GFLOP/s")
+    return Roofline(memory, f"{level}, {peaks.bandwidth[level] / 1e9:.1f} GB/s")

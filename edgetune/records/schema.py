@@ -15,7 +15,9 @@ from sqlalchemy import (
     Table,
     UniqueConstraint,
     and_,
+    bindparam,
     false,
+    func,
     literal,
     not_,
     or_,
@@ -26,10 +28,10 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from edgetune.errors import DatabaseError
 from edgetune.records.history import statuses
-from edgetune.records.ranking import GRADES, Standing, read_environment, sweeps
+from edgetune.records.ranking import GRADES, Standing, ranked, read_environment, sweeps
 from edgetune.records.record import FIELDS, Record, RecordKey, record_line
 from edgetune.records.tables import IDENTITY, MEASURED, images, records, snapshots
-from edgetune.schedule.algorithms.schedule_text import DIRECT, prefix_of
+from edgetune.schedule.algorithms.schedule_text import DIRECT, FORMS, prefix_of
 
 SHORTEST_PREFIX = 8
 """Least number of characters of a workload's hash that may stand for all of it."""
@@ -213,3 +215,28 @@ def standings(connection: Connection, table: FromClause, condition: ColumnElemen
     columns = [table.c[name] for name in Standing._fields]
     rows = connection.execute(select(*columns).where(condition, table.c.status == "ok")).all()
     return [Standing._make((*row[:-1], read_environment(row[-1]))) for row in rows]
+
+
+def doomed_by(connection: Connection, keep_best: int | None, older_codegen: bool) -> ColumnElement[bool]:
+    """The condition of the records to delete.
+
+    All but the `keep_best` fastest of each key, board and algorithm, and with `older_codegen` those of older code
+    generators.
+    """
+    terms: list[ColumnElement[bool]] = [records.c.id.is_(None)]
+    if older_codegen:
+        newest = select(func.max(records.c.codegen_version)).scalar_subquery()
+        terms.append(records.c.codegen_version < newest)
+    if keep_best is not None:
+        keys = connection.execute(select(*(records.c[name] for name in IDENTITY[:-1])).distinct()).all()
+        kept = [
+            standing.id
+            for key in keys
+            for form in FORMS  # settings may forbid the fastest one
+            for standing in ranked(
+                standings(connection, records, and_(of_key(records, RecordKey(*key)), of_forms(records, [form])))
+            )[:keep_best]
+        ]
+        # Written into the statement: engines limit the number of parameters.
+        terms.append(records.c.id.not_in(bindparam("kept", kept, expanding=True, literal_execute=True)))
+    return or_(*terms)

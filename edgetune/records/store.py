@@ -16,13 +16,13 @@ from edgetune.records import exchange
 from edgetune.records.branches import OpenBranch
 from edgetune.records.database import Database, open_database
 from edgetune.records.history import measured_again
-from edgetune.records.pruning import doomed_by
 from edgetune.records.ranking import GRADES, passes, ranked
 from edgetune.records.record import Record, RecordKey, parse_line, record_line
 from edgetune.records.run_log import forget_starts, last_end, log_end, log_start, origins_of
 from edgetune.records.schema import (
     EVERY_RECORD,
     RecordFilter,
+    doomed_by,
     find_earlier,
     find_same,
     from_row,

@@ -10,7 +10,7 @@ from tvm import te
 from edgetune.frontend.tensor_expression.kernel import kernel_from_te
 from edgetune.graph.program import Kernel, Rows
 from edgetune.measure.peaks import Peaks
-from edgetune.pipeline.roofline import roofline_of
+from edgetune.pipeline.select import roofline_of
 from edgetune.target.target import load_target
 
 PEAKS = Peaks(1e10, {"L1": 1e11, "L2": 5e10, "DRAM": 1e9})

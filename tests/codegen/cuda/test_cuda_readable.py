@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.codegen.cuda.declarations import with_first_values
+from edgetune.codegen.cuda.emit import with_first_values
 from edgetune.pipeline.model_formats import read_model
 from tests.cuda.cpu_check import checked
 
