@@ -141,7 +141,7 @@ class Cuda:
             if (lacking := self.dialect.lacking(source.definition)) is not None:
                 raise UnsupportedOperator(f"kernel {kernel.name} computes in {lacking}, which {gpu.name} lacks")
             text, declared = (with_prefix(part, prefix) for part in (source.definition, source.prototype))
-            printed.append(Printed(replace(source, definition=text, prototype=declared), packing))
+            printed.append(Printed(replace(source, definition=text, prototype=_wrapped(declared)), packing))
         return PrintedKernels(tuple(printed), {})
 
     def preamble(self, names: Iterable[str], target: BoardKind, prefix: str) -> str:
@@ -169,6 +169,14 @@ def _gpu(target: BoardKind) -> GpuTarget:
     if not isinstance(target, GpuTarget):
         raise KernelFailed(f"'{target.name}' is no GPU, and backend cuda prints for GPUs alone: correct its file")
     return target
+
+
+def _wrapped(declared: str) -> str:
+    """A prototype whose lines are broken again, since names with the prefix of a package are longer."""
+    from edgetune.codegen.emit import prototype
+
+    head, bracket, rest = " ".join(line.strip() for line in declared.splitlines()).partition("(")
+    return prototype(head + bracket, rest.removesuffix(")").split(", "))
 
 
 BACKEND = Cuda()

@@ -14,7 +14,7 @@ from math import prod
 
 from tvm import ir, s_tir, tirx
 
-from edgetune.graph.rows_of_terms import Sum, buffer_of, in_wide_rows, variable, with_places, with_rest
+from edgetune.graph.rows_of_terms import Sum, buffer_of, in_wide_rows, row_of, variable, with_places, with_rest
 from edgetune.graph.tvm_types import PrimFunc, SBlock, Stmt, TvmBuffer
 
 _LONG = 1 << 16
@@ -27,6 +27,7 @@ _LANES = 64
 """Parts whose terms are adjacent are a multiple of this, which fills several chains of the widest vectors."""
 
 _FEWEST_LANES = 8
+_FEWEST_COLUMNS = 4
 _PEELED = 32
 """Adjacent terms from which on lanes share them, although these do not divide their number."""
 
@@ -86,15 +87,18 @@ def _long_sum(statement: Stmt) -> Sum | None:
     store = block.body
     if not isinstance(store, tirx.BufferStore) or str(store.buffer.ty.dtype) != "float32" or not _adds(store, block):
         return None
+    from_0 = {axis.var: variable(str(axis.var.name)) for axis in block.iter_vars}
+    places = {axis.var: from_0[axis.var] + axis.dom.min for axis in block.iter_vars}
     spatial, summed = (
         tuple(
-            (axis.var, int(axis.dom.extent))
+            (from_0[axis.var], int(axis.dom.extent))
             for axis in block.iter_vars
             if (int(axis.iter_type) == _REDUCTION) == reduced
         )
         for reduced in (False, True)
     )
-    found = Sum(str(block.name_hint), store.buffer, tuple(store.indices), spatial, summed, store.value.b)
+    at = tuple(with_places(index, places) for index in store.indices)
+    found = Sum(str(block.name_hint), store.buffer, at, spatial, summed, with_places(store.value.b, places))
     return found if found.terms >= _LONG else None
 
 
@@ -111,9 +115,16 @@ def _adds(store: Stmt, block: SBlock) -> bool:
 
 
 def _in_parts(total: Sum) -> list[Sum]:
-    """The stages that compute a sum in parts, the one that writes its results last."""
+    """The stages that compute a sum in parts, the one that writes its results last; none for products of odd columns.
+
+    Where the operands of a product lie in different orders and no vector divides its columns, no rule has lanes for
+    parts: they would take four times as long as the whole, which overlaps its vectors.
+    """
     if _fills_lanes(total):
         return _divided(total, in_lanes=True)
+    columns = total.spatial[-1][1] if total.spatial else 1
+    if columns > 1 and columns % _FEWEST_COLUMNS and row_of(total) is None:
+        return []
     stages = in_wide_rows(total) or [total]
     return [part for stage in stages for part in _divided(stage, in_lanes=False)]
 

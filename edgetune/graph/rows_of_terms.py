@@ -109,7 +109,7 @@ def in_wide_rows(total: Sum) -> list[Sum]:
     A row is what lies behind the index of a long axis of terms in all tensors that move along either: the results, or
     terms of the same result.
     """
-    found = _row_of(total)
+    found = row_of(total)
     if found is None:
         return []
     (deep, depth), row = found
@@ -150,7 +150,7 @@ def with_rest(total: Sum, whole: Sum, axis: Var, first: int, count: int) -> list
     return [named, rest, replace(total, summed=(), term=joined)]
 
 
-def _row_of(total: Sum) -> tuple[Axis, tuple[Axis, ...]] | None:
+def row_of(total: Sum) -> tuple[Axis, tuple[Axis, ...]] | None:
     """The long axis of terms, and the axes behind it, which are the row; None where tensors have no such rows."""
     axes = [*total.spatial, *total.summed]
     loads = [load for load in total.loads() if any(mentions(index, one) for index in load.indices for one, _ in axes)]
@@ -177,8 +177,8 @@ def _behind(load: BufferLoad, total: Sum) -> tuple[Axis, tuple[Axis, ...]] | Non
         if summed and axis[1] >= _WIDE and row:
             others = [other for other in load.indices if not other.same_as(index)]
             return None if any(mentions(other, axis[0]) for other in others) else (axis, tuple(row))
-        if axis[1] != int(extent):
-            return None
+        if axis[1] != int(extent) or any(axis[0].same_as(one) for one, _ in row):
+            return None  # part of an axis, or a diagonal
         row.insert(0, axis)
     return None
 

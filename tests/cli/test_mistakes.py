@@ -1,4 +1,4 @@
-"""Every mistake of docs/mistakes.md: its exit code, its sentence, and no more than a second of CPU time."""
+"""Every mistake of docs/mistakes.md: its exit code, its sentence, and a second of CPU time; more on a slow core."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,9 @@ CPU_SECONDS = 1.0
 TRIES = 5
 """What others do on its core makes a program take more CPU time, as does compiling modules that were never imported:
 what needs too much by itself does so every time."""
+SHARE_OF_TVM = 1.25
+"""A core so slow that importing TVM takes over 0.8 s may take this many times as long as that import. A mistake that
+imports TVM takes longer: its own second comes on top."""
 LEAST = 40
 LEAST_PER_VERB = 3
 MISTAKES = mistakes()
@@ -58,6 +62,19 @@ def answer(project: Path, command: str) -> tuple[int, str, str, float]:
     return process.returncode, texts[0], texts[1], usage.ru_utime + usage.ru_stime
 
 
+@cache
+def importing_tvm() -> float:
+    """Least seconds of CPU time that importing TVM took in three processes."""
+    taken = []
+    for _ in range(3):
+        process = subprocess.Popen([sys.executable, "-c", "import tvm"], stderr=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0
+        taken.append(usage.ru_utime + usage.ru_stime)
+    return min(taken)
+
+
 @pytest.mark.parametrize("mistake", MISTAKES, ids=[mistake.command for mistake in MISTAKES])
 def test_mistake(project: Path, mistake: Mistake) -> None:
     before = sorted(project.rglob("*"))
@@ -65,7 +82,7 @@ def test_mistake(project: Path, mistake: Mistake) -> None:
         code, out, err, seconds = answer(project, mistake.command)
         assert (code, err, out) == (mistake.code, f"edgetune: error: {mistake.sentence}\n", "")
         assert set(project.rglob("*")) - set(before) <= {project / "stdout", project / "stderr"}
-        if seconds <= CPU_SECONDS:
+        if seconds <= CPU_SECONDS or seconds <= SHARE_OF_TVM * importing_tvm():
             break
         assert left, f"{seconds:.2f} s of CPU time, and never less than {CPU_SECONDS:g} s in {TRIES} tries"
 

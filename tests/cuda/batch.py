@@ -24,6 +24,7 @@ from edgetune.resources import templates_dir
 
 FLAGS = ("-std=c++17", "-O1", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-Wno-unknown-pragmas", "-fwrapv")
 _ALIGNMENT = 256
+_MOST_SHARED = "cudaFuncAttributeMaxDynamicSharedMemorySize"
 _KERNEL = re.compile(r"(?=^__global__ )", re.MULTILINE)
 
 _CASE = """
@@ -164,6 +165,8 @@ def _launch(tag: str, number: int, step: Step, launch: Launch) -> str:
     grid, block = (", ".join(map(str, extents)) for extents in (launch.grid, launch.block))
     last = f"arguments_{tag}, {launch.dynamic_bytes}, nullptr"
     call = f"cudaLaunchKernel({launch.kernel}, dim3({grid}), dim3({block}), {last})"
+    if launch.dynamic_bytes:
+        lines.append(f"cudaFuncSetAttribute({launch.kernel}, {_MOST_SHARED}, {launch.dynamic_bytes});")
     lines += [
         f"void *arguments_{tag}[] = {{{', '.join(names)}}};",
         f"cuda_on_cpu::shared_first = __start_{name};",

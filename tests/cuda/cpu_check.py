@@ -70,7 +70,7 @@ class Checked:
     def case(self, prefix: str) -> BatchCase:
         """The kernel as a case of a batch, whose buffers are `buffers`; its names begin with `prefix`."""
         places = tuple((place, 0) for place in range(len(self.buffers)))
-        preamble = render_device_preamble(self.source.preamble, prefix)
+        preamble = headers(self.source.definition) + render_device_preamble(self.source.preamble, prefix)
         return BatchCase(preamble, (self.source,), (Step(self.source, places),))
 
     @property
@@ -150,8 +150,11 @@ def _text(check: Checked) -> str:
         lines.append(f"    void *arguments_{number}[] = {{{', '.join(names)}}};")
         grid, block = (", ".join(map(str, extents)) for extents in (launch.grid, launch.block))
         given = f"dim3({grid}), dim3({block}), arguments_{number}, {launch.dynamic_bytes}, nullptr"
-        call = f"cudaLaunchKernel({launch.kernel}, {given})"
-        lines.append(f"    if ({call} != cudaSuccess)\n        return 4;")
+        calls = [f"cudaLaunchKernel({launch.kernel}, {given})"]
+        if launch.dynamic_bytes:
+            most = f"cudaFuncAttributeMaxDynamicSharedMemorySize, {launch.dynamic_bytes}"
+            calls.insert(0, f"cudaFuncSetAttribute({launch.kernel}, {most})")
+        lines += [f"    if ({call} != cudaSuccess)\n        return 4;" for call in calls]
     main = _MAIN % {
         "sizes": ", ".join(map(str, sizes)),
         "number": len(sizes),

@@ -77,6 +77,27 @@ def test_parts_of_a_long_sum_are_right(shape: tuple[int, ...], axes: tuple[int, 
     assert off < float(np.abs(before / exact - 1).max()) / 4
 
 
+def test_diagonals_and_axes_that_begin_later_are_summed_as_they_are() -> None:
+    """x[k, i, i] has no row of 9 elements, and a sum from 3 on leaves the first three rows out."""
+    x = np.random.default_rng(0).random((30000, 3, 3), np.float32)
+    tensor, k, i = te.placeholder(x.shape, name="x"), te.reduce_axis((0, 30000), "k"), te.reduce_axis((0, 3), "i")
+    trace = te.compute((1,), lambda _: te.sum(tensor[k, i, i], axis=[k, i]), "trace")
+    answer = as_written(split_long_sums(te.create_prim_func([tensor, trace])), x, (1,))
+    assert np.abs(answer / np.einsum("kii->", x.astype(np.float64)) - 1).max() < 1e-6
+    y = 1000.0 * (np.arange(100003) < 3).astype(np.float32)[:, None] + np.ones((1, 7), np.float32)
+    tensor, k = te.placeholder(y.shape, name="x"), te.reduce_axis((3, 100003), "k")
+    later = te.compute((7,), lambda j: te.sum(tensor[k, j], axis=k), "later")
+    answer = as_written(split_long_sums(te.create_prim_func([tensor, later])), y, (7,))
+    assert np.abs(answer / 100000 - 1).max() < 1e-6
+
+
+def test_products_of_odd_columns_stay_whole() -> None:
+    x, y = (te.placeholder((100000, 7), name=name) for name in "xy")
+    k = te.reduce_axis((0, 100000), "k")
+    function = te.create_prim_func([x, y, te.compute((7, 7), lambda i, j: te.sum(x[k, i] * y[k, j], axis=k), "z")])
+    assert split_long_sums(function) is function
+
+
 def test_equal_terms_are_summed_within_the_promise() -> None:
     """All roundings have one direction: one accumulator of a million terms is off by 1e-2."""
     x = np.full((1000003, 3), 0.1, np.float32)
@@ -173,14 +194,14 @@ def test_every_candidate_of_a_million_squares_is_right_and_so_is_its_package(tmp
 def test_where_no_schedule_is_right_nothing_is_written(tmp_path: Path) -> None:
     def sums_of_squares(x: te.Tensor) -> te.Tensor:
         k = te.reduce_axis((0, MANY), name="k")
-        return te.compute((128,), lambda j: te.sum(x[k % 64, j] * x[k % 64, j], axis=k), name="totals")
+        return te.compute((7, 7), lambda i, j: te.sum(x[k % 64, i] * x[k % 64, j], axis=k), name="totals")
 
     with pytest.raises(
         WrongResult, match=r"nothing is written to .*: no record of squares gives correct results, nor does"
     ):
         edgetune.tune(
             sums_of_squares,
-            {"x": ((64, 128), "float32")},
+            {"x": ((64, 7), "float32")},
             name="squares",
             trials=1,
             db=tmp_path / "records.db",
