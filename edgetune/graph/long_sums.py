@@ -14,7 +14,7 @@ from math import prod
 
 from tvm import ir, s_tir, tirx
 
-from edgetune.graph.rows_of_terms import Sum, buffer_of, in_wide_rows, row_of, variable, with_places, with_rest
+from edgetune.graph.rows_of_terms import SumStage, buffer_of, in_wide_rows, row_of, variable, with_places, with_rest
 from edgetune.graph.tvm_types import PrimFunc, SBlock, Stmt, TvmBuffer
 
 _LONG = 1 << 16
@@ -77,7 +77,7 @@ def scratch_of_parts(function: PrimFunc) -> int:
     return sum(min(_FLOAT * prod(int(extent) for extent in buffer.shape), _LONGEST_ROW) for buffer in buffers)
 
 
-def _long_sum(statement: Stmt) -> Sum | None:
+def _long_sum(statement: Stmt) -> SumStage | None:
     """The sum that the loops of a statement compute, if it is a long one in float32."""
     while isinstance(statement, tirx.For):
         statement = statement.body
@@ -98,7 +98,7 @@ def _long_sum(statement: Stmt) -> Sum | None:
         for reduced in (False, True)
     )
     at = tuple(with_places(index, places) for index in store.indices)
-    found = Sum(str(block.name_hint), store.buffer, at, spatial, summed, with_places(store.value.b, places))
+    found = SumStage(str(block.name_hint), store.buffer, at, spatial, summed, with_places(store.value.b, places))
     return found if found.terms >= _LONG else None
 
 
@@ -114,7 +114,7 @@ def _adds(store: Stmt, block: SBlock) -> bool:
     return own and zero
 
 
-def _in_parts(total: Sum) -> list[Sum]:
+def _in_parts(total: SumStage) -> list[SumStage]:
     """The stages that compute a sum in parts, the one that writes its results last; none for products of odd columns.
 
     Where the operands of a product lie in different orders and no vector divides its columns, no rule has lanes for
@@ -129,7 +129,7 @@ def _in_parts(total: Sum) -> list[Sum]:
     return [part for stage in stages for part in _divided(stage, in_lanes=False)]
 
 
-def _fills_lanes(total: Sum) -> bool:
+def _fills_lanes(total: SumStage) -> bool:
     """Whether the terms of one result are adjacent in every tensor that the term reads, so many that lanes share them.
 
     A rest that fills no vector is peeled off where whole vectors are before it.
@@ -139,7 +139,7 @@ def _fills_lanes(total: Sum) -> bool:
     return all(extent >= _PEELED or (extent > 0 and extent % _FEWEST_LANES == 0) for extent in last)
 
 
-def _divided(total: Sum, *, in_lanes: bool, level: int = 1) -> list[Sum]:
+def _divided(total: SumStage, *, in_lanes: bool, level: int = 1) -> list[SumStage]:
     """The stages that compute a sum in parts; `total` alone where its terms are few, or no axis can be divided."""
     axis, inner = len(total.summed), 1
     while axis and inner * total.summed[axis - 1][1] <= _PART:
@@ -157,7 +157,7 @@ def _divided(total: Sum, *, in_lanes: bool, level: int = 1) -> list[Sum]:
     buffer = buffer_of(f"{total.out.name}{title}", spatial)
     at = tuple(variable for variable, _ in spatial)
     term = with_places(total.term, {one: place * steps + step})
-    parts = Sum(f"{total.name}{title}", buffer, at, spatial, ((step, steps), *within), term)
+    parts = SumStage(f"{total.name}{title}", buffer, at, spatial, ((step, steps), *within), term)
     joined = replace(total, summed=kept, term=tirx.BufferLoad(buffer, at))
     stages = with_rest(total, joined, one, count * steps, extent % steps)
     return [parts, *(each for stage in stages for each in _divided(stage, in_lanes=in_lanes, level=level + 1))]

@@ -28,7 +28,7 @@ _SPATIAL, _REDUCED = 0, 2  # tirx.IterVar.DataPar, CommReduce
 
 
 @dataclass(frozen=True)
-class Sum:
+class SumStage:
     """`out[at]` is the sum of `term` over the axes `summed`, for all places of the axes `spatial`.
 
     Without axes to sum over it is the term itself.
@@ -103,7 +103,7 @@ def buffer_of(name: str, axes: Sequence[Axis]) -> TvmBuffer:
     return tirx.decl_buffer([extent for _, extent in axes], "float32", name)
 
 
-def in_wide_rows(total: Sum) -> list[Sum]:
+def in_wide_rows(total: SumStage) -> list[SumStage]:
     """The sums of wide rows, and the sums and additions that make `total` of them, in order; empty without wide rows.
 
     A row is what lies behind the index of a long axis of terms in all tensors that move along either: the results, or
@@ -125,7 +125,7 @@ def in_wide_rows(total: Sum) -> list[Sum]:
     outer = tuple(axis for axis in total.summed if not any(axis[0].same_as(one) for one, _ in row))
     summed = tuple((many, depth // rows) if axis[0].same_as(deep) else axis for axis in outer)
     buffer = buffer_of(f"{total.out.name}_wide", wide_row)
-    wide = Sum(f"{total.name}_wide", buffer, (lane,), wide_row, summed, with_places(total.term, places))
+    wide = SumStage(f"{total.name}_wide", buffer, (lane,), wide_row, summed, with_places(total.term, places))
     again = variable("row")
     at = again * width
     for number, (one, _) in enumerate(row):
@@ -135,7 +135,7 @@ def in_wide_rows(total: Sum) -> list[Sum]:
     return [wide, *with_rest(total, whole, deep, depth // rows * rows, depth % rows)]
 
 
-def with_rest(total: Sum, whole: Sum, axis: Var, first: int, count: int) -> list[Sum]:
+def with_rest(total: SumStage, whole: SumStage, axis: Var, first: int, count: int) -> list[SumStage]:
     """The stages that compute `total` of `whole`, which lacks the last `count` places of `axis` from `first` on."""
     if not count:
         return [whole]
@@ -144,13 +144,13 @@ def with_rest(total: Sum, whole: Sum, axis: Var, first: int, count: int) -> list
     term = with_places(total.term, {axis: own + first})
     buffers = [buffer_of(f"{total.out.name}_{word}", total.spatial) for word in ("whole", "rest")]
     at = tuple(one for one, _ in total.spatial)
-    rest = Sum(f"{total.name}_rest", buffers[1], at, total.spatial, summed, term)
+    rest = SumStage(f"{total.name}_rest", buffers[1], at, total.spatial, summed, term)
     named = replace(whole, name=f"{total.name}_whole", out=buffers[0], at=at)
     joined = tirx.BufferLoad(buffers[0], at) + tirx.BufferLoad(buffers[1], at)
     return [named, rest, replace(total, summed=(), term=joined)]
 
 
-def row_of(total: Sum) -> tuple[Axis, tuple[Axis, ...]] | None:
+def row_of(total: SumStage) -> tuple[Axis, tuple[Axis, ...]] | None:
     """The long axis of terms, and the axes behind it, which are the row; None where tensors have no such rows."""
     axes = [*total.spatial, *total.summed]
     loads = [load for load in total.loads() if any(mentions(index, one) for index in load.indices for one, _ in axes)]
@@ -164,7 +164,7 @@ def row_of(total: Sum) -> tuple[Axis, tuple[Axis, ...]] | None:
     return first if alike and covered else None
 
 
-def _behind(load: BufferLoad, total: Sum) -> tuple[Axis, tuple[Axis, ...]] | None:
+def _behind(load: BufferLoad, total: SumStage) -> tuple[Axis, tuple[Axis, ...]] | None:
     """The long axis of terms that is an index of `load`, and the whole axes that are the indices behind it."""
     row: list[Axis] = []
     for index, extent in reversed([*zip(load.indices, load.source.ty.shape, strict=True)]):

@@ -21,7 +21,7 @@ from edgetune.codegen.cuda.half import cuda_type, rounded, widened
 from edgetune.codegen.cuda.lower import thread_variable
 from edgetune.codegen.cuda.names import buffer_name
 from edgetune.codegen.cuda.tidy import LOCAL, SHARED, copies_in, is_barrier, statements_in
-from edgetune.codegen.cuda.vector_access import VECTOR_BYTES, VectorAccess, VectorLoop, Vectors, same, vector_type
+from edgetune.codegen.cuda.vector_access import VECTOR_BYTES, VectorAccess, VectorFinder, VectorLoop, same, vector_type
 from edgetune.codegen.cuda.warp_reduction import shuffle_name
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.intrinsics import operator
@@ -47,7 +47,7 @@ class CudaPrinter(StatementPrinter):
 
     def __init__(self, context: Context, survey: Survey, unaligned: Collection[TvmBuffer], *, dynamic: bool) -> None:
         super().__init__(context, survey, Layout())
-        self._vectors = Vectors(context.analyzer, lambda buffer: buffer not in unaligned)
+        self._vectors = VectorFinder(context.analyzer, lambda buffer: buffer not in unaligned)
         self._held: list[tuple[VectorAccess, str, Var]] = []  # vectors, the arrays of their elements, and their index
         self._dynamic = dynamic
         self._shared_bytes = 0  # of the buffers so far

@@ -55,7 +55,7 @@ class VectorLoop:
 
 
 @dataclass(frozen=True)
-class Vectors:
+class VectorFinder:
     """Finds vectors in a loop; `aligned` tells of a buffer whether its first element is aligned to VECTOR_BYTES."""
 
     analyzer: sym.Analyzer
