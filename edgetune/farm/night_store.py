@@ -159,6 +159,7 @@ class NightStore:
             if number is None:
                 return None
             night = _night(connection, number)
+            self._database.hold_records(connection)  # before the first write: two farms may begin at once
             earlier = connection.scalars(select(nights.c.night).where(nights.c.farm == night.farm)).all()
             drop_snapshots(connection, [_snapshot(night.farm, name) for name in earlier])
             take_snapshot(self._database, connection, night.snapshot)

@@ -123,8 +123,9 @@ class PostgresqlDatabase:
 
     def hold_records(self, connection: Connection) -> None:
         """Until the end of the transaction, let no other host write records; wait for those that do."""
-        # A writer that changes a record writes to both tables, to images first.
-        connection.exec_driver_sql(f"LOCK TABLE {images.name}, {records.name} IN SHARE MODE")
+        # A writer that changes a record writes to both tables, to images first. SHARE would let two hosts hold them,
+        # which then wait for each other to write.
+        connection.exec_driver_sql(f"LOCK TABLE {images.name}, {records.name} IN SHARE ROW EXCLUSIVE MODE")
 
     def schema_version(self, connection: Connection) -> int:
         """Version of the tables."""
