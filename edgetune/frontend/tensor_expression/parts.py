@@ -91,14 +91,16 @@ def _groups(
         others = [stage for stage in analysis.stages if stage not in stages]
         needed = [*outputs, *(region.source for stage in others for region in stage.reads())]
         made, rest = with_channels_last(stages, constants, needed) or ([], stages)
-        kernels = _reordered(rest, constants) if rest else []
+        kernels = _reordered(rest, constants, needed) if rest else []
         groups += [*made, *([_statement(analysis, one) for one in kernel] for kernel in kernels)]
     return groups
 
 
-def _reordered(stages: list[BlockStage], constants: Sequence[TvmBuffer]) -> Sequence[Sequence[Stmt | BlockStage]]:
+def _reordered(
+    stages: list[BlockStage], constants: Sequence[TvmBuffer], needed: Sequence[TvmBuffer]
+) -> Sequence[Sequence[Stmt | BlockStage]]:
     """The kernels of a group of stages in the order of their lanes, or the group as it is."""
-    return with_product_lanes(stages, constants) or with_rows_as_lanes(stages, constants) or [stages]
+    return with_product_lanes(stages, constants) or with_rows_as_lanes(stages, constants, needed) or [stages]
 
 
 def divide(stages: Sequence[BlockStage], least_share: int = _LEAST_SHARE) -> list[list[BlockStage]]:

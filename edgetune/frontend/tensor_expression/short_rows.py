@@ -32,11 +32,14 @@ _LEAST_ELEMENTS = 1 << 12
 """Elements of the results below which calls of more kernels cost more than lanes save."""
 
 
-def with_rows_as_lanes(stages: Sequence[BlockStage], constants: Sequence[TvmBuffer]) -> list[list[Stmt]]:
+def with_rows_as_lanes(
+    stages: Sequence[BlockStage], constants: Sequence[TvmBuffer], needed: Sequence[TvmBuffer]
+) -> list[list[Stmt]]:
     """The statements of the kernels that compute `stages` with the longest axis of rows last; empty where none helps.
 
-    A row is what a stage sums or compares, and another one computes again element by element, with a function or a
-    division, as in a softmax.
+    Only the last stage may write a tensor that is `needed` by others, because that one alone is transposed back. A row
+    is what a stage sums or compares, and another one computes again element by element, with a function or a division,
+    as in a softmax.
     """
     last = stages[-1]
     extents = last.spatial_extents
@@ -45,6 +48,9 @@ def with_rows_as_lanes(stages: Sequence[BlockStage], constants: Sequence[TvmBuff
     if not any(stage.reduction_extents == extents[-1:] for stage in stages) or not any(map(_is_costly, stages)):
         return []
     if not all(_has_rows(stage, extents) for stage in stages):
+        return []
+    written = [written_by(stage) for stage in stages]
+    if any(among(buffer, needed) for buffer in written[:-1]):
         return []
     row = max(range(len(extents) - 1), key=lambda number: extents[number])
     if extents[row] < _FEWEST_ROWS:
@@ -55,7 +61,6 @@ def with_rows_as_lanes(stages: Sequence[BlockStage], constants: Sequence[TvmBuff
             _order(stage, row, constants, orders)
     except OrderConflict:
         return []
-    written = [written_by(stage) for stage in stages]
     copies = [[orders.copy(buffer)] for buffer in orders.buffers() if not among(buffer, written)]
     made = [orders.stage(stage, stage.name, stage.reduction) for stage in stages]
     return [*copies, made, [orders.copy_back(written[-1])]]

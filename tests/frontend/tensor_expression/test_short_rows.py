@@ -69,6 +69,22 @@ def test_rows_that_fill_no_vector_are_transposed(expression: Expression, shape: 
         assert len(program.divisions) == 1  # a search compares them with the whole
 
 
+def test_an_intermediate_that_is_an_output_is_written() -> None:
+    """Only the last tensor is transposed back, so rows stay as they are where others are read as well."""
+
+    def softmax_and_powers(x: te.Tensor) -> list[te.Tensor]:
+        k = te.reduce_axis((0, 7), "k")
+        powers = te.compute(x.shape, lambda i, j: te.exp(x[i, j]), "powers")
+        total = te.compute((1001,), lambda i: te.sum(powers[i, k], axis=k), "total")
+        return [powers, te.compute(x.shape, lambda i, j: powers[i, j] / total[i], "shares")]
+
+    x = np.random.default_rng(0).standard_normal((1001, 7)).astype(np.float32)
+    program = program_from_te(softmax_and_powers, {"x": (x.shape, "float32")}, {}, "made")
+    powers, shares = evaluate_program(program, [{"x": x}])[0].values()
+    np.testing.assert_allclose(powers, np.exp(x), rtol=1e-5)
+    np.testing.assert_allclose(shares.sum(1), 1, rtol=1e-5)
+
+
 def test_a_scale_of_each_place_is_read_as_it_is() -> None:
     program, (x, g, b), answer = made(layer_norm, (1000, 7), (7,), (7,))
     wide = x.astype(np.float64)
