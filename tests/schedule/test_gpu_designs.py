@@ -68,7 +68,7 @@ def test_decisions_are_read_back_from_a_trace_in_the_order_of_the_choices(progra
         (2048, 32, 0, "2048 threads are more than a block has"),
         (16, 32, 0, "16 threads leave most of a warp idle"),
         (1024, 65, 0, "65 registers of a thread are more than 1024 threads have"),
-        (256, 32, 49153, "49153 bytes of shared memory are more than a block has"),
+        (256, 32, 65537, "65537 bytes of shared memory are more than a block has"),
     ],
 )
 def test_what_a_block_lacks_is_named(threads: int, registers: int, shared: int, words: str) -> None:
