@@ -62,7 +62,10 @@ class LongSum:
 
 
 def long_sums(terms: int) -> Iterator[LongSum]:
-    """Sum, mean, 2-norm and dot product of so many terms, sums of columns with so many rows, and of a prime number."""
+    """Sum, mean, 2-norm and dot product of so many terms, sums of columns with so many rows, and of a prime number.
+
+    The prime number is the next smaller one for a row, the next larger one for columns.
+    """
     random = np.random.default_rng(0)
     uniform = random.random((1, terms), dtype=np.float32)
     normal = random.standard_normal((1, terms), dtype=np.float32)
@@ -83,10 +86,11 @@ def long_sums(terms: int) -> Iterator[LongSum]:
     yield _over_rows("sum, equal terms", [equal], lambda x: x, *2 * (_total(equal[0]),))
     for columns in COLUMNS:
         yield _of_columns(f"sums of {columns} columns", random.random((terms, columns), dtype=np.float32))
-    yield _of_columns(
-        f"sums of {COLUMNS[0]} columns, prime number of equal terms", np.full((prime, COLUMNS[0]), _EQUAL)
-    )
+    more = next(number for number in range(terms, 2 * terms) if _is_prime(number))
+    yield _of_columns(f"sums of {COLUMNS[0]} columns, prime number of equal terms", np.full((more, COLUMNS[0]), _EQUAL))
     yield _of_columns(f"sums of {COLUMNS[1]} columns, equal terms", np.full((terms, COLUMNS[1]), _EQUAL))
+    factors = [random.random((terms, COLUMNS[-1]), dtype=np.float32) for _ in range(2)]
+    yield _of_matrices(f"products of {COLUMNS[-1]} and {COLUMNS[-1]} columns", *factors)
     yield _of_products(f"sums of {MANY_COLUMNS} columns", uniform[0], random.random(MANY_COLUMNS, dtype=np.float32))
 
 
@@ -105,6 +109,15 @@ def _of_columns(name: str, rows: np.ndarray) -> LongSum:
     y = te.compute((columns,), lambda i: te.sum(x[k, i], axis=k), name="y")
     exact = rows.sum(axis=0, dtype=np.float64)
     return LongSum(name, kernel_from_te([x, y], "columns"), (rows,), exact, exact)
+
+
+def _of_matrices(name: str, x: np.ndarray, y: np.ndarray) -> LongSum:
+    """The product of the transposed first matrix with the second one."""
+    a, b = te.placeholder(x.shape, name="x"), te.placeholder(y.shape, name="y")
+    k = te.reduce_axis((0, len(x)), name="k")
+    z = te.compute((x.shape[1], y.shape[1]), lambda i, j: te.sum(a[k, i] * b[k, j], axis=k), name="z")
+    exact = x.T.astype(np.float64) @ y.astype(np.float64)
+    return LongSum(name, kernel_from_te([a, b, z], "matrices"), (x, y), exact, exact)
 
 
 def _of_products(name: str, factors: np.ndarray, columns: np.ndarray) -> LongSum:

@@ -62,7 +62,7 @@ class Settings:
     axes of image inputs and outputs, ``layouts`` that of single inputs and outputs by name. ``flavours`` are the build
     systems that the package gets files for; make is added where it is not named. ``package_version`` is major, minor
     and patch. ``precision`` is that of weights and of tensors between layers. ``branch`` is that of the records to
-    read, None for all of them.
+    read, None for all of them: a night states it, no source of settings does.
     """
 
     model: Path

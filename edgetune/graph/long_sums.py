@@ -20,6 +20,9 @@ from edgetune.graph.tvm_types import PrimFunc, SBlock, Stmt, TvmBuffer
 _LONG = 1 << 16
 """Least number of terms of a sum that is divided: random terms of one sign then reach an error of 1e-5."""
 
+_LONG_OF_SHORT_ROWS = 1 << 10
+"""The same where short rows of results become wide ones, which also takes less time."""
+
 _PART = 512
 """Most terms of a part in one accumulator."""
 
@@ -28,6 +31,7 @@ _LANES = 64
 
 _FEWEST_LANES = 8
 _FEWEST_COLUMNS = 4
+_FEW_COLUMNS = 32
 _PEELED = 32
 """Adjacent terms from which on lanes share them, although these do not divide their number."""
 
@@ -99,7 +103,8 @@ def _long_sum(statement: Stmt) -> SumStage | None:
     )
     at = tuple(with_places(index, places) for index in store.indices)
     found = SumStage(str(block.name_hint), store.buffer, at, spatial, summed, with_places(store.value.b, places))
-    return found if found.terms >= _LONG else None
+    narrow = found.terms >= _LONG_OF_SHORT_ROWS and not _fills_lanes(found) and bool(in_wide_rows(found))
+    return found if found.terms >= _LONG or narrow else None
 
 
 def _adds(store: Stmt, block: SBlock) -> bool:
@@ -115,15 +120,16 @@ def _adds(store: Stmt, block: SBlock) -> bool:
 
 
 def _in_parts(total: SumStage) -> list[SumStage]:
-    """The stages that compute a sum in parts, the one that writes its results last; none for products of odd columns.
+    """The stages that compute a sum in parts, the one that writes its results last.
 
-    Where the operands of a product lie in different orders and no vector divides its columns, no rule has lanes for
-    parts: they would take four times as long as the whole, which overlaps its vectors.
+    None for products with several rows of a few odd columns, whose operands lie in different orders: parts have no
+    lanes for them and take up to four times as long as the whole. Its form of overlapping vectors is divided instead.
     """
     if _fills_lanes(total):
         return _divided(total, in_lanes=True)
     columns = total.spatial[-1][1] if total.spatial else 1
-    if columns > 1 and columns % _FEWEST_COLUMNS and row_of(total) is None:
+    odd = columns <= _FEW_COLUMNS and columns % _FEWEST_COLUMNS > 0
+    if odd and total.elements > columns > 1 and row_of(total) is None:
         return []
     stages = in_wide_rows(total) or [total]
     return [part for stage in stages for part in _divided(stage, in_lanes=False)]

@@ -17,6 +17,7 @@ from edgetune.errors import WrongResult
 from edgetune.frontend.tensor_expression.kernel import kernel_from_te
 from edgetune.graph.long_sums import scratch_of_parts, split_long_sums
 from edgetune.records import RecordStore
+from edgetune.schedule.algorithms.overlapped_tail.tiles import whole_vectors_algorithm
 from edgetune.schedule.default_schedule import default_trace
 from edgetune.schedule.kernel_spec import kernel_spec
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
@@ -91,11 +92,42 @@ def test_diagonals_and_axes_that_begin_later_are_summed_as_they_are() -> None:
     assert np.abs(answer / 100000 - 1).max() < 1e-6
 
 
-def test_products_of_odd_columns_stay_whole() -> None:
-    x, y = (te.placeholder((100000, 7), name=name) for name in "xy")
+def products(rows: int, columns: int) -> tirx.PrimFunc:
+    x, y = (te.placeholder((100000, width), name=name) for name, width in (("x", rows), ("y", columns)))
     k = te.reduce_axis((0, 100000), "k")
-    function = te.create_prim_func([x, y, te.compute((7, 7), lambda i, j: te.sum(x[k, i] * y[k, j], axis=k), "z")])
+    z = te.compute((rows, columns), lambda i, j: te.sum(x[k, i] * y[k, j], axis=k), "z")
+    return te.create_prim_func([x, y, z])
+
+
+def test_products_of_a_few_odd_columns_are_divided_where_their_vectors_overlap() -> None:
+    """Parts of 7 columns have no lanes; 7 columns as two vectors of 4 that overlap have."""
+    function = products(7, 7)
     assert split_long_sums(function) is function
+    vectors = whole_vectors_algorithm(function, "vectors_128")
+    assert vectors is not None
+    shapes = [list(map(int, buffer.shape)) for buffer in vectors.function.body.block.alloc_buffers]
+    assert sorted(shapes) == [[7, 8], [200, 7, 8]]
+    x, y = (np.random.default_rng(seed).random((100000, 7), np.float32) for seed in (0, 1))
+    result = tvm.runtime.tensor(np.zeros((7, 7), np.float32))
+    tvm.compile(tvm.IRModule({"main": vectors.function}), target="llvm")["main"](
+        tvm.runtime.tensor(x), tvm.runtime.tensor(y), result
+    )
+    assert np.abs(result.numpy() / (x.T.astype(np.float64) @ y) - 1).max() < 1e-6
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 7), (1, 65), (4, 127)])
+def test_products_of_one_row_or_many_odd_columns_are_divided(rows: int, columns: int) -> None:
+    assert split_long_sums(products(rows, columns)).body.block.alloc_buffers
+
+
+@pytest.mark.parametrize(("shape", "divided"), [((3000, 3), True), ((1021, 7), False), ((3000, 64), False)])
+def test_short_rows_become_wide_from_1024_rows_on(shape: tuple[int, int], divided: bool) -> None:
+    """Rows of 64 columns fill vectors as they are."""
+    function, x = squares(shape, (0,)), np.random.default_rng(0).random(shape, np.float32)
+    made = split_long_sums(function)
+    assert (made is not function) == divided
+    exact = np.square(x, dtype=np.float64).sum(0)
+    assert np.abs(as_written(made, x, exact.shape) / exact - 1).max() < 1e-5
 
 
 def test_equal_terms_are_summed_within_the_promise() -> None:
@@ -145,8 +177,8 @@ def test_rows_of_parts_have_room_where_an_arena_has_none() -> None:
 
 @pytest.mark.parametrize(
     "unchanged",
-    [squares((1000,), (0,)), squares((1 << 15, 4), (0,))],
-    ids=["a short sum", "short sums of columns"],
+    [squares((1000,), (0,)), squares((1000, 4), (0,)), squares((1 << 15, 64), (0,))],
+    ids=["a short sum", "short sums of columns", "sums of wide rows"],
 )
 def test_other_sums_stay_as_they_are(unchanged: tirx.PrimFunc) -> None:
     assert split_long_sums(unchanged).same_as(unchanged)

@@ -11,6 +11,7 @@ from math import prod
 
 import numpy as np
 
+from edgetune.graph.long_sums import split_long_sums
 from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.overlapped_tail.function import Stretching, reads_in_step, weight_axis
@@ -100,7 +101,9 @@ def whole_vectors_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
     if any(region.source.same_as(w) for stage in stages[1:] for region in stage.block.reads for w in stretched_weights):
         return None
     stretched = Stretching(analysis, stages, [tile.channel], overlap, axes, {MOST_LANES: lanes}).function()
-    return Algorithm(name, stretched, {number: Stretch(axis, overlap) for number, axis in axes.items()})
+    return Algorithm(
+        name, split_long_sums(stretched), {number: Stretch(axis, overlap) for number, axis in axes.items()}
+    )
 
 
 def _whole_vectors_without_tile(analysis: BlockAnalysis, name: str, lanes: int) -> Algorithm | None:
