@@ -228,12 +228,13 @@ def ranked_variants(tile: Tile, target: Target, *, streamed: bool) -> list[Varia
     variants = variants_of(tile, cache, kept_bytes(target, streamed=streamed), target.l1_bytes if wide else 0)
     far = any(variant.prefetch_weights_l2 for variant in variants) and not by_rows
 
-    def rank(variant: Variant) -> tuple[bool, int, bool, bool, bool, bool, bool, bool]:
+    def rank(variant: Variant) -> tuple[bool, bool, int, bool, bool, bool, bool, bool, bool]:
         inside = (variant.order[-2:-1] == ("channel",)) != (first == "channel")
         again = far and variant.order[0] != "channel"  # uncached weights would be loaded again for each row
         outputs = variant.prefetch_outputs != (by_rows and tile.added > 0)
         whole = (not variant.fuse, variant.pad_rows)
         return (
+            not variant.copy_columns,
             variant.prefetch_inputs != wide,
             -variant.parts,
             *whole,

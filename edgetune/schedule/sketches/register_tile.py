@@ -30,7 +30,7 @@ def apply_tile(sch: Schedule, tile: Tile, variant: Variant, decide: Decisions, r
     Raises TVM's ScheduleError if the kernel does not allow it.
     """
     for name in tile.before:
-        if not (variant.pad_rows and name == tile.pad):
+        if not (variant.pad_rows and name == tile.pad) and not (variant.copy_columns and name == tile.copy):
             sch.compute_inline(sch.get_sblock(name))
     for name in tile.after[:-1]:
         sch.compute_inline(sch.get_sblock(name))
@@ -40,12 +40,17 @@ def apply_tile(sch: Schedule, tile: Tile, variant: Variant, decide: Decisions, r
         sch.set_scope(anchor, 0, "local")
     else:
         epilogue = sch.cache_write(anchor, 0, "local")
+    copied = None
+    if variant.copy_columns and tile.columns is not None:
+        copied = sch.get_sblock(tile.copy) if tile.copy else sch.cache_read(anchor, tile.columns, "global")
     rank = len(tile.anchor.spatial)
     row, pixel, channel = tile.row, tile.pixel, tile.channel
     if variant.fuse:
         _fuse_axes(sch, tile, anchor, epilogue)
         rank, row, pixel, channel = rank - 1, None, tile.row, channel - 1
-    _tile_loops(sch, tile, variant, decide, registers, (anchor, epilogue, rank, row, pixel, channel))
+    blocks = _tile_loops(sch, tile, variant, decide, registers, (anchor, epilogue, rank, row, pixel, channel))
+    if copied is not None:
+        _copy_lines(sch, copied, blocks, tile.lanes)
 
 
 def _tile_loops(
@@ -55,7 +60,8 @@ def _tile_loops(
     decide: Decisions,
     registers: int,
     where: tuple[SBlockRV, SBlockRV, int, int | None, int | None, int],
-) -> None:
+) -> LoopRV:
+    """Returns the loop over blocks of channels."""
     anchor, epilogue, rank, row, pixel, channel = where
     loops = sch.get_loops(anchor)
     spatial, reduction = loops[:rank], loops[rank:]
@@ -81,7 +87,7 @@ def _tile_loops(
         sch.unroll(loop)
     if variant.pad_rows and tile.pad is not None:
         at = outer["row"] if row is not None else outer["pixel"]
-        _copy_rows(sch, sch.get_sblock(tile.pad), at, tile.lanes)
+        _copy_lines(sch, sch.get_sblock(tile.pad), at, tile.lanes)
     _finish_epilogue(sch, epilogue, outers[-1], rank, tile.lanes)
     sch.vectorize(lanes)
     long = max(range(len(slow)), key=lambda number: tile.anchor.reduction_extents[number])
@@ -96,6 +102,7 @@ def _tile_loops(
     if variant.prefetch_weights_l1:
         sch.annotate(outer["channel"], WEIGHTS_L1, 1)
     sch.decompose_reduction(anchor, slow[0])
+    return outer["channel"]
 
 
 def _finish_epilogue(sch: Schedule, epilogue: SBlockRV, at: LoopRV, rank: int, lanes: int) -> None:
@@ -107,10 +114,10 @@ def _finish_epilogue(sch: Schedule, epilogue: SBlockRV, at: LoopRV, rank: int, l
     sch.vectorize(lane)
 
 
-def _copy_rows(sch: Schedule, pad: SBlockRV, at: LoopRV, lanes: int) -> None:
-    rank = len(sch.get(pad).iter_vars)
-    sch.compute_at(pad, at, preserve_unit_loops=True)
-    last = sch.get_loops(pad)[-rank:][-1]
+def _copy_lines(sch: Schedule, copy: SBlockRV, at: LoopRV, lanes: int) -> None:
+    rank = len(sch.get(copy).iter_vars)
+    sch.compute_at(copy, at, preserve_unit_loops=True)
+    last = sch.get_loops(copy)[-rank:][-1]
     width = lanes_for(int(sch.get(last).extent.value), lanes)
     _, lane = sch.split(last, [None, width])
     sch.vectorize(lane)

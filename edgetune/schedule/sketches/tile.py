@@ -22,6 +22,9 @@ from edgetune.schedule.sketches.block_analysis import (
     mentions,
 )
 
+COPIED_COLUMNS = "_columns"
+"""The end of the name of a stage that copies columns of a run-time operand."""
+
 FLOAT = 4
 """Bytes per element that are assumed for sums and weights."""
 
@@ -46,6 +49,8 @@ class Tile:
     block: int = 0  # the pixels of a tile should divide this number; 0: all pixels
     input_bytes: int = 0  # bytes of the operands that pixels do not share
     added: int = 0  # tensors of the output's size that stages after the anchor read
+    columns: int | None = None  # which read of the anchor is a run-time operand that all pixels share, as B in A B
+    copy: str | None = None  # the stage in `before` that copies these columns
 
     @property
     def per_channel(self) -> bool:
@@ -110,6 +115,7 @@ def find_tile(analysis: BlockAnalysis, native_lanes: int) -> Tile | None:
         analysis.attribute(TILE_PIXELS) or 0,
         0 if pixel is None else _input_bytes(anchor, anchor.spatial[pixel]),
         _added(analysis, anchor, after),
+        *_columns(analysis, anchor, None if pixel is None else anchor.spatial[pixel]),
     )
 
 
@@ -128,6 +134,28 @@ def _added(analysis: BlockAnalysis, anchor: BlockStage, after: Sequence[BlockSta
         prod(map(int, buffer.ty.shape)) >= elements and not any(buffer.same_as(other) for other in made)
         for buffer in read
     )
+
+
+def _columns(analysis: BlockAnalysis, anchor: BlockStage, pixel: IterVar | None) -> tuple[int | None, str | None]:
+    """The one read of a run-time operand that has channels last and does not depend on pixels, and who copies it."""
+    if pixel is None:
+        return None, None
+    channel = anchor.spatial[-1].var
+    copies = {stage.name: stage for stage in analysis.stages if stage.name.endswith(COPIED_COLUMNS)}
+    made = [w.source for stage in analysis.stages if stage.name not in copies for w in stage.block.writes]
+    found = [
+        number
+        for number, region in enumerate(anchor.block.reads)
+        if not any(region.source.same_as(buffer) for buffer in (*analysis.weights(), *made))
+        and len(region.region) > 1
+        and region.region[-1].min.same_as(channel)
+        and not any(mentions(item.min, pixel.var) for item in region.region)
+    ]
+    if len(found) != 1:
+        return None, None
+    source = anchor.block.reads[found[0]].source
+    by = (name for name, stage in copies.items() if stage.block.writes[0].source.same_as(source))
+    return found[0], next(by, None)
 
 
 def _type_of(stage: BlockStage) -> str:

@@ -11,6 +11,9 @@ from edgetune.schedule.sketches.tile import FLOAT, Tile, reads_each_once, stream
 
 Outer = Literal["row", "pixel", "channel"]
 _BLOCK_VECTORS = 3  # approximate vectors of channels in a tile
+_ROWS_OF_COPIES = 32  # a copy costs as much as two rows, and saves half a row each
+_FAR_APART = 256  # bytes between elements of a column: each line is used for one step
+_LONG_COLUMN = 512  # steps: so many lines of 64 bytes fill an L1 of 32 KiB
 _SHORTEST_PART = 256  # steps; storing and loading the sums costs little compared with them
 
 
@@ -22,7 +25,9 @@ class Variant:
     `prefetch_weights_l2`: the weights of the next block of channels are prefetched while the current block is computed.
     `prefetch_outputs`: the output (and residual) lines of a tile are prefetched before its reduction.
     `prefetch_weights_l1`: weights are prefetched a few steps before their use. `prefetch_inputs`: the next tile's
-    inputs are prefetched while the current tile is summed.
+    inputs are prefetched while the current tile is summed. `copy_columns`: the columns of a block of channels are
+    copied, so that they are adjacent for all rows (Goto and van de Geijn, Anatomy of High-Performance Matrix
+    Multiplication, TOMS 34(3), 2008).
     """
 
     order: tuple[Outer, ...]
@@ -33,6 +38,7 @@ class Variant:
     prefetch_outputs: bool = False
     prefetch_weights_l1: bool = False
     prefetch_inputs: bool = False
+    copy_columns: bool = False
 
 
 def variants_of(tile: Tile, cache_bytes: int = 0, kept_bytes: int = 0, first_bytes: int = 0) -> tuple[Variant, ...]:
@@ -45,6 +51,7 @@ def variants_of(tile: Tile, cache_bytes: int = 0, kept_bytes: int = 0, first_byt
     found = _whole(tile)
     if kept_bytes > 0 and streams_weights(tile, kept_bytes):
         found = tuple(replace(v, prefetch_weights_l2=v.order[0] == "channel") for v in found)
+    copies = [replace(v, copy_columns=True) for v in found if v.order[0] == "channel" and not v.pad_rows]
     if parts > 1:
         found += tuple(replace(v, parts=parts) for v in found if v.order[0] == "channel" and not v.pad_rows)
     if 0 < cache_bytes < tile.passing_bytes:
@@ -53,7 +60,7 @@ def variants_of(tile: Tile, cache_bytes: int = 0, kept_bytes: int = 0, first_byt
         found += tuple(replace(v, prefetch_inputs=True) for v in found if v.parts == 1)
     if first_bytes > 0 and streams_weights(tile, first_bytes):
         found += tuple(replace(v, prefetch_weights_l1=True) for v in found if v.order[0] == "channel")
-    return found
+    return (*found, *copies) if copies_columns(tile) else found
 
 
 def parts_for(tile: Tile, cache_bytes: int) -> int:
@@ -75,6 +82,15 @@ def parts_for(tile: Tile, cache_bytes: int) -> int:
     while max(extents) // wanted > _SHORTEST_PART and max(extents) // wanted * size > cache_bytes:
         wanted += 1
     return near_divisor(max(extents), wanted)
+
+
+def copies_columns(tile: Tile) -> bool:
+    """Whether so many rows share columns, which lie far apart in memory, that it pays to copy these."""
+    if tile.columns is None or not reads_each_once(tile):
+        return False
+    rows = prod(tile.anchor.spatial_extents[axis] for axis in (tile.row, tile.pixel) if axis is not None)
+    far = FLOAT * tile.anchor.spatial_extents[tile.channel] >= _FAR_APART
+    return far and rows >= _ROWS_OF_COPIES and prod(tile.anchor.reduction_extents) >= _LONG_COLUMN
 
 
 def _whole(tile: Tile) -> tuple[Variant, ...]:

@@ -30,6 +30,7 @@ from edgetune.schedule.sketches.block_analysis import (
     mentions,
     statements_of,
 )
+from edgetune.schedule.sketches.tile import COPIED_COLUMNS
 
 
 def weight_axis(stage: BlockStage, weights: TvmBuffer, axis: int) -> int | None:
@@ -61,9 +62,9 @@ class Stretching:
 
     `stages` are the reduction and all stages after it. `axes` numbers the spatial axes that become the stretched one:
     one axis, or two adjacent ones, which then become one axis with as many elements as both together. `weights` maps
-    parameter numbers to the axis of each that is stretched too. Tensors between stages are stretched; other parameters
-    are accessed at the element of the place. `attributes` are the function attributes that state which sizes keep
-    elements of a block adjacent.
+    parameter numbers to the axis of each that is stretched too; `copied` does so for run-time tensors, of which a stage
+    makes a stretched copy. Tensors between stages are stretched; other parameters are accessed at the element of the
+    place. `attributes` are the function attributes that state which sizes keep elements of a block adjacent.
     """
 
     analysis: BlockAnalysis
@@ -72,6 +73,7 @@ class Stretching:
     overlap: Overlap
     weights: Mapping[int, int]
     attributes: Mapping[str, int]
+    copied: Mapping[int, int] = field(default_factory=dict)
     _wide: list[tuple[TvmBuffer, TvmBuffer]] = field(
         default_factory=list, init=False
     )  # (original buffer, stretched buffer)
@@ -82,6 +84,10 @@ class Stretching:
         root = unstretched.body.block
         for number, axis in self.weights.items():
             self._widen(unstretched.params[number], (axis,))
+        copies = [
+            (unstretched.params[number], self._widen(unstretched.params[number], (axis,)), axis)
+            for number, axis in self.copied.items()
+        ]
         between = [self._widen(stage.block.writes[0].source, self.axes) for stage in self.stages[:-1]]
         output = last.block.writes[0].source
         if last.reduction:  # two blocks share elements of the output, so sums are made in a separate tensor
@@ -91,12 +97,15 @@ class Stretching:
             for statement in statements_of(root.body)
             if not any(block_of(statement).same_as(stage.block) for stage in self.stages)
         ]
+        statements += [self._copy_of(*copy) for copy in copies]
         statements += [self._nest(stage) for stage in self.stages]
         if last.reduction:
             statements.append(self._copy(last))
         kept = [buffer for buffer in root.alloc_buffers if self._widened(buffer) is None]
-        block = s_tir.SBlock([], [], [], "root", tirx.SeqStmt(statements), None, [*kept, *between])
-        params = [p if p.same_as(output) else self._widened(p, p) for p in unstretched.params]
+        made_of_params = [wide for _, wide, _ in copies]
+        block = s_tir.SBlock([], [], [], "root", tirx.SeqStmt(statements), None, [*kept, *made_of_params, *between])
+        original = [output, *(source for source, _, _ in copies)]
+        params = [p if any(p.same_as(one) for one in original) else self._widened(p, p) for p in unstretched.params]
         realize = s_tir.SBlockRealize([], True, block)
         made = s_tir.renew_defs(tirx.PrimFunc(params, realize, unstretched.ret_type, unstretched.attrs))
         for name, value in self.attributes.items():
@@ -127,6 +136,15 @@ class Stretching:
         init = None if block.init is None else moved.statement(block.init)
         body = moved.statement(block.body)
         return loops_around(stage.name, variables, extents, kinds, s_tir.SBlock([], reads, writes, "", body, init))
+
+    def _copy_of(self, source: TvmBuffer, wide: TvmBuffer, axis: int) -> Stmt:
+        """Copy `source` to `wide`, whose `axis` is stretched."""
+        variables = [tirx.Var(f"v_{letter}", "int32") for letter in "cdefgh"[: len(wide.shape)]]
+        at = [self.overlap.element_of(one) if number == axis else one for number, one in enumerate(variables)]
+        body = tirx.BufferStore(wide, tirx.BufferLoad(source, at), variables)
+        block = s_tir.SBlock([], [point_region(source, at)], [point_region(wide, variables)], "", body)
+        extents, spatial = [int(extent) for extent in wide.shape], [0] * len(variables)  # tirx.IterVar.DataPar
+        return loops_around(f"{source.name}{COPIED_COLUMNS}", variables, extents, spatial, block)
 
     def _replaced(self, stage: BlockStage) -> list[IterVar]:
         return [stage.spatial[axis] for axis in self.axes]

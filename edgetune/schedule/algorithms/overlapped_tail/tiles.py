@@ -6,6 +6,7 @@ vector.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -29,6 +30,7 @@ from edgetune.schedule.sketches.block_analysis import (
     widest_element_bits,
 )
 from edgetune.schedule.sketches.tile import Tile, find_tile
+from edgetune.schedule.sketches.variants import copies_columns
 
 _ANY_LANES = 64
 
@@ -100,7 +102,8 @@ def whole_vectors_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
     stretched_weights = [function.params[number] for number in axes]
     if any(region.source.same_as(w) for stage in stages[1:] for region in stage.block.reads for w in stretched_weights):
         return None
-    stretched = Stretching(analysis, stages, [tile.channel], overlap, axes, {MOST_LANES: lanes}).function()
+    copied = _copied(analysis, tile, stages[1:])
+    stretched = Stretching(analysis, stages, [tile.channel], overlap, axes, {MOST_LANES: lanes}, copied).function()
     return Algorithm(
         name, split_long_sums(stretched), {number: Stretch(axis, overlap) for number, axis in axes.items()}
     )
@@ -149,6 +152,17 @@ class Stretch:
     def apply(self, source: np.ndarray) -> np.ndarray:
         """`source` with that axis stretched; elements that two vectors share appear twice."""
         return np.ascontiguousarray(source.take(self.overlap.elements(), self.axis))
+
+
+def _copied(analysis: BlockAnalysis, tile: Tile, later: Sequence[BlockStage]) -> dict[int, int]:
+    """The run-time operand whose columns are worth a copy: parameter number, and the axis that is the channel."""
+    if tile.columns is None or not copies_columns(tile):
+        return {}
+    source = tile.anchor.block.reads[tile.columns].source
+    axis = weight_axis(tile.anchor, source, tile.channel)
+    again = any(region.source.same_as(source) for stage in later for region in stage.block.reads)
+    numbers = [number for number, param in enumerate(analysis.function.params) if param.same_as(source)]
+    return {number: axis for number in numbers if axis is not None and not again}
 
 
 def _overlap(tile: Tile, lanes: int) -> Overlap | None:
