@@ -5,7 +5,8 @@
    other reductions that cannot be factored, where nothing has to be packed.
 3. Factor all other reductions whose terms are contiguous: lanes run along the reduction axis.
 4. Move each stage into the loops of the last one, as deep as no work is repeated, so that only a few rows are stored
-   between stages. "rows" of the last stage are computed side by side, and share operands.
+   between stages. "rows" of the last stage are computed side by side, and share operands. Where results of reductions
+   lie along the last axis alone, all stages are computed for a block of columns, one block after another.
    A reduction whose results are the terms of another one alone is computed inside that one's loops over terms.
 5. Vectorise all other stages along contiguous axes; reductions that are left add rows of terms to rows of results.
 """
@@ -22,6 +23,7 @@ from tvm import s_tir, tirx
 from tvm.s_tir import Schedule
 
 from edgetune.graph.tvm_types import LoopRV, Stmt
+from edgetune.schedule.rules.column_blocks import BLOCK, block_of_columns, common_columns, split_columns
 from edgetune.schedule.rules.factored_reduction import (
     FactoredReduction,
     PartialSums,
@@ -56,7 +58,8 @@ class Structure:
     """The choices that change a trace's structure.
 
     `factored`: reductions are factored where they can be; `chained`: with several sums for each lane; `rows`: rows in
-    blocks; `spatial`: the largest reduction is a spatial tile; `columns`: other reductions are spatial tiles too.
+    blocks; `spatial`: the largest reduction is a spatial tile; `columns`: other reductions are spatial tiles too;
+    `blocks`: all stages for one block of columns after another.
     """
 
     factored: bool = True
@@ -64,6 +67,7 @@ class Structure:
     rows: bool = False
     spatial: bool = False
     columns: bool = False
+    blocks: bool = False
 
 
 @dataclass(frozen=True)
@@ -143,7 +147,14 @@ def structures_of(stages: Stages) -> list[Structure]:
     several = len(stages.analysis.stages) > own and len(found) > 1 and len(last.spatial) > 0 and not stages.nested
     vectors = [one for one in found if stages.factored or stages.tiles(one)]
     ends = [one for one in vectors if several and _has_rows(last, stages.tiles(one))]
-    return [*(replace(structure, rows=True) for structure in ends), *found]
+    blocks = [
+        one for one in found if common_columns(stages.analysis) is not None and last.name not in stages.tiles(one)
+    ]
+    return [
+        *(replace(structure, blocks=True) for structure in blocks),
+        *(replace(structure, rows=True) for structure in ends),
+        *found,
+    ]
 
 
 def _has_rows(last: BlockStage, tiles: Mapping[str, SpatialTile]) -> bool:
@@ -179,6 +190,11 @@ def derive(sch: Schedule, stages: Stages, structure: Structure, decide: Decision
     ]
     depth = len(last.spatial) - (not last.reduction or structure.rows or last.name in by_rows)
     depth = max(1, depth) if structure.rows else depth
+    common = common_columns(stages.analysis) if structure.blocks else None
+    if common is not None:
+        depth = common + 1
+        decide.suggest(lambda: {BLOCK: block_of_columns(stages.analysis, stages.lanes, core.l1_bytes)})
+        split_columns(sch, last, common, decide)
     if structure.rows:
         rows = sch.get_loops(sch.get_sblock(reader))[depth - 1]
         decide.suggest(lambda: {ROWS: _rows_for(stages, depth - 1, structure, core)})
@@ -265,12 +281,16 @@ def cycles_of_largest(stages: Stages, core: Core) -> float:
 
 
 def ranked_structures(stages: Stages, core: Core) -> list[Structure]:
-    """Structures, most promising first: rows in blocks, and chains where the formula finds them cheaper.
+    """Structures, most promising first: blocks of columns or of rows, and chains where the formula finds them cheaper.
 
     The last resort comes last: no reduction is factored.
     """
+    structures = structures_of(stages)
+    if not block_of_columns(stages.analysis, stages.lanes, core.l1_bytes):
+        structures = [one for one in structures if not one.blocks]
     found = sorted(
-        structures_of(stages), key=lambda one: (not one.rows, _largest(stages, one, core)[1][0], not one.columns)
+        structures,
+        key=lambda one: (not one.blocks, not one.rows, _largest(stages, one, core)[1][0], not one.columns),
     )
     return [*found, Structure(factored=False)] if stages.factored else found
 
