@@ -47,7 +47,7 @@ def test_reductions_over_outer_axes_have_common_columns(function: Any, common: i
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "block"), [(12, 640, 64), (12, 96, 48), (200, 640, 16), (12, 100, 0), (4000, 640, 0)]
+    ("rows", "columns", "block"), [(12, 640, 8), (12, 96, 6), (200, 640, 2), (12, 100, 0), (4000, 640, 0)]
 )
 def test_a_block_has_whole_lines_and_fits_l1(rows: int, columns: int, block: int) -> None:
     """100 columns are no whole vectors, and 16 columns of 4,000 rows fill L1 many times."""

@@ -16,9 +16,10 @@ from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.tile import FLOAT
 
 BLOCK = "columns"
-"""Name of the decision how many columns a block has."""
+"""Name of the decision how many vectors of columns a block has."""
 
 MAX_BLOCK = 128
+_FEW_ROWS = 16
 _LINE = 16  # elements of a cache line of 64 bytes
 _VECTORS = 8  # most vectors in a block that a formula chooses: so many sums hide latency
 
@@ -49,19 +50,28 @@ def _has_columns(stage: BlockStage, last: BlockStage) -> bool:
 
 
 def block_of_columns(analysis: BlockAnalysis, lanes: int, l1_bytes: int) -> int:
-    """The widest block of whole vectors whose tensors between stages fill half of L1 at most.
+    """The vectors of the widest block whose tensors between stages fill half of L1 at most.
 
     0 if there is none of at least a line: then rows of a block would share lines with the next one.
     """
     width = extent_of(analysis.stages[-1].spatial[-1])
     kept = sum(FLOAT * prod(stage.spatial_extents) // width for stage in analysis.stages[:-1])
-    blocks = (vectors * lanes for vectors in range(1, _VECTORS + 1) if width % (vectors * lanes) == 0)
-    fitting = (block for block in blocks if block >= min(width, _LINE) and kept * block <= l1_bytes // 2)
+    blocks = (vectors for vectors in range(1, _VECTORS + 1) if width % (vectors * lanes) == 0)
+    least = min(width, _LINE)
+    fitting = (n for n in blocks if n * lanes >= least and kept * n * lanes <= l1_bytes // 2)
     return max(fitting, default=0)
 
 
-def split_columns(sch: Schedule, last: BlockStage, common: int, decide: Decisions) -> None:
-    """Move the blocks of columns of the last stage around the axes that reductions lack."""
+def split_columns(sch: Schedule, last: BlockStage, common: int, lanes: int, decide: Decisions) -> None:
+    """Move the blocks of columns of the last stage around the axes that reductions lack.
+
+    Around a few rows also the vectors of a block: what a column needs once, such as the root of its sum of squares, is
+    then computed once for all of its elements. With many rows each vector would be in a line of its own.
+    """
     loops = sch.get_loops(sch.get_sblock(last.name))
-    outer, inner = decide.tile(sch, BLOCK, loops[-1], MAX_BLOCK)
-    sch.reorder(*loops[:common], outer, *loops[common:-1], inner)
+    vectors, lane = sch.split(loops[-1], [None, lanes])
+    outer, near = decide.tile(sch, BLOCK, vectors, MAX_BLOCK // lanes)
+    rows = loops[common:-1]
+    few = prod(int(sch.get(loop).extent.value) for loop in rows) <= _FEW_ROWS
+    inside = [near, *rows] if few else [*rows, near]
+    sch.reorder(*loops[:common], outer, *inside, lane)

@@ -46,6 +46,7 @@ from edgetune.schedule.sketches.block_analysis import MOST_LANES, BlockAnalysis,
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.elementwise import add_row, has_rows_of_terms, sum_rows, vectorize_stage
 from edgetune.schedule.sketches.inlining import cheap_to_repeat, inline_all
+from edgetune.schedule.sketches.tile import lanes_for
 
 ROWS = "rows"
 """Name of the decision how many rows of the last stage are computed side by side."""
@@ -194,7 +195,7 @@ def derive(sch: Schedule, stages: Stages, structure: Structure, decide: Decision
     if common is not None:
         depth = common + 1
         decide.suggest(lambda: {BLOCK: block_of_columns(stages.analysis, stages.lanes, core.l1_bytes)})
-        split_columns(sch, last, common, decide)
+        split_columns(sch, last, common, lanes_for(last.spatial_extents[-1], stages.lanes), decide)
     if structure.rows:
         rows = sch.get_loops(sch.get_sblock(reader))[depth - 1]
         decide.suggest(lambda: {ROWS: _rows_for(stages, depth - 1, structure, core)})
