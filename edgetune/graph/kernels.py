@@ -18,6 +18,7 @@ from edgetune.graph.kernel_names import kernel_names, summary
 from edgetune.graph.long_sums import scratch_of_parts, split_long_sums
 from edgetune.graph.macs import multiply_accumulates
 from edgetune.graph.program import Kernel, Param, Role, Rows
+from edgetune.graph.separable_windows import scratch_of_lines, separate_windows
 from edgetune.graph.tvm_types import PrimFunc
 
 
@@ -56,7 +57,7 @@ def plain_function(function: PrimFunc, mask: Sequence[bool]) -> PrimFunc:
             plain = plain.without_attr(attribute)
     shapes = [tuple(int(e) for e in p.shape) for p in plain.params]
     names = parameter_names(shapes, _roles(mask, len(shapes)), multiply_accumulates(plain) > 0)
-    return split_long_sums(rename_parameters(plain, names))
+    return split_long_sums(separate_windows(rename_parameters(plain, names)))
 
 
 def kernel_of(
@@ -78,7 +79,7 @@ def kernel_of(
         for number, (buffer, role) in enumerate(zip(function.params, roles, strict=True))
     ]
     macs = multiply_accumulates(function)
-    scratch = max(least_scratch(function), scratch_of_parts(function))
+    scratch = max(least_scratch(function), scratch_of_parts(function), scratch_of_lines(function))
     return Kernel(summary(sources), workload, function, tuple(params), tuple(sources), macs, calls, scratch)
 
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from tvm import ir, s_tir, tirx
+from tvm import s_tir, tirx
 
-from edgetune.graph.rows_of_terms import SumStage, buffer_of, in_wide_rows, row_of, variable, with_places, with_rest
-from edgetune.graph.tvm_types import PrimFunc, SBlock, Stmt, TvmBuffer
+from edgetune.graph.reduction_stage import ReductionStage, buffer_of, reduction_of, variable, with_places, with_stages
+from edgetune.graph.rows_of_terms import in_wide_rows, row_of, with_rest
+from edgetune.graph.tvm_types import PrimFunc, Stmt
 
 _LONG = 1 << 16
 """Least number of terms of a sum that is divided: random terms of one sign then reach an error of 1e-5."""
@@ -40,8 +41,6 @@ _FLOAT = 4  # bytes
 _LONGEST_ROW = 16384
 """Most bytes that a tensor of sums is taken to need: what is longer is computed part by part, or row by row."""
 
-_REDUCTION = 2  # tirx.IterVar.CommReduce
-
 
 def split_long_sums(function: PrimFunc) -> PrimFunc:
     """`function` whose sums of at least 2^16 float32 terms are divided into parts.
@@ -49,28 +48,12 @@ def split_long_sums(function: PrimFunc) -> PrimFunc:
     Where the terms of one result are adjacent, so are the sums of its parts. Otherwise the results lie side by side in
     each part, and short rows of them become wide ones (`rows_of_terms.py`).
     """
-    root = function.body
-    if not isinstance(root, s_tir.SBlockRealize):
-        return function
-    statements: list[Stmt] = []
-    buffers: list[TvmBuffer] = []
-    before = list(root.block.body.seq) if isinstance(root.block.body, tirx.SeqStmt) else [root.block.body]
-    for statement in before:
+
+    def stages_of(statement: Stmt) -> list[ReductionStage]:
         total = _long_sum(statement)
-        made = [] if total is None else _in_parts(total)
-        if len(made) < 2:
-            statements.append(statement)
-            continue
-        statements += [one.statement() for one in made]
-        buffers += [one.out for one in made[:-1]]
-    if len(statements) == len(before):
-        return function
-    block = root.block
-    body = tirx.SeqStmt(statements)
-    kept = [*block.alloc_buffers, *buffers]
-    changed = s_tir.SBlock([], [], [], block.name_hint, body, None, kept, annotations=block.annotations)
-    realize = s_tir.SBlockRealize([], True, changed)
-    return s_tir.renew_defs(tirx.PrimFunc(function.params, realize, function.ret_type, function.attrs))
+        return [] if total is None else _in_parts(total)
+
+    return with_stages(function, stages_of)
 
 
 def scratch_of_parts(function: PrimFunc) -> int:
@@ -81,45 +64,18 @@ def scratch_of_parts(function: PrimFunc) -> int:
     return sum(min(_FLOAT * prod(int(extent) for extent in buffer.shape), _LONGEST_ROW) for buffer in buffers)
 
 
-def _long_sum(statement: Stmt) -> SumStage | None:
+def _long_sum(statement: Stmt) -> ReductionStage | None:
     """The sum that the loops of a statement compute, if it is a long one in float32."""
-    while isinstance(statement, tirx.For):
-        statement = statement.body
-    if not isinstance(statement, s_tir.SBlockRealize) or statement.block.init is None:
+    found = reduction_of(statement)
+    if found is None or found.combine is not tirx.Add or str(found.out.ty.dtype) != "float32":
         return None
-    block = statement.block
-    store = block.body
-    if not isinstance(store, tirx.BufferStore) or str(store.buffer.ty.dtype) != "float32" or not _adds(store, block):
+    if not isinstance(found.first, tirx.FloatImm) or found.first.value != 0:
         return None
-    from_0 = {axis.var: variable(str(axis.var.name)) for axis in block.iter_vars}
-    places = {axis.var: from_0[axis.var] + axis.dom.min for axis in block.iter_vars}
-    spatial, summed = (
-        tuple(
-            (from_0[axis.var], int(axis.dom.extent))
-            for axis in block.iter_vars
-            if (int(axis.iter_type) == _REDUCTION) == reduced
-        )
-        for reduced in (False, True)
-    )
-    at = tuple(with_places(index, places) for index in store.indices)
-    found = SumStage(str(block.name_hint), store.buffer, at, spatial, summed, with_places(store.value.b, places))
     narrow = found.terms >= _LONG_OF_SHORT_ROWS and not _fills_lanes(found) and bool(in_wide_rows(found))
     return found if found.terms >= _LONG or narrow else None
 
 
-def _adds(store: Stmt, block: SBlock) -> bool:
-    """Whether a store adds a term to its own element, which is 0 first."""
-    value, first = store.value, block.init
-    if not isinstance(value, tirx.Add) or not isinstance(value.a, ir.TensorLoad):
-        return False
-    own = value.a.source.same_as(store.buffer) and all(
-        a.same_as(b) or a == b for a, b in zip(value.a.indices, store.indices, strict=True)
-    )
-    zero = isinstance(first, tirx.BufferStore) and isinstance(first.value, tirx.FloatImm) and first.value.value == 0
-    return own and zero
-
-
-def _in_parts(total: SumStage) -> list[SumStage]:
+def _in_parts(total: ReductionStage) -> list[ReductionStage]:
     """The stages that compute a sum in parts, the one that writes its results last.
 
     None for products with several rows of a few odd columns, whose operands lie in different orders: parts have no
@@ -135,7 +91,7 @@ def _in_parts(total: SumStage) -> list[SumStage]:
     return [part for stage in stages for part in _divided(stage, in_lanes=False)]
 
 
-def _fills_lanes(total: SumStage) -> bool:
+def _fills_lanes(total: ReductionStage) -> bool:
     """Whether the terms of one result are adjacent in every tensor that the term reads, so many that lanes share them.
 
     A rest that fills no vector is peeled off where whole vectors are before it.
@@ -145,7 +101,7 @@ def _fills_lanes(total: SumStage) -> bool:
     return all(extent >= _PEELED or (extent > 0 and extent % _FEWEST_LANES == 0) for extent in last)
 
 
-def _divided(total: SumStage, *, in_lanes: bool, level: int = 1) -> list[SumStage]:
+def _divided(total: ReductionStage, *, in_lanes: bool, level: int = 1) -> list[ReductionStage]:
     """The stages that compute a sum in parts; `total` alone where its terms are few, or no axis can be divided."""
     axis, inner = len(total.summed), 1
     while axis and inner * total.summed[axis - 1][1] <= _PART:
@@ -156,14 +112,14 @@ def _divided(total: SumStage, *, in_lanes: bool, level: int = 1) -> list[SumStag
     outer, (one, extent), within = total.summed[: axis - 1], total.summed[axis - 1], total.summed[axis:]
     steps = _steps(extent, _PART // inner, _LANES if in_lanes and inner == 1 else 1)
     count = extent // steps
-    place, step = variable("part"), variable("step")
+    place, step = variable("part", total.index_type), variable("step", total.index_type)
     kept = (*outer, (place, count))
     spatial = (*total.spatial, *kept) if in_lanes else (*kept, *total.spatial)
     title = _PARTS if level == 1 else f"{_PARTS}{level}"
     buffer = buffer_of(f"{total.out.name}{title}", spatial)
     at = tuple(variable for variable, _ in spatial)
     term = with_places(total.term, {one: place * steps + step})
-    parts = SumStage(f"{total.name}{title}", buffer, at, spatial, ((step, steps), *within), term)
+    parts = ReductionStage(f"{total.name}{title}", buffer, at, spatial, ((step, steps), *within), term)
     joined = replace(total, summed=kept, term=tirx.BufferLoad(buffer, at))
     stages = with_rest(total, joined, one, count * steps, extent % steps)
     return [parts, *(each for stage in stages for each in _divided(stage, in_lanes=in_lanes, level=level + 1))]

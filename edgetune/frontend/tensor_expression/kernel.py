@@ -18,6 +18,7 @@ from edgetune.frontend.tensor_expression.parts import PartOfExpression, division
 from edgetune.graph.long_sums import split_long_sums
 from edgetune.graph.macs import multiply_accumulates
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Param, Program, Role, TensorSpec, byte_size
+from edgetune.graph.separable_windows import separate_windows
 from edgetune.graph.tvm_types import PrimFunc
 from edgetune.graph.workload import workload_hash
 
@@ -136,7 +137,7 @@ def _function(tensors: Sequence[te.Tensor], name: str, params: Sequence[Param]) 
 
 
 def _kernel(name: str, function: PrimFunc, params: tuple[Param, ...], source: str) -> Kernel:
-    function = split_long_sums(function)
+    function = split_long_sums(separate_windows(function))
     weights = [index for index, param in enumerate(params) if param.role == "constant"]
     free = [index for index in weights if len(params[index].shape) > 1]
     if free:

@@ -1,0 +1,183 @@
+"""A reduction as a value: where its results go, the axes of results and of terms, and the term.
+
+Passes that divide or reorder reductions read them from blocks, make others of them, and write these as blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+import tvm_ffi
+from tvm import ir, s_tir, tirx
+
+from edgetune.graph.tvm_types import BufferLoad, Expr, Node, PrimFunc, Stmt, TvmBuffer, Var
+
+Axis = tuple[Var, int]
+"""A variable, which starts at 0, and its extent."""
+
+_SPATIAL, _REDUCED = 0, 2  # tirx.IterVar.DataPar, CommReduce
+
+
+@dataclass(frozen=True)
+class ReductionStage:
+    """`out[at]` is the reduction of `term` over the axes `summed`, for all places of the axes `spatial`.
+
+    Without axes to reduce it is the term itself. `combine` is the node of a reduction of two values, which begins at
+    `first`.
+    """
+
+    name: str
+    out: TvmBuffer
+    at: tuple[Expr, ...]
+    spatial: tuple[Axis, ...]
+    summed: tuple[Axis, ...]
+    term: Expr
+    combine: type[Node] = tirx.Add
+    first: Expr = field(default_factory=lambda: tirx.const(0.0, "float32"))
+
+    @property
+    def terms(self) -> int:
+        """Number of terms of each result."""
+        return prod(extent for _, extent in self.summed)
+
+    @property
+    def index_type(self) -> str:
+        """The type of new variables: that of the first axis."""
+        return str((*self.spatial, *self.summed)[0][0].ty.dtype)
+
+    @property
+    def elements(self) -> int:
+        """Number of results."""
+        return prod(extent for _, extent in self.spatial)
+
+    def loads(self) -> list[BufferLoad]:
+        """The different loads of the term."""
+        found: dict[str, BufferLoad] = {}
+
+        def add(load: BufferLoad) -> None:
+            found.setdefault(f"{load.source.name}{list(load.indices)}", load)
+
+        tvm_ffi.structural_walk(self.term, (ir.TensorLoad, add))
+        return list(found.values())
+
+    def statement(self) -> Stmt:
+        """The loops of the reduction around a block, with variables of their own."""
+        axes = [*self.spatial, *self.summed]
+        own = [tirx.Var(f"v_{variable.name.removeprefix('v_')}", variable.ty) for variable, _ in axes]
+        renamed = dict(zip((variable for variable, _ in axes), own, strict=True))
+        term, at = with_places(self.term, renamed), [with_places(index, renamed) for index in self.at]
+        reads = [_point(load.source, [with_places(i, renamed) for i in load.indices]) for load in self.loads()]
+        init = None
+        if self.summed:
+            init = tirx.BufferStore(self.out, self.first, at)
+            term = self.combine(tirx.BufferLoad(self.out, at), term)
+        kinds = [_SPATIAL] * len(self.spatial) + [_REDUCED] * len(self.summed)
+        ranges = [
+            ir.Range.from_min_extent(tirx.const(0, str(one.ty.dtype)), tirx.const(extent, str(one.ty.dtype)))
+            for one, extent in axes
+        ]
+        places = [tirx.IterVar(dom, one, kind) for dom, one, kind in zip(ranges, own, kinds, strict=True)]
+        body = tirx.BufferStore(self.out, term, at)
+        block = s_tir.SBlock(places, reads, [_point(self.out, at)], self.name, body, init)
+        loops = [tirx.Var(one.name.removeprefix("v_"), one.ty) for one in own]
+        statement: Stmt = s_tir.SBlockRealize(loops, True, block)
+        for loop, dom in reversed([*zip(loops, ranges, strict=True)]):
+            statement = tirx.For(loop, dom.min, dom.extent, tirx.ForKind.SERIAL, statement)
+        return statement
+
+
+def reduction_of(statement: Stmt) -> ReductionStage | None:
+    """The reduction that the loops of a statement compute: a sum, the largest or the least of its terms; else None."""
+    while isinstance(statement, tirx.For):
+        statement = statement.body
+    if not isinstance(statement, s_tir.SBlockRealize) or statement.block.init is None:
+        return None
+    block = statement.block
+    store, first = block.body, block.init
+    if not isinstance(store, tirx.BufferStore) or not isinstance(first, tirx.BufferStore) or not _adds_to_itself(store):
+        return None
+    from_0 = {axis.var: tirx.Var(str(axis.var.name), axis.var.ty) for axis in block.iter_vars}
+    places = {axis.var: from_0[axis.var] + axis.dom.min for axis in block.iter_vars}
+    spatial, summed = (
+        tuple(
+            (from_0[axis.var], int(axis.dom.extent))
+            for axis in block.iter_vars
+            if (int(axis.iter_type) == _REDUCED) == reduced
+        )
+        for reduced in (False, True)
+    )
+    at = tuple(with_places(index, places) for index in store.indices)
+    term = with_places(store.value.b, places)
+    name, combine = str(block.name_hint), type(store.value)
+    return ReductionStage(name, store.buffer, at, spatial, summed, term, combine, first.value)
+
+
+def _adds_to_itself(store: Stmt) -> bool:
+    """Whether a store combines its own element, on the left, with a term."""
+    value = store.value
+    if not isinstance(value, tirx.Add | tirx.Max | tirx.Min) or not isinstance(value.a, ir.TensorLoad):
+        return False
+    return bool(value.a.source.same_as(store.buffer)) and all(
+        a.same_as(b) or a == b for a, b in zip(value.a.indices, store.indices, strict=True)
+    )
+
+
+def with_stages(function: PrimFunc, stages_of: Callable[[Stmt], Sequence[ReductionStage]]) -> PrimFunc:
+    """`function` with several stages instead of those statements for which `stages_of` gives at least two.
+
+    The last one writes what the statement wrote; the others write tensors that are added.
+    """
+    root = function.body
+    if not isinstance(root, s_tir.SBlockRealize):
+        return function
+    statements: list[Stmt] = []
+    buffers: list[TvmBuffer] = []
+    before = list(root.block.body.seq) if isinstance(root.block.body, tirx.SeqStmt) else [root.block.body]
+    for statement in before:
+        made = stages_of(statement)
+        if len(made) < 2:
+            statements.append(statement)
+            continue
+        statements += [one.statement() for one in made]
+        buffers += [one.out for one in made[:-1]]
+    if len(statements) == len(before):
+        return function
+    block = root.block
+    body = tirx.SeqStmt(statements)
+    kept = [*block.alloc_buffers, *buffers]
+    changed = s_tir.SBlock([], [], [], block.name_hint, body, None, kept, annotations=block.annotations)
+    realize = s_tir.SBlockRealize([], True, changed)
+    return s_tir.renew_defs(tirx.PrimFunc(function.params, realize, function.ret_type, function.attrs))
+
+
+def with_places(node: Node, places: Mapping[Var, Expr]) -> Node:
+    """`node` with expressions instead of variables."""
+
+    def change(one: Var) -> Expr:
+        return next((new for old, new in places.items() if one.same_as(old)), one)
+
+    return tvm_ffi.structural_map(node, [(ir.Var, change)])
+
+
+def variable(name: str, dtype: str) -> Var:
+    """A new variable of an axis; all indices of a reduction have one type, as casts between them hide lanes."""
+    return tirx.Var(name, dtype)
+
+
+def buffer_of(name: str, axes: Sequence[Axis], dtype: str = "float32") -> TvmBuffer:
+    """A buffer with an element for each place of some axes."""
+    return tirx.decl_buffer([tirx.IntImm(str(one.ty.dtype), extent) for one, extent in axes], dtype, name)
+
+
+def mentions(node: Node, variable: Var) -> bool:
+    """Whether `variable` is in `node`."""
+    found: list[bool] = []
+    tvm_ffi.structural_walk(node, (ir.Var, lambda one: found.append(bool(one.same_as(variable)))))
+    return any(found)
+
+
+def _point(buffer: TvmBuffer, indices: Sequence[Expr]) -> Node:
+    ranges = [ir.Range.from_min_extent(index, tirx.IntImm(str(index.ty.dtype), 1)) for index in indices]
+    return tirx.BufferRegion(buffer, ranges)

@@ -1,0 +1,137 @@
+"""Separable windows: a reduction over the rows and columns of a window is one over rows, then one over columns.
+
+The largest of 5 by 5 elements takes 25 comparisons; the largest of 5 rows for each column, then of 5 columns, takes 10:
+neighbouring windows share the results of their columns. It holds for every reduction of nothing but the elements of one
+tensor, as in pooling and box filters (A. Rosenfeld and A. C. Kak, Digital Picture Processing, 2nd edition, Academic
+Press 1982, volume 1, section 6.4.1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from tvm import ir, s_tir, sym, tirx
+
+from edgetune.graph.reduction_stage import (
+    Axis,
+    ReductionStage,
+    buffer_of,
+    mentions,
+    reduction_of,
+    variable,
+    with_places,
+    with_stages,
+)
+from edgetune.graph.tvm_types import BufferLoad, Expr, PrimFunc, Stmt, Var
+
+_GAIN = 0.6
+"""Steps of both stages, as a share of those of the whole, from which on another stage is worth its loads and stores."""
+
+_LEAST_STEPS = 1 << 12
+_FLOAT = 4  # bytes
+_LINES = "_lines"
+_ROWS = 8
+"""Rows of the results from which on the memory of one line of the first stage is small beside theirs."""
+
+
+def separate_windows(function: PrimFunc) -> PrimFunc:
+    """`function` with a stage for each axis of a window, where neighbouring windows share enough of it."""
+    return with_stages(function, _stages)
+
+
+def scratch_of_lines(function: PrimFunc) -> int:
+    """Bytes of the tensors between the stages of a window, computed row by row; 0 for other functions.
+
+    Where windows move along the last axis, as in channels-first images, they are computed image by image.
+    """
+    buffers = function.body.block.alloc_buffers if isinstance(function.body, s_tir.SBlockRealize) else []
+    if not any(_LINES in str(buffer.name) for buffer in buffers):
+        return 0
+    result = [int(extent) for extent in function.params[-1].shape]
+    shapes = [[int(extent) for extent in buffer.shape] for buffer in buffers]
+    extents = zip(*shapes, result, strict=False)  # a result may have more axes of one element
+    common = next((number for number, alike in enumerate(extents) if len(set(alike)) > 1), 0)
+    rows = common + (shapes[-1][-1] == result[-1])
+    return sum(_FLOAT * prod(shape[rows:]) for shape in shapes)
+
+
+def _stages(statement: Stmt) -> list[ReductionStage]:
+    whole = reduction_of(statement)
+    found = None if whole is None else _separated(whole)
+    return [] if found is None else [*found]
+
+
+def _separated(whole: ReductionStage, level: int = 1) -> list[ReductionStage] | None:
+    """The stages of a window, its outermost axis first; None where it stays whole."""
+    load = whole.term
+    if not isinstance(load, ir.TensorLoad) or str(load.source.ty.dtype) != str(whole.out.ty.dtype):
+        return None
+    first = next((axis for axis in whole.summed if axis[1] > 1), None)
+    others = [axis for axis in whole.summed if first is not None and not axis[0].same_as(first[0])]
+    if first is None or prod((extent for _, extent in others), start=1) == 1:
+        return None
+    lines = _lines(whole, load, first)
+    if lines is None:
+        return None
+    kept, at, within, lead = lines
+    steps = prod(extent for _, extent in kept) * first[1] + whole.elements * whole.terms // first[1]
+    rows = next(extent for one, extent in kept if one.same_as(lead))
+    if rows < _ROWS or whole.elements * whole.terms < _LEAST_STEPS or steps > _GAIN * whole.elements * whole.terms:
+        return None
+    title = _LINES if level == 1 else f"{_LINES}{level}"
+    buffer = buffer_of(f"{whole.out.name}{title}", kept, str(whole.out.ty.dtype))
+    term = tirx.BufferLoad(load.source, at)
+    own = tuple(one for one, _ in kept)
+    part = replace(whole, name=f"{whole.name}{title}", out=buffer, at=own, spatial=kept, summed=(first,), term=term)
+    rest = replace(whole, summed=tuple(others), term=tirx.BufferLoad(buffer, within))
+    return [part, *(_separated(rest, level + 1) or [rest])]
+
+
+def _lines(
+    whole: ReductionStage, load: BufferLoad, first: Axis
+) -> tuple[tuple[Axis, ...], tuple[Expr, ...], tuple[Expr, ...], Var] | None:
+    """The axes of the results of the first stage, where it and the second one read, and the first axis.
+
+    None unless each index of the load has one axis of the results at most, `first` is in one index, and each of the
+    other axes too.
+    """
+    kept: list[Axis] = []
+    at: list[Expr] = []
+    within: list[Expr] = []
+    seen: list[Axis] = []
+    lead: Var | None = None
+    for index in load.indices:
+        spatial = [axis for axis in whole.spatial if mentions(index, axis[0])]
+        summed = [axis for axis in whole.summed if mentions(index, axis[0])]
+        if len(spatial) > 1 or any(one[0].same_as(other[0]) for one in (*spatial, *summed) for other in seen):
+            return None
+        seen += [*spatial, *summed]
+        if any(axis[0].same_as(first[0]) for axis in summed):
+            if len(summed) > 1 or not spatial:
+                return None
+            lead = own = variable(str(spatial[0][0].name), whole.index_type)
+            kept.append((own, spatial[0][1]))
+            at.append(with_places(index, {spatial[0][0]: own}))
+            within.append(spatial[0][0])
+            continue
+        bounds = _bounds(index, [*spatial, *summed])
+        if bounds is None:
+            return None
+        least, extent = bounds
+        own = variable(str(spatial[0][0].name) if spatial else "line", whole.index_type)
+        kept.append((own, extent))
+        at.append(own + least)
+        within.append(index - least)
+    alone = all(any(axis[0].same_as(one[0]) for one in seen) for axis in (*whole.spatial, *whole.summed) if axis[1] > 1)
+    return None if lead is None or not alone else (tuple(kept), tuple(at), tuple(within), lead)
+
+
+def _bounds(index: Expr, axes: list[Axis]) -> tuple[int, int] | None:
+    """The least value of an index and the number of values up to the largest one, if each step of it is known."""
+    analyzer = sym.Analyzer()
+    for one, extent in axes:
+        analyzer.bind(one, ir.Range(0, extent))
+    found = analyzer.const_int_bound(index)
+    least, most = int(found.min_value), int(found.max_value)
+    return None if most - least >= 1 << 24 or least < 0 else (least, most - least + 1)

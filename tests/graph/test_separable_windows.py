@@ -1,0 +1,124 @@
+"""Windows are reduced along one axis after the other where neighbours share enough; the result stays the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tvm import te, tirx, topi
+
+from edgetune.graph.separable_windows import scratch_of_lines, separate_windows
+from edgetune.schedule.default_schedule import default_trace
+from edgetune.schedule.sketches.block_analysis import analyse_blocks
+from tests.sketch_samples import board
+
+COMBINED = {"sum": te.sum, "max": te.max, "min": te.min}
+BY_NUMPY = {"sum": np.sum, "max": np.max, "min": np.min}
+
+
+def windows(
+    shape: tuple[int, ...], taps: tuple[int, ...], stride: int, kind: str = "max", dtype: str = "float32"
+) -> Any:
+    """A reduction over windows of the leading axes; the last axis are channels."""
+    x = te.placeholder(shape, dtype, "x")
+    axes = [te.reduce_axis((0, extent), f"k{number}") for number, extent in enumerate(taps)]
+    out = [(extent - tap) // stride + 1 for extent, tap in zip(shape, taps, strict=False)]
+
+    def value(*place: Any) -> Any:
+        at = [stride * one + axis for one, axis in zip(place, axes, strict=False)]
+        return COMBINED[kind](x[(*at, *place[len(taps) :])], axis=axes)
+
+    return te.create_prim_func([x, te.compute((*out, *shape[len(taps) :]), value, "windows")])
+
+
+def by_numpy(x: np.ndarray, taps: tuple[int, ...], stride: int, kind: str) -> np.ndarray:
+    seen = np.lib.stride_tricks.sliding_window_view(x, taps, tuple(range(len(taps))))
+    seen = seen[tuple(slice(None, None, stride) for _ in taps)]
+    return np.asarray(BY_NUMPY[kind](seen, axis=tuple(range(-len(taps), 0))))
+
+
+def run(function: tirx.PrimFunc, x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    result = tvm.runtime.tensor(np.zeros(shape, x.dtype))
+    tvm.compile(tvm.IRModule({"main": function}), target="llvm")["main"](tvm.runtime.tensor(x), result)
+    return np.asarray(result.numpy())
+
+
+def stages(function: tirx.PrimFunc) -> int:
+    found = analyse_blocks(function)
+    assert found is not None
+    return len(found.stages)
+
+
+@settings(max_examples=15)
+@given(
+    st.sampled_from([(5, 5), (4, 7), (9, 3), (5, 5, 5), (3, 4, 5)]),
+    st.sampled_from([1, 2]),
+    st.sampled_from(sorted(COMBINED)),
+    st.sampled_from(["float32", "int32", "int8"]),
+    st.integers(0, 100),
+)
+def test_windows_mean_what_they_meant(taps: tuple[int, ...], stride: int, kind: str, dtype: str, seed: int) -> None:
+    shape = (*(stride * 9 + tap for tap in taps), 6)
+    x = np.random.default_rng(seed).integers(-3, 4, shape).astype(dtype)
+    expected = by_numpy(x, taps, stride, kind)
+    function = separate_windows(windows(shape, taps, stride, kind, dtype))
+    np.testing.assert_array_equal(run(function, x, expected.shape), expected)
+
+
+@pytest.mark.parametrize(
+    ("taps", "stride", "expected"),
+    [((5, 5), 1, 2), ((4, 4), 1, 2), ((4, 4, 4), 1, 3), ((3, 3), 1, 1), ((3, 3), 2, 1), ((5, 1), 1, 1)],
+)
+def test_windows_have_stages_where_neighbours_share_enough(taps: tuple[int, ...], stride: int, expected: int) -> None:
+    """3 by 3 takes 6 steps instead of 9, which another stage's loads and stores outweigh."""
+    shape = (*(stride * 15 + tap for tap in taps), 8)
+    assert stages(separate_windows(windows(shape, taps, stride))) == expected
+
+
+def test_a_product_and_a_window_that_repeats_an_axis_stay_whole() -> None:
+    x, w = te.placeholder((20, 20), name="x"), te.placeholder((5, 5), name="w")
+    i, j = (te.reduce_axis((0, 5), name) for name in "ij")
+    product = te.compute((16, 16), lambda r, c: te.sum(x[r + i, c + j] * w[i, j], axis=[i, j]), "product")
+    diagonal = te.compute((16, 16), lambda r, c: te.max(x[r + i, r + j] + 0 * c, axis=[i, j]), "diagonal")
+    turned = te.compute((16, 16), lambda r, c: te.max(x[r + i + j, c], axis=[i, j]), "turned")
+    for inputs, output in (([x, w], product), ([x], diagonal), ([x], turned)):
+        function = te.create_prim_func([*inputs, output])
+        assert separate_windows(function).same_as(function)
+
+
+def test_one_line_is_kept_between_the_stages_of_padded_pooling() -> None:
+    x = te.placeholder((1, 8, 20, 20), name="x")
+    pooled = topi.nn.pool2d(x, (5, 5), (1, 1), (1, 1), (2, 2, 2, 2), "max", layout="NCHW")
+    function = separate_windows(te.create_prim_func([x, pooled]))
+    assert stages(function) == 3
+    assert 0 < scratch_of_lines(function) <= 4 * (24 * 24 + 20 * 24)
+    assert "spatial tile" in default_trace(function, board(256, 16), scratch_of_lines(function))[1]
+    assert scratch_of_lines(windows((20, 20, 8), (3, 3), 1)) == 0
+
+
+def test_a_result_may_have_more_axes_than_the_window() -> None:
+    x = te.placeholder((30, 30), name="x")
+    i, j = (te.reduce_axis((0, 6), name) for name in "ij")
+    one = te.compute((1, 25, 25, 1), lambda n, h, w, c: te.max(x[h + i, w + j], axis=[i, j]), "one")
+    function = separate_windows(te.create_prim_func([x, one]))
+    assert stages(function) == 2
+    assert 4 * 30 <= scratch_of_lines(function) <= 4 * 25 * 30
+    array = np.random.default_rng(0).random((30, 30), np.float32)
+    expected = by_numpy(array, (6, 6), 1, "max")
+    np.testing.assert_array_equal(run(function, array, (1, 25, 25, 1))[0, :, :, 0], expected)
+
+
+def test_stages_keep_the_type_of_indices() -> None:
+    """The indices of models have 64 bits, and a cast between types hides lanes from all rules."""
+    long = [tirx.IntImm("int64", extent) for extent in (20, 20, 8)]
+    x, zero, taps = te.placeholder(long, name="x"), tirx.IntImm("int64", 0), tirx.IntImm("int64", 5)
+    i, j = (te.reduce_axis((zero, taps), name) for name in "ij")
+    out = [tirx.IntImm("int64", extent) for extent in (16, 16, 8)]
+    largest = te.compute(out, lambda h, w, c: te.max(x[h + i, w + j, c], axis=[i, j]), "largest")
+    function = separate_windows(te.create_prim_func([x, largest]))
+    assert stages(function) == 2
+    assert "Cast" not in function.script()
