@@ -48,12 +48,16 @@ def split_long_sums(function: PrimFunc) -> PrimFunc:
     Where the terms of one result are adjacent, so are the sums of its parts. Otherwise the results lie side by side in
     each part, and short rows of them become wide ones (`rows_of_terms.py`).
     """
+    return with_stages(function, lambda statement: _stages(statement, odd_columns=False))
 
-    def stages_of(statement: Stmt) -> list[ReductionStage]:
-        total = _long_sum(statement)
-        return [] if total is None else _in_parts(total)
 
-    return with_stages(function, stages_of)
+def split_all_long_sums(function: PrimFunc) -> PrimFunc:
+    """The same also for products with several rows of a few odd columns.
+
+    Their operands lie in different orders: parts have no lanes for them and take up to four times as long as the whole.
+    So the kernel stays whole until its form of overlapping vectors, or the direct algorithm, is made of it.
+    """
+    return with_stages(function, lambda statement: _stages(statement, odd_columns=True))
 
 
 def scratch_of_parts(function: PrimFunc) -> int:
@@ -75,17 +79,16 @@ def _long_sum(statement: Stmt) -> ReductionStage | None:
     return found if found.terms >= _LONG or narrow else None
 
 
-def _in_parts(total: ReductionStage) -> list[ReductionStage]:
-    """The stages that compute a sum in parts, the one that writes its results last.
-
-    None for products with several rows of a few odd columns, whose operands lie in different orders: parts have no
-    lanes for them and take up to four times as long as the whole. Its form of overlapping vectors is divided instead.
-    """
+def _stages(statement: Stmt, *, odd_columns: bool) -> list[ReductionStage]:
+    """The stages that compute the long sum of a statement in parts, the one that writes its results last."""
+    total = _long_sum(statement)
+    if total is None:
+        return []
     if _fills_lanes(total):
         return _divided(total, in_lanes=True)
     columns = total.spatial[-1][1] if total.spatial else 1
     odd = columns <= _FEW_COLUMNS and columns % _FEWEST_COLUMNS > 0
-    if odd and total.elements > columns > 1 and row_of(total) is None:
+    if odd and not odd_columns and total.elements > columns > 1 and row_of(total) is None:
         return []
     stages = in_wide_rows(total) or [total]
     return [part for stage in stages for part in _divided(stage, in_lanes=False)]

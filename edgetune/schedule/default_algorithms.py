@@ -12,7 +12,7 @@ from math import inf, prod
 
 from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.algorithms.algorithm import Algorithm
-from edgetune.schedule.algorithms.catalogue import algorithm_named, algorithms_among
+from edgetune.schedule.algorithms.catalogue import algorithm_named, algorithms_among, direct_algorithm
 from edgetune.schedule.algorithms.overlapped_tail.tiles import pixel_axes
 from edgetune.schedule.algorithms.schedule_text import DIRECT, PEELED, TILES, VECTORS, WINOGRAD, schedule_text, size_of
 from edgetune.schedule.default_schedule import (
@@ -42,7 +42,7 @@ def algorithms_of(function: PrimFunc, allowed: Collection[str], target: Target) 
     """The algorithms worth a search for an unscheduled PrimFunc, among those `allowed`; the direct one first."""
     winograd = algorithms_among(function, (name for name in WINOGRAD if name in allowed))
     other = form_for_odd_extents(function, allowed, target)
-    return [Algorithm(DIRECT, function), *winograd, *([] if other is None else [other])]
+    return [direct_algorithm(function), *winograd, *([] if other is None else [other])]
 
 
 def form_for_odd_extents(function: PrimFunc, allowed: Collection[str], target: Target) -> Algorithm | None:
@@ -161,5 +161,5 @@ def guessed_schedule(
     algorithm = form_for_odd_extents(function, allowed, target)
     found = None if algorithm is None else guess(algorithm.function, target, scratch_limit, streamed=streamed)
     if algorithm is None or found is None:
-        return default_guess(function, target, scratch_limit, streamed=streamed)
+        return default_guess(direct_algorithm(function).function, target, scratch_limit, streamed=streamed)
     return replace(found, trace=schedule_text(algorithm.name, found.trace))

@@ -10,6 +10,7 @@ from edgetune.boards.options import MeasuringOptions
 from edgetune.events import Event
 from edgetune.records import RecordStore
 from edgetune.schedule.algorithms.algorithm import Algorithm
+from edgetune.schedule.algorithms.catalogue import direct_algorithm
 from edgetune.schedule.algorithms.schedule_text import DIRECT
 from edgetune.schedule.default_algorithms import algorithms_of, default_schedule
 from edgetune.schedule.default_schedule import guesses
@@ -52,7 +53,7 @@ def space_of(task: TuneTask, target: Target, form: Algorithm | None = None) -> S
     The formula's best schedules of each structure are proposed first. One that equals the default schedule, which is
     measured in any case, costs no trial.
     """
-    form = form or Algorithm(DIRECT, task.kernel.function)
+    form = form or direct_algorithm(task.kernel.function)
     streamed = task.streamed
     first = islice(guesses(form.function, target, task.scratch_limit, streamed=streamed), _GUESSES)
     refused: list[None] = []

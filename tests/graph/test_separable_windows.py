@@ -103,7 +103,7 @@ def test_one_line_is_kept_between_the_stages_of_padded_pooling() -> None:
 def test_a_result_may_have_more_axes_than_the_window() -> None:
     x = te.placeholder((30, 30), name="x")
     i, j = (te.reduce_axis((0, 6), name) for name in "ij")
-    one = te.compute((1, 25, 25, 1), lambda n, h, w, c: te.max(x[h + i, w + j], axis=[i, j]), "one")
+    one = te.compute((1, 25, 25, 1), lambda _n, h, w, _c: te.max(x[h + i, w + j], axis=[i, j]), "one")
     function = separate_windows(te.create_prim_func([x, one]))
     assert stages(function) == 2
     assert 4 * 30 <= scratch_of_lines(function) <= 4 * 25 * 30

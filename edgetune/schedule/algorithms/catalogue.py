@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
 from edgetune.errors import KernelFailed
+from edgetune.graph.long_sums import split_all_long_sums
 from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.overlapped_tail.tiles import (
@@ -33,10 +34,15 @@ def algorithms_among(function: PrimFunc, names: Iterable[str]) -> Iterator[Algor
     return (algorithm for algorithm in found if algorithm is not None)
 
 
+def direct_algorithm(function: PrimFunc) -> Algorithm:
+    """The algorithm that a PrimFunc states, with all of its long sums in parts."""
+    return Algorithm(DIRECT, split_all_long_sums(function))
+
+
 def algorithm_named(function: PrimFunc, name: str) -> Algorithm:
     """The algorithm of a PrimFunc called `name`; raises KernelFailed if the function does not support it."""
     if name == DIRECT:
-        return Algorithm(DIRECT, function)
+        return direct_algorithm(function)
     algorithm = _derived(function, name) if name in _DERIVATIONS else None
     if algorithm is None:
         raise KernelFailed(

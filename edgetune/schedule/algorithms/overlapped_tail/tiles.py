@@ -12,7 +12,7 @@ from math import prod
 
 import numpy as np
 
-from edgetune.graph.long_sums import split_long_sums
+from edgetune.graph.long_sums import split_all_long_sums
 from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.overlapped_tail.function import Stretching, reads_in_step, weight_axis
@@ -45,7 +45,8 @@ def whole_tiles_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
     tile = find_tile(analysis, _ANY_LANES) if analysis is not None else None
     if analysis is None or tile is None or tile.overlaps or not (axes := pixel_axes(tile)):
         return None
-    return _tiles_of(analysis, tile, axes, name)
+    found = _tiles_of(analysis, tile, axes, name)
+    return None if found is None else Algorithm(name, split_all_long_sums(found.function))
 
 
 def whole_tiles_of_vectors_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
@@ -105,7 +106,7 @@ def whole_vectors_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
     copied = _copied(analysis, tile, stages[1:])
     stretched = Stretching(analysis, stages, [tile.channel], overlap, axes, {MOST_LANES: lanes}, copied).function()
     return Algorithm(
-        name, split_long_sums(stretched), {number: Stretch(axis, overlap) for number, axis in axes.items()}
+        name, split_all_long_sums(stretched), {number: Stretch(axis, overlap) for number, axis in axes.items()}
     )
 
 
