@@ -24,6 +24,9 @@ from edgetune.package.constants import Weights
 from edgetune.package.interface import Interface
 from edgetune.package.provenance import KernelProvenance
 
+_UNTYPED = ("ARENA(", "WEIGHT(", "(void *)", "(const void *)")
+"""How an argument begins that is a `void *`."""
+
 
 @dataclass(frozen=True)
 class Slot:
@@ -67,8 +70,9 @@ class CallView:
 
     @property
     def typed_arguments(self) -> tuple[str, ...]:
-        """The arguments as C++ wants them: with a cast to each parameter's type."""
-        return tuple(f"({of})({text})" for of, text in zip(self.types, self.arguments, strict=True))
+        """The arguments as C++ wants them: what is `void *` in C is cast to the parameter's type."""
+        pairs = zip(self.types, self.arguments, strict=True)
+        return tuple(f"({of}){text}" if text.startswith(_UNTYPED) else text for of, text in pairs)
 
 
 @dataclass(frozen=True)
@@ -288,10 +292,10 @@ def kernel_views(
                 calls=calls[index],
                 workers=source.workers,
                 launches=source.launches,
-                elements=tuple(param.alignment for param in source.params),
+                elements=tuple(param.element_bytes for param in source.params),
                 parameters=tuple(param.name for param in source.params),
                 memory=(
-                    *(prod(param.shape) * param.alignment for param in source.params),
+                    *(prod(param.shape) * param.element_bytes for param in source.params),
                     *([source.scratch_bytes] if source.scratch_bytes else []),
                 ),
             )

@@ -69,11 +69,13 @@ _MACS_PER_US = 128 * 1000
 class GraphReplay:
     """The rule's answer: `wanted` where `launches` take more than a tenth of `run_us`, microseconds of one run.
 
-    A kernel without a time counts as long as its multiply-adds or its bytes need at least, so that doubt means a graph.
+    A kernel without a time counts as long as its multiply-adds or its bytes need at least, so that doubt means a graph;
+    then the run is not `measured`.
     """
 
     launches: int
     run_us: float
+    measured: bool
 
     @property
     def launches_us(self) -> float:
@@ -89,16 +91,21 @@ class GraphReplay:
     def reason(self) -> str:
         """The rule with its numbers, as a sentence."""
         comparison = "over" if self.wanted else "at most"
+        run = f"{self.run_us:,.0f}" if self.run_us >= 10 else f"{self.run_us:.2g}"
         return (
             f"{self.launches} launches of {LAUNCH_US:g} us are {comparison} {MOST_SHARE:.0%} of a run, which takes "
-            f"{self.run_us:.4g} us without them"
+            f"{'' if self.measured else 'at least '}{run} us without them"
         )
 
 
 def graph_replay(calls: Sequence[CallView], kernels: Sequence[KernelView], target: GpuTarget) -> GraphReplay:
     """What the rule says of the layers `calls`, whose kernels are `kernels`."""
     launches = {kernel.symbol: len(kernel.launches) for kernel in kernels}
-    return GraphReplay(sum(launches[call.symbol] for call in calls), sum(_least_us(call, target) for call in calls))
+    return GraphReplay(
+        sum(launches[call.symbol] for call in calls),
+        sum(_least_us(call, target) for call in calls),
+        all(call.provenance.median_us is not None for call in calls),
+    )
 
 
 def _least_us(call: CallView, target: GpuTarget) -> float:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from edgetune.package import ctext
+from edgetune.package.columns import in_columns
 from edgetune.resources import templates_dir
 
 
@@ -16,7 +17,8 @@ def environment() -> Environment:
     """Return the environment of the package templates.
 
     Filters: `c_comment`, `c_string` and `markdown` make untrusted text harmless for their language; `shape` writes a
-    shape; `c_array` writes the body of an initialiser; `json_text` a JSON string; `thousands` groups digits.
+    shape; `c_array` writes the body of an initialiser; `json_text` a JSON string; `thousands` groups digits;
+    `in_columns` breaks long lines of C.
     """
     env = Environment(
         loader=FileSystemLoader([templates_dir() / "package", templates_dir()]),
@@ -29,6 +31,7 @@ def environment() -> Environment:
     )
     env.filters["c_comment"] = ctext.comment
     env.filters["c_string"] = ctext.string
+    env.filters["in_columns"] = in_columns
     env.filters["c_array"] = ctext.initializer
     env.filters["markdown"] = ctext.markdown
     env.filters["shape"] = ctext.shape

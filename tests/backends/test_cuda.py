@@ -128,6 +128,21 @@ def test_pointers_to_the_wrong_memory_are_a_status_with_a_sentence(package: Path
     assert "ds_cnn_run() takes host pointers, ds_cnn_run_on() device pointers" in done.stdout
 
 
+def test_lines_of_all_sources_fit_the_page(package: Path) -> None:
+    """Lines of the preprocessor name layers, and the build's facts are one string."""
+    for source in (path for part in ("src", "include", "test") for path in (package / part).glob("*.[hc]*")):
+        if source.name != "ds_cnn_vectors.h":
+            lines = [line for line in source.read_text().splitlines() if not line.startswith(("#define", "#endif"))]
+            assert [line for line in lines if len(line) > 120 and "model sha256" not in line] == [], source.name
+
+
+def test_the_benchmark_has_memory_for_the_tensors_of_a_kernel_and_no_more(package: Path) -> None:
+    """Convolution, 1x1, 64 channels to 64 on 25x5 pixels: input, weights, bias, output, each in whole 256 bytes."""
+    text = (package / "test/ds_cnn_bench.cu").read_text()
+    sizes = [int(size) for size in re.findall(r"\d+", text.partition("kernel_bytes[] = {")[2].partition("}")[0])]
+    assert sizes[2] == 2 * 32000 + 16384 + 256
+
+
 def test_kernels_are_written_for_readers(package: Path) -> None:
     text = (package / "src/ds_cnn_kernels.cu").read_text()
     assert max(map(len, text.splitlines())) <= 120
