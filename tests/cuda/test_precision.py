@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -165,3 +166,19 @@ def test_a_precision_that_a_board_lacks_is_refused(board: str, precision: str, s
     assert done.returncode == UsageError.exit_code
     assert sentence in done.stderr
     assert not (tmp_path / "build").exists()
+
+
+def test_a_reduction_of_a_model_in_16_bits_is_joined_in_32(tmp_path: Path) -> None:
+    """ONNX's own float16: registers hold floats, and warps exchange them; whole rows of 6 sum up in every lane."""
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT16, [3, 6]) for name in "xy"]
+    model = helper.make_model(helper.make_graph([helper.make_node("Softmax", ["x"], ["y"])], "row", ends[:1], ends[1:]))
+    onnx.save(model, tmp_path / "row.onnx")
+    check = checked(read_model(tmp_path / "row.onnx").program().kernels[0])
+    text = check.source.definition
+    assert "warp_sum_f32(acc_1, 32)" in text
+    assert re.search(r"float \w*sum\[1\]", text)
+    assert "float partial[" in text
+    assert not re.search(r"float \w+ = __float2half", text)
+    error = run(check, tmp_path)
+    assert isinstance(error, float), error
+    assert error < ALLOWED["fp16"]

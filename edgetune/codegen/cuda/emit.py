@@ -154,7 +154,7 @@ class _Kernel:
             operands.append(LaunchOperand(number, self._offsets.get(buffer, 0), c_type, writes))
         self.operands = tuple(operands)
         views = {view for view, base in self._views.items() if base in self._unaligned}
-        needed = shared_bytes(self._launch.body)
+        needed = shared_bytes(self._launch.body, self._found)
         dynamic = needed > target.shared_bytes_per_block
         printer = CudaPrinter(context, self._found, self._unaligned | views, dynamic=dynamic)
         printer.launch(self._launch.body, self._launch.extents)

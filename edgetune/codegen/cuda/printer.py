@@ -23,6 +23,7 @@ from edgetune.codegen.cuda.names import buffer_name
 from edgetune.codegen.cuda.tidy import LOCAL, SHARED, copies_in, is_barrier, statements_in
 from edgetune.codegen.cuda.vector_access import VECTOR_BYTES, VectorAccess, VectorFinder, VectorLoop, same, vector_type
 from edgetune.codegen.cuda.warp_reduction import shuffle_name
+from edgetune.codegen.cuda.wide_sums import is_shuffled, wide_sums
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.literals import plus
@@ -47,7 +48,8 @@ class CudaPrinter(StatementPrinter):
 
     def __init__(self, context: Context, survey: Survey, unaligned: Collection[TvmBuffer], *, dynamic: bool) -> None:
         super().__init__(context, survey, Layout())
-        self._vectors = VectorFinder(context.analyzer, lambda buffer: buffer not in unaligned)
+        self._wide: set[TvmBuffer] = set()  # of 16-bit elements that lie in memory as floats
+        self._vectors = VectorFinder(context.analyzer, lambda b: b not in unaligned and b not in self._wide)
         self._held: list[tuple[VectorAccess, str, Var]] = []  # vectors, the arrays of their elements, and their index
         self._dynamic = dynamic
         self._shared_bytes = 0  # of the buffers so far
@@ -68,6 +70,7 @@ class CudaPrinter(StatementPrinter):
             self.context.emit(f"DYNAMIC_SHARED({self.context.names.unique('shared')});")
         self._unrolled = unrolled_loops(body)
         self._copies = copies_in(body)
+        self._wide = wide_sums(body, self.survey)
         self.statement(body)
 
     def _read_axis(self, variable: Var, axis: str, extent: int) -> None:
@@ -169,15 +172,23 @@ class CudaPrinter(StatementPrinter):
         return super().element_text(buffer, indices)
 
     def _load(self, e: Expr) -> Text:
-        of = self.place(e.source).of
-        return Text(widened(of, self.element_text(e.source, e.indices))) if of.half else super()._load(e)
+        if e.source in self._wide:
+            return Text(self.element_text(e.source, e.indices), ATOM)
+        if not self._narrow(e.source):
+            return super()._load(e)
+        return Text(widened(self.place(e.source).of, self.element_text(e.source, e.indices)))
+
+    def _narrow(self, buffer: TvmBuffer) -> bool:
+        """Whether elements of a buffer have 16 bits where they lie: registers and sums are floats instead."""
+        place = self.place(buffer)
+        return place.of.half and not place.registers and buffer not in self._wide
 
     def _rounded(self, a: Text, to: Element) -> Text:
         return Text(widened(to, rounded(to, a.code)))
 
     def _half(self, value: Expr, of: Element) -> str:
         """A value as an element of 16 bits: one that is moved stays as it is."""
-        if isinstance(value, ir.TensorLoad) and self.place(value.source).of == of:
+        if isinstance(value, ir.TensorLoad) and self.place(value.source).of == of and self._narrow(value.source):
             return self.element_text(value.source, value.indices)
         if isinstance(value, ir.Call) and operator(value) == "if_then_else":
             condition, yes, no = value.args
@@ -206,11 +217,14 @@ class CudaPrinter(StatementPrinter):
         self._touches_shared |= any(str(buffer.scope()) == SHARED for buffer in used)
         if same(value) or self._is_own(s):  # what a sum over threads leaves
             return
-        if isinstance(value, tirx.Add) and same(value.a) and element_and_lanes(value.ty)[0].kind == "float":
+        narrow, of = self._narrow(s.buffer), self.place(s.buffer).of
+        adds = isinstance(value, tirx.Add) and same(value.a) and of.kind == "float"
+        if adds and not narrow:
             self.context.emit(f"{self.element_text(s.buffer, s.indices)} += {self.scalar(value.b).code};")
             return
-        if (of := self.place(s.buffer).of).half:
-            self.context.emit(f"{self.element_text(s.buffer, s.indices)} = {self._half(value, of)};")
+        if of.half:
+            text = self._half(value, of) if narrow else self.scalar(value.value if is_shuffled(value) else value).code
+            self.context.emit(f"{self.element_text(s.buffer, s.indices)} = {text};")
             return
         super()._store(s)
 
@@ -235,26 +249,27 @@ class CudaPrinter(StatementPrinter):
             self.context.emit(f"{c_type} {name};")
             return
         self.context.places[buffer] = place
-        c_type = cuda_type(of)
+        c_type, nbytes = (of.value, 4) if buffer in self._wide else (cuda_type(of), of.bytes)
         if scope == LOCAL:
             self.context.emit(f"{c_type} {name}[{count}];")
         elif scope == SHARED:
             place_in_shared = self._shared_bytes
-            self._shared_bytes += _padded(count * of.bytes)
+            self._shared_bytes += _padded(count * nbytes)
             if self._dynamic:
                 self.context.emit(f"{c_type} *const {name} = ({c_type} *)(shared + {place_in_shared});")
                 return
             # Aligned so that nvcc reads adjacent elements of one thread as a vector.
-            aligned = "__align__(16) " if count * of.bytes >= VECTOR_BYTES else ""
+            aligned = "__align__(16) " if count * nbytes >= VECTOR_BYTES else ""
             self.context.emit(f"__shared__ {aligned}{c_type} {name}[{count}];")
         else:
             raise KernelFailed(f"buffer {buffer.name} lies in {scope} memory, which the CUDA printer does not know")
 
 
-def shared_bytes(body: Stmt) -> int:
+def shared_bytes(body: Stmt, found: Survey) -> int:
     """Bytes of all buffers in shared memory."""
+    wide = wide_sums(body, found)
     allocated = [node.buffer for node in statements_in(body) if isinstance(node, tirx.AllocBuffer)]
-    return sum(_padded(size_of(buffer)) for buffer in allocated if str(buffer.scope()) == SHARED)
+    return sum(_padded(size_of(b) * (2 if b in wide else 1)) for b in allocated if str(b.scope()) == SHARED)
 
 
 def _padded(nbytes: int) -> int:

@@ -18,6 +18,7 @@ from edgetune.graph.tvm_types import Expr, PrimFunc, Stmt, Var
 
 WARP = 32
 _FUNCTIONS = {tirx.Add: "warp_sum", tirx.Max: "warp_max", tirx.Min: "warp_min"}
+_TYPES = ("float32", "float16", "bfloat16")
 _AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 
 SNIPPETS = {
@@ -66,19 +67,18 @@ def _shuffled(node: Stmt, threads: dict[str, tuple[Var, int]]) -> Stmt | None:
     extents = [threads[axis][1] for axis in _AXES if axis in threads]
     x, count = threads.get(_AXES[0], (None, 0))
     adjacent = len(over) == 1 and x is not None and over[0].same_as(x) and count & (count - 1) == 0
-    whole = prod(extents) % WARP == 0 and str(value.ty) == "float32"
+    whole = prod(extents) % WARP == 0 and str(value.ty) in _TYPES
     if not adjacent or not whole or not isinstance(condition, tirx.IntImm) or not int(condition.value):
         return None
     if count <= WARP:
-        return tirx.BufferStore(result.source, _call(function, value, count), list(result.indices))
+        return _left(result, _call(function, value, count))
     warps = count // WARP
     row = _row(threads) * warps
     partial = tirx.decl_buffer([prod(extents) // WARP], "float32", "partial", scope=SHARED)
     zero = tirx.IntImm("int32", 0)
-    own = tirx.BufferStore(result.source, _call(function, value, WARP), list(result.indices))
-    left = tirx.BufferStore(partial, tirx.BufferLoad(result.source, list(result.indices)), [row + x // WARP])
-    met = _call(function, tirx.BufferLoad(partial, [row + x % warps]), warps)
-    joined = tirx.BufferStore(result.source, met, list(result.indices))
+    own = _left(result, _call(function, value, WARP))
+    left = tirx.BufferStore(partial, _wide(tirx.BufferLoad(result.source, list(result.indices))), [row + x // WARP])
+    joined = _left(result, _call(function, tirx.BufferLoad(partial, [row + x % warps]), warps))
     return tirx.SeqStmt([tirx.AllocBuffer(partial), own, tirx.IfThenElse(tirx.EQ(x % WARP, zero), left, None), joined])
 
 
@@ -90,7 +90,18 @@ def _row(threads: dict[str, tuple[Var, int]]) -> Expr:
 
 
 def _call(function: str, value: Expr, width: int) -> Expr:
-    return tirx.call_extern("float32", function, value, tirx.IntImm("int32", width))
+    return tirx.call_extern("float32", function, _wide(value), tirx.IntImm("int32", width))
+
+
+def _wide(value: Expr) -> Expr:
+    return value if str(value.ty) == "float32" else tirx.Cast("float32", value)
+
+
+def _left(result: Expr, value: Expr) -> Stmt:
+    """The statement that leaves a float in a register, which is one for elements of 16 bits as well."""
+    of = str(result.source.ty.dtype)
+    narrow = value if of == "float32" else tirx.Cast(of, value)
+    return tirx.BufferStore(result.source, narrow, list(result.indices))
 
 
 def shuffle_name(call: ir.Call) -> str:
