@@ -52,7 +52,12 @@ MOST_LAUNCHES = 4096
 _MOST_BUFFERS, _MOST_ARGUMENTS, _MOST_STEPS = 63, 64, 16
 """What the runner has room for: parameters of a kernel besides its scratch, operands of a launch, launches."""
 
-_ROLES = {"float32": "o", "float64": "d"}  # of outputs; all others are compared exactly
+_ROLES = {
+    "float32": "o",
+    "float64": "d",
+    "float16": "h",
+    "bfloat16": "b",
+}  # of outputs; all others are compared exactly
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from edgetune.events import Event
 from edgetune.frontend.model_format import Model
 from edgetune.graph.program import Kernel, Program
 from edgetune.package.output_folder import check_output_folder
-from edgetune.pipeline.backends import require_threads
+from edgetune.pipeline.backends import require_precision, require_threads
 from edgetune.pipeline.compile_input import Events, load
 from edgetune.pipeline.flavours import flavours_of
 from edgetune.pipeline.tune_and_build import PackageBuild, build_input
@@ -67,6 +67,7 @@ def tune_via_bundles(
     target = check_via(settings, via)
     host = gpu_host(via, events)
     require_threads(target, settings.threads)
+    require_precision(target, settings.precision)
     check_output_folder(settings.out)
     flavours_of(settings)
     subject = load(settings, events, model)

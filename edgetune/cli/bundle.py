@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgetune.cli.options import DatabaseOption
+from edgetune.cli.options import PRECISIONS, DatabaseOption
 from edgetune.cli.output import Output, output_options
 
 if TYPE_CHECKING:
     from edgetune.config.database_location import DatabaseLocation
+    from edgetune.target.preferences import Precision
 
 
 @click.group("bundle")
@@ -26,8 +27,17 @@ def command() -> None:
 @click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="The folder to write.")
 @click.option("--candidates", type=click.IntRange(1, 1000), default=16, show_default=True, help="Most of each kernel.")
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Of random decisions.")
+@click.option(
+    "--precision",
+    type=click.Choice(PRECISIONS),
+    default="fp32",
+    show_default=True,
+    help="Type of weights and of tensors between layers.",
+)
 @output_options
-def export(output: Output, /, model: Path, board: str, out: Path, candidates: int, seed: int) -> None:
+def export(
+    output: Output, /, model: Path, board: str, out: Path, candidates: int, seed: int, precision: Precision
+) -> None:
     """Write a bundle of MODEL's kernels to a folder, compiled for the target; this machine needs no GPU."""
     from edgetune.errors import UsageError
     from edgetune.pipeline.boards import load_board
@@ -39,11 +49,14 @@ def export(output: Output, /, model: Path, board: str, out: Path, candidates: in
     from edgetune.bundle.export import export_bundle
     from edgetune.cli.progress import show_progress
     from edgetune.config.stack import check_stack
+    from edgetune.graph.precision import with_precision
+    from edgetune.pipeline.backends import require_precision
     from edgetune.pipeline.model_formats import read_model
 
+    require_precision(target, precision)
     check_stack()
     with show_progress(output, f"bundle for {board}") as events:
-        program = read_model(model).program()
+        program = with_precision(read_model(model).program(), precision)
         counts = export_bundle(program, target, out, candidates=candidates, seed=seed, events=events)
     output.result(counts, title=f"bundle {out}")
 

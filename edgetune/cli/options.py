@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from edgetune.target.preferences import Layout
 
 F = TypeVar("F", bound=Callable[..., Any])
+PRECISIONS = ("fp32", "fp16", "bf16", "tf32")
 
 
 class Duration(click.ParamType[float]):
@@ -220,7 +221,7 @@ def model_and_board(function: F) -> F:
             ),
             click.option(
                 "--precision",
-                type=click.Choice(("fp32", "fp16", "bf16", "tf32")),
+                type=click.Choice(PRECISIONS),
                 help="Type of weights and of tensors between layers, where the board has it (default: fp32).",
             ),
             click.option("--package-version", type=PackageVersion(), help="Version of the package (default: 1.0.0)."),

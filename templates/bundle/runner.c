@@ -38,7 +38,9 @@ static struct {
     int (*elapsed)(float *, void *, void *), (*function_attribute)(void *, int, int);
 } cuda;
 
-/* Roles: i(nput), s(cratch), and outputs in float (o), in double (d), or of another type, compared exactly (e). */
+/* Roles: i(nput), s(cratch), and outputs in float (o), in double (d), in float16 (h), in bfloat16 (b), or of another type,
+ * compared exactly (e). */
+#define OUTPUTS "odhbe"
 typedef struct {
     size_t bytes;
     char role, data[HASH];
@@ -157,18 +159,52 @@ static int find_device(char *name, int size, int *version)
     return device;
 }
 
+/* A float16: a sign, 5 bits of exponent, 10 of fraction (IEEE 754). */
+static double half_value(unsigned bits)
+{
+    const int exponent = (int)(bits >> 10 & 31), fraction = (int)(bits & 1023);
+    const double size = exponent == 31 ? (fraction ? (double)NAN : (double)INFINITY)
+                        : exponent     ? ldexp(1024 + fraction, exponent - 25)
+                                       : ldexp(fraction, -24);
+
+    return bits >> 15 ? -size : size;
+}
+
+/* Element `k` of an output. */
+static double element_of(char role, const unsigned char *bytes, size_t k)
+{
+    uint16_t narrow;
+    uint32_t word;
+    float single;
+    double wide;
+
+    if (role == 'd') {
+        memcpy(&wide, bytes + k * sizeof wide, sizeof wide);
+        return wide;
+    }
+    if (role == 'o') {
+        memcpy(&single, bytes + k * sizeof single, sizeof single);
+        return (double)single;
+    }
+    memcpy(&narrow, bytes + k * sizeof narrow, sizeof narrow);
+    if (role == 'h')
+        return half_value(narrow);
+    word = (uint32_t)narrow << 16; /* a bfloat16 is the upper half of a float */
+    memcpy(&single, &word, sizeof single);
+    return (double)single;
+}
+
 /* The largest error of an output, as a share of its largest element. */
 static double error_of(const Buffer *buffer, const unsigned char *got)
 {
-    const size_t count = buffer->bytes / (buffer->role == 'd' ? sizeof(double) : sizeof(float));
+    const size_t width = buffer->role == 'd' ? sizeof(double) : buffer->role == 'o' ? sizeof(float) : sizeof(uint16_t);
+    const size_t count = buffer->bytes / width;
     double largest = 0, error = 0;
 
     if (buffer->role == 'e')
         return memcmp(got, buffer->wanted, buffer->bytes) ? INFINITY : 0;
     for (size_t k = 0; k < count; k++) {
-        const int wide = buffer->role == 'd';
-        const double want = wide ? ((double *)(void *)buffer->wanted)[k] : ((float *)(void *)buffer->wanted)[k];
-        const double have = wide ? ((const double *)(const void *)got)[k] : ((const float *)(const void *)got)[k];
+        const double want = element_of(buffer->role, buffer->wanted, k), have = element_of(buffer->role, got, k);
         const int same = have == want || (have != have && want != want);
         const double off = same ? 0 : fabs(have - want);
         if (isfinite(want))
@@ -180,7 +216,7 @@ static double error_of(const Buffer *buffer, const unsigned char *got)
 
 static int is_output(const Buffer *buffer)
 {
-    return buffer->role == 'o' || buffer->role == 'd' || buffer->role == 'e';
+    return strchr(OUTPUTS, buffer->role) != NULL;
 }
 
 static double worst_error(void)
@@ -380,7 +416,7 @@ int main(int count, char **arguments)
     if (count > 1 && chdir(arguments[1]))
         stop(BAD_BUNDLE, "%s is not a folder", arguments[1]);
     plan = fopen("plan.txt", "r");
-    if (!plan || fscanf(plan, "edgetune-bundle 1 %64s capability %d toolkit %d budget %d timeout %d\n", bundle,
+    if (!plan || fscanf(plan, "edgetune-bundle 2 %64s capability %d toolkit %d budget %d timeout %d\n", bundle,
                         &least_capability, &toolkit, &launches_wanted, &timeout_s) != 5)
         stop(BAD_BUNDLE, "plan.txt is missing or of another version: export the bundle again");
     part_major = least_capability / 10;
@@ -404,7 +440,7 @@ int main(int count, char **arguments)
             candidate.buffers = candidate.launches = 0;
         } else if (candidate.buffers < MOST_BUFFERS
                    && sscanf(line, "buffer %c %zu %64s", &b->role, &b->bytes, b->data) == 3
-                   && strchr("iosde", b->role) && is_hash(b->data)) {
+                   && strchr("is" OUTPUTS, b->role) && is_hash(b->data)) {
             candidate.buffers++;
         } else if (candidate.launches < MOST_LAUNCHES
                    && sscanf(line, "launch %511s %u %u %u %u %u %u %u %u%n", l->kernel, &l->grid[0], &l->grid[1],

@@ -2,8 +2,9 @@
 /*
  * A CUDA driver for tests that computes nothing: a launch copies the reference of its candidate to the output, which it
  * finds as the first candidate of plan.txt with the cubin that was loaded. Times come from a formula over the cubin's
- * bytes. STUB_FAULT: "wrong" writes nothing, "crash" and "hang" do so in every launch of about every second cubin; STUB_PART is
- * the compute capability (75), STUB_DRIVER the version of CUDA that the driver knows (13000).
+ * bytes. STUB_FAULT: "wrong" writes nothing, "near" the number next to the first one, "far" one of twice or half its size,
+ * "crash" and "hang" do so in every launch of about every second cubin; STUB_PART is the compute capability (75),
+ * STUB_DRIVER the version of CUDA that the driver knows (13000).
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -78,7 +79,7 @@ int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, 
             at = 0, fits = 1, memset(outputs, 0, sizeof outputs);
         else if (sscanf(line, "buffer %c %zu %64s", &role, &bytes, name) == 3) {
             fits = fits && at < allocations && sizes[at] == bytes;
-            if (role == 'o' || role == 'd' || role == 'e')
+            if (strchr("odhbe", role))
                 memcpy(outputs[at], name, sizeof name);
             else if (role == 'i' && fits) {
                 snprintf(line, sizeof line, "data/%s", name);
@@ -97,6 +98,9 @@ int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, 
                 FILE *data = fopen(line, "rb");
                 fits = data && fread((void *)(uintptr_t)all[i], 1, sizes[i], data) == sizes[i];
                 fclose(data);
+                unsigned char *first = (void *)(uintptr_t)all[i];
+                first[0] ^= !strcmp(fault(), "near");
+                first[1] ^= strcmp(fault(), "far") ? 0 : 0xff; /* the sign and the exponent of a number of 16 bits */
             }
             break;
         }

@@ -17,12 +17,14 @@ from hypothesis import strategies as st
 
 from edgetune.bundle.export import export_bundle
 from edgetune.bundle.import_results import import_bundle
-from edgetune.bundle.manifest import MANIFEST, RESULTS, BundleManifest, read_manifest
+from edgetune.bundle.manifest import MANIFEST, RESULTS, VERSION, BundleManifest, read_manifest
 from edgetune.bundle.running import run_bundle
 from edgetune.errors import BoardUnavailable, BoardUnfit, BundleInvalid, CompileFailed, OutputRefused
+from edgetune.graph.precision import with_precision
 from edgetune.pipeline.model_formats import read_model
 from edgetune.records import RecordStore
 from edgetune.target.gpu import GpuTarget
+from edgetune.target.preferences import Precision
 from tests.bundle.bundle_sample import compiled, environment, export, saved
 from tests.cuda.cpu_check import gpu
 
@@ -164,6 +166,31 @@ def test_outputs_that_are_no_floats_are_compared_exactly(
     assert line.split()[2] == ("wrong_result" if written else "ok")
 
 
+@pytest.mark.parametrize(("precision", "role"), [("fp16", "h"), ("bf16", "b")])
+@pytest.mark.parametrize(("written", "status"), [("near", "ok"), ("far", "wrong_result")])
+def test_outputs_of_16_bits_are_compared_within_a_tolerance(
+    precision: Precision,
+    role: str,
+    written: str,
+    status: str,
+    whole: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Candidates that sum in another order are off by a unit in the last place; the first kernel of two is asked."""
+    weights = np.random.default_rng(0).standard_normal((64, 32), np.float32)
+    model = saved(tmp_path / "m.onnx", ["t = MatMul x w", "y = Softmax t"], [("y", onnx.TensorProto.FLOAT)], w=weights)
+    sent = tmp_path / "sent"
+    program = with_precision(read_model(model).program(), precision)
+    export_bundle(program, gpu(), sent, candidates=1, seed=1, events=lambda _: None)
+    assert f"\nbuffer {role} 64 " in (sent / "plan.txt").read_text()
+    monkeypatch.setenv("EDGETUNE_CUDA_DRIVER", str(whole / "libcuda.so"))
+    monkeypatch.setenv("STUB_FAULT", written)
+    run_bundle(sent)
+    line, *_ = (sent / RESULTS).read_text().splitlines()
+    assert line.split()[2] == status
+
+
 def test_a_reference_that_is_not_a_number_refuses_no_candidate(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,10 +230,10 @@ def _change(bundle: Path, **changes: object) -> None:
 
 
 def test_an_altered_bundle_is_refused(bundle: Path, tmp_path: Path) -> None:
-    _change(bundle, version=2)
+    _change(bundle, version=VERSION - 1)
     with pytest.raises(BundleInvalid, match="of another version"):
         read_manifest(bundle)
-    _change(bundle, version=1, target="another")
+    _change(bundle, version=VERSION, target="another")
     with pytest.raises(BundleInvalid, match="was changed after it was written"):
         read_manifest(bundle)
     _change(bundle, target="cuda-generic", more=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -169,6 +170,12 @@ def unit(check: Checked) -> str:
     source = check.source
     preamble = headers(source.definition) + render_device_preamble(source.preamble, "check")
     return f"{preamble}\n{with_prefix(source.definition, 'check')}"
+
+
+def cpu_seconds() -> float:
+    """Seconds of CPU of this process and of all that it has started."""
+    spent = os.times()
+    return spent.user + spent.system + spent.children_user + spent.children_system
 
 
 def barriers(source: KernelSource) -> Sequence[int]:

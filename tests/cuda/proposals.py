@@ -1,8 +1,8 @@
 """Compiles random proposals for a GPU: python -m tests.cuda.proposals MODEL NUMBER [--run].
 
-Of proposals that pass the decision test, counts those that compile within the target, without a spill by ptxas. With
-`--run` each also runs on the CPU, against the reference. The exit status is 1 where fewer than 70 % compile, or one
-is wrong.
+Of proposals that pass the decision test, counts those that compile within the target, without a spill by ptxas, and the
+seconds of CPU that one takes: proposing, printing, the reference, nvcc. With `--run` each also runs on the CPU, against
+the reference. The exit status is 1 where fewer than 70 % compile, or one is wrong.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from edgetune.pipeline.model_formats import read_model
 from edgetune.schedule.gpu.spaces import gpu_designs, proposals
 from edgetune.target.cuda_toolkit import require_nvcc
 from edgetune.target.tool_process import run_tool
-from tests.cuda.cpu_check import checked, gpu, run, unit
+from tests.cuda.cpu_check import checked, cpu_seconds, gpu, run, unit
 
 LEAST = 0.7
 TOLERANCE = 1e-4  # of the largest element
@@ -68,8 +68,9 @@ def main() -> int:
     parser.add_argument("--run", action="store_true")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        counts = tried(read_model(given.model).program(), given.number, Path(folder), runs=given.run)
-    sys.stdout.write(f"{dict(counts)}\n")
+        program, before = read_model(given.model).program(), cpu_seconds()
+        counts = tried(program, given.number, Path(folder), runs=given.run)
+    sys.stdout.write(f"{dict(counts)}, {(cpu_seconds() - before) / given.number:.2f} s of CPU each\n")
     return int(counts["compiled"] < LEAST * counts["proposed"] or counts["wrong"] > 0)
 
 

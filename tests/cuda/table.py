@@ -8,7 +8,6 @@ more than 1e-4 of the largest element.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 import time
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from edgetune.pipeline.model_formats import read_model
 from tests.cuda.batch import FLAGS, BatchError, compile_batch
-from tests.cuda.cpu_check import checked
+from tests.cuda.cpu_check import checked, cpu_seconds
 
 TOLERANCE = 1e-4  # of the largest element
 
@@ -51,13 +50,7 @@ def row_of(model: Path, folder: Path) -> Row:
             faults.append(f"{kernel.name}: off by {error:.2g}")
         else:
             worst = max(worst, error)
-    return Row(model.stem, len(kernels), worst, time.monotonic() - start, _cpu_seconds(), tuple(faults))
-
-
-def _cpu_seconds() -> float:
-    """Seconds of CPU of this process and of all that it has started."""
-    spent = os.times()
-    return spent.user + spent.system + spent.children_user + spent.children_system
+    return Row(model.stem, len(kernels), worst, time.monotonic() - start, cpu_seconds(), tuple(faults))
 
 
 def main() -> int:
