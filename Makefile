@@ -4,6 +4,9 @@
 # make conformance   run the ONNX backend node tests through the emitted C, write SUPPORT.md
 # make cuda-conformance  the same tests through CUDA kernels on the CPU (CUDA_CONFORMANCE=--help)
 # make cuda-check    all CUDA kernels of the small models on the CPU, against sums in double (CUDA_CHECK=paths of models)
+# make cuda-packages   packages of the small models: nvcc's words for four GPUs, same bytes twice, spills (CUDA_PACKAGES=)
+# make cuda-proposals  how many random proposals compile within the target, and at what cost (CUDA_PROPOSALS=MODEL NUMBER)
+# make bundle-kills    the runner of a bundle is killed 200 times at random moments; no sample may be lost or doubled
 # make acceptance    check packages of whole models: warnings, memory, sanitizers, results, emulators, repeatability
 # make soak          200 faults at random times befall boards while they are tuned on; nothing may be lost (SOAK=--help)
 # make kills         a search is killed ten times at random moments; what was measured must all have counted (KILLS=--help)
@@ -43,7 +46,7 @@ SYSTEM_PROGRAMS := gcc g++ make cmake pkg-config clang-19 qemu-aarch64 qemu-arm 
 SYSTEM_LINE = apt-get update && sh .ci/no-new-servers.sh apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES)
 
 .DELETE_ON_ERROR:
-.PHONY: all demo test lint types pytest format schemas system conformance cuda-conformance cuda-check cuda-measure acceptance soak kills hostile benchmark search-benchmark scaling nightly-gate nightly-farm nightly-faults nightly-causes nightly-page store-benchmark clean
+.PHONY: all demo test lint types pytest format schemas system conformance cuda-conformance cuda-check cuda-packages cuda-proposals bundle-kills cuda-measure acceptance soak kills hostile benchmark search-benchmark scaling nightly-gate nightly-farm nightly-faults nightly-causes nightly-page store-benchmark clean
 
 all: test
 
@@ -126,6 +129,17 @@ cuda-conformance: $(VENV)/.stamp-test
 CUDA_CHECK ?= $(wildcard examples/models/*.onnx)
 cuda-check: $(VENV)/.stamp-test
 	$(BIN)/python -m tests.cuda.table $(CUDA_CHECK)
+
+CUDA_PACKAGES ?= $(CUDA_CHECK)
+cuda-packages: $(VENV)/.stamp-test
+	$(BIN)/python -m tests.cuda.packages $(CUDA_PACKAGES)
+
+CUDA_PROPOSALS ?= examples/models/ds_cnn.onnx 500
+cuda-proposals: $(VENV)/.stamp-test
+	$(BIN)/python -m tests.cuda.proposals $(CUDA_PROPOSALS)
+
+bundle-kills: $(VENV)/.stamp-test
+	$(BIN)/python -m tests.bundle.soak 200
 
 # Without a GPU, this makes the folder to carry to one, and shows what has come back.
 CUDA_MODELS ?= examples/models/ds_cnn.onnx examples/models/resnet8.onnx $(wildcard $(addprefix build/models/,mobilenet_v2.onnx resnet50.onnx bert_base.onnx))
