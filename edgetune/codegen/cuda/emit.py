@@ -7,6 +7,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import prod
 
+from tvm import tirx
+
 from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.cuda.barriers import without_needless_barriers
 from edgetune.codegen.cuda.half import cuda_type
@@ -14,17 +16,19 @@ from edgetune.codegen.cuda.lower import LoweredLaunch, LoweredLaunches, lower_la
 from edgetune.codegen.cuda.maths import RESERVED, in_device_code
 from edgetune.codegen.cuda.names import buffer_name, variable_names
 from edgetune.codegen.cuda.printer import CudaPrinter, shared_bytes
-from edgetune.codegen.cuda.tidy import tidied
+from edgetune.codegen.cuda.tidy import rebuilt, tidied
 from edgetune.codegen.cuda.vector_access import VECTOR_BYTES
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.emit import drop_unused, prototype
 from edgetune.codegen.kernel_source import CParam, KernelSource, Launch, LaunchOperand
 from edgetune.codegen.line_breaks import break_line
+from edgetune.codegen.lower import hoist_initialisation
 from edgetune.codegen.memory import SCRATCH_ALIGNMENT, Survey, size_of, survey
 from edgetune.codegen.names import Names
 from edgetune.codegen.package_names import with_prefix
+from edgetune.codegen.traverse import children
 from edgetune.errors import KernelFailed
-from edgetune.graph.tvm_types import IRModule, TvmBuffer
+from edgetune.graph.tvm_types import IRModule, Stmt, TvmBuffer
 from edgetune.target.gpu import GpuTarget
 
 _COLUMNS = 120
@@ -43,8 +47,7 @@ def emit_cuda_kernel(mod: IRModule, target: GpuTarget, symbol: str, unaligned: C
     needs more shared memory than `target` has.
     """
     lowered = lower_launches(mod, target.arch, target.most_shared_bytes)
-    ordered = (replace(launch, body=tidied(without_needless_barriers(launch))) for launch in lowered.launches)
-    lowered = replace(lowered, launches=tuple(ordered))
+    lowered = replace(lowered, launches=tuple(_written(launch) for launch in lowered.launches))
     found = [survey(launch.body) for launch in lowered.launches]
     params = _params(lowered, found)
     offsets, scratch_bytes = _between(lowered.between)
@@ -72,6 +75,17 @@ def emit_cuda_kernel(mod: IRModule, target: GpuTarget, symbol: str, unaligned: C
         local_bytes=0,
         launches=tuple(launches),
     )
+
+
+def _written(launch: LoweredLaunch) -> LoweredLaunch:
+    """The launch as a person writes it: a sum begins before its loops, also inside a condition of some threads."""
+    return replace(launch, body=_begun(tidied(without_needless_barriers(launch))))
+
+
+def _begun(node: Stmt) -> Stmt:
+    if isinstance(node, tirx.For):
+        return hoist_initialisation(node)
+    return rebuilt(node, [_begun(child) for child in children(node)])
 
 
 def _params(lowered: LoweredLaunches, found: Sequence[Survey]) -> tuple[CParam, ...]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import onnx
 import pytest
 
 from edgetune.codegen.cuda.emit import with_first_values
@@ -54,6 +55,15 @@ def test_copies_are_called_after_their_tensors() -> None:
 def test_a_condition_of_some_threads_stands_once() -> None:
     """Sums are joined by the first row of threads: in one block of braces, not in one for each statement."""
     assert definition(3).count("if (thread_y == 0) {") == 1
+
+
+def test_a_sum_begins_before_its_loops_also_where_some_threads_are_idle(tmp_path: Path) -> None:
+    """Three outputs, 32 threads: the condition stood between the loops and the first value of the sum."""
+    ends = [onnx.helper.make_tensor_value_info(n, 1, [1, 3, size, size]) for n, size in (("x", 2), ("y", 1))]
+    pool = onnx.helper.make_node("AveragePool", ["x"], ["y"], kernel_shape=[3, 3], strides=[3, 3], pads=[1, 1, 0, 0])
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph([pool], "pool", ends[:1], ends[1:])), tmp_path / "p.onnx")
+    text = checked(read_model(tmp_path / "p.onnx").program().kernels[0]).source.definition
+    assert "if (thread_x < 3) {\n        float acc = 0.0f;\n        for (" in text
 
 
 def test_a_product_of_an_index_has_no_name_of_its_own() -> None:
