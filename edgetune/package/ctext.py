@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+import textwrap
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from edgetune.codegen.line_breaks import break_line
 from edgetune.errors import UnsupportedOperator
 
 # numpy dtype name -> (C type of one element, name in the self-test). Formats that C lacks are stored as their bits.
@@ -131,3 +133,37 @@ def _lines(words: Iterable[str]) -> Iterator[str]:
 def initializer(array: np.ndarray) -> str:
     """Return the body of a C array initialiser, without braces; an empty array gives one zero, as C has none."""
     return "\n".join(_lines(literals(array) or ["0"]))
+
+
+COLUMNS = 120
+_TITLE = re.compile(r"( *)\* (\w+: +)?")
+_WHOLE = re.compile(r"( *)/\* (.*?)( \*/)?")
+
+
+def in_columns(text: str, columns: int = COLUMNS) -> str:
+    """`text` with lines of at most `columns` columns, but for those of the preprocessor and those with a string."""
+    return "\n".join(part for line in text.split("\n") for part in _parts(line, columns))
+
+
+def _parts(line: str, columns: int) -> list[str]:
+    if len(line) <= columns:
+        return [line]
+    if found := _WHOLE.fullmatch(line):
+        indent, words, end = found.groups()
+        return _wrapped(words + (end or ""), f"{indent}/* ", f"{indent} * ", columns)
+    if found := _TITLE.match(line):
+        begin = f"{found[1]}* "
+        title = found[2] or ""
+        return _wrapped(line[found.end() :], begin + title, begin + " " * len(title), columns)
+    return break_line(line, columns)
+
+
+def _wrapped(words: str, first: str, others: str, columns: int) -> list[str]:
+    return textwrap.wrap(
+        words,
+        columns,
+        initial_indent=first,
+        subsequent_indent=others,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -8,7 +8,6 @@ from functools import lru_cache
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from edgetune.package import ctext
-from edgetune.package.columns import in_columns
 from edgetune.resources import templates_dir
 
 
@@ -31,7 +30,7 @@ def environment() -> Environment:
     )
     env.filters["c_comment"] = ctext.comment
     env.filters["c_string"] = ctext.string
-    env.filters["in_columns"] = in_columns
+    env.filters["in_columns"] = ctext.in_columns
     env.filters["c_array"] = ctext.initializer
     env.filters["markdown"] = ctext.markdown
     env.filters["shape"] = ctext.shape

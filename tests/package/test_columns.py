@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgetune.package.columns import in_columns
+from edgetune.package.ctext import in_columns
 
 
 def test_a_call_is_broken_at_its_commas() -> None:

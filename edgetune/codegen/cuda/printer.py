@@ -22,8 +22,7 @@ from edgetune.codegen.cuda.lower import thread_variable
 from edgetune.codegen.cuda.names import buffer_name
 from edgetune.codegen.cuda.tidy import LOCAL, SHARED, copies_in, is_barrier, statements_in
 from edgetune.codegen.cuda.vector_access import VECTOR_BYTES, VectorAccess, VectorFinder, VectorLoop, same, vector_type
-from edgetune.codegen.cuda.warp_reduction import shuffle_name
-from edgetune.codegen.cuda.wide_sums import is_shuffled, wide_sums
+from edgetune.codegen.cuda.warp_reduction import is_shuffled, shuffle_name, wide_sums
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.literals import plus

@@ -11,10 +11,12 @@ from math import prod
 
 from tvm import ir, tirx
 
-from edgetune.codegen.cuda.tidy import SHARED, rebuilt
+from edgetune.codegen.cuda.tidy import LOCAL, SHARED, rebuilt, statements_in
+from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.intrinsics import operator
+from edgetune.codegen.memory import Survey
 from edgetune.codegen.traverse import children
-from edgetune.graph.tvm_types import Expr, PrimFunc, Stmt, Var
+from edgetune.graph.tvm_types import Expr, PrimFunc, Stmt, TvmBuffer, Var
 
 WARP = 32
 _FUNCTIONS = {tirx.Add: "warp_sum", tirx.Max: "warp_max", tirx.Min: "warp_min"}
@@ -108,3 +110,26 @@ def shuffle_name(call: ir.Call) -> str:
     """The function of this file that a call names, "" for any other."""
     name = str(call.args[0].value) if operator(call) == "call_extern" else ""
     return name if name in SNIPPETS else ""
+
+
+def wide_sums(body: Stmt, found: Survey) -> set[TvmBuffer]:
+    """Buffers of 16-bit elements in the body of a kernel that hold sums, maxima, or copies of them.
+
+    They lie in registers and shared memory as floats: only what leaves the kernel is rounded. TVM gives a sum the type
+    of the tensor that it becomes, and so do the buffers that it passes through on its way to all of a block.
+    """
+    stores = [node for node in statements_in(body) if isinstance(node, tirx.BufferStore) and _narrow(node.buffer)]
+    wide = {store.buffer for store in stores if store.buffer in found.updated or is_shuffled(store.value)}
+    while more := {s.buffer for s in stores if isinstance(s.value, ir.TensorLoad) and s.value.source in wide} - wide:
+        wide |= more
+    return wide - set(found.alias) - set(found.alias.values())
+
+
+def is_shuffled(value: Expr) -> bool:
+    """Whether a value is what a shuffle gives, as a number of 16 bits."""
+    return isinstance(value, tirx.Cast) and isinstance(value.value, ir.Call) and bool(shuffle_name(value.value))
+
+
+def _narrow(buffer: TvmBuffer) -> bool:
+    of, lanes = element_and_lanes(buffer.ty.dtype)
+    return of.half and lanes == 1 and str(buffer.scope()) in {LOCAL, SHARED}
