@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from edgetune.codegen.cuda.tiles import SNIPPETS as TILE_SNIPPETS
+from edgetune.codegen.cuda.tiles import tile_functions
 from edgetune.codegen.cuda.warp_reduction import SNIPPETS, warp_function
 from edgetune.codegen.intrinsics import POLYNOMIALS
 from edgetune.codegen.package_names import with_prefix
@@ -58,6 +60,8 @@ def _text(snippet: str) -> str:
         return _DYNAMIC_SHARED
     if kind in SNIPPETS:
         return warp_function(kind, rest)
+    if kind in TILE_SNIPPETS:
+        return tile_functions(kind, rest)
     text = scalar_snippet(kind, rest, has_float16=False)
     if "vector_size" in text:
         raise KernelFailed(f"the CUDA printer has no snippet {snippet}")

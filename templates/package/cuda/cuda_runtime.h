@@ -161,6 +161,7 @@ struct Fiber {
     State state = State::ready;
     uint32_t mask = 0;                  /* lanes that take part in its shuffle */
     uint64_t offered = 0, received = 0; /* bits that it gives to the other lanes, and those of the last shuffle */
+    const float *left = nullptr, *right = nullptr; /* its elements of the tiles that its warp multiplies */
 };
 
 constexpr unsigned WARP = 32;
@@ -476,6 +477,7 @@ template <typename T> T __shfl_xor_sync(unsigned mask, T value, int step, int wi
 inline int __popcll(unsigned long long a) { return __builtin_popcountll(a); }
 inline int __clzll(long long a) { return a == 0 ? 64 : __builtin_clzll((unsigned long long)a); }
 
+#include "cuda_mma.h"
 #include "cuda_runtime_api.h"
 
 #endif
