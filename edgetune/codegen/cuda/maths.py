@@ -32,6 +32,13 @@ _DYNAMIC_SHARED = """/* The shared memory that a launch asks for; the CPU check 
 #define DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
 #endif
 """
+_DYNAMIC_TILES = """/* The same for tiles of tensor cores, whose addresses are multiples of 32. */
+#ifdef CUDA_ON_CPU
+#define DYNAMIC_TILES(name) DYNAMIC_SHARED(name)
+#else
+#define DYNAMIC_TILES(name) extern __shared__ __align__(32) unsigned char name[]
+#endif
+"""
 _BUILTIN = re.compile(r"__builtin_(\w+)")
 _NAMES = {"popcountll": "__popcll", "clzll": "__clzll"}
 _QUALIFIER = "static inline "
@@ -58,6 +65,8 @@ def _text(snippet: str) -> str:
         return f"{_DEVICE}float @{kind}_f32(float x) {{ return {body}; }}\n"
     if kind == "dynamic_shared":
         return _DYNAMIC_SHARED
+    if kind == "dynamic_tiles":
+        return _DYNAMIC_TILES
     if kind in SNIPPETS:
         return warp_function(kind, rest)
     if kind in TILE_SNIPPETS:

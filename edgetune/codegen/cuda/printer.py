@@ -60,6 +60,7 @@ class CudaPrinter(StatementPrinter):
         self._vectors = VectorFinder(context.analyzer, lambda buffer: buffer not in unaligned)
         self._held: list[tuple[VectorAccess, str, Var]] = []  # vectors, the arrays of their elements, and their index
         self._dynamic = dynamic
+        self._base = ""  # of dynamic shared memory
         self._shared_bytes = 0  # of the buffers so far
         self._unrolled: set[Var] = set()
         self._copies: dict[TvmBuffer, TvmBuffer] = {}
@@ -76,14 +77,19 @@ class CudaPrinter(StatementPrinter):
         """Emit the whole body of a kernel."""
         for variable, axis in sorted(_thread_variables(body).items(), key=lambda item: item[1]):
             self._read_axis(variable, axis, extents[axis])
-        if self._dynamic:
-            self.context.preamble.add("dynamic_shared:u8")
-            self.context.emit(f"DYNAMIC_SHARED({self.context.names.unique('shared')});")
         self._unrolled = unrolled_loops(body)
         self._bound = {node.var: node.value for node in statements_in(body) if isinstance(node, tirx.Bind)}
         self._copies, self._loaded = copies_in(body), loaded_tiles(body)
         self._sums = stored_sums(body)
+        if self._dynamic:
+            self._declare_dynamic()
         self.statement(body)
+
+    def _declare_dynamic(self) -> None:
+        kind = "tiles" if self._sums else "shared"
+        self.context.preamble.add(f"dynamic_{kind}:u8")
+        self._base = self.context.names.unique(kind)
+        self.context.emit(f"DYNAMIC_{kind.upper()}({self._base});")
 
     def _read_axis(self, variable: Var, axis: str, extent: int) -> None:
         bounds = tvm.ir.Range.from_min_extent(tirx.IntImm("int32", 0), tirx.IntImm("int32", extent))
@@ -265,7 +271,7 @@ class CudaPrinter(StatementPrinter):
             place_in_shared = self._shared_bytes
             self._shared_bytes += _padded(count * of.bytes)
             if self._dynamic:
-                self.context.emit(f"{c_type} *const {name} = ({c_type} *)(shared + {place_in_shared});")
+                self.context.emit(f"{c_type} *const {name} = ({c_type} *)({self._base} + {place_in_shared});")
                 return
             # Aligned so that nvcc reads adjacent elements of one thread as a vector, or for tiles.
             aligned = f"__align__({ALIGNMENT if self._loaded else VECTOR_BYTES}) " if count * of.bytes >= VECTOR_BYTES else ""

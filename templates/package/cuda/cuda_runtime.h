@@ -197,7 +197,7 @@ constexpr size_t GUARD = 4096;
 inline Allocation *allocations;
 
 /* What a launch asks for beside the kernel's own arrays; no GPU has more. */
-inline unsigned char dynamic_shared[232448] __attribute__((aligned(16)));
+inline unsigned char dynamic_shared[232448] __attribute__((aligned(32)));
 inline size_t dynamic_bytes;
 inline std::vector<Shadow> dynamic_shadow;
 #define DYNAMIC_SHARED(name) unsigned char *const name = cuda_on_cpu::dynamic_shared
