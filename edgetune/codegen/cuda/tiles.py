@@ -27,42 +27,45 @@ ALIGNMENT = 32
 
 _LOAD, _STORE, _CLEAR, _MULTIPLY = "tile_load", "tile_store", "tile_clear", "tile_multiply_add"
 _NAMES = (_LOAD, _STORE, _CLEAR, _MULTIPLY)
-_MMA = "nvcuda::wmma"
-_FUNCTION = "static __device__ __forceinline__ void"
-_OF_SUMS = f"""/* 16 x 16 sums in the registers of a warp. All its lanes call what works on tiles, with equal arguments. */
-using @tile_sums = {_MMA}::fragment<{_MMA}::accumulator, 16, 16, 16, float>;
-{_FUNCTION} @tile_clear(@tile_sums &sums)
-{{
-    {_MMA}::fill_fragment(sums, 0.0f);
-}}
-{_FUNCTION} @tile_store(float *to, const @tile_sums &sums, int32_t pitch)
-{{
-    {_MMA}::store_matrix_sync(to, sums, (unsigned)pitch, {_MMA}::mem_row_major);
-}}
+_OF_SUMS = """/* 16 x 16 sums in the registers of a warp. All its lanes call what works on tiles, with equal arguments. */
+using @tile_sums = MMA::fragment<MMA::accumulator, 16, 16, 16, float>;
+FUNCTION @tile_clear(@tile_sums &sums)
+{
+    MMA::fill_fragment(sums, 0.0f);
+}
+FUNCTION @tile_store(float *to, const @tile_sums &sums, int32_t pitch)
+{
+    MMA::store_matrix_sync(to, sums, (unsigned)pitch, MMA::mem_row_major);
+}
 """
 _OF_OPERANDS = """/* 16 x 16 elements as left and right operands of products; rows in memory are `pitch` elements apart. */
-using @tile_left_%(short)s = MMA::fragment<MMA::matrix_a, 16, 16, 16, %(type)s, MMA::row_major>;
-using @tile_right_%(short)s = MMA::fragment<MMA::matrix_b, 16, 16, 16, %(type)s, MMA::row_major>;
-template <typename Tile> FUNCTION @tile_load(Tile &tile, const %(type)s *from, int32_t pitch)
+using @tile_left_SHORT =
+    MMA::fragment<MMA::matrix_a, 16, 16, 16, TYPE, MMA::row_major>;
+using @tile_right_SHORT =
+    MMA::fragment<MMA::matrix_b, 16, 16, 16, TYPE, MMA::row_major>;
+template <typename Tile>
+FUNCTION @tile_load(Tile &tile, const TYPE *from, int32_t pitch)
 {
     MMA::load_matrix_sync(tile, from, (unsigned)pitch);
 }
-FUNCTION @tile_multiply_add(@tile_sums &sums, const @tile_left_%(short)s &left, const @tile_right_%(short)s &right)
+FUNCTION @tile_multiply_add(
+    @tile_sums &sums, const @tile_left_SHORT &left, const @tile_right_SHORT &right)
 {
     MMA::mma_sync(sums, left, right, sums);
 }
 """
+_WORDS = {"FUNCTION": "static __device__ __forceinline__ void", "MMA": "nvcuda::wmma"}
+_TYPES = {"f16": "half", "bf16": "__nv_bfloat16"}
 SNIPPETS = ("sums_tile", "tile")
 """Kinds of snippets; that of the sums stands first, in the order of their names."""
 
 
 def tile_functions(kind: str, of: str) -> str:
     """Types and device functions of the snippet `kind` for elements whose short name is `of`."""
-    if kind == "sums_tile":
-        return _OF_SUMS
-    c_type = {"f16": "half", "bf16": "__nv_bfloat16"}[of]
-    text = _OF_OPERANDS % {"short": of, "type": c_type}
-    return text.replace("FUNCTION", _FUNCTION).replace("MMA", _MMA)
+    text = _OF_SUMS if kind == "sums_tile" else _OF_OPERANDS
+    for word, written in {**_WORDS, "SHORT": of, "TYPE": _TYPES.get(of, "float")}.items():
+        text = text.replace(word, written)
+    return text
 
 
 def is_tile(buffer: TvmBuffer) -> bool:
