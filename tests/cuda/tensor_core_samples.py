@@ -47,11 +47,12 @@ def layer(name: str, precision: Precision = "fp16") -> Kernel:
         inputs.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, weights))
     else:
         constants.append(numpy_helper.from_array(random.standard_normal(weights).astype(np.float32), "w"))
+    bias: tuple[int, ...] = (weights[-1],)
     if operator == "conv":
         around = {"strides": [stride] * 2, "pads": [pad] * 4, "kernel_shape": weights[2:]}
         node, bias = helper.make_node("Conv", ["x", "w"], ["p"], **around), (weights[0], 1, 1)
     else:
-        node, bias = helper.make_node("MatMul", ["x", "w"], ["p"]), (weights[-1],)
+        node = helper.make_node("MatMul", ["x", "w"], ["p"])
     constants.append(numpy_helper.from_array(random.standard_normal(bias).astype(np.float32), "b"))
     nodes = [node, helper.make_node("Add", ["p", "b"], ["s"]), helper.make_node("Relu", ["s"], ["y"])]
     output = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
@@ -72,7 +73,8 @@ def narrow(kernel: Kernel, precision: Precision = "fp16") -> Kernel:
 
 def tensor_gpu(precision: Precision = "fp16") -> GpuTarget:
     """The target cuda-generic, whose tensor cores multiply elements of a precision."""
-    return gpu() if precision == "fp16" else gpu().model_copy(update={"compute_capability": 80, "tensor_cores": (precision,)})
+    newer = {"compute_capability": 80, "tensor_cores": (precision,)}
+    return gpu() if precision == "fp16" else gpu().model_copy(update=newer)
 
 
 def design_for(kernel: Kernel, target: GpuTarget | None = None) -> TensorTile:

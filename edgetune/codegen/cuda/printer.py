@@ -274,11 +274,12 @@ class CudaPrinter(StatementPrinter):
                 self.context.emit(f"{c_type} *const {name} = ({c_type} *)({self._base} + {place_in_shared});")
                 return
             # Aligned so that nvcc reads adjacent elements of one thread as a vector, or for tiles.
-            aligned = f"__align__({ALIGNMENT if self._loaded else VECTOR_BYTES}) " if count * of.bytes >= VECTOR_BYTES else ""
+            aligned = (
+                f"__align__({ALIGNMENT if self._loaded else VECTOR_BYTES}) " if count * of.bytes >= VECTOR_BYTES else ""
+            )
             self.context.emit(f"__shared__ {aligned}{c_type} {name}[{count}];")
         else:
             raise KernelFailed(f"buffer {buffer.name} lies in {scope} memory, which the CUDA printer does not know")
-
 
     def _allocate_tiles(self, buffer: TvmBuffer) -> None:
         """Declare tiles in the registers of a warp: operands are called after their tensors."""

@@ -86,7 +86,9 @@ def matrix_roles(analysis: BlockAnalysis, stage: BlockStage) -> MatrixRoles | No
             roles.append(_SUMS)
         else:
             roles.append(_OTHERS if in_left and in_right else _COLUMNS if in_right else _ROWS)
-    if any(role not in {roles[n] for n in of} for of, role in ((of_left, 1), (of_left, 3), (of_right, 2), (of_right, 3))):
+    if any(
+        role not in {roles[n] for n in of} for of, role in ((of_left, 1), (of_left, 3), (of_right, 2), (of_right, 3))
+    ):
         return None
     types = {str(read.source.ty.dtype) for read in reads}
     packed = any(reads[right].source.same_as(weight) for weight in analysis.packed())

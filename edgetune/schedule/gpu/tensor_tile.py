@@ -38,6 +38,8 @@ from edgetune.schedule.sketches.tile import FLOAT, Tile
 _CORES = {"float16": "fp16", "bfloat16": "bf16"}
 _HALF, _VECTOR = 2, 16
 _SKEW = 8  # elements between the rows of tiles in shared memory, so that rows lie in different banks
+_AXES = ("blockIdx.y", "blockIdx.x", "threadIdx.z", "threadIdx.y")  # of blocks and warps, along rows and columns
+_MOST_BLOCKS = 65535  # along y and z
 _OF_TILE, _OTHER_REGISTERS = 8, 48  # registers of a thread: of one tile; addresses, counters, copies under way
 _PRODUCT = 32  # cycles of one scheduler's tensor cores for 16 x 16 x 16 (NVIDIA Turing architecture, 512 a cycle)
 _SHARED_PER_CYCLE, _SCHEDULERS = 128, 4  # bytes of shared memory, and schedulers, of a multiprocessor
@@ -100,7 +102,9 @@ class TensorTile:
 
     def fault(self, sizes: Sizes) -> str | None:
         """Why decisions cannot work."""
-        (_, row_warps, rows), (_, column_warps, columns) = sizes["rows"], sizes["columns"]
+        (row_blocks, row_warps, rows), (_, column_warps, columns) = sizes["rows"], sizes["columns"]
+        if max(row_blocks, self.roles.others) > _MOST_BLOCKS:
+            return f"{max(row_blocks, self.roles.others)} blocks are more than a grid has ({_MOST_BLOCKS})"
         registers = _OF_TILE * (rows * columns + rows + columns) + _OTHER_REGISTERS
         return self.limits.fault(WARP * row_warps * column_warps, registers, sum(self._shared_bytes(sizes)))
 
@@ -178,7 +182,7 @@ class TensorTile:
         sch.reorder(*others, *blocks, *warps, step, inner, row, column, *tiles)
         for loop in others:
             sch.bind(loop, "blockIdx.z")
-        for loop, axis in zip((*blocks, *warps), ("blockIdx.y", "blockIdx.x", "threadIdx.z", "threadIdx.y"), strict=True):
+        for loop, axis in zip((*blocks, *warps), _AXES, strict=True):
             sch.bind(loop, axis)
         return sch.blockize(tiles[0]), blocks, warps, [step, inner]
 
