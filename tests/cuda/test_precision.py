@@ -50,7 +50,7 @@ def test_a_kernel_in_bf16_gives_what_the_reference_gives(tmp_path: Path) -> None
 
 
 def test_elements_have_16_bits_in_memory_and_sums_have_32() -> None:
-    text = checked(program("fp16").kernels[2]).source.definition
+    text = checked(program("fp16").kernels[0]).source.definition
     assert "__shared__ __align__(16) half weights_shared[" in text
     assert "float acc[" in text
     assert "__half2float(__float2half(" not in text

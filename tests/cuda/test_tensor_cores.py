@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +14,10 @@ import pytest
 from edgetune.graph.precision import ALLOWED
 from edgetune.schedule.algorithms.schedule_text import trace_text
 from edgetune.schedule.gpu.design import first_choice, propose
-from edgetune.schedule.gpu.spaces import gpu_designs, scheduled
+from edgetune.schedule.gpu.neighbours import design_of, neighbours
+from edgetune.schedule.gpu.spaces import first_schedules, gpu_designs, scheduled
 from edgetune.schedule.gpu.tensor_tile import TensorTile
+from edgetune.schedule.summary import summary
 from edgetune.target.cuda_toolkit import find_nvcc
 from edgetune.target.tool_process import run_tool
 from tests.cuda.batch import BatchError, compile_batch
@@ -121,6 +125,36 @@ def test_each_fault_is_noticed(tmp_path: Path) -> None:
             continue
         with pytest.raises(BatchError, match=fault):
             batch.run(number, one.buffers)
+
+
+def test_a_kernel_is_written_as_the_golden_file_says(golden: Callable[[str, str], None]) -> None:
+    text = unit(kernel_of(PADDED))
+    golden("codegen/tensor_cores.cu", text)
+    assert max(map(len, text.splitlines())) <= 120
+    assert not re.search(r"reindex|wmma\.|cse|v\d_o", text)
+
+
+def test_the_formula_prefers_tensor_cores_where_they_take_fewer_cycles() -> None:
+    """Not for a few channels of a small image: a step of 16 would mostly add zeroes."""
+    names = {name: next(first_schedules(layer(name).function, gpu()))[1] for name in (PADDED, "three channels")}
+    assert names[PADDED] == design_for(layer(PADDED)).name
+    assert names["three channels"] != names[PADDED]
+    said = summary(traces(PADDED)[0], layer(PADDED).function)
+    assert said.startswith("tile row 7x2x1x16, column 2x2x1x16, k 5x4x16;")
+    assert said.endswith("multiply tiles on tensor cores")
+
+
+def test_a_neighbour_of_tensor_cores_differs_in_one_decision() -> None:
+    function, fastest = layer(PADDED).function, traces(PADDED)[0]
+    known = design_of(function, gpu(), fastest)
+    assert known is not None
+    several = [*islice(neighbours(function, gpu(), [fastest], np.random.default_rng(1)), 4)]
+    assert len(several) == 4
+    for text in several:
+        found = design_of(function, gpu(), text)
+        assert found is not None
+        assert found[0] == known[0]
+        assert sum(found[1][name] != known[1][name] for name in known[1]) == 1
 
 
 @pytest.mark.parametrize("arch", [75, 90])

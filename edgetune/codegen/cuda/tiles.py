@@ -27,7 +27,7 @@ ALIGNMENT = 32
 
 _LOAD, _STORE, _CLEAR, _MULTIPLY = "tile_load", "tile_store", "tile_clear", "tile_multiply_add"
 _NAMES = (_LOAD, _STORE, _CLEAR, _MULTIPLY)
-_OF_SUMS = """/* 16 x 16 sums in the registers of a warp. All its lanes call what works on tiles, with equal arguments. */
+_OF_SUMS = """/* 16 x 16 sums in the registers of a warp. All lanes call what works on tiles, with equal arguments. */
 using @tile_sums = MMA::fragment<MMA::accumulator, 16, 16, 16, float>;
 FUNCTION @tile_clear(@tile_sums &sums)
 {
@@ -38,7 +38,7 @@ FUNCTION @tile_store(float *to, const @tile_sums &sums, int32_t pitch)
     MMA::store_matrix_sync(to, sums, (unsigned)pitch, MMA::mem_row_major);
 }
 """
-_OF_OPERANDS = """/* 16 x 16 elements as left and right operands of products; rows in memory are `pitch` elements apart. */
+_OF_OPERANDS = """/* 16 x 16 elements as left and right operands; rows in memory are `pitch` elements apart. */
 using @tile_left_SHORT =
     MMA::fragment<MMA::matrix_a, 16, 16, 16, TYPE, MMA::row_major>;
 using @tile_right_SHORT =

@@ -12,7 +12,8 @@ from tvm import ir, tirx
 from edgetune.graph.tvm_types import BufferRegion, Expr, IterVar
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis, BlockStage, extent_of, mentions, stores
 
-_OTHERS, _ROWS, _COLUMNS, _SUMS = range(4)
+_OTHERS, *_OF_PRODUCT = range(4)
+_ROWS, _COLUMNS, _SUMS = _OF_PRODUCT
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class MatrixRoles:
     @property
     def extents(self) -> tuple[int, int, int]:
         """Rows, columns and steps of the sum."""
-        rows, columns, sums = (prod(extent_of(self._axes[n]) for n in self._with(role)) for role in (1, 2, 3))
+        rows, columns, sums = (prod(extent_of(self._axes[n]) for n in self._with(role)) for role in _OF_PRODUCT)
         return rows, columns, sums
 
     @property
@@ -86,9 +87,8 @@ def matrix_roles(analysis: BlockAnalysis, stage: BlockStage) -> MatrixRoles | No
             roles.append(_SUMS)
         else:
             roles.append(_OTHERS if in_left and in_right else _COLUMNS if in_right else _ROWS)
-    if any(
-        role not in {roles[n] for n in of} for of, role in ((of_left, 1), (of_left, 3), (of_right, 2), (of_right, 3))
-    ):
+    lacking = ({_ROWS, _SUMS} - {roles[n] for n in of_left}) | ({_COLUMNS, _SUMS} - {roles[n] for n in of_right})
+    if lacking:  # a role that no axis has
         return None
     types = {str(read.source.ty.dtype) for read in reads}
     packed = any(reads[right].source.same_as(weight) for weight in analysis.packed())
