@@ -7,7 +7,7 @@ of what they move: then shared memory holds 16 bits as well.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import ml_dtypes
@@ -108,7 +108,7 @@ def _sums_apart(function: PrimFunc, changed: set[TvmBuffer]) -> PrimFunc:
     return sch.mod["main"].with_attrs(function.attrs)
 
 
-def _narrow_copies(block: SBlock, narrow: dict[TvmBuffer, TvmBuffer], kept: Set[TvmBuffer]) -> None:
+def _narrow_copies(block: SBlock, narrow: dict[TvmBuffer, TvmBuffer], kept: Collection[TvmBuffer]) -> None:
     """Add to `narrow` what a stage writes that only moves elements of a narrow buffer, unless its type is `kept`."""
     body = block.body
     if block.init is not None or not isinstance(body, tirx.BufferStore) or body.buffer in {*narrow, *kept}:

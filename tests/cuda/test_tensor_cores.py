@@ -134,6 +134,13 @@ def test_a_kernel_is_written_as_the_golden_file_says(golden: Callable[[str, str]
     assert not re.search(r"reindex|wmma\.|cse|v\d_o", text)
 
 
+def test_adjacent_channels_are_copied_as_vectors_though_rows_of_a_window_end_between_them() -> None:
+    """Three pixels of 24 channels are a row of the window: 8 divides it, 16 does not."""
+    text = kernel_of("3x3 of 24 channels").source.definition
+    assert "? *(const uint4 *)&input[" in text
+    assert "__float2half(0.0f)" not in text
+
+
 def test_the_formula_prefers_tensor_cores_where_they_take_fewer_cycles() -> None:
     """Not for a few channels of a small image: a step of 16 would mostly add zeroes."""
     names = {name: next(first_schedules(layer(name).function, gpu()))[1] for name in (PADDED, "three channels")}

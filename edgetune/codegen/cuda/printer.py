@@ -116,6 +116,8 @@ class CudaPrinter(StatementPrinter):
 
     def _for(self, s: Stmt) -> None:
         loop = VectorLoop.of(s)
+        if loop is not None and self._loaded:  # operands of tiles: sums run over several axes as one
+            loop = loop.regrouped(self.context.analyzer)
         if loop is None or not (self._copied(loop) or self._as_vectors(s, loop)):
             self._plain_loop(s)
 
