@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import tvm
+import tvm_ffi
 from tvm import ir, s_tir, tirx
 
 from edgetune.codegen.intrinsics import operator
@@ -99,12 +100,39 @@ def split_packing(mod: tvm.IRModule) -> tuple[tvm.IRModule, dict[int, PackedLayo
         if number in layouts and layouts[number] != layout:
             raise KernelFailed("a schedule packs one constant in two ways")
         layouts[number] = layout
-    packed = s_tir.transform.RemoveWeightLayoutRewriteBlock(True)(mod)
+    packed = s_tir.transform.RemoveWeightLayoutRewriteBlock(True)(_as_plain_copies(mod))
     for number, layout in layouts.items():
         shape = tuple(int(extent) for extent in sole_function(packed).params[number].ty.shape)
         if shape != layout.packed_shape:
             raise KernelFailed(f"a packed constant has shape {shape} where {layout.packed_shape} was wanted")
     return packed, layouts
+
+
+def _as_plain_copies(mod: tvm.IRModule) -> tvm.IRModule:
+    """The module whose packing blocks copy whatever variables index: TVM's pass, which removes them, wants that."""
+    plain = tvm_ffi.structural_map(sole_function(mod), (s_tir.SBlock, _plain_copy), order="post")
+    return tvm.IRModule({"main": plain})
+
+
+def _plain_copy(block: SBlock) -> SBlock:
+    if _ANNOTATION not in block.annotations:
+        return block
+    store = block.body
+    value = store.value.args[1] if isinstance(store.value, ir.Call) else store.value
+    if value.same_as(store.value) and all(isinstance(index, ir.Var) for index in value.indices):
+        return block
+    indices = [tirx.Var(f"index_{number}", index.ty) for number, index in enumerate(value.indices)]
+    return s_tir.SBlock(
+        block.iter_vars,
+        block.reads,
+        block.writes,
+        block.name_hint,
+        tirx.BufferStore(store.buffer, tirx.BufferLoad(value.source, indices), list(store.indices)),
+        block.init,
+        block.alloc_buffers,
+        block.match_buffers,
+        block.annotations,
+    )
 
 
 def _packing_blocks(body: Stmt) -> list[SBlock]:

@@ -7,7 +7,7 @@ of what they move: then shared memory holds 16 bits as well.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import ml_dtypes
@@ -91,7 +91,8 @@ def with_types(function: PrimFunc, types: Sequence[str]) -> PrimFunc:
         )
         for number in changed
     }
-    tvm_ffi.structural_walk(function.body, (s_tir.SBlock, lambda block: _narrow_copies(block, narrow)))
+    kept = set(function.params) - narrow.keys()
+    tvm_ffi.structural_walk(function.body, (s_tir.SBlock, lambda block: _narrow_copies(block, narrow, kept)))
     change = _Change(narrow)
     callbacks = [(tirx.BufferStore, change.store), (ir.TensorLoad, change.load), (ir.Var, change.variable)]
     return tvm_ffi.structural_map(function, callbacks, order="post")
@@ -107,10 +108,10 @@ def _sums_apart(function: PrimFunc, changed: set[TvmBuffer]) -> PrimFunc:
     return sch.mod["main"].with_attrs(function.attrs)
 
 
-def _narrow_copies(block: SBlock, narrow: dict[TvmBuffer, TvmBuffer]) -> None:
-    """Add to `narrow` what a stage writes that only moves elements of a narrow buffer, or writes zeroes."""
+def _narrow_copies(block: SBlock, narrow: dict[TvmBuffer, TvmBuffer], kept: Collection[TvmBuffer]) -> None:
+    """Add to `narrow` what a stage writes that only moves elements of a narrow buffer, unless its type is `kept`."""
     body = block.body
-    if block.init is not None or not isinstance(body, tirx.BufferStore) or body.buffer in narrow:
+    if block.init is not None or not isinstance(body, tirx.BufferStore) or body.buffer in {*narrow, *kept}:
         return
     source = _moved(body.value)
     if source in narrow and str(body.buffer.dtype) == _WIDE:

@@ -30,6 +30,7 @@ from edgetune.target.ptxas import code_bytes, compile_cubin
 ALIGNMENT = 256  # of device memory, as cudaMalloc gives it (CUDA C++ Programming Guide, "Device Memory Accesses")
 _CONTEXT_WORDS = 8  # of an instance, besides its launches and the caller's tensors
 ON_CPU = "this machine's CPU instead of a GPU"
+_STAND_INS = ("cuda_runtime.h", "cuda_mma.h", "cuda_runtime_api.h")
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ class CudaContent:
             PackageFile(f"src/{p}_kernels.cu", "cuda/kernels.cu.j2"),
             *vector_files(api, vectors),
             *weight_files(api, weights),
-            *(PackageFile(f"test/cpu/{name}", f"cuda/{name}") for name in ("cuda_runtime.h", "cuda_runtime_api.h")),
+            *(PackageFile(f"test/cpu/{name}", f"cuda/{name}") for name in _STAND_INS),
             PackageFile(f"test/{p}_selftest.c", "cuda/selftest.c.j2"),
             PackageFile(f"test/{p}_bench.cu", "cuda/bench.cu.j2"),
             *image.files,

@@ -24,6 +24,9 @@ _PREFETCHES = {
     OUTPUTS: "prefetch outputs",
 }
 
+_OF_PRODUCTS = ("batch", "row", "column", "k")
+"""Axes of sums that become those of products of matrices."""
+
 _COPY = " copy"
 """After a block's name: the block that copies its result."""
 
@@ -95,12 +98,18 @@ class _Steps:
             self._rarer(kind, inputs, attributes, outputs)
 
     def _rarer(self, kind: str, inputs: Sequence[Any], attributes: Sequence[Any], outputs: Sequence[Any]) -> None:
-        if kind == "TransformBlockLayout":
+        if kind == "ReIndex":
+            self.axes[self.blocks.get(inputs[0], "")] = _OF_PRODUCTS
+        elif kind == "TransformBlockLayout" and self.axes.get(self.blocks.get(inputs[0], "")) == _OF_PRODUCTS:
+            pass  # its axes have become those of a product
+        elif kind == "TransformBlockLayout":
             block = self.blocks.get(inputs[0], "")
             axes = self.axes.get(block, ())
             self.axes[block] = with_pixels(axes) if with_pixels(axes) != axes else axes[1:]
         elif kind == "CacheWrite":  # a copy of the result, with the axes that are not summed over
             self.blocks[outputs[0]] = f"{self.blocks.get(inputs[0], '')}{_COPY}"
+        elif kind == "Tensorize" and "multiply_add" in attributes[0]:
+            self.others.append("multiply tiles on tensor cores")
         elif kind == "EnterPostproc":
             self.final = True
         elif kind == "TransformLayout":

@@ -51,7 +51,7 @@ def test_a_kernel_in_bf16_gives_what_the_reference_gives(tmp_path: Path) -> None
 
 
 def test_elements_have_16_bits_in_memory_and_sums_have_32() -> None:
-    text = checked(program("fp16").kernels[2]).source.definition
+    text = checked(program("fp16").kernels[0]).source.definition
     assert "__shared__ __align__(16) half weights_shared[" in text
     assert "float acc[" in text
     assert "__half2float(__float2half(" not in text
@@ -81,6 +81,23 @@ def test_layers_at_the_border_of_the_model_are_kernels_of_their_own(tmp_path: Pa
         ["float16", "float16", "float16"],
         ["float16", "float16", "float32"],
     ]
+
+
+def test_a_kernel_that_only_moves_elements_to_an_output_widens_them(tmp_path: Path) -> None:
+    """The output of a convolution is transposed; its elements in memory are those of the model's output."""
+    weights = numpy_helper.from_array(np.ones((8, 8, 3, 3), np.float32), "w")
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], pads=[1] * 4), helper.make_node("Relu", ["c"], ["y"])]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 8, 6, 6]) for name in "xy"]
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:], [weights])), tmp_path / "conv.onnx")
+    narrow = with_precision(read_model(tmp_path / "conv.onnx").program(), "fp16")
+    last = narrow.kernels[narrow.calls[-1].kernel]
+    assert "transpose" in last.name
+    assert [str(param.dtype) for param in last.function.params] == ["float16", "float32"]
+    check = checked(last)
+    assert "float *__restrict__ output" in check.source.definition
+    error = run(check, tmp_path)
+    assert isinstance(error, float), error
+    assert error < ALLOWED["fp16"]
 
 
 _CONVERT = """

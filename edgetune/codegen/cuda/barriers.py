@@ -17,6 +17,9 @@ from tvm import ir, tirx
 
 from edgetune.codegen.cuda.lower import AXES, LoweredLaunch, thread_variable
 from edgetune.codegen.cuda.tidy import SHARED, is_barrier, rebuilt, statements_in
+from edgetune.codegen.cuda.tile_intrinsics import TILE
+from edgetune.codegen.cuda.tiles import TileAccess, TileStatement
+from edgetune.codegen.cuda.warp_reduction import WARP
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.traverse import children, expressions, loads_in
 from edgetune.graph.tvm_types import Expr, Stmt, TvmBuffer, Var
@@ -165,6 +168,9 @@ class _Follow:
         if is_barrier(node) or isinstance(node, tirx.While):
             self.segment.known = False
             return
+        if (on_tiles := TileStatement.of(node)) is not None:
+            self._touch_tile(on_tiles.in_shared_memory, active)
+            return
         reads = loads_in(expressions(node))
         if isinstance(node, tirx.BufferStore):
             reads += loads_in(node.indices)
@@ -223,6 +229,23 @@ class _Follow:
             return
         words = at[active] * of.bytes // _WORD
         self.segment.touched.setdefault(buffer, []).append((self._numbers[active], words, writes))
+
+    def _touch_tile(self, tile: TileAccess | None, active: Numbers) -> None:
+        """A warp touches a tile as if it were a thread of its own: which lane holds which element is not said."""
+        if tile is None:
+            return
+        try:
+            first = self._value(tile.index)[active]
+        except _UnknownError:
+            self.segment.known = False
+            return
+        warps = self.threads + self._numbers[active] // WARP * 2 + tile.writes
+        whole = np.unique(np.stack([warps, first]), axis=1)
+        of, _ = element_and_lanes(tile.buffer.ty.dtype)
+        inside = (np.arange(TILE)[:, None] * tile.pitch + np.arange(TILE)).ravel()
+        words = (whole[1][:, None] + inside).ravel() * of.bytes // _WORD
+        found = (np.repeat(whole[0], inside.size), words, tile.writes)
+        self.segment.touched.setdefault(tile.buffer, []).append(found)
 
     def _value(self, e: Expr) -> Numbers:
         if isinstance(e, tirx.IntImm):

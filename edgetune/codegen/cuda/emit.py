@@ -36,6 +36,7 @@ _VARIABLE = re.compile(r"( *)(\w+) (\w+);$")
 _ARRAY = re.compile(r"( *)(\w+) (\w+)\[(\d+)\];$")
 _LOOP = re.compile(r" *for \(int32_t (\w+) = 0; \1 < (\d+); \1\+\+\) \{$")
 _UNROLL = "#pragma unroll"
+_PACKED = re.compile(r"(_global|_reindex(_pad)?)+$")
 
 
 def emit_cuda_kernel(mod: IRModule, target: GpuTarget, symbol: str, unaligned: Collection[int] = ()) -> KernelSource:
@@ -99,7 +100,7 @@ def _params(lowered: LoweredLaunches, found: Sequence[Survey]) -> tuple[CParam, 
         if buffer in views or not hasattr(buffer.ty, "shape"):
             raise KernelFailed(f"parameter {buffer.name} of the kernel is not a tensor")
         of, _ = element_and_lanes(buffer.ty.dtype)
-        name = names.unique(str(buffer.name).removesuffix("_global"))
+        name = names.unique(_PACKED.sub("", str(buffer.name)))
         shape = tuple(int(extent) for extent in buffer.ty.shape)
         params.append(CParam(name, cuda_type(of), shape, of.dtype, buffer in written, of.bytes))
     return tuple(params)

@@ -15,6 +15,7 @@ from math import prod
 import tvm
 from tvm import ir, s_tir, tirx
 
+from edgetune.codegen.cuda.tiles import has_tiles
 from edgetune.codegen.cuda.warp_reduction import with_warp_reductions
 from edgetune.codegen.loop_names import with_loop_names
 from edgetune.codegen.lower import hoist_initialisation, sole_function
@@ -72,7 +73,8 @@ def lower_launches(mod: IRModule, arch: str, shared_bytes: int) -> LoweredLaunch
     try:
         with target:
             named = with_loop_names(sole_function(mod))
-            flat = sole_function(_to_flat()(tvm.IRModule({"main": named})))
+            with _sharing(named):
+                flat = sole_function(_to_flat()(tvm.IRModule({"main": named})))
             hoisted = flat.with_body(hoist_initialisation(flat.body))
             plain = sole_function(_simplified()(tvm.IRModule({"main": hoisted})))
             shuffled = with_warp_reductions(plain)
@@ -93,6 +95,11 @@ def lower_launches(mod: IRModule, arch: str, shared_bytes: int) -> LoweredLaunch
         elif not isinstance(statement, tirx.Evaluate):
             raise KernelFailed(f"a {type(statement).__name__} of the schedule lies outside of every launch")
     return LoweredLaunches(function, tuple(launches), tuple(between), tuple(views))
+
+
+def _sharing(function: PrimFunc) -> tvm.transform.PassContext:
+    """Settings by which buffers of one size share memory, but where tiles lie in registers: sums have an own place."""
+    return tvm.transform.PassContext(config={"tirx.merge_static_smem": has_tiles(function.body)})
 
 
 @cache

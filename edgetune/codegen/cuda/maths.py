@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from edgetune.codegen.cuda.tiles import SNIPPETS as TILE_SNIPPETS
+from edgetune.codegen.cuda.tiles import tile_functions
 from edgetune.codegen.cuda.warp_reduction import SNIPPETS, warp_function
 from edgetune.codegen.intrinsics import POLYNOMIALS
 from edgetune.codegen.package_names import with_prefix
@@ -28,6 +30,13 @@ RESERVED = tuple(_WORDS.split())
 _DYNAMIC_SHARED = """/* The shared memory that a launch asks for; the CPU check has its own. */
 #ifndef DYNAMIC_SHARED
 #define DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
+#endif
+"""
+_DYNAMIC_TILES = """/* The same for tiles of tensor cores, whose addresses are multiples of 32. */
+#ifdef CUDA_ON_CPU
+#define DYNAMIC_TILES(name) DYNAMIC_SHARED(name)
+#else
+#define DYNAMIC_TILES(name) extern __shared__ __align__(32) unsigned char name[]
 #endif
 """
 _BUILTIN = re.compile(r"__builtin_(\w+)")
@@ -56,8 +65,12 @@ def _text(snippet: str) -> str:
         return f"{_DEVICE}float @{kind}_f32(float x) {{ return {body}; }}\n"
     if kind == "dynamic_shared":
         return _DYNAMIC_SHARED
+    if kind == "dynamic_tiles":
+        return _DYNAMIC_TILES
     if kind in SNIPPETS:
         return warp_function(kind, rest)
+    if kind in TILE_SNIPPETS:
+        return tile_functions(kind, rest)
     text = scalar_snippet(kind, rest, has_float16=False)
     if "vector_size" in text:
         raise KernelFailed(f"the CUDA printer has no snippet {snippet}")

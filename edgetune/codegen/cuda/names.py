@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection
 
 from tvm import tirx
 
 from edgetune.codegen.cuda.tidy import SHARED, copies_in, statements_in
+from edgetune.codegen.cuda.tiles import stored_sums, tile_loops
 from edgetune.codegen.names import plain_name
 from edgetune.codegen.subexpression_names import stems
 from edgetune.codegen.traverse import expressions, loads_in, variables_in
@@ -30,19 +31,21 @@ def without_additions(name: str) -> str:
 
 def variable_names(body: Stmt) -> dict[Var, str]:
     """Names of offsets after what they index; of loops that fill copies ("step") or join partial sums ("part")."""
-    copies = copies_in(body)
+    copies, sums = copies_in(body), stored_sums(body)
     found = {variable: without_additions(name) for variable, name in stems(body, copies).items()}
     for node in statements_in(body):
         if isinstance(node, tirx.For):
             stored = {one.buffer for one in statements_in(node) if isinstance(one, tirx.BufferStore)}
             if stored <= copies.keys():
                 found[node.loop_var] = "step"
-            elif _reads_partial_sums(node.body, node.loop_var, copies):
+            elif _reads_partial_sums(node.body, node.loop_var, {*copies, *sums}):
                 found[node.loop_var] = "part"
-    return found
+    own = {f"{buffer_name(buffer)}_at" for buffer in sums}
+    found = {variable: "sums_at" if name in own else name for variable, name in found.items()}
+    return found | tile_loops(body)
 
 
-def _reads_partial_sums(body: Stmt, variable: Var, copies: Mapping[TvmBuffer, TvmBuffer]) -> bool:
+def _reads_partial_sums(body: Stmt, variable: Var, copies: Collection[TvmBuffer]) -> bool:
     """Whether statements index, by a variable, a buffer in shared memory that is no copy."""
     for node in statements_in(body):
         for load in loads_in(expressions(node)):

@@ -7,7 +7,7 @@ registers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
@@ -21,6 +21,16 @@ from edgetune.codegen.cuda.half import cuda_type, rounded, widened
 from edgetune.codegen.cuda.lower import thread_variable
 from edgetune.codegen.cuda.names import buffer_name
 from edgetune.codegen.cuda.tidy import LOCAL, SHARED, copies_in, is_barrier, statements_in
+from edgetune.codegen.cuda.tiles import (
+    ALIGNMENT,
+    TileNumbers,
+    TileStatement,
+    is_tile,
+    loaded_tiles,
+    stored_sums,
+    tile_count,
+    tile_type,
+)
 from edgetune.codegen.cuda.vector_access import VECTOR_BYTES, VectorAccess, VectorFinder, VectorLoop, same, vector_type
 from edgetune.codegen.cuda.warp_reduction import is_shuffled, shuffle_name, wide_sums
 from edgetune.codegen.dtypes import Element, element_and_lanes
@@ -51,9 +61,13 @@ class CudaPrinter(StatementPrinter):
         self._vectors = VectorFinder(context.analyzer, lambda b: b not in unaligned and b not in self._wide)
         self._held: list[tuple[VectorAccess, str, Var]] = []  # vectors, the arrays of their elements, and their index
         self._dynamic = dynamic
+        self._base = ""  # of dynamic shared memory
         self._shared_bytes = 0  # of the buffers so far
         self._unrolled: set[Var] = set()
         self._copies: dict[TvmBuffer, TvmBuffer] = {}
+        self._sums: set[TvmBuffer] = set()  # in shared memory, stored there as tiles
+        self._loaded: Mapping[TvmBuffer, TvmBuffer] = {}  # tiles in registers, and where they are loaded from
+        self._bound: dict[Var, Expr] = {}  # constants
         self.vectors: set[TvmBuffer] = set()
         self._loops = 0
         self._touches_shared = False  # a statement printed so far
@@ -64,13 +78,20 @@ class CudaPrinter(StatementPrinter):
         """Emit the whole body of a kernel."""
         for variable, axis in sorted(_thread_variables(body).items(), key=lambda item: item[1]):
             self._read_axis(variable, axis, extents[axis])
-        if self._dynamic:
-            self.context.preamble.add("dynamic_shared:u8")
-            self.context.emit(f"DYNAMIC_SHARED({self.context.names.unique('shared')});")
         self._unrolled = unrolled_loops(body)
-        self._copies = copies_in(body)
         self._wide = wide_sums(body, self.survey)
+        self._bound = {node.var: node.value for node in statements_in(body) if isinstance(node, tirx.Bind)}
+        self._copies, self._loaded = copies_in(body), loaded_tiles(body)
+        self._sums = stored_sums(body)
+        if self._dynamic:
+            self._declare_dynamic()
         self.statement(body)
+
+    def _declare_dynamic(self) -> None:
+        kind = "tiles" if self._sums else "shared"
+        self.context.preamble.add(f"dynamic_{kind}:u8")
+        self._base = self.context.names.unique(kind)
+        self.context.emit(f"DYNAMIC_{kind.upper()}({self._base});")
 
     def _read_axis(self, variable: Var, axis: str, extent: int) -> None:
         bounds = tvm.ir.Range.from_min_extent(tirx.IntImm("int32", 0), tirx.IntImm("int32", extent))
@@ -97,6 +118,8 @@ class CudaPrinter(StatementPrinter):
 
     def _for(self, s: Stmt) -> None:
         loop = VectorLoop.of(s)
+        if loop is not None and self._loaded:  # operands of tiles: sums run over several axes as one
+            loop = loop.regrouped(self.context.analyzer)
         if loop is None or not (self._copied(loop) or self._as_vectors(s, loop)):
             self._plain_loop(s)
 
@@ -214,6 +237,10 @@ class CudaPrinter(StatementPrinter):
         value, same = s.value, partial(_loads_same, s)
         used = [s.buffer, *(load.source for load in loads_in(expressions(s)))]
         self._touches_shared |= any(str(buffer.scope()) == SHARED for buffer in used)
+        if (on_tiles := TileStatement.of(s)) is not None:
+            number = TileNumbers(self.context.analyzer, self._bound)
+            self.context.emit(on_tiles.text(lambda buffer, index: self.element_text(buffer, [index]), number))
+            return
         if same(value) or self._is_own(s):  # what a sum over threads leaves
             return
         narrow, of = self._narrow(s.buffer), self.place(s.buffer).of
@@ -239,7 +266,11 @@ class CudaPrinter(StatementPrinter):
         scope = str(buffer.scope())
         sums = scope == LOCAL and buffer in self.survey.updated
         copied = self._copies.get(buffer)
+        if is_tile(buffer):
+            self._allocate_tiles(buffer)
+            return
         stem = f"{self.place(copied).name}_shared" if copied is not None else buffer_name(buffer)
+        stem = "sums_shared" if buffer in self._sums else stem
         name = self.context.names.unique(ACCUMULATOR if sums else stem)
         place = BufferStorage(name, of, lanes, written=True)
         if scope == LOCAL and count == 1:  # the kernel's own text clears it
@@ -255,13 +286,23 @@ class CudaPrinter(StatementPrinter):
             place_in_shared = self._shared_bytes
             self._shared_bytes += _padded(count * nbytes)
             if self._dynamic:
-                self.context.emit(f"{c_type} *const {name} = ({c_type} *)(shared + {place_in_shared});")
+                self.context.emit(f"{c_type} *const {name} = ({c_type} *)({self._base} + {place_in_shared});")
                 return
-            # Aligned so that nvcc reads adjacent elements of one thread as a vector.
-            aligned = "__align__(16) " if count * nbytes >= VECTOR_BYTES else ""
+            # Aligned so that nvcc reads adjacent elements of one thread as a vector, or for tiles.
+            alignment = ALIGNMENT if self._loaded else VECTOR_BYTES
+            aligned = f"__align__({alignment}) " if count * nbytes >= VECTOR_BYTES else ""
             self.context.emit(f"__shared__ {aligned}{c_type} {name}[{count}];")
         else:
             raise KernelFailed(f"buffer {buffer.name} lies in {scope} memory, which the CUDA printer does not know")
+
+    def _allocate_tiles(self, buffer: TvmBuffer) -> None:
+        """Declare tiles in the registers of a warp: operands are called after their tensors."""
+        of, lanes = element_and_lanes(buffer.ty.dtype)
+        source = self._copies.get(self._loaded[buffer]) if buffer in self._loaded else None
+        stem = ACCUMULATOR if source is None else f"{self.place(source).name}_tile"
+        name = self.context.names.unique(stem)
+        self.context.places[buffer] = BufferStorage(name, of, lanes, written=True)
+        self.context.emit(f"{tile_type(buffer, self.context)} {name}[{tile_count(buffer)}];")
 
 
 def shared_bytes(body: Stmt, found: Survey) -> int:
@@ -340,4 +381,4 @@ def _expanded(indices: list[Expr], bound: dict[Var, Expr], found: set[Var]) -> N
 
 
 def _is_local(buffer: TvmBuffer) -> bool:
-    return str(buffer.scope()) == LOCAL
+    return str(buffer.scope()) == LOCAL or is_tile(buffer)

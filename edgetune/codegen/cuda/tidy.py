@@ -13,7 +13,7 @@ from tvm import ir, tirx
 
 from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.traverse import children, expressions, loads_in, variables_in
-from edgetune.graph.tvm_types import Expr, Stmt, TvmBuffer, Var
+from edgetune.graph.tvm_types import Expr, Node, Stmt, TvmBuffer, Var
 
 BARRIER = "tvm_storage_sync"
 LOCAL, SHARED = "local", "shared"
@@ -23,7 +23,12 @@ def tidied(body: Stmt) -> Stmt:
     """The same statements with fewer conditions and constants."""
     products: dict[Var, Expr] = {}
     rest = _without_products(body, products)
-    return _joined(tvm_ffi.structural_map(rest, (ir.Var, lambda v: products.get(v, v))))
+    return _joined(_with(rest, products))
+
+
+def _with(node: Node, values: dict[Var, Expr]) -> Node:
+    """`node` with values in the places of variables."""
+    return tvm_ffi.structural_map(node, (ir.Var, lambda variable: values.get(variable, variable)))
 
 
 def statements_in(node: Stmt) -> Iterator[Stmt]:
@@ -62,7 +67,7 @@ def _copied(value: Expr) -> TvmBuffer | None:
 def _without_products(node: Stmt, products: dict[Var, Expr]) -> Stmt:
     """`node` without the constants that are an index times, or over, a number, which go to `products`."""
     if isinstance(node, tirx.Bind) and _is_product(node.value) and str(node.var.name).startswith("cse_v"):
-        products[node.var] = node.value
+        products[node.var] = _with(node.value, products)
         return tirx.Evaluate(tirx.IntImm("int32", 0))
     return rebuilt(node, [_without_products(child, products) for child in children(node)])
 

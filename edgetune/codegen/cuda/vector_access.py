@@ -53,6 +53,21 @@ class VectorLoop:
             store = _replaced(store, one.var, one.value)
         return cls(node.loop_var, int(node.extent.value), store)
 
+    def regrouped(self, bounds: sym.Analyzer) -> VectorLoop:
+        """The loop with remainders and quotients of whole groups of its steps: (8 a + i) % 24 is 8 a % 24 + i."""
+
+        def regroup(node: Expr) -> Expr:
+            parts = sym.detect_linear_equation(node.a, [self.variable])
+            if not isinstance(node.b, tirx.IntImm) or not parts or not is_one(parts[0]):
+                return node
+            known = bounds.modular_set(parts[1])
+            if any(int(number) % self.count for number in (node.b.value, known.coeff, known.base)):
+                return node
+            return parts[1] // node.b if isinstance(node, tirx.FloorDiv) else parts[1] % node.b + self.variable
+
+        callbacks = [(tirx.FloorMod, regroup), (tirx.FloorDiv, regroup)]
+        return VectorLoop(self.variable, self.count, tvm_ffi.structural_map(self.store, callbacks, order="post"))
+
 
 @dataclass(frozen=True)
 class VectorFinder:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import Trace
 
+from edgetune.codegen.cuda.tile_intrinsics import declare
 from edgetune.codegen.packing import split_packing
 from edgetune.errors import KernelFailed
 from edgetune.graph.tvm_types import IRModule, PrimFunc
@@ -32,6 +33,8 @@ def replay_plainly(function: PrimFunc, trace_json: str) -> IRModule:
 
     Raises KernelFailed if the text is not a trace, or the trace does not fit the function.
     """
+    if '"Tensorize"' in trace_json:
+        declare()
     sch = Schedule(module_of(function), seed=1)
     try:
         Trace.apply_json_to_schedule(json.loads(trace_json), sch)

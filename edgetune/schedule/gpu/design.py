@@ -24,7 +24,7 @@ MOST_SUMS = 64
 """Sums of one thread: the printer unrolls no more copies, and a loop that is not unrolled has no registers."""
 
 _VECTOR_BITS = 128  # the widest access of one thread
-_PACKED = "meta_schedule.layout_rewrite_preproc"
+PACKED = "meta_schedule.layout_rewrite_preproc"
 
 Sizes = Mapping[str, tuple[int, ...]]
 """By decision, the extents of the loops into which it splits one loop, the outermost first."""
@@ -69,13 +69,17 @@ def divisors(number: int) -> list[int]:
 
 @dataclass(frozen=True)
 class BlockLimits:
-    """What one block of a target has; registers and threads are those of a multiprocessor."""
+    """What one block of a target has; registers and threads are those of a multiprocessor.
+
+    `tensor_cores` names the types that its tensor cores multiply.
+    """
 
     shared_bytes: int
     registers: int
     multiprocessors: int
     threads: int
     shared_bytes_per_multiprocessor: int
+    tensor_cores: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, target: GpuTarget) -> BlockLimits:
@@ -86,6 +90,7 @@ class BlockLimits:
             target.multiprocessors,
             target.threads_per_multiprocessor,
             target.shared_bytes_per_multiprocessor,
+            target.tensor_cores,
         )
 
     def held(self, threads: int, shared_bytes: int) -> int:
@@ -158,11 +163,17 @@ def propose(design: Design, random: np.random.Generator, tries: int = 200) -> Si
     return None
 
 
-def bind_copy(sch: Schedule, copy: SBlockRV, at: LoopRV, threads: Mapping[str, ExprRV]) -> None:
-    """Have all threads of a block fill a buffer in shared memory, which the block `copy` does inside the loop `at`."""
+def bind_copy(
+    sch: Schedule, copy: SBlockRV, at: LoopRV, threads: Mapping[str, ExprRV | int], lanes: int | None = None
+) -> None:
+    """Have all threads of a block do what the block `copy` does inside the loop `at`, such as fill shared memory.
+
+    One thread does `lanes` adjacent elements at once: those of a vector, if nothing else is said.
+    """
     place = next(number for number, loop in enumerate(sch.get_loops(copy)) if sch.get(loop).same_as(sch.get(at)))
     loops = sch.get_loops(copy)[place + 1 :]
-    lanes = copied_lanes(sch, copy, int(sch.get(loops[-1]).extent))
+    extent = int(sch.get(loops[-1]).extent)
+    lanes = copied_lanes(sch, copy, extent) if lanes is None else gcd(extent, lanes)
     *outer, last = loops
     if lanes > 1:
         last, _ = sch.split(last, [None, lanes])
@@ -195,7 +206,7 @@ def pack_dimension_last(sch: Schedule, block: SBlockRV, read: int, along: int, r
         return [*axes[:along], *axes[along + 1 :], axes[along]]
 
     sch.transform_layout(packed, ("write", 0), moved)
-    sch.annotate(packed, _PACKED, True)
+    sch.annotate(packed, PACKED, True)
 
 
 def dimension_of(region: BufferRegion, stage: BlockStage, axis: int) -> int | None:

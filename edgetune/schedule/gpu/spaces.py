@@ -13,6 +13,7 @@ from edgetune.schedule.algorithms.schedule_text import trace_text
 from edgetune.schedule.gpu.block_tile import block_tiles
 from edgetune.schedule.gpu.design import BlockLimits, Design, Sizes, first_choice, propose
 from edgetune.schedule.gpu.split_sum import split_sums
+from edgetune.schedule.gpu.tensor_tile import tensor_tiles
 from edgetune.schedule.gpu.warp_sum import warp_sums
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
 from edgetune.schedule.sketches.spaces import module_of
@@ -27,7 +28,8 @@ def gpu_designs(function: PrimFunc, target: GpuTarget) -> list[Design]:
     if analysis is None or tile is None:
         return []
     limits = BlockLimits.of(target)
-    return [design for designs in (block_tiles, split_sums, warp_sums) for design in designs(analysis, tile, limits)]
+    kinds = (block_tiles, tensor_tiles, split_sums, warp_sums)
+    return [design for designs in kinds for design in designs(analysis, tile, limits)]
 
 
 def scheduled(function: PrimFunc, design: Design, sizes: Sizes | None, seed: int = 1) -> Schedule | None:

@@ -161,6 +161,7 @@ struct Fiber {
     State state = State::ready;
     uint32_t mask = 0;                  /* lanes that take part in its shuffle */
     uint64_t offered = 0, received = 0; /* bits that it gives to the other lanes, and those of the last shuffle */
+    const float *left = nullptr, *right = nullptr; /* its elements of the tiles that its warp multiplies */
 };
 
 constexpr unsigned WARP = 32;
@@ -196,7 +197,7 @@ constexpr size_t GUARD = 4096;
 inline Allocation *allocations;
 
 /* What a launch asks for beside the kernel's own arrays; no GPU has more. */
-inline unsigned char dynamic_shared[232448] __attribute__((aligned(16)));
+inline unsigned char dynamic_shared[232448] __attribute__((aligned(32)));
 inline size_t dynamic_bytes;
 inline std::vector<Shadow> dynamic_shadow;
 #define DYNAMIC_SHARED(name) unsigned char *const name = cuda_on_cpu::dynamic_shared
@@ -476,6 +477,7 @@ template <typename T> T __shfl_xor_sync(unsigned mask, T value, int step, int wi
 inline int __popcll(unsigned long long a) { return __builtin_popcountll(a); }
 inline int __clzll(long long a) { return a == 0 ? 64 : __builtin_clzll((unsigned long long)a); }
 
+#include "cuda_mma.h"
 #include "cuda_runtime_api.h"
 
 #endif
