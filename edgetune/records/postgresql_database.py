@@ -65,6 +65,9 @@ CONNECTION_OPTIONS: Mapping[str, int] = {
 
 LEAST_VERSION = 13
 
+_HELD = f"{records.name}, {images.name}"
+"""The tables of records in the one order in which all transactions lock them."""
+
 _marks = Table(
     "edgetune",
     MetaData(),
@@ -117,15 +120,21 @@ class PostgresqlDatabase:
         with self._transaction(isolation_level="READ COMMITTED") as connection:
             yield connection
 
+    @contextmanager
+    def changing_records(self) -> Iterator[Connection]:
+        """As `writing`; it has the locks of both tables from its begin on, so that it never waits with one of them."""
+        with self.writing() as connection:
+            connection.exec_driver_sql(f"LOCK TABLE {_HELD} IN ROW EXCLUSIVE MODE")
+            yield connection
+
     def hold_schema(self, connection: Connection) -> None:
         """Until the end of the transaction, let no other host make tables."""
         connection.execute(select(func.pg_advisory_xact_lock(APPLICATION_ID)))
 
     def hold_records(self, connection: Connection) -> None:
-        """Until the end of the transaction, let no other host write records; wait for those that do."""
-        # A writer that changes a record writes to both tables, to images first. SHARE would let two hosts hold them,
-        # which then wait for each other to write.
-        connection.exec_driver_sql(f"LOCK TABLE {images.name}, {records.name} IN SHARE ROW EXCLUSIVE MODE")
+        """Until the end of the transaction, let no other host change records; wait for those that do."""
+        # SHARE would let two hosts hold them, which then wait for each other to write.
+        connection.exec_driver_sql(f"LOCK TABLE {_HELD} IN SHARE ROW EXCLUSIVE MODE")
 
     def schema_version(self, connection: Connection) -> int:
         """Version of the tables."""

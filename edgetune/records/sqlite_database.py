@@ -13,7 +13,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -79,6 +79,10 @@ class SqliteDatabase:
         """The only connection that may write; commits durably at the end of the block."""
         with self._transaction(self._engine.execution_options(edgetune_writes=True)) as connection:
             yield connection
+
+    def changing_records(self) -> AbstractContextManager[Connection]:
+        """As `writing`, which excludes all other writers already."""
+        return self.writing()
 
     def hold_schema(self, connection: Connection) -> None:
         """A transaction that writes excludes all others already."""
