@@ -41,8 +41,6 @@ from edgetune.records.tables import (
     images,
     metadata,
     records,
-    revision_of,
-    revisions,
 )
 
 CONNECT_SECONDS = 10
@@ -246,7 +244,6 @@ def _create(connection: Connection, location: DatabaseUrl) -> None:
     _marks.create(connection)
     metadata.create_all(connection)
     connection.execute(insert(_marks).values(application_id=APPLICATION_ID, schema_version=SCHEMA_VERSION))
-    connection.execute(insert(revisions).values(version_num=revision_of(SCHEMA_VERSION)))
 
 
 def _check(connection: Connection, location: DatabaseUrl, *, older: bool) -> None:

@@ -14,7 +14,6 @@ from edgetune.records.record import Record, RecordKey, utc_now
 from edgetune.records.schema import insert_unless_known
 from edgetune.records.tables import IDENTITY, ends, records, starts
 
-
 _ORDER = tuple(ends.c[name] for name in IDENTITY[:-1])
 
 

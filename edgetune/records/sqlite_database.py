@@ -17,10 +17,10 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, insert
+from sqlalchemy import URL, Connection, Engine, create_engine, event, exc
 
 from edgetune.errors import DatabaseError, DiskFull
-from edgetune.records.tables import APPLICATION_ID, SCHEMA_VERSION, check_version, metadata, revision_of, revisions
+from edgetune.records.tables import APPLICATION_ID, SCHEMA_VERSION, check_version, metadata
 
 BUSY_SECONDS = 60.0
 """How long a writer waits for another process's transaction; a transaction takes milliseconds."""
@@ -174,7 +174,6 @@ def _fill(path: Path) -> None:
     try:
         with engine.begin() as connection:
             metadata.create_all(connection)
-            connection.execute(insert(revisions).values(version_num=revision_of(SCHEMA_VERSION)))
     finally:
         engine.dispose()
 
