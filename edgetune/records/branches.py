@@ -34,8 +34,12 @@ from edgetune.records.run_log import merge_ends
 from edgetune.records.schema import from_row, of_key, to_row
 from edgetune.records.tables import IDENTITY, MEASURED, ends, images, records, snapshots
 
-_SETTLED = ("ok", "wrong_result", "build_failed", "over_scratch")
-"""Statuses of records that a branch takes over; noise and crashes may have been the other search's bad luck."""
+_SETTLED = ("ok", "wrong_result", "build_failed")
+"""Statuses of records that a branch takes over.
+
+Noise and crashes may have been the other search's bad luck, and what needed more scratch than that one allowed may fit
+here; where it does not, building tells it again.
+"""
 
 
 def take_snapshot(database: Database, connection: Connection, name: str) -> None:

@@ -119,14 +119,15 @@ class RecordStore:
 
     def _add(self, connection: Connection, record: Record) -> tuple[int, bool]:
         number = insert_new(connection, record)
-        new = number is not None
-        number = find_same(connection, record).id if number is None else number
+        stored = find_same(connection, record) if number is None else replace(record, id=number)
         if self._opened is None:
-            return number, new
+            return stored.id, number is not None
         if self._opened.find_same(connection, record) is not None:
-            return number, False
-        self._opened.keep(connection, replace(record, id=number))
-        return number, True
+            return stored.id, False
+        if record.status == "ok" and stored.status != "ok":  # another search had no luck with it
+            replace_same(connection, _checked(measured_again(stored, record)[0]))
+        self._opened.keep(connection, replace(record, id=stored.id))
+        return stored.id, True
 
     def add_again(self, record: Record) -> tuple[Record, bool]:
         """Stores a candidate measured again; returns the stored record, and whether it is an additional one.
