@@ -61,8 +61,12 @@ def log_of(farm: Farm, night: str, cell: Cell) -> Path:
 def measure(
     farm: Farm, store: NightStore, night: Night, row: NightCell, health: BoardHealth
 ) -> tuple[Verdict, dict[str, Any] | None]:
-    """Return the verdict on a cell, and the columns of the package that is accepted with it, if one is."""
+    """Return the verdict on a cell, and the columns of the package that is accepted with it, if one is.
+
+    Raises NightFault where the night lost what its searches read, and what the search, the board and the gate raise.
+    """
     cell = row.cell
+    store.need_snapshot(night)
     folder = folder_of(farm, night.night, cell) / _NEW
     folder.mkdir(parents=True, exist_ok=True)
     settings = replace(settings_of(farm, cell, folder), branch=branch_of(night, cell))

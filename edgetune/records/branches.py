@@ -49,6 +49,11 @@ def take_snapshot(database: Database, connection: Connection, name: str) -> None
     connection.execute(insert(snapshots).values(name=name, last_record=newest, utc=utc_now()))
 
 
+def has_snapshot(connection: Connection, name: str) -> bool:
+    """Whether there is a snapshot of that name."""
+    return connection.execute(select(snapshots.c.id).where(snapshots.c.name == name)).first() is not None
+
+
 def drop_snapshots(connection: Connection, names: Collection[str]) -> None:
     """Forget snapshots and their branches; what branches stored stays stored for everybody."""
     numbers = list(connection.scalars(select(snapshots.c.id).where(snapshots.c.name.in_(names))))

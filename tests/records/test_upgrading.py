@@ -20,7 +20,7 @@ from sqlalchemy import select
 
 import edgetune
 from edgetune.cli.main import run
-from edgetune.config.database_location import DatabaseLocation, DatabaseUrl
+from edgetune.config.database_location import Branch, DatabaseLocation, DatabaseUrl
 from edgetune.errors import DatabaseError
 from edgetune.farm.night_store import NightStore
 from edgetune.records import SCHEMA_VERSION, RecordStore, upgrading
@@ -231,3 +231,15 @@ def test_an_upgrade_whose_revisions_are_missing_says_so(
     assert said.endswith("install edgetune again, then run the same command")
     monkeypatch.undo()
     assert upgrade(old) == WHOLE
+
+
+def test_a_night_that_began_before_the_upgrade_goes_on_with_what_is_there(old: DatabaseLocation) -> None:
+    upgrade(old)
+    with NightStore.open(old, create=True) as nights:
+        (night,) = nights.nights("f")
+        nights.need_snapshot(night)
+        nights.need_snapshot(night)
+        branch = Branch(night.snapshot, "m k", ("bench-1",))
+        with RecordStore.open(old, create=False) as store:
+            store.add(record(5))
+            assert RecordStore(store.database, branch).count([KEY]) == 4
