@@ -90,7 +90,7 @@ def verdict_of(bench: Bench, versions: Versions, limit: float, cells: int) -> tu
     if versions.old is None or reason:
         return Verdict("first", reason, facts=facts | _costs(versions.new, bench.start(versions.new))), True
     folder, accepted = versions.old
-    past = past_of(versions.nights, accepted.package, bench.unit)
+    past = past_of(versions.nights, accepted.package, bench.unit, board)
     facts["accepted"] = {"night": accepted.night, "package": accepted.package}
     facts["worse"] = worse(accepted.facts, versions.exact)
     if _same_program(folder, versions.new):
