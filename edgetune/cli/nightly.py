@@ -266,7 +266,7 @@ def rerun(output: Output, /, cell: str, path: Path, night: str | None) -> None:
 
     with _opened(path) as (farm, store):
         chosen = nights.night_called(farm, store, night)
-        engine_of(farm, store).rerun(chosen, nights.cell_called(store.cells(chosen), cell))
+        nights.rerun(farm, engine_of(farm, store), chosen, nights.cell_called(store.cells(chosen), cell))
     output.note(f"{cell}: `edgetune nightly run --now {path}` measures it again in night {chosen.night}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,11 +46,18 @@ class Bench:
         return self.counts or not self.place.emulated
 
     def board_facts(self) -> Facts:
-        """Facts that decide what a program costs there, as far as the place tells them."""
+        """Facts that decide what a program costs there, as far as the place tells them.
+
+        `cores` are those that it may run on, of how many; a count is the same on all.
+        """
         if isinstance(self.place, OnBoard):
-            return self.place.facts()
+            return {**self.place.facts(), "cores": self._cores(self.cores)}
         emulated = self.place.emulated or self.counts
-        return facts_here(self.target.emulator if emulated else (), counts=self.counts)
+        here = facts_here(self.target.emulator if emulated else (), counts=self.counts)
+        return here if self.counts else {**here, "cores": self._cores(sorted(os.sched_getaffinity(0)))}
+
+    def _cores(self, allowed: Sequence[int]) -> str:
+        return f"{','.join(map(str, allowed)) or 'any'} of {self.target.cores}"
 
     def build(self, folder: Path) -> None:
         """Build the package in `folder` for this place."""

@@ -10,11 +10,12 @@ from typing import Any
 
 from edgetune._version import __version__
 from edgetune.config.stack import installed_version
+from edgetune.errors import BoardUnavailable, DatabaseError, DiskFull, EdgetuneError, PackageInvalid, SelfTestFailed
 from edgetune.farm import gate
 from edgetune.farm.archive import BUILT, PACKAGE
 from edgetune.farm.bench import Bench
 from edgetune.farm.causes.board import change_of, past_of
-from edgetune.farm.causes.cause import cause_of
+from edgetune.farm.causes.cause import NOT_FOUND, cause_of
 from edgetune.farm.causes.factors import SlowerPackage
 from edgetune.farm.causes.rebuilding import Rebuilding
 from edgetune.farm.gate import Comparison, Which
@@ -90,7 +91,7 @@ def verdict_of(bench: Bench, versions: Versions, limit: float, cells: int) -> tu
     if versions.old is None or reason:
         return Verdict("first", reason, facts=facts | _costs(versions.new, bench.start(versions.new))), True
     folder, accepted = versions.old
-    past = past_of(versions.nights, accepted.package, bench.unit)
+    past = past_of(versions.nights, accepted.package, bench.unit, board)
     facts["accepted"] = {"night": accepted.night, "package": accepted.package}
     facts["worse"] = worse(accepted.facts, versions.exact)
     if _same_program(folder, versions.new):
@@ -112,8 +113,13 @@ def verdict_of(bench: Bench, versions: Versions, limit: float, cells: int) -> tu
     facts |= _facts_of(found, versions.new)
     canary = versions.canary
     if found.word == "slower":
-        cause, canary = _cause(bench, versions, (folder, accepted), found, limit)
-        facts |= cause
+        try:
+            cause, canary = _cause(bench, versions, (folder, accepted), found, limit)
+            facts |= cause
+        except (BoardUnavailable, DatabaseError, DiskFull):
+            raise
+        except EdgetuneError as error:  # the verdict stands without its cause
+            facts |= {"cause": f"{NOT_FOUND}: {error.message}", "diff": "", "factors": [], "shares": {}}
     facts["note"] = change_of(past, found.old, board, canary.ratio, counts=bench.counts)
     return Verdict(found.word, found.reason, facts=facts), found.word == "faster" and not facts["worse"]
 
@@ -123,7 +129,7 @@ def _cause(
 ) -> tuple[dict[str, Any], TonightsCanary]:
     """The cause of a slower package as facts of its verdict, and the canary as it was in the same turns.
 
-    A board that is lost meanwhile is no cause.
+    A board that is lost meanwhile is no cause. Raises EdgetuneError where one of the programs does not run.
     """
     canary, program = versions.canary, versions.canary.unpacked()
 
@@ -132,7 +138,7 @@ def _cause(
 
         def start(which: int) -> Start:
             if which == len(folders) and program is not None:
-                return Start(start_canary(bench, program), ())
+                return _started(bench, program)
             return bench.start(folders[which])
 
         number = len(folders) + (program is not None)
@@ -147,6 +153,14 @@ def _cause(
     cause = cause_of(case, found, bench.build, in_turns)
     facts = {"cause": cause.sentence, "diff": cause.diff, "factors": list(cause.factors), "shares": cause.shares}
     return facts, canary
+
+
+def _started(bench: Bench, canary: Path) -> Start:
+    """Start the canary. Raises SelfTestFailed with the reason where it does not run, and what the place raises."""
+    try:
+        return Start(start_canary(bench, canary), ())
+    except (PackageInvalid, SelfTestFailed) as error:
+        raise SelfTestFailed(f"the canary did not run ({error.message})") from error
 
 
 def worse(old: Any, new: dict[str, Any]) -> list[str]:

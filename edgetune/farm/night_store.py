@@ -13,8 +13,8 @@ from sqlalchemy import Connection, RowMapping, Table, delete, insert, inspect, s
 from edgetune.config.database_location import DatabaseLocation
 from edgetune.errors import NightFault
 from edgetune.farm.cells import Cell
+from edgetune.farm.night_snapshots import begin_snapshot, need_snapshot, snapshot_name
 from edgetune.farm.night_tables import accepted, attempts, night_cells, night_metadata, nights, verdicts
-from edgetune.records.branches import drop_snapshots, take_snapshot
 from edgetune.records.database import Database, open_database
 from edgetune.records.record import utc_now
 from edgetune.records.schema import insert_unless_known
@@ -78,11 +78,7 @@ class Night:
     @property
     def snapshot(self) -> str:
         """Name of the snapshot of the records that was taken when the night began."""
-        return _snapshot(self.farm, self.night)
-
-
-def _snapshot(farm: str, night: str) -> str:
-    return f"night {night} of {farm}"
+        return snapshot_name(self.farm, self.night)
 
 
 @dataclass(frozen=True)
@@ -159,10 +155,7 @@ class NightStore:
             if number is None:
                 return None
             night = _night(connection, number)
-            self._database.hold_records(connection)  # before the first write: two farms may begin at once
-            earlier = connection.scalars(select(nights.c.night).where(nights.c.farm == night.farm)).all()
-            drop_snapshots(connection, [_snapshot(night.farm, name) for name in earlier])
-            take_snapshot(self._database, connection, night.snapshot)
+            begin_snapshot(self._database, connection, night.farm, night.night)
             written: list[tuple[int, Cell]] = []
             for position, cell in enumerate(cells):
                 values: dict[str, object] = {"night_id": number, "position": position, "cell": cell.name, "attempt": 0}
@@ -253,10 +246,12 @@ class NightStore:
     def rerun(self, night: Night, number: int, also: Also = _nothing) -> None:
         """Forget the verdict of a cell, so that it is measured again in this night.
 
-        A window that is over does not cut it off; one that is open ends the night as before.
+        A window that is over does not cut it off; one that is open ends the night as before. Raises NightFault, and
+        forgets nothing, where the night cannot go on.
         """
         with self._database.writing() as connection:
             _hold(connection, night)
+            need_snapshot(self._database, connection, night.farm, night.night)
             connection.execute(delete(verdicts).where(verdicts.c.night_cell_id == number))
             changed: dict[str, str | None] = {"finished_utc": None}
             if night.ends_utc and datetime.fromisoformat(night.ends_utc) <= datetime.now(UTC):
@@ -264,6 +259,11 @@ class NightStore:
             connection.execute(update(nights).where(nights.c.id == night.id).values(changed))
             row = connection.execute(select(night_cells).where(night_cells.c.id == number)).mappings().one()
             also(connection, [(number, _night_cell(row, None).cell)])
+
+    def need_snapshot(self, night: Night) -> None:
+        """Make sure that searches of a night have the records that they read. Raises NightFault."""
+        with self._database.writing() as connection:
+            need_snapshot(self._database, connection, night.farm, night.night)
 
     def cancel(self, number: int, reason: str) -> bool:
         """Give a cell the verdict "not measured" for `reason`; its running attempt loses its right at once.

@@ -148,6 +148,23 @@ def cell_called(rows: Sequence[NightCell], name: str) -> NightCell:
     return found
 
 
+def rerun(farm: Farm, engine: Engine, night: Night, row: NightCell) -> None:
+    """Forget the verdict of a cell, so that it is measured again in its night.
+
+    Raises UsageError where the farm has not this cell any more, NightFault where the night cannot go on, and
+    ConfigError for a board; nothing is forgotten then.
+    """
+    cell = next((cell for cell in cells_of(farm) if cell.name == row.cell.name), None)
+    if cell is None:
+        raise UsageError(f"{farm.path} has no cell {row.cell.name} any more: add its model or board again")
+    if cell.settings != row.cell.settings:
+        raise UsageError(
+            f"the settings of {row.cell.model} in {farm.path} are others than in night {night.night}: change them "
+            "back, or measure it in the next night"
+        )
+    engine.rerun(night, row)
+
+
 def accept(farm: Farm, store: NightStore, night: Night, row: NightCell, because: str) -> None:
     """Accept the package that a cell got in `night`; raises UsageError where it left none that differs."""
     if row.verdict is None or not row.verdict.package:

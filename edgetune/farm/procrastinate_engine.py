@@ -33,7 +33,7 @@ from edgetune.farm.farm_file import Farm
 from edgetune.farm.host_process import Pulse, alive, signals_noted
 from edgetune.farm.lost_boards import give_up
 from edgetune.farm.night_store import Also, Night, NightCell, NightStore
-from edgetune.farm.progress import NightProgress
+from edgetune.farm.progress import NightProgress, check_version
 from edgetune.records.postgresql_database import CONNECTION_OPTIONS
 
 TASK = "edgetune_cell"
@@ -59,6 +59,7 @@ class ProcrastinateEngine:
 
     def rerun(self, night: Night, row: NightCell) -> None:
         """Forget the verdict of a cell and defer its job again, see `Engine`."""
+        check_version(night)  # no host would run it
         self._store.rerun(night, row.id, self._deferring(night.host))
 
     def work(self, night: Night, on_verdict: OnVerdict) -> None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from edgetune._version import __version__
 from edgetune.config.host import host_name
+from edgetune.errors import NightFault
 from edgetune.farm.attempt import TAKEN
 from edgetune.farm.drains import Drain, drains
 from edgetune.farm.night_store import CellStanding, Night, NightCell, NightStore
@@ -64,12 +65,9 @@ class NightProgress:
 
     def refusal(self) -> str:
         """Why this host takes no cell of the night, "" where it does."""
-        night, drained = self.night, self.host_drained()
-        if night.tool_version != __version__:
-            return (
-                f"night {night.night} was begun by edgetune {night.tool_version}, and host {host_name()} has "
-                f"{__version__}: install the other one here, or wait for the next night"
-            )
+        drained = self.host_drained()
+        if other := other_version(self.night):
+            return other
         return drained and f"{drained}: `edgetune nightly drain --off {host_name()}` gives it back"
 
     def waits(self, row: NightCell) -> bool:
@@ -102,3 +100,19 @@ class NightProgress:
                 why = f"the window was over ({self.night.ends_utc})" if self.over else f"{board}: `nightly rerun` later"
                 self._store.cancel(row.id, why)
         self.read()
+
+
+def other_version(night: Night) -> str:
+    """That a night was begun by another edgetune than this host's, "" where it was not."""
+    if night.tool_version == __version__:
+        return ""
+    return (
+        f"night {night.night} was begun by edgetune {night.tool_version}, and host {host_name()} has "
+        f"{__version__}: install the other one here, or wait for the next night"
+    )
+
+
+def check_version(night: Night) -> None:
+    """Raise NightFault where `other_version` says that this host does not go on with a night."""
+    if why := other_version(night):
+        raise NightFault(why)

@@ -11,17 +11,19 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 from edgetune import api
 from edgetune.boards.lock import TimingLock
 from edgetune.config.database_location import Branch
+from edgetune.config.host import host_name
 from edgetune.config.settings import Settings
-from edgetune.errors import BoardLost, DatabaseError, EdgetuneError, Interrupted, NightFault
+from edgetune.errors import BoardLost, DatabaseError, EdgetuneError, Interrupted, NightFault, ToolchainMissing
 from edgetune.events import Event
 from edgetune.farm import archive, comparing
 from edgetune.farm.bench import Bench
@@ -61,8 +63,12 @@ def log_of(farm: Farm, night: str, cell: Cell) -> Path:
 def measure(
     farm: Farm, store: NightStore, night: Night, row: NightCell, health: BoardHealth
 ) -> tuple[Verdict, dict[str, Any] | None]:
-    """Return the verdict on a cell, and the columns of the package that is accepted with it, if one is."""
+    """Return the verdict on a cell, and the columns of the package that is accepted with it, if one is.
+
+    Raises NightFault where the night lost what its searches read, and what the search, the board and the gate raise.
+    """
     cell = row.cell
+    store.need_snapshot(night)
     folder = folder_of(farm, night.night, cell) / _NEW
     folder.mkdir(parents=True, exist_ok=True)
     settings = replace(settings_of(farm, cell, folder), branch=branch_of(night, cell))
@@ -129,11 +135,12 @@ def acceptance(
     }
 
 
-def _past(farm: Farm, store: NightStore, night: Night, cell: Cell) -> list[Mapping[str, Any]]:
-    """Facts and package of the cell's verdicts in the last `_NIGHTS` nights before this one, oldest first."""
-    before = [other for other in store.nights(farm.name) if other.id < night.id][-_NIGHTS:]
-    rows = [row for other in before for row in store.cells(other) if row.cell.name == cell.name]
-    return [{**row.verdict.facts, "package": row.verdict.package} for row in rows if row.verdict]
+def _past(farm: Farm, store: NightStore, night: Night, cell: Cell) -> Sequence[Mapping[str, Any]]:
+    """Facts and package of the cell's last `_NIGHTS` verdicts before this night that measured it, oldest first."""
+    before = [other for other in store.nights(farm.name) if other.id < night.id]
+    rows = (row for other in reversed(before) for row in store.cells(other) if row.cell.name == cell.name)
+    found = (row.verdict for row in rows if row.verdict and row.verdict.facts.get("new"))
+    return [{**verdict.facts, "package": verdict.package} for verdict in islice(found, _NIGHTS)][::-1]
 
 
 def _accepted(farm: Farm, store: NightStore, cell: Cell, folder: Path) -> tuple[tuple[Path, Accepted] | None, str]:
@@ -206,6 +213,10 @@ def main() -> None:
         except BoardLost as error:
             sys.stderr.write(f"{error.message}\n")
             sys.exit(BoardLost.exit_code)  # the engine tries again, behind the others
+        except ToolchainMissing as error:  # nothing is said of the board, which another host may reach as well
+            heir = pass_search(store, row) if store.is_present(row.id, int(attempt)) else ""
+            said = f"{INFRASTRUCTURE}host {host_name()}: {error.message}{heir}"
+            verdict = Verdict("not measured", said, facts={"error": type(error).__name__})
         except EdgetuneError as error:
             verdict = Verdict("not measured", error.message, facts={"error": type(error).__name__})
         if health is not None:

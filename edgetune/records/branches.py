@@ -34,8 +34,12 @@ from edgetune.records.run_log import merge_ends
 from edgetune.records.schema import from_row, of_key, to_row
 from edgetune.records.tables import IDENTITY, MEASURED, ends, images, records, snapshots
 
-_SETTLED = ("ok", "wrong_result", "build_failed", "over_scratch")
-"""Statuses of records that a branch takes over; noise and crashes may have been the other search's bad luck."""
+_SETTLED = ("ok", "wrong_result", "build_failed")
+"""Statuses of records that a branch takes over.
+
+Noise and crashes may have been the other search's bad luck, and what needed more scratch than that one allowed may fit
+here; where it does not, building tells it again.
+"""
 
 
 def take_snapshot(database: Database, connection: Connection, name: str) -> None:
@@ -43,6 +47,11 @@ def take_snapshot(database: Database, connection: Connection, name: str) -> None
     database.hold_records(connection)
     newest = select(func.coalesce(func.max(records.c.id), 0)).scalar_subquery()
     connection.execute(insert(snapshots).values(name=name, last_record=newest, utc=utc_now()))
+
+
+def has_snapshot(connection: Connection, name: str) -> bool:
+    """Whether there is a snapshot of that name."""
+    return connection.execute(select(snapshots.c.id).where(snapshots.c.name == name)).first() is not None
 
 
 def drop_snapshots(connection: Connection, names: Collection[str]) -> None:

@@ -33,12 +33,22 @@ class Database(Protocol):
         """
         ...
 
+    def changing_records(self) -> AbstractContextManager[Connection]:
+        """A connection as that of `writing`, for a transaction that changes records or their images.
+
+        It waits at its begin, and only there, for a host that holds the records.
+        """
+        ...
+
     def hold_schema(self, connection: Connection) -> None:
         """Until the end of the transaction, let no other host make tables."""
         ...
 
     def hold_records(self, connection: Connection) -> None:
-        """Until the end of the transaction, let no other host write records; wait for those that do."""
+        """Until the end of the transaction, let no other host change records; wait for those that do.
+
+        It comes before the first change of a record in its transaction.
+        """
         ...
 
     def schema_version(self, connection: Connection) -> int:

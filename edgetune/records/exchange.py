@@ -190,6 +190,8 @@ class _Importer:
         outcomes = dict.fromkeys(("imported", "duplicates", "replaced"), 0)
         if self._batch:
             with self._database.writing() as connection:
+                # Two imports of the same records in another order would wait for each other.
+                self._database.hold_records(connection)
                 for record in self._batch:
                     if insert_new(connection, record) is not None:
                         outcomes["imported"] += 1

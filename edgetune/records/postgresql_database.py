@@ -41,8 +41,6 @@ from edgetune.records.tables import (
     images,
     metadata,
     records,
-    revision_of,
-    revisions,
 )
 
 CONNECT_SECONDS = 10
@@ -64,6 +62,9 @@ CONNECTION_OPTIONS: Mapping[str, int] = {
 """Options of libpq with which a network that is cut is noticed within about ten seconds."""
 
 LEAST_VERSION = 13
+
+_HELD = f"{records.name}, {images.name}"
+"""The tables of records in the one order in which all transactions lock them."""
 
 _marks = Table(
     "edgetune",
@@ -117,15 +118,21 @@ class PostgresqlDatabase:
         with self._transaction(isolation_level="READ COMMITTED") as connection:
             yield connection
 
+    @contextmanager
+    def changing_records(self) -> Iterator[Connection]:
+        """As `writing`; it has the locks of both tables from its begin on, so that it never waits with one of them."""
+        with self.writing() as connection:
+            connection.exec_driver_sql(f"LOCK TABLE {_HELD} IN ROW EXCLUSIVE MODE")
+            yield connection
+
     def hold_schema(self, connection: Connection) -> None:
         """Until the end of the transaction, let no other host make tables."""
         connection.execute(select(func.pg_advisory_xact_lock(APPLICATION_ID)))
 
     def hold_records(self, connection: Connection) -> None:
-        """Until the end of the transaction, let no other host write records; wait for those that do."""
-        # A writer that changes a record writes to both tables, to images first. SHARE would let two hosts hold them,
-        # which then wait for each other to write.
-        connection.exec_driver_sql(f"LOCK TABLE {images.name}, {records.name} IN SHARE ROW EXCLUSIVE MODE")
+        """Until the end of the transaction, let no other host change records; wait for those that do."""
+        # SHARE would let two hosts hold them, which then wait for each other to write.
+        connection.exec_driver_sql(f"LOCK TABLE {_HELD} IN SHARE ROW EXCLUSIVE MODE")
 
     def schema_version(self, connection: Connection) -> int:
         """Version of the tables."""
@@ -237,7 +244,6 @@ def _create(connection: Connection, location: DatabaseUrl) -> None:
     _marks.create(connection)
     metadata.create_all(connection)
     connection.execute(insert(_marks).values(application_id=APPLICATION_ID, schema_version=SCHEMA_VERSION))
-    connection.execute(insert(revisions).values(version_num=revision_of(SCHEMA_VERSION)))
 
 
 def _check(connection: Connection, location: DatabaseUrl, *, older: bool) -> None:

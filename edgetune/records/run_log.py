@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -12,6 +13,8 @@ from edgetune.config.host import host_name, run_name
 from edgetune.records.record import Record, RecordKey, utc_now
 from edgetune.records.schema import insert_unless_known
 from edgetune.records.tables import IDENTITY, ends, records, starts
+
+_ORDER = tuple(ends.c[name] for name in IDENTITY[:-1])
 
 
 def log_start(connection: Connection, key: RecordKey, candidate: str) -> None:
@@ -39,6 +42,11 @@ def forget_starts(connection: Connection, doomed: ColumnElement[bool]) -> None:
     connection.execute(delete(starts).where(exists().where(same, board, doomed)))
 
 
+def in_order(keys: Iterable[RecordKey]) -> list[RecordKey]:
+    """The keys, each once, in the order in which every transaction changes their ends."""
+    return sorted(set(keys), key=lambda key: tuple(_columns(key).values()))
+
+
 def log_end(connection: Connection, key: RecordKey, branch: str) -> None:
     """Log that a run over this key ended now, in a branch or ("") outside of any."""
     row = {**_columns(key), "branch": branch}
@@ -58,7 +66,7 @@ def last_end(connection: Connection, key: RecordKey, within: ColumnElement[bool]
 
 def merge_ends(connection: Connection, condition: ColumnElement[bool]) -> None:
     """Count the runs of branches that are deleted, whose rows meet a condition, as runs outside of them."""
-    for row in connection.execute(select(ends).where(condition)).mappings().all():
+    for row in connection.execute(select(ends).where(condition).order_by(*_ORDER)).mappings().all():
         key = {name: row[name] for name in IDENTITY[:-1]}
         connection.execute(delete(ends).where(ends.c.id == row["id"]))
         if insert_unless_known(connection, ends, {**key, "utc": row["utc"]}, "one_end_per_key_and_branch") is None:

@@ -13,14 +13,14 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, insert
+from sqlalchemy import URL, Connection, Engine, create_engine, event, exc
 
 from edgetune.errors import DatabaseError, DiskFull
-from edgetune.records.tables import APPLICATION_ID, SCHEMA_VERSION, check_version, metadata, revision_of, revisions
+from edgetune.records.tables import APPLICATION_ID, SCHEMA_VERSION, check_version, metadata
 
 BUSY_SECONDS = 60.0
 """How long a writer waits for another process's transaction; a transaction takes milliseconds."""
@@ -79,6 +79,10 @@ class SqliteDatabase:
         """The only connection that may write; commits durably at the end of the block."""
         with self._transaction(self._engine.execution_options(edgetune_writes=True)) as connection:
             yield connection
+
+    def changing_records(self) -> AbstractContextManager[Connection]:
+        """As `writing`, which excludes all other writers already."""
+        return self.writing()
 
     def hold_schema(self, connection: Connection) -> None:
         """A transaction that writes excludes all others already."""
@@ -170,7 +174,6 @@ def _fill(path: Path) -> None:
     try:
         with engine.begin() as connection:
             metadata.create_all(connection)
-            connection.execute(insert(revisions).values(version_num=revision_of(SCHEMA_VERSION)))
     finally:
         engine.dispose()
 

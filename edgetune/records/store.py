@@ -18,7 +18,7 @@ from edgetune.records.database import Database, open_database
 from edgetune.records.history import measured_again
 from edgetune.records.ranking import GRADES, passes, ranked
 from edgetune.records.record import Record, RecordKey, parse_line, record_line
-from edgetune.records.run_log import forget_starts, last_end, log_end, log_start, origins_of
+from edgetune.records.run_log import forget_starts, in_order, last_end, log_end, log_start, origins_of
 from edgetune.records.schema import (
     EVERY_RECORD,
     RecordFilter,
@@ -107,25 +107,27 @@ class RecordStore:
         """Stores all of the records or, after an error, none. Raises DatabaseError as `add` does."""
         checked = [_checked(record) for record in found]
         with self._database.writing() as connection:
+            self._database.hold_records(connection)  # two that add the same in another order would wait for each other
             for record in checked:
                 self._add(connection, record)
 
     def add_new(self, record: Record) -> tuple[int, bool]:
         """Stores the record as `add` does; returns its id, and whether it is an additional record."""
         checked = _checked(record)
-        with self._database.writing() as connection:
+        with self._database.changing_records() as connection:
             return self._add(connection, checked)
 
     def _add(self, connection: Connection, record: Record) -> tuple[int, bool]:
         number = insert_new(connection, record)
-        new = number is not None
-        number = find_same(connection, record).id if number is None else number
+        stored = find_same(connection, record) if number is None else replace(record, id=number)
         if self._opened is None:
-            return number, new
+            return stored.id, number is not None
         if self._opened.find_same(connection, record) is not None:
-            return number, False
-        self._opened.keep(connection, replace(record, id=number))
-        return number, True
+            return stored.id, False
+        if record.status == "ok" and stored.status != "ok":  # another search had no luck with it
+            replace_same(connection, _checked(measured_again(stored, record)[0]))
+        self._opened.keep(connection, replace(record, id=stored.id))
+        return stored.id, True
 
     def add_again(self, record: Record) -> tuple[Record, bool]:
         """Stores a candidate measured again; returns the stored record, and whether it is an additional one.
@@ -134,7 +136,7 @@ class RecordStore:
         and includes it as history (`history.EARLIER`). Refused samples do not replace a correct record: they are noted
         in it. Raises DatabaseError when a field breaks the rules of `Record`.
         """
-        with self._database.writing() as connection:
+        with self._database.changing_records() as connection:
             earlier = find_earlier(connection, record)
             number = insert_new(connection, _checked(record)) if earlier is None else earlier.id
             if number is None:
@@ -161,7 +163,7 @@ class RecordStore:
         """
         if self._opened is None:
             return None
-        with self._database.writing() as connection:
+        with self._database.changing_records() as connection:
             found = self._opened.others(connection, key, candidate)
             if not found or candidate in self._candidates(connection, key):
                 return None
@@ -174,7 +176,7 @@ class RecordStore:
         Other processes that change it wait, so that nothing they store is lost. Raises DatabaseError when there is no
         such record, or a field breaks the rules of `Record`.
         """
-        with self._database.writing() as connection:
+        with self._database.changing_records() as connection:
             found = find_earlier(connection, record)
             if found is not None:
                 found = replace(_checked(change(found)), id=found.id)
@@ -193,7 +195,7 @@ class RecordStore:
         `refine` does.
         """
         query = select(records).where(of_key(records, key)).order_by(records.c.id).with_for_update()
-        with self._database.writing() as connection:
+        with self._database.changing_records() as connection:
             for stored in [from_row(row) for row in connection.execute(query).mappings().all()]:
                 if (changed := change(stored)) != stored:
                     replace_same(connection, _checked(changed))
@@ -310,7 +312,7 @@ class RecordStore:
     def log_ends(self, keys: Iterable[RecordKey]) -> None:
         """Logs durably that a run over these keys ended now, neither killed nor interrupted."""
         with self._database.writing() as connection:
-            for key in set(keys):
+            for key in in_order(keys):
                 log_end(connection, key, "" if self._opened is None else self._opened.ending)
 
     def last_end(self, key: RecordKey) -> str | None:
@@ -332,6 +334,7 @@ class RecordStore:
                 doomed = doomed_by(connection, keep_best, older_codegen)
                 return int(connection.execute(select(func.count()).where(doomed)).scalar_one())
         with self._database.writing() as connection:
+            self._database.hold_records(connection)  # what is stored after the ranking below would be no kept record
             doomed = doomed_by(connection, keep_best, older_codegen)
             forget_starts(connection, doomed)
             keep_images(connection, doomed)

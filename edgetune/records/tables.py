@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Float, Index, Integer, MetaData, String, Table, Text, UniqueConstraint
+from sqlalchemy import BigInteger, Column, Float, Index, Integer, MetaData, Table, Text, UniqueConstraint
 
 from edgetune.config.database_location import DatabaseLocation
 from edgetune.errors import DatabaseError
@@ -124,9 +124,6 @@ images = Table(
     sqlite_autoincrement=True,
 )
 """Records as a snapshot saw them, where they changed since (branch ""), and as a branch of it has them."""
-
-revisions = Table("alembic_version", metadata, Column("version_num", String(32), primary_key=True))
-"""One row, which names the revision of `migrations/` that the tables have; Alembic reads and writes it."""
 
 
 def revision_of(version: int) -> str:

@@ -140,14 +140,14 @@ def test_a_board_that_is_slower_than_in_its_own_past_is_told_with_the_fact_that_
     first = {"package": "p", "new": 100.0, "unit": "ns", "board": {"kernel": "6.1", "governor": "performance"}}
     later = {"accepted": {"package": "p"}, "package": "", "old": 102.0, "new": 90.0, "unit": "ns"}
     other = {"package": "q", "new": 10.0, "unit": "ns"}
-    past = past_of([other, first, {**later, "board": first["board"]}], "p", "ns")
+    past = past_of([other, first, {**later, "board": first["board"]}], "p", "ns", {})
     assert past.costs == [100.0, 102.0]
     facts = {"kernel": "6.12", "governor": "performance"}
     assert change_of(past, 104.0, facts, None, counts=False) == ""
     note = change_of(past, 111.1, facts, None, counts=False)
     assert note == "board: the accepted program takes +10.0 % against its own past (kernel 6.1 became 6.12)"
     assert "no known fact" in change_of(past, 111.1, {"governor": "performance"}, None, counts=False)
-    assert change_of(past_of([], "p", "ns"), 100.0, facts, None, counts=False) == ""
+    assert change_of(past_of([], "p", "ns", {}), 100.0, facts, None, counts=False) == ""
 
 
 def test_accepted_schedules_are_found_whatever_version_wrote_their_provenance(tmp_path: Path) -> None:

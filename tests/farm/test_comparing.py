@@ -1,13 +1,24 @@
-"""What is exact of a package: an error that grew is an alarm, and one that is not finite never passes for none."""
+"""What is exact of a package: an error that grew is an alarm, and one that is not finite never passes for none.
+
+And a verdict that stands without its cause.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from edgetune.farm.comparing import exact_facts, worse
+from edgetune.errors import EdgetuneError, PackageInvalid, SelfTestFailed
+from edgetune.farm import archive, comparing
+from edgetune.farm.bench import Bench
+from edgetune.farm.comparing import Versions, exact_facts, verdict_of, worse
+from edgetune.farm.health.tonights_canary import TonightsCanary
+from edgetune.farm.night_store import Accepted
+from edgetune.verify.starts import Start
 from edgetune.verify.verify import OutputReport, VerifyReport
 
 MANIFEST: dict[str, Any] = {
@@ -50,3 +61,49 @@ def test_results_more_than_twice_as_far_from_the_reference_are_worse(
 
 def test_a_package_accepted_before_errors_were_compared_gives_no_alarm() -> None:
     assert worse({"arena_bytes": 8}, facts(0.5)) == []
+
+
+class Counting(Bench):
+    """A board that counts: the new package costs more."""
+
+    def board_facts(self) -> dict[str, str | float]:
+        return {}
+
+    def start(self, folder: Path) -> Start:
+        return Start({"old": 100.0, "new": 120.0}[folder.name], ())
+
+
+@pytest.mark.parametrize("error", [SelfTestFailed("it ended with signal 4"), PackageInvalid("it wrote no usable JSON")])
+def test_a_canary_that_fails_in_the_turns_of_the_cause_costs_no_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: EdgetuneError
+) -> None:
+    for name in ("old", "new"):
+        (tmp_path / name / archive.PACKAGE).mkdir(parents=True)
+        (tmp_path / name / archive.BUILT).mkdir()
+        (tmp_path / name / archive.BUILT / "bench").write_text(name)
+    (tmp_path / "canary" / archive.BUILT).mkdir(parents=True)
+    digest = archive.keep(tmp_path / "archive", tmp_path / "canary")
+    canary = TonightsCanary(1.0, 100.0, digest, tmp_path / "archive", tmp_path / "unpacked")
+    nothing: Any = None
+    versions = Versions(
+        tmp_path / "new",
+        facts(1e-5),
+        (tmp_path / "old", Accepted("p", "1", "me", "", "", facts(1e-5))),
+        "",
+        nothing,
+        canary=canary,
+    )
+
+    def fails(*_: object) -> float:
+        raise error
+
+    def in_turns(_: object, __: object, ___: object, turns: Callable[[Sequence[Path]], object]) -> None:
+        turns([tmp_path / "old", tmp_path / "new"])
+
+    monkeypatch.setattr(comparing, "read_manifest", lambda _: {**MANIFEST, "layers": []})
+    monkeypatch.setattr(comparing, "start_canary", fails)
+    monkeypatch.setattr(comparing, "cause_of", in_turns)
+    verdict, accepted = verdict_of(Counting(nothing, nothing, counts=True), versions, 0.02, 1)
+    assert (verdict.verdict, accepted) == ("slower", False)
+    assert verdict.facts["cause"] == f"cause not found: the canary did not run ({error.message})"
+    assert verdict.facts["factors"] == []

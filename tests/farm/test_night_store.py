@@ -69,6 +69,17 @@ def test_a_cancelled_cell_is_taken_from_its_attempt(store: NightStore) -> None:
     assert store.cells(night)[0].verdict is None
 
 
+def test_a_night_whose_records_are_not_kept_any_more_keeps_its_verdicts(store: NightStore) -> None:
+    night = begin(store)
+    (row,) = store.cells(night)
+    assert store.judge(row.id, store.start_attempt(row.id, "h"), Verdict("first"))
+    begin(store, "2026-01-02")
+    with pytest.raises(NightFault, match=r"night 2026-01-01 cannot go on: .* since night 2026-01-02 began"):
+        store.rerun(night, row.id)
+    (row,) = store.cells(night)
+    assert row.verdict is not None
+
+
 def test_a_cell_that_is_measured_again_is_not_cut_off_by_the_window_of_its_night(store: NightStore) -> None:
     facts = {"farm": "f", "night": "2026-01-01", "host": "h", "tool_version": "1", "owner": "", "limit": 0.02}
     night = begun(store, {**facts, "ends_utc": "2026-01-01T06:00:00+00:00"})

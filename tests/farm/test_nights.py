@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.errors import NightFault
+from edgetune.errors import NightFault, UsageError
 from edgetune.farm import nights
-from edgetune.farm.cells import Cell
+from edgetune.farm.cells import Cell, cells_of
 from edgetune.farm.drains import drain, drains, undrain
 from edgetune.farm.engine import OnVerdict
 from edgetune.farm.farm_file import Farm, load_farm
 from edgetune.farm.local_engine import LocalEngine
 from edgetune.farm.lost_boards import MOST_LOST, give_up
 from edgetune.farm.night_store import Night, NightStore, Verdict
+from edgetune.farm.procrastinate_engine import ProcrastinateEngine
 from edgetune.farm.progress import NightProgress
 from tests.postgresql_server import Place
 
@@ -69,6 +70,35 @@ def test_a_rerun_while_the_night_runs_is_measured_in_it(farm: Farm, store: Night
     night = nights.run(farm, store, engine, lambda _: None, by_day=True)
     assert (engine.rounds, night.finished_utc is not None) == (2, True)
     assert all(row.verdict for row in store.cells(night))
+
+
+def test_a_cell_that_cannot_be_measured_again_keeps_its_verdict(farm: Farm, store: NightStore) -> None:
+    engine = JudgingEngine(farm, store)
+    (cell,) = cells_of(farm)
+    night = begun(store, cell, replace(cell, model="gone"))
+    rows = store.cells(night)
+    engine.work(night, lambda _: None)
+    with pytest.raises(UsageError, match="has no cell gone@qemu-aarch64 any more: add its model or board again"):
+        nights.rerun(farm, engine, night, rows[1])
+    farm.path.write_text("models: {m: {file: m.onnx, threads: 2}}\nboards: [qemu-aarch64]\nbudget: {trials: 1}\n")
+    with pytest.raises(UsageError, match=r"the settings of m in .* are others than in night 2026-01-01"):
+        nights.rerun(load_farm(farm.path), engine, night, rows[0])
+    assert [row.verdict is None for row in store.cells(night)] == [True, False]
+    nights.rerun(farm, engine, night, rows[0])
+
+
+def test_a_night_of_another_version_is_not_measured_again_on_several_hosts(
+    farm: Farm, store: NightStore, place: Place
+) -> None:
+    if isinstance(place("records.db"), Path):
+        return  # several hosts share no file
+    farm.db = place("records.db")
+    night = begun(store)
+    (row,) = store.cells(night)
+    assert store.judge(row.id, store.start_attempt(row.id, "h"), Verdict("first"))
+    with pytest.raises(NightFault, match="was begun by edgetune 1, and host"):
+        ProcrastinateEngine(farm, store, print).rerun(night, row)
+    assert store.cells(night)[0].verdict is not None
 
 
 def test_a_night_is_finished_only_with_all_verdicts(store: NightStore) -> None:

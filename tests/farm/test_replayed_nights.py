@@ -23,6 +23,8 @@ from edgetune.farm.farm_file import Farm, load_farm
 from edgetune.farm.health.board_health import BoardHealth
 from edgetune.farm.night_store import Night, NightStore
 from edgetune.farm.report import report
+from edgetune.pipeline.boards import load_board
+from edgetune.target.target import with_cpu
 from edgetune.verify.starts import Start
 from edgetune.verify.verify import OutputReport, VerifyReport
 from tests.farm.test_cause import write
@@ -168,7 +170,8 @@ def replay(monkeypatch: pytest.MonkeyPatch) -> Callable[[Farm, Night, NightStore
     monkeypatch.setattr(comparing, "cause_of", lambda *_: Cause(NOT_FOUND, "", (), {}))
 
     def run(farm: Farm, night: Night, store: NightStore, tonight: Tonight) -> None:
-        bench = Replay(Recording(first=7 * night.id, mode=tonight.mode), None)  # type: ignore[arg-type]
+        target = with_cpu(load_board("host").target)
+        bench = Replay(Recording(first=7 * night.id, mode=tonight.mode), target)  # type: ignore[arg-type]
         output = OutputReport("y", "fresh", tonight.error, tonight.error, 0.0, 0.0, 1.0)
         verified = VerifyReport("p", "m", "b", "cc", None, "here", "onnx", 1, 1, (output,))
         (row,) = store.cells(night)

@@ -129,6 +129,17 @@ def test_a_candidate_that_another_search_measured_there_is_taken_over(stored: Re
     assert stored.take_over(KEY, candidate(2), own) is None
 
 
+def test_what_needed_too_much_scratch_for_another_search_is_tried_where_it_fits(stored: RecordStore) -> None:
+    first, second = branch(stored, "m1"), branch(stored, "m2")
+    first.add(record(2, status="over_scratch", scratch_bytes=64))
+    first.add(record(3, 300.0, scratch_bytes=64))
+    assert second.measured(KEY, 100) == second.seen(KEY) | {candidate(3)}
+    assert second.measured(KEY, 10) == second.seen(KEY), "building finds out what does not fit"
+    assert second.take_over(ANY_BOARD, candidate(2), lambda one: one) is None
+    second.add(record(2, 200.0, scratch_bytes=64))
+    assert medians(second)[2] == medians(stored)[2] == 200.0, "the measurement is not lost with the branch"
+
+
 def test_records_of_the_same_candidate_are_each_branch_s_own(stored: RecordStore) -> None:
     first, second = branch(stored, "m1"), branch(stored, "m2")
     assert first.add_new(record(2, 400.0)) == (3, True)

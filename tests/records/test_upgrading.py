@@ -20,13 +20,13 @@ from sqlalchemy import select
 
 import edgetune
 from edgetune.cli.main import run
-from edgetune.config.database_location import DatabaseLocation, DatabaseUrl
+from edgetune.config.database_location import Branch, DatabaseLocation, DatabaseUrl
 from edgetune.errors import DatabaseError
 from edgetune.farm.night_store import NightStore
-from edgetune.records import SCHEMA_VERSION, RecordStore
+from edgetune.records import SCHEMA_VERSION, RecordStore, upgrading
 from edgetune.records.exchange import copy
-from edgetune.records.tables import metadata, revision_of, revisions
-from edgetune.records.upgrading import Upgraded, upgrade
+from edgetune.records.tables import metadata, revision_of
+from edgetune.records.upgrading import Upgraded, revisions, upgrade
 from tests.postgresql_server import Place, PostgresqlServer
 from tests.records.test_records import ANY_BOARD, KEY, candidate, record
 
@@ -170,3 +170,76 @@ def test_a_full_record_is_the_same_after_an_upgrade(old: DatabaseLocation) -> No
     with RecordStore.open(old, create=False) as store:
         expected = record(1, 101.0, created_utc="2026-01-01T00:00:00Z")
         assert replace(store.get(2), id=0) == expected
+
+
+def run_in(location: DatabaseLocation, postgresql: PostgresqlServer, *statements: str) -> None:
+    for statement in statements:
+        if isinstance(location, DatabaseUrl):
+            postgresql.execute(statement, name_of(location))
+        else:
+            with closing(sqlite3.connect(location)) as connection, connection:
+                connection.execute(statement)
+
+
+FOREIGN = (
+    "CREATE TABLE alembic_version (version_num VARCHAR(32) PRIMARY KEY)",
+    "INSERT INTO alembic_version VALUES ('1975ea83b712')",
+)
+
+
+def foreign_revision(location: DatabaseLocation) -> object:
+    with RecordStore.open(location, create=False) as store, store.database.reading() as connection:
+        return connection.exec_driver_sql("SELECT version_num FROM alembic_version").all()
+
+
+def test_another_program_s_table_of_alembic_is_left_alone(old: DatabaseLocation, postgresql: PostgresqlServer) -> None:
+    run_in(old, postgresql, *FOREIGN)
+    assert upgrade(old) == WHOLE
+    assert foreign_revision(old) == [("1975ea83b712",)]
+
+
+def test_a_new_database_stands_beside_another_program_s_table_of_alembic(postgresql: PostgresqlServer) -> None:
+    location = postgresql.new_database()
+    run_in(location, postgresql, *FOREIGN)
+    with RecordStore.open(location) as store:
+        store.add(record(0))
+    assert upgrade(location).before == SCHEMA_VERSION
+    assert foreign_revision(location) == [("1975ea83b712",)]
+
+
+def test_a_database_that_was_upgraded_with_the_former_table_is_opened(
+    old: DatabaseLocation, postgresql: PostgresqlServer
+) -> None:
+    """The former one was Alembic's usual name; of a present schema, only what the next upgrade needs is missing."""
+    run_in(old, postgresql, FOREIGN[0], "INSERT INTO alembic_version VALUES ('001')")
+    assert upgrade(old) == WHOLE
+    run_in(old, postgresql, "UPDATE alembic_version SET version_num = '002'", f"DROP TABLE {revisions.name}")
+    with RecordStore.open(old) as store:
+        assert store.count([KEY]) == 4
+    assert upgrade(old).before == SCHEMA_VERSION
+
+
+def test_an_upgrade_whose_revisions_are_missing_says_so(
+    old: DatabaseLocation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "migrations" / "versions").mkdir(parents=True)
+    (tmp_path / "migrations" / "env.py").write_text((upgrading.MIGRATIONS / "env.py").read_text())
+    monkeypatch.setattr(upgrading, "MIGRATIONS", tmp_path / "migrations")
+    assert run(["records", "upgrade", "--db", str(old)]) == DatabaseError.exit_code
+    said = capsys.readouterr().err.strip()
+    assert "is not upgraded from schema version 1 (Can't locate revision" in said
+    assert said.endswith("install edgetune again, then run the same command")
+    monkeypatch.undo()
+    assert upgrade(old) == WHOLE
+
+
+def test_a_night_that_began_before_the_upgrade_goes_on_with_what_is_there(old: DatabaseLocation) -> None:
+    upgrade(old)
+    with NightStore.open(old, create=True) as nights:
+        (night,) = nights.nights("f")
+        nights.need_snapshot(night)
+        nights.need_snapshot(night)
+        branch = Branch(night.snapshot, "m k", ("bench-1",))
+        with RecordStore.open(old, create=False) as store:
+            store.add(record(5))
+            assert RecordStore(store.database, branch).count([KEY]) == 4

@@ -38,13 +38,23 @@ class Past:
         return now / statistics.median(self.costs) if self.costs and now else None
 
 
-def past_of(nights: Sequence[Mapping[str, Any]], package: str, unit: str) -> Past:
-    """The past of the accepted `package` (digest) in the facts of a cell's verdicts, oldest first."""
+def same_cores(was: Facts, now: Facts) -> bool:
+    """Whether programs were run on the same cores, as far as that was noted: on others they take another time."""
+    return was.get("cores", "") == now.get("cores", "") or not (was.get("cores") and now.get("cores"))
+
+
+def past_of(nights: Sequence[Mapping[str, Any]], package: str, unit: str, now: Facts) -> Past:
+    """The past of the accepted `package` (digest) in the facts of a cell's verdicts, oldest first.
+
+    Only nights with the cores of `now`, the board's facts, count.
+    """
     costs: list[float] = []
     facts: Facts | None = None
     for night in nights:
         own = night.get("package") == package
         cost = night.get("new" if own else "old")
+        if not same_cores(night.get("board", {}), now):
+            continue
         if (own or night.get("accepted", {}).get("package") == package) and night.get("unit") == unit and cost:
             costs.append(float(cost))
             facts = night.get("board", facts)

@@ -27,7 +27,7 @@ class BoardHealth:
 
     `costs` (in `unit`) and `pinned` (digest in the archive) are those of the canary and the pinned package, by name;
     `ratios` are these costs as shares of the board's own past, as far as there is one. `facts` are those of the board,
-    `ladder` is what was tried to recover it.
+    `ladder` is what was tried to recover it, `notes` what else became other than in the night before.
     """
 
     utc: str
@@ -38,6 +38,7 @@ class BoardHealth:
     ratios: Mapping[str, float] = field(default_factory=dict)
     facts: Facts = field(default_factory=dict)
     ladder: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -46,7 +47,8 @@ class BoardHealth:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """Return what `to_json` gave."""
-        return cls(**{**values, "ladder": tuple(values["ladder"])})
+        sequences = {name: tuple(values.get(name, ())) for name in ("ladder", "notes")}
+        return cls(**{**values, **sequences})
 
     @property
     def sentence(self) -> str:
@@ -64,7 +66,7 @@ class BoardHealth:
             else f"{name} as before"
             for name in self.costs
         ]
-        return ", ".join([*said, *self.ladder])
+        return ", ".join([*said, *self.ladder, *self.notes])
 
 
 def latest(rows: Iterable[NightCell], board: str) -> BoardHealth | None:
@@ -77,9 +79,9 @@ def latest(rows: Iterable[NightCell], board: str) -> BoardHealth | None:
     return max(found, key=lambda health: health.utc, default=None)
 
 
-def past_of_program(nights: Sequence[BoardHealth], name: str, pinned: str, unit: str) -> Past:
-    """The past of a pinned program in healthy nights, oldest first; other programs of its name do not count."""
-    fit = [night for night in nights if not night.fault and night.unit == unit and night.pinned.get(name) == pinned]
+def past_of_program(nights: Sequence[BoardHealth], name: str, pinned: str) -> Past:
+    """The past of a pinned program in comparable nights, oldest first; other programs of its name do not count."""
+    fit = [night for night in nights if night.pinned.get(name) == pinned]
     return Past([night.costs[name] for night in fit if name in night.costs], fit[-1].facts if fit else None)
 
 

@@ -22,6 +22,7 @@ from edgetune.errors import (
     HostUnknown,
     PackageInvalid,
     SelfTestFailed,
+    ToolchainMissing,
 )
 from edgetune.events import Event
 from edgetune.farm.bench import Bench
@@ -29,7 +30,6 @@ from edgetune.farm.cells import Cell
 from edgetune.farm.farm_file import Farm
 from edgetune.farm.health.board_health import (
     CANARY,
-    NIGHTS,
     REFERENCE,
     BoardHealth,
     known,
@@ -38,6 +38,7 @@ from edgetune.farm.health.board_health import (
     slow,
     unfit,
 )
+from edgetune.farm.health.history import past_of_board
 from edgetune.farm.health.pinned import PinnedProgram, canary, reference, start_canary
 from edgetune.farm.night_store import Night, NightCell, NightStore
 from edgetune.findings import Finding
@@ -49,23 +50,39 @@ _STARTS, _SECONDS = 3, 10.0
 _AGAIN = 2
 """How often a slow board is timed again before it goes up the ladder: what disturbs it may pass."""
 _LOST = (BoardLost.exit_code, HostUnknown.exit_code)
+_HOSTS = (ToolchainMissing.exit_code, CompileFailed.exit_code)
+"""Codes of findings that tell of this host: another one may build for the same board."""
 
 At = Callable[[Cell, Callable[[Bench], BoardHealth]], BoardHealth]
 """Calls a function with the bench of a cell's board, while nobody else times there."""
 Events = Callable[[Event], None]
 
 
+class DoesNotRun(Exception):  # noqa: N818  it is no fault of a command
+    """A pinned program, by its name, does not run on the board; the text says why."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(why)
+        self.name = name
+
+
 @dataclass(frozen=True)
 class Pinned:
-    """The pinned programs of a board on its bench: canary and package, by name, and the board's past."""
+    """The pinned programs of a board on its bench: canary and package, by name, and comparable nights of the board."""
 
     bench: Bench
     programs: dict[str, PinnedProgram]
     nights: Sequence[BoardHealth]
 
     def costs(self) -> dict[str, float]:
-        """Median cost of some starts of each program, in the unit of the bench."""
-        return {name: median(self._starts(name, program.folder)) for name, program in self.programs.items()}
+        """Median cost of some starts of each program, in the unit of the bench. Raises DoesNotRun."""
+        found = {}
+        for name, program in self.programs.items():
+            try:
+                found[name] = median(self._starts(name, program.folder))
+            except (PackageInvalid, SelfTestFailed) as error:
+                raise DoesNotRun(name, error.message) from error
+        return found
 
     def _starts(self, name: str, folder: Path) -> Iterator[float]:
         begun = time.monotonic()
@@ -79,7 +96,8 @@ def health_of(farm: Farm, store: NightStore, night: Night, row: NightCell, at: A
     """Return the health of a cell's board in a night, as an earlier cell found it, or by checking the board now.
 
     Raises BoardBusy where somebody holds it, BoardLost where it stays lost after the whole ladder: then the engine
-    tries the cell again, behind the others. Raises what the database and the archive raise.
+    tries the cell again, behind the others. Raises ToolchainMissing where this host cannot build for it, which says
+    nothing of the board, and what the database and the archive raise.
     """
     board = row.cell.board
     found = latest(store.cells(night), board)
@@ -88,8 +106,7 @@ def health_of(farm: Farm, store: NightStore, night: Night, row: NightCell, at: A
     try:
         if fault := fitness(accesses(load_board(board)), lambda: check(load_board(board)), events):
             return BoardHealth(utc_now(), fault)
-        past = _past(farm, store, night, board)
-        return at(row.cell, lambda bench: _timed(farm, store, board, bench, past))
+        return at(row.cell, lambda bench: _timed(farm, store, night, board, bench))
     except (BoardBusy, BoardLost):
         raise
     except BoardUnavailable as error:
@@ -99,17 +116,23 @@ def health_of(farm: Farm, store: NightStore, night: Night, row: NightCell, at: A
 def fitness(boards: Sequence[BoardAccess], findings: Callable[[], Iterator[Finding]], events: Events) -> str:
     """Why a board cannot be measured, "" where it can: what `boards check` demands. A lost board goes up the ladder.
 
-    Raises BoardLost where that does not help.
+    Raises BoardLost where that does not help, ToolchainMissing where this host cannot build for it.
     """
     faults = _demanded(findings())
+    if hosts := [fault for fault in faults if fault.exit_code in _HOSTS]:
+        raise ToolchainMissing(_said(hosts))
     if any(fault.exit_code in _LOST for fault in faults) and elsewhere(boards):
         for access in boards:
             _bring_back(access, events)
         faults = _demanded(findings())
-    said = "; ".join(f"{one.check}: {one.detail}" + (f" ({one.fix})" if one.fix else "") for one in faults)
+    said = _said(faults)
     if any(fault.exit_code in _LOST for fault in faults):
         raise BoardLost(said)
     return said
+
+
+def _said(faults: Sequence[Finding]) -> str:
+    return "; ".join(f"{one.check}: {one.detail}" + (f" ({one.fix})" if one.fix else "") for one in faults)
 
 
 def _demanded(findings: Iterator[Finding]) -> list[Finding]:
@@ -124,38 +147,51 @@ def _bring_back(access: BoardAccess, events: Events) -> None:
         board.close()
 
 
-def _past(farm: Farm, store: NightStore, night: Night, board: str) -> list[BoardHealth]:
-    """The board's health in the last `NIGHTS` nights before this one, oldest first."""
-    before = [other for other in store.nights(farm.name) if other.id < night.id][-NIGHTS:]
-    found = [latest(store.cells(other), board) for other in before]
-    return [health for health in found if health is not None]
+def _timed(farm: Farm, store: NightStore, night: Night, board: str, bench: Bench) -> BoardHealth:
+    """Time the pinned programs of a board where costs are compared, and judge them by its past.
 
-
-def _timed(farm: Farm, store: NightStore, board: str, bench: Bench, nights: Sequence[BoardHealth]) -> BoardHealth:
-    """Time the pinned programs of a board where costs are compared, and judge them by its past."""
-    facts = bench.board_facts()
+    A program that does not run any more gives way to the next one, so that it stops the board for no second night.
+    """
+    found = BoardHealth(utc_now(), unit=bench.unit, facts=bench.board_facts())
     if not bench.judges:
-        return BoardHealth(utc_now(), unit=bench.unit, facts=facts)
+        return found
+    past = past_of_board(store, night, board, bench.unit, found.facts)
+    last = past.pinned or {}
     folder = Path.cwd() / "health"
-    kept = [night.pinned for night in nights if night.pinned]
-    last = kept[-1] if kept else {}
-    found = BoardHealth(utc_now(), unit=bench.unit, facts=facts)
+    told: list[str] = []
+    kept = [last[REFERENCE]] if REFERENCE in last else []
+    left = iter(dict.fromkeys([*kept, *store.accepted_on(farm.name, board)]))
+    programs = {CANARY: _canary(bench, farm, last.get(CANARY, ""), folder)}
+    package = reference(farm.archive, left, folder / "reference")
+    again = CANARY in last
+    while True:
+        own = programs if package is None else {**programs, REFERENCE: package}
+        try:
+            return replace(judged(found, Pinned(bench, own, past.nights)), notes=tuple(told))
+        except DoesNotRun as stopped:
+            if stopped.name == REFERENCE:
+                package = reference(farm.archive, left, folder / "reference")
+                instead = "no accepted one runs there" if package is None else "the next accepted one is pinned"
+                told.append(f"a pinned package does not run there any more ({stopped}): {instead}")
+            elif again:
+                again, programs = False, {CANARY: _canary(bench, farm, "", folder)}
+                told.append(f"the canary did not run there any more ({stopped}): it was built anew")
+            else:
+                return replace(found, fault=f"a new canary does not run there: {stopped}", notes=tuple(told))
+
+
+def _canary(bench: Bench, farm: Farm, digest: str, folder: Path) -> PinnedProgram:
     try:
-        programs = {CANARY: canary(bench, farm.archive, last.get(CANARY, ""), folder / "canary")}
-        digests = [last[REFERENCE]] if REFERENCE in last else []
-        package = reference(farm.archive, [*digests, *store.accepted_on(farm.name, board)], folder / "reference")
-        if package is not None:
-            programs[REFERENCE] = package
-        return judged(found, Pinned(bench, programs, nights))
-    except (CompileFailed, PackageInvalid, SelfTestFailed) as error:
-        return replace(found, fault=f"a pinned program does not run there any more: {error.message}")
+        return canary(bench, farm.archive, digest, folder / "canary")
+    except CompileFailed as error:
+        raise ToolchainMissing(f"the canary cannot be built: {error.message}") from error
 
 
 def judged(found: BoardHealth, pinned: Pinned) -> BoardHealth:
     """Time the pinned programs; where they are slow, again, and after a restart of the board once more."""
     bench = pinned.bench
     digests = {name: program.digest for name, program in pinned.programs.items()}
-    pasts = {name: past_of_program(pinned.nights, name, digests[name], bench.unit) for name in digests}
+    pasts = {name: past_of_program(pinned.nights, name, digests[name]) for name in digests}
     was = next((past.facts for past in pasts.values() if past.facts), {})
     costs, facts, ladder = pinned.costs(), found.facts, []
     for _ in range(_AGAIN):

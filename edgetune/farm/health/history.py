@@ -1,14 +1,23 @@
-"""What the nights of a farm say of its boards: health tonight, drift of boards and cells, and winners of one board."""
+"""What the nights of a farm say of its boards: their past, health tonight, drift, and winners of one board."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 
+from sqlalchemy import select
+
+from edgetune.farm.causes.board import Facts, same_cores
 from edgetune.farm.cells import Cell
 from edgetune.farm.drift import drift_of
-from edgetune.farm.health.board_health import CANARY, REFERENCE, BoardHealth, latest
-from edgetune.farm.night_store import NightCell, Verdict
+from edgetune.farm.health.board_health import CANARY, NIGHTS, REFERENCE, BoardHealth, latest
+from edgetune.farm.night_store import Night, NightCell, NightStore, Verdict
+from edgetune.farm.night_tables import night_cells, nights, verdicts
 
+_ROWS_AT_ONCE = 50
 _WINNERS = ("first", "faster")
 _CONFIRM = ("first", "same", "faster")
 
@@ -53,14 +62,17 @@ class BoardHistory:
         return self._drift(found, cell.board)
 
     def _like(self, board: str, name: str) -> dict[str, BoardHealth]:
-        """Nights in which a board was healthy, and had tonight's program of that name and tonight's unit."""
+        """Nights in which a board was healthy, and had tonight's program of that name, unit and cores."""
         tonight = self._health[board].get(self._tonight)
         if tonight is None or name not in tonight.pinned:
             return {}
         return {
             night: health
             for night, health in self._health[board].items()
-            if not health.fault and health.unit == tonight.unit and health.pinned.get(name) == tonight.pinned[name]
+            if not health.fault
+            and health.unit == tonight.unit
+            and health.pinned.get(name) == tonight.pinned[name]
+            and same_cores(health.facts, tonight.facts)
         }
 
     def _drift(self, costs: Mapping[str, float | None], board: str) -> str:
@@ -91,3 +103,54 @@ def unconfirmed(rows: Iterable[NightCell]) -> set[int]:
         )
 
     return {row.id for row, verdict in known if verdict.verdict in _WINNERS and not confirmed(row, verdict)}
+
+
+@dataclass(frozen=True)
+class BoardPast:
+    """A board's health in its last `NIGHTS` nights that compare with tonight, oldest first.
+
+    `pinned` are the digests of canary and package in the last night in which the board was fit, whatever else was
+    other then; they stay.
+    """
+
+    nights: Sequence[BoardHealth] = ()
+    pinned: Mapping[str, str] | None = None
+
+
+def past_of_board(store: NightStore, night: Night, board: str, unit: str, facts: Facts) -> BoardPast:
+    """The past of a board before a night: nights in which it was fit, with the present unit and cores (`facts`).
+
+    Nights in which it was not fit, or had other cores, take no place of the others. Raises DatabaseError.
+    """
+    pinned: Mapping[str, str] | None = None
+    found: list[BoardHealth] = []
+    for health in _newest_first(store, night, board):
+        if health.fault:
+            continue
+        if pinned is None and health.pinned:
+            pinned = health.pinned
+        if health.unit == unit and same_cores(health.facts, facts):
+            found.append(health)
+        if len(found) == NIGHTS:
+            break
+    return BoardPast(found[::-1], pinned)
+
+
+def _newest_first(store: NightStore, night: Night, board: str) -> Iterator[BoardHealth]:
+    """The last health of a board in each earlier night that has one."""
+    chosen = (
+        select(nights.c.id, verdicts.c.facts)
+        .join(night_cells, night_cells.c.night_id == nights.c.id)
+        .join(verdicts, verdicts.c.night_cell_id == night_cells.c.id)
+        .where(nights.c.farm == night.farm, nights.c.id < night.id, night_cells.c.board == board)
+        .where(verdicts.c.facts.contains('"health": {'))
+        .order_by(nights.c.id.desc())
+    )
+    with store.database.reading() as connection:
+        rows = connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(chosen)
+        for _, own in groupby(rows, key=itemgetter(0)):
+            yield max((BoardHealth.from_json(json.loads(text)["health"]) for _, text in own), key=_when)
+
+
+def _when(health: BoardHealth) -> str:
+    return health.utc

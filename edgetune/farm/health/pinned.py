@@ -52,6 +52,8 @@ def canary(bench: Bench, store: Path, digest: str, folder: Path) -> PinnedProgra
 def reference(store: Path, digests: Iterable[str], folder: Path) -> PinnedProgram | None:
     """Return the first package of `digests` that the archive still has; None where there is none.
 
+    Of an iterator, the digests after it are left for the next call.
+
     Raises NightFault where the archive cannot be read.
     """
     for digest in digests:

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from alembic import context
 
-context.configure(connection=context.config.attributes["connection"])
+options = context.config.attributes
+context.configure(connection=options["connection"], version_table=options["version_table"])
 context.run_migrations()
