@@ -46,7 +46,7 @@ def scratch_of_lines(function: PrimFunc) -> int:
     Where windows move along the last axis, as in channels-first images, they are computed image by image.
     """
     buffers = function.body.block.alloc_buffers if isinstance(function.body, s_tir.SBlockRealize) else []
-    if not any(_LINES in str(buffer.name) for buffer in buffers):
+    if not any(_LINES in str(buffer.name) for buffer in buffers) or not function.params[-1].shape:
         return 0
     result = [int(extent) for extent in function.params[-1].shape]
     shapes = [[int(extent) for extent in buffer.shape] for buffer in buffers]
@@ -64,7 +64,9 @@ def _stages(statement: Stmt) -> list[ReductionStage]:
 
 def _separated(whole: ReductionStage, level: int = 1) -> list[ReductionStage] | None:
     """The stages of a window, its outermost axis first; None where it stays whole."""
-    load = whole.term
+    load, constants = whole.term, (tirx.IntImm, tirx.FloatImm)
+    if not isinstance(whole.first, constants) or (whole.combine is tirx.Add and whole.first.value != 0):
+        return None  # what a sum begins with is counted once
     if not isinstance(load, ir.TensorLoad) or str(load.source.ty.dtype) != str(whole.out.ty.dtype):
         return None
     first = next((axis for axis in whole.summed if axis[1] > 1), None)
@@ -101,7 +103,7 @@ def _lines(
     within: list[Expr] = []
     seen: list[Axis] = []
     lead: Var | None = None
-    for index in load.indices:
+    for index, size in zip(load.indices, load.source.ty.shape, strict=True):
         spatial = [axis for axis in whole.spatial if mentions(index, axis[0])]
         summed = [axis for axis in whole.summed if mentions(index, axis[0])]
         if len(spatial) > 1 or any(one[0].same_as(other[0]) for one in (*spatial, *summed) for other in seen):
@@ -119,6 +121,8 @@ def _lines(
         if bounds is None:
             return None
         least, extent = bounds
+        if least + extent > int(size):
+            return None  # the bound is not tight: lines would be read past the tensor
         own = variable(str(spatial[0][0].name) if spatial else "line", whole.index_type)
         kept.append((own, extent))
         at.append(own + least)

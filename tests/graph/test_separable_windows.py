@@ -16,7 +16,7 @@ from edgetune.schedule.default_schedule import default_trace
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
 from tests.sketch_samples import board
 
-COMBINED = {"sum": te.sum, "max": te.max, "min": te.min}
+COMBINED: dict[str, Any] = {"sum": te.sum, "max": te.max, "min": te.min}
 BY_NUMPY = {"sum": np.sum, "max": np.max, "min": np.min}
 
 
