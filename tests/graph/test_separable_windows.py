@@ -17,7 +17,7 @@ from edgetune.schedule.sketches.block_analysis import analyse_blocks
 from tests.sketch_samples import board
 
 COMBINED: dict[str, Any] = {"sum": te.sum, "max": te.max, "min": te.min}
-BY_NUMPY = {"sum": np.sum, "max": np.max, "min": np.min}
+BY_NUMPY: dict[str, Any] = {"sum": np.sum, "max": np.max, "min": np.min}
 
 
 def windows(
