@@ -94,6 +94,8 @@ def reduction_of(statement: Stmt) -> ReductionStage | None:
         statement = statement.body
     if not isinstance(statement, s_tir.SBlockRealize) or statement.block.init is None:
         return None
+    if not isinstance(statement.predicate, tirx.IntImm) or not statement.predicate.value:
+        return None  # some places are left out
     block = statement.block
     store, first = block.body, block.init
     if not isinstance(store, tirx.BufferStore) or not isinstance(first, tirx.BufferStore) or not _adds_to_itself(store):

@@ -224,9 +224,12 @@ def test_every_candidate_of_a_million_squares_is_right_and_so_is_its_package(tmp
 
 
 def test_where_no_schedule_is_right_nothing_is_written(tmp_path: Path) -> None:
+    """A sum that does not begin at 0 keeps one accumulator."""
+    from_1 = te.comm_reducer(lambda a, b: a + b, lambda kind: tirx.const(1, kind), name="from_1")
+
     def sums_of_squares(x: te.Tensor) -> te.Tensor:
         k = te.reduce_axis((0, MANY), name="k")
-        return te.compute((7, 7), lambda i, j: te.sum(x[k % 64, i] * x[k % 64, j], axis=k), name="totals")
+        return te.compute((7, 7), lambda i, j: from_1(x[k % 64, i] * x[k % 64, j], axis=k), name="totals")
 
     with pytest.raises(
         WrongResult, match=r"nothing is written to .*: no record of squares gives correct results, nor does"

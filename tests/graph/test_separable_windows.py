@@ -90,6 +90,18 @@ def test_a_product_and_a_window_that_repeats_an_axis_stay_whole() -> None:
         assert separate_windows(function).same_as(function)
 
 
+def test_windows_that_begin_or_end_elsewhere_stay_whole() -> None:
+    """A sum that begins at 1 would count it for each line; the bound of j // 2 + j % 2 is one more than it reaches."""
+    x, y = te.placeholder((64, 64), name="x"), te.placeholder((64, 8), name="y")
+    i, j = (te.reduce_axis((0, 5), name) for name in "ij")
+    from_1 = te.comm_reducer(lambda a, b: a + b, lambda kind: tirx.const(1, kind), name="from_1")
+    begun = te.compute((60, 60), lambda h, w: from_1(x[h + i, w + j], axis=[i, j]), "begun")
+    loose = te.compute((60, 7), lambda h, w: te.max(y[h + i, w // 2 + w % 2 + j], axis=[i, j]), "loose")
+    for source, output in ((x, begun), (y, loose)):
+        function = te.create_prim_func([source, output])
+        assert separate_windows(function).same_as(function)
+
+
 def test_one_line_is_kept_between_the_stages_of_padded_pooling() -> None:
     x = te.placeholder((1, 8, 20, 20), name="x")
     pooled = topi.nn.pool2d(x, (5, 5), (1, 1), (1, 1), (2, 2, 2, 2), "max", layout="NCHW")
