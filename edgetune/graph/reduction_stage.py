@@ -45,7 +45,7 @@ class ReductionStage:
     @property
     def index_type(self) -> str:
         """The type of new variables: that of the first axis."""
-        return str((*self.spatial, *self.summed)[0][0].ty.dtype)
+        return next((str(one.ty.dtype) for one, _ in (*self.spatial, *self.summed)), "int32")
 
     @property
     def elements(self) -> int:

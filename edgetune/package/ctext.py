@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from edgetune.codegen.line_breaks import break_line
 from edgetune.errors import UnsupportedOperator
 
 # numpy dtype name -> (C type of one element, name in the self-test). Formats that C lacks are stored as their bits.
@@ -146,6 +145,8 @@ def in_columns(text: str, columns: int = COLUMNS) -> str:
 
 
 def _parts(line: str, columns: int) -> list[str]:
+    from edgetune.codegen.line_breaks import break_line  # imports TVM
+
     if len(line) <= columns:
         return [line]
     if found := _WHOLE.fullmatch(line):

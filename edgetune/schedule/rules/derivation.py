@@ -287,7 +287,8 @@ def ranked_structures(stages: Stages, core: Core) -> list[Structure]:
     The last resort comes last: no reduction is factored.
     """
     structures = structures_of(stages)
-    if not block_of_columns(stages.analysis, stages.lanes, core.l1_bytes):
+    in_blocks = any(one.blocks for one in structures)
+    if in_blocks and not block_of_columns(stages.analysis, stages.lanes, core.l1_bytes):
         structures = [one for one in structures if not one.blocks]
     found = sorted(
         structures,
