@@ -19,6 +19,7 @@ from edgetune.target.target import Target
 LATENCY = 8  # multiply-adds in flight that keep a core's units busy
 _DEPTH = 4  # steps of a long reduction that are unrolled
 _UNROLLED = 256  # most stores in a body that is unrolled by default
+_SPILL = 2  # accesses of an operand that the body shares, and that no register can keep
 _AHEAD = 2  # operands of the next multiply-add, loaded while this one runs; the vectors of a block are loaded together
 
 
@@ -38,12 +39,13 @@ def cheapest(
         size = row * pixel * vectors
         if size > registers or (row > target.instruction_set.tile_rows and pixel > 1):
             continue
-        unrolled = _unrolled(tile, max(1, _UNROLLED // size))
-        body = Body(row, pixel, vectors, tuple(unrolled.values()), columns)
         over_pixels = variant.order[-1] != "channel" or vectors == tile.vectors
-        cost = _cost(body, reads, epilogue, over_pixels, tile, target)
-        if best is None or cost < best[0]:
-            best = cost, {"row": row, "pixel": pixel, "vectors": vectors} | unrolled
+        choices = _unrolled(tile, max(1, _UNROLLED // size))
+        for unrolled in choices:
+            body = Body(row, pixel, vectors, tuple(unrolled.values()), columns)
+            cost = _cost(body, reads, epilogue, over_pixels, tile, target, carried=len(choices) > 1)
+            if best is None or cost < best[0]:
+                best = cost, {"row": row, "pixel": pixel, "vectors": vectors} | unrolled
     return (best[0][0], best[1]) if best else (inf, {})
 
 
@@ -54,20 +56,32 @@ def _windows(tile: Tile) -> list[int]:
     return found[1:] if len(found) > 1 and found[0] == len(extents) - 1 and not tile.per_channel else found
 
 
-def _unrolled(tile: Tile, most: int) -> dict[str, int]:
-    """The unrolled steps of each reduction axis, at most `most` steps in total."""
+def _unrolled(tile: Tile, most: int) -> list[dict[str, int]]:
+    """Choices of the unrolled steps of each reduction axis, at most `most` steps in total.
+
+    A window that does not fit as a whole can be unrolled along any of its axes: along that of the pixels, neighbours
+    share what they load.
+    """
     extents, windows = tile.anchor.reduction_extents, _windows(tile)
     sizes = {f"reduction{number}": 1 for number in range(len(extents))}
-    for number in windows if tile.per_channel else windows[:1]:
-        if extents[number] <= most:
-            sizes[f"reduction{number}"] = extents[number]
-            most //= extents[number]
-    if not windows and extents:
-        sizes[f"reduction{len(extents) - 1}"] = max(divisors(extents[-1], min(_DEPTH, most)))
-    return sizes
+    if not windows:
+        last = {f"reduction{len(extents) - 1}": max(divisors(extents[-1], min(_DEPTH, most)))} if extents else {}
+        return [sizes | last]
+    choices: list[dict[str, int]] = []
+    for first in windows if tile.per_channel else windows[:1]:
+        left, choice = most, dict(sizes)
+        for number in (first, *(other for other in windows if other != first)) if tile.per_channel else (first,):
+            if extents[number] <= left:
+                choice[f"reduction{number}"] = extents[number]
+                left //= extents[number]
+        if choice not in choices:
+            choices.append(choice)
+    return choices
 
 
-def _cost(body: Body, reads: Reads, epilogue: int, over_pixels: bool, tile: Tile, target: Target) -> tuple[float, int]:
+def _cost(
+    body: Body, reads: Reads, epilogue: int, over_pixels: bool, tile: Tile, target: Target, *, carried: bool = False
+) -> tuple[float, int]:
     """Cycles per multiply-add of one vector (lower is better), then the tile size: smaller tiles first.
 
     `over_pixels`: the loop around the reduction runs over pixels, so channels and their operands, such as the
@@ -76,10 +90,13 @@ def _cost(body: Body, reads: Reads, epilogue: int, over_pixels: bool, tile: Tile
     size = body.accumulators
     whole = over_pixels and body.reduction == tile.anchor.reduction_extents
     ahead = max(_AHEAD, body.vectors, epilogue * body.vectors + 1 if over_pixels else 0)
-    taken = reads.registers(body, over_pixels=whole) + ahead
-    if taken > max(2, target.vector_registers):
-        return (1e3 + taken, size)
-    loads = reads.loads(body) / prod(body.reduction)
+    taken, registers = reads.registers(body, over_pixels=whole) + ahead, max(2, target.vector_registers)
+    spilled = 0
+    if taken > registers:
+        if not carried or size + ahead >= registers:
+            return (1e3 + taken, size)
+        spilled = taken - registers
+    loads = (reads.loads(body) + _SPILL * spilled) / prod(body.reduction)
     far = not tile.per_channel and tile.weight_bytes > target.l1_bytes // 2
     cycles = step_cycles(size, loads, body.vectors if far else 0, target.instruction_set.multiply_adds_in_flight)
     return (cycles / size, size)
