@@ -36,13 +36,15 @@ class OutputTolerance(Tolerance):
     1.0 for `absolute` of an integer output allows one quantisation step. Quantised outputs have, in the same unit,
     `step`, and how much evaluators of the reference differ among themselves (`disagreement`, in a share `disagreeing`
     of the elements). `reference_error` is set where an output is judged by double: the error of the float32 reference,
-    as a share of the largest magnitude.
+    as a share of the largest magnitude. `storage_error` is set where 16 bits are too few: how far storing constants and
+    tensors between kernels in them moves the output, in exact sums, as a share of the largest magnitude.
     """
 
     step: float = 0.0
     disagreement: float = 0.0
     disagreeing: float = 0.0
     reference_error: float = 0.0
+    storage_error: float = 0.0
 
     @classmethod
     def quantised(cls, step: float, disagreement: float = 0.0, disagreeing: float = 0.0) -> OutputTolerance:
@@ -57,6 +59,11 @@ class OutputTolerance(Tolerance):
         usual = cls.default(dtype).relative
         return cls(max(usual, _MARGIN * reference_error), reference_error=reference_error)
 
+    @classmethod
+    def stored(cls, storage_error: float) -> OutputTolerance:
+        """Return 1.5 times the error of storing tensors in 16 bits."""
+        return cls(relative=_MARGIN * storage_error, storage_error=storage_error)
+
     @property
     def widened(self) -> bool:
         """Whether more than one step is allowed, because the evaluators of the reference differ by more."""
@@ -69,6 +76,8 @@ class OutputTolerance(Tolerance):
             numbers |= {"step": self.step, "disagreement": self.disagreement, "disagreeing": self.disagreeing}
         if self.reference_error:
             numbers["reference_error"] = self.reference_error
+        if self.storage_error:
+            numbers["storage_error"] = self.storage_error
         return numbers
 
 

@@ -67,6 +67,7 @@ class _Tolerance(_Part):
     disagreement: float = 0.0
     disagreeing: float = 0.0
     reference_error: float = 0.0
+    storage_error: float = 0.0
 
 
 class _Output(_Tensor):

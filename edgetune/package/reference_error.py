@@ -70,6 +70,14 @@ def off_double(name: str, tolerance: OutputTolerance) -> str:
     )
 
 
+def off_storage(name: str, tolerance: OutputTolerance) -> str:
+    """Message that 16 bits move output `name` by more than is usually allowed, and the tolerance."""
+    return (
+        f"output {name!r}: storing tensors in 16 bits moves it by {100 * tolerance.storage_error:.2g} % of the largest "
+        f"element, however exactly the kernels compute; {100 * tolerance.relative:.2g} % are allowed"
+    )
+
+
 def chaotic(name: str, error: float) -> str:
     """Message that output `name` cannot be judged by double, and why."""
     return (

@@ -18,6 +18,7 @@ from edgetune.config.settings import Settings
 from edgetune.errors import EdgetuneError, MemoryLimitExceeded, SelfTestFailed, ToolchainMissing, WrongResult
 from edgetune.events import Event
 from edgetune.graph.memory.plan import plan, scratch_limits
+from edgetune.graph.precision import STORED
 from edgetune.graph.program import Program
 from edgetune.package.emit import Check, PackageSummary
 from edgetune.pipeline import link
@@ -30,6 +31,7 @@ from edgetune.pipeline.end_to_end_ranking import rank_end_to_end
 from edgetune.pipeline.in_model_cost import streams
 from edgetune.pipeline.link import Choice
 from edgetune.pipeline.select import choose, default_choice, imported_choice
+from edgetune.pipeline.storage_reference import judged_by_storage
 from edgetune.records import RecordStore
 from edgetune.records.database import database_exists
 from edgetune.schedule.algorithms.schedule_text import DIRECT, allowed_algorithms
@@ -253,7 +255,8 @@ def _build_with(
         try:
             summary = assembled(subject, settings, choices, settings.out, events, check)
         except WrongResult:
-            judged = judged_by_double(subject, events)
+            judge = judged_by_storage if settings.precision in STORED else judged_by_double
+            judged = judge(subject, events)
             if judged is None:
                 raise
             summary = assembled(judged, settings, choices, settings.out, events, check)

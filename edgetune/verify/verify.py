@@ -17,7 +17,7 @@ import numpy as np
 from edgetune.errors import SelfTestFailed, WrongResult
 from edgetune.graph.accuracy import OutputError, Tolerance, absolute_errors, compare, distance
 from edgetune.package.golden import GoldenCases, OutputTolerance
-from edgetune.package.reference_error import off_double
+from edgetune.package.reference_error import off_double, off_storage
 from edgetune.target.board_kind import BoardKind
 from edgetune.verify.driver import last_words, run_cases
 from edgetune.verify.place import ExecutionPlace, Here
@@ -222,6 +222,8 @@ def _compare(
 def _note(name: str, tolerance: OutputTolerance) -> str:
     if tolerance.reference_error:
         return off_double(name, tolerance)
+    if tolerance.storage_error:
+        return off_storage(name, tolerance)
     if not tolerance.widened:
         return ""
     return (
