@@ -19,6 +19,7 @@ from edgetune.codegen.cuda.lower import lowering_target
 from edgetune.errors import TVM_REFUSALS, KernelFailed
 from edgetune.graph.tvm_types import PrimFunc, SBlockRV, TvmTarget
 from edgetune.schedule.algorithms.schedule_text import trace_text
+from edgetune.schedule.default_schedule import has_empty_tensor
 from edgetune.schedule.gpu.spaces import first_schedules
 from edgetune.schedule.sketches.spaces import module_of
 from edgetune.target.gpu import GpuTarget
@@ -43,7 +44,12 @@ def default_gpu_schedule(function: PrimFunc, target: GpuTarget) -> tuple[str, st
 
 def gpu_schedules(function: PrimFunc, target: GpuTarget) -> Iterator[tuple[str, str]]:
     """Traces of all designs and of all rules that schedule `function`, the most promising first, with notes."""
-    yield from first_schedules(function, target)
+    plain = Schedule(module_of(function))
+    if not any(prod(map(int, w.source.shape)) for block in _blocks(plain) for w in plain.get(block).writes):
+        yield trace_text(plain.trace), "nothing to compute: the output is empty"
+        return
+    if not has_empty_tensor(function):
+        yield from first_schedules(function, target)
     facts = lowering_target(target.arch, target.most_shared_bytes)
     for name, rule in _rules(parallel=_largest_reduction(function) > _FEW):
         sch = _scheduled(rule, function, facts)
@@ -66,7 +72,7 @@ class _OneThreadEach:
         if len(sums) > 1 or len(blocks) > 2:  # noqa: PLR2004  a sum and what follows it
             return None
         last = sch.cache_write(blocks[-1], 0, "local") if sums == blocks[-1:] else blocks[-1]
-        fused = sch.fuse(*sch.get_loops(last))
+        fused = sch.fuse(*(sch.get_loops(last) or [sch.add_unit_loop(last)]))
         grid, inside = sch.split(fused, [None, _threads(int(sch.get(fused).extent))])
         sch.bind(grid, "blockIdx.x")
         sch.bind(inside, "threadIdx.x")
@@ -74,6 +80,8 @@ class _OneThreadEach:
             sch.compute_at(block, inside)
             for written in range(len(sch.get(block).writes)):  # two of an argmax
                 sch.set_scope(block, written, "local")
+            if has_empty_tensor(function):  # no step of a sum without terms would set it to zero
+                sch.decompose_reduction(block, sch.get_loops(block)[-1])
         return sch
 
 
@@ -105,11 +113,18 @@ def _scheduled(rule: Rule, function: PrimFunc, target: TvmTarget) -> Schedule | 
         with target:
             found = rule.apply(module_of(function)["main"], target, False)
             sch = found[0] if isinstance(found, list) else found
-            if sch is not None:
-                _without_pragmas(sch)
+            if sch is None or not all(_in_a_launch(sch, block) for block in _blocks(sch)):
+                return None
+            _without_pragmas(sch)
     except TVM_REFUSALS:
         return None
     return sch
+
+
+def _in_a_launch(sch: Schedule, block: SBlockRV) -> bool:
+    """Whether the outermost loop of a block is over blocks or threads of a launch."""
+    loops = sch.get_loops(block)
+    return bool(loops) and sch.get(loops[0]).thread_binding is not None
 
 
 def _without_pragmas(sch: Schedule) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from edgetune.errors import EdgetuneError, KernelFailed
 from edgetune.frontend.onnx.sub_byte_types import to_stored
-from edgetune.graph.program import Program
+from edgetune.graph.program import Program, byte_size
 from edgetune.pipeline.backends import backend_of
 from edgetune.pipeline.link import pack_constants
 from edgetune.schedule.gpu_defaults import default_gpu_schedule
@@ -58,7 +58,7 @@ def printed(name: str, prefix: str) -> Printed:
         places = [
             (
                 numbers.get((call_number, place), buffer),
-                call.parts[place].offset * param.alignment if place in call.parts else 0,
+                byte_size((call.parts[place].offset,), param.dtype) if place in call.parts else 0,
             )
             for place, (param, buffer) in enumerate(zip(source.params, call.arguments, strict=True))
         ]
