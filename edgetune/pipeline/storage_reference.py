@@ -22,7 +22,7 @@ def judged_by_storage(subject: CompileInput, events: Events) -> CompileInput | N
     """`subject` with a tolerance of what storage costs, where that is more than allowed; None where it is nowhere.
 
     The program of `subject`, whose tensors have their 16 bits, is evaluated kernel by kernel with sums in double.
-    Outputs that would be allowed to differ by over `MOST_ALLOWED` keep their tolerance: nothing could be told from them.
+    Outputs that would be allowed to differ by over `MOST_ALLOWED` keep their tolerance: nothing could be told then.
     """
     wider: dict[str, OutputTolerance] = {}
     stored = evaluate_program(subject.program, [case.inputs for case in subject.goldens])
