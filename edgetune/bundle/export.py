@@ -86,10 +86,11 @@ def export_bundle(
     seed: int,
     events: Events,
     known: Callable[[Kernel], TriedAlready] = lambda _: TriedAlready(),
+    most: int | None = None,
 ) -> dict[str, object]:
-    """Write a bundle of at most that many candidates of each kernel to the folder `out`; returns counts.
+    """Write a bundle of at most that many candidates of each kernel, `most` in all, to the folder `out`.
 
-    Candidates that are `known` are left out. Where nothing is left, nothing is written, and "candidates" is 0. Raises
+    Returns counts. Candidates that are `known` are left out. Where nothing is left, nothing is written, and "candidates" is 0. Raises
     ToolchainMissing, KernelFailed, CompileFailed where nvcc refuses all candidates of a kernel, and OutputRefused where
     `out` exists or the bundle is too large.
     """
@@ -110,8 +111,11 @@ def export_bundle(
                 many = f"kernel {kernel.name} has {len(kernel.params)} tensors, and a bundle takes {_MOST_BUFFERS}"
                 events(Event("warning", {"message": f"{many}: it keeps its default schedule"}))
                 continue
+            wanted = candidates if most is None else min(candidates, most - len(entries))
+            if wanted <= 0:
+                break
             earlier = known(kernel)
-            found = list(_candidates(kernel, target, candidates, np.random.default_rng(seed + number), earlier))
+            found = list(_candidates(kernel, target, wanted, np.random.default_rng(seed + number), earlier))
             chosen = [one for one in found if not one.spills] or ([] if earlier.names else found[:1])
             refused += len(found) - len(chosen)
             plan += _planned(kernel, chosen, folder, seed + number)

@@ -157,6 +157,7 @@ class _Rounds:
             seed=(self._seed + 1_000_003 * number) % _SEEDS,
             events=self._events,
             known=self._known,
+            most=left,
         )
         self._events(Event("phase", {"name": f"round {number}: {counts['candidates']} candidates in {bundle}"}))
         return bundle.exists()

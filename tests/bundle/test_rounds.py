@@ -93,6 +93,18 @@ def test_the_package_has_the_fastest_schedule_that_came_back_and_not_the_formula
     assert before != after
 
 
+def test_the_budget_of_several_kernels_is_not_exceeded(folder: Path, tmp_path: Path) -> None:
+    _, stub = compiled(tmp_path)
+    facts = {"EDGETUNE_CUDA_DRIVER": str(stub)}
+    words = ["--board", "cuda-generic", "--precision", "fp16", "--via", "bundle", "--trials", "8", "--db", "r.db"]
+    done = edgetune(["tune", str(MODEL), *words, "-o", "out", "--json"], cwd=tmp_path, environment=facts)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["records"] == 8  # of six kernels
+    manifest = json.loads((tmp_path / "out/MANIFEST.json").read_text())
+    assert {kernel["provenance"]["origin"] for kernel in manifest["kernels"]} == {"record"}
+    assert "multiply tiles on tensor cores" in (tmp_path / "out/src/ds_cnn_kernels.cu").read_text()
+
+
 def test_build_uses_imported_records_as_well(folder: Path, results: Mapping[str, dict[str, Any]]) -> None:
     assert results["more"]["waiting"] is None
     words = ["--board", "cuda-generic", "--db", "r.db", "-o", "built", "--json"]

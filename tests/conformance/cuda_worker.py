@@ -28,7 +28,7 @@ from tests.conformance.judge import Status, difference, in_one_line, program_of,
 from tests.cuda.batch import FLAGS, Batch, BatchCase, BatchError, Step, compile_batch
 from tests.cuda.cpu_check import gpu
 
-_SECONDS = 60
+_SECONDS = 300
 
 
 @dataclass(frozen=True)
