@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
 from edgetune.frontend.onnx.importer import import_onnx
-from edgetune.frontend.onnx.reader import model_from_proto
+from edgetune.frontend.onnx.reader import OnnxModel, model_from_proto
 from edgetune.frontend.onnx.reference import evaluate_model
 from edgetune.graph.partition import to_program
 from tests.interpreter import run_program
@@ -36,4 +39,34 @@ def test_a_maximum_or_minimum_from_infinity_stays_infinite_where_no_update_is(
     model = model_from_proto(proto, "0" * 64, "model", None, "model.onnx")
     expected = evaluate_model(model, [feed])[0]["y"]
     assert np.isinf(expected).sum() == 9  # eight that no update meets, and one whose update is infinite
+    np.testing.assert_array_equal(run_program(to_program(import_onnx(model)), feed)["y"], expected)
+
+
+def model_of(node: onnx.NodeProto, feed: Mapping[str, np.ndarray], *outputs: tuple[str, list[int], int]) -> OnnxModel:
+    inputs = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for name, array in feed.items()
+    ]
+    found = [helper.make_tensor_value_info(name, kind, shape) for name, shape, kind in outputs]
+    proto = helper.make_model(
+        helper.make_graph([node], "g", inputs, found), opset_imports=[helper.make_opsetid("", 18)], ir_version=8
+    )
+    return model_from_proto(proto, "0" * 64, "model", None, "model.onnx")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "pad", "side"), [(2, 2, 0, 10), (3, 2, 1, 11), (3, 1, 1, 11), (2, 3, 0, 11)]
+)
+def test_maxima_go_back_to_where_they_were_found(kernel: int, stride: int, pad: int, side: int) -> None:
+    image = np.random.default_rng(0).permutation(6 * side**2).reshape(2, 3, side, side).astype(np.float32) - 6 * side**2
+    size = (side + 2 * pad - kernel) // stride + 1
+    window: dict[str, list[int]] = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [pad] * 4}
+    pooling = helper.make_node("MaxPool", ["x"], ["m", "i"], **window)
+    shape = [2, 3, size, size]
+    pool = model_of(pooling, {"x": image}, ("m", shape, TensorProto.FLOAT), ("i", shape, TensorProto.INT64))
+    feed = evaluate_model(pool, [{"x": image}])[0]
+    unpooling = helper.make_node("MaxUnpool", ["m", "i"], ["y"], **window)
+    model = model_of(unpooling, feed, ("y", list(image.shape), TensorProto.FLOAT))
+    expected = evaluate_model(model, [feed])[0]["y"]
+    assert (expected < 0).any()
     np.testing.assert_array_equal(run_program(to_program(import_onnx(model)), feed)["y"], expected)

@@ -15,7 +15,7 @@ from edgetune.frontend.onnx.converters.reductions import ReduceMax, ReduceMin
 from edgetune.frontend.onnx.converters.regions import RoiAlign
 from edgetune.frontend.onnx.converters.remainder import Mod
 from edgetune.frontend.onnx.converters.scans import CumProd, CumSum, TopK
-from edgetune.frontend.onnx.converters.scattering import Scatter, ScatterElements, ScatterND
+from edgetune.frontend.onnx.converters.scattering import MaxUnpool, Scatter, ScatterElements, ScatterND
 
 OWN_CONVERTERS: dict[str, type] = {
     converter.__name__: converter
@@ -41,6 +41,7 @@ OWN_CONVERTERS: dict[str, type] = {
         ),
         *(
             Max,
+            MaxUnpool,
             Mean,
             Min,
             QuantizeLinear,

@@ -14,6 +14,7 @@ from tvm import relax, te, tirx, topi
 from tvm.relax.frontend.onnx import onnx_frontend as tvm_onnx
 
 from edgetune.frontend.onnx.converters.reductions import maximum, minimum
+from edgetune.frontend.onnx.converters.scans import constant_value
 
 _product = te.comm_reducer(lambda a, b: a * b, lambda dtype: tirx.const(1, dtype), name="product")
 
@@ -126,3 +127,45 @@ class ScatterND(tvm_onnx.OnnxOpConverter):
             return _merged(data, count, meets, lambda i, k: slices(k, *i[depth:]), reduction)
 
         return bb.emit_te(scatter_nd, inputs[0], inputs[1], inputs[2])
+
+
+class MaxUnpool(tvm_onnx.OnnxOpConverter):
+    """Puts each maximum back to where MaxPool found it; zeros elsewhere.
+
+    An index lies in the window of its maximum, so an element of the result looks only at the windows that cover it.
+    """
+
+    @classmethod
+    def _impl_v11(cls, bb: relax.BlockBuilder, inputs: Any, attr: dict[str, Any], params: Any) -> relax.Expr:
+        images, channels, *pooled = (int(extent) for extent in inputs[0].ty.shape)
+        rank, kernel = len(pooled), attr["kernel_shape"]
+        strides, pads = attr.get("strides", [1] * rank), attr.get("pads", [0] * 2 * rank)
+        # MaxPool's input; indices count its elements over all images and channels.
+        whole = [(extent - 1) * strides[a] - pads[a] - pads[rank + a] + kernel[a] for a, extent in enumerate(pooled)]
+        result = [images, channels, *whole]
+        if len(inputs) > 2 and inputs[2] is not None:
+            result = [int(extent) for extent in constant_value("MaxUnpool", "output_shape", inputs[2]).reshape(-1)]
+
+        def unpooled(values: te.Tensor, indices: te.Tensor) -> te.Tensor:
+            dtype = str(values.dtype)
+            covering = [te.reduce_axis((0, -(-kernel[a] // strides[a])), f"k{a}") for a in range(rank)]
+
+            def found(*i: Any) -> Any:
+                place = tirx.const(0, str(indices.dtype))
+                for index, extent in zip(i, (images, channels, *whole), strict=True):
+                    place = place * extent + index.astype(str(indices.dtype))
+                windows = [(i[2 + a] + pads[a]) // strides[a] - k for a, k in enumerate(covering)]
+                there = [tirx.all(w >= 0, w < pooled[a], i[2 + a] < whole[a]) for a, w in enumerate(windows)]
+                at = (*i[:2], *(tirx.max(0, tirx.min(w, pooled[a] - 1)) for a, w in enumerate(windows)))
+                here = tirx.all(*there, indices(*at).equal(place))
+                return te.max(tirx.if_then_else(here, values(*at), tirx.min_value(dtype)), axis=covering)
+
+            largest = te.compute(result, found, "largest")
+            nothing = tirx.min_value(dtype)
+            return te.compute(
+                result,
+                lambda *i: tirx.if_then_else(largest(*i) > nothing, largest(*i), tirx.const(0, dtype)),
+                "unpooled",
+            )
+
+        return bb.emit_te(unpooled, inputs[0], inputs[1])
