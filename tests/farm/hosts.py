@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -77,6 +79,19 @@ class Host:
                 one.send_signal(number)
             except psutil.NoSuchProcess:
                 continue
+
+    def listens(self) -> list[str]:
+        """Addresses off loopback at which it, or a process below it, waits for connections."""
+        found = []
+        for one in self.tree():
+            with contextlib.suppress(psutil.Error):
+                for place in one.net_connections("inet"):
+                    listens = place.status == psutil.CONN_LISTEN or (
+                        place.type == socket.SOCK_DGRAM and not place.raddr
+                    )
+                    if listens and not ipaddress.ip_address(place.laddr.ip).is_loopback:
+                        found.append(f"{place.laddr.ip}:{place.laddr.port}")
+        return found
 
     def said(self) -> str:
         """What it wrote to stderr."""

@@ -83,6 +83,7 @@ def test_a_night_of_one_host_goes_on_after_a_freeze_a_kill_a_drain_and_a_signal(
     farm = make("local")
     host = farm.start("h1", "run", "--now")
     frozen = measuring(farm, host)
+    assert host.listens() == [], "nothing listens off loopback during a night"
     host.send(signal.SIGSTOP, all_of_it=True)
     time.sleep(3.0)
     host.send(signal.SIGCONT, all_of_it=True)
@@ -122,6 +123,7 @@ def test_a_night_of_two_hosts_goes_on_at_the_other_after_a_freeze_a_kill_a_drain
     farm.call("h1", "run", "--now", code=28)  # it begins the night, and takes no cell
     second = farm.start("h2", "work")
     frozen = measuring(farm, second)
+    assert second.listens() == [], "nothing listens off loopback during a night"
     farm.call("h1", "drain", "--off", "h1")
 
     first = farm.start("h1", "run", "--now")
