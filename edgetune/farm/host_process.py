@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -38,6 +39,28 @@ class Pulse:
             for give_back in before_restart:
                 give_back()
             os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606  no shell reads these words
+
+
+class Freezes:
+    """Notices the longest time in which this process did not run, because its host was frozen or suspended.
+
+    What failed then may have failed only because its time was over when the process went on.
+    """
+
+    def __init__(self) -> None:
+        self._last, self._longest = _clock(), 0.0
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def longest(self) -> float:
+        """Seconds of the longest freeze; those up to a second are none."""
+        self._longest = max(self._longest, _clock() - self._last)
+        return self._longest
+
+    def _watch(self) -> None:
+        while True:
+            time.sleep(1.0)
+            self.longest()
+            self._last = _clock()
 
 
 def alive() -> None:

@@ -34,6 +34,7 @@ from edgetune.farm.farm_file import Farm, load_farm
 from edgetune.farm.health.board_health import INFRASTRUCTURE, BoardHealth
 from edgetune.farm.health.checking import health_of
 from edgetune.farm.health.tonights_canary import TonightsCanary
+from edgetune.farm.host_process import Freezes
 from edgetune.farm.lost_boards import pass_search
 from edgetune.farm.night_store import Accepted, Night, NightCell, NightStore, Verdict
 from edgetune.ipc.child_process import die_with_parent
@@ -48,6 +49,8 @@ from edgetune.verify.toolchain import PackageToolchain
 Answer = TypeVar("Answer")
 _NEW, _OLD, _CANARY = "new", "old", "canary"
 _NIGHTS = 14
+FROZEN_S = 20.0
+"""A process that did not run for so long was frozen; the shortest time limit of a tool is longer."""
 
 
 def folder_of(farm: Farm, night: str, cell: Cell) -> Path:
@@ -188,10 +191,17 @@ def _print(event: Event) -> None:
     sys.stderr.flush()
 
 
+def _again_if_frozen(freezes: Freezes, reason: str) -> None:
+    """End this attempt where the process was frozen: what failed then says nothing, and the engine tries again."""
+    if (seconds := freezes.longest()) > FROZEN_S:
+        sys.exit(f"this process was frozen for {seconds:.0f} s, which may be the reason: {reason}")
+
+
 def main() -> None:
     """Run the cell that the command line names: parent, farm file, night, cell, attempt."""
     parent, path, name, number, attempt = sys.argv[1:6]
     die_with_parent(int(parent))
+    freezes = Freezes()
     farm = load_farm(Path(path))
     with NightStore.open(farm.db, create=True) as store:
         night = next((night for night in store.nights(farm.name) if night.night == name), None)
@@ -203,6 +213,7 @@ def main() -> None:
         try:
             health = health_of(farm, store, night, row, _at, _print)
             if health.fault:
+                _again_if_frozen(freezes, health.fault)
                 heir = pass_search(store, row) if store.is_present(row.id, int(attempt)) else ""
                 said = f"{INFRASTRUCTURE}{health.fault}{heir}"
                 verdict = Verdict("not measured", said, facts={"error": "BoardUnfit"})
@@ -214,10 +225,12 @@ def main() -> None:
             sys.stderr.write(f"{error.message}\n")
             sys.exit(BoardLost.exit_code)  # the engine tries again, behind the others
         except ToolchainMissing as error:  # nothing is said of the board, which another host may reach as well
+            _again_if_frozen(freezes, error.message)
             heir = pass_search(store, row) if store.is_present(row.id, int(attempt)) else ""
             said = f"{INFRASTRUCTURE}host {host_name()}: {error.message}{heir}"
             verdict = Verdict("not measured", said, facts={"error": type(error).__name__})
         except EdgetuneError as error:
+            _again_if_frozen(freezes, error.message)
             verdict = Verdict("not measured", error.message, facts={"error": type(error).__name__})
         if health is not None:
             verdict = replace(verdict, facts={**verdict.facts, "health": health.to_json()})

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.farm.host_process import Pulse, alive, signals_noted
+from edgetune.farm.host_process import Freezes, Pulse, alive, signals_noted
 
 
 def test_systemd_is_told_that_the_process_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,6 +42,17 @@ def test_a_process_that_did_not_run_for_too_long_starts_anew(monkeypatch: pytest
         "this process was frozen for 11 s, so that others may have its cells: it starts anew",
         "its cells are dead",
     ]
+
+
+def test_a_freeze_is_noticed_though_no_thread_has_run_since(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("edgetune.farm.host_process._clock", lambda: now[0])
+    monkeypatch.setattr("threading.Thread.start", lambda _: None)
+    freezes = Freezes()
+    now[0] += 75.0
+    assert freezes.longest() == 75.0
+    now[0] = 100.0
+    assert freezes.longest() == 75.0
 
 
 def test_signals_are_noted_inside_and_have_their_handlers_back_outside() -> None:

@@ -15,6 +15,7 @@ from edgetune.farm import run_cell
 from edgetune.farm.cells import cells_of
 from edgetune.farm.farm_file import Farm, load_farm
 from edgetune.farm.health.board_health import BoardHealth
+from edgetune.farm.host_process import Freezes
 from edgetune.farm.night_store import Night, NightStore
 from edgetune.records import RecordStore
 from tests.postgresql_server import Place
@@ -78,3 +79,11 @@ def _begun(farm: Farm, store: NightStore, name: str) -> Night:
     night = store.begin({**facts, "limit": 0.02}, cells_of(farm))
     assert night is not None
     return night
+
+
+def test_what_failed_while_the_host_was_frozen_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    freezes = Freezes()
+    run_cell._again_if_frozen(freezes, "no answer within 60 s")
+    monkeypatch.setattr(freezes, "longest", lambda: 75.0)
+    with pytest.raises(SystemExit, match=r"frozen for 75 s, which may be the reason: no answer within 60 s"):
+        run_cell._again_if_frozen(freezes, "no answer within 60 s")
