@@ -134,7 +134,7 @@ CUDA_PACKAGES ?= $(CUDA_CHECK)
 cuda-packages: $(VENV)/.stamp-test
 	$(BIN)/python -m tests.cuda.packages $(CUDA_PACKAGES)
 
-CUDA_PROPOSALS ?= examples/models/ds_cnn.onnx 500
+CUDA_PROPOSALS ?= examples/models/resnet8.onnx 1000
 cuda-proposals: $(VENV)/.stamp-test
 	$(BIN)/python -m tests.cuda.proposals $(CUDA_PROPOSALS)
 
