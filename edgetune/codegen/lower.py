@@ -17,6 +17,7 @@ from tvm import ir, s_tir, tirx
 
 from edgetune.codegen.collapse_loops import Shared, collapse
 from edgetune.codegen.horizontal_reduction import join_lanes
+from edgetune.codegen.linear_indices import with_linear_indices
 from edgetune.codegen.loop_names import with_loop_names
 from edgetune.codegen.prefetch.inputs import prefetch_inputs
 from edgetune.codegen.prefetch.outputs import prefetch_outputs
@@ -184,7 +185,7 @@ def flat(mod: tvm.IRModule) -> tirx.PrimFunc:
     with _as_kernel_failed(), _lowering_target():
         compact = to_compact()(tvm.IRModule({"main": named}))
         shapes = tile_shapes(sole_function(compact))
-        return with_shapes(sole_function(_to_flat()(compact)), shapes)
+        return with_shapes(with_linear_indices(sole_function(_to_flat()(compact))), shapes)
 
 
 def lower_flat(function: tirx.PrimFunc, shared: Shared | None = None) -> tirx.PrimFunc:
