@@ -53,14 +53,15 @@ class ReductionStage:
         return prod(extent for _, extent in self.spatial)
 
     def loads(self) -> list[BufferLoad]:
-        """The different loads of the term."""
-        found: dict[str, BufferLoad] = {}
+        """The different loads of the term; buffers and variables of one name are told apart."""
+        found: list[BufferLoad] = []
 
         def add(load: BufferLoad) -> None:
-            found.setdefault(f"{load.source.name}{list(load.indices)}", load)
+            if not any(_same_place(load, other) for other in found):
+                found.append(load)
 
         tvm_ffi.structural_walk(self.term, (ir.TensorLoad, add))
-        return list(found.values())
+        return found
 
     def statement(self) -> Stmt:
         """The loops of the reduction around a block, with variables of their own."""
@@ -178,6 +179,12 @@ def mentions(node: Node, variable: Var) -> bool:
     found: list[bool] = []
     tvm_ffi.structural_walk(node, (ir.Var, lambda one: found.append(bool(one.same_as(variable)))))
     return any(found)
+
+
+def _same_place(load: BufferLoad, other: BufferLoad) -> bool:
+    return bool(load.source.same_as(other.source)) and all(
+        tvm_ffi.structural_equal(one, two) for one, two in zip(load.indices, other.indices, strict=True)
+    )
 
 
 def _point(buffer: TvmBuffer, indices: Sequence[Expr]) -> Node:

@@ -245,3 +245,14 @@ def test_where_no_schedule_is_right_nothing_is_written(tmp_path: Path) -> None:
     with RecordStore.open(tmp_path / "records.db") as store:
         assert [row["status"] for row in store.list()] == ["wrong_result"]
     assert [path.name for path in tmp_path.iterdir()] == ["records.db"]
+
+
+def test_parts_read_both_of_two_tensors_of_one_name() -> None:
+    """With the reads of one of them alone, schedules may compute the other one after its reader."""
+    x, k = te.placeholder((2, 1 << 16), name="x"), te.reduce_axis((0, 1 << 16), "k")
+    one = te.compute(x.shape, lambda i, j: x[i, j] + 1, "t")
+    two = te.compute(x.shape, lambda i, j: x[i, j] * 2, "t")
+    function = te.create_prim_func([x, te.compute((2,), lambda i: te.sum(one[i, k] * two[i, k], axis=k), "total")])
+    found = analyse_blocks(split_long_sums(function))
+    assert found is not None
+    assert [len(stage.block.reads) for stage in found.stages] == [1, 1, 2, 1]
