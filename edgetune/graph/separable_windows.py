@@ -13,6 +13,7 @@ from math import prod
 
 from tvm import ir, s_tir, sym, tirx
 
+from edgetune.graph.program import byte_size
 from edgetune.graph.reduction_stage import (
     Axis,
     ReductionStage,
@@ -29,7 +30,6 @@ _GAIN = 0.6
 """Steps of both stages, as a share of those of the whole, from which on another stage is worth its loads and stores."""
 
 _LEAST_STEPS = 1 << 12
-_FLOAT = 4  # bytes
 _LINES = "_lines"
 _ROWS = 8
 """Rows of the results from which on the memory of one line of the first stage is small beside theirs."""
@@ -52,8 +52,11 @@ def scratch_of_lines(function: PrimFunc) -> int:
     shapes = [[int(extent) for extent in buffer.shape] for buffer in buffers]
     extents = zip(*shapes, result, strict=False)  # a result may have more axes of one element
     common = next((number for number, alike in enumerate(extents) if len(set(alike)) > 1), 0)
-    rows = common + (shapes[-1][-1] == result[-1])
-    return sum(_FLOAT * prod(shape[rows:]) for shape in shapes)
+    lines = [shape for buffer, shape in zip(buffers, shapes, strict=True) if _LINES in str(buffer.name)]
+    moved = (number for number, alike in enumerate(zip(*lines, result, strict=False)) if len(set(alike)) > 1)
+    rows = min(common + (shapes[-1][-1] == result[-1]), next(moved, len(result)))
+    types = [str(buffer.ty.dtype) for buffer in buffers]
+    return sum(byte_size(tuple(shape[rows:]), dtype) for shape, dtype in zip(shapes, types, strict=True))
 
 
 def _stages(statement: Stmt) -> list[ReductionStage]:

@@ -134,3 +134,10 @@ def test_stages_keep_the_type_of_indices() -> None:
     function = separate_windows(te.create_prim_func([x, largest]))
     assert stages(function) == 2
     assert "Cast" not in function.script()
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("float64", 8), ("float32", 4), ("int8", 1)])
+def test_windows_without_padding_keep_one_line_of_their_own_type(dtype: str, size: int) -> None:
+    """Room for one pixel, or for half of the bytes of a line, left plain loops."""
+    function = separate_windows(windows((40, 40, 8), (5, 5), 1, dtype=dtype))
+    assert scratch_of_lines(function) == size * 40 * 8
