@@ -90,9 +90,9 @@ def export_bundle(
 ) -> dict[str, object]:
     """Write a bundle of at most that many candidates of each kernel, `most` in all, to the folder `out`.
 
-    Returns counts. Candidates that are `known` are left out. Where nothing is left, nothing is written, and "candidates" is 0. Raises
-    ToolchainMissing, KernelFailed, CompileFailed where nvcc refuses all candidates of a kernel, and OutputRefused where
-    `out` exists or the bundle is too large.
+    Returns counts. Candidates that are `known` are left out. Where nothing is left, nothing is written, and
+    "candidates" is 0. Raises ToolchainMissing, KernelFailed, CompileFailed where nvcc refuses all candidates of a
+    kernel, and OutputRefused where `out` exists or the bundle is too large.
     """
     if out.exists():
         raise OutputRefused(f"{out} exists already: choose another folder with -o")

@@ -26,12 +26,11 @@ from edgetune.pipeline.backends import backend_of
 from edgetune.pipeline.boards import measured_boards
 from edgetune.pipeline.compile_input import CompileInput, Events, assembled, device_of
 from edgetune.pipeline.divisions import fastest_division, search_divisions
-from edgetune.pipeline.double_precision_reference import judged_by_double
+from edgetune.pipeline.double_precision_reference import judged_by_double, judged_by_storage
 from edgetune.pipeline.end_to_end_ranking import rank_end_to_end
 from edgetune.pipeline.in_model_cost import streams
 from edgetune.pipeline.link import Choice
 from edgetune.pipeline.select import choose, default_choice, imported_choice
-from edgetune.pipeline.storage_reference import judged_by_storage
 from edgetune.records import RecordStore
 from edgetune.records.database import database_exists
 from edgetune.schedule.algorithms.schedule_text import DIRECT, allowed_algorithms

@@ -93,7 +93,7 @@ def test_the_package_has_the_fastest_schedule_that_came_back_and_not_the_formula
     assert before != after
 
 
-def test_the_budget_of_several_kernels_is_not_exceeded(folder: Path, tmp_path: Path) -> None:
+def test_the_budget_of_several_kernels_is_not_exceeded(tmp_path: Path) -> None:
     _, stub = compiled(tmp_path)
     facts = {"EDGETUNE_CUDA_DRIVER": str(stub)}
     words = ["--board", "cuda-generic", "--precision", "fp16", "--via", "bundle", "--trials", "8", "--db", "r.db"]

@@ -12,7 +12,7 @@ from edgetune.config.settings import CommandLineFlags, resolve_settings
 from edgetune.events import Event
 from edgetune.graph.precision import ALLOWED
 from edgetune.pipeline.compile_input import CompileInput, load
-from edgetune.pipeline.storage_reference import judged_by_storage
+from edgetune.pipeline.double_precision_reference import judged_by_storage
 from tests.bundle.bundle_sample import saved
 
 
