@@ -28,7 +28,7 @@ Places = Mapping[Var, np.ndarray]
 
 
 class _UnknownError(Exception):
-    """An index has an operator that is not evaluated here."""
+    """An index cannot be compared: it has another operator than those below, or too many iterations."""
 
 
 def with_linear_indices(function: PrimFunc) -> PrimFunc:

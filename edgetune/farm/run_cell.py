@@ -50,7 +50,8 @@ Answer = TypeVar("Answer")
 _NEW, _OLD, _CANARY = "new", "old", "canary"
 _NIGHTS = 14
 FROZEN_S = 20.0
-"""A process that did not run for so long was frozen; the shortest time limit of a tool is longer."""
+"""A process that did not run for so long was frozen. Compilers and self-tests have a minute and more; links to boards
+have less time, but a lost board is tried again anyway."""
 
 
 def folder_of(farm: Farm, night: str, cell: Cell) -> Path:

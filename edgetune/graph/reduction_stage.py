@@ -53,7 +53,7 @@ class ReductionStage:
         return prod(extent for _, extent in self.spatial)
 
     def loads(self) -> list[BufferLoad]:
-        """The different loads of the term; buffers and variables of one name are told apart."""
+        """The loads of the term, each once. Two loads are equal if buffer and indices are; names do not matter."""
         found: list[BufferLoad] = []
 
         def add(load: BufferLoad) -> None:

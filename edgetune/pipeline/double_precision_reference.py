@@ -77,15 +77,10 @@ def judged_by_storage(subject: CompileInput, events: Events) -> CompileInput | N
     stored = evaluate_program(subject.program, [case.inputs for case in subject.goldens])
     relative = {name: tolerance for name, tolerance in subject.tolerances.items() if tolerance.relative}
     for name, allowed in relative.items():
-        pairs = [(case.outputs[name], rounded[name]) for case, rounded in zip(subject.goldens, stored, strict=True)]
-        error = max(_error(reference, rounded) for reference, rounded in pairs)
-        found = OutputTolerance.stored(error)
+        pairs = [(outputs[name], case.outputs[name]) for outputs, case in zip(stored, subject.goldens, strict=True)]
+        errors = [compare(a.astype(np.float64), b.astype(np.float64), Tolerance()).relative for a, b in pairs]
+        found = OutputTolerance.stored(max(errors))  # infinite where only one of both is finite
         if allowed.relative < found.relative <= MOST_ALLOWED:
             wider[name] = found
             events(Event("warning", {"message": off_storage(name, found)}))
     return replace(subject, tolerances={**subject.tolerances, **wider}) if wider else None
-
-
-def _error(reference: np.ndarray, stored: np.ndarray) -> float:
-    """The largest difference as a share of the largest element; infinite where only one of them is finite."""
-    return compare(stored.astype(np.float64), reference.astype(np.float64), Tolerance()).relative

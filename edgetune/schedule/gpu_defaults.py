@@ -81,7 +81,7 @@ class _OneThreadEach:
             for written in range(len(sch.get(block).writes)):  # two of an argmax
                 sch.set_scope(block, written, "local")
             if has_empty_tensor(function):  # no step of a sum without terms would set it to zero
-                sch.decompose_reduction(block, sch.get_loops(block)[-1])
+                sch.decompose_reduction(block, sch.get_loops(block)[2])  # the first loop below grid and threads
         return sch
 
 

@@ -1,6 +1,7 @@
 """Cost model of register tiles: multiply-adds and loads of the unrolled body, and how far it hides latency.
 
-Tiles that do not fit the registers are excluded: no measurement could show that they are fast anyway.
+Tiles that do not fit the registers are excluded: no measurement could show that they are fast anyway. Of a window that
+is too large to be unrolled as a whole, only the sums must fit.
 """
 
 from __future__ import annotations
@@ -67,10 +68,13 @@ def _unrolled(tile: Tile, most: int) -> list[dict[str, int]]:
     if not windows:
         last = {f"reduction{len(extents) - 1}": max(divisors(extents[-1], min(_DEPTH, most)))} if extents else {}
         return [sizes | last]
+    orders = [windows[:1]]
+    if tile.per_channel:
+        orders = [[first, *(other for other in windows if other != first)] for first in windows]
     choices: list[dict[str, int]] = []
-    for first in windows if tile.per_channel else windows[:1]:
+    for order in orders:
         left, choice = most, dict(sizes)
-        for number in (first, *(other for other in windows if other != first)) if tile.per_channel else (first,):
+        for number in order:
             if extents[number] <= left:
                 choice[f"reduction{number}"] = extents[number]
                 left //= extents[number]
@@ -85,7 +89,8 @@ def _cost(
     """Cycles per multiply-add of one vector (lower is better), then the tile size: smaller tiles first.
 
     `over_pixels`: the loop around the reduction runs over pixels, so channels and their operands, such as the
-    `epilogue` operands of each vector, are the same in all iterations; compilers load them before the loop.
+    `epilogue` operands of each vector, are the same in all iterations; compilers load them before the loop. `carried`:
+    a loop runs over a part of the window, and what neighbours share need not fit the registers; it is loaded again.
     """
     size = body.accumulators
     whole = over_pixels and body.reduction == tile.anchor.reduction_extents

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool, StrictStr
@@ -49,9 +50,9 @@ class BoardKind(Checked):
         return "times of an emulated machine, which say nothing about a real board" if self.emulated else ""
 
     @property
+    @abstractmethod
     def shown(self) -> dict[str, object]:
         """The columns of `edgetune boards list` that say what computes: isa, cpu, vectors and cores."""
-        raise NotImplementedError
 
     @property
     def stand_in(self) -> str:

@@ -18,7 +18,7 @@ from edgetune.graph.program import Kernel
 from edgetune.pipeline.model_formats import read_model
 from edgetune.schedule.algorithms.apply import replay_plainly
 from edgetune.schedule.gpu_defaults import default_gpu_schedule
-from edgetune.target.cuda_toolkit import find_nvcc, require_nvcc
+from edgetune.target.cuda_toolkit import require_nvcc
 from edgetune.target.ptxas import Cubin, compile_text
 from tests.cuda.batch import FLAGS, compile_batch
 from tests.cuda.cpu_check import checked, gpu, unit
@@ -93,7 +93,6 @@ def test_both_texts_compute_the_same(number: int, outputs: Mapping[str, list[lis
     assert np.max(np.abs(ours - theirs)) <= 1e-6 * np.max(np.abs(wanted))
 
 
-@pytest.mark.skipif(find_nvcc("nvcc") is None, reason="extra 'cuda' is not installed: there is no nvcc")
 @pytest.mark.parametrize("number", range(6))
 def test_our_text_needs_at_most_a_tenth_more_registers(number: int) -> None:
     ours, theirs = (

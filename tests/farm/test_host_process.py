@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from edgetune.farm.host_process import Freezes, Pulse, alive, signals_noted
+from tests.farm.hosts import Host
 
 
 def test_systemd_is_told_that_the_process_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,3 +89,15 @@ def test_a_process_that_starts_anew_still_writes_to_its_stderr() -> None:
     done = subprocess.run([sys.executable, "-c", ANEW], capture_output=True, text=True, check=True, timeout=60)
     first, second = done.stdout.split()
     assert first == second, "not into the pipe of the reader that the first process had"
+
+
+def test_an_address_off_loopback_is_found_in_the_processes_of_a_host(tmp_path: Path) -> None:
+    """Without this, no test would notice that `Host.listens` finds nothing."""
+    text = "import socket; s = socket.socket(); s.bind(('{}', 0)); s.listen(); print(1, flush=True); input()"
+    for address, found in (("127.0.0.1", 0), ("0.0.0.0", 1)):  # noqa: S104  this is what must be found
+        words = [sys.executable, "-c", text.format(address)]
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            assert len(Host("h", process, tmp_path / "log").listens()) == found
+            process.kill()

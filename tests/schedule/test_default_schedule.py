@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tvm import te
 
 from benchmarks.disassembly import loops_of
 from edgetune.codegen import emit_kernel, kernel_unit, split_packing
 from edgetune.schedule.algorithms.apply import replay
-from edgetune.schedule.default_schedule import default_guess, default_trace
+from edgetune.schedule.default_schedule import default_guess, default_trace, ranked_variants
+from edgetune.schedule.default_sizes import tile_sizes
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
 from edgetune.schedule.sketches.liveness import Body, Reads, epilogue_operands, reads_of
 from edgetune.schedule.sketches.spaces import tile_of
@@ -120,3 +122,18 @@ def test_the_predicted_share_is_high_for_whole_tiles_and_low_for_lanes_of_few() 
     assert narrow is not None
     assert narrow < 0.2
     assert default_guess(dense(1, 64, 10), target).share is None  # too short to matter
+
+
+def test_a_large_window_is_unrolled_along_the_pixels_that_share_its_rows() -> None:
+    """Along the other axis, GCC carried the shared loads around the loop through the stack."""
+    x, w = te.placeholder((128, 31, 38), name="x"), te.placeholder((128, 7, 7), name="w")
+    i, j = te.reduce_axis((0, 7), "i"), te.reduce_axis((0, 7), "j")
+    y = te.compute((128, 25, 32), lambda c, h, v: te.sum(x[c, h + i, v + j] * w[c, i, j], axis=[i, j]), "y")
+    target = board(256, 16)
+    function = te.create_prim_func([x, w, y])
+    found = tile_of(function, target)
+    assert found is not None
+    analysis, tile = found
+    sizes = tile_sizes(analysis, tile, ranked_variants(tile, target, streamed=False)[0], target)
+    assert sizes["pixel"] > 1
+    assert (sizes["reduction0"], sizes["reduction1"]) == (7, 1)

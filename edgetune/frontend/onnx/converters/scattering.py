@@ -132,7 +132,8 @@ class ScatterND(tvm_onnx.OnnxOpConverter):
 class MaxUnpool(tvm_onnx.OnnxOpConverter):
     """Puts each maximum back to where MaxPool found it; zeros elsewhere.
 
-    An index lies in the window of its maximum, so an element of the result looks only at the windows that cover it.
+    An index lies in the window of its maximum, so an element of the result looks only at the windows that cover it. A
+    maximum of minus infinity, or of the lowest number, becomes zero.
     """
 
     @classmethod
