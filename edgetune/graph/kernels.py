@@ -11,15 +11,19 @@ from dataclasses import replace
 
 import tvm
 import tvm_ffi
-from tvm import te, topi
+from tvm import s_tir, te, topi
 
 from edgetune.graph.attention import least_scratch
+from edgetune.graph.collapsed_axes import collapse_axes
 from edgetune.graph.kernel_names import kernel_names, summary
 from edgetune.graph.long_sums import scratch_of_parts, split_long_sums
 from edgetune.graph.macs import multiply_accumulates
-from edgetune.graph.program import Kernel, Param, Role, Rows
+from edgetune.graph.program import Kernel, Param, Role, Rows, byte_size
 from edgetune.graph.separable_windows import scratch_of_lines, separate_windows
 from edgetune.graph.tvm_types import PrimFunc
+
+_COLUMNS = 128
+_MOST_SCRATCH = 1 << 14
 
 
 def parameter_names(shapes: Sequence[tuple[int, ...]], roles: Sequence[Role], accumulates: bool) -> list[str]:
@@ -57,7 +61,9 @@ def plain_function(function: PrimFunc, mask: Sequence[bool]) -> PrimFunc:
             plain = plain.without_attr(attribute)
     shapes = [tuple(int(e) for e in p.shape) for p in plain.params]
     names = parameter_names(shapes, _roles(mask, len(shapes)), multiply_accumulates(plain) > 0)
-    return split_long_sums(separate_windows(rename_parameters(plain, names)))
+    fixed = [number for number, constant in enumerate(mask) if constant]
+    collapsed = collapse_axes(rename_parameters(plain, names), fixed)
+    return split_long_sums(separate_windows(collapsed))
 
 
 def kernel_of(
@@ -79,8 +85,26 @@ def kernel_of(
         for number, (buffer, role) in enumerate(zip(function.params, roles, strict=True))
     ]
     macs = multiply_accumulates(function)
-    scratch = max(least_scratch(function), scratch_of_parts(function), scratch_of_lines(function))
+    own = (least_scratch, scratch_of_parts, scratch_of_lines, scratch_of_columns)
+    scratch = max(bytes_of(function) for bytes_of in own)
     return Kernel(summary(sources), workload, function, tuple(params), tuple(sources), macs, calls, scratch)
+
+
+def scratch_of_columns(function: PrimFunc) -> int:
+    """Bytes of the tensors between stages for a block of columns; 0 where they have other columns than the result.
+
+    Plain loops keep these tensors whole; so a block saves memory, however small the arena is.
+    """
+    root, result = function.body, function.params[-1]
+    buffers = root.block.alloc_buffers if isinstance(root, s_tir.SBlockRealize) else []
+    if not buffers or not result.shape or any(not buffer.shape for buffer in buffers):
+        return 0
+    width = int(result.shape[-1])
+    if any(int(buffer.shape[-1]) != width for buffer in buffers):
+        return 0
+    shapes = [[*(int(extent) for extent in buffer.shape[:-1]), min(width, _COLUMNS)] for buffer in buffers]
+    sizes = (byte_size(tuple(shape), str(buffer.dtype)) for shape, buffer in zip(shapes, buffers, strict=True))
+    return min(sum(sizes), _MOST_SCRATCH)
 
 
 def named(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:

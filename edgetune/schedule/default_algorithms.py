@@ -24,7 +24,7 @@ from edgetune.schedule.default_schedule import (
     ranked_variants,
 )
 from edgetune.schedule.default_sizes import tile_sizes
-from edgetune.schedule.rules.derivation import cycles_of_largest
+from edgetune.schedule.rules.derivation import cycles_of_largest, has_blocks
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
 from edgetune.schedule.sketches.spaces import core_of, rows_of, stages_of, tile_of
 from edgetune.schedule.sketches.variants import Variant
@@ -83,9 +83,16 @@ def overlapped_tail_algorithm(function: PrimFunc, allowed: Collection[str], targ
     if vectors is None:
         return next(algorithms_among(function, _tiles(function, allowed, target)), None)
     if tile_of(function, target) is None:
-        return vectors if _cycles(vectors.function, target) < _GAIN * _cycles(function, target) else None
+        cheaper = _cycles(vectors.function, target) < _GAIN * _cycles(function, target)
+        blocks = _has_blocks(vectors.function, target) and not _has_blocks(function, target)
+        return vectors if cheaper or blocks else None
     tiles = (f"{vectors.name}+{name}" for name in _tiles(vectors.function, TILES, target))
     return next(algorithms_among(function, (name for name in tiles if name in allowed)), vectors)
+
+
+def _has_blocks(function: PrimFunc, target: Target) -> bool:
+    analysis = analyse_blocks(function)
+    return analysis is not None and has_blocks(stages_of(function, analysis, target), core_of(function, target))
 
 
 def _tiles(function: PrimFunc, allowed: Collection[str], target: Target) -> list[str]:

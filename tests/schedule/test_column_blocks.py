@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tvm import te, topi
 
-from edgetune.schedule.algorithms.apply import replay
+from edgetune.codegen import emit_kernel
+from edgetune.schedule.algorithms.apply import apply_schedule, replay
+from edgetune.schedule.algorithms.catalogue import algorithm_named
+from edgetune.schedule.algorithms.schedule_text import FORMS
+from edgetune.schedule.default_algorithms import default_schedule, form_for_odd_extents
 from edgetune.schedule.default_schedule import default_trace
 from edgetune.schedule.rules.column_blocks import block_of_columns, common_columns
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis, analyse_blocks
 from edgetune.schedule.sketches.limits import footprint
+from tests.codegen_run import compile_strictly, wide_target
 from tests.schedule.test_sketches import check
 from tests.sketch_samples import board, prim_func, random_arguments, run, run_plain
 
@@ -62,6 +68,34 @@ def test_the_default_schedule_stores_one_block_between_stages(shape: tuple[int, 
     assert footprint(module).scratch_bytes < L1 // 2
     arrays = random_arguments(function)
     np.testing.assert_allclose(run(module, arrays), run_plain(function, arrays), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(21, 4225), (7, 1003), (150, 333)])
+def test_columns_that_no_vector_divides_have_blocks_of_overlapping_vectors(rows: int, columns: int) -> None:
+    """The softmax of 21 classes of 65 x 65 pixels had plain loops, and kept all exponentials: 372 KB."""
+    function, target = softmax((rows, columns), 0), board(256, 16)
+    form = form_for_odd_extents(function, FORMS, target)
+    assert form is not None
+    assert form.name == "vectors_256"
+    assert common_columns(analysis_of(form.function)) == 0
+    module = replay(form.function, default_trace(form.function, target, 1 << 14)[0])
+    assert footprint(module).scratch_bytes <= 1 << 14
+    arrays = random_arguments(function)
+    np.testing.assert_allclose(run(module, arrays), run_plain(function, arrays), rtol=1e-5, atol=1e-6)
+
+
+def test_overlapping_blocks_have_vectors_in_all_stages(tmp_path: Path) -> None:
+    function, target = softmax((21, 4225), 0), wide_target(256)
+    text, _ = default_schedule(function, target, 1 << 14, FORMS)
+    source = emit_kernel(apply_schedule(function, text).module, target, "k")
+    assert "exp_f32x8" in source.definition
+    assert "exp_f32(" not in source.definition
+    compile_strictly(source, target, tmp_path, "gcc")
+
+
+def test_candidates_in_overlapping_blocks_compute_the_same() -> None:
+    form = algorithm_named(softmax((2, 7, 100), 1), "vectors_256")
+    assert check(form.function, board(256, 16), 1) > 0
 
 
 @pytest.mark.parametrize("vector_bits", [0, 128, 512])

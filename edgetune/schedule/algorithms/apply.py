@@ -20,6 +20,7 @@ from edgetune.schedule.algorithms.algorithm import Chain, ConstantTransform
 from edgetune.schedule.algorithms.catalogue import algorithm_named
 from edgetune.schedule.algorithms.schedule_text import algorithm_and_trace
 from edgetune.schedule.sketches.guards import guard_accumulations
+from edgetune.schedule.sketches.reducers import with_infinite_starts
 from edgetune.schedule.sketches.spaces import module_of
 
 
@@ -43,7 +44,7 @@ def replay_plainly(function: PrimFunc, trace_json: str) -> IRModule:
         reason = lines[-1].strip() if lines else type(error).__name__
         msg = f"a recorded schedule does not fit its kernel ({reason}): delete the record or tune again"
         raise KernelFailed(msg) from error
-    return sch.mod
+    return with_infinite_starts(sch.mod)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from math import prod
 
 from tvm.s_tir import Schedule
 
-from edgetune.schedule.sketches.block_analysis import BlockAnalysis, BlockStage, extent_of, is_one
+from edgetune.schedule.sketches.block_analysis import MOST_LANES, BlockAnalysis, BlockStage, extent_of, is_one
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.tile import FLOAT
 
@@ -21,7 +21,9 @@ BLOCK = "columns"
 MAX_BLOCK = 128
 _FEW_ROWS = 16
 _LINE = 16  # elements of a cache line of 64 bytes
-_VECTORS = 8  # most vectors in a block that a formula chooses: so many sums hide latency
+
+MOST_VECTORS = 8
+"""Vectors in a block that a formula chooses, at most: so many sums hide latency."""
 
 
 def common_columns(analysis: BlockAnalysis) -> int | None:
@@ -33,7 +35,9 @@ def common_columns(analysis: BlockAnalysis) -> int | None:
     if last.reduction or not reductions or len(analysis.outputs) > 1:
         return None
     rank = min(len(stage.spatial) for stage in reductions)
-    if not 0 < rank < len(last.spatial) or not all(_has_columns(stage, last) for stage in analysis.stages):
+    stretched = analysis.attribute(MOST_LANES) is not None  # then the last stage writes whole vectors that may overlap
+    owners = analysis.stages[:-1] if stretched else analysis.stages
+    if not 0 < rank < len(last.spatial) or not all(_has_columns(stage, last) for stage in owners):
         return None
     written = [stage.block.writes[0].source for stage in analysis.stages]
     own = all(
@@ -56,7 +60,7 @@ def block_of_columns(analysis: BlockAnalysis, lanes: int, l1_bytes: int) -> int:
     """
     width = extent_of(analysis.stages[-1].spatial[-1])
     kept = sum(FLOAT * prod(stage.spatial_extents) // width for stage in analysis.stages[:-1])
-    blocks = (vectors for vectors in range(1, _VECTORS + 1) if width % (vectors * lanes) == 0)
+    blocks = (vectors for vectors in range(1, MOST_VECTORS + 1) if width % (vectors * lanes) == 0)
     least = min(width, _LINE)
     fitting = (n for n in blocks if n * lanes >= least and kept * n * lanes <= l1_bytes // 2)
     return max(fitting, default=0)

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from math import inf
+from math import inf, prod
 
 from tvm import s_tir, tirx
 from tvm.s_tir import Schedule
@@ -124,8 +124,10 @@ def find_stages(sch: Schedule, analysis: BlockAnalysis, native_lanes: int) -> St
     spatial = find_spatial_tile(largest, native_lanes, left.packed(), stretched=stretched)
     if largest.name in {*nested, *nested.values()} and has_rows_of_terms(largest) and shares_nothing(largest):
         spatial = None
-    if spatial is not None and stretched and left.stages[-2:-1] == (largest,):
-        spatial = replace(spatial, result=left.stages[-1].name)
+    end = left.stages[-1]
+    stores = left.stages[-2:-1] == (largest,) and end.work == prod(largest.spatial_extents)
+    if spatial is not None and stretched and stores:
+        spatial = replace(spatial, result=end.name)
     others = [s for s in left.reductions if s is not largest and not any(s is one.stage for one in factored)]
     tiled = (find_spatial_tile(stage, native_lanes, left.packed(), stretched=stretched) for stage in others)
     tiles = [tile for tile in tiled if tile is not None and tile.stage.name not in {*nested, *nested.values()}]
@@ -279,6 +281,12 @@ def cycles_of_largest(stages: Stages, core: Core) -> float:
     """Predicted cycles of the largest reduction, by the cheapest structure; infinite for plain loops."""
     cycles = (_largest(stages, structure, core)[1][0] for structure in structures_of(stages))
     return min(cycles) * stages.largest.work
+
+
+def has_blocks(stages: Stages, core: Core) -> bool:
+    """Whether all stages can be computed for blocks of whole vectors of columns."""
+    blocks = common_columns(stages.analysis) is not None
+    return blocks and block_of_columns(stages.analysis, stages.lanes, core.l1_bytes) > 0
 
 
 def ranked_structures(stages: Stages, core: Core) -> list[Structure]:

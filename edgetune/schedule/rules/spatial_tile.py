@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from itertools import product
 from math import inf, prod
 
-import tvm_ffi
-from tvm import ir, sym, tirx
 from tvm.s_tir import Schedule
 from tvm.tirx import IndexMap
 
-from edgetune.graph.tvm_types import Expr, TvmBuffer, Var
+from edgetune.graph.tvm_types import Expr, TvmBuffer
 from edgetune.schedule.rules.tiling import (
     FEWEST_LANES,
     MAX_TILE,
@@ -31,7 +29,7 @@ from edgetune.schedule.rules.tiling import (
 )
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, mentions
 from edgetune.schedule.sketches.decisions import Decisions
-from edgetune.schedule.sketches.row_reduction import steps_by_one
+from edgetune.schedule.sketches.row_reduction import steps_in_blocks
 from edgetune.schedule.sketches.tile import FLOAT, lanes_for
 from edgetune.schedule.tile_costs import LATENCY, divisors, step_cycles
 
@@ -82,10 +80,10 @@ def find_spatial_tile(
         if not uses or any(region.source.same_as(buffer) for buffer in (*own, *weights)):
             continue
         last = region.region[-1].min
-        if uses == [len(region.region) - 1] and _adjacent(last, axis.var, lanes):
+        if uses == [len(region.region) - 1] and steps_in_blocks(last, axis.var, lanes):
             continue
         place = region.region[uses[0]].min
-        alone = place.same_as(axis.var) or (stretched and _adjacent(place, axis.var, lanes))
+        alone = place.same_as(axis.var) or (stretched and steps_in_blocks(place, axis.var, lanes))
         if len(uses) > 1 or not alone:
             return None
         packed.append((number, uses[0]))
@@ -105,22 +103,6 @@ def stage_tile(sch: Schedule, tile: SpatialTile) -> TileBlocks:
         return TileBlocks(tile.result, tuple(packed))
     result = sch.cache_write(block, 0, "local")
     return TileBlocks(str(sch.get(result).name_hint), tuple(packed))
-
-
-def _adjacent(index: Expr, variable: Var, lanes: int) -> bool:
-    """Whether `index` moves by one element with `variable` inside each block of `lanes` places."""
-    if steps_by_one(index, variable):
-        return True
-    analyzer = sym.Analyzer()
-    block, lane = tirx.Var("block", variable.ty), tirx.Var("lane", variable.ty)
-    analyzer.bind(
-        lane, ir.Range.from_min_extent(tirx.IntImm(str(lane.ty.dtype), 0), tirx.IntImm(str(lane.ty.dtype), lanes))
-    )
-
-    def at(place: Expr) -> Expr:
-        return tvm_ffi.structural_map(index, [(ir.Var, lambda one: place if one.same_as(variable) else one)])
-
-    return bool(analyzer.can_prove_equal(at(block * lanes + lane) - at(block * lanes), lane))
 
 
 def _axis_last(place: int, rank: int) -> IndexMap:

@@ -18,7 +18,7 @@ from edgetune.schedule.sketches.block_analysis import (
 )
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.inlining import inline_all
-from edgetune.schedule.sketches.row_reduction import steps_by_one
+from edgetune.schedule.sketches.row_reduction import steps_by_one, steps_in_blocks
 from edgetune.schedule.sketches.tile import lanes_for
 
 MAX_VECTORS = 8
@@ -45,13 +45,16 @@ def apply_elementwise(sch: Schedule, analysis: BlockAnalysis, native_lanes: int,
 def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide: Decisions) -> None:
     """Vectorise the innermost loops of a spatial stage, if adjacent elements are contiguous."""
     loops = sch.get_loops(sch.get_sblock(stage.name))[-len(stage.spatial) :] if stage.spatial else []
-    if not loops or stage.reduction or not stage.writes_its_axes() or stage.branches_along(stage.spatial[-1]):
+    if not loops or stage.reduction or stage.branches_along(stage.spatial[-1]):
         return
     block = sch.get(sch.get_sblock(stage.name))
     width = lanes_for(int(sch.get(loops[-1]).extent.value), native_lanes)
+    if not stage.writes_its_axes() and not (width == native_lanes and _writes_in_blocks(stage, width)):
+        return
+    whole = native_lanes if width == native_lanes else 1
     if width < native_lanes and uniform(block) and _nested(sch, loops):
         _lanes(sch, sch.fuse(*loops), native_lanes, decide)
-    elif contiguous(block) and max(width, int(sch.get(loops[-1]).extent.value) // native_lanes) > 1:
+    elif contiguous(block, whole) and max(width, int(sch.get(loops[-1]).extent.value) // native_lanes) > 1:
         _lanes(sch, loops[-1], native_lanes, decide)
     elif (axis := _transposed(block)) is not None:
         across = lanes_for(int(sch.get(loops[axis]).extent.value), native_lanes)
@@ -61,6 +64,13 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
             sch.vectorize(lane)
         else:
             _transpose_in_blocks(sch, loops, axis, native_lanes)
+
+
+def _writes_in_blocks(stage: BlockStage, lanes: int) -> bool:
+    """Whether the last index of the result moves by one element inside each vector: vectors may overlap."""
+    *outer, last = [item.min for item in stage.block.writes[0].region]
+    lane = stage.spatial[-1].var
+    return steps_in_blocks(last, lane, lanes) and not any(mentions(index, lane) for index in outer)
 
 
 def sum_rows(sch: Schedule, stage: BlockStage, native_lanes: int, decide: Decisions) -> None:
@@ -143,6 +153,8 @@ def _lanes(sch: Schedule, loop: LoopRV, native_lanes: int, decide: Decisions) ->
 def _transposed(block: SBlock) -> int | None:
     """The axis along which every read is contiguous, while the output is not: a transposition."""
     for number, axis in enumerate(block.iter_vars[:-1]):
+        if all(extent_of(inner) == 1 for inner in block.iter_vars[number + 1 :]):
+            return None  # the output is contiguous along it
         reads = map(_longer_axes, block.reads)
         uses = [indices for indices in reads if any(mentions(index, axis.var) for index in indices)]
         if uses and all(
@@ -165,16 +177,21 @@ def calls_function(block: SBlock) -> bool:
     return any(isinstance(node, ir.Call) and "if_then_else" not in str(node.op) for node in values)
 
 
-def contiguous(block: SBlock) -> bool:
-    """Whether every load that depends on the last axis of `block` has it as last index, with stride one."""
+def contiguous(block: SBlock, lanes: int = 1) -> bool:
+    """Whether every load that depends on the last axis of `block` has it as last index, with stride one.
+
+    With `lanes`, which divide the axis, the stride need be one only inside each vector of so many elements.
+    """
     lane = block.iter_vars[-1].var
     values = (node for store in stores(block.body) for node in expressions(store.value))
-    return all(_is_along(load, lane) for load in values if isinstance(load, ir.TensorLoad))
+    return all(_is_along(load, lane, lanes) for load in values if isinstance(load, ir.TensorLoad))
 
 
-def _is_along(load: BufferLoad, lane: Var) -> bool:
+def _is_along(load: BufferLoad, lane: Var, lanes: int = 1) -> bool:
     *outer, last = load.indices or [lane]  # a scalar has none
-    return not any(mentions(index, lane) for index in outer) and (not mentions(last, lane) or last.same_as(lane))
+    if any(mentions(index, lane) for index in outer):
+        return False
+    return not mentions(last, lane) or last.same_as(lane) or (lanes > 1 and steps_in_blocks(last, lane, lanes))
 
 
 def uniform(block: SBlock) -> bool:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from tvm import tirx
+import tvm_ffi
+from tvm import ir, sym, tirx
 from tvm.s_tir import Schedule
 
 from edgetune.graph.tvm_types import Expr, Var
@@ -75,3 +76,19 @@ def steps_by_one(index: Expr, variable: Var) -> bool:
             if not mentions(one, variable):
                 return steps_by_one(other, variable)
     return bool(index.same_as(variable))
+
+
+def steps_in_blocks(index: Expr, variable: Var, lanes: int) -> bool:
+    """Whether `index` moves by one element with `variable` inside each block of `lanes` places."""
+    if steps_by_one(index, variable):
+        return True
+    analyzer = sym.Analyzer()
+    block, lane = tirx.Var("block", variable.ty), tirx.Var("lane", variable.ty)
+    analyzer.bind(
+        lane, ir.Range.from_min_extent(tirx.IntImm(str(lane.ty.dtype), 0), tirx.IntImm(str(lane.ty.dtype), lanes))
+    )
+
+    def at(place: Expr) -> Expr:
+        return tvm_ffi.structural_map(index, [(ir.Var, lambda one: place if one.same_as(variable) else one)])
+
+    return bool(analyzer.can_prove_equal(at(block * lanes + lane) - at(block * lanes), lane))

@@ -20,6 +20,7 @@ from edgetune.schedule.sketches.attention_rows import AttentionRows, RowsVariant
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis, analyse_blocks, widest_element_bits
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.limits import UNLIMITED_SCRATCH, FitsLimits, ScheduleLimits
+from edgetune.schedule.sketches.reducers import with_finite_starts
 from edgetune.schedule.sketches.register_tile import apply_tile
 from edgetune.schedule.sketches.tile import Tile, find_tile
 from edgetune.schedule.sketches.variants import Variant, variants_of
@@ -42,7 +43,7 @@ def module_of(function: PrimFunc) -> IRModule:
 
     It is a copy, because TVM schedules in place what it believes to be unshared, and can be wrong about that.
     """
-    return tvm.IRModule({"main": s_tir.renew_defs(function).with_attr("global_symbol", "main")})
+    return tvm.IRModule({"main": s_tir.renew_defs(with_finite_starts(function)).with_attr("global_symbol", "main")})
 
 
 def design_spaces(

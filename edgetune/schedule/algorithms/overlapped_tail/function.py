@@ -61,7 +61,8 @@ class Stretching:
     """Builds a function that computes the same as that of `analysis`, with `stages` run for each place of one axis.
 
     `stages` are the reduction and all stages after it. `axes` numbers the spatial axes that become the stretched one:
-    one axis, or two adjacent ones, which then become one axis with as many elements as both together. `weights` maps
+    one axis, or two adjacent ones, which then become one axis with as many elements as both together; -1 is the last
+    axis of each stage. `weights` maps
     parameter numbers to the axis of each that is stretched too; `copied` does so for run-time tensors, of which a stage
     makes a stretched copy. Tensors between stages are stretched; other parameters are accessed at the element of the
     place. `attributes` are the function attributes that state which sizes keep elements of a block adjacent.
@@ -88,10 +89,10 @@ class Stretching:
             (unstretched.params[number], self._widen(unstretched.params[number], (axis,)), axis)
             for number, axis in self.copied.items()
         ]
-        between = [self._widen(stage.block.writes[0].source, self.axes) for stage in self.stages[:-1]]
+        between = [self._widen(stage.block.writes[0].source, self._axes(stage)) for stage in self.stages[:-1]]
         output = last.block.writes[0].source
         if last.reduction:  # two blocks share elements of the output, so sums are made in a separate tensor
-            between.append(self._widen(output, self.axes, f"{last.name}_sums"))
+            between.append(self._widen(output, self._axes(last), f"{last.name}_sums"))
         statements = [
             statement
             for statement in statements_of(root.body)
@@ -112,6 +113,9 @@ class Stretching:
             made = made.with_attr(name, value)
         return made
 
+    def _axes(self, stage: BlockStage) -> list[int]:
+        return [axis % len(stage.spatial) for axis in self.axes]
+
     def _widen(self, buffer: TvmBuffer, axes: Sequence[int], name: str = "") -> TvmBuffer:
         shape = list(buffer.ty.shape)
         shape[axes[0] : axes[-1] + 1] = [tirx.IntImm(str(shape[axes[0]].ty.dtype), self.overlap.extent)]
@@ -124,7 +128,8 @@ class Stretching:
 
     def _nest(self, stage: BlockStage) -> Stmt:
         moved = _Moved(self._replaced(stage), self.overlap, self._wide)
-        axes, first, last = [*stage.spatial, *stage.reduction], self.axes[0], self.axes[-1]
+        axes, replaced = [*stage.spatial, *stage.reduction], self._axes(stage)
+        first, last = replaced[0], replaced[-1]
         kept = [*axes[:first], *axes[last + 1 :]]
         variables, extents = [axis.var for axis in kept], [extent_of(axis) for axis in kept]
         kinds = [int(axis.iter_type) for axis in kept]
@@ -152,8 +157,9 @@ class Stretching:
     def _copy(self, stage: BlockStage) -> Stmt:
         """Copy the stretched sums of `stage` to its original output."""
         moved = _Moved(self._replaced(stage), self.overlap, self._wide)
-        first = self.axes[0]
-        outside = [axis for number, axis in enumerate(stage.spatial) if number not in self.axes]
+        replaced = self._axes(stage)
+        first = replaced[0]
+        outside = [axis for number, axis in enumerate(stage.spatial) if number not in replaced]
         variables = [tirx.Var(axis.var.name, axis.var.ty) for axis in outside]  # new ones: the sums use theirs
         extents = [extent_of(axis) for axis in outside]
         at = [*variables[:first], *moved.elements, *variables[first:]]

@@ -18,6 +18,7 @@ from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.overlapped_tail.function import Stretching, reads_in_step, weight_axis
 from edgetune.schedule.algorithms.overlapped_tail.overlap import Overlap
 from edgetune.schedule.algorithms.schedule_text import size_of
+from edgetune.schedule.rules.column_blocks import MOST_VECTORS
 from edgetune.schedule.rules.factored_reduction import find_factored
 from edgetune.schedule.rules.tiling import FEWEST_LANES
 from edgetune.schedule.sketches.block_analysis import (
@@ -33,6 +34,7 @@ from edgetune.schedule.sketches.tile import Tile, find_tile
 from edgetune.schedule.sketches.variants import copies_columns
 
 _ANY_LANES = 64
+_REPEATED = 0.02  # of the columns
 
 
 def whole_tiles_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
@@ -113,7 +115,9 @@ def whole_vectors_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
 def _whole_vectors_without_tile(analysis: BlockAnalysis, name: str, lanes: int) -> Algorithm | None:
     """Whole vectors of results without a register tile: operands that lie across them, as in A B^T, or several sums.
 
-    All stages from the first reduction on have the same last axis. None if lanes can run along the reductions.
+    All stages from the first reduction on have the same last axis. Where their other axes differ, as in a softmax over
+    an outer one, their columns are in blocks of several vectors (`rules/column_blocks.py`). None if lanes can run along
+    the reductions.
     """
     if not analysis.reductions or len(analysis.outputs) != 1:
         return None
@@ -121,17 +125,22 @@ def _whole_vectors_without_tile(analysis: BlockAnalysis, name: str, lanes: int) 
     if all(one is not None and one.lanes == lanes for one in factored):
         return None
     stages = analysis.stages[analysis.stages.index(analysis.reductions[0]) :]
-    rank = len(stages[0].spatial)
-    if rank == 0 or stages[-1].name != analysis.outputs[0]:
+    if not stages[0].spatial or stages[-1].name != analysis.outputs[0]:
         return None
     width = stages[0].spatial_extents[-1]
     if width < lanes or width % lanes == 0 or lanes < FEWEST_LANES:
         return None
-    alike = all(len(stage.spatial) == rank and _has_width(analysis, stage, width) for stage in stages)
-    if not alike or not reads_in_step(stages, [rank - 1]):
+    if not all(_has_width(analysis, stage, width) for stage in stages) or not reads_in_step(stages, [-1]):
         return None
-    overlap = Overlap(1, width, lanes)
-    return Algorithm(name, Stretching(analysis, stages, [rank - 1], overlap, {}, {MOST_LANES: lanes}).function())
+    alike = len({len(stage.spatial) for stage in stages}) == 1
+    overlap = Overlap(1, width, lanes if alike else _block_of_columns(width, lanes))
+    return Algorithm(name, Stretching(analysis, stages, [-1], overlap, {}, {MOST_LANES: lanes}).function())
+
+
+def _block_of_columns(width: int, lanes: int) -> int:
+    """The elements of the widest block of columns of which few are computed twice."""
+    blocks = (vectors * lanes for vectors in range(MOST_VECTORS, 1, -1))
+    return next((block for block in blocks if block <= width and -width % block <= _REPEATED * width), lanes)
 
 
 def _has_width(analysis: BlockAnalysis, stage: BlockStage, width: int) -> bool:
