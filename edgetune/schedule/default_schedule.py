@@ -119,13 +119,23 @@ def guesses(function: PrimFunc, target: Target, scratch_limit: int = 0, *, strea
 
 
 def _least_scratch(function: PrimFunc, target: Target) -> Guess | None:
-    """Attention whose scores never fit: as few queries as possible per block, still less memory than plain loops."""
+    """The schedule with the least scratch where none has as little as is allowed, if plain loops need more.
+
+    Of attention, as few queries as possible per block.
+    """
     rows = rows_of(function, target)
-    if rows is None:
-        return None
-    *_, (variant, sizes) = row_sizes(rows, target)
-    sch = in_rows(function, rows, variant, Chosen(sizes), target)
-    return Guess(trace_text(sch.trace), rows_note(rows, sizes)) if _finish(sch, target, UNLIMITED_SCRATCH) else None
+    if rows is not None:
+        *_, (variant, sizes) = row_sizes(rows, target)
+        sch = in_rows(function, rows, variant, Chosen(sizes), target)
+        return Guess(trace_text(sch.trace), rows_note(rows, sizes)) if _finish(sch, target, UNLIMITED_SCRATCH) else None
+    found: Guess | None = None
+    least = footprint(untouched(function).mod).scratch_bytes
+    allowed = limits(target, UNLIMITED_SCRATCH)
+    for sch, note, share in _candidates(function, target, UNLIMITED_SCRATCH, streamed=False):
+        used = footprint(sch.mod)
+        if used.scratch_bytes < least and used.within(allowed) and _finish(sch, target, UNLIMITED_SCRATCH):
+            least, found = used.scratch_bytes, Guess(trace_text(sch.trace), note, share)
+    return found
 
 
 def _finish(sch: Schedule, target: Target, scratch_limit: int) -> bool:

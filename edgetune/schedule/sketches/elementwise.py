@@ -18,6 +18,7 @@ from edgetune.schedule.sketches.block_analysis import (
 )
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.inlining import inline_all
+from edgetune.schedule.sketches.padded_vectors import has_padded_vectors
 from edgetune.schedule.sketches.row_reduction import steps_by_one, steps_in_blocks
 from edgetune.schedule.sketches.tile import lanes_for
 
@@ -45,7 +46,12 @@ def apply_elementwise(sch: Schedule, analysis: BlockAnalysis, native_lanes: int,
 def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide: Decisions) -> None:
     """Vectorise the innermost loops of a spatial stage, if adjacent elements are contiguous."""
     loops = sch.get_loops(sch.get_sblock(stage.name))[-len(stage.spatial) :] if stage.spatial else []
-    if not loops or stage.reduction or stage.branches_along(stage.spatial[-1]):
+    if not loops or stage.reduction:
+        return
+    if stage.branches_along(stage.spatial[-1]):
+        fixed = isinstance(sch.get(loops[-1]).extent, tirx.IntImm)  # not the part of a row that a window needs
+        if fixed and stage.writes_its_axes() and has_padded_vectors(stage):
+            _lanes(sch, loops[-1], native_lanes, decide)
         return
     block = sch.get(sch.get_sblock(stage.name))
     width = lanes_for(int(sch.get(loops[-1]).extent.value), native_lanes)

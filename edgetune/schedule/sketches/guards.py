@@ -6,12 +6,11 @@ the condition. Later passes lift the condition out of loops, and remove it from 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tvm import ir, s_tir, tirx
 
 from edgetune.graph.tvm_types import BufferStore, Expr, For, IRModule, Stmt
 from edgetune.schedule.sketches.idle_steps import skip_idle_steps
+from edgetune.schedule.sketches.padded_vectors import conjuncts, whole_or_by_element
 from edgetune.schedule.sketches.remainders import peel_remainder
 
 
@@ -37,7 +36,10 @@ def _rebuilt(node: Stmt) -> Stmt:
     if isinstance(node, tirx.For):
         peeled = peel_remainder(node)
         if peeled is not node:
-            return peeled
+            return _rebuilt(peeled)
+        padded = whole_or_by_element(node)
+        if padded is not node:
+            return padded
         before = node.body
         body = skip_idle_steps(node) if int(node.kind) == int(tirx.ForKind.SERIAL) else before
         body = _rebuilt(before) if body.same_as(before) else body
@@ -87,7 +89,7 @@ def _guarded(store: BufferStore) -> Stmt:
         return store
     condition, term = found
     result: Stmt = tirx.BufferStore(store.buffer, value.a + term, store.indices)
-    for part in reversed(list(_conjuncts(condition))):
+    for part in reversed(list(conjuncts(condition))):
         result = tirx.IfThenElse(tirx.likely(part), result, None)
     return result
 
@@ -117,11 +119,3 @@ def _unpadded(term: Expr) -> tuple[Expr, Expr] | None:
         if found is not None:
             return found[0], tirx.Cast(term.ty, found[1])
     return None
-
-
-def _conjuncts(condition: Expr) -> Iterator[Expr]:
-    if isinstance(condition, tirx.And):
-        yield from _conjuncts(condition.a)
-        yield from _conjuncts(condition.b)
-    else:
-        yield condition

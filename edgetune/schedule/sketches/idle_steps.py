@@ -17,7 +17,7 @@ from tvm import ir, s_tir, sym, tirx
 from edgetune.graph.tvm_types import BufferStore, Expr, For, Node, Stmt, Var
 from edgetune.schedule.sketches.block_analysis import is_one
 
-_COMPARISONS = {
+COMPARISONS = {
     tirx.LE: lambda node: node.b - node.a,
     tirx.LT: lambda node: node.b - node.a - 1,
     tirx.GE: lambda node: node.a - node.b,
@@ -48,35 +48,34 @@ def skip_idle_steps(loop: For) -> Stmt:
         return loop.body
     values = {axis.var: value for axis, value in zip(body.block.iter_vars, body.iter_values, strict=True)}
     condition = selection.condition
-    slack = substituted(_COMPARISONS[type(condition)](condition), values)
+    slack = substituted(COMPARISONS[type(condition)](condition), values)
     most, least = (_extreme(slack, inner, sign) for sign in (1, -1))
-    step = None if most is None else _change(most, loop)
+    step = None if most is None else change(most, loop)
     if most is None or least is None or not step:
         return loop.body
     needed = most >= 0
     if not isinstance(body.block.body.value, tirx.Add):
         nearest = loop.extent - 1 if step > 0 else tirx.IntImm(str(loop.loop_var.ty.dtype), 0)
         needed = tirx.any(most >= -abs(step), loop.loop_var.equal(nearest))
-    whole = tirx.IfThenElse(least >= 0, _without_selection(inner, body, selection), None)
-    # TVM loses one of two branches of a condition that it hoists out of a loop around it: so these are two conditions.
-    return tirx.SeqStmt([whole, tirx.IfThenElse(tirx.all(least < 0, needed), loop.body, None)])
-
-
-def _without_selection(loops: Sequence[For], realize: Stmt, selection: Expr) -> Stmt:
-    """A copy of the tile, with variables of its own, that adds every element."""
-    block = realize.block
-    variables = [*(loop.loop_var for loop in loops), *(axis.var for axis in block.iter_vars)]
-    renamed = {old: tirx.Var(old.name, old.ty) for old in variables}
-    store = block.body
 
     def chosen(node: Expr) -> Expr:
         return node.true_value if node.same_as(selection) else node
 
-    added = tvm_ffi.structural_map(store, [(tirx.Select, chosen)])
+    added = tvm_ffi.structural_map(body.block.body, [(tirx.Select, chosen)])
+    whole = tirx.IfThenElse(least >= 0, with_own_variables(inner, body, added, "whole"), None)
+    # TVM loses one of two branches of a condition that it hoists out of a loop around it: so these are two conditions.
+    return tirx.SeqStmt([whole, tirx.IfThenElse(tirx.all(least < 0, needed), loop.body, None)])
+
+
+def with_own_variables(loops: Sequence[For], realize: Stmt, store: Stmt, word: str) -> Stmt:
+    """A copy of `loops` around a block, with variables of its own and `store` as its body; `word` ends its name."""
+    block = realize.block
+    variables = [*(loop.loop_var for loop in loops), *(axis.var for axis in block.iter_vars)]
+    renamed = {old: tirx.Var(old.name, old.ty) for old in variables}
     axes = [tirx.IterVar(axis.dom, renamed[axis.var], axis.iter_type) for axis in block.iter_vars]
     reads, writes = ([substituted(region, renamed) for region in regions] for regions in (block.reads, block.writes))
-    name = f"{block.name_hint}_whole"
-    tile = s_tir.SBlock(axes, reads, writes, name, substituted(added, renamed), annotations=block.annotations)
+    name = f"{block.name_hint}_{word}"
+    tile = s_tir.SBlock(axes, reads, writes, name, substituted(store, renamed), annotations=block.annotations)
     body: Stmt = s_tir.SBlockRealize([substituted(value, renamed) for value in realize.iter_values], True, tile)
     for loop in reversed(loops):
         body = tirx.For(renamed[loop.loop_var], loop.min, loop.extent, loop.kind, body, annotations=loop.annotations)
@@ -94,7 +93,7 @@ def _selection(store: Stmt) -> Expr | None:
     term = store.value.b
     factors = [term.a, term.b] if sums and isinstance(term, tirx.Mul) else [term]
     for one in factors:
-        if isinstance(one, tirx.Select) and type(one.condition) in _COMPARISONS and _accumulates(store):
+        if isinstance(one, tirx.Select) and type(one.condition) in COMPARISONS and _accumulates(store):
             constant = _is_zero(one.false_value) if sums else isinstance(one.false_value, tirx.FloatImm | tirx.IntImm)
             return one if constant else None
     return None
@@ -119,7 +118,7 @@ def _extreme(value: Expr, loops: Sequence[For], sign: int) -> Expr | None:
     It is linear in each loop; or a loop is short, as that over vectors whose last one overlaps.
     """
     for loop in reversed(loops):
-        step, extent = _change(value, loop), int(loop.extent.value)
+        step, extent = change(value, loop), int(loop.extent.value)
         if step is None and extent > _FEW:
             return None
         ends = range(extent) if step is None else [extent - 1 if sign * step > 0 else 0]
@@ -128,7 +127,7 @@ def _extreme(value: Expr, loops: Sequence[For], sign: int) -> Expr | None:
     return value
 
 
-def _change(value: Expr, loop: For) -> int | None:
+def change(value: Expr, loop: For) -> int | None:
     """The change of `value` from one step of `loop` to the next; None where it is not always the same."""
     analyzer, variable = sym.Analyzer(), loop.loop_var
     first, second = (substituted(value, {variable: tirx.IntImm(str(variable.ty.dtype), n)}) for n in (0, 1))

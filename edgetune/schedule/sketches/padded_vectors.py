@@ -1,0 +1,94 @@
+"""Padded vectors: a vector that lies inside its tensor is copied whole, one across an edge element by element.
+
+A stage of padding, `inside ? x[c - 2] : 0`, branches in each lane. Where the condition holds for the first and for the
+last lane it holds for all between, as it compares places: then the vector needs no branch. Few vectors are at an edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import tvm_ffi
+from tvm import ir, s_tir, sym, tirx
+
+from edgetune.graph.tvm_types import Expr, For, Stmt
+from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, is_one, mentions, stores
+from edgetune.schedule.sketches.idle_steps import COMPARISONS, change, substituted, with_own_variables
+from edgetune.schedule.sketches.row_reduction import steps_by_one
+
+
+def has_padded_vectors(stage: BlockStage) -> bool:
+    """Whether a stage has one branch, by its place, and all that it loads is contiguous along its last axis."""
+    written = list(stores(stage.block.body))
+    if len(written) != 1 or not isinstance(stage.block.body, tirx.BufferStore):
+        return False
+    lane = stage.spatial[-1].var
+    branches = _branches(written[0].value)
+    loads = (node for node in expressions(written[0].value) if isinstance(node, ir.TensorLoad))
+    along = all(
+        steps_by_one(index, lane) if number == len(load.indices) - 1 else not mentions(index, lane)
+        for load in loads
+        for number, index in enumerate(load.indices)
+        if mentions(index, lane)
+    )
+    return along and len(branches) == 1 and all(_is_comparison(one) for one in conjuncts(branches[0].args[0]))
+
+
+def whole_or_by_element(loop: For) -> Stmt:
+    """A vectorised loop over such a stage as two: of whole vectors without a branch, and of single elements with it.
+
+    `loop` itself where it is no such loop.
+    """
+    realize = loop.body
+    if int(loop.kind) != int(tirx.ForKind.VECTORIZED) or not isinstance(realize, s_tir.SBlockRealize):
+        return loop
+    store = realize.block.body
+    if not isinstance(store, tirx.BufferStore) or realize.block.init is not None or not is_one(realize.predicate):
+        return loop
+    branches = _branches(store.value)
+    if len(branches) != 1:
+        return loop
+    branch = branches[0]
+    values = {axis.var: value for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)}
+    ends: list[Expr] = []
+    for part in conjuncts(branch.args[0]):
+        place = substituted(part, values)
+        if not mentions(place, loop.loop_var):
+            ends.append(place)
+            continue
+        if not _is_comparison(part) or change(COMPARISONS[type(part)](place), loop) is None:
+            return loop
+        ends += [_at(place, loop, 0), _at(place, loop, int(loop.extent) - 1)]
+
+    def inside(node: Expr) -> Expr:
+        return node.args[1] if node.same_as(branch) else node
+
+    whole = with_own_variables([loop], realize, tvm_ffi.structural_map(store, (ir.Call, inside)), "inside")
+    single = with_own_variables([_serial(loop)], realize, store, "edge")
+    return tirx.IfThenElse(sym.Analyzer().simplify(tirx.all(*ends)), whole, single)
+
+
+def conjuncts(condition: Expr) -> Iterator[Expr]:
+    """The conditions that must hold together."""
+    if isinstance(condition, tirx.And):
+        yield from conjuncts(condition.a)
+        yield from conjuncts(condition.b)
+    else:
+        yield condition
+
+
+def _branches(value: Expr) -> list[Expr]:
+    calls = (node for node in expressions(value) if isinstance(node, ir.Call))
+    return [call for call in calls if str(getattr(call.op, "name", "")).endswith("if_then_else")]
+
+
+def _is_comparison(condition: Expr) -> bool:
+    return type(condition) in COMPARISONS and "int" in str(condition.a.ty.dtype)
+
+
+def _at(condition: Expr, loop: For, lane: int) -> Expr:
+    return substituted(condition, {loop.loop_var: tirx.IntImm(str(loop.loop_var.ty.dtype), lane)})
+
+
+def _serial(loop: For) -> For:
+    return tirx.For(loop.loop_var, loop.min, loop.extent, tirx.ForKind.SERIAL, loop.body)
