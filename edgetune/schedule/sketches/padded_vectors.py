@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 
-from edgetune.graph.tvm_types import Expr, For, Stmt
+from edgetune.graph.tvm_types import Expr, For, Stmt, Var
 from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, is_one, mentions, stores
 from edgetune.schedule.sketches.idle_steps import COMPARISONS, change, substituted, with_own_variables
 from edgetune.schedule.sketches.row_reduction import steps_by_one
@@ -26,7 +26,7 @@ def has_padded_vectors(stage: BlockStage) -> bool:
     branches = _branches(written[0].value)
     loads = (node for node in expressions(written[0].value) if isinstance(node, ir.TensorLoad))
     along = all(
-        steps_by_one(index, lane) if number == len(load.indices) - 1 else not mentions(index, lane)
+        _steps(index, lane) if number == len(load.indices) - 1 else not mentions(index, lane)
         for load in loads
         for number, index in enumerate(load.indices)
         if mentions(index, lane)
@@ -43,7 +43,8 @@ def whole_or_by_element(loop: For) -> Stmt:
     if int(loop.kind) != int(tirx.ForKind.VECTORIZED) or not isinstance(realize, s_tir.SBlockRealize):
         return loop
     store = realize.block.body
-    if not isinstance(store, tirx.BufferStore) or realize.block.init is not None or not is_one(realize.predicate):
+    sums = any(int(axis.iter_type) != int(tirx.IterVar.DataPar) for axis in realize.block.iter_vars)
+    if not isinstance(store, tirx.BufferStore) or sums or not is_one(realize.predicate):
         return loop
     branches = _branches(store.value)
     if len(branches) != 1:
@@ -51,6 +52,7 @@ def whole_or_by_element(loop: For) -> Stmt:
     branch = branches[0]
     values = {axis.var: value for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)}
     ends: list[Expr] = []
+    moving = False
     for part in conjuncts(branch.args[0]):
         place = substituted(part, values)
         if not mentions(place, loop.loop_var):
@@ -58,7 +60,11 @@ def whole_or_by_element(loop: For) -> Stmt:
             continue
         if not _is_comparison(part) or change(COMPARISONS[type(part)](place), loop) is None:
             return loop
+        moving = True
         ends += [_at(place, loop, 0), _at(place, loop, int(loop.extent) - 1)]
+
+    if not moving:
+        return loop
 
     def inside(node: Expr) -> Expr:
         return node.args[1] if node.same_as(branch) else node
@@ -75,6 +81,11 @@ def conjuncts(condition: Expr) -> Iterator[Expr]:
         yield from conjuncts(condition.b)
     else:
         yield condition
+
+
+def _steps(index: Expr, lane: Var) -> bool:
+    """Whether an index of the place less the padding before the tensor moves by one element."""
+    return steps_by_one(index.a if isinstance(index, tirx.Sub) and not mentions(index.b, lane) else index, lane)
 
 
 def _branches(value: Expr) -> list[Expr]:

@@ -70,9 +70,7 @@ def _lanes(stage: BlockStage, native_lanes: int) -> int | None:
 
 
 def steps_by_one(index: Expr, variable: Var) -> bool:
-    """Whether `index` is `variable`, or `variable` plus or minus something that does not depend on it."""
-    if isinstance(index, tirx.Sub) and not mentions(index.b, variable):
-        return steps_by_one(index.a, variable)
+    """Whether `index` is `variable`, or the sum of `variable` and something that does not depend on it."""
     if isinstance(index, tirx.Add):
         for one, other in ((index.a, index.b), (index.b, index.a)):
             if not mentions(one, variable):
