@@ -93,8 +93,8 @@ def measure(
     verdict, accept = _at(cell, judged)
     minutes = (time.monotonic() - begun) / 60
     verdict = replace(verdict, facts={**verdict.facts, "gate_minutes": minutes})
-    if verdict.verdict == "same":
-        return verdict, None
+    if verdict.verdict == "same" and not verdict.facts.get("worse"):
+        return verdict, None  # what is worse may be accepted in the morning
     verdict = Verdict(verdict.verdict, verdict.reason, archive.keep(farm.archive, folder), verdict.facts)
     archive.keep_model(farm.archive, farm.models[cell.model], exact["model"])  # `accept` may come by day
     if not accept:
