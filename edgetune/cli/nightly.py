@@ -114,20 +114,28 @@ def run(output: Output, /, path: Path, *, now: bool) -> None:
 
     check_stack()
     with _opened(path, create=True) as (farm, store):
-        told: set[str] = set()
+        shown: set[int] = set()
+        told: set[int] = set()
 
         def on_verdict(night: Night) -> None:
             page = write_page(farm, store, night)
-            if not told:
+            if night.id not in shown:
+                shown.add(night.id)
                 output.note(f"night {night.night}: {page}")
             for row in store.cells(night):
-                if row.verdict is not None and row.cell.name not in told:
-                    told.add(row.cell.name)
+                if row.verdict is not None and row.id not in told:
+                    told.add(row.id)
                     reason = f" ({row.verdict.reason})" if row.verdict.reason else ""
                     output.note(f"{row.cell.name}: {row.verdict.verdict}{reason}")
 
+        def on_end(night: Night) -> None:
+            on_verdict(night)
+            if fault := notify(farm, store, night, headline(report(farm, store, night))):
+                write_page(farm, store, night)
+                output.note(f"nobody was notified of night {night.night} ({fault}): correct `notify`")
+
         try:
-            night = nights.run(farm, store, _engine(farm, store, output), on_verdict, by_day=now)
+            night = nights.run(farm, store, _engine(farm, store, output), on_verdict, on_end, by_day=now)
         except KeyboardInterrupt:
             raise Interrupted("interrupted; what was measured is kept, and the same command continues") from None
         fault = notify(farm, store, night, headline(report(farm, store, night)))
