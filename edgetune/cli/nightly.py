@@ -97,21 +97,24 @@ def plan(output: Output, /, path: Path) -> None:
 @command.command("run")
 @_FILE
 @click.option("--now", is_flag=True, help="Run a night by day as well, without a window.")
+@click.option("--if-window", is_flag=True, help="End without an error where no window is open, as a timer needs it.")
 @output_options
-def run(output: Output, /, path: Path, *, now: bool) -> None:
+def run(output: Output, /, path: Path, *, now: bool, if_window: bool) -> None:
     """Run the night of FARM, or go on with it; the page is written after each cell.
 
     Ctrl-C, SIGTERM and any death of this process lose nothing: the same command goes on. It ends with an error code
     where a cell is slower or larger than the accepted package.
     """
     from edgetune.config.stack import check_stack
-    from edgetune.errors import Interrupted, NightChanged, NightFault
+    from edgetune.errors import Interrupted, NightChanged, NightFault, UsageError
     from edgetune.farm import nights
     from edgetune.farm.notification import notify
     from edgetune.farm.page import page_folder, write_page
     from edgetune.farm.page.document import headline
     from edgetune.farm.report import report
 
+    if now and if_window:
+        raise UsageError("--now runs a night without a window, and --if-window none without one: give one of them")
     check_stack()
     with _opened(path, create=True) as (farm, store):
         shown: set[int] = set()
@@ -136,6 +139,11 @@ def run(output: Output, /, path: Path, *, now: bool) -> None:
 
         try:
             night = nights.run(farm, store, _engine(farm, store, output), on_verdict, on_end, by_day=now)
+        except nights.ByDay as error:
+            if not if_window:
+                raise
+            output.note(error.message)
+            return
         except KeyboardInterrupt:
             raise Interrupted("interrupted; what was measured is kept, and the same command continues") from None
         fault = notify(farm, store, night, headline(report(farm, store, night)))
