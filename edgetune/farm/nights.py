@@ -199,9 +199,12 @@ def accept(farm: Farm, store: NightStore, night: Night, row: NightCell, because:
 
 
 def overdue(past: Sequence[Night], now: datetime) -> str:
-    """Return why a night is missing, "" where the last one began less than 26 hours ago."""
+    """Return why a night is missing, "" where the last one began less than 26 hours ago and none died."""
     if not past:
         return "no night has run yet"
+    for night in reversed(past):
+        if night.finished_utc is None and window_over(night, now):
+            return f"night {night.night} has not finished, and its window was over at {night.ends_utc}"
     hours = (now - datetime.fromisoformat(past[-1].begun_utc)) / timedelta(hours=1)
     return f"the last night began {hours:.0f} hours ago" if hours > OVERDUE_HOURS else ""
 
