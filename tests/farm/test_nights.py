@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgetune._version import __version__
+from edgetune.config.host import host_name
 from edgetune.errors import NightFault, UsageError
 from edgetune.farm import nights
 from edgetune.farm.cells import Cell, cells_of
@@ -137,7 +138,7 @@ def test_a_night_of_another_version_from_before_is_closed_and_does_not_stop_the_
 def test_a_cell_that_cannot_be_measured_again_keeps_its_verdict(farm: Farm, store: NightStore) -> None:
     engine = JudgingEngine(farm, store)
     (cell,) = cells_of(farm)
-    night = begun(store, cell, replace(cell, model="gone"))
+    night = begun(store, cell, replace(cell, model="gone"), tool_version=__version__)
     rows = store.cells(night)
     engine.work(night, lambda _: None)
     with pytest.raises(UsageError, match="has no cell gone@qemu-aarch64 any more: add its model or board again"):
@@ -160,6 +161,18 @@ def test_a_night_of_another_version_is_not_measured_again_on_several_hosts(
     assert store.judge(row.id, store.start_attempt(row.id, "h"), Verdict("first"))
     with pytest.raises(NightFault, match="was begun by edgetune 1, and host"):
         ProcrastinateEngine(farm, store, print).rerun(night, row)
+    assert store.cells(night)[0].verdict is not None
+
+
+def test_a_night_of_another_version_does_not_go_on_with_the_local_engine(farm: Farm, store: NightStore) -> None:
+    night = begun_at(store, farm, datetime.now(UTC), host=host_name(), tool_version="0.0.1")
+    engine = LocalEngine(farm, store)
+    with pytest.raises(NightFault, match=r"was begun by edgetune 0\.0\.1, and host .*: install the other one here"):
+        engine.work(night, lambda _: None)
+    (row,) = store.cells(night)
+    assert store.judge(row.id, store.start_attempt(row.id, "h"), Verdict("first"))
+    with pytest.raises(NightFault, match=r"was begun by edgetune 0\.0\.1"):
+        nights.rerun(farm, engine, night, row)
     assert store.cells(night)[0].verdict is not None
 
 
