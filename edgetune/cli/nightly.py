@@ -185,12 +185,12 @@ def work(output: Output, /, path: Path) -> None:
 def status(output: Output, /, path: Path) -> None:
     """Show the last night; ends with an error code where it began more than 26 hours ago."""
     from edgetune.errors import NightFault
-    from edgetune.farm import nights
+    from edgetune.farm.open_nights import overdue
     from edgetune.farm.report import report
 
     with _opened(path) as (farm, store):
         past = store.nights(farm.name)
-        late = nights.overdue(past, datetime.now(UTC))
+        late = overdue(past, datetime.now(UTC))
         if past:
             found = report(farm, store, past[-1])
             rows = [_row(cell.model_dump()) for cell in found.cells]

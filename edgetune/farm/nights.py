@@ -19,8 +19,6 @@ from edgetune.farm.open_nights import close, end_with, finish, open_nights, wind
 from edgetune.farm.progress import other_version
 from edgetune.yaml_reader.nearest import nearest
 
-OVERDUE_HOURS = 26
-
 
 @dataclass(frozen=True)
 class PlannedCell:
@@ -196,17 +194,6 @@ def accept(farm: Farm, store: NightStore, night: Night, row: NightCell, because:
     if row.verdict is None or not row.verdict.package:
         raise UsageError(f"night {night.night} left no changed package of {row.cell.name}: there is nothing to accept")
     store.accept(run_cell.acceptance(farm, night.night, row.cell, row.verdict, because, getpass.getuser()))
-
-
-def overdue(past: Sequence[Night], now: datetime) -> str:
-    """Return why a night is missing, "" where the last one began less than 26 hours ago and none died."""
-    if not past:
-        return "no night has run yet"
-    for night in reversed(past):
-        if night.finished_utc is None and window_over(night, now):
-            return f"night {night.night} has not finished, and its window was over at {night.ends_utc}"
-    hours = (now - datetime.fromisoformat(past[-1].begun_utc)) / timedelta(hours=1)
-    return f"the last night began {hours:.0f} hours ago" if hours > OVERDUE_HOURS else ""
 
 
 def drainable(farm: Farm, store: NightStore) -> list[str]:

@@ -1,14 +1,17 @@
-"""Open nights: those that were begun and have not finished, such as one whose host died or that was reopened."""
+"""Open nights: those that have not finished, such as one whose host died or that was reopened, and missing ones."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import update
 
 from edgetune.farm.engine import Engine, OnVerdict
 from edgetune.farm.night_store import Night, NightStore
 from edgetune.farm.night_tables import nights
+
+OVERDUE_HOURS = 26
 
 
 def open_nights(store: NightStore, farm: str) -> list[Night]:
@@ -48,3 +51,14 @@ def finish(store: NightStore, engine: Engine, night: Night, on_verdict: OnVerdic
         night = store.night(night.id)
     on_verdict(night)
     return store.night(night.id)
+
+
+def overdue(past: Sequence[Night], now: datetime) -> str:
+    """Return why a night is missing, "" where the last one began less than 26 hours ago and none died."""
+    if not past:
+        return "no night has run yet"
+    for night in reversed(past):
+        if night.finished_utc is None and window_over(night, now):
+            return f"night {night.night} has not finished, and its window was over at {night.ends_utc}"
+    hours = (now - datetime.fromisoformat(past[-1].begun_utc)) / timedelta(hours=1)
+    return f"the last night began {hours:.0f} hours ago" if hours > OVERDUE_HOURS else ""
