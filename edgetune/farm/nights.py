@@ -14,6 +14,7 @@ from edgetune.farm import calendar, run_cell
 from edgetune.farm.cells import Cell, cells_of
 from edgetune.farm.engine import Engine, OnVerdict
 from edgetune.farm.farm_file import Farm
+from edgetune.farm.folder import claim_folder
 from edgetune.farm.night_store import NEVER, Night, NightCell, NightStore
 from edgetune.farm.open_nights import close, end_with, finish, open_nights, window_over
 from edgetune.farm.progress import other_version
@@ -83,8 +84,10 @@ def run(
 
     Other nights that end here are given to `on_end`: those whose window was over, and in an open window those of before
     it, which are finished first, with its end as theirs. Else a forgotten rerun would take the place of a night.
-    Raises ByDay without `by_day`, NightFault as the engine does, ConfigError for a board.
+    Raises ByDay without `by_day`, NightFault as the engine does and for the folder of another farm, ConfigError for a
+    board.
     """
+    claim_folder(farm)
     now = datetime.now(UTC)
     window = calendar.window_at(farm.content, now)
     for night in open_nights(store, farm.name):

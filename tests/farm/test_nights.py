@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,6 +21,7 @@ from edgetune.farm.cells import Cell, cells_of
 from edgetune.farm.drains import drain, drains, undrain
 from edgetune.farm.engine import OnVerdict
 from edgetune.farm.farm_file import Farm, load_farm
+from edgetune.farm.folder import claim_folder
 from edgetune.farm.local_engine import LocalEngine
 from edgetune.farm.lost_boards import MOST_LOST, give_up
 from edgetune.farm.night_store import Night, NightStore, Verdict
@@ -174,6 +178,31 @@ def test_a_night_of_another_version_does_not_go_on_with_the_local_engine(farm: F
     with pytest.raises(NightFault, match=r"was begun by edgetune 0\.0\.1"):
         nights.rerun(farm, engine, night, row)
     assert store.cells(night)[0].verdict is not None
+
+
+def test_another_farm_file_does_not_write_into_the_folder_of_this_one(
+    farm: Farm, store: NightStore, tmp_path: Path
+) -> None:
+    nights.run(farm, store, JudgingEngine(farm, store), lambda _: None, lambda _: None, by_day=True)
+    beside = tmp_path / "other.yaml"
+    beside.write_text(farm.path.read_text())
+    other = load_farm(beside)
+    words = f"nightly is the folder of farm 'farm' ({farm.path}): give another 'folder' in {beside}"
+    with pytest.raises(NightFault, match=re.escape(words)):
+        nights.run(other, store, JudgingEngine(other, store), lambda _: None, lambda _: None, by_day=True)
+    assert store.nights(other.name) == [], "it is refused before its night begins"
+    beside.write_text(farm.path.read_text() + "name: farm\n")
+    with pytest.raises(NightFault, match="the folder of farm 'farm'"):
+        claim_folder(load_farm(beside))
+
+    moved = tmp_path / "moved"
+    shutil.copytree(farm.folder, moved / "nightly")
+    for path in (farm.path, tmp_path / "m.onnx"):
+        shutil.copy(path, moved)
+    claim_folder(load_farm(moved / "farm.yaml"))  # a copy of both is a farm of its own
+    farm.path.unlink()
+    claim_folder(other)  # a farm file that was renamed keeps its folder
+    assert json.loads((farm.folder / "farm.json").read_text()) == {"farm": "other", "file": "../other.yaml"}
 
 
 def test_a_night_is_finished_only_with_all_verdicts(store: NightStore) -> None:
