@@ -37,6 +37,7 @@ class PlannedCell:
 def plan(farm: Farm, store: NightStore | None, now: datetime) -> list[PlannedCell]:
     """Return the cells of the next night in their order: first those without a verdict in the last one.
 
+    Those that do not fit are behind all others, so that those that fit have their verdicts before the window is over.
     Boards work side by side, so the minutes of each board are counted apart. Without a window, all cells fit.
     """
     cells = cells_of(farm)
@@ -60,7 +61,7 @@ def plan(farm: Farm, store: NightStore | None, now: datetime) -> list[PlannedCel
         fits = search <= left[cell.board]
         left[cell.board] -= search if fits else 0.0
         planned.append(PlannedCell(cell, took.all if took else None, took.gate if took else None, fits))
-    return planned
+    return sorted(planned, key=lambda planned_cell: not planned_cell.fits)
 
 
 def _minutes_left(farm: Farm, now: datetime) -> float:

@@ -146,6 +146,11 @@ def test_the_plan_sets_the_minutes_of_the_gate_aside_before_any_search(
             ("b", 20.0, False),
         ]
 
+        took[f"a@{BOARD}"] = Minutes(45.0, 25.0)
+        assert [(item.cell.model, item.fits) for item in nights.plan(farm, store, at)] == [("a", False), ("b", False)]
+        took[f"b@{BOARD}"] = Minutes(30.0, 20.0)
+        assert [(item.cell.model, item.fits) for item in nights.plan(farm, store, at)] == [("b", True), ("a", False)]
+
 
 def test_boards_and_hosts_can_be_drained(farm: Farm) -> None:
     with NightStore.open(farm.db, create=True) as store:
