@@ -97,37 +97,53 @@ def plan(output: Output, /, path: Path) -> None:
 @command.command("run")
 @_FILE
 @click.option("--now", is_flag=True, help="Run a night by day as well, without a window.")
+@click.option("--if-window", is_flag=True, help="End without an error where no window is open, as a timer needs it.")
 @output_options
-def run(output: Output, /, path: Path, *, now: bool) -> None:
+def run(output: Output, /, path: Path, *, now: bool, if_window: bool) -> None:
     """Run the night of FARM, or go on with it; the page is written after each cell.
 
     Ctrl-C, SIGTERM and any death of this process lose nothing: the same command goes on. It ends with an error code
     where a cell is slower or larger than the accepted package.
     """
     from edgetune.config.stack import check_stack
-    from edgetune.errors import Interrupted, NightChanged, NightFault
+    from edgetune.errors import Interrupted, NightChanged, NightFault, UsageError
     from edgetune.farm import nights
     from edgetune.farm.notification import notify
     from edgetune.farm.page import page_folder, write_page
     from edgetune.farm.page.document import headline
     from edgetune.farm.report import report
 
+    if now and if_window:
+        raise UsageError("--now runs a night without a window, and --if-window none without one: give one of them")
     check_stack()
     with _opened(path, create=True) as (farm, store):
-        told: set[str] = set()
+        shown: set[int] = set()
+        told: set[int] = set()
 
         def on_verdict(night: Night) -> None:
             page = write_page(farm, store, night)
-            if not told:
+            if night.id not in shown:
+                shown.add(night.id)
                 output.note(f"night {night.night}: {page}")
             for row in store.cells(night):
-                if row.verdict is not None and row.cell.name not in told:
-                    told.add(row.cell.name)
+                if row.verdict is not None and row.id not in told:
+                    told.add(row.id)
                     reason = f" ({row.verdict.reason})" if row.verdict.reason else ""
                     output.note(f"{row.cell.name}: {row.verdict.verdict}{reason}")
 
+        def on_end(night: Night) -> None:
+            on_verdict(night)
+            if fault := notify(farm, store, night, headline(report(farm, store, night))):
+                write_page(farm, store, night)
+                output.note(f"nobody was notified of night {night.night} ({fault}): correct `notify`")
+
         try:
-            night = nights.run(farm, store, _engine(farm, store, output), on_verdict, by_day=now)
+            night = nights.run(farm, store, _engine(farm, store, output), on_verdict, on_end, by_day=now)
+        except nights.ByDay as error:
+            if not if_window:
+                raise
+            output.note(error.message)
+            return
         except KeyboardInterrupt:
             raise Interrupted("interrupted; what was measured is kept, and the same command continues") from None
         fault = notify(farm, store, night, headline(report(farm, store, night)))
@@ -169,12 +185,12 @@ def work(output: Output, /, path: Path) -> None:
 def status(output: Output, /, path: Path) -> None:
     """Show the last night; ends with an error code where it began more than 26 hours ago."""
     from edgetune.errors import NightFault
-    from edgetune.farm import nights
+    from edgetune.farm.open_nights import overdue
     from edgetune.farm.report import report
 
     with _opened(path) as (farm, store):
         past = store.nights(farm.name)
-        late = nights.overdue(past, datetime.now(UTC))
+        late = overdue(past, datetime.now(UTC))
         if past:
             found = report(farm, store, past[-1])
             rows = [_row(cell.model_dump()) for cell in found.cells]

@@ -14,7 +14,7 @@ from edgetune.farm.drains import drains
 from edgetune.farm.farm_file import Farm
 from edgetune.farm.local_engine import lock_path
 from edgetune.farm.night_store import NightStore
-from edgetune.farm.nights import overdue
+from edgetune.farm.open_nights import overdue
 from edgetune.findings import Finding
 from edgetune.pipeline.database import findings_of
 from edgetune.records.database import database_exists

@@ -25,7 +25,7 @@ from edgetune.farm.engine import OnVerdict
 from edgetune.farm.farm_file import Farm
 from edgetune.farm.lost_boards import give_up
 from edgetune.farm.night_store import Night, NightCell, NightStore
-from edgetune.farm.progress import NightProgress
+from edgetune.farm.progress import NightProgress, check_version
 
 _READ_S = 0.5
 
@@ -45,6 +45,7 @@ class LocalEngine:
 
     def rerun(self, night: Night, row: NightCell) -> None:
         """Forget the verdict of a cell, see `Engine`."""
+        check_version(night)  # `work` would refuse it
         self._store.rerun(night, row.id)
 
     def serve(self) -> None:
@@ -60,6 +61,7 @@ class LocalEngine:
             raise NightFault(
                 f"night {night.night} runs on host {night.host}: go on there, or write `engine: procrastinate`"
             )
+        check_version(night)
         self._stop = threading.Event()
         with _only_one(self._farm):
             progress = NightProgress(self._store, night)

@@ -14,10 +14,11 @@ from edgetune.farm import calendar, run_cell
 from edgetune.farm.cells import Cell, cells_of
 from edgetune.farm.engine import Engine, OnVerdict
 from edgetune.farm.farm_file import Farm
+from edgetune.farm.folder import claim_folder
 from edgetune.farm.night_store import NEVER, Night, NightCell, NightStore
+from edgetune.farm.open_nights import close, end_with, finish, open_nights, window_over
+from edgetune.farm.progress import other_version
 from edgetune.yaml_reader.nearest import nearest
-
-OVERDUE_HOURS = 26
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class PlannedCell:
 def plan(farm: Farm, store: NightStore | None, now: datetime) -> list[PlannedCell]:
     """Return the cells of the next night in their order: first those without a verdict in the last one.
 
+    Those that do not fit are behind all others, so that those that fit have their verdicts before the window is over.
     Boards work side by side, so the minutes of each board are counted apart. Without a window, all cells fit.
     """
     cells = cells_of(farm)
@@ -59,7 +61,7 @@ def plan(farm: Farm, store: NightStore | None, now: datetime) -> list[PlannedCel
         fits = search <= left[cell.board]
         left[cell.board] -= search if fits else 0.0
         planned.append(PlannedCell(cell, took.all if took else None, took.gate if took else None, fits))
-    return planned
+    return sorted(planned, key=lambda planned_cell: not planned_cell.fits)
 
 
 def _minutes_left(farm: Farm, now: datetime) -> float:
@@ -72,58 +74,84 @@ def _minutes_left(farm: Farm, now: datetime) -> float:
     return (window.ends - max(now, window.begins)) / timedelta(minutes=1)
 
 
-def run(farm: Farm, store: NightStore, engine: Engine, on_verdict: OnVerdict, *, by_day: bool) -> Night:
-    """Run the night whose window is open, or go on with it; with `by_day`, one without a window.
+class ByDay(UsageError):  # noqa: N818  named as its bases are
+    """The window of a farm is not open, and nobody asked for a night by day."""
 
-    Raises UsageError by day without `by_day`, NightFault as the engine does, ConfigError for a board.
+
+def run(
+    farm: Farm, store: NightStore, engine: Engine, on_verdict: OnVerdict, on_end: OnVerdict, *, by_day: bool
+) -> Night:
+    """Run the night whose window is open, or go on with it; with `by_day`, one without a window. Return it, finished.
+
+    Other nights that end here are given to `on_end`: those whose window was over, and in an open window those of before
+    it, which are finished first, with its end as theirs. Else a forgotten rerun would take the place of a night.
+    Raises ByDay without `by_day`, NightFault as the engine does and for the folder of another farm, ConfigError for a
+    board.
     """
+    claim_folder(farm)
     now = datetime.now(UTC)
     window = calendar.window_at(farm.content, now)
-    past = store.nights(farm.name)
-    for night in past:
-        if night.finished_utc is None and night.ends_utc and datetime.fromisoformat(night.ends_utc) <= now:
-            _close(store, night)
-    open_nights = [night for night in store.nights(farm.name) if night.finished_utc is None]
-    if window is None and not by_day:
-        raise UsageError(_by_day(farm))
-    name = str(window.date if window else calendar.local_date(farm.content, now))
-    if not open_nights:
-        same = [night for night in past if night.night.partition(".")[0] == name]
-        if same and not by_day:
-            return same[-1]
-        facts: dict[str, object] = {
-            "farm": farm.name,
-            "night": f"{name}.{len(same) + 1}" if same else name,
-            "ends_utc": window.ends.isoformat() if window and not by_day else None,
-            "host": host_name(),
-            "tool_version": __version__,
-            "owner": farm.content.owner or "",
-            "limit": farm.content.limit,
-        }
-        begun = engine.begin(facts, [planned.cell for planned in plan(farm, store, now)])
-        open_nights = [begun or night_called(farm, store, str(facts["night"]))]  # another host was faster: join it
-    night = open_nights[-1]
-    while True:
-        engine.work(night, on_verdict)
-        night = store.night(night.id)
-        if store.finish(night):  # else somebody wants a cell measured again
-            break
-    on_verdict(night)
-    return store.night(night.id)
+    for night in open_nights(store, farm.name):
+        if window_over(night, now):
+            on_end(close(store, night, f"the window was over ({night.ends_utc})"))
+    if by_day:
+        date = window.date if window else calendar.local_date(farm.content, now)
+        return _run_by_day(farm, store, engine, on_verdict, on_end, str(date))
+    if window is None:
+        raise _by_day(farm)
+
+    def begun_before(night: Night) -> bool:
+        return datetime.fromisoformat(night.begun_utc) < window.begins
+
+    for night in filter(begun_before, open_nights(store, farm.name)):
+        if why := other_version(night):
+            on_end(close(store, night, why))
+        else:
+            on_end(finish(store, engine, end_with(store, night, window.ends), on_verdict))
+    tonight = [night for night in store.nights(farm.name) if not begun_before(night)]
+    waiting = [night for night in tonight if night.finished_utc is None]
+    if tonight and not waiting:
+        return tonight[-1]
+    night = waiting[-1] if waiting else _begin(farm, store, engine, str(window.date), window.ends)
+    if night.ends_utc is None:  # it was begun by hand, or its cell is measured again
+        night = end_with(store, night, window.ends)
+    return finish(store, engine, night, on_verdict)
 
 
-def _by_day(farm: Farm) -> str:
+def _run_by_day(
+    farm: Farm, store: NightStore, engine: Engine, on_verdict: OnVerdict, on_end: OnVerdict, date: str
+) -> Night:
+    """Go on with the last open night, of whatever date, or run a new one, which has no window."""
+    waiting = open_nights(store, farm.name)
+    for night in tuple(waiting):
+        if night.night.partition(".")[0] != date and (why := other_version(night)):
+            on_end(close(store, night, why))
+            waiting.remove(night)
+    night = waiting[-1] if waiting else _begin(farm, store, engine, date, None)
+    return finish(store, engine, night, on_verdict)
+
+
+def _begin(farm: Farm, store: NightStore, engine: Engine, date: str, ends: datetime | None) -> Night:
+    """Begin a night; where another host was faster, join that one."""
+    same = [night for night in store.nights(farm.name) if night.night.partition(".")[0] == date]
+    facts: dict[str, object] = {
+        "farm": farm.name,
+        "night": f"{date}.{len(same) + 1}" if same else date,
+        "ends_utc": ends.isoformat() if ends else None,
+        "host": host_name(),
+        "tool_version": __version__,
+        "owner": farm.content.owner or "",
+        "limit": farm.content.limit,
+    }
+    begun = engine.begin(facts, [planned.cell for planned in plan(farm, store, datetime.now(UTC))])
+    return begun or night_called(farm, store, str(facts["night"]))
+
+
+def _by_day(farm: Farm) -> UsageError:
     if farm.content.window is None:
-        return f"{farm.path} has no 'window', so nothing starts by itself: --now runs a night at once"
+        return UsageError(f"{farm.path} has no 'window', so nothing starts by itself: --now runs a night at once")
     begin, end = farm.content.window
-    return f"the night is from {begin:%H:%M} to {end:%H:%M}: by day nothing starts without --now"
-
-
-def _close(store: NightStore, night: Night) -> None:
-    for row in store.cells(night):
-        if row.verdict is None:
-            store.cancel(row.id, f"the window was over ({night.ends_utc})")
-    store.finish(night)
+    return ByDay(f"the night is from {begin:%H:%M} to {end:%H:%M}: by day nothing starts without --now")
 
 
 def night_called(farm: Farm, store: NightStore, name: str | None) -> Night:
@@ -170,14 +198,6 @@ def accept(farm: Farm, store: NightStore, night: Night, row: NightCell, because:
     if row.verdict is None or not row.verdict.package:
         raise UsageError(f"night {night.night} left no changed package of {row.cell.name}: there is nothing to accept")
     store.accept(run_cell.acceptance(farm, night.night, row.cell, row.verdict, because, getpass.getuser()))
-
-
-def overdue(past: Sequence[Night], now: datetime) -> str:
-    """Return why a night is missing, "" where the last one began less than 26 hours ago."""
-    if not past:
-        return "no night has run yet"
-    hours = (now - datetime.fromisoformat(past[-1].begun_utc)) / timedelta(hours=1)
-    return f"the last night began {hours:.0f} hours ago" if hours > OVERDUE_HOURS else ""
 
 
 def drainable(farm: Farm, store: NightStore) -> list[str]:

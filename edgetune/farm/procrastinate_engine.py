@@ -30,6 +30,7 @@ from edgetune.farm.cell_jobs import AT_ONCE, BEHIND, Behind, CellLeft, driver, p
 from edgetune.farm.cells import Cell
 from edgetune.farm.engine import OnVerdict
 from edgetune.farm.farm_file import Farm
+from edgetune.farm.folder import claim_folder
 from edgetune.farm.host_process import Pulse, alive, signals_noted
 from edgetune.farm.lost_boards import give_up
 from edgetune.farm.night_store import Also, Night, NightCell, NightStore
@@ -48,8 +49,7 @@ class ProcrastinateEngine:
         if not isinstance(farm.db, DatabaseUrl):
             raise NightFault(f"{farm.path}: the engine 'procrastinate' needs 'db' to be a postgresql:// URL")
         self._farm, self._store, self._say, self._url = farm, store, say, farm.db
-        self._stop = threading.Event()
-        self._lost: dict[int, int] = {}
+        self._stop, self._lost = threading.Event(), dict[int, int]()
         self._defers = procrastinate.App(connector=procrastinate.SyncPsycopgConnector())
         prepare(store.database)
 
@@ -72,6 +72,7 @@ class ProcrastinateEngine:
 
     def serve(self) -> None:
         """Run cells of each night that is open, see `Engine`; say why none is run."""
+        claim_folder(self._farm)
         said = ""
         while True:
             alive()

@@ -10,10 +10,12 @@ import json
 import os
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,7 +38,7 @@ from edgetune.farm.health.checking import health_of
 from edgetune.farm.health.tonights_canary import TonightsCanary
 from edgetune.farm.host_process import Freezes
 from edgetune.farm.lost_boards import pass_search
-from edgetune.farm.night_store import Accepted, Night, NightCell, NightStore, Verdict
+from edgetune.farm.night_store import NEVER, Accepted, Night, NightCell, NightStore, Verdict
 from edgetune.ipc.child_process import die_with_parent
 from edgetune.package.manifest import read_manifest
 from edgetune.pipeline.boards import accesses, elsewhere, load_board
@@ -49,6 +51,7 @@ from edgetune.verify.toolchain import PackageToolchain
 Answer = TypeVar("Answer")
 _NEW, _OLD, _CANARY = "new", "old", "canary"
 _NIGHTS = 14
+_LEAST_MINUTES = 1.0
 FROZEN_S = 20.0
 """A process that did not run for so long was frozen. Compilers and self-tests have a minute and more; links to boards
 have less time, but a lost board is tried again anyway."""
@@ -76,7 +79,8 @@ def measure(
     folder = folder_of(farm, night.night, cell) / _NEW
     folder.mkdir(parents=True, exist_ok=True)
     settings = replace(settings_of(farm, cell, folder), branch=branch_of(night, cell))
-    _write_package(cell, settings)
+    with _within(search_seconds(farm, store, night, row), lambda: _out_of_time(store, row)):
+        _write_package(cell, settings)
     package = folder / archive.PACKAGE
     report = api.verify(package, cell.board, settings.model, _print)
     exact = comparing.exact_facts(read_manifest(package), report)
@@ -93,8 +97,8 @@ def measure(
     verdict, accept = _at(cell, judged)
     minutes = (time.monotonic() - begun) / 60
     verdict = replace(verdict, facts={**verdict.facts, "gate_minutes": minutes})
-    if verdict.verdict == "same":
-        return verdict, None
+    if verdict.verdict == "same" and not verdict.facts.get("worse"):
+        return verdict, None  # what is worse may be accepted in the morning
     verdict = Verdict(verdict.verdict, verdict.reason, archive.keep(farm.archive, folder), verdict.facts)
     archive.keep_model(farm.archive, farm.models[cell.model], exact["model"])  # `accept` may come by day
     if not accept:
@@ -121,6 +125,49 @@ def _write_package(cell: Cell, settings: Settings) -> None:
         raise Interrupted("the search was interrupted: the next attempt goes on")
     if found.search.ended:
         raise BoardLost(found.search.ended)
+
+
+def search_seconds(farm: Farm, store: NightStore, night: Night, row: NightCell) -> float | None:
+    """Seconds that a cell may search: what is left of the window without the gate of its board's cells that wait.
+
+    It is never less than the search took in its last night, or a minute. None where the end of the window alone bounds
+    it: then no gate is known that needs time.
+    """
+    if night.ends_utc is None or not row.cell.searches:
+        return None
+    minutes = store.minutes(farm.name)
+    waiting = [other.cell for other in store.cells(night) if other.verdict is None]
+    owed = sum(minutes.get(cell.name, NEVER).gate for cell in waiting if cell.board == row.cell.board)
+    if not owed:
+        return None
+    took = minutes.get(row.cell.name, NEVER)
+    left = (datetime.fromisoformat(night.ends_utc) - datetime.now(UTC)) / timedelta(minutes=1)
+    return 60.0 * max(_LEAST_MINUTES, took.all - took.gate, left - owed)
+
+
+@contextmanager
+def _within(seconds: float | None, out_of_time: Callable[[], None]) -> Iterator[None]:
+    """Call `out_of_time` in another thread where the block takes longer."""
+    if seconds is None:
+        yield
+        return
+    timer = threading.Timer(seconds, out_of_time)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _out_of_time(store: NightStore, row: NightCell) -> None:
+    """Give up a cell that still searches when its board's cells need the rest; its worker ends this process then."""
+    if not store.is_present(row.id, row.attempt):
+        return
+    heir = pass_search(store, row)
+    said = "its search was not over when the cells of its board needed the rest of the window for their comparisons"
+    reason = f"{said}: it goes on in the next night, as the first one{heir}"
+    store.judge(row.id, row.attempt, Verdict("not measured", reason, facts={"error": "OutOfTime"}))
 
 
 def acceptance(
@@ -209,6 +256,7 @@ def main() -> None:
         row = next((row for row in store.cells(night) if row.id == int(number)), None) if night else None
         if night is None or row is None:
             raise NightFault(f"night {name} of farm {farm.name} has no cell {number}: it was deleted meanwhile")
+        row = replace(row, attempt=int(attempt))
         os.chdir(folder_of(farm, name, row.cell))
         accept, health = None, None
         try:

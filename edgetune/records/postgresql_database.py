@@ -93,6 +93,7 @@ class PostgresqlDatabase:
         try:
             if create:
                 with database.writing() as connection:
+                    _check_release(connection, location)
                     database.hold_schema(connection)
                     _create(connection, location)
             with database.reading() as connection:
@@ -246,10 +247,15 @@ def _create(connection: Connection, location: DatabaseUrl) -> None:
     connection.execute(insert(_marks).values(application_id=APPLICATION_ID, schema_version=SCHEMA_VERSION))
 
 
-def _check(connection: Connection, location: DatabaseUrl, *, older: bool) -> None:
+def _check_release(connection: Connection, location: DatabaseUrl) -> None:
+    """Raise DatabaseError where the server is too old, before anything is written there."""
     release = int(connection.exec_driver_sql("SHOW server_version_num").scalar_one()) // 10000
     if release < LEAST_VERSION:
         raise DatabaseError(f"{location} runs PostgreSQL {release}: edgetune needs {LEAST_VERSION} or later")
+
+
+def _check(connection: Connection, location: DatabaseUrl, *, older: bool) -> None:
+    _check_release(connection, location)
     found = inspect(connection)
     if not found.has_table(_marks.name):
         raise DatabaseError(f"{location} has no records yet: run `edgetune tune` to make them, or give another --db")

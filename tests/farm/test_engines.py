@@ -8,11 +8,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from edgetune._version import __version__
 from edgetune.config.database_location import DatabaseUrl
+from edgetune.farm.cells import cells_of
 from edgetune.farm.engine import engine_of
 from edgetune.farm.night_store import NightStore
 from tests.farm.hosts import BOARDS, SECONDS, Host, TestFarm, gone, wait_for
@@ -173,13 +176,35 @@ def test_a_night_without_faults_takes_one_attempt_per_cell_and_a_rerun_runs_in_i
     assert sorted(row.attempt for row in farm.rows()) == [1, 2]
 
 
+@pytest.mark.parametrize("engine", ["local", "procrastinate"])
+def test_the_end_of_the_window_ends_cells_and_night_within_seconds(make: Callable[..., TestFarm], engine: str) -> None:
+    farm, now = make(engine, models=1), datetime.now(UTC)
+    with (farm.folder / "farm.yaml").open("a") as file:
+        file.write(f"window: {now - timedelta(hours=1):%H:%M}-{now + timedelta(hours=2):%H:%M}\ntimezone: UTC\n")
+    loaded = farm.load()
+    facts = {"farm": "farm", "night": str((now - timedelta(hours=1)).date()), "host": "h1", "owner": "", "limit": 0.02}
+    with NightStore.open(loaded.db, create=True) as store:
+        ends = datetime.now(UTC) + timedelta(seconds=30)
+        facts |= {"ends_utc": ends.isoformat(), "tool_version": __version__}
+        night = engine_of(loaded, store).begin(facts, cells_of(loaded))
+    assert night is not None
+    host = farm.start("h1", "run")
+    wait_for(lambda: len(host.runs()) == len(BOARDS) or datetime.now(UTC) > ends, words=host.said)
+    below = host.cells()
+    assert below, "cells run when the window ends"
+    assert host.process.wait(60.0) == 0, host.said()
+    assert ends <= datetime.now(UTC) <= ends + timedelta(seconds=10)
+    assert gone(below)
+    reasons = [row.verdict.reason for row in farm.rows() if row.verdict]
+    assert reasons == [f"the window was over ({ends.isoformat()})"] * len(BOARDS)
+    assert reasons[0] in (farm.folder / "out" / "pages" / night.night / "index.html").read_text()
+
+
 def test_a_host_with_another_edgetune_takes_no_cell_and_says_so(postgresql: PostgresqlServer, tmp_path: Path) -> None:
     farm = TestFarm.make(tmp_path, "procrastinate", postgresql.new_database())
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
         loaded = farm.load()
-        from edgetune.farm.cells import cells_of
-
         with NightStore.open(loaded.db, create=True) as store:
             facts = {"farm": "farm", "night": "2026-01-01", "ends_utc": None, "host": "h1", "owner": "", "limit": 0.02}
             night = engine_of(loaded, store).begin({**facts, "tool_version": "0.0.1"}, cells_of(loaded))

@@ -11,6 +11,7 @@ from edgetune.errors import ConfigError
 from edgetune.farm.calendar import local_date, window_at, window_of
 from edgetune.farm.cells import cells_of
 from edgetune.farm.farm_file import Farm, load_farm
+from edgetune.farm.run_cell import folder_of
 from edgetune.farm.schema import schemas
 from edgetune.resources import targets_dir
 
@@ -61,11 +62,21 @@ def test_a_fault_names_its_line(tmp_path: Path, line: str, said: str) -> None:
         ([*LINES[:2], "boards: [mps2-an500]", LINES[3]], 3, "cannot be tuned"),
         ([*LINES[:2], "boards: [host, host]", LINES[3]], 3, "each board once"),
         (["models: {}", *LINES[2:]], 1, "at least 1 entry"),
+        ([*LINES[:2], "  a: {file: a.onnx, threads: 2}", *LINES[2:]], 3, "key 'a' was given before, on line 2"),
     ],
 )
 def test_a_cell_that_cannot_be_is_refused_with_its_line(tmp_path: Path, lines: list[str], line: int, said: str) -> None:
     with pytest.raises(ConfigError, match=f"farm.yaml, line {line}: .*{said}"):
         cells_of(farm_of(tmp_path, lines=lines))
+
+
+def test_two_models_with_files_of_one_name_have_folders_of_their_own(tmp_path: Path) -> None:
+    for folder in ("x", "y"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "m.onnx").write_bytes(b"")
+    farm = farm_of(tmp_path, lines=["models: {a: x/m.onnx, b: y/m.onnx, c: {file: y/m.onnx, threads: 2}}", *LINES[2:]])
+    cells = cells_of(farm)
+    assert len({folder_of(farm, "2026-01-01", cell) for cell in cells}) == len(cells) == 3
 
 
 def test_one_cell_of_a_kind_searches_and_its_twins_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

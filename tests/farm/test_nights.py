@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,12 +13,15 @@ from pathlib import Path
 
 import pytest
 
+from edgetune._version import __version__
+from edgetune.config.host import host_name
 from edgetune.errors import NightFault, UsageError
 from edgetune.farm import nights
 from edgetune.farm.cells import Cell, cells_of
 from edgetune.farm.drains import drain, drains, undrain
 from edgetune.farm.engine import OnVerdict
 from edgetune.farm.farm_file import Farm, load_farm
+from edgetune.farm.folder import claim_folder
 from edgetune.farm.local_engine import LocalEngine
 from edgetune.farm.lost_boards import MOST_LOST, give_up
 from edgetune.farm.night_store import Night, NightStore, Verdict
@@ -25,6 +31,10 @@ from tests.postgresql_server import Place
 
 CELL = Cell("m", "b", "k", searches=True, settings="s")
 TWIN = Cell("m", "c", "k", searches=False, settings="s")
+NOW = datetime.now(UTC)
+BEGINS, ENDS = ((NOW + timedelta(hours=by)).replace(second=0, microsecond=0) for by in (-1, 2))
+"""The window that is open while these tests run."""
+
 FACTS = {"farm": "farm", "night": "2026-01-01", "ends_utc": None, "host": "h1", "tool_version": "1", "owner": ""}
 
 
@@ -41,6 +51,21 @@ def farm(tmp_path: Path) -> Farm:
     return load_farm(tmp_path / "farm.yaml")
 
 
+@pytest.fixture
+def open_farm(farm: Farm) -> Farm:
+    """The farm while its window is open."""
+    lines = [farm.path.read_text().strip(), f"window: {BEGINS:%H:%M}-{ENDS:%H:%M}", "timezone: UTC"]
+    farm.path.write_text("\n".join(lines) + "\n")
+    return load_farm(farm.path)
+
+
+def begun_at(store: NightStore, farm: Farm, at: datetime, **facts: object) -> Night:
+    """A night of a farm that began then."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("edgetune.farm.night_store.utc_now", at.isoformat)
+        return begun(store, *cells_of(farm), **{"tool_version": __version__, "night": str(at.date()), **facts})
+
+
 def begun(store: NightStore, *cells: Cell, **facts: object) -> Night:
     night = store.begin({**FACTS, "limit": 0.02, **facts}, cells or (CELL,))
     assert night is not None
@@ -54,8 +79,10 @@ class JudgingEngine(LocalEngine):
         super().__init__(farm, store)
         self.rounds = 0
         self.store = store
+        self.nights: list[Night] = []
 
     def work(self, night: Night, on_verdict: OnVerdict) -> None:
+        self.nights.append(night)
         for row in self.store.cells(night):
             if row.verdict is None:
                 assert self.store.judge(row.id, self.store.start_attempt(row.id, "h"), Verdict("first"))
@@ -67,15 +94,55 @@ class JudgingEngine(LocalEngine):
 
 def test_a_rerun_while_the_night_runs_is_measured_in_it(farm: Farm, store: NightStore) -> None:
     engine = JudgingEngine(farm, store)
-    night = nights.run(farm, store, engine, lambda _: None, by_day=True)
+    night = nights.run(farm, store, engine, lambda _: None, lambda _: None, by_day=True)
     assert (engine.rounds, night.finished_utc is not None) == (2, True)
     assert all(row.verdict for row in store.cells(night))
+
+
+@pytest.mark.parametrize("hours", [24, 2])
+def test_what_is_open_from_before_does_not_take_the_place_of_a_night(
+    open_farm: Farm, store: NightStore, hours: int
+) -> None:
+    """A cell of last night that is measured again, or a night by day on the same date that was interrupted."""
+    night = str(BEGINS.date() - timedelta(days=hours // 24))
+    old = begun_at(store, open_farm, NOW - timedelta(hours=hours), night=night)
+    engine, ended = JudgingEngine(open_farm, store), list[Night]()
+    tonight = nights.run(open_farm, store, engine, lambda _: None, ended.append, by_day=False)
+    assert tonight.night == (str(BEGINS.date()) if hours == 24 else f"{BEGINS.date()}.2")
+    assert [night.id for night in engine.nights] == [old.id, old.id, tonight.id], "what is old is finished first"
+    assert {night.ends_utc for night in engine.nights} == {ENDS.isoformat()}
+    assert [(night.id, night.finished_utc is not None) for night in ended] == [(old.id, True)]
+    assert tonight.finished_utc
+    again = nights.run(open_farm, store, engine, lambda _: None, ended.append, by_day=False)
+    assert (again.id, engine.rounds) == (tonight.id, 3), "a night that is finished is not begun again"
+
+
+def test_a_night_by_hand_in_the_window_goes_on_as_that_of_the_window(open_farm: Farm, store: NightStore) -> None:
+    begun_by_hand = begun_at(store, open_farm, NOW)
+    engine = JudgingEngine(open_farm, store)
+    night = nights.run(open_farm, store, engine, lambda _: None, lambda _: None, by_day=False)
+    assert (night.id, night.ends_utc) == (begun_by_hand.id, ENDS.isoformat())
+    assert len(store.nights(open_farm.name)) == 1
+
+
+@pytest.mark.parametrize("by_day", [True, False])
+def test_a_night_of_another_version_from_before_is_closed_and_does_not_stop_the_next(
+    open_farm: Farm, store: NightStore, *, by_day: bool
+) -> None:
+    old = begun_at(store, open_farm, NOW - timedelta(days=1), tool_version="0.0.1")
+    engine, ended = JudgingEngine(open_farm, store), list[Night]()
+    tonight = nights.run(open_farm, store, engine, lambda _: None, ended.append, by_day=by_day)
+    assert tonight.night == str(BEGINS.date())
+    assert [night.id for night in ended] == [old.id]
+    (row,) = store.cells(old)
+    assert row.verdict is not None
+    assert "was begun by edgetune 0.0.1, and host" in row.verdict.reason
 
 
 def test_a_cell_that_cannot_be_measured_again_keeps_its_verdict(farm: Farm, store: NightStore) -> None:
     engine = JudgingEngine(farm, store)
     (cell,) = cells_of(farm)
-    night = begun(store, cell, replace(cell, model="gone"))
+    night = begun(store, cell, replace(cell, model="gone"), tool_version=__version__)
     rows = store.cells(night)
     engine.work(night, lambda _: None)
     with pytest.raises(UsageError, match="has no cell gone@qemu-aarch64 any more: add its model or board again"):
@@ -99,6 +166,43 @@ def test_a_night_of_another_version_is_not_measured_again_on_several_hosts(
     with pytest.raises(NightFault, match="was begun by edgetune 1, and host"):
         ProcrastinateEngine(farm, store, print).rerun(night, row)
     assert store.cells(night)[0].verdict is not None
+
+
+def test_a_night_of_another_version_does_not_go_on_with_the_local_engine(farm: Farm, store: NightStore) -> None:
+    night = begun_at(store, farm, datetime.now(UTC), host=host_name(), tool_version="0.0.1")
+    engine = LocalEngine(farm, store)
+    with pytest.raises(NightFault, match=r"was begun by edgetune 0\.0\.1, and host .*: install the other one here"):
+        engine.work(night, lambda _: None)
+    (row,) = store.cells(night)
+    assert store.judge(row.id, store.start_attempt(row.id, "h"), Verdict("first"))
+    with pytest.raises(NightFault, match=r"was begun by edgetune 0\.0\.1"):
+        nights.rerun(farm, engine, night, row)
+    assert store.cells(night)[0].verdict is not None
+
+
+def test_another_farm_file_does_not_write_into_the_folder_of_this_one(
+    farm: Farm, store: NightStore, tmp_path: Path
+) -> None:
+    nights.run(farm, store, JudgingEngine(farm, store), lambda _: None, lambda _: None, by_day=True)
+    beside = tmp_path / "other.yaml"
+    beside.write_text(farm.path.read_text())
+    other = load_farm(beside)
+    words = f"nightly is the folder of farm 'farm' ({farm.path}): give another 'folder' in {beside}"
+    with pytest.raises(NightFault, match=re.escape(words)):
+        nights.run(other, store, JudgingEngine(other, store), lambda _: None, lambda _: None, by_day=True)
+    assert store.nights(other.name) == [], "it is refused before its night begins"
+    beside.write_text(farm.path.read_text() + "name: farm\n")
+    with pytest.raises(NightFault, match="the folder of farm 'farm'"):
+        claim_folder(load_farm(beside))
+
+    moved = tmp_path / "moved"
+    shutil.copytree(farm.folder, moved / "nightly")
+    for path in (farm.path, tmp_path / "m.onnx"):
+        shutil.copy(path, moved)
+    claim_folder(load_farm(moved / "farm.yaml"))  # a copy of both is a farm of its own
+    farm.path.unlink()
+    claim_folder(other)  # a farm file that was renamed keeps its folder
+    assert json.loads((farm.folder / "farm.json").read_text()) == {"farm": "other", "file": "../other.yaml"}
 
 
 def test_a_night_is_finished_only_with_all_verdicts(store: NightStore) -> None:
@@ -151,7 +255,7 @@ def test_a_second_host_with_the_local_engine_is_told_where_the_night_runs(
             begun(store, night=today)
 
     with pytest.raises(NightFault, match="runs on host h1: go on there"):
-        nights.run(farm, store, Late(farm, store), lambda _: None, by_day=True)
+        nights.run(farm, store, Late(farm, store), lambda _: None, lambda _: None, by_day=True)
 
 
 def test_a_twin_waits_for_the_cell_that_searches_and_a_drained_board_is_closed(store: NightStore) -> None:

@@ -89,8 +89,9 @@ STORY = (
     Tonight("cannot tell", 2, inputs=2, text="e", mode=0.3),
     Tonight("same", 1, inputs=2, text="e"),
     Tonight("same", 2, inputs=2, text="e", alarm=True, error=1e-5),
-    Tonight("same", 3, inputs=2, text="e", alarm=True, flash=5051),
-    Tonight("same", 4, inputs=2, text="e", flash=5050),
+    Tonight("same", 3, inputs=2, text="e", flash=5050),
+    Tonight("same", 4, inputs=2, text="e", alarm=True, flash=5051),
+    Tonight("same", 5, inputs=2, text="e", flash=5051, before="accept"),  # as fast, and its flash is accepted
     Tonight("first", 1, inputs=2, text="e", threads=2),  # other settings
     Tonight("slower", 1, alarm=True, inputs=2, text="e", threads=2, cost=1.1),
     Tonight("not measured", 1, threads=2, fails=True),
@@ -99,7 +100,7 @@ STORY = (
     Tonight("faster", 1, inputs=2, cost=0.9),
     Tonight("faster", 2, inputs=2, cost=0.8),
     Tonight("same", 1, inputs=2, cost=0.8),
-    *(Tonight("same", 2 + n, inputs=2, cost=0.8 * (1 + 0.003 * (-1) ** n)) for n in range(6)),
+    *(Tonight("same", 2 + n, inputs=2, cost=0.8 * (1 + 0.003 * (-1) ** n)) for n in range(5)),
 )
 
 

@@ -41,6 +41,14 @@ def test_a_worker_is_watched_and_always_starts_again() -> None:
     assert (service["Type"], service["Restart"], service["WatchdogSec"]) == ("notify", "always", "60")
 
 
+def test_a_reboot_in_the_window_goes_on_with_the_night_and_one_by_day_is_no_failure() -> None:
+    assert read(deploy_dir() / "nightly" / "edgetune-nightly.timer")["Timer"]["OnBootSec"]
+    words = read(deploy_dir() / "nightly" / "edgetune-nightly.service")["Service"]["ExecStart"].split()
+    assert words[2:] == ["run", "--if-window", "/etc/edgetune/farm.yaml"]
+    run = command.commands["run"]
+    assert "--if-window" in {option for parameter in run.params for option in parameter.opts}
+
+
 def test_an_alarm_is_no_failure_of_the_unit_because_notify_tells_it_once() -> None:
     service = read(deploy_dir() / "nightly" / "edgetune-nightly.service")["Service"]
     assert service["SuccessExitStatus"] == "29"

@@ -7,8 +7,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from edgetune.errors import NightFault
+from edgetune.cli.nightly import command
+from edgetune.errors import NightFault, UsageError
 from edgetune.farm import nights
 from edgetune.farm.cells import cells_of
 from edgetune.farm.doctor import findings
@@ -70,6 +72,46 @@ def test_doctor_names_a_missing_night_a_drain_a_lock_and_what_the_archive_holds(
     assert [(one.check, one.exit_code) for one in late if one.required and not one.ok] == [("last night", 28)]
 
 
+def test_a_night_that_died_does_not_look_quiet(farm: Farm) -> None:
+    ends = (datetime.now(UTC) - timedelta(hours=3)).isoformat()
+    facts = {"farm": farm.name, "night": "2026-01-01", "ends_utc": ends, "host": "h1", "tool_version": "1"}
+    with NightStore.open(farm.db, create=True) as store:
+        store.begin({**facts, "owner": "", "limit": 0.02}, cells_of(farm))
+    said = f"night 2026-01-01 has not finished, and its window was over at {ends}"
+    assert found_of(farm)["last night"] == (False, said)
+    status = CliRunner().invoke(command, ["status", str(farm.path)])
+    assert isinstance(status.exception, NightFault)
+    assert status.exception.message.startswith(said)
+
+
+@pytest.mark.parametrize("words", [[], ["--if-window"]])
+def test_a_night_that_died_is_closed_by_day_with_its_page_and_is_told(farm: Farm, words: list[str]) -> None:
+    at = datetime.now(UTC) + timedelta(hours=3)
+    text = farm.path.read_text().replace("22:00-23:00", f"{at:%H:%M}-{at + timedelta(hours=1):%H:%M}")
+    farm.path.write_text(f"{text}notify: [sh, -c, 'cat > heard']\n")
+    farm = load_farm(farm.path)
+    facts = {"farm": farm.name, "night": "2026-01-01", "host": "h1", "tool_version": "1", "owner": "", "limit": 0.02}
+    with NightStore.open(farm.db, create=True) as store:
+        store.begin({**facts, "ends_utc": (at - timedelta(hours=4)).isoformat()}, cells_of(farm))
+    done = CliRunner().invoke(command, ["run", *words, str(farm.path)])
+    assert (done.exit_code == 0) == bool(words)
+    assert isinstance(done.exception, UsageError) != bool(words)
+    assert "by day nothing starts without --now" in (done.output if words else str(done.exception))
+    page = farm.folder / "pages" / "2026-01-01" / "index.html"
+    assert "the window was over" in page.read_text()
+    assert "the window was over" in (farm.path.parent / "heard").read_text()
+    with NightStore.open(farm.db, create=True) as store:
+        assert store.nights(farm.name)[0].finished_utc
+    assert found_of(farm)["last night"][0]
+
+
+def test_the_unit_needs_a_window_and_no_night_by_hand(farm: Farm) -> None:
+    farm.path.write_text(farm.path.read_text().replace("window: 22:00-23:00\n", ""))
+    for words in (["--if-window"], ["--if-window", "--now"]):
+        done = CliRunner().invoke(command, ["run", *words, str(farm.path)])
+        assert isinstance(done.exception, UsageError)
+
+
 def test_prune_keeps_medians_and_deletes_samples_and_logs_after_a_month(farm: Farm) -> None:
     with NightStore.open(farm.db, create=True) as store:
         a_night(farm, store)
@@ -103,6 +145,11 @@ def test_the_plan_sets_the_minutes_of_the_gate_aside_before_any_search(
             ("a", 25.0, True),
             ("b", 20.0, False),
         ]
+
+        took[f"a@{BOARD}"] = Minutes(45.0, 25.0)
+        assert [(item.cell.model, item.fits) for item in nights.plan(farm, store, at)] == [("a", False), ("b", False)]
+        took[f"b@{BOARD}"] = Minutes(30.0, 20.0)
+        assert [(item.cell.model, item.fits) for item in nights.plan(farm, store, at)] == [("b", True), ("a", False)]
 
 
 def test_boards_and_hosts_can_be_drained(farm: Farm) -> None:

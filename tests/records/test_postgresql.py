@@ -51,6 +51,16 @@ def test_writers_of_several_hosts_lose_and_double_nothing(postgresql: Postgresql
         assert all(len(statuses(one)) == WRITERS for one in shared), "each measurement of a candidate is kept"
 
 
+def test_a_server_that_is_too_old_is_refused_before_anything_is_written_there(
+    postgresql: PostgresqlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = postgresql.new_database()
+    monkeypatch.setattr("edgetune.records.postgresql_database.LEAST_VERSION", 99)
+    with pytest.raises(DatabaseError, match=r"runs PostgreSQL \d+: edgetune needs 99 or later"):
+        RecordStore.open(url)
+    assert not database_exists(url)
+
+
 def test_both_engines_export_the_same_bytes_and_copy_both_ways(postgresql: PostgresqlServer, tmp_path: Path) -> None:
     url, back = postgresql.new_database(), tmp_path / "back.db"
     with RecordStore.open(tmp_path / "db") as file, RecordStore.open(url) as server, RecordStore.open(back) as again:
