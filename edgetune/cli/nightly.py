@@ -107,6 +107,8 @@ def run(output: Output, /, path: Path, *, now: bool) -> None:
     from edgetune.config.stack import check_stack
     from edgetune.errors import Interrupted, NightChanged, NightFault
     from edgetune.farm import nights
+    from edgetune.farm.cells import cells_of
+    from edgetune.farm.noise import too_noisy
     from edgetune.farm.notification import notify
     from edgetune.farm.page import page_folder, write_page
     from edgetune.farm.page.document import headline
@@ -115,6 +117,8 @@ def run(output: Output, /, path: Path, *, now: bool) -> None:
     check_stack()
     with _opened(path, create=True) as (farm, store):
         told: set[str] = set()
+        for said in too_noisy(farm, store, [cell.board for cell in cells_of(farm)]):
+            output.note(said)
 
         def on_verdict(night: Night) -> None:
             page = write_page(farm, store, night)
