@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_FARM = "farm.yaml"
-_FOLLOW_S = 0.5
 
 
 @click.group("nightly")
@@ -198,26 +196,16 @@ def status(output: Output, /, path: Path) -> None:
 def log(output: Output, /, cell: str, path: Path, night: str | None, *, follow: bool) -> None:
     """Print the log of CELL, such as ds_cnn@host: the events of its search and all that its programs wrote."""
     from edgetune.farm import nights
-    from edgetune.farm.run_cell import log_of
+    from edgetune.farm.cell_log import parts_of_log
 
     with _opened(path) as (farm, store):
-        chosen = nights.night_called(farm, store, night)
-        row = nights.cell_called(store.cells(chosen), cell)
-        file = log_of(farm, chosen.night, row.cell)
-        position = 0
-        while True:
-            judged = nights.cell_called(store.cells(chosen), cell).verdict is not None
-            text = file.read_bytes()[position:] if file.exists() else b""
-            position += len(text)
-            if output.as_json and text:
-                output.result({"log": text.decode(errors="replace")})
+        for text in parts_of_log(farm, store, nights.night_called(farm, store, night), cell, follow=follow):
+            if output.as_json:
+                output.result({"log": text})
             else:
-                for line in text.decode(errors="replace").splitlines():
+                for line in text.splitlines():
                     output.line(line)
-            if judged or not follow:
-                return
             sys.stdout.flush()
-            time.sleep(_FOLLOW_S)
 
 
 @command.command("report")
