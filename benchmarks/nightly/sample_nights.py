@@ -71,6 +71,8 @@ def sample(name: str, path: Path) -> Iterator[tuple[Any, NightStore]]:
     with NightStore.open(path, create=True) as store:
         for index in range(size.nights):
             _night(store, size, cells, index, random)
+        if size.red:
+            _accept(store, cells[0])
         yield SimpleNamespace(name="shelf"), store
 
 
@@ -90,6 +92,12 @@ def _night(store: NightStore, size: SampleNight, cells: list[Cell], index: int, 
         else:
             store.judge(row.id, 0, verdict)
     store.finish(night)
+
+
+def _accept(store: NightStore, cell: Cell) -> None:
+    """Somebody accepted the package that all nights of a cell were compared with."""
+    values = {"farm": "shelf", "cell": cell.name, "settings": cell.settings, "night": "2025-11-24"}
+    store.accept({**values, "package": "0" * 64, "facts": {}, "by": "kim", "because": "-O2 <is meant> & tested"})
 
 
 def _verdict(size: SampleNight, number: int, cell: Cell, index: int, random: np.random.Generator) -> Verdict | None:

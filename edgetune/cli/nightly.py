@@ -239,10 +239,16 @@ def report_(output: Output, /, path: Path, night: str | None, *, show: bool) -> 
 def accept(output: Output, /, cell: str, because: str, path: Path, night: str | None) -> None:
     """Accept the package that CELL got in a night: from now on nights compare with it."""
     from edgetune.farm import nights
+    from edgetune.farm.engine import check_libraries
+    from edgetune.farm.page import page_folder, write_page
 
     with _opened(path) as (farm, store):
         chosen = nights.night_called(farm, store, night)
+        if page := (page_folder(farm, chosen) / "index.html").exists():
+            check_libraries()
         nights.accept(farm, store, chosen, nights.cell_called(store.cells(chosen), cell), because)
+        if page:
+            write_page(farm, store, chosen)
     output.note(f"{cell}: the package of night {chosen.night} is accepted")
 
 

@@ -150,6 +150,14 @@ def test_the_page_tells_the_health_of_boards_what_drifted_and_which_winners_no_s
     assert "Nothing became slower" not in unfit
 
 
+def test_who_accepted_what_when_and_why_stands_on_the_page(pages: dict[str, Path]) -> None:
+    table = pages["red"].read_text(encoding="utf-8").partition('id="accepted"')[2].partition("</section>")[0]
+    assert "<td>2025-11-24</td><td>kim</td>" in table
+    assert "-O2 &lt;is meant&gt; &amp; tested" in table
+    assert table.count("<tr>") == 2
+    assert 'id="accepted"' not in pages["quiet"].read_text(encoding="utf-8"), "edgetune accepts without a word"
+
+
 def test_names_from_models_cannot_break_a_plot() -> None:
     text = waterfall((Change("a$\\frac</svg>&\x00ü層", 1.0, 2.0),), (1.0, 2.0), (1.0, "µs"), 'l"<', "k")
     assert "a$\\frac</svg>& ü層" in [element.text for element in ET.fromstring(text).iter("text")]  # noqa: S314  ours
