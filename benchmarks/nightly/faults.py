@@ -313,6 +313,8 @@ def _harm(night: Night, kind: str, seconds: float | None, doubled: Counter[str])
         return f"verdicts {words}: {[row.verdict.reason for row in rows if row.verdict]}"
     if not night.measured <= farm.measured() <= night.measured + TRIALS * len(BOARDS):
         return f"{farm.measured()} records after {night.measured}"
+    if (most := farm.most_measured()) > 1:
+        return f"a candidate has {most} records"
     if doubled:
         return f"two processes at once on {dict(doubled)}"
     pages = [

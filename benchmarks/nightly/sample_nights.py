@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,10 +11,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from sqlalchemy import insert
 
 from edgetune.farm.cells import Cell
 from edgetune.farm.health.board_health import CANARY, INFRASTRUCTURE, REFERENCE, BoardHealth
 from edgetune.farm.night_store import NightStore, Verdict
+from edgetune.farm.night_tables import verdicts
 
 _LAYERS = ("conv2d 3x3", "depthwise 3x3", "pointwise 1x1", "depthwise 5x5", "pool", "dense <head>", "softmax & scale")
 _SHARES = np.array([0.3, 0.18, 0.24, 0.12, 0.03, 0.1, 0.03])
@@ -71,6 +74,8 @@ def sample(name: str, path: Path) -> Iterator[tuple[Any, NightStore]]:
     with NightStore.open(path, create=True) as store:
         for index in range(size.nights):
             _night(store, size, cells, index, random)
+        if size.red:
+            _accept(store, cells[0])
         yield SimpleNamespace(name="shelf"), store
 
 
@@ -80,19 +85,31 @@ def _night(store: NightStore, size: SampleNight, cells: list[Cell], index: int, 
     night = store.begin({**facts, "owner": "The firmware team", "limit": 0.02}, cells)
     if night is None:
         raise ValueError(f"the farm has a night of {date} already")
-    for number, row in enumerate(store.cells(night)):
-        verdict = _verdict(size, number, row.cell, index, random)
-        if verdict is None:
-            continue
-        if index == size.nights - 1:
+    rows = store.cells(night)
+    found = [(row, _verdict(size, number, row.cell, index, random)) for number, row in enumerate(rows)]
+    if index == size.nights - 1:
+        for row, verdict in found:
             store.end_attempt(row.id, store.start_attempt(row.id, "farm-host"), "exit 0")
             store.judge(row.id, 1, verdict)
-        else:
-            store.judge(row.id, 0, verdict)
+    elif found:  # a year has 73,000 verdicts: a transaction each takes minutes
+        with store.database.writing() as connection:
+            connection.execute(insert(verdicts), [_row(row.id, verdict) for row, verdict in found])
     store.finish(night)
 
 
-def _verdict(size: SampleNight, number: int, cell: Cell, index: int, random: np.random.Generator) -> Verdict | None:
+def _row(number: int, verdict: Verdict) -> dict[str, object]:
+    columns = {"verdict": verdict.verdict, "reason": verdict.reason, "package": verdict.package}
+    facts = json.dumps(verdict.facts, sort_keys=True)
+    return {**columns, "night_cell_id": number, "attempt": 0, "facts": facts, "utc": "2025-11-24T23:00:00Z"}
+
+
+def _accept(store: NightStore, cell: Cell) -> None:
+    """Somebody accepted the package that all nights of a cell were compared with."""
+    values = {"farm": "shelf", "cell": cell.name, "settings": cell.settings, "night": "2025-11-24"}
+    store.accept({**values, "package": "0" * 64, "facts": {}, "by": "kim", "because": "-O2 <is meant> & tested"})
+
+
+def _verdict(size: SampleNight, number: int, cell: Cell, index: int, random: np.random.Generator) -> Verdict:
     left = size.nights - 1 - index
     health = _health(size, cell, left, int(cell.board.rpartition("-")[2]) + index)
     if size.lost and cell.board == "shelf-1":

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from edgetune.boards.holder import Holder
 from edgetune.errors import BoardBusy, BoardUnavailable
 from edgetune.events import Event
 
@@ -19,6 +20,7 @@ LOCK_TIMEOUT_S = 600.0
 
 _POLL_S = 0.005
 _TELL_AFTER_S = 2.0
+_MOST_BYTES = 2000
 
 
 def lock_path() -> Path:
@@ -27,7 +29,10 @@ def lock_path() -> Path:
 
 
 class TimingLock:
-    """Take it with `acquire`, give it back with `release`. The file names its holder: `{"pid": ..., "since": ...}`.
+    """Take it with `acquire`, give it back with `release`. The file names its holder.
+
+    It is `{"pid": ..., "since": ..., "holder": ...}`, with seconds since 1970 and the line of `Holder`, which says
+    since when the run times here. Files of older versions have no `holder`.
 
     The runs alternate: a waiting run holds the turn lock, without which a run that has just released the lock cannot
     take it again.
@@ -44,6 +49,7 @@ class TimingLock:
         self._on_event = on_event
         self._lock = _open(self._path)
         self._turn = _open(self._path.with_suffix(".turn"))
+        self._us: Holder | None = None
         self.held = False
 
     def acquire(self) -> None:
@@ -59,21 +65,25 @@ class TimingLock:
                     break
                 waited = time.monotonic() - started
                 if waited >= self._timeout:
+                    holder = self.holder()
                     raise BoardBusy(
-                        f"another run (process {self.holder() or 'unknown'}) has been timing on this machine for "
-                        f"more than {self._timeout:g} s: wait for it, or end it"
+                        f"another run ({holder.words}) has been timing on this machine for more than "
+                        f"{self._timeout:g} s: wait for it, or end it{holder.remedy}"
                     )
                 if not told and waited >= _TELL_AFTER_S:
                     told = True
-                    holder = self.holder() or "unknown"
-                    self._on_event(Event("warning", {"message": f"waiting for process {holder}, which is timing"}))
+                    holder = self.holder()
+                    message = f"waiting for {holder.words}, which is timing{holder.remedy}"
+                    self._on_event(Event("warning", {"message": message}))
                 time.sleep(_POLL_S)
         finally:
             if have_turn:
                 fcntl.flock(self._turn, fcntl.LOCK_UN)
         self.held = True
+        self._us = self._us or Holder.of_this_process()
+        ours = {"pid": os.getpid(), "since": time.time(), "holder": self._us.line}
         os.truncate(self._lock, 0)
-        os.pwrite(self._lock, json.dumps({"pid": os.getpid(), "since": time.time()}).encode(), 0)
+        os.pwrite(self._lock, json.dumps(ours).encode(), 0)
 
     def release(self) -> None:
         """Release the lock; does nothing if it is not held."""
@@ -82,11 +92,15 @@ class TimingLock:
             fcntl.flock(self._lock, fcntl.LOCK_UN)
             self.held = False
 
-    def holder(self) -> int | None:
-        """Process id of the lock's holder, None if the file has none."""
-        with contextlib.suppress(ValueError, KeyError, TypeError):
-            return int(json.loads(os.pread(self._lock, 200, 0))["pid"])
-        return None
+    def holder(self) -> Holder:
+        """Who holds the lock, as far as the file says."""
+        with contextlib.suppress(ValueError, RecursionError):
+            match json.loads(os.pread(self._lock, _MOST_BYTES, 0)):
+                case {"holder": str(line)}:
+                    return Holder.read(line)
+                case {"pid": int(process), "since": since}:
+                    return Holder.read(f"process {process}", since)
+        return Holder("an unknown process")
 
     def close(self) -> None:
         """Release, and close the files."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_FARM = "farm.yaml"
-_FOLLOW_S = 0.5
 
 
 @click.group("nightly")
@@ -108,6 +106,8 @@ def run(output: Output, /, path: Path, *, now: bool, if_window: bool) -> None:
     from edgetune.config.stack import check_stack
     from edgetune.errors import Interrupted, NightChanged, NightFault, UsageError
     from edgetune.farm import nights
+    from edgetune.farm.cells import cells_of
+    from edgetune.farm.noise import too_noisy
     from edgetune.farm.notification import notify
     from edgetune.farm.page import page_folder, write_page
     from edgetune.farm.page.document import headline
@@ -119,6 +119,8 @@ def run(output: Output, /, path: Path, *, now: bool, if_window: bool) -> None:
     with _opened(path, create=True) as (farm, store):
         shown: set[int] = set()
         told: set[int] = set()
+        for said in too_noisy(farm, store, [cell.board for cell in cells_of(farm)]):
+            output.note(said)
 
         def on_verdict(night: Night) -> None:
             page = write_page(farm, store, night)
@@ -210,26 +212,16 @@ def status(output: Output, /, path: Path) -> None:
 def log(output: Output, /, cell: str, path: Path, night: str | None, *, follow: bool) -> None:
     """Print the log of CELL, such as ds_cnn@host: the events of its search and all that its programs wrote."""
     from edgetune.farm import nights
-    from edgetune.farm.run_cell import log_of
+    from edgetune.farm.cell_log import parts_of_log
 
     with _opened(path) as (farm, store):
-        chosen = nights.night_called(farm, store, night)
-        row = nights.cell_called(store.cells(chosen), cell)
-        file = log_of(farm, chosen.night, row.cell)
-        position = 0
-        while True:
-            judged = nights.cell_called(store.cells(chosen), cell).verdict is not None
-            text = file.read_bytes()[position:] if file.exists() else b""
-            position += len(text)
-            if output.as_json and text:
-                output.result({"log": text.decode(errors="replace")})
+        for text in parts_of_log(farm, store, nights.night_called(farm, store, night), cell, follow=follow):
+            if output.as_json:
+                output.result({"log": text})
             else:
-                for line in text.decode(errors="replace").splitlines():
+                for line in text.splitlines():
                     output.line(line)
-            if judged or not follow:
-                return
             sys.stdout.flush()
-            time.sleep(_FOLLOW_S)
 
 
 @command.command("report")
@@ -263,10 +255,16 @@ def report_(output: Output, /, path: Path, night: str | None, *, show: bool) -> 
 def accept(output: Output, /, cell: str, because: str, path: Path, night: str | None) -> None:
     """Accept the package that CELL got in a night: from now on nights compare with it."""
     from edgetune.farm import nights
+    from edgetune.farm.engine import check_libraries
+    from edgetune.farm.page import page_folder, write_page
 
     with _opened(path) as (farm, store):
         chosen = nights.night_called(farm, store, night)
+        if page := (page_folder(farm, chosen) / "index.html").exists():
+            check_libraries()
         nights.accept(farm, store, chosen, nights.cell_called(store.cells(chosen), cell), because)
+        if page:
+            write_page(farm, store, chosen)
     output.note(f"{cell}: the package of night {chosen.night} is accepted")
 
 

@@ -11,6 +11,8 @@ MOST_CHARACTERS = 255
 
 RUN = "EDGETUNE_RUN"
 """Variable that names a run, such as the night and cell; child processes take over the name of their parent's run."""
+RUN_ENDS = "EDGETUNE_RUN_ENDS"
+"""Variable that says when this run probably ends, in UTC, such as 2026-11-24T23:40Z; unset where nobody knows."""
 
 
 def host_name() -> str:

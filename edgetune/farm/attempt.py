@@ -10,9 +10,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from edgetune.config.host import host_name
+from edgetune.boards.holder import stamp
+from edgetune.config.host import RUN, RUN_ENDS, host_name
 from edgetune.errors import BoardLost
 from edgetune.farm.farm_file import Farm
 from edgetune.farm.night_store import Night, NightCell, NightStore, Verdict
@@ -51,7 +53,7 @@ def to_verdict(farm: Farm, store: NightStore, night: Night, row: NightCell, ends
     """
     for crashes in range(1, MOST_CRASHES + 1):
         attempt = store.start_attempt(row.id, host_name())
-        code, why = _run(farm, night, row, attempt, ends)
+        code, why = _run(farm, night, row, attempt, run_of(farm, store, night, row), ends)
         outcome = why or describe_exit(code or 0)
         store.end_attempt(row.id, attempt, outcome)
         if why and why != TAKEN:
@@ -67,13 +69,22 @@ def to_verdict(farm: Farm, store: NightStore, night: Night, row: NightCell, ends
     return ""
 
 
-def _run(farm: Farm, night: Night, row: NightCell, attempt: int, ends: Ends) -> tuple[int | None, str]:
+def run_of(farm: Farm, store: NightStore, night: Night, row: NightCell) -> dict[str, str]:
+    """Variables that name the run of a cell, and say when it ends if it takes as long as in its last night."""
+    run = {RUN: f"{night.night} {row.cell.name}"}
+    took = store.minutes(farm.name, row.cell.name).get(row.cell.name)
+    return run | ({RUN_ENDS: stamp(datetime.now(UTC) + timedelta(minutes=took.all))} if took else {})
+
+
+def _run(
+    farm: Farm, night: Night, row: NightCell, attempt: int, run: dict[str, str], ends: Ends
+) -> tuple[int | None, str]:
     """Run the process of one attempt; return its exit code, and why it was ended ("" where it ended by itself)."""
     folder = folder_of(farm, night.night, row.cell)
     temporary = folder / "tmp"
     shutil.rmtree(temporary, ignore_errors=True)  # of an attempt that was killed
     temporary.mkdir(parents=True, exist_ok=True)
-    environment = dict(os.environ) | {"TMPDIR": str(temporary), "EDGETUNE_RUN": f"{night.night} {row.cell.name}"}
+    environment = dict(os.environ) | {"TMPDIR": str(temporary)} | run
     environment["PYTHONPATH"] = os.pathsep.join(entry for entry in sys.path if entry)
     words = [str(os.getpid()), str(farm.path), night.night, str(row.id), str(attempt)]
     with log_of(farm, night.night, row.cell).open("ab") as log:

@@ -1,4 +1,4 @@
-"""What ``edgetune nightly doctor`` finds: the database, the archive, locks, drains, and the age of the last night."""
+"""What ``edgetune nightly doctor`` finds: database, archive, noise, locks, drains, the age of the last night."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from edgetune.farm.drains import drains
 from edgetune.farm.farm_file import Farm
 from edgetune.farm.local_engine import lock_path
 from edgetune.farm.night_store import NightStore
+from edgetune.farm.noise import too_noisy
 from edgetune.farm.open_nights import overdue
 from edgetune.findings import Finding
 from edgetune.pipeline.database import findings_of
@@ -46,6 +47,9 @@ def _nights(farm: Farm, now: datetime) -> Iterator[Finding]:
         ended = "finished" if past and past[-1].finished_utc else "not finished"
         found = late or f"{len(past)} nights, the last one is {past[-1].night}, {ended}"
         yield Finding("last night", not late, found, run if late else "", True, NightFault.exit_code)
+        for said in too_noisy(farm, store, [cell.board for cell in cells_of(farm)]):
+            what, _, fix = said.partition(": ")
+            yield Finding("limit", False, what, f"{fix} as 'limit' in {farm.path}")
         for name, found_drain in drains(store.database).items():
             yield Finding("drain", False, found_drain.sentence, f"edgetune nightly drain --off {name}")
 

@@ -324,8 +324,9 @@ class NightStore:
                 spans[number] = spans.get(number, 0.0) + span / timedelta(minutes=1)
         return spans
 
-    def minutes(self, farm: str) -> dict[str, Minutes]:
-        """How long each cell took in the last night in which it got a verdict, by its name."""
+    def minutes(self, farm: str, cell: str = "") -> dict[str, Minutes]:
+        """How long each cell, or that one, took in the last night in which it got a verdict, by its name."""
+        own = (nights.c.farm == farm, *([night_cells.c.cell == cell] if cell else []))
         joined = (
             select(night_cells.c.cell, attempts.c.begun_utc, attempts.c.ended_utc, verdicts.c.facts)
             .join(nights, nights.c.id == night_cells.c.night_id)
@@ -334,7 +335,7 @@ class NightStore:
                 attempts,
                 (attempts.c.night_cell_id == night_cells.c.id) & (attempts.c.number == verdicts.c.attempt),
             )
-            .where(nights.c.farm == farm, attempts.c.ended_utc.is_not(None), verdicts.c.verdict != "not measured")
+            .where(*own, attempts.c.ended_utc.is_not(None), verdicts.c.verdict != "not measured")
             .order_by(nights.c.id)
         )
         with self._database.reading() as connection:
@@ -342,9 +343,9 @@ class NightStore:
                 return {}
             rows = connection.execute(joined).all()
         found = {}
-        for cell, begun, ended, facts in rows:
+        for name, begun, ended, facts in rows:
             took = (datetime.fromisoformat(ended) - datetime.fromisoformat(begun)) / timedelta(minutes=1)
-            found[cell] = Minutes(took, min(took, json.loads(facts).get("gate_minutes", 0.0)))
+            found[name] = Minutes(took, min(took, json.loads(facts).get("gate_minutes", 0.0)))
         return found
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from edgetune.farm.acceptances import Acceptance, Acceptances
 from edgetune.farm.farm_file import Farm
 from edgetune.farm.health.history import BoardHistory, unconfirmed
 from edgetune.farm.night_store import VERDICTS, Night, NightCell, NightStore, Verdict, VerdictWord
@@ -65,6 +66,10 @@ class CellReport(_Part):
     turns: int | None = None
     worse: tuple[str, ...] = ()
     accepted_night: str | None = None
+    compared_with: Acceptance | None = Field(
+        default=None, description="Who accepted the package that tonight's was compared with, when and why."
+    )
+    acceptance: Acceptance | None = Field(default=None, description="Who accepted tonight's package, when and why.")
     layers: tuple[LayerReport, ...] = ()
     attempts: int = 0
     minutes: float | None = Field(default=None, description="Time that all attempts of this night took.")
@@ -121,10 +126,15 @@ def report(farm: Farm, store: NightStore, night: Night) -> NightReport:
             history.setdefault(row.cell.name, []).append((other.night, row))
     minutes = store.spent(night)
     seen = BoardHistory([*((other.night, cells) for other, cells in before), (night.night, rows)])
-    winners = unconfirmed(rows)
+    winners, acceptances = unconfirmed(rows), Acceptances(store, farm.name)
     cells = [
         _cell(row, history[row.cell.name], minutes.get(row.id)).model_copy(
-            update={"drift": seen.drift_of(row.cell), "unconfirmed": row.id in winners}
+            update={
+                "drift": seen.drift_of(row.cell),
+                "unconfirmed": row.id in winners,
+                "compared_with": acceptances.compared_with(row),
+                "acceptance": acceptances.of(row, night.night),
+            }
         )
         for row in rows
     ]

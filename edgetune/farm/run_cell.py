@@ -25,7 +25,15 @@ from edgetune.boards.lock import TimingLock
 from edgetune.config.database_location import Branch
 from edgetune.config.host import host_name
 from edgetune.config.settings import Settings
-from edgetune.errors import BoardLost, DatabaseError, EdgetuneError, Interrupted, NightFault, ToolchainMissing
+from edgetune.errors import (
+    BoardBusy,
+    BoardLost,
+    DatabaseError,
+    EdgetuneError,
+    Interrupted,
+    NightFault,
+    ToolchainMissing,
+)
 from edgetune.events import Event
 from edgetune.farm import archive, comparing
 from edgetune.farm.bench import Bench
@@ -280,7 +288,8 @@ def main() -> None:
             verdict = Verdict("not measured", said, facts={"error": type(error).__name__})
         except EdgetuneError as error:
             _again_if_frozen(freezes, error.message)
-            verdict = Verdict("not measured", error.message, facts={"error": type(error).__name__})
+            said = f"busy: {error.message}" if isinstance(error, BoardBusy) else error.message
+            verdict = Verdict("not measured", said, facts={"error": type(error).__name__})
         if health is not None:
             verdict = replace(verdict, facts={**verdict.facts, "health": health.to_json()})
         if not store.judge(row.id, int(attempt), verdict, accept):

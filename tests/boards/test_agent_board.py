@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import shutil
 import signal
@@ -23,6 +24,7 @@ from edgetune.boards.agent.messages import Health
 from edgetune.boards.environment import read_environment
 from edgetune.boards.process import ProcessReach, ProcessStream
 from edgetune.boards.protocol import RunRequest
+from edgetune.config.host import RUN, RUN_ENDS
 from edgetune.errors import BoardBusy, BoardLost, BoardUnfit, EdgetuneError, ProtocolViolation, ToolchainMissing
 from edgetune.events import Event
 from edgetune.target.target import Target, load_target
@@ -85,12 +87,33 @@ def test_the_second_user_is_told_who_has_the_board(opened: Callable[..., AgentBe
     lock = f"edgetune-test-{os.getpid()}"
     first, second = opened(lock=lock), opened(lock=lock)
     first.board.reserve()
-    with pytest.raises(BoardBusy, match=rf"belongs to .+@.+ process {os.getpid()}: .* expires after 1[12]\d s\)"):
+    since = rf"process {os.getpid()} since (\S+ )?\d\d:\d\d"
+    with pytest.raises(
+        BoardBusy, match=rf"belongs to .+@.+ {since}: .* expires after 1[12]\d s\), or use another board$"
+    ):
         second.board.reserve(0.2)
-    assert "whose lock expires in" in second.told("locked")[0]
+    assert re.search(rf"{since}; the lock expires in 1[12]\d s at most$", second.told("locked")[0])
     first.close()
     second.board.reserve()
     assert second.run().status == "ok"
+
+
+def test_who_finds_a_board_taken_by_a_night_reads_its_cell_its_end_and_how_to_drain_the_board(
+    opened: Callable[..., AgentBench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = f"edgetune-test-{os.getpid()}"
+    first, second = opened(lock=lock), opened(lock=lock)
+    with monkeypatch.context() as night:
+        night.setenv(RUN, "2026-11-24 m@shelf-7")
+        night.setenv(RUN_ENDS, "2026-11-24T23:40Z")
+        first.board.reserve()
+    cell = (
+        r"since (\S+ )?\d\d:\d\d, for cell m@shelf-7 of night 2026-11-24, which probably ends at 2026-11-2\d \d\d:\d\d"
+    )
+    drain = "; `edgetune nightly drain shelf-7` takes the board out of the night"
+    with pytest.raises(BoardBusy, match=rf"{cell}: wait .*, or use another board{drain}$"):
+        second.board.reserve(0.2)
+    assert second.told("locked")[0].endswith(f" s at most{drain}")
 
 
 def test_a_board_that_somebody_took_while_it_was_lost_is_not_waited_for(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from edgetune.boards.holder import Holder
 from edgetune.boards.process import ProcessReach, ProcessStream
 from edgetune.boards.reach import CommandResult
 from edgetune.boards.tvm_rpc.board import TvmRpcBoard
@@ -27,6 +29,7 @@ from edgetune.boards.tvm_rpc.server_tree import ServerTree, server_tree
 from edgetune.boards.tvm_rpc.tracker import LocalTracker
 from edgetune.boards.tvm_rpc.tracker_client import Lease, TrackerClient, owner_name
 from edgetune.config.boards_file import BoardAddress
+from edgetune.config.host import RUN, RUN_ENDS
 from edgetune.errors import BoardBusy, BoardLost, BoardUnfit, HostUnknown, ProtocolViolation
 from edgetune.events import Event
 from edgetune.target.target import load_target
@@ -77,7 +80,9 @@ def test_a_farm_lends_a_server_to_one_client_at_a_time(
     try:
         assert run(first, candidates.request()).status == "ok"
         assert first.facts["server"] == f"{LOOPBACK}:{server.port}"
-        with pytest.raises(BoardBusy, match=rf"key 'shelf'.*within 1 s: leased by {owner_name()}"):
+        with pytest.raises(
+            BoardBusy, match=rf"key 'shelf'.*within 1 s: leased by {owner_name()} since (\S+ )?\d\d:\d\d; "
+        ):
             second.reserve()
         first.close()
         second._lock_timeout_s = 60.0
@@ -264,10 +269,40 @@ def test_somebody_else_on_the_board_is_told_by_name(
         server.start("other")
     monkeypatch.setattr("edgetune.boards.tvm_rpc.deploy.owner_name", lambda: "friend@desk-1")
     door = DeployedLender(reach, server, on_event=events.append)
-    with pytest.raises(BoardBusy, match=rf"'desk' belongs to {owner_name()}: .* expires after \d+ s"):
+    belongs = rf"'desk' belongs to {owner_name()} since (\S+ )?\d\d:\d\d"
+    with pytest.raises(BoardBusy, match=rf"{belongs}: .* expires after \d+ s"):
         door.lease(0.0)
     assert [event.data["what"] for event in events] == []
     server.stop()
+
+
+def test_who_finds_a_server_of_a_night_reads_its_cell_its_end_and_how_to_drain_the_board(
+    folder: Path, tracker: LocalTracker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(RUN, "2026-11-24 m@desk")
+    monkeypatch.setenv(RUN_ENDS, "2026-11-24T23:40Z")
+    since = rf"{owner_name()} since (\S+ )?\d\d:\d\d"
+    cell = "for cell m@desk of night 2026-11-24, which probably ends at 2026-11-2"
+    drain = "; `edgetune nightly drain desk` takes the board out of the night$"
+    with contextlib.closing(TrackerClient(*tracker.address)) as client:
+        client.announce("desk-9", Lease(LOOPBACK, 1, "desk-9"))
+        said = [one for one in client.summary()["server_info"] if one["key"] == "server:desk-9-leased"]
+        assert re.search(cell, Holder.read(said[0]["addr"][0]).words)
+        monkeypatch.setattr(TrackerClient, "summary", lambda _: {"server_info": [*said, {"key": "server:desk-9"}]})
+        assert re.search(
+            rf"leased by {since}, {cell}.*; wait, or raise the priority{drain}", client._why_busy("desk-9", 1)
+        )
+    reach = ProcessReach("bench", load_target("host"))
+    servers = [DeployedServer(reach, load_target("host"), tmp_path, cache=folder / "cache") for _ in range(2)]
+    try:
+        servers[0].start("secret")
+        monkeypatch.setattr("edgetune.boards.tvm_rpc.deploy.owner_name", lambda: "friend@desk-1")
+        with pytest.raises(BoardBusy, match=rf"'bench' belongs to {since}, {cell}.*, or use another board{drain}"):
+            servers[1].start("secret")
+    finally:
+        for server in servers:
+            server.stop()
+        reach.close()
 
 
 def test_a_server_that_could_not_be_ended_is_ended_by_a_new_connection(

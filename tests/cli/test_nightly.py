@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import re
@@ -154,7 +155,17 @@ def test_a_slower_flag_is_found_and_stays_until_it_is_accepted(second: Path) -> 
 
     command = [sys.executable, "-m", "edgetune", "nightly", "accept", f"m@{BOARD}", "--because", "the flag is meant"]
     subprocess.run(command, cwd=farm, check=True, capture_output=True, timeout=SECONDS)
-    assert nightly(farm, "run", "--now")["cells"][0]["verdict"] == "same"
+    told = {"by": getpass.getuser(), "because": "the flag is meant", "night": red.night}
+    (accepted,) = nightly(farm, "status")["cells"]
+    assert {key: accepted["acceptance"][key] for key in told} == told
+    written = (page / "index.html").read_text(encoding="utf-8")
+    assert f"Accepted by {told['by']} at {accepted['acceptance']['utc']}: the flag is meant." in written
+    assert NightReport.model_validate_json((page / "night.json").read_text()).cells[0].acceptance is not None
+    green = nightly(farm, "run", "--now")
+    assert green["cells"][0]["verdict"] == "same"
+    assert green["cells"][0]["compared_with"] == accepted["acceptance"]
+    later = (page.with_name(green["night"]) / "index.html").read_text(encoding="utf-8")
+    assert re.search(rf"<td>{told['by']}</td><td>[^<]+</td><td class=\"reason\">the flag is meant</td>", later)
     assert "round" in nightly(farm, "log", f"m@{BOARD}", "--night", first["night"])["log"]
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import re
 from pathlib import Path
 
-from edgetune.farm.archive import find_model, keep_model
+import pytest
+
+from edgetune.errors import NightFault
+from edgetune.farm.archive import PACKAGE, find_model, keep, keep_model
 
 
 def test_a_model_is_found_by_its_hash_and_not_where_it_is_damaged(tmp_path: Path) -> None:
@@ -24,3 +29,23 @@ def test_a_model_is_found_by_its_hash_and_not_where_it_is_damaged(tmp_path: Path
     model.write_bytes(b"model")
     keep_model(archive, model, digest)
     assert find_model(archive, digest, ".onnx") == found
+
+
+def test_an_archive_that_is_read_only_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package, kept = tmp_path / "new" / PACKAGE, tmp_path / "archive"
+    package.mkdir(parents=True)
+    (package / "a.c").write_text("int a;\n")
+    model = tmp_path / "m.onnx"
+    model.write_bytes(b"model")
+
+    def read_only(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")  # root may write where permissions forbid it
+
+    monkeypatch.setattr("edgetune.farm.archive.tempfile.NamedTemporaryFile", read_only)
+    said = (
+        rf"^the archive {re.escape(str(kept))} cannot be written \(Read-only file system\): give another as 'archive'"
+    )
+    with pytest.raises(NightFault, match=said):
+        keep(kept, tmp_path / "new")
+    with pytest.raises(NightFault, match=said):
+        keep_model(kept, model, hashlib.sha256(b"model").hexdigest())

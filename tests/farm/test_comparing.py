@@ -8,16 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from edgetune.errors import EdgetuneError, PackageInvalid, SelfTestFailed
-from edgetune.farm import archive, comparing
+from edgetune.farm import archive, comparing, gate
 from edgetune.farm.bench import Bench
 from edgetune.farm.comparing import Versions, exact_facts, verdict_of, worse
 from edgetune.farm.health.tonights_canary import TonightsCanary
 from edgetune.farm.night_store import Accepted
+from edgetune.farm.report import is_alarm
 from edgetune.verify.starts import Start
 from edgetune.verify.verify import OutputReport, VerifyReport
 
@@ -107,3 +109,34 @@ def test_a_canary_that_fails_in_the_turns_of_the_cause_costs_no_verdict(
     assert (verdict.verdict, accepted) == ("slower", False)
     assert verdict.facts["cause"] == f"cause not found: the canary did not run ({error.message})"
     assert verdict.facts["factors"] == []
+
+
+class Emulated(Counting):
+    """A board under an emulator whose clock is time: the new package takes longer, and it has no turns."""
+
+    @property
+    def judges(self) -> bool:
+        return False
+
+
+def test_times_under_emulation_are_told_and_never_an_alarm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("old", "new"):
+        (tmp_path / name / archive.BUILT).mkdir(parents=True)
+        (tmp_path / name / archive.BUILT / "bench").write_text(name)
+    nothing: Any = None
+    old = (tmp_path / "old", Accepted("p", "1", "me", "", "", facts(1e-5)))
+    versions = Versions(tmp_path / "new", facts(1e-5), old, "", nothing)
+    monkeypatch.setattr(comparing, "read_manifest", lambda _: {**MANIFEST, "layers": []})
+    monkeypatch.setattr(gate, "compare", lambda *_: pytest.fail("emulated times are compared"))
+    verdict, accepted = verdict_of(Emulated(nothing, nothing), versions, 0.02, 1)
+    assert (verdict.verdict, verdict.reason, accepted) == ("cannot tell", comparing.EMULATED, False)
+    assert verdict.facts["new"] == 120.0
+    assert "ratio" not in verdict.facts
+    assert not is_alarm(verdict)
+
+
+def test_only_a_place_that_counts_or_is_real_is_judged() -> None:
+    nothing: Any = None
+    places: list[Any] = [SimpleNamespace(emulated=emulated) for emulated in (False, True)]
+    assert [Bench(place, nothing).judges for place in places] == [True, False]
+    assert [Bench(place, nothing, counts=True).judges for place in places] == [True, True]

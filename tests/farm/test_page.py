@@ -11,10 +11,10 @@ from pathlib import Path
 import html5lib
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Request, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
 from benchmarks.nightly.sample_nights import NIGHTS, sample
-from edgetune.farm.page.document import headline
+from edgetune.farm.page.document import headline, html
 from edgetune.farm.page.files import write_report
 from edgetune.farm.page.plots import Change, sparkline, waterfall
 from edgetune.farm.report import CellReport, NightReport, report
@@ -67,25 +67,51 @@ def test_a_browser_shows_the_page_without_network_error_or_sideways_scrolling(
     size = {"width": width, "height": 900}
     context = browser.new_context(viewport=size, color_scheme=scheme, offline=True)  # type: ignore[arg-type]
     page = context.new_page()
+    found = shown(page, pages[name], width)
+    violations = Axe().run(page).response["violations"]
+    assert [(each["id"], each["nodes"][0]["html"]) for each in violations] == []
+    assert found == []
+    context.close()
+
+
+def shown(page: Page, file: Path, width: int) -> list[str]:
+    """Show a file, open all that is folded; return what the console said, and every request but that of the file."""
     found: list[str] = []
 
     def hear(message: ConsoleMessage) -> None:
         found.append(message.text)
 
     def note(request: Request) -> None:
-        found.append(request.url)
+        if request.url != file.as_uri():
+            found.append(request.url)
 
     page.on("console", hear)
-    page.goto(pages[name].as_uri())
     page.on("request", note)
+    page.goto(file.as_uri())
     page.wait_for_load_state("networkidle")
     assert page.evaluate("document.documentElement.scrollWidth") == width
-    for details in page.query_selector_all("details"):
-        details.evaluate("element => element.open = true")
+    page.evaluate("document.querySelectorAll('details').forEach(element => { element.open = true })")
     assert page.evaluate("document.documentElement.scrollWidth") == width
-    violations = Axe().run(page).response["violations"]
-    assert [(each["id"], each["nodes"][0]["html"]) for each in violations] == []
-    assert found == []
+    return found
+
+
+def test_what_a_page_loads_is_noticed(browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text("<!DOCTYPE html><title>t</title><img src='picture.png' alt=''>")
+    page = browser.new_page(viewport={"width": 400, "height": 900})
+    assert (tmp_path / "picture.png").as_uri() in shown(page, tmp_path / "page.html", 400)
+    page.close()
+
+
+def test_a_year_of_twenty_models_on_ten_boards_is_shown_whole(browser: Browser, tmp_path: Path) -> None:
+    file = write_report(night("year", tmp_path / "year.db"), tmp_path / "year")
+    assert file.stat().st_size < 5_000_000
+    context = browser.new_context(viewport={"width": 1200, "height": 900}, offline=True)
+    page = context.new_page()
+    page.set_default_timeout(120_000)
+    assert shown(page, file, 1200) == []
+    assert page.locator(".matrix tbody tr").count() == 20
+    assert page.locator(".matrix svg").count() == 200
+    assert page.locator(".year details").first.locator("tbody tr").count() == 365
     context.close()
 
 
@@ -110,14 +136,20 @@ def test_what_lacks_a_result_stands_first_with_its_date_and_each_change_with_cau
     context.close()
 
 
-def test_on_paper_tables_of_layers_are_shown_on_white(pages: dict[str, Path], browser: Browser) -> None:
+@pytest.mark.parametrize("name", SMALL)
+def test_on_paper_all_but_the_nights_as_tables_is_shown_on_white(
+    pages: dict[str, Path], browser: Browser, name: str
+) -> None:
     context = browser.new_context(color_scheme="dark", offline=True)
     page = context.new_page()
-    page.goto(pages["red"].as_uri())
+    page.goto(pages[name].as_uri())
     page.emulate_media(media="print", color_scheme="dark")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    assert page.locator("article table").first.bounding_box()
-    assert not page.locator(".year").first.is_visible()
+    assert page.locator("h1").is_visible()
+    for table in page.locator("table:not(.year table)").all():
+        assert table.bounding_box()
+    assert not any(year.is_visible() for year in page.locator(".year").all())
+    assert page.pdf(format="A4").startswith(b"%PDF")
     context.close()
 
 
@@ -148,6 +180,47 @@ def test_the_page_tells_the_health_of_boards_what_drifted_and_which_winners_no_s
     unfit = pages["without-boards"].read_text(encoding="utf-8")
     assert "infrastructure: the canary takes 2.5 times as long as in its own past" in unfit
     assert "Nothing became slower" not in unfit
+
+
+def test_who_accepted_what_when_and_why_stands_on_the_page(pages: dict[str, Path]) -> None:
+    table = pages["red"].read_text(encoding="utf-8").partition('id="accepted"')[2].partition("</section>")[0]
+    assert "<td>2025-11-24</td><td>kim</td>" in table
+    assert "-O2 &lt;is meant&gt; &amp; tested" in table
+    assert table.count("<tr>") == 2
+    assert 'id="accepted"' not in pages["quiet"].read_text(encoding="utf-8"), "edgetune accepts without a word"
+
+
+def test_a_counted_cell_is_marked_so_and_a_timed_one_is_not() -> None:
+    cells = tuple(
+        CellReport(
+            cell=f"m@{board}",
+            model="m",
+            board=board,
+            kind="k",
+            verdict="slower",
+            nights=1,
+            since="n",
+            alarm=True,
+            unit=unit,
+            new=2e3,
+            old=1e3,
+            ratio=2.0,
+            low=2.0,
+            high=2.0,
+            turns=1,
+        )
+        for board, unit in (("counting", "instructions"), ("real", "ns"))
+    )
+    common = {"farm": "f", "owner": "", "night": "n", "begun_utc": "", "finished_utc": None, "host": "h"}
+    text = html(NightReport(**common, edgetune="1", limit=0.02, counts={"slower": 2}, cells=cells))
+    counted, real = text.partition("<article")[2].partition("</section>")[0].split("<article")
+    marked = "Instructions, counted exactly under an emulator. They say nothing about the time on a real core."
+    assert marked in counted
+    assert "2,000 instructions" in counted
+    assert "instructions" not in real.lower()
+    assert "2.0 µs" in real
+    matrix = text.partition('class="matrix"')[2].partition("</table>")[0]
+    assert (matrix.count("instructions"), matrix.count("µs")) == (1, 1)
 
 
 def test_names_from_models_cannot_break_a_plot() -> None:

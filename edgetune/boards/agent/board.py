@@ -15,7 +15,7 @@ from edgetune.boards.agent.frames import FrameType, encode
 from edgetune.boards.agent.link import AgentLink
 from edgetune.boards.agent.messages import Health, Hello, Message, Pong, Refused, Result, Stored
 from edgetune.boards.agent.recovery import RecoveryLevel
-from edgetune.boards.agent.starting import AgentStart, check_hello, fallbacks, owner, told_facts
+from edgetune.boards.agent.starting import AgentStart, check_hello, fallbacks, told_facts
 from edgetune.boards.agent.trial import Trial, run_result
 from edgetune.boards.closing import Closing
 from edgetune.boards.environment import Reading
@@ -236,7 +236,7 @@ class AgentBoard:
     def _start_agent(self, timeout_s: float, lock_s: float) -> None:
         facts = self._described = self.reach.facts()
         program = build_agent(self._target, self._cache)
-        arguments = ["--owner", owner(), "--idle", f"{self._idle_s:g}", "--folder", facts.folder]
+        arguments = ["--idle", f"{self._idle_s:g}", "--folder", facts.folder]
         if self._target.clock == "instructions":
             arguments.append("--count")
         starting = self._starting = AgentStart(

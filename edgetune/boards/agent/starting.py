@@ -6,9 +6,6 @@ whether the board suits the target, what it lacks, and which facts records keep.
 
 from __future__ import annotations
 
-import getpass
-import os
-import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +15,7 @@ from edgetune.boards.agent.link import AgentLink
 from edgetune.boards.agent.messages import Busy, Hello
 from edgetune.boards.closing import Closing
 from edgetune.boards.environment import Reading
+from edgetune.boards.holder import Holder
 from edgetune.boards.reach import BoardFacts, Reach
 from edgetune.boards.round_trip import ANSWER, allowed_s
 from edgetune.errors import BoardBusy, BoardUnavailable, BoardUnfit
@@ -62,18 +60,6 @@ def told_facts(facts: BoardFacts, hello: Hello, cores: Sequence[int]) -> dict[st
     }
 
 
-_LENGTH = 60
-
-
-def owner() -> str:
-    """Return our name for others, in at most 60 characters: user (or the user id, without a name), machine, process."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # frequent in containers
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()} process {os.getpid()}"[:_LENGTH]
-
-
 _RETRY_S = 2.0  # every check of the lock starts a program, which disturbs the other user's measurement
 
 
@@ -105,7 +91,8 @@ class AgentStart:
         until, told = time.monotonic() + lock_s, False
         while True:
             self.closing.check()
-            link = self.link = AgentLink(self.name, self.reach.start(self.program, self.arguments), self.keep_alive_s)
+            arguments = ["--owner", Holder.of_this_process().line, *self.arguments]
+            link = self.link = AgentLink(self.name, self.reach.start(self.program, arguments), self.keep_alive_s)
             try:
                 self.closing.check()
                 first = link.first_words(allowed_s(answer_s, self.reach.round_trip_s, ANSWER))
@@ -119,9 +106,10 @@ class AgentStart:
                 self.link = None
             link.close()
             if time.monotonic() >= until:
+                holder = Holder.read(first.owner)
                 raise BoardBusy(
-                    f"board '{self.name}' belongs to {first.owner or 'another user'}: wait until that run ends (the "
-                    f"lock of a dead run expires after {first.expires_s} s), or use another board"
+                    f"board '{self.name}' belongs to {holder.words}: wait until that run ends (the lock of a dead run "
+                    f"expires after {first.expires_s} s), or use another board{holder.remedy}"
                 )
             if not told:
                 told = True
@@ -129,6 +117,7 @@ class AgentStart:
             self.closing.begun.wait(min(_RETRY_S, max(0.0, until - time.monotonic())))
 
     def _tell_owner(self, busy: Busy) -> None:
+        holder = Holder.read(busy.owner)
         self.tell(
-            "locked", f"waiting for {busy.owner or 'another user'}, whose lock expires in {busy.expires_s} s at most"
+            "locked", f"waiting for {holder.words}; the lock expires in {busy.expires_s} s at most{holder.remedy}"
         )

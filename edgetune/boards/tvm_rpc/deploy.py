@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from edgetune.boards.holder import Holder
 from edgetune.boards.reach import ByteStream, Reach
 from edgetune.boards.tvm_rpc.bring import bring_server
 from edgetune.boards.tvm_rpc.launched import KEY_ON_STDIN, LOOPBACK
@@ -147,7 +148,8 @@ class DeployedServer:
         script = self._folder / f"tvm-server-{self._reach.name}.sh"
         script.write_text(_START)
         script.chmod(0o700)
-        arguments = (self._place, owner_name(), f"{IDLE_S:g}", "server", LOOPBACK, "0", KEY_ON_STDIN)
+        holder = Holder.of_this_process(owner_name()).line
+        arguments = (self._place, holder, f"{IDLE_S:g}", "server", LOOPBACK, "0", KEY_ON_STDIN)
         stream = self._stream = self._reach.start(script, arguments, _ASK_S)
         try:
             stream.send(f"{key}\n".encode(), _ASK_S)  # every user there can read arguments
@@ -193,7 +195,7 @@ class DeployedServer:
         line = said.split(b"\n")[0].decode(errors="replace")
         if busy := _BUSY.fullmatch(line):
             self.stop()
-            raise self._busy("".join(letter for letter in busy[2] if letter.isprintable())[:200], int(busy[1]))
+            raise self._busy(Holder.read(busy[2]), int(busy[1]))
         port = _PORT.fullmatch(line)
         if port is None:
             raise self._silent(stream)
@@ -201,14 +203,15 @@ class DeployedServer:
             self._tell("fallback", "no abstract sockets: the board cannot be locked against other users")
         return int(port[1])
 
-    def _busy(self, owner: str, seconds: int) -> BoardBusy | BoardLost:
+    def _busy(self, holder: Holder, seconds: int) -> BoardBusy | BoardLost:
         name = self._reach.name
-        if owner == owner_name():  # our own server, which we could not end because its link broke
+        if holder.who == owner_name():  # our own server, which we could not end because its link broke
             return BoardLost(
                 f"board '{name}' still has a server of this run, which ends {seconds} s after its link did"
             )
         gone = f" (the lock of a dead run expires after {seconds} s)" if seconds else ""
-        return BoardBusy(f"board '{name}' belongs to {owner}: wait until that run ends{gone}, or use another board")
+        wait = f"wait until that run ends{gone}, or use another board{holder.remedy}"
+        return BoardBusy(f"board '{name}' belongs to {holder.words}: {wait}")
 
     def _tell(self, what: str, detail: str) -> None:
         self._on_event(Event("board", {"board": self._reach.name, "what": what, "detail": detail}))

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from edgetune.boards.holder import Holder
 from edgetune.errors import BoardBusy, BoardLost, HostUnknown, ProtocolViolation
 
 _MAGIC = 0x2F271
@@ -80,7 +81,8 @@ class TrackerClient:
 
     def announce(self, key: str, lease: Lease) -> None:
         """Show others who has the lease, for as long as this connection is open."""
-        info = {"key": f"server:{key}-{_LEASED}", "addr": [owner_name(), lease.port], "since": int(time.time())}
+        holder = Holder.of_this_process(owner_name()).line
+        info = {"key": f"server:{key}-{_LEASED}", "addr": [holder, lease.port], "since": int(time.time())}
         self._ask([_UPDATE_INFO, info])
 
     def summary(self) -> Mapping[str, Any]:
@@ -108,12 +110,14 @@ class TrackerClient:
             other = TrackerClient(*self._address, where=self._where, timeout_s=self._timeout_s)
             with contextlib.closing(other):
                 servers = other.summary().get("server_info", [])
-            names = [str(one["addr"][0]) for one in servers if one.get("key") == f"server:{key}-{_LEASED}"]
+            leased = [one for one in servers if one.get("key") == f"server:{key}-{_LEASED}"]
+            holders = [Holder.read(str(one["addr"][0]), one.get("since")) for one in leased]
             total = sum(one.get("key") == f"server:{key}" for one in servers)
             if not total:
                 return f"{what}: no server with that key is registered there; start one, or correct `key:`"
-            owners = f"leased by {', '.join(names)}" if names else "leased by a client that gives no name"
-            return f"{what}: {owners}; wait, or raise the priority"
+            names = ", ".join(holder.words for holder in holders) or "a client that gives no name"
+            drain = "".join(dict.fromkeys(holder.remedy for holder in holders))
+            return f"{what}: leased by {names}; wait, or raise the priority{drain}"
         return f"{what}: wait, or ask its operator"
 
     def _ask(self, message: list[object]) -> object:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from edgetune.farm.acceptances import Acceptance
 from edgetune.farm.page.plots import Change, sparkline, waterfall
 from edgetune.farm.report import ORDER, UNJUDGED, CellReport, NightReport
 from edgetune.resources import templates_dir
@@ -46,6 +47,7 @@ def html(found: NightReport) -> str:
         unjudged=[cell for cell in found.cells if cell.verdict in UNJUDGED],
         changed=[cell for cell in found.cells if cell.alarm or cell.note or cell.verdict in _CHANGED],
         drifts=[(one, said) for one, said in drifts if said],
+        by_hand=[(cell.cell, one) for cell in found.cells for one in _by_hand(cell)],
         models=models,
         boards=boards,
         matrix={(cell.model, cell.board): cell for cell in found.cells},
@@ -54,6 +56,11 @@ def html(found: NightReport) -> str:
         sparklines={cell.cell: Markup(_sparkline(cell)) for cell in found.cells},  # noqa: S704  made by plots
         waterfalls={cell.cell: Markup(_waterfall(cell, ids[cell.cell])) for cell in found.cells},  # noqa: S704
     )
+
+
+def _by_hand(cell: CellReport) -> list[Acceptance]:
+    """What somebody accepted: the package that a cell was compared with, and tonight's."""
+    return [one for one in (cell.compared_with, cell.acceptance) if one is not None and one.by_hand]
 
 
 def headline(found: NightReport) -> str:

@@ -1,0 +1,60 @@
+"""Who accepted which package of a cell, when and because of what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy import select
+
+from edgetune.farm.night_store import NightCell, NightStore
+from edgetune.farm.night_tables import accepted
+
+
+class Acceptance(BaseModel):
+    """A package of a cell that was accepted: its night, by whom and when (UTC), and because of what."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    night: str
+    by: str = Field(description="A user, or edgetune where nothing had to be decided.")
+    utc: str
+    because: str
+    package: str = Field(description="Its SHA-256 in the archive.")
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether somebody decided it."""
+        return self.by != BY_ITSELF
+
+
+BY_ITSELF = "edgetune"
+
+
+class Acceptances:
+    """All acceptances of a farm."""
+
+    def __init__(self, store: NightStore, farm: str) -> None:
+        columns = (accepted.c.cell, *(accepted.c[name] for name in Acceptance.model_fields))
+        self._by_cell: dict[str, list[Acceptance]] = {}
+        with store.database.reading() as connection:
+            rows = connection.execute(select(*columns).where(accepted.c.farm == farm).order_by(accepted.c.id))
+            for row in rows.mappings():
+                one = Acceptance(**{name: row[name] for name in Acceptance.model_fields})
+                self._by_cell.setdefault(row["cell"], []).append(one)
+
+    def compared_with(self, row: NightCell) -> Acceptance | None:
+        """That of the package with which a night compared a cell."""
+        facts = row.verdict.facts.get("accepted", {}) if row.verdict else {}
+        own = self._by_cell.get(row.cell.name, ())
+        return _last([one for one in own if (one.night, one.package) == (facts.get("night"), facts.get("package"))])
+
+    def of(self, row: NightCell, night: str) -> Acceptance | None:
+        """That of the package that a cell got in a night."""
+        package = row.verdict.package if row.verdict else ""
+        own = self._by_cell.get(row.cell.name, ())
+        return _last([one for one in own if package and (one.night, one.package) == (night, package)])
+
+
+def _last(found: Sequence[Acceptance]) -> Acceptance | None:
+    return found[-1] if found else None
