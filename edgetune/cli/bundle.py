@@ -39,14 +39,14 @@ def export(
     output: Output, /, model: Path, board: str, out: Path, candidates: int, seed: int, precision: Precision
 ) -> None:
     """Write a bundle of MODEL's kernels to a folder, compiled for the target; this machine needs no GPU."""
-    from edgetune.errors import UsageError
+    from edgetune.errors import OutputRefused, UsageError
     from edgetune.pipeline.boards import load_board
     from edgetune.target.gpu import GpuTarget
 
     target = load_board(board).target
     if not isinstance(target, GpuTarget):
         raise UsageError(f"board '{board}' has no GPU: `edgetune tune --board {board}` times candidates without one")
-    from edgetune.bundle.export import export_bundle
+    from edgetune.bundle.export import BundleRequest, export_bundle
     from edgetune.cli.progress import show_progress
     from edgetune.config.stack import check_stack
     from edgetune.graph.precision import with_precision
@@ -57,7 +57,9 @@ def export(
     check_stack()
     with show_progress(output, f"bundle for {board}") as events:
         program = with_precision(read_model(model).program(), precision)
-        counts = export_bundle(program, target, out, candidates=candidates, seed=seed, events=events)
+        counts = export_bundle(program, target, out, BundleRequest(candidates, seed), events)
+        if not counts["candidates"]:
+            raise OutputRefused("no kernel of this model fits into a bundle, see the warnings: nothing is written")
     output.result(counts, title=f"bundle {out}")
 
 
