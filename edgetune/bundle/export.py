@@ -102,11 +102,12 @@ def export_bundle(
             target_fingerprint=gpu_fingerprint(target),
             toolchain=toolchain,
             seed=request.seed,
+            caches=target.caches,
             plan_sha256="0" * 64,
             candidates=files.entries,
         )
         head = f"edgetune-bundle {VERSION} {identity(manifest)} capability {target.compute_capability}"
-        head += f" toolkit {_toolkit(toolchain)}"
+        head += f" toolkit {_toolkit(toolchain)} cold {int(target.caches == 'cold')}"
         text = "\n".join([f"{head} budget {MOST_LAUNCHES} timeout {TIMEOUT_S}", *files.plan, ""])
         (folder / PLAN).write_text(text, encoding="ascii")
         digest = hashlib.sha256(text.encode()).hexdigest()

@@ -47,6 +47,7 @@ class BundleManifest(_Strict):
     target_fingerprint: Name
     toolchain: Name
     seed: Count
+    caches: Literal["warm", "cold"]
     plan_sha256: Hash
     candidates: Annotated[list[BundledCandidate], Field(max_length=MOST_CANDIDATES)]
 

@@ -34,8 +34,8 @@ static struct {
     int (*alloc)(DevicePointer *, size_t), (*to_device)(DevicePointer, const void *, size_t);
     int (*to_host)(void *, DevicePointer, size_t), (*fill)(DevicePointer, unsigned char, size_t);
     int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
-    int (*synchronize)(void), (*event)(void **, unsigned), (*record)(void *, void *), (*wait)(void *);
-    int (*elapsed)(float *, void *, void *), (*function_attribute)(void *, int, int);
+    int (*fill_later)(DevicePointer, unsigned char, size_t, void *), (*synchronize)(void), (*event)(void **, unsigned);
+    int (*record)(void *, void *), (*wait)(void *), (*elapsed)(float *, void *, void *), (*function_attribute)(void *, int, int);
 } cuda;
 
 /* An array that is drawn here: its type (o: float, d: double, h: float16, b: bfloat16, or the bytes of an integer), the
@@ -76,7 +76,7 @@ typedef struct {
 
 static Candidate candidate;
 static char bundle[HASH];
-static int least_capability, part_major, toolkit, launches_wanted, timeout_s, answer = -1;
+static int least_capability, part_major, toolkit, cold, launches_wanted, timeout_s, answer = -1;
 
 static _Noreturn void stop(int code, const char *format, ...)
 {
@@ -100,7 +100,7 @@ static void load_driver(void)
         {&cuda.to_device, "cuMemcpyHtoD_v2"}, {&cuda.to_host, "cuMemcpyDtoH_v2"}, {&cuda.fill, "cuMemsetD8_v2"},
         {&cuda.launch, "cuLaunchKernel"}, {&cuda.synchronize, "cuCtxSynchronize"}, {&cuda.event, "cuEventCreate"},
         {&cuda.record, "cuEventRecord"}, {&cuda.wait, "cuEventSynchronize"}, {&cuda.elapsed, "cuEventElapsedTime"},
-        {&cuda.function_attribute, "cuFuncSetAttribute"},
+        {&cuda.function_attribute, "cuFuncSetAttribute"}, {&cuda.fill_later, "cuMemsetD8Async"},
     };
 
     if (!library)
@@ -384,6 +384,45 @@ static void launch_all(void **functions)
     }
 }
 
+/* Device memory that is filled before a timed launch, so that nothing of the candidate is left in the L2 cache: of no
+ * bytes where that stays warm. */
+typedef struct {
+    DevicePointer at;
+    size_t bytes;
+} Flush;
+
+static Flush flush_of(int device)
+{
+    Flush flush = {0, 0};
+    int l2 = 0;
+
+    if (!cold)
+        return flush;
+    if (cuda.attribute(&l2, 38, device) || l2 <= 0)
+        stop(OTHER_PART, "the CUDA driver does not tell the size of the L2 cache: export the bundle without --cold");
+    flush.bytes = 2 * (size_t)l2;
+    check(cuda.alloc(&flush.at, flush.bytes), "allocating memory to flush the L2 cache");
+    return flush;
+}
+
+/* Milliseconds of so many launches. In a flush each is timed by itself: the fill is still running when the launch is
+ * queued, so that no time of the host is counted. */
+static float timed(void **functions, int repeats, const Flush *flush, void *start, void *end)
+{
+    const int turns = flush->bytes ? repeats : 1;
+    float total = 0, ms = 0;
+
+    for (int turn = 0; turn < turns; turn++) {
+        check(flush->bytes && cuda.fill_later(flush->at, (unsigned char)turn, flush->bytes, NULL), "flushing the L2 cache");
+        check(cuda.record(start, NULL), "an event");
+        for (int i = 0; i < repeats / turns; i++)
+            launch_all(functions);
+        check(cuda.record(end, NULL) || cuda.wait(end) || cuda.elapsed(&ms, start, end), "timing");
+        total += ms;
+    }
+    return total;
+}
+
 /* The process of one candidate: checks its outputs, times it, checks them again. */
 static _Noreturn void try_candidate(void)
 {
@@ -394,7 +433,7 @@ static _Noreturn void try_candidate(void)
     unsigned char *image = read_file("cubins", candidate.cubin, &bytes);
     int repeats = 1;
     double error;
-    float ms = 0;
+    Flush flush;
 
     check(cuda.context(&context, 0, device), "creating a context");
     check(cuda.load(&module, image), "loading the cubin (does it hold this architecture?)");
@@ -426,11 +465,9 @@ static _Noreturn void try_candidate(void)
     if (!(error <= candidate.tolerance))
         answer_with("wrong_result 0 - %.6g the first run differs from the reference", isfinite(error) ? error : 1e30);
     check(cuda.event(&start, 0) || cuda.event(&end, 0), "creating an event");
+    flush = flush_of(device);
     for (int sample = -1; sample < SAMPLES;) {
-        check(cuda.record(start, NULL), "an event");
-        for (int i = 0; i < repeats; i++)
-            launch_all(functions);
-        check(cuda.record(end, NULL) || cuda.wait(end) || cuda.elapsed(&ms, start, end), "timing");
+        const float ms = timed(functions, repeats, &flush, start, end);
         if (sample < 0 && ms < 1.0f && repeats < launches_wanted) {
             repeats *= 2;
             continue;
@@ -550,8 +587,8 @@ int main(int count, char **arguments)
     if (count > 1 && chdir(arguments[1]))
         stop(BAD_BUNDLE, "%s is not a folder", arguments[1]);
     plan = fopen("plan.txt", "r");
-    if (!plan || fscanf(plan, "edgetune-bundle 3 %64s capability %d toolkit %d budget %d timeout %d\n", bundle,
-                        &least_capability, &toolkit, &launches_wanted, &timeout_s) != 5)
+    if (!plan || fscanf(plan, "edgetune-bundle 3 %64s capability %d toolkit %d cold %d budget %d timeout %d\n", bundle,
+                        &least_capability, &toolkit, &cold, &launches_wanted, &timeout_s) != 6)
         stop(BAD_BUNDLE, "plan.txt is missing or of another version: export the bundle again");
     part_major = least_capability / 10;
     results = open_results(&known);
