@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -24,21 +24,18 @@ from edgetune.bundle.manifest import (
     MANIFEST,
     PLAN,
     VERSION,
-    BundledCandidate,
     BundleManifest,
     identity,
     manifest_text,
 )
+from edgetune.bundle.plan import LEAST_ROOM, BundleFiles, Compiled, KernelData, output_bytes
 from edgetune.codegen import CODEGEN_VERSION
 from edgetune.errors import CompileFailed, KernelFailed, OutputRefused
 from edgetune.events import Event
-from edgetune.graph.accuracy import Tolerance
-from edgetune.graph.evaluate import ReferenceFunction
 from edgetune.graph.program import Kernel, Program
-from edgetune.measure.reference import random_input
 from edgetune.pipeline.compile_input import Events
 from edgetune.resources import templates_dir
-from edgetune.schedule.gpu.candidate import GpuCandidate, gpu_candidate
+from edgetune.schedule.gpu.candidate import gpu_candidate
 from edgetune.schedule.gpu.neighbours import neighbours
 from edgetune.schedule.gpu.spaces import first_schedules, proposals
 from edgetune.schedule.gpu_defaults import default_gpu_schedule
@@ -52,22 +49,6 @@ MOST_LAUNCHES = 4096
 _MOST_BUFFERS, _MOST_ARGUMENTS, _MOST_STEPS = 63, 64, 16
 """What the runner has room for: parameters of a kernel besides its scratch, operands of a launch, launches."""
 
-_ROLES = {
-    "float32": "o",
-    "float64": "d",
-    "float16": "h",
-    "bfloat16": "b",
-}  # of outputs; all others are compared exactly
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """A candidate and what the runner needs for it."""
-
-    candidate: GpuCandidate
-    cubin: bytes
-    spills: bool
-
 
 @dataclass(frozen=True)
 class TriedAlready:
@@ -77,52 +58,41 @@ class TriedAlready:
     fastest: tuple[str, ...] = ()
 
 
-def export_bundle(
-    program: Program,
-    target: GpuTarget,
-    out: Path,
-    *,
-    candidates: int,
-    seed: int,
-    events: Events,
-    known: Callable[[Kernel], TriedAlready] = lambda _: TriedAlready(),
-    most: int | None = None,
-) -> dict[str, object]:
-    """Write a bundle of at most that many candidates of each kernel, `most` in all, to the folder `out`.
+@dataclass(frozen=True)
+class BundleRequest:
+    """What a bundle shall have: at most so many candidates of each kernel, `most` in all, and that many bytes.
 
-    Returns counts. Candidates that are `known` are left out. Where nothing is left, nothing is written, and
-    "candidates" is 0. Raises ToolchainMissing, KernelFailed, CompileFailed where nvcc refuses all candidates of a
-    kernel, and OutputRefused where `out` exists or the bundle is too large.
+    None is no limit. Candidates that are `known` are left out.
+    """
+
+    candidates: int
+    seed: int
+    known: Callable[[Kernel], TriedAlready] = lambda _: TriedAlready()
+    most: int | None = None
+    most_bytes: int | None = MOST_BYTES
+
+
+def export_bundle(
+    program: Program, target: GpuTarget, out: Path, request: BundleRequest, events: Events
+) -> dict[str, object]:
+    """Write a bundle to the folder `out`.
+
+    Kernels with the fewest known candidates come first. Where one does not fit any more, it and the rest are left out,
+    which a warning tells. Returns counts. Where nothing is left, nothing is written, and "candidates" is 0. Raises
+    ToolchainMissing, KernelFailed, CompileFailed where nvcc refuses all candidates of a kernel, and OutputRefused where
+    `out` exists.
     """
     if out.exists():
         raise OutputRefused(f"{out} exists already: choose another folder with -o")
     if not out.absolute().parent.is_dir():
         raise OutputRefused(f"the folder {out.absolute().parent} does not exist: create it first")
     toolchain = nvcc_id(target)
-    kernels = {kernel.workload: kernel for kernel in program.kernels}
     with _written_whole(out) as folder:
-        for name in ("cubins", "data"):
-            (folder / name).mkdir()
-        plan: list[str] = []
-        entries: list[BundledCandidate] = []
-        refused = 0
-        for number, kernel in enumerate(kernels.values()):
-            if len(kernel.params) > _MOST_BUFFERS:
-                many = f"kernel {kernel.name} has {len(kernel.params)} tensors, and a bundle takes {_MOST_BUFFERS}"
-                events(Event("warning", {"message": f"{many}: it keeps its default schedule"}))
-                continue
-            wanted = candidates if most is None else min(candidates, most - len(entries))
-            if wanted <= 0:
-                break
-            earlier = known(kernel)
-            found = list(_candidates(kernel, target, wanted, np.random.default_rng(seed + number), earlier))
-            chosen = [one for one in found if not one.spills] or ([] if earlier.names else found[:1])
-            refused += len(found) - len(chosen)
-            plan += _planned(kernel, chosen, folder, seed + number)
-            entries += [_entry(kernel, one) for one in chosen]
-            events(Event("phase", {"name": f"candidates of {kernel.name}: {len(chosen)}"}))
-        if not entries:
-            return {"folder": out, "candidates": 0, "spilling": refused, "bytes": 0}
+        files = BundleFiles(folder, request.most_bytes)
+        refused, left_out = _filled(files, program, target, request, events)
+        counts = {"folder": out, "candidates": len(files.entries), "spilling": refused, "left_out": left_out}
+        if not files.entries:
+            return {**counts, "bytes": 0}
         manifest = BundleManifest(
             format="edgetune-bundle",
             version=VERSION,
@@ -131,23 +101,74 @@ def export_bundle(
             target=target.name,
             target_fingerprint=gpu_fingerprint(target),
             toolchain=toolchain,
-            seed=seed,
+            seed=request.seed,
+            caches=target.caches,
             plan_sha256="0" * 64,
-            candidates=entries,
+            candidates=files.entries,
         )
         head = f"edgetune-bundle {VERSION} {identity(manifest)} capability {target.compute_capability}"
-        head += f" toolkit {_toolkit(toolchain)}"
-        text = "\n".join([f"{head} budget {MOST_LAUNCHES} timeout {TIMEOUT_S}", *plan, ""])
+        head += f" toolkit {_toolkit(toolchain)} cold {int(target.caches == 'cold')}"
+        text = "\n".join([f"{head} budget {MOST_LAUNCHES} timeout {TIMEOUT_S}", *files.plan, ""])
         (folder / PLAN).write_text(text, encoding="ascii")
         digest = hashlib.sha256(text.encode()).hexdigest()
         (folder / MANIFEST).write_text(manifest_text(manifest.model_copy(update={"plan_sha256": digest})), "ascii")
         shutil.copy(templates_dir() / "bundle/runner.c", folder / "runner.c")
         total = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-        if total > MOST_BYTES:
-            raise OutputRefused(
-                f"the bundle would have {total >> 20} MiB, more than {MOST_BYTES >> 20}: ask for fewer --candidates"
-            )
-    return {"folder": out, "candidates": len(entries), "spilling": refused, "bytes": total}
+    return {**counts, "bytes": total}
+
+
+def _filled(
+    files: BundleFiles, program: Program, target: GpuTarget, request: BundleRequest, events: Events
+) -> tuple[int, int]:
+    """Add candidates; how many spilled and were left out, and how many kernels had no room."""
+    kernels = list({kernel.workload: kernel for kernel in program.kernels}.values())
+    tried = [request.known(kernel) for kernel in kernels]
+    refused = left_out = 0
+    order = sorted(range(len(kernels)), key=lambda number: len(tried[number].names))
+    for place, number in enumerate(order):
+        kernel = kernels[number]
+        fault = _fault(kernel, request.most_bytes)
+        if fault is not None:
+            events(Event("warning", {"message": f"kernel {kernel.name} has {fault}: it keeps its default schedule"}))
+            left_out += 1
+            continue
+        wanted = request.candidates
+        if request.most is not None:
+            wanted = min(wanted, request.most - len(files.entries))
+        if wanted <= 0:
+            break
+        before, full, spilling = len(files.entries), not files.has_room(output_bytes(kernel)), list[Compiled]()
+        if not full:
+            seed = request.seed + number
+            data = KernelData.of(kernel, seed)
+            for one in _candidates(kernel, target, wanted, np.random.default_rng(seed), tried[number]):
+                if one.spills:
+                    spilling.append(one)
+                elif full := not files.add(data, one):
+                    break
+            if spilling and len(files.entries) == before and not (tried[number].names or full):
+                full = not files.add(data, spilling.pop(0))
+        refused += len(spilling)
+        events(Event("phase", {"name": f"candidates of {kernel.name}: {len(files.entries) - before}"}))
+        if full:
+            rest = len(order) - place - (len(files.entries) > before)
+            left = f"{rest} of {len(order)} kernels are left to the next round of `edgetune tune --via bundle`"
+            events(Event("warning", {"message": f"the bundle is full ({(request.most_bytes or 0) >> 20} MiB): {left}"}))
+            return refused, left_out + rest
+    return refused, left_out
+
+
+def _fault(kernel: Kernel, most_bytes: int | None) -> str | None:
+    """What keeps a kernel out of every bundle."""
+    if len(kernel.params) > _MOST_BUFFERS:
+        return f"{len(kernel.params)} tensors, and a bundle takes {_MOST_BUFFERS}"
+    size = output_bytes(kernel) + LEAST_ROOM
+    if most_bytes is not None and size > most_bytes:
+        return (
+            f"outputs of {size >> 20} MiB, and a bundle that is carried takes {most_bytes >> 20} (no such limit has "
+            "`edgetune tune` on a GPU of this machine, or with --via USER@HOST on one behind SSH)"
+        )
+    return None
 
 
 @contextmanager
@@ -215,51 +236,3 @@ def _candidates(
 
 
 _TRIES = 3  # proposals for each candidate of a round: some are known, or refused by nvcc
-
-
-def _entry(kernel: Kernel, one: Compiled) -> BundledCandidate:
-    return BundledCandidate(
-        workload=kernel.workload,
-        workload_name=kernel.name,
-        candidate=one.candidate.name,
-        trace=one.candidate.trace,
-        scratch_bytes=one.candidate.source.scratch_bytes,
-        code_bytes=len(one.cubin),
-    )
-
-
-def _planned(kernel: Kernel, chosen: Sequence[Compiled], folder: Path, seed: int) -> Iterator[str]:
-    """The lines of the plan for the candidates of a kernel; writes their cubins and data."""
-    generator = np.random.default_rng(seed)
-    given = [
-        random_input(param, tuple(o for o in kernel.params if o is not param), generator, positive=False)
-        for param in kernel.params
-        if param.role != "output"
-    ]
-    wanted = [(param.shape, param.dtype) for param in kernel.params if param.role == "output"]
-    roles = [_ROLES.get(dtype, "e") for _, dtype in wanted]
-    outputs = ReferenceFunction(kernel.function).run(given, wanted) if chosen else []
-    tolerance = max(Tolerance.default(dtype).relative for _, dtype in wanted)
-    for one in chosen:
-        source, packing = one.candidate.source, one.candidate.packing
-        yield f"candidate {one.candidate.name} {_stored(folder / 'cubins', one.cubin)} {tolerance:g}"
-        arrays = [packing[n].apply(array) if n in packing else array for n, array in enumerate(given)]
-        for role, array in [*(("i", array) for array in arrays), *zip(roles, outputs, strict=True)]:
-            yield f"buffer {role} {array.nbytes} {_stored(folder / 'data', np.ascontiguousarray(array).tobytes())}"
-        if source.scratch_bytes:
-            yield f"buffer s {source.scratch_bytes} -"
-        for launch in source.launches:
-            extents = " ".join(map(str, (*launch.grid, *launch.block)))
-            scratch = len(kernel.params)
-            places = [(scratch, o.offset) if o.param is None else (o.param, 0) for o in launch.operands]
-            operands = "".join(f" {buffer}:{offset}" for buffer, offset in places)
-            yield f"launch {launch.kernel} {extents} {launch.dynamic_bytes} {len(launch.operands)}{operands}"
-        yield "end"
-
-
-def _stored(folder: Path, data: bytes) -> str:
-    """The name of a file with these bytes, which is their hash."""
-    name = hashlib.sha256(data).hexdigest()
-    if not (folder / name).exists():
-        (folder / name).write_bytes(data)
-    return name

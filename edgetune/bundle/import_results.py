@@ -119,6 +119,7 @@ def parse_result(line: str, known: dict[str, BundledCandidate], manifest: Bundle
             "trust": "C",
             "trust_reason": _TRUST,
             "bundle": bundle,
+            "caches": manifest.caches,
             "device": told if status == "ok" else None,
         },
         seed=manifest.seed,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgetune.backends.cuda import record_key
-from edgetune.bundle.export import TriedAlready, export_bundle
+from edgetune.bundle.export import MOST_BYTES, BundleRequest, TriedAlready, export_bundle
 from edgetune.bundle.gpu_host import BUNDLE, GpuHost, check_via, gpu_host
 from edgetune.bundle.import_results import import_bundle, refuse_nothing
 from edgetune.bundle.manifest import RESULTS, BundleManifest, read_manifest
@@ -153,11 +153,14 @@ class _Rounds:
             self._program,
             self._target,
             bundle,
-            candidates=max(1, min(_MOST_IN_ROUND, left // len(self._keys))),
-            seed=(self._seed + 1_000_003 * number) % _SEEDS,
-            events=self._events,
-            known=self._known,
-            most=left,
+            BundleRequest(
+                candidates=max(1, min(_MOST_IN_ROUND, left // len(self._keys))),
+                seed=(self._seed + 1_000_003 * number) % _SEEDS,
+                known=self._known,
+                most=left,
+                most_bytes=MOST_BYTES if self._host is None else None,
+            ),
+            self._events,
         )
         self._events(Event("phase", {"name": f"round {number}: {counts['candidates']} candidates in {bundle}"}))
         return bundle.exists()

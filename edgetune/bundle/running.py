@@ -10,6 +10,7 @@ from pathlib import Path
 
 from edgetune.bundle.manifest import (
     MOST_MANIFEST_BYTES,
+    MOST_RESULT_BYTES,
     PLAN,
     RESULTS,
     BundleManifest,
@@ -21,7 +22,7 @@ from edgetune.resources import templates_dir
 
 BY_STATUS: dict[int, type[EdgetuneError]] = {3: BoardUnavailable, 4: BoardUnfit, 5: BundleInvalid, 6: BoardBusy}
 _FOLDERS = ("cubins", "data")
-_MOST_FILE_BYTES = 64 << 20
+_MOST_FILE_BYTES = 4 << 30
 
 
 def run_bundle(folder: Path) -> dict[str, object]:
@@ -48,7 +49,7 @@ def run_bundle(folder: Path) -> dict[str, object]:
         done = subprocess.run([str(runner), str(folder.absolute())], stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         raise BY_STATUS.get(done.returncode, BundleInvalid)(why_it_ended(done.returncode, done.stderr))
-    found = read_limited(folder, RESULTS, _MOST_FILE_BYTES).count(b"\n")
+    found = read_limited(folder, RESULTS, MOST_RESULT_BYTES).count(b"\n")
     return {"folder": folder, "candidates": len(manifest.candidates), "results": found}
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgetune.cli.options import PRECISIONS, DatabaseOption
+from edgetune.cli.options import COLD, PRECISIONS, DatabaseOption
 from edgetune.cli.output import Output, output_options
 
 if TYPE_CHECKING:
@@ -34,19 +34,21 @@ def command() -> None:
     show_default=True,
     help="Type of weights and of tensors between layers.",
 )
+@COLD
 @output_options
 def export(
-    output: Output, /, model: Path, board: str, out: Path, candidates: int, seed: int, precision: Precision
+    output: Output, /, model: Path, board: str, out: Path, candidates: int, seed: int, precision: Precision, cold: bool
 ) -> None:
     """Write a bundle of MODEL's kernels to a folder, compiled for the target; this machine needs no GPU."""
-    from edgetune.errors import UsageError
+    from edgetune.errors import OutputRefused, UsageError
     from edgetune.pipeline.boards import load_board
-    from edgetune.target.gpu import GpuTarget
+    from edgetune.target.gpu import GpuTarget, with_cold_caches
 
     target = load_board(board).target
     if not isinstance(target, GpuTarget):
         raise UsageError(f"board '{board}' has no GPU: `edgetune tune --board {board}` times candidates without one")
-    from edgetune.bundle.export import export_bundle
+    target = with_cold_caches(target) if cold else target
+    from edgetune.bundle.export import BundleRequest, export_bundle
     from edgetune.cli.progress import show_progress
     from edgetune.config.stack import check_stack
     from edgetune.graph.precision import with_precision
@@ -57,7 +59,9 @@ def export(
     check_stack()
     with show_progress(output, f"bundle for {board}") as events:
         program = with_precision(read_model(model).program(), precision)
-        counts = export_bundle(program, target, out, candidates=candidates, seed=seed, events=events)
+        counts = export_bundle(program, target, out, BundleRequest(candidates, seed), events)
+        if not counts["candidates"]:
+            raise OutputRefused("no kernel of this model fits into a bundle, see the warnings: nothing is written")
     output.result(counts, title=f"bundle {out}")
 
 

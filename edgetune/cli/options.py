@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 PRECISIONS = ("fp32", "fp16", "bf16", "tf32")
 
+COLD = click.option(
+    "--cold",
+    is_flag=True,
+    help="Flush the L2 cache before each timed launch; such times are kept apart from warm ones.",
+)
+"""For times of a GPU."""
+
 
 class Duration(click.ParamType[float]):
     """A time such as ``30m``; the value is in seconds."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgetune.cli.options import Duration, TransportName, model_and_board, settings_of, show_origins
+from edgetune.cli.options import COLD, Duration, TransportName, model_and_board, settings_of, show_origins
 from edgetune.cli.output import Output, output_options
 
 if TYPE_CHECKING:
@@ -40,8 +41,9 @@ GRADES = (
     metavar="bundle|USER@HOST",
     help="Time on a GPU elsewhere: bundle writes rounds as folders to carry, USER@HOST is a host behind SSH.",
 )
+@COLD
 @output_options
-def command(output: Output, /, via: str | None, **flags: Any) -> None:
+def command(output: Output, /, via: str | None, cold: bool, **flags: Any) -> None:
     """Search for the fastest kernels of MODEL by timing them on the board, then write the package.
 
     MODEL may be left out in a folder with an edgetune.yaml. Ctrl-C ends the search and writes the best
@@ -49,8 +51,14 @@ def command(output: Output, /, via: str | None, **flags: Any) -> None:
     """
     settings, model = settings_of(**flags)
     show_origins(output, settings)
-    from edgetune.target.gpu import GpuTarget
+    from edgetune.target.gpu import GpuTarget, with_cold_caches
 
+    if cold and isinstance(settings.target, GpuTarget):
+        settings = replace(settings, target=with_cold_caches(settings.target))
+    elif cold:
+        from edgetune.errors import UsageError
+
+        raise UsageError(f"board '{settings.board}' has no GPU: write 'caches: cold' into its file instead of --cold")
     if via is not None or isinstance(settings.target, GpuTarget):
         _via_bundles(output, settings, model, via)
         return

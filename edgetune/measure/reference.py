@@ -52,7 +52,7 @@ def random_input(
     if kind == np.bool_:
         return generator.integers(0, 2, param.shape).astype(np.bool_)
     if kind.kind in "iu":
-        low, high = _range(param, others, positive=positive)
+        low, high = integer_range(param, others, positive=positive)
         if kind.itemsize <= 2:  # noqa: PLR2004  quantised values
             spread = (high - low) / 8
             near = np.rint(generator.normal((low + high) / 2, spread, param.shape)).clip(low, high)
@@ -67,7 +67,8 @@ def random_input(
     return values.astype(kind)
 
 
-def _range(param: Param, others: tuple[Param, ...], *, positive: bool) -> tuple[int, int]:
+def integer_range(param: Param, others: tuple[Param, ...], *, positive: bool) -> tuple[int, int]:
+    """The smallest and the largest value of an input of integers; see `random_input`."""
     kind = np.dtype(param.dtype)
     limits = np.iinfo(kind)
     if kind.itemsize == 8:  # noqa: PLR2004  int64, uint64

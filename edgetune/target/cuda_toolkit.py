@@ -70,8 +70,10 @@ def nvcc_version(nvcc: Path) -> str:
 
 def gpu_fingerprint(target: GpuTarget) -> str:
     """16 hex digits over what schedules and the printer read of a GPU: equal digits mean comparable times."""
+    facts: list[object] = [target.caches] if target.caches == "cold" else []
     return _digest(
         [
+            *facts,
             target.arch,
             target.multiprocessors,
             target.threads_per_multiprocessor,

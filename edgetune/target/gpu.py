@@ -65,3 +65,8 @@ class GpuTarget(BoardKind):
     def stand_in(self) -> str:
         """The CPU check."""
         return "this CPU"
+
+
+def with_cold_caches(target: GpuTarget) -> GpuTarget:
+    """The same GPU, whose L2 cache is flushed before every timed launch."""
+    return target.model_copy(update={"caches": "cold"})

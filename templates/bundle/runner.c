@@ -9,11 +9,11 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST_BUFFERS = 64, MOST_LAUNCHES = 16, MOST_ARGUMENTS = 64, SAMPLES = 11, LINE = 4096, HASH = 65 };
+enum { MOST_BUFFERS = 64, MOST_LAUNCHES = 16, MOST_ARGUMENTS = 64, MOST_AXES = 12, SAMPLES = 11, LINE = 4096, HASH = 65 };
 enum { NO_GPU = 3, OTHER_PART = 4, BAD_BUNDLE = 5, BUSY = 6 };
 
 typedef uint64_t DevicePointer;
@@ -34,16 +34,28 @@ static struct {
     int (*alloc)(DevicePointer *, size_t), (*to_device)(DevicePointer, const void *, size_t);
     int (*to_host)(void *, DevicePointer, size_t), (*fill)(DevicePointer, unsigned char, size_t);
     int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
-    int (*synchronize)(void), (*event)(void **, unsigned), (*record)(void *, void *), (*wait)(void *);
-    int (*elapsed)(float *, void *, void *), (*function_attribute)(void *, int, int);
+    int (*fill_later)(DevicePointer, unsigned char, size_t, void *), (*synchronize)(void), (*event)(void **, unsigned);
+    int (*record)(void *, void *), (*wait)(void *), (*elapsed)(float *, void *, void *), (*function_attribute)(void *, int, int);
 } cuda;
 
-/* Roles: i(nput), s(cratch), and outputs in float (o), in double (d), in float16 (h), in bfloat16 (b), or of another type,
- * compared exactly (e). */
+/* An array that is drawn here: its type (o: float, d: double, h: float16, b: bfloat16, or the bytes of an integer), the
+ * range of its values, the checksum of its bytes, and the axes of its layout. Index i of an axis is `step` elements of
+ * the array before packing, and padding, which is zero, from `inside` on. */
+typedef struct {
+    char type;
+    uint64_t seed, sum;
+    int64_t low, high;
+    unsigned axes;
+    size_t extent[MOST_AXES], inside[MOST_AXES], step[MOST_AXES];
+} Drawing;
+
+/* Roles: i(nput), r (an input that is drawn), s(cratch), and outputs in float (o), in double (d), in float16 (h), in
+ * bfloat16 (b), or of another type, compared exactly (e). */
 #define OUTPUTS "odhbe"
 typedef struct {
     size_t bytes;
     char role, data[HASH];
+    Drawing drawing;
     DevicePointer at;
     unsigned char *wanted;
 } Buffer;
@@ -64,7 +76,7 @@ typedef struct {
 
 static Candidate candidate;
 static char bundle[HASH];
-static int least_capability, part_major, toolkit, launches_wanted, timeout_s, answer = -1;
+static int least_capability, part_major, toolkit, cold, launches_wanted, timeout_s, answer = -1;
 
 static _Noreturn void stop(int code, const char *format, ...)
 {
@@ -88,7 +100,7 @@ static void load_driver(void)
         {&cuda.to_device, "cuMemcpyHtoD_v2"}, {&cuda.to_host, "cuMemcpyDtoH_v2"}, {&cuda.fill, "cuMemsetD8_v2"},
         {&cuda.launch, "cuLaunchKernel"}, {&cuda.synchronize, "cuCtxSynchronize"}, {&cuda.event, "cuEventCreate"},
         {&cuda.record, "cuEventRecord"}, {&cuda.wait, "cuEventSynchronize"}, {&cuda.elapsed, "cuEventElapsedTime"},
-        {&cuda.function_attribute, "cuFuncSetAttribute"},
+        {&cuda.function_attribute, "cuFuncSetAttribute"}, {&cuda.fill_later, "cuMemsetD8Async"},
     };
 
     if (!library)
@@ -135,6 +147,125 @@ static unsigned char *read_file(const char *folder, const char *hash, size_t *by
     *bytes = fread(data, 1, (size_t)facts.st_size, file);
     fclose(file);
     return data;
+}
+
+/* The finaliser of splitmix64. */
+static uint64_t mixed(uint64_t word)
+{
+    word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9u;
+    word = (word ^ (word >> 27)) * 0x94D049BB133111EBu;
+    return word ^ (word >> 31);
+}
+
+static const uint64_t STEP = 0x9E3779B97F4A7C15u;
+
+/* A number that a float16 holds without rounding. */
+static uint16_t half_bits(double value)
+{
+    int exponent;
+    const double size = fabs(value), fraction = frexp(size, &exponent); /* from 0.5 on, below 1 */
+    const unsigned bits = exponent > -14 ? (unsigned)(exponent + 14) << 10 | (unsigned)(fraction * 2048 - 1024)
+                                         : (unsigned)ldexp(size, 24);
+
+    return (uint16_t)(bits | (value < 0 ? 0x8000u : 0));
+}
+
+static size_t width_of(char type)
+{
+    return type == 'd' ? sizeof(double) : type == 'o' ? sizeof(float) : strchr("hb", type) ? 2 : (size_t)(type - '0');
+}
+
+/* Writes the element that `random` gives: edgetune/bundle/drawn.py has the same in numpy. */
+static void draw_element(const Drawing *how, uint64_t random, unsigned char *to)
+{
+    const int bits = how->type == 'd' ? 53 : how->type == 'o' ? 24 : how->type == 'h' ? 11 : 8;
+    const uint64_t size = (uint64_t)how->high - (uint64_t)how->low + 1;
+    int64_t whole;
+    double wide;
+    float single;
+    uint16_t half;
+
+    if (how->type >= '1' && how->type <= '8') {
+        const uint64_t parts = (random & 0xFFFF) + (random >> 16 & 0xFFFF) + (random >> 32 & 0xFFFF) + (random >> 48);
+        whole = how->low + (int64_t)(how->type <= '2' && size > 2 ? (parts >> 2) * size >> 16 : (random >> 32) * size >> 32);
+        memcpy(to, &whole, width_of(how->type));
+        return;
+    }
+    wide = ldexp((double)((int64_t)(random >> (64 - bits)) * 2 + 1 - ((int64_t)1 << bits)), (int)how->low - bits);
+    single = (float)wide;
+    if (how->type == 'd') {
+        memcpy(to, &wide, sizeof wide);
+    } else if (how->type == 'o') {
+        memcpy(to, &single, sizeof single);
+    } else if (how->type == 'h') {
+        half = half_bits(wide);
+        memcpy(to, &half, sizeof half);
+    } else {
+        memcpy(to, (unsigned char *)&single + 2, 2); /* a bfloat16 is the upper half of a float */
+    }
+}
+
+static uint64_t checksum(const unsigned char *data, size_t bytes)
+{
+    uint64_t sum = 0;
+
+    for (size_t at = 0, number = 1; at < bytes; at += 8, number++) {
+        uint64_t word = 0;
+        memcpy(&word, data + at, bytes - at < 8 ? bytes - at : 8);
+        sum += mixed(word + mixed(number * STEP));
+    }
+    return sum;
+}
+
+/* The bytes of a drawn array, in the layout of the candidate; ends all where they are not those of the export. */
+static unsigned char *drawn(const Buffer *buffer)
+{
+    const Drawing *how = &buffer->drawing;
+    const unsigned last = how->axes - 1;
+    const size_t width = width_of(how->type), row = how->extent[last];
+    const uint64_t first = mixed(how->seed);
+    unsigned char *data = calloc(1, buffer->bytes);
+    size_t index[MOST_AXES] = {0};
+
+    for (size_t at = 0; data && at < buffer->bytes / width; at += row) {
+        size_t place = 1, inside = how->inside[last];
+        for (unsigned axis = 0; axis < last; axis++) {
+            place += index[axis] * how->step[axis];
+            inside = index[axis] < how->inside[axis] ? inside : 0;
+        }
+        for (size_t i = 0; i < inside; i++)
+            draw_element(how, mixed((place + i * how->step[last]) * STEP + first), data + (at + i) * width);
+        for (unsigned axis = last; axis-- > 0;) {
+            if (++index[axis] < how->extent[axis])
+                break;
+            index[axis] = 0;
+        }
+    }
+    if (!data || checksum(data, buffer->bytes) != how->sum)
+        stop(BAD_BUNDLE, "this machine draws other inputs than the one that exported the bundle: tell us its processor");
+    return data;
+}
+
+/* Whether a line of the plan says how to draw a buffer, and its layout has as many bytes as it says. */
+static int reads_drawing(const char *line, Buffer *buffer)
+{
+    Drawing *how = &buffer->drawing;
+    int at = 0, used = 0;
+    size_t elements = 1;
+
+    if (sscanf(line, "drawn %c %zu %" SCNu64 " %" SCNd64 " %" SCNd64 " %" SCNx64 " %u%n", &how->type, &buffer->bytes,
+               &how->seed, &how->low, &how->high, &how->sum, &how->axes, &at) != 7
+        || !how->type || !strchr("odhb1248", how->type) || how->axes < 1 || how->axes > MOST_AXES)
+        return 0;
+    for (unsigned axis = 0; axis < how->axes; axis++, at += used) {
+        if (sscanf(line + at, " %zu:%zu:%zu%n", &how->extent[axis], &how->inside[axis], &how->step[axis], &used) != 3
+            || how->inside[axis] > how->extent[axis] || !how->extent[axis]
+            || elements > buffer->bytes / how->extent[axis])
+            return 0;
+        elements *= how->extent[axis];
+    }
+    buffer->role = 'r';
+    return buffer->bytes % width_of(how->type) == 0 && elements == buffer->bytes / width_of(how->type);
 }
 
 static int find_device(char *name, int size, int *version)
@@ -253,6 +384,45 @@ static void launch_all(void **functions)
     }
 }
 
+/* Device memory that is filled before a timed launch, so that nothing of the candidate is left in the L2 cache: of no
+ * bytes where that stays warm. */
+typedef struct {
+    DevicePointer at;
+    size_t bytes;
+} Flush;
+
+static Flush flush_of(int device)
+{
+    Flush flush = {0, 0};
+    int l2 = 0;
+
+    if (!cold)
+        return flush;
+    if (cuda.attribute(&l2, 38, device) || l2 <= 0)
+        stop(OTHER_PART, "the CUDA driver does not tell the size of the L2 cache: export the bundle without --cold");
+    flush.bytes = 2 * (size_t)l2;
+    check(cuda.alloc(&flush.at, flush.bytes), "allocating memory to flush the L2 cache");
+    return flush;
+}
+
+/* Milliseconds of so many launches. In a flush each is timed by itself: the fill is still running when the launch is
+ * queued, so that no time of the host is counted. */
+static float timed(void **functions, int repeats, const Flush *flush, void *start, void *end)
+{
+    const int turns = flush->bytes ? repeats : 1;
+    float total = 0, ms = 0;
+
+    for (int turn = 0; turn < turns; turn++) {
+        check(flush->bytes && cuda.fill_later(flush->at, (unsigned char)turn, flush->bytes, NULL), "flushing the L2 cache");
+        check(cuda.record(start, NULL), "an event");
+        for (int i = 0; i < repeats / turns; i++)
+            launch_all(functions);
+        check(cuda.record(end, NULL) || cuda.wait(end) || cuda.elapsed(&ms, start, end), "timing");
+        total += ms;
+    }
+    return total;
+}
+
 /* The process of one candidate: checks its outputs, times it, checks them again. */
 static _Noreturn void try_candidate(void)
 {
@@ -263,7 +433,7 @@ static _Noreturn void try_candidate(void)
     unsigned char *image = read_file("cubins", candidate.cubin, &bytes);
     int repeats = 1;
     double error;
-    float ms = 0;
+    Flush flush;
 
     check(cuda.context(&context, 0, device), "creating a context");
     check(cuda.load(&module, image), "loading the cubin (does it hold this architecture?)");
@@ -278,13 +448,16 @@ static _Noreturn void try_candidate(void)
         check(cuda.fill(buffer->at, 0xA5, buffer->bytes), "filling device memory");
         if (buffer->role == 's')
             continue;
-        unsigned char *data = read_file("data", buffer->data, &bytes);
+        bytes = buffer->bytes;
+        unsigned char *data = buffer->role == 'r' ? drawn(buffer) : read_file("data", buffer->data, &bytes);
         if (bytes != buffer->bytes)
             stop(BAD_BUNDLE, "data/%s has the wrong size: copy the bundle again", buffer->data);
         if (is_output(buffer))
             buffer->wanted = data;
         else
             check(cuda.to_device(buffer->at, data, bytes), "writing an input");
+        if (!is_output(buffer))
+            free(data);
     }
     launch_all(functions);
     check(cuda.synchronize(), "the kernel");
@@ -292,11 +465,9 @@ static _Noreturn void try_candidate(void)
     if (!(error <= candidate.tolerance))
         answer_with("wrong_result 0 - %.6g the first run differs from the reference", isfinite(error) ? error : 1e30);
     check(cuda.event(&start, 0) || cuda.event(&end, 0), "creating an event");
+    flush = flush_of(device);
     for (int sample = -1; sample < SAMPLES;) {
-        check(cuda.record(start, NULL), "an event");
-        for (int i = 0; i < repeats; i++)
-            launch_all(functions);
-        check(cuda.record(end, NULL) || cuda.wait(end) || cuda.elapsed(&ms, start, end), "timing");
+        const float ms = timed(functions, repeats, &flush, start, end);
         if (sample < 0 && ms < 1.0f && repeats < launches_wanted) {
             repeats *= 2;
             continue;
@@ -416,8 +587,8 @@ int main(int count, char **arguments)
     if (count > 1 && chdir(arguments[1]))
         stop(BAD_BUNDLE, "%s is not a folder", arguments[1]);
     plan = fopen("plan.txt", "r");
-    if (!plan || fscanf(plan, "edgetune-bundle 2 %64s capability %d toolkit %d budget %d timeout %d\n", bundle,
-                        &least_capability, &toolkit, &launches_wanted, &timeout_s) != 5)
+    if (!plan || fscanf(plan, "edgetune-bundle 3 %64s capability %d toolkit %d cold %d budget %d timeout %d\n", bundle,
+                        &least_capability, &toolkit, &cold, &launches_wanted, &timeout_s) != 6)
         stop(BAD_BUNDLE, "plan.txt is missing or of another version: export the bundle again");
     part_major = least_capability / 10;
     results = open_results(&known);
@@ -441,6 +612,8 @@ int main(int count, char **arguments)
         } else if (candidate.buffers < MOST_BUFFERS
                    && sscanf(line, "buffer %c %zu %64s", &b->role, &b->bytes, b->data) == 3
                    && strchr("is" OUTPUTS, b->role) && is_hash(b->data)) {
+            candidate.buffers++;
+        } else if (candidate.buffers < MOST_BUFFERS && reads_drawing(line, b)) {
             candidate.buffers++;
         } else if (candidate.launches < MOST_LAUNCHES
                    && sscanf(line, "launch %511s %u %u %u %u %u %u %u %u%n", l->kernel, &l->grid[0], &l->grid[1],

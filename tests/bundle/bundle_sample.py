@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from edgetune.bundle.export import export_bundle
+from edgetune.bundle.export import BundleRequest, export_bundle
 from edgetune.pipeline.model_formats import read_model
 from edgetune.resources import templates_dir
 from tests.cuda.cpu_check import gpu
@@ -21,7 +21,7 @@ STUB = Path(__file__).parent / "stub_driver.c"
 
 def export(out: Path, candidates: int = 2) -> None:
     """Write a bundle of ds_cnn for cuda-generic."""
-    export_bundle(read_model(MODEL).program(), gpu(), out, candidates=candidates, seed=1, events=lambda _: None)
+    export_bundle(read_model(MODEL).program(), gpu(), out, BundleRequest(candidates, seed=1), lambda _: None)
 
 
 def saved(path: Path, operators: Sequence[str], outputs: Sequence[tuple[str, int]], **weights: np.ndarray) -> Path:

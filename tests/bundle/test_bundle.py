@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edgetune.bundle.export import export_bundle
+from edgetune.bundle.export import BundleRequest, export_bundle
 from edgetune.bundle.import_results import import_bundle
 from edgetune.bundle.manifest import MANIFEST, RESULTS, VERSION, BundleManifest, read_manifest
 from edgetune.bundle.running import run_bundle
@@ -146,7 +146,7 @@ def test_results_of_another_bundle_do_not_count_as_its_own(bundle: Path) -> None
 
 def _exported(model: Path, out: Path, target: GpuTarget | None = None) -> Path:
     program = read_model(model).program()
-    export_bundle(program, target or gpu(), out, candidates=1, seed=1, events=lambda _: None)
+    export_bundle(program, target or gpu(), out, BundleRequest(candidates=1, seed=1), lambda _: None)
     return out
 
 
@@ -182,7 +182,7 @@ def test_outputs_of_16_bits_are_compared_within_a_tolerance(
     model = saved(tmp_path / "m.onnx", ["t = MatMul x w", "y = Softmax t"], [("y", onnx.TensorProto.FLOAT)], w=weights)
     sent = tmp_path / "sent"
     program = with_precision(read_model(model).program(), precision)
-    export_bundle(program, gpu(), sent, candidates=1, seed=1, events=lambda _: None)
+    export_bundle(program, gpu(), sent, BundleRequest(candidates=1, seed=1), lambda _: None)
     assert f"\nbuffer {role} 64 " in (sent / "plan.txt").read_text()
     monkeypatch.setenv("EDGETUNE_CUDA_DRIVER", str(whole / "libcuda.so"))
     monkeypatch.setenv("STUB_FAULT", written)

@@ -2,7 +2,8 @@
 
 Of proposals that pass the decision test, counts those that compile within the target, without a spill by ptxas, and the
 seconds of CPU that one takes: proposing, printing, the reference, nvcc. With `--run` each also runs on the CPU, against
-the reference. The exit status is 1 where fewer than 70 % compile, or one is wrong.
+the reference. The exit status is 1 where fewer than 70 % compile, where one is wrong, and where one takes more than 3 s
+of CPU: 40 a minute on two cores. What `--run` adds does not count, so it asks for no seconds.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from edgetune.target.tool_process import run_tool
 from tests.cuda.cpu_check import checked, cpu_seconds, gpu, run, unit
 
 LEAST = 0.7
+MOST_SECONDS = 3.0  # of CPU for each proposal
 TOLERANCE = 1e-4  # of the largest element
 
 
@@ -60,6 +62,12 @@ def _compiled(text: str, folder: Path) -> str:
     return "spilling" if any(map(int, spilled)) else "compiled"
 
 
+def failed(counts: Counter[str], seconds: float) -> bool:
+    """Whether too few proposals compile, one is wrong, or each took too many seconds of CPU; see the module."""
+    slow = seconds > MOST_SECONDS and not counts["right"] + counts["wrong"]
+    return counts["compiled"] < LEAST * counts["proposed"] or counts["wrong"] > 0 or slow
+
+
 def main() -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -70,8 +78,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         program, before = read_model(given.model).program(), cpu_seconds()
         counts = tried(program, given.number, Path(folder), runs=given.run)
-    sys.stdout.write(f"{dict(counts)}, {(cpu_seconds() - before) / given.number:.2f} s of CPU each\n")
-    return int(counts["compiled"] < LEAST * counts["proposed"] or counts["wrong"] > 0)
+    seconds = (cpu_seconds() - before) / given.number
+    sys.stdout.write(f"{dict(counts)}, {seconds:.2f} s of CPU each\n")
+    return int(failed(counts, seconds))
 
 
 if __name__ == "__main__":

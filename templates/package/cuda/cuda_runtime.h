@@ -4,7 +4,8 @@
  * a C++ compiler builds the .cu files of this package, on a machine without a GPU.
  *
  * Each block runs alone: its threads one after the other up to their next barrier, in one order in every second block
- * and in the reverse order in the others. Shared memory and new device memory are filled with NaN. A barrier that only
+ * and in the reverse order in the others. The block of a launch that has no other runs in both, from the same memory,
+ * and a difference ends the program. Shared memory and new device memory are filled with NaN. A barrier that only
  * some threads of a block reach ends the program.
  *
  * With -fsanitize=thread the compiler reports each access to memory, to the functions __tsan_* below (no library of a
@@ -375,10 +376,42 @@ inline void run_block(unsigned threads)
     }
 }
 
+/* The bytes of all device memory, one allocation after the other. */
+inline std::vector<unsigned char> device_bytes()
+{
+    std::vector<unsigned char> held;
+
+    for (const Allocation *one = allocations; one != nullptr; one = one->next)
+        held.insert(held.end(), (const unsigned char *)one->first, (const unsigned char *)one->end);
+    return held;
+}
+
+inline void set_device_bytes(const std::vector<unsigned char> &held)
+{
+    const unsigned char *from = held.data();
+
+    for (const Allocation *one = allocations; one != nullptr; from += one->end - one->first, one = one->next)
+        memcpy((void *)one->first, from, one->end - one->first);
+}
+
+inline void run_poisoned(unsigned threads, size_t shared_bytes)
+{
+    if (shared_bytes != 0)
+        memset(shared_first, POISON, shared_bytes);
+    memset(dynamic_shared, POISON, dynamic_bytes);
+    block_began = epoch + 1;
+    in_kernel = true;
+    run_block(threads);
+    in_kernel = false;
+    backwards = !backwards;
+}
+
 inline void launch(dim3 grid, dim3 block, const std::function<void()> &thread)
 {
     const unsigned threads = block.x * block.y * block.z;
 
+    const bool alone = grid.x * grid.y * grid.z == 1 && threads > 1;
+    const std::vector<unsigned char> before = alone ? device_bytes() : std::vector<unsigned char>();
     const size_t shared_bytes = shared_first == nullptr ? 0 : (size_t)(shared_end - shared_first);
 
     shadow.resize(shared_bytes / WORD + 1);
@@ -401,16 +434,17 @@ inline void launch(dim3 grid, dim3 block, const std::function<void()> &thread)
     }
     for (blockIdx.z = 0; blockIdx.z < grid.z; blockIdx.z++)
         for (blockIdx.y = 0; blockIdx.y < grid.y; blockIdx.y++)
-            for (blockIdx.x = 0; blockIdx.x < grid.x; blockIdx.x++) {
-                if (shared_bytes != 0)
-                    memset(shared_first, POISON, shared_bytes);
-                memset(dynamic_shared, POISON, dynamic_bytes);
-                block_began = epoch + 1;
-                in_kernel = true;
-                run_block(threads);
-                in_kernel = false;
-                backwards = !backwards;
-            }
+            for (blockIdx.x = 0; blockIdx.x < grid.x; blockIdx.x++)
+                run_poisoned(threads, shared_bytes);
+    if (!alone)
+        return;
+    const std::vector<unsigned char> after = device_bytes();
+    set_device_bytes(before);
+    launch_began = epoch + 1;
+    blockIdx = dim3(0, 0, 0);
+    run_poisoned(threads, shared_bytes);
+    if (device_bytes() != after)
+        fail("the order in which the threads of a block run changes its results");
 }
 
 } /* namespace cuda_on_cpu */
