@@ -49,6 +49,18 @@ def test_make_compiles_it_for_several_architectures_without_a_warning(package: P
         assert (copy / "lib/libds_cnn.a").is_file()
 
 
+@pytest.mark.parametrize(("board", "arch"), [("h200", 90), ("jetson-orin", 87)])
+def test_a_named_gpu_gets_a_package_for_its_own_architecture(board: str, arch: int, tmp_path: Path) -> None:
+    """In fp16, so that kernels for its tensor cores are among those that nvcc reads."""
+    words = ["build", str(MODEL), "--board", board, "--precision", "fp16", "-o", "ds_cnn"]
+    done = edgetune(words, cwd=tmp_path, timeout_s=600)
+    assert done.returncode == 0, done.stderr
+    with work_copy(tmp_path / "ds_cnn") as (copy, _):
+        assert f"CUDA_ARCH ?= {arch}\n" in (copy / "Makefile").read_text()
+        made = run_tool(["make", "-s", f"NVCC={find_nvcc()}"], timeout_s=300, folder=copy)
+        assert (made.returncode, made.stdout, made.stderr) == (0, "", "")
+
+
 def test_the_report_and_the_manifest_say_what_each_kernel_uses(package: Path) -> None:
     report = (package / "REPORT.md").read_text()
     for kernel in json.loads((package / "MANIFEST.json").read_text())["kernels"]:
