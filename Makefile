@@ -147,6 +147,7 @@ CUDA_FOLDER ?= build/cuda-measure
 CUDA_MEASURE ?=
 cuda-measure: $(VENV)/.stamp-test
 	$(BIN)/python -m benchmarks.cuda.prepare $(CUDA_FOLDER) $(CUDA_MODELS) $(CUDA_MEASURE)
+	$(BIN)/python -m benchmarks.cuda.prepare $(CUDA_FOLDER) $(filter %resnet50.onnx %bert_base.onnx,$(CUDA_MODELS)) --precision fp16 $(CUDA_MEASURE)
 	if test -e /dev/nvidia0; then $(BIN)/python $(CUDA_FOLDER)/measure.py; fi
 	if test -e $(CUDA_FOLDER)/results.jsonl; then $(BIN)/python -m benchmarks.cuda.report $(CUDA_FOLDER); fi
 

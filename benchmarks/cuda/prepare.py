@@ -1,7 +1,8 @@
-"""Makes the folder that travels to a GPU: python -m benchmarks.cuda.prepare OUT MODEL.onnx... [--arch "80 90"].
+"""Makes the folder that travels to a GPU: python -m benchmarks.cuda.prepare OUT MODEL.onnx... [--precision fp16].
 
 For each model: programs of its package (self-test and benchmark, with CUDA's runtime inside), the model, its graph for
-PyTorch, an input, and ONNX Runtime's outputs for it. `--rehearse` makes programs for this machine's CPU instead.
+PyTorch, an input, and ONNX Runtime's outputs for it. In fp16 a model has a folder of its own, NAME_fp16. `--arch
+"80 90"` names compute capabilities that get machine code; `--rehearse` makes programs for this machine's CPU instead.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ from onnx import helper, numpy_helper
 
 from edgetune.cli.main import run as edgetune
 from edgetune.target.cuda_toolkit import find_nvcc
+from edgetune.target.preferences import Precision
 from edgetune.target.tool_process import run_tool
 
 HERE = Path(__file__).parent
@@ -30,33 +34,49 @@ _SMALL = 16  # elements of constants that graph.json holds itself
 _BUILD_S = 1800
 
 
-def prepare(out: Path, models: list[Path], board: str, arch: str, *, rehearse: bool) -> None:
+@dataclass(frozen=True)
+class How:
+    """How packages and their programs are made."""
+
+    board: str = "cuda-generic"
+    precision: Precision = "fp32"
+    arch: str = "75 80 90"
+    rehearse: bool = False
+
+    def folder(self, model: Path) -> str:
+        """The name of a model's folder."""
+        return model.stem if self.precision == "fp32" else f"{model.stem}_{self.precision}"
+
+
+def prepare(out: Path, models: Sequence[Path], how: How) -> None:
     """Write the folder; a model that is there already stays as it is. Raises RuntimeError where one does not build."""
     out.mkdir(parents=True, exist_ok=True)
     for name, there in TRAVELLING.items():
         shutil.copyfile(HERE / name, out / there)
     for model in models:
-        if (out / model.stem / "facts.json").exists():
+        kept = out / how.folder(model)
+        if (kept / "facts.json").exists():
             continue
         with tempfile.TemporaryDirectory(dir=out) as place:
-            folder = Path(place) / model.stem
+            folder = Path(place) / kept.name
             folder.mkdir()
-            _programs(model, folder, board, arch, rehearse=rehearse)
-            facts = {"precision": "fp32", **_graph_and_goldens(model, folder)}
+            _programs(model, folder, how)
+            facts = {"precision": how.precision, **_graph_and_goldens(model, folder)}
             (folder / "facts.json").write_text(json.dumps(facts, indent=1))
-            shutil.rmtree(out / model.stem, ignore_errors=True)
-            folder.rename(out / model.stem)
+            shutil.rmtree(kept, ignore_errors=True)
+            folder.rename(kept)
 
 
-def _programs(model: Path, folder: Path, board: str, arch: str, *, rehearse: bool) -> None:
+def _programs(model: Path, folder: Path, how: How) -> None:
     with tempfile.TemporaryDirectory() as place:
         package = Path(place) / "package"
-        if edgetune(["build", str(model), "--board", board, "-o", str(package), "--quiet"]):
+        words = [str(model), "--board", how.board, "--precision", how.precision, "-o", str(package), "--quiet"]
+        if edgetune(["build", *words]):
             raise RuntimeError(f"the package of {model} cannot be built: see above")
         prefix = json.loads((package / "MANIFEST.json").read_text())["prefix"]
         programs = {name: f"build/{prefix}_{name}" for name in ("selftest", "bench")}
-        words = ["DEVICE=cpu"] if rehearse else ["DEVICE=gpu", f"NVCC={find_nvcc()}", f"CUDA_ARCH={arch}"]
-        done = run_tool(["make", "-s", *words, *programs.values()], timeout_s=_BUILD_S, folder=package)
+        device = ["DEVICE=cpu"] if how.rehearse else ["DEVICE=gpu", f"NVCC={find_nvcc()}", f"CUDA_ARCH={how.arch}"]
+        done = run_tool(["make", "-s", *device, *programs.values()], timeout_s=_BUILD_S, folder=package)
         if done.returncode:
             raise RuntimeError(f"the programs of {model} cannot be built: {done.stderr.strip()[-300:]}")
         for name, program in programs.items():
@@ -117,11 +137,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("models", type=Path, nargs="+")
-    parser.add_argument("--board", default="cuda-generic")
-    parser.add_argument("--arch", default="75 80 90", help="compute capabilities that get machine code")
+    parser.add_argument("--board", default=How.board)
+    parser.add_argument("--precision", choices=("fp32", "fp16"), default=How.precision)
+    parser.add_argument("--arch", default=How.arch, help="compute capabilities that get machine code")
     parser.add_argument("--rehearse", action="store_true")
     given = parser.parse_args()
-    prepare(given.out, given.models, given.board, given.arch, rehearse=given.rehearse)
+    prepare(given.out, given.models, How(given.board, given.precision, given.arch, given.rehearse))
     size = sum(path.stat().st_size for path in given.out.rglob("*") if path.is_file())
     sys.stdout.write(
         f"{given.out} has {size >> 20} MiB. On the machine with the GPU: python3 measure.py, until all is done. Then "

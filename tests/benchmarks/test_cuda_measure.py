@@ -14,7 +14,7 @@ import onnx
 import pytest
 
 from benchmarks.cuda.far_side import TRIES
-from benchmarks.cuda.prepare import prepare
+from benchmarks.cuda.prepare import How, prepare
 from benchmarks.cuda.report import latencies, read, table, verdict
 from tests.bundle.bundle_sample import saved
 
@@ -24,11 +24,12 @@ NVIDIA_SMI = "#!/bin/sh\necho 'Stub GPU, 7.5, 580.65, 1590, 5001, 70.00, [N/A]'\
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of one small model, whose programs run on the CPU, and a stand-in for nvidia-smi."""
+    """The folder of a small model in fp32 and fp16, whose programs run on the CPU, and a stand-in for nvidia-smi."""
     folder = tmp_path_factory.mktemp("measure")
     w = np.random.default_rng(3).standard_normal((64, 64)).astype(np.float32) / 8
     model = saved(folder / "small.onnx", ["a = MatMul x w", "y = Tanh a"], [("y", onnx.TensorProto.FLOAT)], w=w)
-    prepare(folder / "out", [model], "cuda-generic", "75", rehearse=True)
+    for precision in ("fp32", "fp16"):
+        prepare(folder / "out", [model], How(precision=precision, rehearse=True))
     (folder / "bin").mkdir()
     (folder / "bin/nvidia-smi").write_text(NVIDIA_SMI)
     (folder / "bin/nvidia-smi").chmod(0o755)
@@ -62,6 +63,8 @@ def test_a_killed_measurement_goes_on_and_all_of_it_is_in_the_table(prepared: Pa
     assert found["small TensorRT"]["failed"] == "TensorRT (trtexec) is not installed"
     assert found["small memcheck"]["failed"] == "compute-sanitizer is not installed"
     assert verdict("small", found) == ("no peer to compare with", False)
+    assert found["small_fp16 self-test"]["result"]["said"][-1] == "PASS"
+    assert len(latencies("small_fp16", found)["edgetune"]) == 5
     (_, _, row) = table(["small"], found)
     assert row.startswith("| small | ")
     shown = subprocess.run(
@@ -75,6 +78,14 @@ def test_a_killed_measurement_goes_on_and_all_of_it_is_in_the_table(prepared: Pa
     assert "beside the roofline of 1.8 TFLOP/s and 128 GB/s" in " ".join(shown.stdout.split())
 
 
+def test_a_folder_says_in_which_precision_its_programs_compute(prepared: Path) -> None:
+    for name, precision, stored in (("small", "fp32", "float32"), ("small_fp16", "fp16", "float16")):
+        assert json.loads((prepared / name / "facts.json").read_text())["precision"] == precision
+        manifest = json.loads((prepared / name / "MANIFEST.json").read_text())
+        assert {one["dtype"] for one in manifest["inputs"]} == {"float32"}, "the interface stays as it is"
+        assert manifest["memory"]["weights_bytes"] <= 64 * 64 * np.dtype(stored).itemsize + 64
+
+
 def test_a_step_that_kills_the_machine_is_given_up(prepared: Path, tmp_path: Path) -> None:
     folder = tmp_path / "copy"
     subprocess.run(["cp", "-r", str(prepared), str(folder)], check=True)
@@ -82,7 +93,7 @@ def test_a_step_that_kills_the_machine_is_given_up(prepared: Path, tmp_path: Pat
     done = [{"step": name, "failed": "not here"} for name in ("device", "small self-test", "small TensorRT")]
     done += [{"step": f"small {tool}", "failed": "not here"} for tool in ("memcheck", "racecheck", "synccheck")]
     (folder / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in begun + done))
-    subprocess.run(command(folder), check=True, timeout=60)
+    subprocess.run([*command(folder), "--models", "small"], check=True, timeout=60)
     assert "died 2 times" in read(folder)["small times"]["failed"]
 
 
@@ -92,9 +103,9 @@ def test_goals_judge_the_peer_that_they_name() -> None:
     found: dict[str, dict[str, Any]] = {
         "ds_cnn self-test": {"result": {}},
         "ds_cnn times": {"result": {"turns": turns}},
-        "resnet50 self-test": {"result": {}},
-        "resnet50 times": {"result": {"turns": turns}},
-        "resnet50 TensorRT": {"result": {"median_us": 7.0}},
+        "resnet50_fp16 self-test": {"result": {}},
+        "resnet50_fp16 times": {"result": {"turns": turns}},
+        "resnet50_fp16 TensorRT": {"result": {"median_us": 7.0}},
     }
     assert verdict("ds_cnn", found) == ("at least 1.5", True)
-    assert verdict("resnet50", found) == ("**loss**: at least 0.8 is asked", False)
+    assert verdict("resnet50_fp16", found) == ("**loss**: at least 0.8 is asked", False)
