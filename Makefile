@@ -141,15 +141,20 @@ cuda-proposals: $(VENV)/.stamp-test
 bundle-kills: $(VENV)/.stamp-test
 	$(BIN)/python -m tests.bundle.soak 200
 
-# Without a GPU, this makes the folder to carry to one, and shows what has come back.
-CUDA_MODELS ?= examples/models/ds_cnn.onnx examples/models/resnet8.onnx $(wildcard $(addprefix build/models/,mobilenet_v2.onnx resnet50.onnx bert_base.onnx))
+# Without a GPU, this makes the folder to carry to one, and shows what has come back. With one, it searches first. A model
+# that is missing is named; the others are measured, and make fails.
+CUDA_MODELS ?= examples/models/ds_cnn.onnx examples/models/resnet8.onnx $(addprefix build/models/,mobilenet_v2.onnx resnet50.onnx bert_base.onnx)
 CUDA_FOLDER ?= build/cuda-measure
+CUDA_TUNE ?= 60
 CUDA_MEASURE ?=
+PREPARE = $(BIN)/python -m benchmarks.cuda.prepare $(CUDA_FOLDER) --tune $(CUDA_TUNE) $(CUDA_MEASURE)
 cuda-measure: $(VENV)/.stamp-test
-	$(BIN)/python -m benchmarks.cuda.prepare $(CUDA_FOLDER) $(CUDA_MODELS) $(CUDA_MEASURE)
-	$(BIN)/python -m benchmarks.cuda.prepare $(CUDA_FOLDER) $(filter %resnet50.onnx %bert_base.onnx,$(CUDA_MODELS)) --precision fp16 $(CUDA_MEASURE)
-	if test -e /dev/nvidia0; then $(BIN)/python $(CUDA_FOLDER)/measure.py; fi
-	if test -e $(CUDA_FOLDER)/results.jsonl; then $(BIN)/python -m benchmarks.cuda.report $(CUDA_FOLDER); fi
+	status=0; \
+	$(PREPARE) $(CUDA_MODELS) || status=$$?; \
+	$(PREPARE) --precision fp16 $(filter %resnet50.onnx %bert_base.onnx,$(CUDA_MODELS)) || status=$$?; \
+	if test -e /dev/nvidia0; then $(BIN)/python $(CUDA_FOLDER)/measure.py || status=$$?; fi; \
+	if test -e $(CUDA_FOLDER)/results.jsonl; then $(BIN)/python -m benchmarks.cuda.report $(CUDA_FOLDER) || status=$$?; fi; \
+	exit $$status
 
 # Larger models are made first; ACCEPTANCE takes the flags of tests/acceptance/run.py.
 acceptance: $(VENV)/.stamp-test

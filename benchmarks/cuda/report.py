@@ -1,7 +1,8 @@
 """Tables of what a GPU has measured: python -m benchmarks.cuda.report FOLDER.
 
 The first table has latencies from device memory to device memory, and what the goals say of them; the others have each
-kernel's share of the GPU's roofline. The exit status is 1 where a goal is missed, or a result is wrong or missing.
+kernel's share of the GPU's roofline, and whether a record chose its schedule. The exit status is 1 where a goal is
+missed, or a model or a result is wrong or missing.
 """
 
 from __future__ import annotations
@@ -99,8 +100,9 @@ def kernels(folder: Path, model: str, results: Results) -> Iterator[str]:
     manifest = json.loads((folder / model / "MANIFEST.json").read_text())
     yield f"\n{model}: each kernel alone, warm, beside the roofline of {macs_per_us / 500000:.1f} TFLOP/s and "
     yield f"{bytes_per_us / 1000:.0f} GB/s.\n"
-    yield "| kernel | calls | us | roofline, us | share |"
-    yield "|---|---:|---:|---:|---:|"
+    origins = {kernel["name"]: kernel["provenance"]["origin"] for kernel in manifest["kernels"]}
+    yield "| kernel | calls | schedule | us | roofline, us | share |"
+    yield "|---|---:|---|---:|---:|---:|"
     seen: dict[str, list[int]] = {}
     for number, layer in enumerate(manifest["layers"]):
         seen.setdefault(layer["kernel"], []).append(number)
@@ -108,7 +110,25 @@ def kernels(folder: Path, model: str, results: Results) -> Iterator[str]:
         layer = manifest["layers"][layers[0]]
         took = median(row["layers"][layers[0]]["median_us"] for row in ours)
         least = max(layer["macs"] / macs_per_us, layer["bytes"] / bytes_per_us)
-        yield f"| {kernel} | {len(layers)} | {took:.2f} | {least:.2f} | {least / took if took else 0:.0%} |"
+        share = f"{least / took if took else 0:.0%}"
+        yield f"| {kernel} | {len(layers)} | {origins[kernel]} | {took:.2f} | {least:.2f} | {share} |"
+
+
+def schedules(folder: Path, model: str) -> Iterator[str]:
+    """A line on how many kernels of a model have a record, and on the search before."""
+    kinds = json.loads((folder / model / "MANIFEST.json").read_text())["kernels"]
+    found = [kernel["name"] for kernel in kinds if kernel["provenance"]["origin"] == "record"]
+    tuning = json.loads((folder / model / "facts.json").read_text()).get("tuning")
+    how = f"searched for {tuning['seconds']} s" if tuning else "not searched"
+    how += f", which failed: {tuning['failed']}" if tuning and "failed" in tuning else ""
+    yield f"- {model}: {how}; {len(found)} of {len(kinds)} kernels have a record"
+
+
+def missing(folder: Path) -> Iterator[str]:
+    """A line for each model that was asked for and is not there."""
+    told = folder / "missing.json"
+    names = json.loads(told.read_text()) if told.exists() else {}
+    yield from (f"- {name}: **missing**, not measured: {why}" for name, why in names.items())
 
 
 def others(results: Results) -> Iterator[str]:
@@ -130,9 +150,10 @@ def main() -> int:
     lines = [*table(models, results)]
     for model in models:
         lines += kernels(folder, model, results)
-    lines += ["", *others(results)]
+    absent = list(missing(folder))
+    lines += ["", *(line for model in models for line in schedules(folder, model)), *absent, *others(results)]
     sys.stdout.write("\n".join(lines) + "\n")
-    return int(not all(verdict(model, results)[1] for model in models))
+    return int(bool(absent) or not all(verdict(model, results)[1] for model in models))
 
 
 if __name__ == "__main__":

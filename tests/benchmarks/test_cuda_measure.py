@@ -13,10 +13,11 @@ import numpy as np
 import onnx
 import pytest
 
-from benchmarks.cuda.far_side import TRIES
-from benchmarks.cuda.prepare import How, prepare
-from benchmarks.cuda.report import latencies, read, table, verdict
-from tests.bundle.bundle_sample import saved
+from benchmarks.cuda import far_side
+from benchmarks.cuda.far_side import TRIES, spent, steps
+from benchmarks.cuda.prepare import How, origin, prepare
+from benchmarks.cuda.report import latencies, missing, read, schedules, table, verdict
+from tests.bundle.bundle_sample import compiled, saved
 
 ROOT = Path(__file__).parents[2]
 NVIDIA_SMI = "#!/bin/sh\necho 'Stub GPU, 7.5, 580.65, 1590, 5001, 70.00, [N/A]'\n"
@@ -109,3 +110,63 @@ def test_goals_judge_the_peer_that_they_name() -> None:
     }
     assert verdict("ds_cnn", found) == ("at least 1.5", True)
     assert verdict("resnet50_fp16", found) == ("**loss**: at least 0.8 is asked", False)
+
+
+def described(folder: Path, sizes: dict[str, int], **facts: Any) -> Path:
+    """A folder to measure in, whose models are files of so many bytes, and which has no programs."""
+    folder.mkdir()
+    (folder / "measure.py").write_text((ROOT / "benchmarks/cuda/far_side.py").read_text())
+    for name, size in sizes.items():
+        (folder / name).mkdir()
+        (folder / name / "model.onnx").write_bytes(bytes(size))
+        (folder / name / "facts.json").write_text(json.dumps({"precision": "fp32", "goal": None} | facts))
+    return folder
+
+
+def test_sanitizers_come_last_and_small_models_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = described(tmp_path / "out", {"large": 9, "small": 1})
+    (folder / "large/facts.json").write_text(json.dumps({"goal": 1.5}))
+    monkeypatch.setattr(far_side, "HERE", folder)
+    names = [step.name for step in steps(["large", "small"])]
+    assert names.index("small self-test") < names.index("large self-test")
+    assert names.index("large times") < names.index("small times"), "it has a goal"
+    assert names[-6:] == [f"{model} {tool}" for model in ("small", "large") for tool in far_side.SANITIZERS]
+
+
+def test_all_steps_and_the_search_share_25_minutes(tmp_path: Path) -> None:
+    folder = described(tmp_path / "out", {"small": 1}, tuning={"seconds": 600})
+    known: list[dict[str, Any]] = [{"step": "device", "failed": "x", "took": 300.0}]
+    known += [{"step": "small times", "begun": 1, "most": 420.0}, {"step": "small times", "begun": 2, "most": 175.0}]
+    assert spent(known) == 895.0
+    (folder / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in known))
+    done = subprocess.run(command(folder), check=True, timeout=60, capture_output=True, text=True)
+    assert "all is done" in done.stdout
+    failed = {step: told["failed"] for step, told in read(folder).items() if step != "device"}
+    assert set(failed.values()) == {"no time is left of 25 minutes"}
+    assert len(failed) == 6
+
+
+def test_a_model_that_is_not_there_is_named_with_a_way_to_get_it(tmp_path: Path) -> None:
+    """Nothing is built, so neither compiler nor GPU is asked."""
+    absent = [f"build/models/{name}.onnx" for name in ("resnet50", "bert_base")]
+    words = [sys.executable, "-m", "benchmarks.cuda.prepare", str(tmp_path / "out"), *absent, "--precision", "fp16"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 1, done.stderr
+    makes = "`python examples/make_models.py build/models resnet50` writes it"
+    assert f"resnet50_fp16 is missing and will not be measured: {makes}" in done.stderr
+    assert "bert_base_fp16 is missing" in done.stderr
+    assert [line.split(":")[0] for line in missing(tmp_path / "out")] == ["- resnet50_fp16", "- bert_base_fp16"]
+    assert "no script of this repository writes it" in origin(Path(absent[1]))
+
+
+def test_a_machine_with_a_gpu_tunes_before_it_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stub of the driver stands in for the GPU."""
+    _, stub = compiled(tmp_path)
+    monkeypatch.setenv("EDGETUNE_CUDA_DRIVER", str(stub))
+    w = np.random.default_rng(3).standard_normal((64, 64)).astype(np.float32) / 8
+    model = saved(tmp_path / "small.onnx", ["y = MatMul x w"], [("y", onnx.TensorProto.FLOAT)], w=w)
+    prepare(tmp_path / "out", [model], How(rehearse=True, tune_s=5))
+    facts = json.loads((tmp_path / "out/small/facts.json").read_text())
+    assert "failed" not in facts["tuning"], facts["tuning"]
+    (told,) = schedules(tmp_path / "out", "small")
+    assert told.endswith("1 of 1 kernels have a record"), told
