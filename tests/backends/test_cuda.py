@@ -176,7 +176,7 @@ def test_without_a_gpu_it_cannot_be_tuned_and_one_sentence_says_so(package: Path
     ("changes", "sentence"),
     [
         ({"backend": "c-linux"}, "'backend' is for CPUs, and 'kind' is gpu: write 'backend: cuda'"),
-        ({"reach": "ssh"}, "'reach' must be none, not 'ssh': nothing times candidates on a GPU yet"),
+        ({"reach": "ssh"}, "'reach' must be none, not 'ssh': candidates of a GPU are timed in rounds"),
         ({"l1_bytes": 32768}, "'l1_bytes'"),
     ],
 )
