@@ -126,12 +126,17 @@ conformance: $(VENV)/.stamp-test
 cuda-conformance: $(VENV)/.stamp-test
 	$(BIN)/python -m tests.conformance.cuda $(CUDA_CONFORMANCE)
 
-CUDA_CHECK ?= $(wildcard examples/models/*.onnx)
-cuda-check: $(VENV)/.stamp-test
+# mobilenet_v2 is made first. CUDA_CHECK and CUDA_PACKAGES are models, and flags such as --precision fp16.
+MOBILENET := build/models/mobilenet_v2.onnx
+$(MOBILENET): | $(VENV)/.stamp-test
+	$(BIN)/python examples/make_models.py $(@D) mobilenet_v2
+
+CUDA_CHECK ?= $(wildcard examples/models/*.onnx) $(MOBILENET)
+cuda-check: $(VENV)/.stamp-test $(MOBILENET)
 	$(BIN)/python -m tests.cuda.table $(CUDA_CHECK)
 
 CUDA_PACKAGES ?= $(CUDA_CHECK)
-cuda-packages: $(VENV)/.stamp-test
+cuda-packages: $(VENV)/.stamp-test $(MOBILENET)
 	$(BIN)/python -m tests.cuda.packages $(CUDA_PACKAGES)
 
 CUDA_PROPOSALS ?= examples/models/resnet8.onnx 1000

@@ -16,7 +16,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
 
 from edgetune.target.cuda_toolkit import require_nvcc
 from edgetune.target.preferences import Precision
@@ -24,6 +23,7 @@ from edgetune.target.tool_process import run_tool
 from edgetune.verify.work_copy import work_copy
 from tests.bundle.bundle_sample import compiled
 from tests.cuda.cpu_check import cpu_seconds, gpu
+from tests.cuda.table import PRECISIONS
 from tests.distribution_sample import edgetune
 
 ARCHITECTURES = "75 80 87 90"
@@ -97,7 +97,7 @@ def main() -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", type=Path, nargs="+")
-    parser.add_argument("--precision", choices=get_args(Precision), default="fp32")
+    parser.add_argument("--precision", choices=PRECISIONS, default="fp32")
     parser.add_argument("--trials", type=int, default=0, help="candidates of a search that comes first")
     given = parser.parse_args()
     sys.stdout.write("| model | kernels | with a record | records | nvcc's words | same bytes | spills | s of CPU |\n")
