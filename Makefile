@@ -20,6 +20,7 @@
 # make scaling       candidates a second on 1 to 16 boards; fails where 16 are not worth 90 % of that (SCALING=--help)
 # make benchmark     packages beside ONNX Runtime, OpenVINO, ncnn, MNN and LiteRT (BENCHMARK_ARGS=--help)
 # make cuda-measure  packages on a GPU beside PyTorch and TensorRT, in steps of 8 minutes (CUDA_MODELS=paths of models)
+# make cuda-torch    PyTorch's side of cuda-measure on the CPU, against ONNX Runtime (CUDA_TORCH=paths of models)
 # make search-benchmark  operators tuned with 64 trials, beside PyTorch (SEARCH_BENCHMARK=--help)
 PYTHON ?= python3
 VENV := .venv
@@ -46,7 +47,7 @@ SYSTEM_PROGRAMS := gcc g++ make cmake pkg-config clang-19 qemu-aarch64 qemu-arm 
 SYSTEM_LINE = apt-get update && sh .ci/no-new-servers.sh apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES)
 
 .DELETE_ON_ERROR:
-.PHONY: all demo test lint types pytest format schemas system conformance cuda-conformance cuda-check cuda-packages cuda-proposals bundle-kills cuda-measure acceptance soak kills hostile benchmark search-benchmark scaling nightly-gate nightly-farm nightly-faults nightly-causes nightly-page store-benchmark clean
+.PHONY: all demo test lint types pytest format schemas system conformance cuda-conformance cuda-check cuda-packages cuda-proposals bundle-kills cuda-measure cuda-torch acceptance soak kills hostile benchmark search-benchmark scaling nightly-gate nightly-farm nightly-faults nightly-causes nightly-page store-benchmark clean
 
 all: test
 
@@ -160,6 +161,11 @@ cuda-measure: $(VENV)/.stamp-test
 	if test -e /dev/nvidia0; then $(BIN)/python $(CUDA_FOLDER)/measure.py || status=$$?; fi; \
 	if test -e $(CUDA_FOLDER)/results.jsonl; then $(BIN)/python -m benchmarks.cuda.report $(CUDA_FOLDER) || status=$$?; fi; \
 	exit $$status
+
+# PyTorch's side of it, on this CPU against ONNX Runtime. CUDA_TORCH are models, and --python PYTHON.
+CUDA_TORCH ?= examples/models/ds_cnn.onnx examples/models/resnet8.onnx
+cuda-torch: $(VENV)/.stamp-search-bench
+	$(BIN)/python -m benchmarks.cuda.torch_check $(CUDA_TORCH)
 
 # Larger models are made first; ACCEPTANCE takes the flags of tests/acceptance/run.py.
 acceptance: $(VENV)/.stamp-test

@@ -84,7 +84,7 @@ def prepare(out: Path, models: Sequence[Path], how: How) -> dict[str, str]:
             folder.mkdir()
             tuning = _programs(model, folder, how, out / "records.db")
             goal = GOALS.get(kept.name)
-            facts = {"precision": how.precision, "goal": goal, "tuning": tuning, **_graph_and_goldens(model, folder)}
+            facts = {"precision": how.precision, "goal": goal, "tuning": tuning, **graph_and_goldens(model, folder)}
             (folder / "facts.json").write_text(json.dumps(facts, indent=1))
             shutil.rmtree(kept, ignore_errors=True)
             folder.rename(kept)
@@ -147,7 +147,7 @@ def _programs(model: Path, folder: Path, how: How, records: Path) -> dict[str, A
     return tuning
 
 
-def _graph_and_goldens(path: Path, folder: Path) -> dict[str, Any]:
+def graph_and_goldens(path: Path, folder: Path) -> dict[str, Any]:
     """Write the model, its graph as JSON, an input, and the outputs of ONNX Runtime; returns how they look."""
     shutil.copyfile(path, folder / "model.onnx")
     graph = onnx.load(path).graph

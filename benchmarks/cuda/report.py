@@ -23,6 +23,9 @@ SIDES = ("edgetune", "PyTorch eager", COMPILE, TENSORRT)
 _LANES = {75: 64, 80: 64}  # multiply-adds of a multiprocessor in a cycle (CUDA C++ Programming Guide, "Throughput")
 _MOST_LANES = 128
 
+TOLERANCES = {"fp32": 1e-3, "fp16": 1e-2}
+"""How far outputs may be from ONNX Runtime's, as a share of the largest element."""
+
 Results = Mapping[str, Mapping[str, Any]]
 """By step, the last line that has its end: a "result", or why it "failed"."""
 
@@ -40,11 +43,32 @@ def read(folder: Path) -> Results:
     return found
 
 
+def _turns(model: str, results: Results) -> list[dict[str, Any]]:
+    told: list[dict[str, Any]] = results.get(f"{model} times", {}).get("result", {}).get("turns", [])
+    return told
+
+
+def errors(model: str, results: Results) -> dict[str, float]:
+    """The largest error of each peer that was compared with ONNX Runtime (trtexec gives no outputs)."""
+    found: dict[str, float] = {}
+    for row in _turns(model, results):
+        if "error" in row:
+            found[row["side"]] = max(found.get(row["side"], 0.0), row["error"])
+    return found
+
+
+def wrong(model: str, results: Results) -> set[str]:
+    """Peers whose outputs are wrong: they are not ranked."""
+    most = TOLERANCES["fp16" if model.endswith("_fp16") else "fp32"]
+    return {side for side, error in errors(model, results).items() if not error <= most}
+
+
 def latencies(model: str, results: Results) -> dict[str, list[float]]:
-    """Microseconds of each turn, by side."""
+    """Microseconds of each turn, by side; those of peers with wrong outputs are left out."""
     found: dict[str, list[float]] = {}
-    for row in results.get(f"{model} times", {}).get("result", {}).get("turns", []):
-        if "median_us" in row:
+    refused = wrong(model, results)
+    for row in _turns(model, results):
+        if "median_us" in row and row["side"] not in refused:
             found.setdefault(row["side"], []).append(row["median_us"])
     rival = results.get(f"{model} {TENSORRT}", {}).get("result")
     return found | ({TENSORRT: [rival["median_us"]]} if rival else {})
@@ -124,6 +148,13 @@ def schedules(folder: Path, model: str) -> Iterator[str]:
     yield f"- {model}: {how}; {len(found)} of {len(kinds)} kernels have a record"
 
 
+def compared(model: str, results: Results) -> Iterator[str]:
+    """A line for each peer: how far its outputs are from ONNX Runtime's."""
+    for side, error in errors(model, results).items():
+        said = ", **wrong: not ranked**" if side in wrong(model, results) else ""
+        yield f"- {model}: {side} is off by {error:.1e} of the largest element{said}"
+
+
 def missing(folder: Path) -> Iterator[str]:
     """A line for each model that was asked for and is not there."""
     told = folder / "missing.json"
@@ -151,6 +182,8 @@ def main() -> int:
     for model in models:
         lines += kernels(folder, model, results)
     absent = list(missing(folder))
+    for model in models:
+        lines += ["", *compared(model, results)]
     lines += ["", *(line for model in models for line in schedules(folder, model)), *absent, *others(results)]
     sys.stdout.write("\n".join(lines) + "\n")
     return int(bool(absent) or not all(verdict(model, results)[1] for model in models))

@@ -16,7 +16,7 @@ import pytest
 from benchmarks.cuda import far_side
 from benchmarks.cuda.far_side import TRIES, spent, steps
 from benchmarks.cuda.prepare import How, origin, prepare
-from benchmarks.cuda.report import latencies, missing, read, schedules, table, verdict
+from benchmarks.cuda.report import compared, latencies, missing, ratio, read, schedules, table, verdict, wrong
 from tests.bundle.bundle_sample import compiled, saved
 
 ROOT = Path(__file__).parents[2]
@@ -110,6 +110,26 @@ def test_goals_judge_the_peer_that_they_name() -> None:
     }
     assert verdict("ds_cnn", found) == ("at least 1.5", True)
     assert verdict("resnet50_fp16", found) == ("**loss**: at least 0.8 is asked", False)
+
+
+def test_a_peer_with_wrong_outputs_is_shown_and_not_ranked() -> None:
+    def row(side: str, median_us: float, **facts: float) -> dict[str, Any]:
+        return {"side": side, "median_us": median_us, **facts}
+
+    turns = [row("edgetune", 10.0), row("PyTorch eager", 9.0, error=0.02), row("torch.compile", 16.0, error=5e-4)]
+    found: dict[str, dict[str, Any]] = {
+        f"{model} {step}": {"result": {"turns": turns}} for model in ("m", "m_fp16") for step in ("self-test", "times")
+    }
+    assert set(latencies("m", found)) == {"edgetune", "torch.compile"}
+    assert ratio("m", latencies("m", found)) == 1.6
+    assert [line.partition(" of the largest element")[2] for line in compared("m", found)] == [
+        ", **wrong: not ranked**",
+        "",
+    ]
+    assert wrong("m_fp16", found) == {"PyTorch eager"}
+    turns[1]["error"] = 5e-3
+    assert wrong("m_fp16", found) == set()
+    assert wrong("m", found) == {"PyTorch eager"}
 
 
 def described(folder: Path, sizes: dict[str, int], **facts: Any) -> Path:
