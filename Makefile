@@ -138,6 +138,7 @@ cuda-check: $(VENV)/.stamp-test $(MOBILENET)
 
 CUDA_PACKAGES ?= $(CUDA_CHECK)
 cuda-packages: $(VENV)/.stamp-test $(MOBILENET)
+	$(BIN)/python -m tests.cuda.packages --cmake examples/models/ds_cnn.onnx
 	$(BIN)/python -m tests.cuda.packages $(CUDA_PACKAGES)
 
 CUDA_PROPOSALS ?= examples/models/resnet8.onnx 1000

@@ -44,7 +44,7 @@ def test_make_compiles_it_for_several_architectures_without_a_warning(package: P
     nvcc = find_nvcc()
     assert nvcc is not None
     with work_copy(package) as (copy, _):
-        done = run_tool(["make", "-s", f"NVCC={nvcc}", "CUDA_ARCH=75 90"], timeout_s=300, folder=copy)
+        done = run_tool(["make", "-s", f"NVCC={nvcc}", "CUDA_ARCH=75 80 87 90"], timeout_s=300, folder=copy)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
         assert (copy / "lib/libds_cnn.a").is_file()
 
@@ -160,6 +160,12 @@ def test_kernels_are_written_for_readers(package: Path) -> None:
     assert max(map(len, text.splitlines())) <= 120
     assert not re.search(r"cse_v|red_buf|T_\w+", text)
     assert text.count(" * Launch:    ") == 6
+    manifest = json.loads((package / "MANIFEST.json").read_text())
+    for kernel in manifest["kernels"]:
+        head = text[: text.index(f"\n{kernel['symbol']}_kernel(")].rpartition("/*")[2]
+        said = " ".join(head.replace(" * ", " ").split())
+        assert f"Operators: {', '.join(kernel['sources'])} Tensors: " in said
+        assert f"Schedule: {kernel['provenance']['schedule']} Launch: " in said
     for declared in re.findall(r"const int32_t (\w+) = ", text):
         assert len(re.findall(rf"\b{declared}\b", text)) > 1
 
