@@ -20,6 +20,7 @@
 # make scaling       candidates a second on 1 to 16 boards; fails where 16 are not worth 90 % of that (SCALING=--help)
 # make benchmark     packages beside ONNX Runtime, OpenVINO, ncnn, MNN and LiteRT (BENCHMARK_ARGS=--help)
 # make cuda-measure  packages on a GPU beside PyTorch and TensorRT, in steps of 8 minutes (CUDA_MODELS=paths of models)
+# make cuda-torch    PyTorch's side of cuda-measure on the CPU, against ONNX Runtime (CUDA_TORCH=paths of models)
 # make search-benchmark  operators tuned with 64 trials, beside PyTorch (SEARCH_BENCHMARK=--help)
 PYTHON ?= python3
 VENV := .venv
@@ -46,7 +47,7 @@ SYSTEM_PROGRAMS := gcc g++ make cmake pkg-config clang-19 qemu-aarch64 qemu-arm 
 SYSTEM_LINE = apt-get update && sh .ci/no-new-servers.sh apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES)
 
 .DELETE_ON_ERROR:
-.PHONY: all demo test lint types pytest format schemas system conformance cuda-conformance cuda-check cuda-packages cuda-proposals bundle-kills cuda-measure acceptance soak kills hostile benchmark search-benchmark scaling nightly-gate nightly-farm nightly-faults nightly-causes nightly-page store-benchmark clean
+.PHONY: all demo test lint types pytest format schemas system conformance cuda-conformance cuda-check cuda-packages cuda-proposals bundle-kills cuda-measure cuda-torch acceptance soak kills hostile benchmark search-benchmark scaling nightly-gate nightly-farm nightly-faults nightly-causes nightly-page store-benchmark clean
 
 all: test
 
@@ -126,12 +127,18 @@ conformance: $(VENV)/.stamp-test
 cuda-conformance: $(VENV)/.stamp-test
 	$(BIN)/python -m tests.conformance.cuda $(CUDA_CONFORMANCE)
 
-CUDA_CHECK ?= $(wildcard examples/models/*.onnx)
-cuda-check: $(VENV)/.stamp-test
+# mobilenet_v2 is made first. CUDA_CHECK and CUDA_PACKAGES are models, and flags such as --precision fp16.
+MOBILENET := build/models/mobilenet_v2.onnx
+$(MOBILENET): | $(VENV)/.stamp-test
+	$(BIN)/python examples/make_models.py $(@D) mobilenet_v2
+
+CUDA_CHECK ?= $(wildcard examples/models/*.onnx) $(MOBILENET)
+cuda-check: $(VENV)/.stamp-test $(MOBILENET)
 	$(BIN)/python -m tests.cuda.table $(CUDA_CHECK)
 
 CUDA_PACKAGES ?= $(CUDA_CHECK)
-cuda-packages: $(VENV)/.stamp-test
+cuda-packages: $(VENV)/.stamp-test $(MOBILENET)
+	$(BIN)/python -m tests.cuda.packages --cmake examples/models/ds_cnn.onnx
 	$(BIN)/python -m tests.cuda.packages $(CUDA_PACKAGES)
 
 CUDA_PROPOSALS ?= examples/models/resnet8.onnx 1000
@@ -141,14 +148,25 @@ cuda-proposals: $(VENV)/.stamp-test
 bundle-kills: $(VENV)/.stamp-test
 	$(BIN)/python -m tests.bundle.soak 200
 
-# Without a GPU, this makes the folder to carry to one, and shows what has come back.
-CUDA_MODELS ?= examples/models/ds_cnn.onnx examples/models/resnet8.onnx $(wildcard $(addprefix build/models/,mobilenet_v2.onnx resnet50.onnx bert_base.onnx))
+# Without a GPU, this makes the folder to carry to one, and shows what has come back. With one, it searches first. A model
+# that is missing is named; the others are measured, and make fails.
+CUDA_MODELS ?= examples/models/ds_cnn.onnx examples/models/resnet8.onnx $(addprefix build/models/,mobilenet_v2.onnx resnet50.onnx bert_base.onnx)
 CUDA_FOLDER ?= build/cuda-measure
+CUDA_TUNE ?= 60
 CUDA_MEASURE ?=
+PREPARE = $(BIN)/python -m benchmarks.cuda.prepare $(CUDA_FOLDER) --tune $(CUDA_TUNE) $(CUDA_MEASURE)
 cuda-measure: $(VENV)/.stamp-test
-	$(BIN)/python -m benchmarks.cuda.prepare $(CUDA_FOLDER) $(CUDA_MODELS) $(CUDA_MEASURE)
-	if test -e /dev/nvidia0; then $(BIN)/python $(CUDA_FOLDER)/measure.py; fi
-	if test -e $(CUDA_FOLDER)/results.jsonl; then $(BIN)/python -m benchmarks.cuda.report $(CUDA_FOLDER); fi
+	status=0; \
+	$(PREPARE) $(CUDA_MODELS) || status=$$?; \
+	$(PREPARE) --precision fp16 $(filter %resnet50.onnx %bert_base.onnx,$(CUDA_MODELS)) || status=$$?; \
+	if test -e /dev/nvidia0; then $(BIN)/python $(CUDA_FOLDER)/measure.py || status=$$?; fi; \
+	if test -e $(CUDA_FOLDER)/results.jsonl; then $(BIN)/python -m benchmarks.cuda.report $(CUDA_FOLDER) || status=$$?; fi; \
+	exit $$status
+
+# PyTorch's side of it, on this CPU against ONNX Runtime. CUDA_TORCH are models, and --python PYTHON.
+CUDA_TORCH ?= examples/models/ds_cnn.onnx examples/models/resnet8.onnx
+cuda-torch: $(VENV)/.stamp-search-bench
+	$(BIN)/python -m benchmarks.cuda.torch_check $(CUDA_TORCH)
 
 # Larger models are made first; ACCEPTANCE takes the flags of tests/acceptance/run.py.
 acceptance: $(VENV)/.stamp-test

@@ -1,7 +1,8 @@
 """Measures packages on a GPU: python3 measure.py [--minutes 8] [--models NAME...], until it says that all is done.
 
 It needs Python 3.10 and NVIDIA's driver. Where PyTorch, TensorRT (trtexec) or compute-sanitizer are not there, their
-rows say so. Results go to results.jsonl, a line for each step: after a kill the same command goes on.
+rows say so. Results go to results.jsonl, a line for each step: after a kill the same command goes on. All steps and the
+search before take 25 minutes at most; a step for which no time is left says so.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ HERE = Path(__file__).resolve().parent
 RESULTS = "results.jsonl"
 TURNS = 5
 TRIES = 2
+LEAST_S = 20  # no step begins with less
 SANITIZERS = ("memcheck", "racecheck", "synccheck")
 
 
@@ -175,17 +177,35 @@ def facts_of(model: str) -> dict[str, Any]:
 
 
 def steps(models: Sequence[str]) -> Iterator[Step]:
-    """All measurements in their order: first whether results are right."""
+    """All measurements in their order: whether results are right, times (models with a goal first), sanitizers last.
+
+    Smaller models come before larger ones, so that where time ends, sanitizers of large models are what is left out.
+    """
+    rising = sorted(models, key=lambda model: (HERE / model / "model.onnx").stat().st_size)
+    timed_first = sorted(rising, key=lambda model: facts_of(model).get("goal") is None)
     yield Step("device", 30, device)
-    for model in models:
+    for model in rising:
         yield Step(f"{model} self-test", 60, checked(model))
-    for model in models:
+    for model in timed_first:
         yield Step(f"{model} times", 420, timed(model))
-    for model in models:
+    for model in timed_first:
         yield Step(f"{model} TensorRT", 300, tensorrt(model))
-    for model in models:
+    for model in rising:
         for tool in SANITIZERS:
             yield Step(f"{model} {tool}", 240, sanitized(model, tool))
+
+
+def spent(known: Sequence[dict[str, Any]]) -> float:
+    """Seconds that steps have taken; a step that was killed counts with the most that it was given."""
+    total, begun = 0.0, dict[str, float]()
+    for line in known:
+        if "begun" in line:
+            total += begun.get(line["step"], 0.0)
+            begun[line["step"]] = line.get("most", 0.0)
+        else:
+            begun.pop(line["step"], None)
+            total += line.get("took", 0.0)
+    return total + sum(begun.values())
 
 
 def main() -> int:
@@ -193,6 +213,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=8.0, help="begin no step that could take longer")
     parser.add_argument("--models", nargs="+", default=sorted(path.parent.name for path in HERE.glob("*/facts.json")))
+    parser.add_argument("--total-minutes", type=float, default=25.0, help="of all steps and of the search before them")
     options = parser.parse_args()
     end = time.monotonic() + 60 * options.minutes
     results = HERE / RESULTS
@@ -200,21 +221,30 @@ def main() -> int:
     known = [json.loads(line) for line in lines if line.endswith("}")]
     done = {line["step"] for line in known if "result" in line or "failed" in line}
     left = [step for step in steps(options.models) if step.name not in done]
+    tuned = sum((facts_of(model).get("tuning") or {}).get("seconds", 0.0) for model in options.models)
+    room = 60 * options.total_minutes - tuned - spent(known)
     for step in left:
+        most = min(step.seconds, room)
+        if most < LEAST_S:
+            _keep(results, {"step": step.name, "failed": f"no time is left of {options.total_minutes:g} minutes"})
+            continue
         begun = sum(line["step"] == step.name for line in known)
-        seconds = min(step.seconds, end - time.monotonic() - 5)
-        if seconds < step.seconds and seconds < 60 * options.minutes - 30:
+        seconds = min(most, end - time.monotonic() - 5)
+        if seconds < most and seconds < 60 * options.minutes - 30:
             print(f"{step.name} comes next: run the same command again")
             return 75
         if begun >= TRIES:
             _keep(results, {"step": step.name, "failed": f"the machine or the process died {begun} times"})
             continue
-        _keep(results, {"step": step.name, "begun": begun + 1})
+        _keep(results, {"step": step.name, "begun": begun + 1, "most": seconds})
+        start = time.monotonic()
         try:
             kept = {"step": step.name, "result": step.run(seconds)}
         except (FailedError, OSError, ValueError, KeyError, IndexError) as error:
             kept = {"step": step.name, "failed": str(error)}
-        _keep(results, kept)
+        took = time.monotonic() - start
+        room -= took
+        _keep(results, kept | {"took": round(took, 1)})
         print(f"{step.name}: {kept.get('failed', 'done')}", flush=True)
     print(f"all is done: take {results} back")
     return 0

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from edgetune.target.preferences import Layout
 
 F = TypeVar("F", bound=Callable[..., Any])
-PRECISIONS = ("fp32", "fp16", "bf16", "tf32")
+PRECISIONS = ("fp32", "fp16", "bf16")
+"""Those that the backend of some board has; each board refuses what it lacks."""
 
 COLD = click.option(
     "--cold",

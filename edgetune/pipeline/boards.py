@@ -37,7 +37,7 @@ class InstalledTransports:
         if (fault := backends.target_fault(target)) is not None:
             return fault
         if not isinstance(target, Target):
-            why = f"must be none, not '{target.reach}': nothing times candidates on a GPU yet"
+            why = f"must be none, not '{target.reach}': candidates of a GPU are timed in rounds (`--via`)"
             return None if target.reach == "none" else KeyFault("reach", why)
         if target.addressable:
             return _transport(None, target).target_fault(target)

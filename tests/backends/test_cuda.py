@@ -44,9 +44,21 @@ def test_make_compiles_it_for_several_architectures_without_a_warning(package: P
     nvcc = find_nvcc()
     assert nvcc is not None
     with work_copy(package) as (copy, _):
-        done = run_tool(["make", "-s", f"NVCC={nvcc}", "CUDA_ARCH=75 90"], timeout_s=300, folder=copy)
+        done = run_tool(["make", "-s", f"NVCC={nvcc}", "CUDA_ARCH=75 80 87 90"], timeout_s=300, folder=copy)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
         assert (copy / "lib/libds_cnn.a").is_file()
+
+
+@pytest.mark.parametrize(("board", "arch"), [("h200", 90), ("jetson-orin", 87)])
+def test_a_named_gpu_gets_a_package_for_its_own_architecture(board: str, arch: int, tmp_path: Path) -> None:
+    """In fp16, so that kernels for its tensor cores are among those that nvcc reads."""
+    words = ["build", str(MODEL), "--board", board, "--precision", "fp16", "-o", "ds_cnn"]
+    done = edgetune(words, cwd=tmp_path, timeout_s=600)
+    assert done.returncode == 0, done.stderr
+    with work_copy(tmp_path / "ds_cnn") as (copy, _):
+        assert f"CUDA_ARCH ?= {arch}\n" in (copy / "Makefile").read_text()
+        made = run_tool(["make", "-s", f"NVCC={find_nvcc()}"], timeout_s=300, folder=copy)
+        assert (made.returncode, made.stdout, made.stderr) == (0, "", "")
 
 
 def test_the_report_and_the_manifest_say_what_each_kernel_uses(package: Path) -> None:
@@ -148,6 +160,12 @@ def test_kernels_are_written_for_readers(package: Path) -> None:
     assert max(map(len, text.splitlines())) <= 120
     assert not re.search(r"cse_v|red_buf|T_\w+", text)
     assert text.count(" * Launch:    ") == 6
+    manifest = json.loads((package / "MANIFEST.json").read_text())
+    for kernel in manifest["kernels"]:
+        head = text[: text.index(f"\n{kernel['symbol']}_kernel(")].rpartition("/*")[2]
+        said = " ".join(head.replace(" * ", " ").split())
+        assert f"Operators: {', '.join(kernel['sources'])} Tensors: " in said
+        assert f"Schedule: {kernel['provenance']['schedule']} Launch: " in said
     for declared in re.findall(r"const int32_t (\w+) = ", text):
         assert len(re.findall(rf"\b{declared}\b", text)) > 1
 
@@ -164,7 +182,7 @@ def test_without_a_gpu_it_cannot_be_tuned_and_one_sentence_says_so(package: Path
     ("changes", "sentence"),
     [
         ({"backend": "c-linux"}, "'backend' is for CPUs, and 'kind' is gpu: write 'backend: cuda'"),
-        ({"reach": "ssh"}, "'reach' must be none, not 'ssh': nothing times candidates on a GPU yet"),
+        ({"reach": "ssh"}, "'reach' must be none, not 'ssh': candidates of a GPU are timed in rounds"),
         ({"l1_bytes": 32768}, "'l1_bytes'"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ import pytest
 from edgetune import errors
 from edgetune.cli.failure import as_edgetune_error, exit_code_of, report
 from edgetune.cli.main import VERBS, cli, run
+from edgetune.graph.precision import STORED
 
 ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "examples" / "models" / "ds_cnn.onnx"
@@ -292,3 +294,21 @@ def test_make_system_starts_no_server(folder: Path, before: tuple[str, ...]) -> 
     assert done.stdout.splitlines() == told[before]
     left = {path.name for path in programs.iterdir()}
     assert left == {"sshd", *before} - {"postgresql"}
+
+
+@pytest.mark.parametrize("words", [["build"], ["tune"], ["bundle", "export"]])
+def test_help_offers_the_precisions_that_some_board_has(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*words, "--help"]) == 0
+    offered = re.search(r"\[fp32\|([a-z0-9|]+)\]", capsys.readouterr().out)
+    assert offered is not None
+    assert set(offered[1].split("|")) == set(STORED)
+
+
+def test_no_document_says_that_nothing_is_timed_on_a_gpu() -> None:
+    files = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "targets").glob("*.yaml")]
+    for path in files:
+        for line in path.read_text().splitlines():
+            assert not re.search(r"GPU yet|nothing times", line), (path.name, line)
+    rows = [line for line in files[0].read_text().splitlines() if line.startswith(("| `cuda-generic`", "| `h200`"))]
+    assert len(rows) == 2
+    assert all("in rounds" in row for row in rows)

@@ -16,7 +16,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
 
 from edgetune.target.cuda_toolkit import require_nvcc
 from edgetune.target.preferences import Precision
@@ -24,6 +23,7 @@ from edgetune.target.tool_process import run_tool
 from edgetune.verify.work_copy import work_copy
 from tests.bundle.bundle_sample import compiled
 from tests.cuda.cpu_check import cpu_seconds, gpu
+from tests.cuda.table import PRECISIONS
 from tests.distribution_sample import edgetune
 
 ARCHITECTURES = "75 80 87 90"
@@ -50,10 +50,11 @@ class Row:
         return self.same and not self.words and not self.spills
 
 
-def row_of(model: Path, precision: Precision, folder: Path, trials: int = 0) -> Row:
+def row_of(model: Path, precision: Precision, folder: Path, trials: int = 0, *, cmake: bool = False) -> Row:
     """Build two packages of a model in `folder`, and compile one. Raises CalledProcessError where there is none.
 
-    `trials` > 0: with the records of a search that takes so many candidates to a stub of the driver.
+    `trials` > 0: with the records of a search that takes so many candidates to a stub of the driver. `cmake`: CMake
+    builds it as well.
     """
     words = [str(model.absolute()), "--board", gpu().name, "--precision", precision, "--db", str(folder / "records.db")]
     records = _searched(words, folder, trials) if trials else 0
@@ -66,11 +67,21 @@ def row_of(model: Path, precision: Precision, folder: Path, trials: int = 0) -> 
     spills = tuple(
         used["name"] for kernel in kernels for used in kernel["device"] if used["spill_bytes"] or used["local_bytes"]
     )
-    said = f"{done.stdout}{done.stderr}".strip()
+    said = f"{done.stdout}{done.stderr}{_cmake_words(packages[0]) if cmake else ''}".strip()
     if done.returncode and not said:
         said = f"make ends with {done.returncode}"
     measured = sum(kernel["provenance"]["origin"] == "record" for kernel in kernels)
     return Row(len(kernels), records, measured, said, first == second, spills)
+
+
+def _cmake_words(package: Path) -> str:
+    """What CMake complains of, with the nvcc of the wheels and for the target's own architecture."""
+    with work_copy(package) as (copy, _):
+        for words in (["-S", ".", "-B", "build-cmake", f"-DNVCC={require_nvcc(gpu())}"], ["--build", "build-cmake"]):
+            done = run_tool(["cmake", *words], timeout_s=_SECONDS, folder=copy)
+            if done.returncode or done.stderr.strip():
+                return done.stderr.strip() or f"cmake {words[0]} ends with {done.returncode}"
+    return ""
 
 
 def _searched(words: Sequence[str], folder: Path, trials: int) -> int:
@@ -82,7 +93,7 @@ def _searched(words: Sequence[str], folder: Path, trials: int) -> int:
 
 def _built(words: Sequence[str], place: Path) -> Path:
     place.mkdir()
-    _done(["build", *words, "-o", "package"], place, {})
+    _done(["build", *words, "--flavour", "cmake", "-o", "package"], place, {})
     return place / "package"
 
 
@@ -97,8 +108,9 @@ def main() -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", type=Path, nargs="+")
-    parser.add_argument("--precision", choices=get_args(Precision), default="fp32")
+    parser.add_argument("--precision", choices=PRECISIONS, default="fp32")
     parser.add_argument("--trials", type=int, default=0, help="candidates of a search that comes first")
+    parser.add_argument("--cmake", action="store_true", help="build with CMake as well")
     given = parser.parse_args()
     sys.stdout.write("| model | kernels | with a record | records | nvcc's words | same bytes | spills | s of CPU |\n")
     sys.stdout.write("|---|---:|---:|---:|---:|---|---:|---:|\n")
@@ -106,7 +118,7 @@ def main() -> int:
     for model in given.models:
         before = cpu_seconds()
         with tempfile.TemporaryDirectory() as folder:
-            row = row_of(model, given.precision, Path(folder), given.trials)
+            row = row_of(model, given.precision, Path(folder), given.trials, cmake=given.cmake)
         found = f"{row.kernels} | {row.measured} | {row.records}"
         numbers = f"{len(row.words.split())} | {'yes' if row.same else 'no'} | {len(row.spills)}"
         sys.stdout.write(f"| {model.stem} | {found} | {numbers} | {cpu_seconds() - before:.0f} |\n")
