@@ -15,6 +15,8 @@ from math import inf, prod
 from tvm.s_tir import Schedule
 
 from edgetune.codegen.operations import tensor_bytes
+from edgetune.codegen.packing import split_packing
+from edgetune.errors import KernelFailed
 from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.algorithms.schedule_text import trace_text
 from edgetune.schedule.default_sizes import block_note, block_sizes, row_sizes, rows_note, tile_note, tile_sizes
@@ -87,7 +89,8 @@ def default_guess(function: PrimFunc, target: Target, scratch_limit: int = 0, *,
     found = guess(function, target, scratch_limit, streamed=streamed) or _least_scratch(function, target)
     if found is not None:
         return found
-    _finish(sch, target, UNLIMITED_SCRATCH)
+    if not _finish(sch, target, UNLIMITED_SCRATCH):
+        sch = untouched(function)  # weights stay as they are
     return Guess(trace_text(sch.trace), "plain loops: no schedule rule fits this kernel", 0.0)
 
 
@@ -139,8 +142,15 @@ def _least_scratch(function: PrimFunc, target: Target) -> Guess | None:
 
 
 def _finish(sch: Schedule, target: Target, scratch_limit: int) -> bool:
+    """Whether the schedule is within the limits, and its weights can be packed when the package is built."""
     sch.enter_postproc()
-    return all(post.apply(sch) for post in postprocs(target, scratch_limit))
+    if not all(post.apply(sch) for post in postprocs(target, scratch_limit)):
+        return False
+    try:
+        split_packing(sch.mod)
+    except KernelFailed:
+        return False
+    return True
 
 
 def _candidates(

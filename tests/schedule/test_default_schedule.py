@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tvm import te
+from tvm import te, tirx
 
 from benchmarks.disassembly import loops_of
 from edgetune.codegen import emit_kernel, kernel_unit, split_packing
@@ -18,7 +18,7 @@ from edgetune.schedule.sketches.block_analysis import analyse_blocks
 from edgetune.schedule.sketches.liveness import Body, Reads, epilogue_operands, reads_of
 from edgetune.schedule.sketches.spaces import tile_of
 from edgetune.target.target import load_target
-from tests.sketch_samples import board, conv2d, dense
+from tests.sketch_samples import board, conv2d, dense, prim_func
 
 
 def reads(function: Any) -> Reads:
@@ -137,3 +137,22 @@ def test_a_large_window_is_unrolled_along_the_pixels_that_share_its_rows() -> No
     sizes = tile_sizes(analysis, tile, ranked_variants(tile, target, streamed=False)[0], target)
     assert sizes["pixel"] > 1
     assert (sizes["reduction0"], sizes["reduction1"]) == (7, 1)
+
+
+def test_plain_loops_leave_weights_alone_that_cannot_be_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dilated window reads each weight at several places of its layout: no package could be built."""
+    x, w = te.placeholder((4, 7, 11), name="x"), te.placeholder((4, 1, 2, 2), name="w")
+    zero = tirx.const(0.0, "float32")
+
+    def dilated(c: Any, o: Any, i: Any, j: Any) -> Any:
+        return tirx.if_then_else((j % 5).equal(0), w[c, o, i, j // 5], zero)
+
+    wide = te.compute((4, 1, 2, 6), dilated, "wide")
+    turned = te.compute((1, 4, 2, 6), lambda o, c, i, j: wide[c, o, 1 - i, 5 - j], "turned")
+    c, i, j = (te.reduce_axis((0, extent), name) for extent, name in ((4, "c"), (2, "i"), (6, "j")))
+    total = te.compute((1, 6, 6), lambda o, r, s: te.sum(x[c, r + i, s + j] * turned[o, c, i, j], [c, i, j]), "total")
+    function = prim_func([x, w], total, [1])
+    monkeypatch.setattr("edgetune.schedule.default_schedule.guess", lambda *_, **__: None)
+    monkeypatch.setattr("edgetune.schedule.default_schedule._least_scratch", lambda *_: None)
+    guess = default_guess(function, board(256, 16), 0)
+    split_packing(replay(function, guess.trace))
