@@ -15,6 +15,8 @@
 # make nightly-farm    a night of two hosts on 8 boards, and the same on one: nothing may differ (NIGHTLY_FARM=--help)
 # make nightly-faults  faults befall nights of both engines; nothing may be lost or doubled (NIGHTLY_FAULTS=--help)
 # make nightly-causes  seeded nights: is the cause of a slower package named? (NIGHTLY_CAUSES=--help)
+# make nightly-copies  a package beside its own copy on this machine, 200 times: at most one alarm (NIGHTLY_COPIES=PACKAGE)
+# make nightly-slice   the tests of nights that CI has: 4 minutes on 2 idle cores
 # make store-benchmark  the records database: 16 writers for a minute, and a million records (STORE_BENCHMARK=--help)
 # make nightly-page  size and time of the page of 20 models on 10 boards after a year (NIGHTLY_PAGE=--help)
 # make scaling       candidates a second on 1 to 16 boards; fails where 16 are not worth 90 % of that (SCALING=--help)
@@ -27,6 +29,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 DEMO_TIME ?= 5m
+# A night per engine with faults, the store on both engines, 50 replayed nights, five causes, the page.
+NIGHTLY_SLICE := farm/test_engines.py farm/test_page.py records/test_postgresql.py farm/test_replayed_nights.py \
+	farm/test_cause.py farm/test_night_store.py records/test_records.py
 # Test files run side by side; tests that time hold the lock of the measuring core. Much of a test is waiting for boards and
 # processes, so there is one worker more than the cores it is meant for.
 JOBS ?= 3
@@ -47,7 +52,7 @@ SYSTEM_PROGRAMS := gcc g++ make cmake pkg-config clang-19 qemu-aarch64 qemu-arm 
 SYSTEM_LINE = apt-get update && sh .ci/no-new-servers.sh apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES)
 
 .DELETE_ON_ERROR:
-.PHONY: all demo test lint types pytest format schemas system conformance cuda-conformance cuda-check cuda-packages cuda-proposals bundle-kills cuda-measure cuda-torch acceptance soak kills hostile benchmark search-benchmark scaling nightly-gate nightly-farm nightly-faults nightly-causes nightly-page store-benchmark clean
+.PHONY: all demo test lint types pytest format schemas system conformance cuda-conformance cuda-check cuda-packages cuda-proposals bundle-kills cuda-measure cuda-torch acceptance soak kills hostile benchmark search-benchmark scaling nightly-gate nightly-farm nightly-faults nightly-causes nightly-copies nightly-slice nightly-page store-benchmark clean
 
 all: test
 
@@ -202,6 +207,12 @@ nightly-faults: $(VENV)/.stamp-test
 
 nightly-causes: $(VENV)/.stamp-test
 	$(BIN)/python -m benchmarks.nightly.causes --check $(NIGHTLY_CAUSES)
+
+nightly-copies: $(VENV)/.stamp-test
+	$(BIN)/python -m benchmarks.nightly.copies --times 200 --check $(NIGHTLY_COPIES)
+
+nightly-slice: $(VENV)/.stamp-test
+	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(addprefix tests/,$(NIGHTLY_SLICE))
 
 nightly-page: $(VENV)/.stamp-test
 	$(BIN)/python -m benchmarks.nightly.page_size --check $(NIGHTLY_PAGE)
