@@ -52,19 +52,25 @@ class _Stage:
 def collapse_axes(function: PrimFunc, fixed: Sequence[int]) -> PrimFunc:
     """`function`, unscheduled, with the innermost axes of its tensors joined where every stage walks them as one.
 
-    Only functions with a reduction change: axes of elementwise kernels are joined as loops. The parameters with the
-    numbers `fixed` keep their shapes.
+    Only functions that reduce several terms change: axes of elementwise kernels are joined as loops. Parameters with
+    the numbers `fixed` keep their shapes.
     """
     kept = [function.params[number] for number in fixed]
     for _ in range(_MOST_ROUNDS):
         stages = _stages(function)
-        if stages is None or all(stage.block.init is None for stage in stages):
+        if stages is None or not any(_adds_terms(stage.block) for stage in stages):
             return function
         buffers = _joined(stages, kept)
         if not buffers:
             return function
         function = _rebuilt(function, stages, buffers)
     return function
+
+
+def _adds_terms(block: SBlock) -> bool:
+    """Whether a block reduces more than one term."""
+    axes = (axis for axis in block.iter_vars if int(axis.iter_type) != int(tirx.IterVar.DataPar))
+    return block.init is not None and any(int(axis.dom.extent) > 1 for axis in axes)
 
 
 def _stages(function: PrimFunc) -> list[_Stage] | None:

@@ -65,6 +65,7 @@ def test_axes_that_all_stages_walk_together_are_one(function: Any, expected: lis
     "function",
     [
         of(topi.nn.relu),
+        of(lambda x: topi.nn.softmax(x, axis=0), (1, 3, 5, 7)),
         of(lambda x: topi.nn.softmax(x, axis=3)),
         of(lambda x: topi.sum(x, [1, 3])),
         of(windowed),
@@ -72,7 +73,16 @@ def test_axes_that_all_stages_walk_together_are_one(function: Any, expected: lis
         of(lambda x: topi.transpose(topi.nn.softmax(x, axis=1), [0, 1, 3, 2])),
         of(lambda x: te.compute((2, 5, 4), lambda n, h, w: te.sum(x[n, _K, h, w], axis=_K), "part")),
     ],
-    ids=["elementwise", "softmax of rows", "every other axis", "a condition", "two results", "transposed", "a part"],
+    ids=[
+        "elementwise",
+        "one term",
+        "softmax of rows",
+        "every other axis",
+        "a condition",
+        "two results",
+        "transposed",
+        "a part",
+    ],
 )
 def test_other_axes_stay(function: Any) -> None:
     """A part of the last axis, a condition on it or another order of axes tell both axes apart."""

@@ -93,6 +93,18 @@ def test_overlapping_blocks_have_vectors_in_all_stages(tmp_path: Path) -> None:
     compile_strictly(source, target, tmp_path, "gcc")
 
 
+def test_a_stage_without_axes_has_no_overlapping_columns() -> None:
+    """The total of all columns has no last axis."""
+    x, k, j = te.placeholder((21, 65), name="x"), te.reduce_axis((0, 21), "k"), te.reduce_axis((0, 65), "j")
+    most = te.compute((65,), lambda c: te.max(x[k, c], axis=k), "most")
+    whole = te.compute((), lambda: te.sum(most[j], axis=j), "whole")
+    function = prim_func([x], te.compute((21, 65), lambda r, c: x[r, c] / whole() - most[c], "shares"))
+    text, _ = default_schedule(function, board(256, 16), 1 << 16, FORMS)
+    module = apply_schedule(function, text).module
+    arrays = random_arguments(function)
+    np.testing.assert_allclose(run(module, arrays), run_plain(function, arrays), rtol=1e-4, atol=1e-5)
+
+
 def test_candidates_in_overlapping_blocks_compute_the_same() -> None:
     form = algorithm_named(softmax((2, 7, 100), 1), "vectors_256")
     assert check(form.function, board(256, 16), 1) > 0

@@ -58,6 +58,14 @@ def test_each_element_is_made_of_all_before_it(
     np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
+def test_a_product_that_overflows_only_in_a_block_stays_zero() -> None:
+    """The product of a block alone was infinite, and NaN times the zero before it."""
+    x = np.ones(512, np.float32)
+    x[5], x[300:] = 0, 1e5
+    program = to_program(import_onnx(scan("CumProd", [512], 0)))
+    assert not run_program(program, {"x": x})["y"][5:].any()
+
+
 @pytest.mark.parametrize(
     ("extent", "lanes", "block"),
     [(77, 8, 77), (255, 1, 255), (512, 8, 8), (16000, 8, 32), (1000, 1, 10), (257, 8, 257)],

@@ -86,6 +86,8 @@ class CumSum(tvm_onnx.OnnxOpConverter):
     combine: Any = staticmethod(te.sum)
     join: Any = staticmethod(operator.add)
     neutral = 0
+    in_blocks: Any = frozenset({"float32", "float64", "int32", "int64", "uint32", "uint64"})
+    """Types whose scans have blocks: the sum of a block alone may be out of the range of a smaller float."""
 
     @classmethod
     def _impl_v11(cls, bb: relax.BlockBuilder, inputs: Any, attr: dict[str, Any], params: Any) -> relax.Expr:
@@ -93,7 +95,8 @@ class CumSum(tvm_onnx.OnnxOpConverter):
         shape = [int(extent) for extent in x.ty.shape]
         axis = int(constant_value(cls.__name__, "axis", inputs[1]).reshape(-1)[0]) % len(shape)
         scan = Scan(cls.combine, cls.join, cls.neutral, bool(attr.get("exclusive", 0)), bool(attr.get("reverse", 0)))
-        block = block_of(shape[axis], _LANES if axis == len(shape) - 1 else 1)
+        whole = str(x.ty.dtype) not in cls.in_blocks
+        block = shape[axis] if whole else block_of(shape[axis], _LANES if axis == len(shape) - 1 else 1)
         if block == shape[axis]:
             return bb.emit_te(scan.along, x, axis)
         split = [*shape[:axis], shape[axis] // block, block, *shape[axis + 1 :]]
@@ -109,6 +112,7 @@ class CumProd(CumSum):
     combine: Any = staticmethod(te.comm_reducer(lambda a, b: a * b, lambda dtype: tirx.const(1, dtype), name="prod"))
     join: Any = staticmethod(operator.mul)
     neutral = 1
+    in_blocks = frozenset({"int32", "int64", "uint32", "uint64"})  # a block alone may overflow, and 0 * inf is NaN
 
 
 def top_k(x: te.Tensor, axis: int, count: int, largest: bool) -> list[te.Tensor]:

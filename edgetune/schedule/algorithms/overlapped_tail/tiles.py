@@ -145,7 +145,7 @@ def _block_of_columns(width: int, lanes: int) -> int:
 
 def _has_width(analysis: BlockAnalysis, stage: BlockStage, width: int) -> bool:
     """Whether the last axis of a stage has `width` elements, and no weights, which are packed, depend on it."""
-    if not stage.writes_its_axes() or stage.spatial_extents[-1] != width:
+    if not stage.spatial or not stage.writes_its_axes() or stage.spatial_extents[-1] != width:
         return False
     last = stage.spatial[-1].var
     moving = [region.source for region in stage.reads() if any(mentions(item.min, last) for item in region.region)]
