@@ -91,7 +91,7 @@ def test_completion_knows_boards_and_targets(home: Path) -> None:
     (healthy,) = (found for found in diagnose({}, home) if found.check == "boards file")
     assert healthy.ok
     boards_path().write_text("boards: [", encoding="utf-8")
-    assert names(BOARD, "h") == ["host"]
+    assert names(BOARD, "h") == ["h200", "host"]
     (wrong,) = (found for found in diagnose({}, home) if found.check == "boards file")
     assert (wrong.ok, wrong.required, wrong.exit_code) == (False, True, 3)
     assert home.exists()
