@@ -31,6 +31,9 @@ from edgetune.resources import targets_dir
 
 SECONDS = 240.0
 BOARDS = ("count-a", "count-b")
+TRIALS, MODELS = 2, 2
+ENDLESS = 2000
+"""Trials of a cell that a fault befalls before it has measured them all, however fast it is."""
 
 
 @dataclass
@@ -247,3 +250,41 @@ def wait_for(what: Callable[[], object], seconds: float = SECONDS, words: Callab
     while not what():
         assert time.monotonic() < deadline, words()
         time.sleep(0.1)
+
+
+def measuring(farm: TestFarm, host: Host, seconds: float = SECONDS) -> dict[int, int]:
+    """Wait until a host runs a cell on each board, then until each has measured something more; return them."""
+
+    def started() -> bool:
+        return len(host.runs()) == len(BOARDS)
+
+    def counts() -> list[int]:
+        logs = [log for cell in found for log in farm.folder.glob(f"out/work/*/{names[cell]}/log")]
+        return [log.read_text(errors="replace").count('"candidate"') for log in logs]
+
+    wait_for(started, seconds, host.said)
+    found, names = host.runs(), {row.id: row.cell.name for row in farm.rows()}
+    before = counts()
+    wait_for(lambda: all(now > then for now, then in zip(counts(), before, strict=True)), words=host.said)
+    return found
+
+
+def judged_once(farm: TestFarm, before: int) -> None:
+    """Each cell has its one verdict, each attempt its end, and the night its page.
+
+    Nothing that was measured is lost, and where it is enough for the budget, nothing more is measured.
+    """
+    rows = farm.rows()
+    assert [row.verdict.verdict for row in rows if row.verdict] == ["first"] * MODELS * len(BOARDS)
+    (page,) = farm.folder.glob("out/pages/*/index.html")
+    assert all(row.cell.board in page.read_text() for row in rows)
+    assert before <= farm.measured() <= before + TRIALS * len(rows)
+
+
+def ended_by_sigterm(host: Host) -> None:
+    """SIGTERM ends a host and its cells within 10 seconds."""
+    below, begun = host.cells(), time.monotonic()
+    host.send(signal.SIGTERM)
+    assert host.process.wait(60.0) == 143, host.said()
+    assert time.monotonic() - begun < 10.0
+    wait_for(lambda: gone(below), 20.0)

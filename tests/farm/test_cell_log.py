@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -93,6 +94,6 @@ def test_a_log_is_followed_until_the_cell_has_its_verdict(
             slept.set()
             write(farm, store, "two\n")
 
-    monkeypatch.setattr("edgetune.farm.cell_log.time.sleep", sleep)
+    monkeypatch.setattr("edgetune.farm.cell_log.time", SimpleNamespace(sleep=sleep))  # other threads sleep as they did
     assert log("-f") == (0, "one\ntwo\nthree\n", "")
     assert log() == (0, "one\ntwo\nthree\n", "")

@@ -129,7 +129,7 @@ def test_a_night_by_hand_in_the_window_goes_on_as_that_of_the_window(open_farm: 
 def test_a_night_of_another_version_from_before_is_closed_and_does_not_stop_the_next(
     open_farm: Farm, store: NightStore, *, by_day: bool
 ) -> None:
-    old = begun_at(store, open_farm, NOW - timedelta(days=1), tool_version="0.0.1")
+    old = begun_at(store, open_farm, BEGINS - timedelta(days=1), tool_version="0.0.1")
     engine, ended = JudgingEngine(open_farm, store), list[Night]()
     tonight = nights.run(open_farm, store, engine, lambda _: None, ended.append, by_day=by_day)
     assert tonight.night == str(BEGINS.date())

@@ -1,0 +1,67 @@
+"""Nights of two hosts that share a database: one is frozen, killed or drained, and the other goes on."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+
+from tests.farm.hosts import BOARDS, TRIALS, TestFarm, ended_by_sigterm, gone, judged_once, measuring, wait_for
+
+
+def test_a_night_of_two_hosts_goes_on_at_the_other_after_a_freeze_a_kill_a_drain_and_a_signal(
+    make: Callable[..., TestFarm],
+) -> None:
+    farm = make("procrastinate")
+    farm.call("h1", "drain", "h1")
+    farm.call("h1", "run", "--now", code=28)  # it begins the night, and takes no cell
+    second = farm.start("h2", "work")
+    frozen = measuring(farm, second)
+    assert second.listens() == [], "nothing listens off loopback during a night"
+    farm.call("h1", "drain", "--off", "h1")
+
+    first = farm.start("h1", "run", "--now")
+    below = second.cells()
+    second.send(signal.SIGSTOP, all_of_it=True)
+    measuring(farm, first, 120.0)
+    second.send(signal.SIGCONT, all_of_it=True)
+    wait_for(lambda: "starts anew" in second.said(), 30.0, second.said)
+    wait_for(lambda: gone(below), 20.0)
+
+    below = first.cells()
+    first.send(signal.SIGKILL)
+    first.process.wait()
+    wait_for(lambda: gone(below), 20.0)
+    again = measuring(farm, second, 120.0)
+    assert all(number > frozen.get(cell, 0) for cell, number in again.items()), "no attempt of before the freeze"
+
+    first = farm.start("h1", "run", "--now")
+    below, begun = second.cells(), time.monotonic()
+    farm.call("h2", "drain", "h2")
+    wait_for(lambda: gone(below), 20.0)
+    wait_for(lambda: "drained by" in second.said(), 20.0, second.said)
+    wait_for(lambda: len(first.runs()) == len(BOARDS), 30.0, first.said)
+    assert time.monotonic() - begun < 45.0
+    farm.call("h2", "drain", "--off", "h2")
+
+    measuring(farm, first)
+    farm.budget(TRIALS)
+    before = farm.measured()
+    ended_by_sigterm(first)
+    farm.call("h1", "run", "--now")
+    judged_once(farm, before)
+    assert second.process.poll() is None, "it waits for the next night"
+
+
+def test_a_night_without_faults_takes_one_attempt_per_cell_and_a_rerun_runs_in_it(
+    make: Callable[..., TestFarm],
+) -> None:
+    farm = make("procrastinate", models=1, trials=TRIALS)
+    found = farm.call("h1", "run", "--now")
+    assert {row.attempt for row in farm.rows()} == {1}
+    assert [cell["verdict"] for cell in found["cells"]] == ["first"] * len(BOARDS)
+    assert farm.measured() == TRIALS * len(BOARDS)
+    farm.call("h1", "rerun", f"m0@{BOARDS[0]}")
+    again = farm.call("h1", "run", "--now")
+    assert again["night"] == found["night"]
+    assert sorted(row.attempt for row in farm.rows()) == [1, 2]
