@@ -1,7 +1,8 @@
 """Nights that faults befall: python -m benchmarks.nightly.faults [--each 5] [--results FILE] [--only KIND] [--check].
 
 A night of two counting boards runs while a host is killed, frozen and woken, drained, or ended, while a worker or its
-emulators are killed, while the database is away or cut off, the archive's disk is full, or the clock goes back.
+emulators are killed, while a board behind SSH is lost for a minute, the database is away or cut off, the archive's disk
+is full, or the clock goes back.
 Afterwards every cell must have one verdict, no record may be lost or measured beyond the budget, and no board may have
 had two live attempts. Each fault is a line of JSON in FILE; what
 stands there is not repeated, so the same command goes on after a stop. With --check the exit status is 1 where a night
@@ -29,6 +30,7 @@ import psutil
 
 from benchmarks.nightly.full_disk import FullDisk
 from benchmarks.nightly.proxy import Proxy
+from benchmarks.nightly.shelf import Shelf
 from tests.boards.clock_shift import Clock
 from tests.farm.hosts import BOARDS, Host, TestFarm, wait_for
 from tests.postgresql_server import PostgresqlServer
@@ -36,7 +38,7 @@ from tests.postgresql_server import PostgresqlServer
 ENDLESS, TRIALS = 2000, 2
 """Trials of the cells that a fault befalls, and of later attempts, which read the farm file again."""
 
-FREEZE_S, CUT_S = 75.0, 60.0
+FREEZE_S, CUT_S, AWAY_S = 75.0, 60.0, 60.0
 AHEAD_S = 3600
 LATEST_S = {"host killed": 45.0, "worker killed": 45.0, "host drained": 15.0, "host ended": 15.0, "network cut": 45.0}
 """Within which time cells go on at another host."""
@@ -44,11 +46,12 @@ LATEST_S = {"host killed": 45.0, "worker killed": 45.0, "host drained": 15.0, "h
 
 @dataclass
 class Means:
-    """What some faults need: the clock of both hosts, the network of the victim, the disk of the archive."""
+    """What some faults need: the clock of both hosts, the network of the victim, the archive's disk, a board."""
 
     clock: Clock | None = None
     proxy: Proxy | None = None
     disk: FullDisk | None = None
+    shelf: Shelf | None = None
 
 
 @dataclass
@@ -147,6 +150,16 @@ def fill_disk(night: Night) -> None:
         night.means.disk.fill()
 
 
+def lose_board(night: Night) -> None:
+    """A board behind SSH, which is measuring, is reached no more for 60 s."""
+    shelf = night.means.shelf
+    if shelf is not None:
+        wait_for(shelf.measured, 240.0, night.victim.said)
+        shelf.lose()
+        time.sleep(AWAY_S)
+        shelf.bring_back()
+
+
 KINDS: dict[str, tuple[Callable[[Night], None], tuple[str, ...]]] = {
     "host killed": (kill_host, ("local", "procrastinate")),
     "worker killed": (kill_worker, ("local", "procrastinate")),
@@ -154,6 +167,7 @@ KINDS: dict[str, tuple[Callable[[Night], None], tuple[str, ...]]] = {
     "host frozen and woken": (freeze, ("local", "procrastinate")),
     "host drained": (drain, ("local", "procrastinate")),
     "host ended": (end, ("local", "procrastinate")),
+    "board lost": (lose_board, ("local", "procrastinate")),
     "database away 20 s": (cut_database(20.0), ("procrastinate",)),
     "database away 180 s": (cut_database(180.0), ("procrastinate",)),
     "network cut": (cut_network, ("procrastinate",)),
@@ -163,8 +177,8 @@ KINDS: dict[str, tuple[Callable[[Night], None], tuple[str, ...]]] = {
 
 
 ENDLESS_STILL = {
-    "local": {"emulators killed", "host frozen and woken", "archive full", "clock back"},
-    "procrastinate": {"emulators killed", "archive full", "clock back"},
+    "local": {"board lost", "emulators killed", "host frozen and woken", "archive full", "clock back"},
+    "procrastinate": {"board lost", "emulators killed", "archive full", "clock back"},
 }
 """Faults after which the same attempts go on; they are ended, because they would measure for ever."""
 
@@ -195,6 +209,8 @@ def befall(kind: str, engine: str, number: int) -> Outcome:
             farm.stop()
             if means.proxy:
                 means.proxy.close()
+            if means.shelf:
+                means.shelf.close()
             if server:
                 server.remove()
 
@@ -213,6 +229,10 @@ def _means(kind: str, farm: TestFarm, server: PostgresqlServer | None) -> Means:
         clock.jump(AHEAD_S)
         farm.variables = dict.fromkeys(("h1", "h2"), clock.environment)
         return Means(clock=clock)
+    if kind == "board lost":
+        shelf = Shelf(farm)
+        farm.variables = dict.fromkeys(("h1", "h2"), shelf.environment)
+        return Means(shelf=shelf)
     if kind == "archive full":
         disk = FullDisk(farm.folder / "disk", farm.folder / "out" / "archive")
         farm.variables = dict.fromkeys(("h1", "h2"), disk.environment)
@@ -320,7 +340,7 @@ def _harm(night: Night, kind: str, seconds: float | None, doubled: Counter[str])
     pages = [
         page
         for page in farm.folder.glob("out/pages/*/index.html")
-        if all(board in page.read_text() for board in BOARDS)
+        if all(row.cell.board in page.read_text() for row in rows)
     ]
     if len(pages) != 1:
         return "no page with all cells"
