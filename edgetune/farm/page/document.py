@@ -14,6 +14,8 @@ from edgetune.farm.report import ORDER, UNJUDGED, CellReport, NightReport
 from edgetune.resources import templates_dir
 
 _CHANGED = ("faster", "cannot tell")
+_SCALES = {"ns": 1e-3}
+"""From the unit of a cost to that of its plot; others are the same."""
 _LINES = {"+": "added", "-": "removed", "@": "place"}
 
 
@@ -133,9 +135,8 @@ def _waterfall(cell: CellReport, key: str) -> str:
     changes = [Change(layer.name, layer.old, layer.new) for layer in cell.layers if layer.old is not None]
     if cell.old is None or cell.new is None or cell.old == cell.new or not changes:
         return ""
-    scale, unit = (1e-3, "µs") if cell.unit == "ns" else (1.0, "instructions")
     label = f"Layers of {cell.cell}: what each adds to {cost(cell.old, cell.unit)} and takes from it"
-    return waterfall(tuple(changes), (cell.old, cell.new), (scale, unit), label, key)
+    return waterfall(tuple(changes), (cell.old, cell.new), _SCALES.get(cell.unit or "", 1.0), label, key)
 
 
 def _year(model: str, key: str, cells: Sequence[CellReport]) -> Year:

@@ -55,14 +55,11 @@ def sparkline(costs: tuple[float | None, ...], alarms: tuple[bool, ...], label: 
 
 
 @lru_cache(maxsize=1024)
-def waterfall(
-    changes: tuple[Change, ...], totals: tuple[float, float], unit: tuple[float, str], label: str, key: str
-) -> str:
+def waterfall(changes: tuple[Change, ...], totals: tuple[float, float], scale: float, label: str, key: str) -> str:
     """SVG of the way from the accepted package's cost to tonight's, layer by layer, the largest changes first.
 
-    `totals` are the costs of the whole, `unit` is a factor and its name.
+    `totals` are the costs of the whole, which are shown `scale` times.
     """
-    scale, name = unit
     old, new = totals
     ordered = sorted(changes, key=lambda change: -abs(change.new - change.old))
     visible = [change for change in ordered if abs(change.new - change.old) >= _LEAST_SHARE * max(old, new)]
@@ -78,7 +75,7 @@ def waterfall(
     floor = max(0.0, low - 0.6 * ((high - low) or high * 0.01))
 
     left = _CHARACTER * min(_LABEL, max(len(layer) for layer in ("accepted", *(layer for layer, _ in bars)))) + 2 * _GAP
-    right = _CHARACTER * max(len(f"{max(old, new) * scale:,.{digits}f} {name}"), 8) + 2 * _GAP
+    right = _CHARACTER * max(len(f"{max(old, new) * scale:,.{digits}f}"), 8) + 2 * _GAP
     width = left + _BARS + right
 
     def draw(figure: Any) -> None:
@@ -95,12 +92,12 @@ def waterfall(
             axes.text(-_GAP / _BARS, place, printable(shown), ha="right", va="center", transform=at, color=_INK)
             axes.text(1 + _GAP / _BARS, place, words[1], ha="left", va="center", transform=at, color=_INK)
 
-        row(0, ("accepted", f"{old * scale:,.{digits}f} {name}"), (floor, old), _TOTAL)
+        row(0, ("accepted", f"{old * scale:,.{digits}f}"), (floor, old), _TOTAL)
         for place, ((layer, delta), start) in enumerate(zip(bars, ends, strict=False), start=1):
             span = (min(start, start + delta), max(start, start + delta))
             row(place, (layer, f"{delta * scale:+,.{digits}f}"), span, _MORE if delta > 0 else _LESS)
             axes.plot([start, start], [place - 0.69, place - 0.31], color=_INK, lw=0.6)
-        row(height - 1, ("tonight", f"{new * scale:,.{digits}f} {name}"), (floor, new), _TOTAL)
+        row(height - 1, ("tonight", f"{new * scale:,.{digits}f}"), (floor, new), _TOTAL)
 
     return _drawn(draw, (width, 26.0 * (len(bars) + 2)), label, key)
 
