@@ -37,7 +37,8 @@ class Cuda:
     dialect = Dialect("CUDA")
     searches = False
     most_threads: int | None = 1
-    transport = "agent"  # no other is there yet, and none is asked
+    transport = "gpu"
+    rounds = True
     untimed = "candidates travel to a GPU and back as a folder (`--via bundle`, or `edgetune bundle export --help`)"
 
     def precisions(self, target: BoardKind) -> tuple[Precision, ...]:
