@@ -10,15 +10,19 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import tvm
 import yaml
+from tvm.s_tir import Schedule
 
 from edgetune.backends import gpu_registers
-from edgetune.backends.gpu_registers import fitting_defaults, spills
+from edgetune.backends.gpu_registers import fitting_defaults, printed_defaults, spills
 from edgetune.cli.main import run
+from edgetune.errors import KernelFailed
 from edgetune.graph.program import Kernel
 from edgetune.graph.tvm_types import PrimFunc
 from edgetune.pipeline.model_formats import read_model
 from edgetune.resources import targets_dir
+from edgetune.schedule.algorithms.schedule_text import trace_text
 from edgetune.schedule.gpu.candidate import gpu_candidate
 from edgetune.schedule.gpu_defaults import default_gpu_schedule, gpu_schedules
 from edgetune.target.cuda_toolkit import require_nvcc
@@ -76,6 +80,32 @@ def test_a_schedule_that_spills_gives_way_and_the_note_says_so(model: Path, monk
     ((text, note),) = fitting_defaults([kernel], target, require_nvcc(target))
     assert not spilling(kernel, text, target)
     assert note.endswith(f", because {GREEDY} spills registers")
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_schedule_without_a_text_gives_way_and_the_note_says_so(
+    compiled: bool, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not said to spill; with nvcc and without, the next one is taken."""
+    target, kernel = with_registers(255), kernel_of(model)
+    broken = Schedule(tvm.IRModule({"main": kernel.function}))  # its loops lie outside of every launch
+
+    def broken_first(function: PrimFunc, target: GpuTarget) -> Iterator[tuple[str, str]]:
+        yield trace_text(broken.trace), "no launch"
+        yield from gpu_schedules(function, target)
+
+    monkeypatch.setattr(gpu_registers, "gpu_schedules", broken_first)
+    found = fitting_defaults([kernel], target, require_nvcc(target)) if compiled else printed_defaults([kernel], target)
+    text, name = default_gpu_schedule(kernel.function, target)
+    assert found == [(text, f"{name}, because no launch cannot be printed as CUDA")]
+
+
+def test_a_kernel_without_a_schedule_that_compiles_is_named(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = kernel_of(model)
+    broken = trace_text(Schedule(tvm.IRModule({"main": kernel.function})).trace)
+    monkeypatch.setattr(gpu_registers, "gpu_schedules", lambda *_: iter([(broken, "no launch")]))
+    with pytest.raises(KernelFailed, match=f"of kernel {kernel.name} compiles for .*: no launch cannot be printed"):
+        printed_defaults([kernel], with_registers(255))
 
 
 def test_a_kernel_that_spills_under_all_schedules_is_shipped_with_a_warning(
