@@ -67,12 +67,14 @@ def spilling(kernel: Kernel, text: str, target: GpuTarget) -> bool:
     return spills(gpu_candidate(kernel, text, target), target, require_nvcc(target))
 
 
+@pytest.mark.nvcc
 def test_where_registers_suffice_the_formula_decides(model: Path) -> None:
     target, kernel = with_registers(255), kernel_of(model)
     found = fitting_defaults([kernel, kernel], target, require_nvcc(target))
     assert found == [default_gpu_schedule(kernel.function, target)] * 2
 
 
+@pytest.mark.nvcc
 def test_a_schedule_that_spills_gives_way_and_the_note_says_so(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target, kernel = with_registers(FEW), kernel_of(model)
     assert spilling(kernel, next(greedy_first(kernel.function, target))[0], target)
@@ -82,7 +84,7 @@ def test_a_schedule_that_spills_gives_way_and_the_note_says_so(model: Path, monk
     assert note.endswith(f", because {GREEDY} spills registers")
 
 
-@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("compiled", [pytest.param(True, marks=pytest.mark.nvcc), False])
 def test_a_schedule_without_a_text_gives_way_and_the_note_says_so(
     compiled: bool, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +110,7 @@ def test_a_kernel_without_a_schedule_that_compiles_is_named(model: Path, monkeyp
         printed_defaults([kernel], with_registers(255))
 
 
+@pytest.mark.nvcc
 def test_a_kernel_that_spills_under_all_schedules_is_shipped_with_a_warning(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -61,6 +61,7 @@ def warnings(events: list[Event]) -> str:
     return " | ".join(str(event.data["message"]) for event in events if event.kind == "warning")
 
 
+@pytest.mark.nvcc
 def test_this_machine_runs_a_round_and_tells_what_slowed_its_gpu(bundle: Path) -> None:
     events: list[Event] = []
     ThisMachine(events.append).run(bundle)
@@ -72,6 +73,7 @@ def test_this_machine_runs_a_round_and_tells_what_slowed_its_gpu(bundle: Path) -
     assert "ECC" not in said
 
 
+@pytest.mark.nvcc
 def test_a_host_behind_ssh_runs_a_round_and_keeps_no_files(bundle: Path, bench: Bench) -> None:
     board = bench.board()
     behind_ssh(bench, board).run(bundle)
@@ -81,6 +83,7 @@ def test_a_host_behind_ssh_runs_a_round_and_keeps_no_files(bundle: Path, bench: 
     assert board.left() == []
 
 
+@pytest.mark.nvcc
 def test_a_round_that_was_begun_goes_on_behind_ssh(bundle: Path, bench: Bench) -> None:
     ThisMachine(lambda _: None).run(bundle)
     whole = (bundle / RESULTS).read_bytes()
@@ -92,6 +95,7 @@ def test_a_round_that_was_begun_goes_on_behind_ssh(bundle: Path, bench: Bench) -
     assert again.count(b"\n") == whole.count(b"\n")
 
 
+@pytest.mark.nvcc
 def test_a_candidate_that_hangs_or_crashes_behind_ssh_is_a_result(
     bundle: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,6 +105,7 @@ def test_a_candidate_that_hangs_or_crashes_behind_ssh_is_a_result(
     assert b" crashed " in (bundle / RESULTS).read_bytes()
 
 
+@pytest.mark.nvcc
 def test_the_reason_of_the_runner_behind_ssh_is_told(
     bundle: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,6 +114,7 @@ def test_the_reason_of_the_runner_behind_ssh_is_told(
         behind_ssh(bench, bench.board()).run(bundle)
 
 
+@pytest.mark.nvcc
 def test_a_round_waits_for_the_lock_of_its_host(bundle: Path, bench: Bench, tmp_path: Path) -> None:
     board = bench.board()
     with held(board, tmp_path) as holder:
@@ -148,12 +154,14 @@ def test_a_holder_ends_as_its_command_and_takes_it_along(tmp_path: Path, monkeyp
     assert status("me", "9", "true") == 0
 
 
+@pytest.mark.nvcc
 def test_a_host_without_a_compiler_is_told(bundle: Path, bench: Bench) -> None:
     board = bench.board({"cc -O2 runner.c -o runner -ldl -lm": "missing"})
     with pytest.raises(ToolchainMissing, match="shelf-1 has no C compiler"):
         behind_ssh(bench, board).run(bundle)
 
 
+@pytest.mark.nvcc
 def test_tune_times_on_the_gpu_of_this_machine_without_carrying(bundle: Path) -> None:
     weights = np.random.default_rng(0).standard_normal((64, 96), np.float32)
     saved(bundle.parent / "small.onnx", ["y = MatMul x w"], [("y", onnx.TensorProto.FLOAT)], w=weights)
