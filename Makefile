@@ -100,7 +100,7 @@ types: $(VENV)/.stamp-test
 	$(BIN)/mypy edgetune examples tests $(wildcard benchmarks)
 
 pytest: $(VENV)/.stamp-test
-	sh .ci/once-more.sh $(BIN)/pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
+	sh .ci/once-more.sh $(BIN)/pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_FLAGS)
 
 format: $(VENV)/.stamp-test
 	$(BIN)/ruff check --fix .

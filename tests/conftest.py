@@ -1,4 +1,8 @@
-"""Rules for the whole suite: a skipped test is a failed run, golden files are updated only when asked."""
+"""Rules for the whole suite: a skipped test is a failed run, golden files are updated only when asked.
+
+Tests that need CUDA's compiler carry the mark `nvcc`. Where it is not installed they are skipped by name, and the run
+does not fail for that, unless --no-skips says that nothing may be missing, as in CI.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +19,11 @@ from hypothesis import settings
 
 from edgetune.boards import statistics
 from edgetune.config.database_location import DatabaseLocation
+from edgetune.target.cuda_toolkit import WHEELS, find_nvcc
 from tests.postgresql_server import Place, PostgresqlServer
 
 GOLDEN = Path(__file__).parent / "golden"
+NO_NVCC = f"there is no nvcc: {WHEELS} installs it"
 
 # The machine that runs the suite may be busy: no deadline per example, and the same examples every time.
 settings.register_profile("edgetune", deadline=None, derandomize=True, max_examples=60)
@@ -30,6 +36,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_threa
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write golden files instead of comparing with them")
+    parser.addoption("--no-skips", action="store_true", help="a test skipped for want of nvcc fails the run as well")
 
 
 @pytest.fixture(scope="session")
@@ -78,32 +85,53 @@ def no_sample_is_noisy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statistics, "NOISY_WIDTH", math.inf)
 
 
-class _NoSkips:
-    """Fails the run when a test was skipped or expected to fail: it could not show what it is for."""
+_SKIPPED = 9  # no code of pytest's own: tests that fail are run once more, which mends no skip
 
-    def __init__(self) -> None:
+
+class _NoSkips:
+    """Fails the run when a test was skipped or expected to fail: it could not show what it is for.
+
+    `strict`: tests that were skipped for want of nvcc count as well.
+    """
+
+    def __init__(self, *, strict: bool) -> None:
+        self.strict = strict
         self.names: list[str] = []
+        self.without_nvcc: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.skipped:
-            self.names.append(report.nodeid)
+        self._count(report)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self._count(report)
+
+    def _count(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         if report.skipped:
-            self.names.append(report.nodeid)
+            known = not self.strict and NO_NVCC in str(report.longrepr)
+            (self.without_nvcc if known else self.names).append(report.nodeid)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if self.names and session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if self.names and session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}:
+            session.exitstatus = _SKIPPED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.without_nvcc:
+            terminalreporter.write_sep("=", f"{len(self.without_nvcc)} skipped, because {NO_NVCC}", yellow=True)
+            for name in self.without_nvcc:
+                terminalreporter.write_line(name)
         if self.names:
             terminalreporter.write_sep("=", f"{len(self.names)} skipped, which counts as failed", red=True)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(_NoSkips(), "no-skips")
+    config.addinivalue_line("markers", "nvcc: needs CUDA's compiler, which the extra cuda installs")
+    config.pluginmanager.register(_NoSkips(strict=config.getoption("--no-skips")), "no-skips")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("nvcc") is not None and find_nvcc() is None:
+        pytest.skip(NO_NVCC)
 
 
 @pytest.fixture(scope="session")

@@ -28,7 +28,8 @@ class Backend(CandidateBuilder, Protocol):
     `dialect` is the C that its compilers take, `content` the files of its packages. Where nothing `searches`, kernels
     have default schedules, or those of records that were timed elsewhere and imported. `most_threads` limits the
     threads of a package (None: no limit). `transport` reaches its boards where their addresses name no other. `untimed`
-    is the reason why nothing can be timed on them, as part of a sentence ("" where candidates can be timed).
+    is the reason why no session can time candidates on them, as part of a sentence ("" where one can). `rounds`: their
+    candidates are timed in rounds, at boards with an address or elsewhere.
     """
 
     dialect: Dialect
@@ -36,6 +37,7 @@ class Backend(CandidateBuilder, Protocol):
     most_threads: int | None
     transport: str
     untimed: str
+    rounds: bool
 
     @property
     def content(self) -> PackageContent:

@@ -28,6 +28,7 @@ class CBackend:
 
     dialect: Dialect
     searches = True
+    rounds = False
 
     def precisions(self, target: BoardKind) -> tuple[Precision, ...]:
         """Return fp32."""

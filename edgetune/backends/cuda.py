@@ -37,7 +37,8 @@ class Cuda:
     dialect = Dialect("CUDA")
     searches = False
     most_threads: int | None = 1
-    transport = "agent"  # no other is there yet, and none is asked
+    transport = "gpu"
+    rounds = True
     untimed = "candidates travel to a GPU and back as a folder (`--via bundle`, or `edgetune bundle export --help`)"
 
     def precisions(self, target: BoardKind) -> tuple[Precision, ...]:
@@ -72,16 +73,15 @@ class Cuda:
         return CUDA_CONTENT
 
     def default_schedules(self, program: Program, target: BoardKind) -> list[tuple[str, str]]:
-        """Return the first schedule of each kernel that ptxas finds no spill in; without nvcc, the first that fits.
+        """Return the first schedule of each kernel that ptxas finds no spill in; without nvcc, the first with a text.
 
         Raises KernelFailed where there is none.
         """
-        from edgetune.backends.gpu_registers import fitting_defaults
-        from edgetune.schedule.gpu_defaults import default_gpu_schedule
+        from edgetune.backends.gpu_registers import fitting_defaults, printed_defaults
 
         gpu = _gpu(target)
         if find_nvcc(gpu.compiler.nvcc) is None:
-            return [default_gpu_schedule(kernel.function, gpu) for kernel in program.kernels]
+            return printed_defaults(program.kernels, gpu)
         return fitting_defaults(program.kernels, gpu, require_nvcc(gpu))
 
     def imported_records(

@@ -5,8 +5,8 @@ All kernels of a program are compiled in one run of nvcc; those that spill go on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -23,11 +23,58 @@ MOST_TRIED = 6
 
 @dataclass(frozen=True)
 class _Tried:
-    """A schedule of a kernel, a note for people, and the bytes of a thread that ptxas puts into device memory."""
+    """A schedule of a kernel, its name for people, and the bytes of a thread that ptxas puts into device memory.
+
+    `first`: it is the formula's choice.
+    """
 
     candidate: GpuCandidate
-    note: str
+    name: str
+    first: bool
     slow_bytes: int = 0
+
+
+class _Search:
+    """The schedules of a kernel that are left, the best of those that compile, and what is wrong with the first."""
+
+    def __init__(self, kernel: Kernel, target: GpuTarget) -> None:
+        self._kernel, self._target = kernel, target
+        self._left = islice(gpu_schedules(kernel.function, target), MOST_TRIED)
+        self._best: _Tried | None = None
+        self._fault = ""
+
+    def draw(self) -> _Tried | None:
+        """The next schedule that can be printed; None where there is none."""
+        for text, name in self._left:
+            try:
+                return _Tried(gpu_candidate(self._kernel, text, self._target), name, not self._fault)
+            except KernelFailed:
+                self._refuse(name, "cannot be printed as CUDA")
+        return None
+
+    def judge(self, drawn: _Tried, compiled: _Tried | None) -> bool:
+        """Keep what was `drawn` if it is the best so far; whether others have to be tried."""
+        if compiled is None:
+            self._refuse(drawn.name, "does not compile")
+            return True
+        if self._best is None or compiled.slow_bytes < self._best.slow_bytes:
+            self._best = compiled
+        if compiled.slow_bytes:
+            self._refuse(drawn.name, "spills registers")
+        return bool(compiled.slow_bytes)
+
+    def found(self) -> tuple[str, str]:
+        """The best one, and a note for people, which says why it is not the first. Raises KernelFailed."""
+        if self._best is None:
+            fault = f": {self._fault}" if self._fault else ""
+            raise KernelFailed(
+                f"no default schedule of kernel {self._kernel.name} compiles for {self._target.name}{fault}"
+            )
+        because = "" if self._best.first else f", because {self._fault}"
+        return self._best.candidate.trace, f"{self._best.name}{because}"
+
+    def _refuse(self, name: str, why: str) -> None:
+        self._fault = self._fault or f"{name} {why}"
 
 
 def fitting_defaults(kernels: Sequence[Kernel], target: GpuTarget, nvcc: Path) -> list[tuple[str, str]]:
@@ -36,37 +83,28 @@ def fitting_defaults(kernels: Sequence[Kernel], target: GpuTarget, nvcc: Path) -
     It is the most promising one that compiles and does not spill; where all spill, the one that spills least. Raises
     KernelFailed where none compiles, and ToolchainMissing.
     """
-    different = {kernel.workload: kernel for kernel in kernels}
-    left = {name: _schedules(kernel, target) for name, kernel in different.items()}
-    best: dict[str, _Tried] = {}
+    searches = {kernel.workload: _Search(kernel, target) for kernel in kernels}
+    left = list(searches)
     while left:
-        drawn = {name: tried for name, schedules in left.items() if (tried := next(schedules, None))}
-        for name, tried in _compiled(drawn, target, nvcc).items():
-            if name not in best or tried.slow_bytes < best[name].slow_bytes:
-                best[name] = tried
-        left = {name: left[name] for name in drawn if name not in best or best[name].slow_bytes}
-    for name, kernel in different.items():
-        if name not in best:
-            raise KernelFailed(f"no default schedule of kernel {kernel.name} compiles for {target.name}")
-    return [(best[kernel.workload].candidate.trace, best[kernel.workload].note) for kernel in kernels]
+        drawn = {name: tried for name in left if (tried := searches[name].draw()) is not None}
+        compiled = _compiled(drawn, target, nvcc)
+        left = [name for name, tried in drawn.items() if searches[name].judge(tried, compiled.get(name))]
+    return [searches[kernel.workload].found() for kernel in kernels]
+
+
+def printed_defaults(kernels: Sequence[Kernel], target: GpuTarget) -> list[tuple[str, str]]:
+    """The same where no compiler is: the most promising one that can be printed. Raises KernelFailed."""
+    searches = {kernel.workload: _Search(kernel, target) for kernel in kernels}
+    for search in searches.values():
+        if (tried := search.draw()) is not None:
+            search.judge(tried, tried)
+    return [searches[kernel.workload].found() for kernel in kernels]
 
 
 def spills(candidate: GpuCandidate, target: GpuTarget, nvcc: Path) -> bool:
     """Whether a candidate spills on the target's own architecture, or cannot be compiled for it."""
     found = compile_text(candidate.unit, target, nvcc)
     return isinstance(found, str) or found.slow_bytes > 0
-
-
-def _schedules(kernel: Kernel, target: GpuTarget) -> Iterator[_Tried]:
-    """Schedules that can be printed; the note of each but the first says that the formula prefers another."""
-    first = ""
-    for text, name in islice(gpu_schedules(kernel.function, target), MOST_TRIED):
-        note = f"{name}, because {first} spills registers" if first else name
-        first = first or name
-        try:
-            yield _Tried(gpu_candidate(kernel, text, target), note)
-        except KernelFailed:
-            continue
 
 
 def _compiled(drawn: Mapping[str, _Tried], target: GpuTarget, nvcc: Path) -> dict[str, _Tried]:
@@ -81,8 +119,6 @@ def _compiled(drawn: Mapping[str, _Tried], target: GpuTarget, nvcc: Path) -> dic
         return {name: tried for one in alone for name, tried in one.items()}
     bytes_of = {usage.name: usage.slow_bytes for usage in found.kernels}
     return {
-        name: _Tried(
-            tried.candidate, tried.note, sum(bytes_of[launch.kernel] for launch in tried.candidate.source.launches)
-        )
+        name: replace(tried, slow_bytes=sum(bytes_of[launch.kernel] for launch in tried.candidate.source.launches))
         for name, tried in drawn.items()
     }

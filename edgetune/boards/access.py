@@ -10,8 +10,9 @@ from edgetune.boards.protocol import Board
 from edgetune.boards.reach import Reach
 from edgetune.boards.transport import BoardRequest, Transport
 from edgetune.config.boards_file import BoardAddress
+from edgetune.target.board_kind import BoardKind
 from edgetune.target.programs import MAKE, RequiredProgram, compiler_of
-from edgetune.target.target import Target
+from edgetune.target.target import with_cpu
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class BoardAccess:
     the same one.
     """
 
-    target: Target
+    target: BoardKind
     address: BoardAddress | None
     transport: Transport
     carrier: Transport
@@ -45,9 +46,10 @@ class BoardAccess:
     @property
     def programs(self) -> tuple[RequiredProgram, ...]:
         """Programs of this machine that a search on the board needs, up to the verification of the package."""
+        cpu = with_cpu(self.target)
         make = () if self.carrier.here else (MAKE,)
-        extra = (*self.carrier.programs(self.target), *self.transport.programs(self.target))
-        return tuple(dict.fromkeys((compiler_of(self.target), *make, *extra)))
+        extra = (*self.carrier.programs(cpu), *self.transport.programs(cpu))
+        return tuple(dict.fromkeys((compiler_of(cpu), *make, *extra)))
 
     def link(self, on_event: OnEvent = lambda _: None) -> Reach:
         """Return its shell and files, not yet connected; raises BoardUnavailable where it has none."""
@@ -67,5 +69,5 @@ class BoardAccess:
         Raises BoardUnavailable when it cannot be reached from here, and UsageError when its transport cannot time what
         its target requires.
         """
-        request = BoardRequest(self.target, self.address, lambda: self.link(host.on_event), self.cores, host)
+        request = BoardRequest(with_cpu(self.target), self.address, lambda: self.link(host.on_event), self.cores, host)
         return self.transport.board(request)

@@ -27,8 +27,9 @@ from edgetune.errors import (
 from edgetune.events import Event
 from edgetune.findings import Finding
 from edgetune.target.board_check import StartWords, check_board, hosted
-from edgetune.target.programs import compiler_of, emulator_of, install_line, missing, missing_words
-from edgetune.target.target import Target
+from edgetune.target.board_kind import BoardKind
+from edgetune.target.programs import RequiredProgram, compiler_of, emulator_of, install_line, missing, missing_words
+from edgetune.target.target import with_cpu
 from edgetune.yaml_reader.quantities import format_bytes
 
 _AT_ONCE = 16
@@ -37,7 +38,7 @@ _NO_SPACE = 4 * 1024**2
 
 
 def check(
-    target: Target, boards: Sequence[BoardAccess], start: StartWords = hosted, *, timed: bool = True
+    target: BoardKind, boards: Sequence[BoardAccess], start: StartWords = hosted, *, timed: bool = True
 ) -> Iterator[Finding]:
     """Yield the findings: first on this machine, then on each of the `boards` of `target`, several at once.
 
@@ -84,7 +85,7 @@ def inspect(reach: Reach, access: BoardAccess) -> Iterator[Finding]:
     yield from access.transport.inspect(reach, access.target, access.address)
 
 
-def inspect_board(reach: Reach, target: Target, address: BoardAddress | None) -> Iterator[Finding]:
+def inspect_board(reach: Reach, target: BoardKind, address: BoardAddress | None) -> Iterator[Finding]:
     """Yield the facts and conditions of a board to which `reach` is connected."""
     name = address.name if address else target.name
     cores: Sequence[int] = address.cores if address else ()
@@ -166,7 +167,7 @@ def own_transport(boards: Sequence[BoardAccess]) -> Transport | None:
     return next((access.carrier for access in boards if access.address is None), None)
 
 
-def check_here(target: Target, boards: Sequence[BoardAccess], start: StartWords = hosted) -> Iterator[Finding]:
+def check_here(target: BoardKind, boards: Sequence[BoardAccess], start: StartWords = hosted) -> Iterator[Finding]:
     """Yield the findings on this machine; one finding names all missing programs.
 
     A user-mode emulator is required only where it runs the programs: where neither a board does, nor the target's own
@@ -174,15 +175,17 @@ def check_here(target: Target, boards: Sequence[BoardAccess], start: StartWords 
     """
     own = own_transport(boards)
     alone = own is not None or not boards
-    emulators = () if boards else emulator_of(target)
-    if absent := missing((compiler_of(target), *(own.programs(target) if own is not None else emulators))):
+    more: tuple[RequiredProgram, ...] = () if boards else emulator_of(target)
+    if own is not None:
+        more = own.programs(with_cpu(target))
+    if absent := missing((compiler_of(target), *more)):
         yield Finding("tools", False, missing_words(absent), install_line(absent), True, ToolchainMissing.exit_code)
         return
     for finding in check_board(target, emulated=alone and not (own is not None and own.elsewhere), start=start):
         compiles = not finding.check.startswith("runs ")
         yield replace(finding, required=compiles or alone)
     if own is not None:
-        yield from own.findings_here(target)
+        yield from own.findings_here(with_cpu(target))
 
 
 def _of_board(finding: Finding, name: str) -> Finding:

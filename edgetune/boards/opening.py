@@ -11,6 +11,7 @@ from edgetune.boards.access import BoardAccess
 from edgetune.boards.cores import split_cores
 from edgetune.boards.host_resources import HostResources, OnEvent
 from edgetune.boards.protocol import Board
+from edgetune.target.target import with_cpu
 
 if TYPE_CHECKING:
     from edgetune.boards.agent.board import AgentBoard
@@ -45,4 +46,4 @@ def open_agent_board(access: BoardAccess, on_event: OnEvent) -> AgentBoard:
     """
     from edgetune.boards.agent.board import AgentBoard
 
-    return AgentBoard(access.target, access.link(on_event), cores=access.cores, on_event=on_event)
+    return AgentBoard(with_cpu(access.target), access.link(on_event), cores=access.cores, on_event=on_event)

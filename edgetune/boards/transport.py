@@ -18,6 +18,7 @@ from edgetune.boards.reach import Reach
 from edgetune.config.boards_file import BoardAddress, BoardEntry
 from edgetune.errors import UsageError
 from edgetune.findings import Finding
+from edgetune.target.board_kind import BoardKind
 from edgetune.target.programs import RequiredProgram
 from edgetune.target.target import KeyFault, Target
 
@@ -60,7 +61,7 @@ class Transport(Protocol):
     server: ClassVar[str] = "agent"
 
     @abstractmethod
-    def link(self, target: Target, address: BoardAddress | None, on_event: OnEvent) -> Reach:
+    def link(self, target: BoardKind, address: BoardAddress | None, on_event: OnEvent) -> Reach:
         """Return the shell and files of a board, not yet connected.
 
         Raises BoardUnavailable where the board cannot be reached from here.
@@ -69,6 +70,10 @@ class Transport(Protocol):
     @abstractmethod
     def board(self, request: BoardRequest) -> Board:
         """Return the board, not yet connected; it owns its link. Raises UsageError where the target rules it out."""
+
+    def serves(self, target: BoardKind) -> bool:
+        """Whether it times candidates of such a kind of board: those with a CPU, where a member says nothing else."""
+        return isinstance(target, Target)
 
     def target_fault(self, target: Target) -> KeyFault | None:
         """Return what is wrong in the file of a target that is reached so; None where nothing is."""
@@ -84,8 +89,8 @@ class Transport(Protocol):
             return KeyFault("reach", why)
         return None
 
-    def conflict(self, address: BoardEntry, target: Target) -> KeyFault | None:  # noqa: ARG002  for members
-        """Return a key of boards.yaml that has no effect on a board of `target`; None where there is none."""
+    def conflict(self, address: BoardEntry, target: BoardKind) -> KeyFault | None:  # noqa: ARG002  for members
+        """Return a key of boards.yaml that has no effect on a board of `target`, which it serves; None: none has."""
         if address.tracker is not None:
             return KeyFault("tracker", "needs rpc tvm: add that, or leave the tracker out")
         if address.key is not None:
@@ -108,7 +113,7 @@ class Transport(Protocol):
         """Yield what `boards check` reports about this machine beside the compiler; `programs` are installed."""
         yield from ()
 
-    def inspect(self, reach: Reach, target: Target, address: BoardAddress | None) -> Iterator[Finding]:
+    def inspect(self, reach: Reach, target: BoardKind, address: BoardAddress | None) -> Iterator[Finding]:
         """Yield what `boards check` reports about a board, to which `reach` is connected."""
         from edgetune.boards.check import inspect_board
 
@@ -118,7 +123,7 @@ class Transport(Protocol):
         """Prepare what the first link needs on this machine, as `boards setup` does; yield what was prepared."""
         yield from ()
 
-    def shell_command(self, target: Target, address: BoardAddress | None, words: Sequence[str]) -> list[str]:
+    def shell_command(self, target: BoardKind, address: BoardAddress | None, words: Sequence[str]) -> list[str]:
         """Return the command line for a shell on the board, or for the command `words` there.
 
         Raises UsageError where there is no such command line.
@@ -131,7 +136,7 @@ class Transport(Protocol):
 
     def enter(
         self,
-        target: Target,
+        target: BoardKind,
         address: BoardAddress | None,
         words: Sequence[str],
         note: Callable[[str], None],  # noqa: ARG002  for members

@@ -9,21 +9,24 @@ import shlex
 import subprocess
 import tarfile
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from edgetune.bundle.gpu_health import ERRORS, OTHERS, SAMPLES, WATCH, health_faults
+from edgetune.boards.gpu_health import ERRORS, OTHERS, SAMPLES, WATCH, health_faults
+from edgetune.boards.holder import Holder
+from edgetune.boards.lock import LOCK_TIMEOUT_S, timing_lock
 from edgetune.bundle.manifest import MOST_RESULT_BYTES, RESULTS
 from edgetune.bundle.running import BY_STATUS, check_files, run_bundle, why_it_ended
 from edgetune.config.boards_file import BoardAddress
-from edgetune.errors import BoardUnavailable, BundleInvalid, ToolchainMissing, UsageError
+from edgetune.errors import BoardBusy, BoardUnavailable, BundleInvalid, ToolchainMissing, UsageError
 from edgetune.events import Event
 from edgetune.resources import templates_dir
 from edgetune.target.cuda_toolkit import has_gpu
 from edgetune.target.gpu import GpuTarget
 
 if TYPE_CHECKING:
-    from edgetune.boards.reach import Reach
+    from edgetune.boards.reach import CommandResult, Reach
     from edgetune.config.settings import Settings
     from edgetune.pipeline.compile_input import Events
 
@@ -33,7 +36,8 @@ BUNDLE = "bundle"
 _SLICE_S = 120
 """Seconds after which results are fetched: more than a candidate takes, so that each slice has at least one result."""
 
-_KILLED = (124, 137)
+_KILLED, _TAKEN = 137, 75  # as hold.c ends
+_RETRY_S = 5.0
 _COPY_S, _SHELL_S = 300.0, 60.0
 _NO_COMPILER = 127
 
@@ -44,7 +48,8 @@ class GpuHost(Protocol):
     def run(self, bundle: Path) -> None:
         """Try all candidates of a bundle that have no result yet; the results are in the bundle afterwards.
 
-        What makes times doubtful is told as warnings. Raises what `run_bundle` raises, and BoardLost.
+        Nobody else times there meanwhile. What makes times doubtful is told as warnings. Raises what `run_bundle`
+        raises, BoardLost, and BoardBusy where another run has the lock for `LOCK_TIMEOUT_S`.
         """
 
 
@@ -57,11 +62,12 @@ class ThisMachine:
     def run(self, bundle: Path) -> None:
         """See `GpuHost`."""
         with tempfile.TemporaryDirectory(prefix="edgetune-") as place:
-            watch = subprocess.Popen(["/bin/sh", "-c", f"{WATCH}\nread -r end"], stdin=subprocess.PIPE, cwd=place)
-            try:
-                run_bundle(bundle)
-            finally:
-                watch.communicate()
+            with timing_lock(self._events):
+                watch = subprocess.Popen(["/bin/sh", "-c", f"{WATCH}\nread -r end"], stdin=subprocess.PIPE, cwd=place)
+                try:
+                    run_bundle(bundle)
+                finally:
+                    watch.communicate()
             files = [_text(Path(place) / name) for name in (SAMPLES, OTHERS, ERRORS)]
             _tell(self._events, "the GPU of this machine", *files)
 
@@ -69,8 +75,8 @@ class ThisMachine:
 class BehindSsh:
     """The GPU of a host behind SSH, which needs a C compiler and the CUDA driver."""
 
-    def __init__(self, reach: Reach, events: Events) -> None:
-        self._reach, self._events = reach, events
+    def __init__(self, reach: Reach, events: Events, lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
+        self._reach, self._events, self._lock_timeout_s = reach, events, lock_timeout_s
 
     def run(self, bundle: Path) -> None:
         """See `GpuHost`. Results are fetched as they come, so that a lost link loses few of them."""
@@ -87,7 +93,10 @@ class BehindSsh:
             packed.write_bytes(_packed(bundle))
             there = self._reach.put(packed, _COPY_S)
         folder = shlex.quote(f"{there}-files")
-        compiling = "c=$(command -v cc || command -v gcc) || exit 127; $c -O2 runner.c -o runner -ldl -lm"
+        compiling = (
+            "c=$(command -v cc || command -v gcc) || exit 127; "
+            "$c -O2 runner.c -o runner -ldl -lm && $c -O2 hold.c lock.c -o hold"
+        )
         made = self._reach.run(f"mkdir -p {folder} && cd {folder} && tar xf {there} && {compiling}", _COPY_S)
         if made.status:
             raise ToolchainMissing(
@@ -96,12 +105,10 @@ class BehindSsh:
                 else f"{self._reach.name} cannot compile the runner of the bundle: {made.stderr.strip()[:200]}"
             )
         while True:
-            # `timeout` ends a slice; the runner goes on where it ended.
-            script = f"cd {folder} || exit 1\n{WATCH}\ntimeout -s KILL {_SLICE_S} ./runner {_FILES}"
-            done = self._reach.run(script, _SLICE_S + _SHELL_S)
+            done = self._slice(folder)
             before = _whole_lines(bundle)
             self._fetch(folder, bundle)
-            if done.status not in _KILLED:
+            if done.status != _KILLED:
                 break
             if _whole_lines(bundle) <= before:
                 raise BoardUnavailable(f"{self._reach.name} times no candidate within {_SLICE_S} s: look at its GPU")
@@ -111,6 +118,28 @@ class BehindSsh:
                 f"{self._reach.name}: {why_it_ended(done.status, done.stderr)}"
             )
         _tell(self._events, f"the GPU of {self._reach.name}", *files)
+
+    def _slice(self, folder: str) -> CommandResult:
+        """Run the runner under the host's lock, which ends it after `_SLICE_S`; it goes on where it ended."""
+        until, told = time.monotonic() + self._lock_timeout_s, False
+        while True:
+            owner = shlex.quote(Holder.of_this_process().line)
+            script = f"cd {folder} || exit 1\n{WATCH}\n./hold {owner} {_SLICE_S} ./runner {_FILES}"
+            done = self._reach.run(script, _SLICE_S + _SHELL_S)
+            if done.status != _TAKEN:
+                return done
+            holder = Holder.read(done.stderr.strip().rpartition("held: ")[2])
+            left = until - time.monotonic()
+            if left <= 0:
+                raise BoardBusy(
+                    f"board '{self._reach.name}' belongs to {holder.words}: wait until that run ends, or use another "
+                    f"board{holder.remedy}"
+                )
+            if not told:
+                told = True
+                said = f"waiting for {holder.words}, which has the GPU of {self._reach.name}{holder.remedy}"
+                self._events(Event("warning", {"message": said}))
+            time.sleep(min(_RETRY_S, left))
 
     def _fetch(self, folder: str, bundle: Path) -> None:
         text = self._file(f"{folder}/{_FILES}/{RESULTS}")
@@ -128,10 +157,10 @@ _FILES = "files"
 
 
 def check_via(settings: Settings, via: str | None) -> GpuTarget:
-    """The target of a search `via` a bundle, an SSH address, or this machine (None).
+    """The target of a search `via` a bundle, an SSH address, or, where that is None, the board or this machine.
 
-    Raises UsageError for a board without a GPU, for a budget of time where rounds are carried, and for a wrong address;
-    BoardUnavailable where this machine has no GPU.
+    Raises UsageError for a board without a GPU, for a budget of time where rounds are carried, for a wrong address, and
+    for several boards; BoardUnavailable where this machine has no GPU and the board no address.
     """
     target = settings.target
     if not isinstance(target, GpuTarget):
@@ -140,20 +169,25 @@ def check_via(settings: Settings, via: str | None) -> GpuTarget:
         raise UsageError("nobody here sees how long a bundle runs: give the candidates of all kernels with --trials")
     if via not in {BUNDLE, None}:
         _address(str(via))
-    if via is None and not _gpu_here():
+    if via is None and len(settings.addresses) > 1:
+        names = ", ".join(address.name for address in settings.addresses)
+        raise UsageError(f"'{target.name}' has several boards: give one of {names}")
+    if via is None and not settings.addresses and not _gpu_here():
         raise BoardUnavailable(
             "this machine has no NVIDIA GPU: candidates travel to one and back as a folder (`--via bundle`), or are "
-            "timed on a host behind SSH (`--via USER@HOST`)"
+            f"timed on a host behind SSH (`--via USER@HOST`, or `edgetune boards add NAME --target {target.name} --ssh "
+            "USER@HOST`)"
         )
     return target
 
 
-def gpu_host(via: str | None, events: Events) -> GpuHost | None:
+def gpu_host(settings: Settings, via: str | None, events: Events) -> GpuHost | None:
     """The host that runs rounds at once; None where they are carried. `check_via` finds no fault."""
-    if via not in {BUNDLE, None}:
+    addresses = settings.addresses if via is None else () if via == BUNDLE else (_address(via),)
+    if addresses:
         from edgetune.boards.ssh.reach import SshReach
 
-        return BehindSsh(SshReach(_address(str(via)), None, on_event=events), events)
+        return BehindSsh(SshReach(addresses[0], None, on_event=events), events)
     return ThisMachine(events) if _gpu_here() else None
 
 
@@ -175,7 +209,8 @@ def _packed(bundle: Path) -> bytes:
     """A tar file of a bundle and the runner, with what results there are."""
     held = io.BytesIO()
     with tarfile.open(fileobj=held, mode="w") as tar:
-        tar.add(templates_dir() / "bundle/runner.c", "runner.c")
+        for source in ("bundle/runner.c", "bundle/hold.c", "agent/lock.c", "agent/lock.h"):
+            tar.add(templates_dir() / source, Path(source).name)
         for path in sorted(path for path in bundle.rglob("*") if path.is_file() and not path.is_symlink()):
             tar.add(path, f"{_FILES}/{path.relative_to(bundle)}")
     return held.getvalue()

@@ -59,13 +59,13 @@ def tune_via_bundles(
     """Import the rounds that came back, export the next where the budget allows, and write the package.
 
     Rounds lie in a folder beside the package, called like it with `-rounds`. They run on the host with the SSH address
-    `via`, or on this machine where that is None; where it is "bundle", on this machine if it has a GPU, and else they
-    are carried over. Raises UsageError for a board without a GPU and for a budget of time where rounds are carried,
-    BoardUnavailable where this machine has no GPU, and what `export_bundle`, `import_bundle`, `GpuHost.run` and
-    `build_input` raise.
+    `via`; where that is None, on the board of the settings, or on this machine if that has no address; where it is
+    "bundle", on this machine if it has a GPU, and else they are carried over. Raises UsageError for a board without a
+    GPU and for a budget of time where rounds are carried, BoardUnavailable where this machine has no GPU, and what
+    `export_bundle`, `import_bundle`, `GpuHost.run` and `build_input` raise.
     """
     target = check_via(settings, via)
-    host = gpu_host(via, events)
+    host = gpu_host(settings, via, events)
     require_threads(target, settings.threads)
     require_precision(target, settings.precision)
     check_output_folder(settings.out)

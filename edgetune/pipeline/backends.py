@@ -41,6 +41,11 @@ def untimed(target: BoardKind) -> str:
     return backend_of(target).untimed
 
 
+def packages_only(target: BoardKind) -> str:
+    """Why boards of `target` are for packages only, "" where candidates are timed on them, one by one or in rounds."""
+    return "" if backend_of(target).rounds else untimed(target)
+
+
 def require_search(target: BoardKind) -> None:
     """Raise BoardUnavailable where no candidate can be timed on boards of `target`, whatever their addresses."""
     if why := untimed(target):

@@ -15,12 +15,12 @@ from edgetune.config.transport_rules import TransportRules
 from edgetune.errors import ConfigError, UsageError
 from edgetune.findings import Finding
 from edgetune.pipeline import backends
-from edgetune.pipeline.backends import backend_of, require_search, start_words, untimed
+from edgetune.pipeline.backends import backend_of, packages_only, require_search, start_words, untimed
 from edgetune.registry import Registry
 from edgetune.target import target as target_files
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.programs import require_programs
-from edgetune.target.target import KeyFault, Target, with_cpu
+from edgetune.target.target import KeyFault, Target
 from edgetune.target.toolchain import require_trust
 from edgetune.yaml_reader.nearest import nearest
 
@@ -53,11 +53,11 @@ class InstalledTransports:
 
     def address_fault(self, address: BoardEntry, target: BoardKind) -> KeyFault | None:
         """Refuse an unknown `rpc`, and a key that the transport has no use for."""
-        if why := untimed(target):
+        if why := packages_only(target):
             return KeyFault("target", f"is '{target.name}', which is for packages only: {why}")
         if address.rpc is not None and (why := self.rpc_fault(address.rpc)):
             return KeyFault("rpc", why)
-        return _transport(address.rpc, target).conflict(address, with_cpu(target))
+        return _conflict(_transport(address.rpc, target), address, target)
 
     def rpc_fault(self, name: str) -> str:
         """Refuse a name that is unknown, or that of a transport without an address."""
@@ -86,6 +86,13 @@ def addressed_transports() -> list[str]:
 def _transport(rpc: str | None, target: BoardKind) -> Transport:
     """The transport that `rpc` of an address names, or else the usual one of the target's backend."""
     return TRANSPORTS.get(rpc or backend_of(target).transport, ConfigError)
+
+
+def _conflict(transport: Transport, address: BoardEntry, target: BoardKind) -> KeyFault | None:
+    """Return a key of `address` that is wrong on a board of `target`; None where there is none."""
+    if transport.serves(target):
+        return transport.conflict(address, target)
+    return KeyFault("rpc", f"is '{address.rpc}', which times no candidates of '{target.name}': leave it out")
 
 
 def own_transport(target: BoardKind) -> Transport | None:
@@ -128,7 +135,7 @@ def diagnose(environment: Mapping[str, str], folder: Path, board: str | None = N
 def check(resolved: ResolvedBoard) -> Iterator[Finding]:
     """Yield the findings of ``edgetune boards check``."""
     target = resolved.target
-    return boards_check.check(with_cpu(target), accesses(resolved), start_words, timed=not untimed(target))
+    return boards_check.check(target, accesses(resolved), start_words, timed=not untimed(target))
 
 
 def resolve_settings(
@@ -149,15 +156,15 @@ def accesses(resolved: ResolvedBoard, rpc: str | None = None) -> tuple[BoardAcce
     """
     target, own = resolved.target, own_transport(resolved.target)
     if own is None:
-        return tuple(_by_address(with_cpu(target), address, rpc) for address in resolved.addresses)
+        return tuple(_by_address(target, address, rpc) for address in resolved.addresses)
     if rpc is None or rpc == backend_of(target).transport:
-        return (BoardAccess(with_cpu(target), None, own, own),)
+        return (BoardAccess(target, None, own, own),)
     if own.alone:
         raise UsageError(f"board '{target.name}' {own.alone}: leave out --rpc {rpc}")
-    return (BoardAccess(with_cpu(target), None, TRANSPORTS.get(rpc), own),)
+    return (BoardAccess(target, None, TRANSPORTS.get(rpc), own),)
 
 
-def _by_address(target: Target, address: BoardAddress, rpc: str | None) -> BoardAccess:
+def _by_address(target: BoardKind, address: BoardAddress, rpc: str | None) -> BoardAccess:
     stated = _transport(address.rpc, target)
     if rpc is None or TRANSPORTS.get(rpc) is stated:
         return BoardAccess(target, address, stated, stated)
@@ -167,7 +174,7 @@ def _by_address(target: Target, address: BoardAddress, rpc: str | None) -> Board
             f"--rpc {rpc}, or the same in EDGETUNE_RPC or edgetune.yaml"
         )
     transport = TRANSPORTS.get(rpc)
-    fault = transport.conflict(address.model_copy(update={"rpc": rpc}), target)
+    fault = _conflict(transport, address.model_copy(update={"rpc": rpc}), target)
     if fault is not None and fault.key == "rpc":  # keys of the stated transport do no harm
         raise UsageError(f"board '{address.name}': {' '.join(fault)}")
     return BoardAccess(target, address, transport, transport)

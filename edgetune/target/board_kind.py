@@ -60,6 +60,16 @@ class BoardKind(Checked):
         return ""
 
     @property
+    @abstractmethod
+    def c_compiler(self) -> tuple[str, str | None]:
+        """Its C compiler on this machine, and the Debian packages that contain it (None: none are known)."""
+
+    @property
+    def emulators(self) -> tuple[tuple[str, str | None], ...]:
+        """The user-mode emulator of its binaries with its Debian packages; none where nothing emulates them."""
+        return ()
+
+    @property
     def addressable(self) -> bool:
         """Whether boards of this target are reached by an address in boards.yaml."""
         return self.reach in {"ssh", "none"}

@@ -45,7 +45,9 @@ def require_nvcc(target: GpuTarget) -> Path:
     nvcc = find_nvcc(name)
     if nvcc is None:
         remedy = (
-            f"{WHEELS} installs it, or put CUDA's bin folder on PATH" if name == "nvcc" else "correct 'compiler.nvcc'"
+            f"{WHEELS} installs it, or put the bin folder of a CUDA toolkit (/usr/local/cuda/bin) on PATH"
+            if name == "nvcc"
+            else "correct 'compiler.nvcc'"
         )
         raise ToolchainMissing(f"the compiler '{name}' of board '{target.name}' is not installed: {remedy}")
     known = _answer(nvcc, "--list-gpu-code").split()

@@ -57,6 +57,11 @@ class GpuTarget(BoardKind):
         return max(self.shared_bytes_per_block, self.dynamic_shared_bytes_per_block or 0)
 
     @property
+    def c_compiler(self) -> tuple[str, str | None]:
+        """That of weights and test programs."""
+        return self.compiler.cc, self.compiler.package
+
+    @property
     def shown(self) -> dict[str, object]:
         """Its architecture, vectors of one thread, and multiprocessors."""
         return {"isa": "cuda", "cpu": self.arch, "vectors": "32 threads", "cores": self.multiprocessors}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgetune.errors import ToolchainMissing
-from edgetune.target.target import Target
+from edgetune.target.board_kind import BoardKind
 
 
 @dataclass(frozen=True)
@@ -23,15 +23,15 @@ class RequiredProgram:
 MAKE = RequiredProgram("make", "make", "which builds packages")
 
 
-def compiler_of(target: Target) -> RequiredProgram:
+def compiler_of(target: BoardKind) -> RequiredProgram:
     """Return the C compiler of a target."""
-    return RequiredProgram(target.compiler.cc, target.compiler.package, f"the C compiler of board '{target.name}'")
+    return RequiredProgram(*target.c_compiler, f"the C compiler of board '{target.name}'")
 
 
-def emulator_of(target: Target) -> tuple[RequiredProgram, ...]:
+def emulator_of(target: BoardKind) -> tuple[RequiredProgram, ...]:
     """Return the user-mode emulator of a target; none where binaries run natively."""
     role = f"which runs binaries of board '{target.name}'"
-    return (RequiredProgram(target.emulator[0], target.emulator_package, role),) if target.emulator else ()
+    return tuple(RequiredProgram(*program, role) for program in target.emulators)
 
 
 def missing(programs: Iterable[RequiredProgram]) -> list[RequiredProgram]:

@@ -166,6 +166,16 @@ class Target(BoardKind):
         return {"isa": self.isa, "cpu": self.cpu, "vectors": vectors, "cores": self.cores}
 
     @property
+    def c_compiler(self) -> tuple[str, str | None]:
+        """That of kernels and programs."""
+        return self.compiler.cc, self.compiler.package
+
+    @property
+    def emulators(self) -> tuple[tuple[str, str | None], ...]:
+        """Its emulator."""
+        return ((self.emulator[0], self.emulator_package),) if self.emulator else ()
+
+    @property
     def stand_in(self) -> str:
         """Its emulator."""
         return self.emulator[0] if self.emulator else ""

@@ -40,6 +40,7 @@ def test_it_is_verified_with_fresh_inputs_and_the_report_says_where(package: Pat
     assert report["ran_on"] == ("this machine" if has_gpu() else ON_CPU)
 
 
+@pytest.mark.nvcc
 def test_make_compiles_it_for_several_architectures_without_a_warning(package: Path) -> None:
     nvcc = find_nvcc()
     assert nvcc is not None
@@ -49,6 +50,7 @@ def test_make_compiles_it_for_several_architectures_without_a_warning(package: P
         assert (copy / "lib/libds_cnn.a").is_file()
 
 
+@pytest.mark.nvcc
 @pytest.mark.parametrize(("board", "arch"), [("h200", 90), ("jetson-orin", 87)])
 def test_a_named_gpu_gets_a_package_for_its_own_architecture(board: str, arch: int, tmp_path: Path) -> None:
     """In fp16, so that kernels for its tensor cores are among those that nvcc reads."""
@@ -61,6 +63,7 @@ def test_a_named_gpu_gets_a_package_for_its_own_architecture(board: str, arch: i
         assert (made.returncode, made.stdout, made.stderr) == (0, "", "")
 
 
+@pytest.mark.nvcc
 def test_the_report_and_the_manifest_say_what_each_kernel_uses(package: Path) -> None:
     report = (package / "REPORT.md").read_text()
     for kernel in json.loads((package / "MANIFEST.json").read_text())["kernels"]:

@@ -10,15 +10,19 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import tvm
 import yaml
+from tvm.s_tir import Schedule
 
 from edgetune.backends import gpu_registers
-from edgetune.backends.gpu_registers import fitting_defaults, spills
+from edgetune.backends.gpu_registers import fitting_defaults, printed_defaults, spills
 from edgetune.cli.main import run
+from edgetune.errors import KernelFailed
 from edgetune.graph.program import Kernel
 from edgetune.graph.tvm_types import PrimFunc
 from edgetune.pipeline.model_formats import read_model
 from edgetune.resources import targets_dir
+from edgetune.schedule.algorithms.schedule_text import trace_text
 from edgetune.schedule.gpu.candidate import gpu_candidate
 from edgetune.schedule.gpu_defaults import default_gpu_schedule, gpu_schedules
 from edgetune.target.cuda_toolkit import require_nvcc
@@ -63,12 +67,14 @@ def spilling(kernel: Kernel, text: str, target: GpuTarget) -> bool:
     return spills(gpu_candidate(kernel, text, target), target, require_nvcc(target))
 
 
+@pytest.mark.nvcc
 def test_where_registers_suffice_the_formula_decides(model: Path) -> None:
     target, kernel = with_registers(255), kernel_of(model)
     found = fitting_defaults([kernel, kernel], target, require_nvcc(target))
     assert found == [default_gpu_schedule(kernel.function, target)] * 2
 
 
+@pytest.mark.nvcc
 def test_a_schedule_that_spills_gives_way_and_the_note_says_so(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target, kernel = with_registers(FEW), kernel_of(model)
     assert spilling(kernel, next(greedy_first(kernel.function, target))[0], target)
@@ -78,6 +84,33 @@ def test_a_schedule_that_spills_gives_way_and_the_note_says_so(model: Path, monk
     assert note.endswith(f", because {GREEDY} spills registers")
 
 
+@pytest.mark.parametrize("compiled", [pytest.param(True, marks=pytest.mark.nvcc), False])
+def test_a_schedule_without_a_text_gives_way_and_the_note_says_so(
+    compiled: bool, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not said to spill; with nvcc and without, the next one is taken."""
+    target, kernel = with_registers(255), kernel_of(model)
+    broken = Schedule(tvm.IRModule({"main": kernel.function}))  # its loops lie outside of every launch
+
+    def broken_first(function: PrimFunc, target: GpuTarget) -> Iterator[tuple[str, str]]:
+        yield trace_text(broken.trace), "no launch"
+        yield from gpu_schedules(function, target)
+
+    monkeypatch.setattr(gpu_registers, "gpu_schedules", broken_first)
+    found = fitting_defaults([kernel], target, require_nvcc(target)) if compiled else printed_defaults([kernel], target)
+    text, name = default_gpu_schedule(kernel.function, target)
+    assert found == [(text, f"{name}, because no launch cannot be printed as CUDA")]
+
+
+def test_a_kernel_without_a_schedule_that_compiles_is_named(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = kernel_of(model)
+    broken = trace_text(Schedule(tvm.IRModule({"main": kernel.function})).trace)
+    monkeypatch.setattr(gpu_registers, "gpu_schedules", lambda *_: iter([(broken, "no launch")]))
+    with pytest.raises(KernelFailed, match=f"of kernel {kernel.name} compiles for .*: no launch cannot be printed"):
+        printed_defaults([kernel], with_registers(255))
+
+
+@pytest.mark.nvcc
 def test_a_kernel_that_spills_under_all_schedules_is_shipped_with_a_warning(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

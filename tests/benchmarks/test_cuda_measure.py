@@ -179,6 +179,7 @@ def test_a_model_that_is_not_there_is_named_with_a_way_to_get_it(tmp_path: Path)
     assert "no script of this repository writes it" in origin(Path(absent[1]))
 
 
+@pytest.mark.nvcc
 def test_a_machine_with_a_gpu_tunes_before_it_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The stub of the driver stands in for the GPU."""
     _, stub = compiled(tmp_path)

@@ -49,6 +49,7 @@ def imported(bundle: Path, store: RecordStore) -> tuple[int, int, int, int]:
     return counts.imported, counts.known, counts.refused, counts.missing
 
 
+@pytest.mark.nvcc
 def test_every_candidate_comes_back_once_however_often_it_is_run_and_imported(bundle: Path, tmp_path: Path) -> None:
     manifest, name = read_manifest(bundle)
     number = len(manifest.candidates)
@@ -65,6 +66,7 @@ def test_every_candidate_comes_back_once_however_often_it_is_run_and_imported(bu
     assert {row["environment"]["trust"] for row in rows} == {"C"}
 
 
+@pytest.mark.nvcc
 def test_no_sample_is_lost_or_counted_twice_where_the_runner_is_killed(
     whole: Path, bundle: Path, tmp_path: Path
 ) -> None:
@@ -89,6 +91,7 @@ def test_no_sample_is_lost_or_counted_twice_where_the_runner_is_killed(
     assert len({line.split()[0] for line in lines}) == len(lines) == number
 
 
+@pytest.mark.nvcc
 def test_a_candidate_that_crashes_or_is_wrong_leaves_the_others_unharmed(
     bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,6 +107,7 @@ def test_a_candidate_that_crashes_or_is_wrong_leaves_the_others_unharmed(
     assert {line.split()[2] for line in (bundle / RESULTS).read_text().splitlines()} == {"wrong_result"}
 
 
+@pytest.mark.nvcc
 def test_a_candidate_that_hangs_is_ended(bundle: Path, whole: Path) -> None:
     plan = bundle / "plan.txt"
     plan.write_text(plan.read_text().replace("timeout 20\n", "timeout 1\n", 1))
@@ -114,6 +118,7 @@ def test_a_candidate_that_hangs_is_ended(bundle: Path, whole: Path) -> None:
     assert {line.split()[2] for line in (bundle / RESULTS).read_text().splitlines()} == {"ok", "timeout"}
 
 
+@pytest.mark.nvcc
 def test_another_part_no_driver_and_an_old_folder_are_refused_in_a_sentence(
     bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +132,7 @@ def test_another_part_no_driver_and_an_old_folder_are_refused_in_a_sentence(
         export(bundle)
 
 
+@pytest.mark.nvcc
 def test_a_driver_that_is_older_than_the_toolkit_is_refused(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STUB_DRIVER", "11080")
     with pytest.raises(BoardUnfit, match=r"compiled by CUDA 1\d, and the driver of Stub GPU knows CUDA 11\.8: install"):
@@ -134,6 +140,7 @@ def test_a_driver_that_is_older_than_the_toolkit_is_refused(bundle: Path, monkey
     assert not (bundle / RESULTS).read_text()
 
 
+@pytest.mark.nvcc
 def test_results_of_another_bundle_do_not_count_as_its_own(bundle: Path) -> None:
     """A bundle that was exported again: the runner tries what the import would refuse."""
     manifest, name = read_manifest(bundle)
@@ -150,6 +157,7 @@ def _exported(model: Path, out: Path, target: GpuTarget | None = None) -> Path:
     return out
 
 
+@pytest.mark.nvcc
 @pytest.mark.parametrize("written", ["", "wrong"])
 def test_outputs_that_are_no_floats_are_compared_exactly(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str
@@ -166,6 +174,7 @@ def test_outputs_that_are_no_floats_are_compared_exactly(
     assert line.split()[2] == ("wrong_result" if written else "ok")
 
 
+@pytest.mark.nvcc
 @pytest.mark.parametrize(("precision", "role"), [("fp16", "h"), ("bf16", "b")])
 @pytest.mark.parametrize(("written", "status"), [("near", "ok"), ("far", "wrong_result")])
 def test_outputs_of_16_bits_are_compared_within_a_tolerance(
@@ -191,6 +200,7 @@ def test_outputs_of_16_bits_are_compared_within_a_tolerance(
     assert line.split()[2] == status
 
 
+@pytest.mark.nvcc
 def test_a_reference_that_is_not_a_number_refuses_no_candidate(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,6 +211,7 @@ def test_a_reference_that_is_not_a_number_refuses_no_candidate(
     assert line.split()[2] == "ok"
 
 
+@pytest.mark.nvcc
 def test_a_compiler_that_refuses_every_candidate_leaves_no_empty_bundle(tmp_path: Path) -> None:
     model = saved(tmp_path / "m.onnx", ["y = Relu x"], [("y", onnx.TensorProto.FLOAT)])
     compiler = gpu().compiler.model_copy(update={"nvccflags": ("--no-such-flag",)})
@@ -209,6 +220,7 @@ def test_a_compiler_that_refuses_every_candidate_leaves_no_empty_bundle(tmp_path
     assert not (tmp_path / "sent").exists()
 
 
+@pytest.mark.nvcc
 def test_a_plan_cannot_name_files_outside_of_the_bundle(bundle: Path, whole: Path) -> None:
     plan = bundle / "plan.txt"
     lines = plan.read_text().splitlines()
@@ -229,6 +241,7 @@ def _change(bundle: Path, **changes: object) -> None:
     (bundle / MANIFEST).write_text(json.dumps(content | changes))
 
 
+@pytest.mark.nvcc
 def test_an_altered_bundle_is_refused(bundle: Path, tmp_path: Path) -> None:
     _change(bundle, version=VERSION - 1)
     with pytest.raises(BundleInvalid, match="of another version"):
@@ -245,6 +258,7 @@ def test_an_altered_bundle_is_refused(bundle: Path, tmp_path: Path) -> None:
         read_manifest(bundle)
 
 
+@pytest.mark.nvcc
 def test_an_altered_plan_or_cubin_is_not_run(bundle: Path) -> None:
     cubin = next((bundle / "cubins").iterdir())
     held = cubin.read_bytes()
@@ -257,6 +271,7 @@ def test_an_altered_plan_or_cubin_is_not_run(bundle: Path) -> None:
         run_bundle(bundle)
 
 
+@pytest.mark.nvcc
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     place=st.integers(0, 4000),
@@ -284,6 +299,7 @@ def test_altered_results_are_refused_line_by_line(
         assert counts.refused <= 1 + garbage.count(b"\n") + 1
 
 
+@pytest.mark.nvcc
 def test_two_exports_are_the_same_bytes(whole: Path, tmp_path: Path) -> None:
     export(tmp_path / "again")
     for path in sorted(path for path in (whole / "sent").rglob("*") if path.is_file()):

@@ -34,6 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.nvcc
 def test_each_launch_of_a_cold_run_is_flushed_and_its_times_are_no_others(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,6 +58,7 @@ def test_each_launch_of_a_cold_run_is_flushed_and_its_times_are_no_others(
     assert sorted(row["environment"]["caches"] for row in rows) == ["cold", "cold", "warm", "warm"]
 
 
+@pytest.mark.nvcc
 def test_tune_takes_cold_times_alone(folder: Path) -> None:
     facts = {"EDGETUNE_CUDA_DRIVER": str(folder / "libcuda.so")}
     words = ["tune", "small.onnx", "--board", "cuda-generic", "--trials", "2", "--db", "t.db", "-o", "out", "--json"]
@@ -69,6 +71,7 @@ def test_tune_takes_cold_times_alone(folder: Path) -> None:
     assert json.loads(done.stdout)["measured_kernels"] == 0
 
 
+@pytest.mark.nvcc
 def test_cold_is_an_option_of_gpus(folder: Path) -> None:
     done = edgetune(["tune", "small.onnx", "--board", "host", "--cold", "--trials", "1"], cwd=folder)
     assert done.returncode == UsageError.exit_code

@@ -89,6 +89,7 @@ def test_drawn_values_have_the_scale_of_random_inputs(dtype: str) -> None:
     assert np.all(inputs != 0)
 
 
+@pytest.mark.nvcc
 def test_the_weights_of_a_large_product_do_not_travel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """64 MiB of weights, more than a bundle may have."""
     weights = np.zeros((64, 1 << 18), np.float32)
@@ -102,6 +103,7 @@ def test_the_weights_of_a_large_product_do_not_travel(tmp_path: Path, monkeypatc
     assert (sent / RESULTS).read_text().split()[2] == "ok"
 
 
+@pytest.mark.nvcc
 def test_padded_weights_of_tensor_cores_do_not_travel(tmp_path: Path) -> None:
     program = with_precision(read_model(MODEL).program(), "fp16")
     export_bundle(program, gpu(), tmp_path / "sent", BundleRequest(2, seed=1), lambda _: None)
@@ -110,6 +112,7 @@ def test_padded_weights_of_tensor_cores_do_not_travel(tmp_path: Path) -> None:
     assert "\ndrawn h " in plan
 
 
+@pytest.mark.nvcc
 def test_another_drawing_than_that_of_the_export_is_refused_before_the_first_candidate(tmp_path: Path) -> None:
     export(tmp_path / "sent", candidates=1)
     runner, stub = compiled(tmp_path)
@@ -131,6 +134,7 @@ def _names(folder: Path) -> list[str]:
     return [one.workload_name for one in read_manifest(folder)[0].candidates]
 
 
+@pytest.mark.nvcc
 def test_a_full_bundle_leaves_the_rest_to_the_next(tmp_path: Path) -> None:
     """The size counts for bundles that are carried, and no kernel waits for ever."""
     program, events, most = read_model(MODEL).program(), list[Event](), LEAST_ROOM + (40 << 10)
@@ -154,6 +158,7 @@ def test_a_full_bundle_leaves_the_rest_to_the_next(tmp_path: Path) -> None:
     assert (counts["left_out"], counts["candidates"]) == (0, 6)
 
 
+@pytest.mark.nvcc
 def test_outputs_that_no_bundle_holds_are_told_before_nvcc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export_module, "compile_text", None)
     program, events = read_model(MODEL).program(), list[Event]()

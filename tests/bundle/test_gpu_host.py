@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
+import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,25 +13,18 @@ import numpy as np
 import onnx
 import pytest
 
-from edgetune.bundle.gpu_health import health_faults
+from edgetune.boards.gpu_health import health_faults
 from edgetune.bundle.gpu_host import BehindSsh, ThisMachine
 from edgetune.bundle.import_results import import_bundle
 from edgetune.bundle.manifest import RESULTS, read_manifest
-from edgetune.errors import BoardUnfit, ToolchainMissing
+from edgetune.errors import BoardBusy, BoardUnfit, ToolchainMissing
 from edgetune.events import Event
 from edgetune.records import RecordStore
 from tests.boards.ssh_bench import Bench, opened
 from tests.boards.ssh_server import SshBoard
 from tests.bundle.bundle_sample import compiled, export, saved
+from tests.bundle.gpu_bench import compiled_hold, give_gpu, held
 from tests.distribution_sample import edgetune
-
-SMI = """#!/bin/sh
-case "$*" in
-*compute-apps*) echo 4711 ;;
-*ecc*) echo 0 ;;
-*) while echo "1980, 1980, 61, 0x0000000000000000"; echo "1200, 1980, 88, 0x0000000000000020"; do sleep 0.05; done ;;
-esac
-"""
 
 
 @pytest.fixture
@@ -50,20 +44,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 @pytest.fixture
 def bundle(exported: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The bundle, on a machine with the stub and with nvidia-smi, which its boards have as well."""
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    (programs / "nvidia-smi").write_text(SMI)
-    (programs / "nvidia-smi").chmod(0o755)
-    own = SshBoard.environment
-
-    def environment(board: SshBoard) -> dict[str, str]:
-        there = own(board)
-        given = {name: value for name, value in os.environ.items() if name.startswith(("EDGETUNE_CUDA", "STUB_"))}
-        return {**there, **given, "PATH": f"{programs}:{there['PATH']}"}
-
-    monkeypatch.setattr(SshBoard, "environment", environment)
-    monkeypatch.setenv("PATH", str(programs), prepend=":")
-    monkeypatch.setenv("EDGETUNE_CUDA_DRIVER", str(exported[1]))
+    give_gpu(tmp_path, exported[1], monkeypatch)
     return Path(shutil.copytree(exported[0], tmp_path / "bundle"))
 
 
@@ -80,6 +61,7 @@ def warnings(events: list[Event]) -> str:
     return " | ".join(str(event.data["message"]) for event in events if event.kind == "warning")
 
 
+@pytest.mark.nvcc
 def test_this_machine_runs_a_round_and_tells_what_slowed_its_gpu(bundle: Path) -> None:
     events: list[Event] = []
     ThisMachine(events.append).run(bundle)
@@ -91,6 +73,7 @@ def test_this_machine_runs_a_round_and_tells_what_slowed_its_gpu(bundle: Path) -
     assert "ECC" not in said
 
 
+@pytest.mark.nvcc
 def test_a_host_behind_ssh_runs_a_round_and_keeps_no_files(bundle: Path, bench: Bench) -> None:
     board = bench.board()
     behind_ssh(bench, board).run(bundle)
@@ -100,6 +83,7 @@ def test_a_host_behind_ssh_runs_a_round_and_keeps_no_files(bundle: Path, bench: 
     assert board.left() == []
 
 
+@pytest.mark.nvcc
 def test_a_round_that_was_begun_goes_on_behind_ssh(bundle: Path, bench: Bench) -> None:
     ThisMachine(lambda _: None).run(bundle)
     whole = (bundle / RESULTS).read_bytes()
@@ -111,6 +95,7 @@ def test_a_round_that_was_begun_goes_on_behind_ssh(bundle: Path, bench: Bench) -
     assert again.count(b"\n") == whole.count(b"\n")
 
 
+@pytest.mark.nvcc
 def test_a_candidate_that_hangs_or_crashes_behind_ssh_is_a_result(
     bundle: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +105,7 @@ def test_a_candidate_that_hangs_or_crashes_behind_ssh_is_a_result(
     assert b" crashed " in (bundle / RESULTS).read_bytes()
 
 
+@pytest.mark.nvcc
 def test_the_reason_of_the_runner_behind_ssh_is_told(
     bundle: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,12 +114,54 @@ def test_the_reason_of_the_runner_behind_ssh_is_told(
         behind_ssh(bench, bench.board()).run(bundle)
 
 
+@pytest.mark.nvcc
+def test_a_round_waits_for_the_lock_of_its_host(bundle: Path, bench: Bench, tmp_path: Path) -> None:
+    board = bench.board()
+    with held(board, tmp_path) as holder:
+        waiting = BehindSsh(bench.reach(board), bench.events.append, lock_timeout_s=0.2)
+        with pytest.raises(BoardBusy, match="board 'shelf-1' belongs to pi@attic: wait until that run ends"):
+            waiting.run(bundle)
+        assert not (bundle / RESULTS).exists()
+        assert "waiting for pi@attic, which has the GPU of shelf-1" in warnings(bench.events)
+        holder.kill()
+        holder.wait()
+        behind_ssh(bench, board).run(bundle)
+    assert results(bundle) == len(read_manifest(bundle)[0].candidates)
+    assert board.files() == []
+    assert board.left() == []
+
+
+def test_a_holder_ends_as_its_command_and_takes_it_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGETUNE_LOCK", f"edgetune-{tmp_path}"[-80:])
+    hold = str(compiled_hold(tmp_path))
+
+    def status(*words: str) -> int:
+        return subprocess.run([hold, *words], check=False, stderr=subprocess.DEVNULL).returncode
+
+    assert [status("me", "9", "sh", "-c", "exit 4"), status("me", "9", "no-such-program")] == [4, 127]
+    assert status("me", "0.1", "sleep", "9") == 137
+    script = f"echo $$ >pid; {hold} you 9 true; echo $? >taken; exec sleep 60"
+    with subprocess.Popen([hold, "me", "60", "sh", "-c", script], cwd=tmp_path, stderr=subprocess.PIPE) as first:
+        assert first.stderr is not None
+        assert first.stderr.readline() == b"held: me\n"
+        while not (tmp_path / "taken").exists() or not (tmp_path / "taken").read_text():
+            time.sleep(0.01)
+        first.kill()
+    assert (tmp_path / "taken").read_text() == "75\n"
+    command = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}")
+    while command.exists() and " Z " not in (command / "stat").read_text():
+        time.sleep(0.01)
+    assert status("me", "9", "true") == 0
+
+
+@pytest.mark.nvcc
 def test_a_host_without_a_compiler_is_told(bundle: Path, bench: Bench) -> None:
     board = bench.board({"cc -O2 runner.c -o runner -ldl -lm": "missing"})
     with pytest.raises(ToolchainMissing, match="shelf-1 has no C compiler"):
         behind_ssh(bench, board).run(bundle)
 
 
+@pytest.mark.nvcc
 def test_tune_times_on_the_gpu_of_this_machine_without_carrying(bundle: Path) -> None:
     weights = np.random.default_rng(0).standard_normal((64, 96), np.float32)
     saved(bundle.parent / "small.onnx", ["y = MatMul x w"], [("y", onnx.TensorProto.FLOAT)], w=weights)

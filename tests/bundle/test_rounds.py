@@ -56,6 +56,7 @@ def results(folder: Path) -> Mapping[str, dict[str, Any]]:
     return found
 
 
+@pytest.mark.nvcc
 @pytest.mark.skipif(has_gpu(), reason="this machine has a GPU, which runs the round at once")
 def test_without_a_gpu_a_round_waits_to_be_carried_over(folder: Path, results: Mapping[str, dict[str, Any]]) -> None:
     found = results["without"]
@@ -63,6 +64,7 @@ def test_without_a_gpu_a_round_waits_to_be_carried_over(folder: Path, results: M
     assert (found["records"], found["rounds"], found["measured_kernels"]) == (0, 1, 0)
 
 
+@pytest.mark.nvcc
 def test_rounds_go_on_until_the_budget_is_used(results: Mapping[str, dict[str, Any]]) -> None:
     found = results["with"]
     assert (found["records"], found["waiting"], found["measured_kernels"]) == (TRIALS, None, 1)
@@ -70,6 +72,7 @@ def test_rounds_go_on_until_the_budget_is_used(results: Mapping[str, dict[str, A
     assert results["more"]["records"] == 2 * TRIALS
 
 
+@pytest.mark.nvcc
 def test_no_round_tries_a_candidate_again(folder: Path, results: Mapping[str, dict[str, Any]]) -> None:
     rounds = sorted((folder / "out-rounds").iterdir())
     assert len(rounds) == results["more"]["rounds"] > 1
@@ -77,6 +80,7 @@ def test_no_round_tries_a_candidate_again(folder: Path, results: Mapping[str, di
     assert len(names) == len(set(names)) == 2 * TRIALS
 
 
+@pytest.mark.nvcc
 def test_the_package_has_the_fastest_schedule_that_came_back_and_not_the_formula_s(
     folder: Path, results: Mapping[str, dict[str, Any]]
 ) -> None:
@@ -93,6 +97,7 @@ def test_the_package_has_the_fastest_schedule_that_came_back_and_not_the_formula
     assert before != after
 
 
+@pytest.mark.nvcc
 def test_the_budget_of_several_kernels_is_not_exceeded(tmp_path: Path) -> None:
     _, stub = compiled(tmp_path)
     facts = {"EDGETUNE_CUDA_DRIVER": str(stub)}
@@ -105,6 +110,7 @@ def test_the_budget_of_several_kernels_is_not_exceeded(tmp_path: Path) -> None:
     assert "multiply tiles on tensor cores" in (tmp_path / "out/src/ds_cnn_kernels.cu").read_text()
 
 
+@pytest.mark.nvcc
 def test_build_uses_imported_records_as_well(folder: Path, results: Mapping[str, dict[str, Any]]) -> None:
     assert results["more"]["waiting"] is None
     words = ["--board", "cuda-generic", "--db", "r.db", "-o", "built", "--json"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +11,10 @@ import pytest
 CONFTEST = Path(__file__).parents[1] / "conftest.py"
 
 
-def pytest_run(folder: Path, body: str, *flags: str) -> subprocess.CompletedProcess[str]:
+def pytest_run(folder: Path, body: str, *flags: str, conftest: str | None = None) -> subprocess.CompletedProcess[str]:
     tests = folder / "tests"
     tests.mkdir(exist_ok=True)
-    shutil.copy(CONFTEST, tests / "conftest.py")
+    (tests / "conftest.py").write_text(conftest or CONFTEST.read_text(encoding="utf-8"), encoding="utf-8")
     (tests / "test_it.py").write_text(body, encoding="utf-8")
     command = [
         sys.executable,
@@ -46,6 +45,29 @@ def test_what_could_not_run_fails(tmp_path: Path, body: str, code: int) -> None:
     failed = done.returncode != 0
     assert failed == bool(code), done.stdout
     assert ("which counts as failed" in done.stdout) == bool(code)
+
+
+def test_without_nvcc_tests_that_need_it_are_skipped_by_name_and_ci_fails(tmp_path: Path) -> None:
+    body = (
+        "import pytest\n"
+        "@pytest.mark.nvcc\n@pytest.mark.parametrize('number', range(2))\n"
+        "def test_a_kernel(number):\n    assert False\n"
+        "def test_it():\n    pass\n"
+    )
+    conftest = CONFTEST.read_text().replace("find_nvcc() is None", "True")
+    assert conftest != CONFTEST.read_text()
+    done = pytest_run(tmp_path, body, conftest=conftest)
+    assert done.returncode == 0, done.stdout
+    assert "2 skipped, because there is no nvcc: pip install 'edgetune[cuda]' installs it" in done.stdout
+    assert "tests/test_it.py::test_a_kernel[1]\n" in done.stdout
+    strict = pytest_run(tmp_path, body, "--no-skips", conftest=conftest)
+    assert strict.returncode not in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}  # and is not run once more
+    assert "2 skipped, which counts as failed" in strict.stdout
+
+
+def test_ci_allows_no_skips() -> None:
+    assert "PYTEST_FLAGS=--no-skips" in (CONFTEST.parents[1] / ".ci/run").read_text()
+    assert "$(PYTEST_FLAGS)" in (CONFTEST.parents[1] / "Makefile").read_text()
 
 
 def test_golden_files(tmp_path: Path) -> None:

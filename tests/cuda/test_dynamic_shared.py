@@ -95,6 +95,7 @@ def test_a_target_that_has_less_refuses_it(check: tuple[Checked, Path]) -> None:
         emit_cuda_kernel(module, gpu().model_copy(update={"dynamic_shared_bytes_per_block": None}), "kernel")
 
 
+@pytest.mark.nvcc
 def test_nvcc_compiles_it_without_a_warning(check: tuple[Checked, Path], tmp_path: Path) -> None:
     nvcc = find_nvcc()
     assert nvcc is not None

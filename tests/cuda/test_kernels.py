@@ -115,6 +115,7 @@ def test_a_wrong_index_or_bound_is_stopped(number: int, old: str, new: str, faul
     assert fault in done.stderr
 
 
+@pytest.mark.nvcc
 @pytest.mark.parametrize("number", range(KERNELS))
 def test_nvcc_compiles_a_kernel_without_a_warning_and_ptxas_spills_nothing(number: int, tmp_path: Path) -> None:
     nvcc = find_nvcc()

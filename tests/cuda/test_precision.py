@@ -163,6 +163,7 @@ def test_a_package_in_fp16_passes_its_self_test_with_the_tolerance_of_fp16(packa
     assert (output["dtype"], output["tolerance"]["relative"]) == ("float32", ALLOWED["fp16"])
 
 
+@pytest.mark.nvcc
 def test_make_compiles_a_package_in_fp16_without_a_warning(package: Path) -> None:
     nvcc = find_nvcc()
     assert nvcc is not None

@@ -164,6 +164,7 @@ def test_a_neighbour_of_tensor_cores_differs_in_one_decision() -> None:
         assert sum(found[1][name] != known[1][name] for name in known[1]) == 1
 
 
+@pytest.mark.nvcc
 @pytest.mark.parametrize("arch", [75, 90])
 def test_nvcc_compiles_tensor_cores_without_a_warning_and_ptxas_spills_nothing(arch: int, tmp_path: Path) -> None:
     nvcc = find_nvcc()

@@ -93,6 +93,7 @@ def test_both_texts_compute_the_same(number: int, outputs: Mapping[str, list[lis
     assert np.max(np.abs(ours - theirs)) <= 1e-6 * np.max(np.abs(wanted))
 
 
+@pytest.mark.nvcc
 @pytest.mark.parametrize("number", range(6))
 def test_our_text_needs_at_most_a_tenth_more_registers(number: int) -> None:
     ours, theirs = (

@@ -37,6 +37,7 @@ def with_registers(number: int) -> GpuTarget:
     return target.model_copy(update={"compiler": compiler})
 
 
+@pytest.mark.nvcc
 def test_registers_and_shared_memory_are_known_by_the_name_in_the_text() -> None:
     found = compile_text(_KERNELS, gpu(), require_nvcc(gpu()))
     assert isinstance(found, Cubin), found
@@ -47,6 +48,7 @@ def test_registers_and_shared_memory_are_known_by_the_name_in_the_text() -> None
     assert 0 < code_bytes(found.data) < len(found.data)
 
 
+@pytest.mark.nvcc
 def test_registers_that_do_not_suffice_are_counted_in_bytes() -> None:
     target = with_registers(32)
     found = compile_text(_KERNELS, target, require_nvcc(target))
@@ -57,12 +59,14 @@ def test_registers_that_do_not_suffice_are_counted_in_bytes() -> None:
     assert found.slow_bytes == by_name["many"].slow_bytes
 
 
+@pytest.mark.nvcc
 def test_a_text_that_nvcc_refuses_gives_its_first_error() -> None:
     found = compile_text("__global__ void odd() { missing(); }\n", gpu(), require_nvcc(gpu()))
     assert isinstance(found, str)
     assert 'error: identifier "missing" is undefined' in found
 
 
+@pytest.mark.nvcc
 def test_an_nvcc_that_does_not_run_is_missing() -> None:
     nvcc = require_nvcc(gpu()).with_name("nvcc-of-nowhere")
     with pytest.raises(ToolchainMissing, match="does not run"):

@@ -10,7 +10,8 @@ from edgetune.boards.reach import Reach
 from edgetune.boards.transport import BoardRequest, Transport
 from edgetune.config.boards_file import BoardAddress
 from edgetune.errors import BoardUnavailable
-from edgetune.target.target import Target
+from edgetune.target.board_kind import BoardKind
+from edgetune.target.target import Target, with_cpu
 
 if TYPE_CHECKING:
     pass
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 class AgentTransport(Transport):
     """The agent on a board with an SSH address."""
 
-    def link(self, target: Target, address: BoardAddress | None, on_event: OnEvent) -> Reach:
+    def link(self, target: BoardKind, address: BoardAddress | None, on_event: OnEvent) -> Reach:
         """Return the board's shell and files over SSH."""
-        return ssh_link(target, address, on_event)
+        return ssh_link(with_cpu(target), address, on_event)
 
     def board(self, request: BoardRequest) -> Board:
         """Return the board whose agent runs at the other end of the link."""

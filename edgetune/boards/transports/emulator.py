@@ -6,8 +6,9 @@ from edgetune.boards.host_resources import OnEvent
 from edgetune.boards.reach import Reach
 from edgetune.boards.transports.agent import AgentTransport
 from edgetune.config.boards_file import BoardAddress
+from edgetune.target.board_kind import BoardKind
 from edgetune.target.programs import RequiredProgram, emulator_of
-from edgetune.target.target import KeyFault, Target
+from edgetune.target.target import KeyFault, Target, with_cpu
 
 _STARTER = RequiredProgram("gcc", "gcc libc6-dev", "which compiles what starts the emulator")
 
@@ -23,11 +24,11 @@ class EmulatorTransport(AgentTransport):
     sweeps = False
     shown = "instruction counts"
 
-    def link(self, target: Target, address: BoardAddress | None, on_event: OnEvent) -> Reach:  # noqa: ARG002
+    def link(self, target: BoardKind, address: BoardAddress | None, on_event: OnEvent) -> Reach:  # noqa: ARG002
         """Return processes of this machine under the emulator."""
         from edgetune.boards.process import ProcessReach
 
-        return ProcessReach(target.name, target)
+        return ProcessReach(target.name, with_cpu(target))
 
     def target_fault(self, target: Target) -> KeyFault | None:
         """Demand an emulator."""

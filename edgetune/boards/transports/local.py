@@ -8,7 +8,7 @@ from edgetune.boards.reach import Reach
 from edgetune.boards.transport import BoardRequest, Transport
 from edgetune.config.boards_file import BoardAddress
 from edgetune.errors import BoardUnavailable
-from edgetune.target.target import Target
+from edgetune.target.board_kind import BoardKind
 
 
 class LocalTransport(Transport):
@@ -21,7 +21,7 @@ class LocalTransport(Transport):
     sweeps = False
     shown = "here"
 
-    def link(self, target: Target, address: BoardAddress | None, on_event: OnEvent) -> Reach:  # noqa: ARG002
+    def link(self, target: BoardKind, address: BoardAddress | None, on_event: OnEvent) -> Reach:  # noqa: ARG002
         """Raise BoardUnavailable: there is no link."""
         raise BoardUnavailable(f"board '{target.name}' is this machine: no link leads to it")
 

@@ -12,8 +12,9 @@ from edgetune.boards.transports.agent import AgentTransport
 from edgetune.config.boards_file import BoardAddress
 from edgetune.errors import UsageError
 from edgetune.findings import Finding
+from edgetune.target.board_kind import BoardKind
 from edgetune.target.programs import RequiredProgram
-from edgetune.target.target import Target
+from edgetune.target.target import Target, with_cpu
 from edgetune.yaml_reader.quantities import format_bytes
 
 _EMULATOR = "qemu-system-aarch64"
@@ -27,11 +28,11 @@ class MachineTransport(AgentTransport):
     emulates = True
     shown = "emulated machine"
 
-    def link(self, target: Target, address: BoardAddress | None, on_event: OnEvent) -> Reach:  # noqa: ARG002
+    def link(self, target: BoardKind, address: BoardAddress | None, on_event: OnEvent) -> Reach:  # noqa: ARG002
         """Return the machine, not yet started."""
         from edgetune.boards.machine.reach import MachineReach
 
-        return MachineReach(target, on_event)
+        return MachineReach(with_cpu(target), on_event)
 
     def programs(self, target: Target) -> tuple[RequiredProgram, ...]:
         """Return the emulator, and the program that ends it with us."""
@@ -51,7 +52,7 @@ class MachineTransport(AgentTransport):
         size = format_bytes(image.kernel.stat().st_size + image.file_system.stat().st_size)
         yield Finding("image", True, f"{image.folder}, {size}", board=target.name)
 
-    def shell_command(self, target: Target, address: BoardAddress | None, words: Sequence[str]) -> list[str]:  # noqa: ARG002
+    def shell_command(self, target: BoardKind, address: BoardAddress | None, words: Sequence[str]) -> list[str]:  # noqa: ARG002
         """Raise UsageError: no command line leads to a machine that is off."""
         raise UsageError(
             f"the emulated board '{target.name}' runs only while its shell is open, so there is no command to print: "
@@ -60,7 +61,7 @@ class MachineTransport(AgentTransport):
 
     def enter(
         self,
-        target: Target,
+        target: BoardKind,
         address: BoardAddress | None,  # noqa: ARG002
         words: Sequence[str],
         note: Callable[[str], None],
@@ -70,7 +71,7 @@ class MachineTransport(AgentTransport):
         from edgetune.boards.ssh.command_line import remote_words, require_ssh
 
         require_ssh()
-        machine = MachineReach(target, lambda _: None)
+        machine = MachineReach(with_cpu(target), lambda _: None)
         try:
             note(f"starting {target.name}; it ends with the shell")
             machine.connect(_BOOT_S)

@@ -15,8 +15,9 @@ from edgetune.boards.transports.agent import ssh_link
 from edgetune.config.boards_file import LOCAL_TRACKER, BoardAddress, BoardEntry
 from edgetune.errors import BoardUnavailable, UsageError
 from edgetune.findings import Finding
+from edgetune.target.board_kind import BoardKind
 from edgetune.target.isa import INSTRUCTION_SETS
-from edgetune.target.target import KeyFault, Target
+from edgetune.target.target import KeyFault, with_cpu
 
 if TYPE_CHECKING:
     from edgetune.boards.tvm_rpc.deploy import ForwardedPort
@@ -27,9 +28,9 @@ class TvmTransport(Transport):
 
     server = "TVM's RPC server"
 
-    def link(self, target: Target, address: BoardAddress | None, on_event: OnEvent) -> Reach:
+    def link(self, target: BoardKind, address: BoardAddress | None, on_event: OnEvent) -> Reach:
         """Return the shell and files of the ssh host."""
-        return ssh_link(target, address, on_event)
+        return ssh_link(with_cpu(target), address, on_event)
 
     def board(self, request: BoardRequest) -> Board:
         """Return the board; raises UsageError for cold caches, which only the agent sweeps."""
@@ -51,11 +52,12 @@ class TvmTransport(Transport):
             lock_timeout_s=request.host.lock_timeout_s,
         )
 
-    def conflict(self, address: BoardEntry, target: Target) -> KeyFault | None:
+    def conflict(self, address: BoardEntry, target: BoardKind) -> KeyFault | None:
         """Refuse boards to which no server can be brought, and keys of a tracker without one."""
-        if not self.lends(address) and not target.instruction_set.tvm_wheels:
+        cpu = with_cpu(target)
+        if not self.lends(address) and not cpu.instruction_set.tvm_wheels:
             served = sorted(name for name, isa in INSTRUCTION_SETS.items() if isa.tvm_wheels)
-            where = f"edgetune has no TVM server for {target.isa}, only for {' and '.join(served)}"
+            where = f"edgetune has no TVM server for {cpu.isa}, only for {' and '.join(served)}"
             return KeyFault("rpc", f"is tvm, but {where}: name the tracker of a farm, or leave rpc out")
         used: dict[str, object] = {"tracker": None}
         if self.lends(address):
@@ -68,14 +70,14 @@ class TvmTransport(Transport):
         """Whether the tracker is that of a farm; the ssh host is then only the way to it."""
         return address.tracker not in {None, LOCAL_TRACKER}
 
-    def inspect(self, reach: Reach, target: Target, address: BoardAddress | None) -> Iterator[Finding]:
+    def inspect(self, reach: Reach, target: BoardKind, address: BoardAddress | None) -> Iterator[Finding]:
         """Yield what the tracker of a farm reports; any other board is inspected as usual."""
         if address is None or not self.lends(address):
             return super().inspect(reach, target, address)
         return _inspect_farm(reach, target, address)
 
 
-def _inspect_farm(reach: Reach, target: Target, address: BoardAddress) -> Iterator[Finding]:
+def _inspect_farm(reach: Reach, target: BoardKind, address: BoardAddress) -> Iterator[Finding]:
     """Yield what the tracker reports about the boards with the key of `address`; `reach` is connected to the ssh host.
 
     No board is leased, so other users' measurements continue.

@@ -17,6 +17,7 @@ from tvm import ir, s_tir, tirx
 
 from edgetune.codegen.cuda.tiles import has_tiles
 from edgetune.codegen.cuda.warp_reduction import with_warp_reductions
+from edgetune.codegen.infinite_extrema import register_infinite_extrema
 from edgetune.codegen.loop_names import with_loop_names
 from edgetune.codegen.lower import hoist_initialisation, sole_function
 from edgetune.codegen.traverse import children
@@ -26,6 +27,8 @@ from edgetune.graph.tvm_types import IRModule, Pass, PrimFunc, Stmt, TvmBuffer, 
 _THREADS = 1024  # the most of a block on any GPU that nvcc compiles for
 _THREADS_Z, _BLOCKS_X, _BLOCKS = 64, 2**31 - 1, 65535  # CUDA C++ Programming Guide, table of technical specifications
 AXES = ("x", "y", "z")
+
+register_infinite_extrema()  # before any candidate is replayed
 
 
 @dataclass(frozen=True)

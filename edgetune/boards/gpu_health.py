@@ -12,11 +12,17 @@ _MEMORY = "ecc.errors.uncorrected.volatile.total"
 SAMPLES, OTHERS, ERRORS = "gpu-samples", "gpu-others", "gpu-errors"
 """Files that `WATCH` writes."""
 
+_ASK = "nvidia-smi -i 0 --format=csv,noheader,nounits"
+ASK_OTHERS = f"{_ASK} --query-compute-apps=pid"
+ASK_ERRORS = f"{_ASK} --query-gpu={_MEMORY}"
+ASK_SAMPLE = f"{_ASK} --query-gpu={','.join(_KEYS)}"
+"""Commands that print other processes of the GPU, its memory errors, and one sample."""
+
 WATCH = f"""\
 if command -v nvidia-smi >/dev/null 2>&1; then
-nvidia-smi -i 0 --query-compute-apps=pid --format=csv,noheader >{OTHERS} 2>/dev/null
-nvidia-smi -i 0 --query-gpu={_MEMORY} --format=csv,noheader,nounits >{ERRORS} 2>/dev/null
-nvidia-smi -i 0 --query-gpu={",".join(_KEYS)} --format=csv,noheader,nounits -lms 500 >>{SAMPLES} 2>/dev/null &
+{ASK_OTHERS} >{OTHERS} 2>/dev/null
+{ASK_ERRORS} >{ERRORS} 2>/dev/null
+{ASK_SAMPLE} -lms 500 >>{SAMPLES} 2>/dev/null &
 watch=$!
 trap 'kill $watch 2>/dev/null' EXIT
 fi"""
@@ -53,6 +59,13 @@ class GpuSample:
         bits = int(parts[3], 16) if re.fullmatch(r"0x[0-9a-fA-F]{1,16}", parts[3]) else 0
         return cls(clock, highest, degrees, bits)
 
+    @property
+    def words(self) -> str:
+        """Clock and temperature, as far as they are told."""
+        clock = "clock not told" if self.clock is None else f"{self.clock:g} MHz"
+        most = "" if self.highest is None else f" of {self.highest:g}"
+        return f"{clock}{most}" + ("" if self.degrees is None else f", {self.degrees:g} degrees")
+
 
 def _number(text: str) -> float | None:
     return float(text) if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,6})?", text) else None
@@ -64,11 +77,11 @@ def health_faults(samples: str | None, others: str | None, errors: str | None) -
     None is a file that is not there.
     """
     if samples is None:
-        yield "is not watched, because nvidia-smi is not there: its clocks are unknown"
+        yield "is not watched, because nvidia-smi is not there: install it there to see its clocks"
         return
     found = [sample for line in samples[:_MOST].splitlines() if (sample := GpuSample.of(line)) is not None]
     if not found:
-        yield "is not watched, because nvidia-smi tells nothing: its clocks are unknown"
+        yield "is not watched, because nvidia-smi tells nothing: update its driver to see its clocks"
     yield from _throttled(found)
     clocks = [sample.clock for sample in found if sample.clock]
     under_load = [clock for clock in clocks if clock > max(clocks) / 2]
