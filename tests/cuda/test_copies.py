@@ -44,6 +44,7 @@ int main(int, char **words)
 """
 _COPY = "__pipeline_memcpy_async(&held[4 * i], &x[4 * i], 16);"
 _WAIT, _BARRIER, _COMMIT = "__pipeline_wait_prior(0);", "__syncthreads();", "__pipeline_commit();"
+_PADDED = _COPY.replace("&x[4 * i], 16", "&x[4 * i - 4], 16, i < 1 ? 16 : 0")
 _ONE = f"{_COPY} {_COMMIT}"
 _NARROW = "__pipeline_memcpy_async(&held[i + 32], &x[i + 32], 4);"
 _TWO = f"{_NARROW} {_COMMIT} __pipeline_memcpy_async(&held[i], &x[64 + i], 4); {_COMMIT}"
@@ -51,7 +52,7 @@ _TWO = f"{_NARROW} {_COMMIT} __pipeline_memcpy_async(&held[i], &x[64 + i], 4); {
 _RIGHT = {
     f"{_ONE} {_WAIT} {_BARRIER} y[i] = held[127 - i];": [127 - i for i in range(32)],
     f"{_TWO} __pipeline_wait_prior(1); y[i] = held[i + 32]; {_WAIT}": [i + 32 for i in range(32)],  # the older group
-    f"{_COPY.replace('&x[4 * i], 16', '&x[4 * i - 4], 16, i < 1 ? 16 : 0')} {_COMMIT} {_WAIT} y[i] = held[4 * i + 1];": [
+    f"{_PADDED} {_COMMIT} {_WAIT} y[i] = held[4 * i + 1];": [
         0,
         *(4 * i - 3 for i in range(1, 32)),
     ],  # zeroes, for which nothing is read
