@@ -91,14 +91,14 @@ class AffineModel(Model):
 
         return (TensorSpec("x", self.shape, "float32"),)
 
-    def program(self, channels_last: frozenset[str] = frozenset()) -> Program:
+    def program(self, channels_last: frozenset[str] = frozenset(), *, joins_attention: bool = True) -> Program:
         """A Relax function of two operators, after the graph passes."""
         from tvm import relax
 
         from edgetune.graph.imported import Imported
         from edgetune.graph.partition import to_program
 
-        del channels_last
+        del channels_last, joins_attention
         builder = relax.BlockBuilder()
         x = relax.Var("x", relax.TensorType(self.shape, "float32"))
         with builder.function("main", [x]):

@@ -27,14 +27,16 @@ class Backend(CandidateBuilder, Protocol):
 
     `dialect` is the C that its compilers take, `content` the files of its packages. Where nothing `searches`, kernels
     have default schedules, or those of records that were timed elsewhere and imported. `most_threads` limits the
-    threads of a package (None: no limit). `transport` reaches its boards where their addresses name no other. `untimed`
-    is the reason why no session can time candidates on them, as part of a sentence ("" where one can). `rounds`: their
-    candidates are timed in rounds, at boards with an address or elsewhere.
+    threads of a package (None: no limit). Where it `joins_attention`, scores, their softmax and the weighted values are
+    one kernel, whose rows one thread walks; else they are kernels of their own. `transport` reaches its boards where
+    their addresses name no other. `untimed` is the reason why no session can time candidates on them, as part of a
+    sentence ("" where one can). `rounds`: their candidates are timed in rounds, at boards with an address or elsewhere.
     """
 
     dialect: Dialect
     searches: bool
     most_threads: int | None
+    joins_attention: bool
     transport: str
     untimed: str
     rounds: bool

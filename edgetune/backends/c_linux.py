@@ -17,6 +17,7 @@ class CLinux(CBackend):
 
     dialect: Dialect = C
     most_threads: int | None = None
+    joins_attention = True
     transport = "agent"
     untimed = ""
 

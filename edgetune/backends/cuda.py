@@ -37,6 +37,7 @@ class Cuda:
     dialect = Dialect("CUDA")
     searches = False
     most_threads: int | None = 1
+    joins_attention = False  # its products are tiles of blocks, or of tensor cores
     transport = "gpu"
     rounds = True
     untimed = "candidates travel to a GPU and back as a folder (`--via bundle`, or `edgetune bundle export --help`)"

@@ -73,9 +73,10 @@ class Model(Protocol):
             raise ModelError(f"a layout is given for {name!r}, but models of this format keep their axes: leave it out")
         return frozenset()
 
-    def program(self, channels_last: frozenset[str] = frozenset()) -> Program:
+    def program(self, channels_last: frozenset[str] = frozenset(), *, joins_attention: bool = True) -> Program:
         """The kernels and their calls, with those inputs and outputs channels last.
 
+        `joins_attention` is what the backend says: whether attention is one kernel where a graph pass finds it.
         The program carries the model's name and its SHA-256. Raises ModelError and UnsupportedOperator.
         """
 

@@ -24,13 +24,13 @@ from edgetune.graph.views.eliminate_copies import without_copies
 from edgetune.graph.workload import workload_hash
 
 
-def to_program(imported: Imported) -> Program:
-    """Runs the graph passes and cuts the result into a `Program`.
+def to_program(imported: Imported, *, joins_attention: bool = True) -> Program:
+    """Runs the graph passes (see `fuse`) and cuts the result into a `Program`.
 
     Raises UnsupportedOperator if an operator has no kernel.
     """
     exchanged = [i for i, tensor in enumerate(imported.inputs) if tensor.name in imported.images]
-    return partition(fuse(imported.module, exchanged), imported)
+    return partition(fuse(imported.module, exchanged, joins_attention=joins_attention), imported)
 
 
 def partition(fused: Fused, imported: Imported) -> Program:

@@ -44,9 +44,10 @@ class Fused(NamedTuple):
     functions: dict[str, tuple[str, ...]]
 
 
-def fuse(module: tvm.IRModule, exchanged: Collection[int] = ()) -> Fused:
+def fuse(module: tvm.IRModule, exchanged: Collection[int] = (), *, joins_attention: bool = True) -> Fused:
     """Folds constants and scales, chooses the layout, recognises integer operators, legalises, fuses.
 
+    Where it `joins_attention`, the two products of attention and what lies between them are one kernel.
     Raises UnsupportedOperator if TVM imports an operator but does not legalise the variant at hand.
     """
     module = splits_to_slices(relax.transform.DecomposeOpsForInference()(module))
@@ -58,7 +59,7 @@ def fuse(module: tvm.IRModule, exchanged: Collection[int] = ()) -> Fused:
     module = rewrite(module, _simplify)
     module = rewrite(module, _clamp_indices)
     module = rewrite(module, pick_to_slice)
-    module = pass_marks_on(fuse_attention(module))
+    module = pass_marks_on(fuse_attention(module)) if joins_attention else module
     module = pass_marks_on(fold_transposes(module))
     module = fold_constants(module)
     before = settle_patterns(_legalised(module))

@@ -30,7 +30,7 @@ from edgetune.target.ptxas import code_bytes, compile_cubin
 ALIGNMENT = 256  # of device memory, as cudaMalloc gives it (CUDA C++ Programming Guide, "Device Memory Accesses")
 _CONTEXT_WORDS = 8  # of an instance, besides its launches and the caller's tensors
 ON_CPU = "this machine's CPU instead of a GPU"
-_STAND_INS = ("cuda_runtime.h", "cuda_mma.h", "cuda_runtime_api.h")
+_STAND_INS = ("cuda_runtime.h", "cuda_atomics.h", "cuda_mma.h", "cuda_pipeline.h", "cuda_runtime_api.h")
 
 
 @dataclass(frozen=True)

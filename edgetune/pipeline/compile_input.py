@@ -15,6 +15,7 @@ from edgetune.package.emit import Check, PackageSummary
 from edgetune.package.golden import Golden, GoldenCases, OutputTolerance
 from edgetune.package.inputs import Device, PackageOptions
 from edgetune.pipeline import link
+from edgetune.pipeline.backends import backend_of
 from edgetune.pipeline.flavours import flavours_of
 from edgetune.pipeline.link import Choice
 from edgetune.pipeline.model_formats import read_model
@@ -54,7 +55,7 @@ def load(settings: Settings, events: Events = lambda _: None, model: Model | Non
     exchanged = model.channels_last(settings.layout, settings.layouts)
     if settings.layout == "channels_last" and not exchanged:
         events(Event("warning", {"message": _NO_IMAGE}))
-    program = model.program(exchanged)
+    program = model.program(exchanged, joins_attention=backend_of(settings.target).joins_attention)
     feeds = model.sample_inputs([t.of_model() for t in program.inputs], GOLDEN_CASES, settings.seed)
     outputs, reference = model.reference_outputs(feeds, model.program if exchanged else lambda: program, events)
     goldens = tuple(Golden(i, o) for i, o in zip(feeds, outputs, strict=True))

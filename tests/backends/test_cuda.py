@@ -8,8 +8,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import onnx
 import pytest
 import yaml
+from onnx import TensorProto, helper
 
 from edgetune.errors import BoardUnavailable, ConfigError, ToolchainMissing, WrongResult
 from edgetune.resources import targets_dir
@@ -48,6 +50,23 @@ def test_make_compiles_it_for_several_architectures_without_a_warning(package: P
         done = run_tool(["make", "-s", f"NVCC={nvcc}", "CUDA_ARCH=75 80 87 90"], timeout_s=300, folder=copy)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
         assert (copy / "lib/libds_cnn.a").is_file()
+
+
+def test_products_of_attention_are_kernels_of_their_own(tmp_path: Path) -> None:
+    """As one kernel, whose rows one thread walks, they would not be tiles of blocks. On CPUs they are one."""
+    shapes = {"q": [1, 4, 64, 32], "k": [1, 4, 32, 64], "v": [1, 4, 64, 32]}
+    names = (("MatMul", ["q", "k"], "scores"), ("Softmax", ["scores"], "weights"), ("MatMul", ["weights", "v"], "y"))
+    nodes = [helper.make_node(operator, given, [made]) for operator, given, made in names]
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, shapes["q"])
+    onnx.save(helper.make_model(helper.make_graph(nodes, "attention", inputs, [output])), tmp_path / "attention.onnx")
+    kernels = {}
+    for board in (BOARD, "generic-x86_64"):
+        done = edgetune(["build", "attention.onnx", "--board", board, "-o", board], cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        manifest = json.loads((tmp_path / board / "MANIFEST.json").read_text())
+        kernels[board] = [name for kernel in manifest["kernels"] for name in kernel["sources"]]
+    assert kernels == {BOARD: ["matmul", "softmax", "matmul"], "generic-x86_64": ["attention"]}
 
 
 @pytest.mark.nvcc

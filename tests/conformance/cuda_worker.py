@@ -44,8 +44,9 @@ class Printed:
 def printed(name: str, prefix: str) -> Printed:
     """A node test in CUDA; raises what the import and the printer raise."""
     case = load(name)
-    program, target = program_of(case), gpu()
+    target = gpu()
     backend = backend_of(target)
+    program = program_of(case, joins_attention=backend.joins_attention)
     texts = [default_gpu_schedule(kernel.function, target)[0] for kernel in program.kernels]
     found = backend.print_kernels(program, texts, target, prefix, lambda _: None, 1).kernels
     sources = tuple(one.source for one in found)

@@ -61,12 +61,12 @@ def judge(name: str, folder: Path) -> tuple[Status, str]:
     return ("passed", "") if reaches(program) else ("constant", "")
 
 
-def program_of(case: Case) -> Program:
-    """The imported test."""
+def program_of(case: Case, *, joins_attention: bool = True) -> Program:
+    """The imported test; `joins_attention` is what the backend says."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = model_from_proto(case.model, "0" * 64, case.name, case.shapes, case.name)
-        return to_program(import_onnx(model))
+        return to_program(import_onnx(model), joins_attention=joins_attention)
 
 
 @cache

@@ -102,6 +102,20 @@ _FAULTS = [
 ]
 
 
+def test_each_barrier_of_another_kernel_is_needed(tmp_path: Path) -> None:
+    """Of a product of two inputs; the kernel with all faults is a convolution."""
+    whole = kernel_of("product of two inputs")
+    count = len(barriers(whole.source))
+    assert count == whole.source.definition.count(BARRIER) > 0
+    variants = [kernel_of("product of two inputs", f"k{number}") for number in range(count + 1)]
+    variants[:count] = [variants[number].without_barrier(number) for number in range(count)]
+    batch = compile_batch([one.case(f"k{number}") for number, one in enumerate(variants)], tmp_path)
+    assert variants[count].error(batch.run(count, variants[count].buffers)) < ALLOWED["fp16"] / 10
+    for number in range(count):
+        with pytest.raises(BatchError, match="without a barrier"):
+            batch.run(number, variants[number].buffers)
+
+
 def test_each_fault_is_noticed(tmp_path: Path) -> None:
     """Each barrier left out, and wrong tiles, pitches, bounds."""
     whole = kernel_of(PADDED)

@@ -96,9 +96,9 @@ class ExpressionModel(Model):
         """The inputs in the order of the parameters."""
         return self.only.inputs
 
-    def program(self, channels_last: frozenset[str] = frozenset()) -> Program:
+    def program(self, channels_last: frozenset[str] = frozenset(), *, joins_attention: bool = True) -> Program:
         """The kernel, called once."""
-        del channels_last  # there are none
+        del channels_last, joins_attention  # there are none
         return self.only
 
     def sample_inputs(self, inputs: Sequence[TensorSpec], count: int, seed: int) -> list[dict[str, np.ndarray]]:

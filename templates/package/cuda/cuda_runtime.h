@@ -163,6 +163,8 @@ struct Fiber {
     uint32_t mask = 0;                  /* lanes that take part in its shuffle */
     uint64_t offered = 0, received = 0; /* bits that it gives to the other lanes, and those of the last shuffle */
     const float *left = nullptr, *right = nullptr; /* its elements of the tiles that its warp multiplies */
+    struct Copy *copies = nullptr;                 /* those that it has begun, the oldest first; see cuda_pipeline.h */
+    size_t under_way = 0, room = 0, groups = 0;    /* their number, that for which there is memory; groups closed */
 };
 
 constexpr unsigned WARP = 32;
@@ -176,10 +178,12 @@ inline jmp_buf scheduler;
 inline const std::function<void()> *body;
 inline bool backwards;
 
-/* The last threads that touched a word of shared memory, and the epochs: how often all threads had been let run. */
+/* The last threads that touched a word of memory, and the epochs: how often all threads had been let run. Atomic
+ * functions are told apart: they wait for one another. */
 struct Shadow {
-    uint64_t written, read;
-    unsigned writer, reader;
+    uint64_t written, read, updated;
+    unsigned writer, reader, updater;
+    bool filling; /* a copy has begun and is not waited for */
 };
 
 constexpr unsigned SEVERAL = ~0u;
@@ -203,7 +207,7 @@ inline size_t dynamic_bytes;
 inline std::vector<Shadow> dynamic_shadow;
 #define DYNAMIC_SHARED(name) unsigned char *const name = cuda_on_cpu::dynamic_shared
 inline uint64_t launch_began, block_began; /* epochs */
-inline bool in_kernel;
+inline bool in_kernel, atomically;
 
 [[noreturn]] inline void fail(const char *what)
 {
@@ -218,6 +222,28 @@ __attribute__((no_sanitize("thread"))) inline bool unordered(uint64_t earlier, u
     return earlier >= launch_began && (earlier < block_began || (earlier == epoch && thread != running));
 }
 
+/* The same for shared memory, which the threads of one block have alone. */
+__attribute__((no_sanitize("thread"))) inline bool unordered_in_block(uint64_t earlier, unsigned thread)
+{
+    return earlier == epoch && thread != running;
+}
+
+/* Notes that the running thread touches a word; false where nothing orders that after what is noted. */
+template <bool (*open)(uint64_t, unsigned)>
+__attribute__((no_sanitize("thread"))) inline bool noted(Shadow &last, bool writes)
+{
+    uint64_t &when = atomically ? last.updated : writes ? last.written : last.read;
+    unsigned &who = atomically ? last.updater : writes ? last.writer : last.reader;
+
+    if (open(last.written, last.writer) || (writes && open(last.read, last.reader)))
+        return false;
+    if (!atomically && open(last.updated, last.updater))
+        return false;
+    who = when == epoch && who != running ? SEVERAL : running;
+    when = epoch;
+    return true;
+}
+
 __attribute__((no_sanitize("thread"))) inline void touch_device(uintptr_t at, size_t bytes, bool writes)
 {
     for (Allocation *one = allocations; one != nullptr; one = one->next) {
@@ -226,16 +252,8 @@ __attribute__((no_sanitize("thread"))) inline void touch_device(uintptr_t at, si
         if (at < one->first || at + bytes > one->end)
             fail("a thread touches device memory outside of its buffer");
         for (size_t word = (at - one->first) / WORD; word <= (at - one->first + bytes - 1) / WORD; word++) {
-            Shadow &last = one->words[word];
-            if (unordered(last.written, last.writer) || (writes && unordered(last.read, last.reader)))
+            if (!noted<unordered>(one->words[word], writes))
                 fail("two threads touch a word of device memory, and nothing orders them");
-            if (writes) {
-                last.written = epoch;
-                last.writer = running;
-            } else {
-                last.reader = last.read == epoch && last.reader != running ? SEVERAL : running;
-                last.read = epoch;
-            }
         }
         return;
     }
@@ -244,18 +262,10 @@ __attribute__((no_sanitize("thread"))) inline void touch_device(uintptr_t at, si
 __attribute__((no_sanitize("thread"))) inline void touch_shared(Shadow *words, size_t at, size_t bytes, bool writes)
 {
     for (size_t word = at / WORD; word <= (at + bytes - 1) / WORD; word++) {
-        Shadow &last = words[word];
-        const bool after_write = last.written == epoch && last.writer != running;
-        const bool after_read = last.read == epoch && last.reader != running;
-        if (after_write || (writes && after_read))
+        if (words[word].filling)
+            fail("a thread touches shared memory that a copy still fills");
+        if (!noted<unordered_in_block>(words[word], writes))
             fail("two threads touch a word of shared memory without a barrier in between");
-        if (writes) {
-            last.written = epoch;
-            last.writer = running;
-        } else {
-            last.reader = last.read == epoch && last.reader != running ? SEVERAL : running;
-            last.read = epoch;
-        }
     }
 }
 
@@ -298,6 +308,9 @@ inline void serve()
 {
     for (;;) {
         (*body)();
+        if (fibers[running].under_way != 0)
+            fail("a thread ends before it has waited for its copies");
+        fibers[running].groups = 0;
         leave(State::done);
     }
 }
@@ -511,7 +524,9 @@ template <typename T> T __shfl_xor_sync(unsigned mask, T value, int step, int wi
 inline int __popcll(unsigned long long a) { return __builtin_popcountll(a); }
 inline int __clzll(long long a) { return a == 0 ? 64 : __builtin_clzll((unsigned long long)a); }
 
+#include "cuda_atomics.h"
 #include "cuda_mma.h"
+#include "cuda_pipeline.h"
 #include "cuda_runtime_api.h"
 
 #endif
