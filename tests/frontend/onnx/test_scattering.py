@@ -75,7 +75,7 @@ def test_maxima_go_back_to_where_they_were_found(kernel: int, stride: int, pad: 
 def test_a_maximum_of_minus_infinity_goes_back_as_it_is() -> None:
     """It became zero, as did the lowest number: both stood for no maximum at all."""
     lowest = np.finfo(np.float32).min
-    feed = {
+    feed: dict[str, np.ndarray] = {
         "m": np.array([[[[-np.inf, lowest], [0, np.nan]]]], np.float32),
         "i": np.array([[[[0, 3], [9, 15]]]], np.int64),
     }

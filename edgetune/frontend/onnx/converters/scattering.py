@@ -172,7 +172,8 @@ class MaxUnpool(tvm_onnx.OnnxOpConverter):
             last = te.compute(result, found, "last")
 
             def value(*i: Any) -> Any:
-                rest, counts = tirx.max(last(*i), 0), []
+                counts: list[Any] = []
+                rest = tirx.max(last(*i), 0)
                 for axis in reversed(covering):
                     counts.insert(0, rest % axis.dom.extent)
                     rest = rest // axis.dom.extent
