@@ -6,8 +6,9 @@ and division by reciprocals (-ffast-math -fno-finite-math-only, or parts of it),
 
 The text is a template: F and I stand for the types, SEL chooses lanes by a comparison, BITS and VAL reinterpret, FTOI
 and ITOF convert (truncating), SCALE(p, t) adds the low bits of t to the exponent of p, K makes a vector of a constant,
-CALL(f, v) replaces v by f(v). KEEP hides a value from compilers that reassociate sums, which would undo the addition of
-a large constant and the two-part subtractions: see `barriers`.
+CALL(f, v) replaces v by f(v), MAX(v, w) and MIN(v, w) replace v by the larger or smaller of both and keep a NaN in v.
+KEEP hides a value from compilers that reassociate sums, which would undo the addition of a large constant and the
+two-part subtractions: see `barriers`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from edgetune.codegen.vector_snippets import either, instructions, lanes_of
 
 ULP_BOUND = {"exp": 1.5, "log": 2.0, "tanh": 2.5, "sigmoid": 3.0, "erf": 2.0}
 
-_REDUCED = "x = n ln 2 + r with ln 2 in two parts (Cody and Waite), e^r by a polynomial of degree 7 (Cephes, expf)."
+_REDUCED = "x = n ln 2 + r with ln 2 in two parts (Cody and Waite), e^r by a polynomial of degree 6."
 _EXPLAINED = {
     "exp_in_range": f"e^x where that is a normal number, at most {ULP_BOUND['exp']} ULP from it. {_REDUCED}",
     "exp": f"e^x, at most {ULP_BOUND['exp']} ULP from the exact value. {_REDUCED}",
@@ -32,43 +33,48 @@ _EXPLAINED = {
     "below 475/512, above it 1 - e^p(|x|) with a polynomial p of degree 7 (N. Juffa, minimax fits).",
 }
 
-# exp(c) = 2^n exp(r): c = n ln 2 + r, |r| <= ln 2 / 2; polynomial p of degree 7 (Cephes) for exp(r). Adding 1.5 * 2^23
-# rounds to n and leaves it in the low bits of t; a shift then moves it to the exponent's bits.
+# exp(c) = 2^n exp(r): c = n ln 2 + r, |r| <= ln 2 / 2; polynomial p of degree 6 for exp(r), our fit, off by at most
+# 3.1e-9. Adding MAGIC, at least 2^23, rounds to n and leaves n and the bias of MAGIC in the low bits of t.
 _EXP_PARTS = """
-    F t = c * 0x1.715476p+0f + 0x1.8p+23f;
+    F t = c * 0x1.715476p+0f + MAGIC;
     KEEP(t);
-    const F k = t - 0x1.8p+23f;
+    const F k = t - MAGIC;
     F r = c - k * 0x1.63p-1f;
     KEEP(r);
     r = r + k * 0x1.bd0106p-13f;
-    F p = 0x1.a0d2cep-13f * r + 0x1.6e879cp-10f;
-    p = p * r + 0x1.11121p-7f;
-    p = p * r + 0x1.555502p-5f;
-    p = p * r + 0x1.555554p-3f;
-    p = p * r + 0.5f;
-    p = p * (r * r) + r + 1.0f;
+    F p = 0x1.6a2352p-10f * r + 0x1.123a6cp-7f;
+    p = p * r + 0x1.5558f4p-5f;
+    p = p * r + 0x1.555490p-3f;
+    p = p * r + 0x1.fffffcp-2f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
 """
 
-# exp for results that are normal numbers.
-_EXP_IN_RANGE = "    const F c = x;" + _EXP_PARTS + "    y = SCALE(p, t);\n"
+# exp for results that are normal numbers: a shift moves n to the exponent's bits.
+_EXP_IN_RANGE = "    const F c = x;" + _EXP_PARTS.replace("MAGIC", "0x1.8p+23f") + "    y = SCALE(p, t);\n"
 
-_SCALED = """    const F up = SEL(c < -0x1.5d589ep+6f, K(64.0f), K(0.0f));
-    const F down = SEL(c < -0x1.5d589ep+6f, K(0x1p-64f), K(1.0f));
-    p = SCALE(p, t + up) * down;
+# 2^n as a product of two factors, for it may be no number alone: the exponents of 0 get biased halves of n. The first
+# multiplication is exact.
+_SCALED = """    const I half = BITS(t) >> 1;
+    p = p * SCALE(K(0.0f), VAL(half));
+    KEEP(p);
+    p = p * SCALE(K(0.0f), VAL(BITS(t) - half));
 """
 
-# exp of any value. Results below 2^-126 are computed 2^64 times as large, then scaled down. Results that are 0 avoid
-# the scaling: a core may need a hundred cycles for it, and rows of masked attention contain many of them.
+# exp of any value: beyond the upper limit the product is infinite. Results that are 0 are multiples of 0, as a core may
+# need a hundred cycles for a product that is too small, and rows of masked attention contain many of them. MAGIC's bias
+# is 254, that of two factors.
 _EXP = (
     """
-    F c = SEL(x < 0x1.62e42ep+6f, x, K(0x1.62e42ep+6f));
-    c = SEL(c > -104.0f, c, K(0.0f));
+    const F low = K(-104.0f), high = K(89.0f);
+    F c = x;
+    MAX(c, low);
+    MIN(c, high);
 """
-    + _EXP_PARTS.lstrip("\n")
+    + _EXP_PARTS.replace("MAGIC", "0x1.8001fcp+23f").lstrip("\n")
+    + "    p = SEL(x < -104.0f, K(0.0f), p);\n"
     + _SCALED
-    + """    p = SEL(x > -104.0f, p, K(0.0f));
-    y = SEL(x <= 0x1.62e42ep+6f, p, x + __builtin_inff());
-"""
+    + "    y = p;\n"
 )
 
 # log: x = 2^e m, sqrt(1/2) <= m < sqrt(2); polynomial in m - 1 (Cephes); subnormals are scaled up first.
@@ -161,6 +167,12 @@ def reinterpretations(name: str) -> list[str]:
     return [snippet for word, snippet in pairs if word in BODIES[name] or "SCALE(" in BODIES[name]]
 
 
+def extremes(name: str, short: str) -> list[str]:
+    """Snippets of the minimum and maximum that a polynomial needs for type `short`."""
+    vector = "" if short == "f32" else "v"
+    return [f"{vector}{word}:{short}" for word in ("max", "min") if f" {word.upper()}(" in BODIES[name]]
+
+
 def macros(short: str) -> str:
     """The macros of the template for type `short` (such as f32, f32x16)."""
     if short == "f32":
@@ -192,6 +204,9 @@ def instantiated(body: str, short: str) -> str:
     body = re.sub(r"\b(SEL|K|BITS|VAL|FTOI|ITOF|SCALE|KEEP)\(", rf"ET_\1_{short}(", body)
     call = rf"@\1_{short}(&\2)" if vector else rf"\2 = @\1_{short}(\2)"
     body = re.sub(r"CALL\((\w+), (\w+)\)", call, body)
+    for word in ("max", "min"):
+        extreme = rf"@v{word}_{short}(&\1, &\2)" if vector else rf"\1 = @{word}_{short}(\1, \2)"
+        body = re.sub(rf"\b{word.upper()}\((\w+), (\w+)\)", extreme, body)
     body = re.sub(r"\bF\b", short if vector else "float", body)
     return re.sub(r"\bI\b", "i" + short[1:] if vector else "int32_t", body)
 

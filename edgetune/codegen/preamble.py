@@ -79,7 +79,7 @@ def _requirements(snippet: str) -> list[str]:
     if kind in polynomials.BODIES and rest != "f64":
         inner = [f"{polynomials.NEEDS[kind]}:{rest}"] if kind in polynomials.NEEDS else []
         bits = polynomials.reinterpretations(kind) if rest == "f32" else []
-        return [*bits, f"macros:{rest}", f"keep:{rest}", *inner]
+        return [*bits, *polynomials.extremes(kind, rest), f"macros:{rest}", f"keep:{rest}", *inner]
     if kind in _CONVERTERS:
         return [f"macros:{rest}"]
     return _VECTOR[kind][0](rest) if kind in _VECTOR else []

@@ -21,6 +21,18 @@ if TYPE_CHECKING:
 _COMPARISONS = {tirx.EQ: "==", tirx.NE: "!=", tirx.LT: "<", tirx.LE: "<=", tirx.GT: ">", tirx.GE: ">="}
 
 
+def _truth(e: Expr) -> Expr | None:
+    """The truth value that a comparison with zero asks of its number, as the condition of an ONNX Where; or None."""
+    positive = {tirx.LT: (e.a, e.b), tirx.GT: (e.b, e.a), tirx.NE: (e.b, e.a)}.get(type(e))
+    if positive is None:
+        return None
+    zero, number = positive
+    zero = zero.value if isinstance(zero, tirx.Broadcast) else zero
+    if not isinstance(zero, tirx.IntImm) or zero.value != 0 or not isinstance(number, tirx.Cast):
+        return None
+    return number.value if element_and_lanes(number.value.ty)[0].kind == "bool" else None
+
+
 class MaskPrinter:
     """Prints lanes of boolean vector expressions as masks."""
 
@@ -69,6 +81,9 @@ class MaskPrinter:
 
     def _comparison(self, e: Expr, first: int, width: int, bits: int) -> Text:
         of = element_and_lanes(e.a.ty)[0]
+        truth = _truth(e)
+        if truth is not None:
+            return self.mask(truth, first, width, bits)
         if of.kind == "bool":
             a, b = (self.mask(side, first, width, bits).at(UNARY) for side in (e.a, e.b))
             if type(e) is tirx.NE:

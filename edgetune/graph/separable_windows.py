@@ -29,6 +29,9 @@ from edgetune.graph.tvm_types import BufferLoad, Expr, PrimFunc, Stmt, Var
 _GAIN = 0.6
 """Steps of both stages, as a share of those of the whole, from which on another stage is worth its loads and stores."""
 
+_SPREAD = 3
+"""Steps that one costs whose lanes lie apart, at every second element: two loads, shuffles, and the operation."""
+
 _LEAST_STEPS = 1 << 12
 _LINES = "_lines"
 _ROWS = 8
@@ -80,9 +83,11 @@ def _separated(whole: ReductionStage, level: int = 1) -> list[ReductionStage] | 
     if lines is None:
         return None
     kept, at, within, lead = lines
-    steps = prod(extent for _, extent in kept) * first[1] + whole.elements * whole.terms // first[1]
+    spread = _spread(whole, load)
+    every = whole.elements * whole.terms * spread
+    steps = prod(extent for _, extent in kept) * first[1] + every // first[1]
     rows = next(extent for one, extent in kept if one.same_as(lead))
-    if rows < _ROWS or whole.elements * whole.terms < _LEAST_STEPS or steps > _GAIN * whole.elements * whole.terms:
+    if rows < _ROWS or every < _LEAST_STEPS * spread or steps > _GAIN * every:
         return None
     title = _LINES if level == 1 else f"{_LINES}{level}"
     buffer = buffer_of(f"{whole.out.name}{title}", kept, str(whole.out.ty.dtype))
@@ -91,6 +96,15 @@ def _separated(whole: ReductionStage, level: int = 1) -> list[ReductionStage] | 
     part = replace(whole, name=f"{whole.name}{title}", out=buffer, at=own, spatial=kept, summed=(first,), term=term)
     rest = replace(whole, summed=tuple(others), term=tirx.BufferLoad(buffer, within))
     return [part, *(_separated(rest, level + 1) or [rest])]
+
+
+def _spread(whole: ReductionStage, load: BufferLoad) -> int:
+    """What a step costs whose lanes run along the last axis; lines take lanes side by side wherever windows begin."""
+    if not whole.spatial:
+        return 1
+    index, last = load.indices[-1], whole.spatial[-1][0]
+    stride = sym.Analyzer().simplify(with_places(index, {last: last + 1}) - index)
+    return _SPREAD if isinstance(stride, tirx.IntImm) and stride.value > 1 else 1
 
 
 def _lines(

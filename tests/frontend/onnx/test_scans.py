@@ -66,6 +66,17 @@ def test_a_product_that_overflows_only_in_a_block_stays_zero() -> None:
     assert not run_program(program, {"x": x})["y"][5:].any()
 
 
+@pytest.mark.parametrize("reverse", [0, 1])
+def test_a_sum_that_overflows_only_in_a_block_stays_finite(reverse: int) -> None:
+    """Sums of blocks were infinite of both signs, and those before later blocks NaN."""
+    x = np.tile(np.array([3e38, 3e38, -3e38, -3e38], np.float32), 128)
+    x[:4] = -3e38, 0, 0, 0  # all sums are 3e38, 0 or -3e38, but those of blocks reach 6e38
+    x = np.flip(x).copy() if reverse else x
+    found = run_program(to_program(import_onnx(scan("CumSum", [512], 0, reverse=reverse))), {"x": x})["y"]
+    expected = by_numpy("CumSum", x, 0, exclusive=False, reverse=bool(reverse))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("extent", "lanes", "block"),
     [(77, 8, 77), (255, 1, 255), (512, 8, 8), (16000, 8, 32), (1000, 1, 10), (257, 8, 257)],

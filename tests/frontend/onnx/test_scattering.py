@@ -70,3 +70,18 @@ def test_maxima_go_back_to_where_they_were_found(kernel: int, stride: int, pad: 
     expected = evaluate_model(model, [feed])[0]["y"]
     assert (expected < 0).any()
     np.testing.assert_array_equal(run_program(to_program(import_onnx(model)), feed)["y"], expected)
+
+
+def test_a_maximum_of_minus_infinity_goes_back_as_it_is() -> None:
+    """It became zero, as did the lowest number: both stood for no maximum at all."""
+    lowest = np.finfo(np.float32).min
+    feed: dict[str, np.ndarray] = {
+        "m": np.array([[[[-np.inf, lowest], [0, np.nan]]]], np.float32),
+        "i": np.array([[[[0, 3], [9, 15]]]], np.int64),
+    }
+    node = helper.make_node("MaxUnpool", ["m", "i"], ["y"], kernel_shape=[2, 2], strides=[2, 2])
+    model = model_of(node, feed, ("y", [1, 1, 4, 4], TensorProto.FLOAT))
+    expected = np.zeros(16, np.float32)
+    expected[[0, 3, 9, 15]] = -np.inf, lowest, 0, np.nan
+    found = run_program(to_program(import_onnx(model)), feed)["y"]
+    np.testing.assert_array_equal(found.reshape(-1), expected)

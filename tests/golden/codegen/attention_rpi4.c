@@ -11,6 +11,24 @@ typedef float sample__f32x4u __attribute__((vector_size(16), aligned(4), may_ali
 #define f32x4u sample__f32x4u
 typedef int32_t sample__i32x4 __attribute__((vector_size(16)));
 #define i32x4 sample__i32x4
+static inline __attribute__((always_inline)) void sample__vmax_f32x4(f32x4 *a, const f32x4 *b)
+{
+#if defined(__SSE__) && !defined(__clang__) && __has_builtin(__builtin_ia32_maxps)
+    *a = __builtin_ia32_maxps(*b, *a);
+#else
+    const i32x4 m = (i32x4)(*b > *a);
+    *a = (f32x4)(((i32x4)*b & m) | ((i32x4)*a & ~m));
+#endif
+}
+static inline __attribute__((always_inline)) void sample__vmin_f32x4(f32x4 *a, const f32x4 *b)
+{
+#if defined(__SSE__) && !defined(__clang__) && __has_builtin(__builtin_ia32_minps)
+    *a = __builtin_ia32_minps(*b, *a);
+#else
+    const i32x4 m = (i32x4)(*b < *a);
+    *a = (f32x4)(((i32x4)*b & m) | ((i32x4)*a & ~m));
+#endif
+}
 #define ET_SEL_f32x4(m, a, b) ((f32x4)(((i32x4)(a) & (i32x4)(m)) | ((i32x4)(b) & ~(i32x4)(m))))
 #define ET_K_f32x4(c) ((c) - (f32x4){0})
 #define ET_BITS_f32x4(x) ((i32x4)(x))
@@ -41,45 +59,39 @@ typedef int32_t sample__i32x4 __attribute__((vector_size(16)));
 #define ET_KEEP_f32x4(x) __asm__("" : "+m"(x))
 #endif
 /* e^x, at most 1.5 ULP from the exact value. x = n ln 2 + r with ln 2 in two parts (Cody and Waite), e^r by a
-   polynomial of degree 7 (Cephes, expf). */
+   polynomial of degree 6. */
 static inline __attribute__((always_inline)) void sample__exp_f32x4(f32x4 *v)
 {
     ET_IN_ORDER
     const f32x4 x = *v;
     f32x4 y;
-    f32x4 c = ET_SEL_f32x4(x < 0x1.62e42ep+6f, x, ET_K_f32x4(0x1.62e42ep+6f));
-    c = ET_SEL_f32x4(c > -104.0f, c, ET_K_f32x4(0.0f));
-    f32x4 t = c * 0x1.715476p+0f + 0x1.8p+23f;
+    const f32x4 low = ET_K_f32x4(-104.0f), high = ET_K_f32x4(89.0f);
+    f32x4 c = x;
+    sample__vmax_f32x4(&c, &low);
+    sample__vmin_f32x4(&c, &high);
+    f32x4 t = c * 0x1.715476p+0f + 0x1.8001fcp+23f;
     ET_KEEP_f32x4(t);
-    const f32x4 k = t - 0x1.8p+23f;
+    const f32x4 k = t - 0x1.8001fcp+23f;
     f32x4 r = c - k * 0x1.63p-1f;
     ET_KEEP_f32x4(r);
     r = r + k * 0x1.bd0106p-13f;
-    f32x4 p = 0x1.a0d2cep-13f * r + 0x1.6e879cp-10f;
-    p = p * r + 0x1.11121p-7f;
-    p = p * r + 0x1.555502p-5f;
-    p = p * r + 0x1.555554p-3f;
-    p = p * r + 0.5f;
-    p = p * (r * r) + r + 1.0f;
+    f32x4 p = 0x1.6a2352p-10f * r + 0x1.123a6cp-7f;
+    p = p * r + 0x1.5558f4p-5f;
+    p = p * r + 0x1.555490p-3f;
+    p = p * r + 0x1.fffffcp-2f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    p = ET_SEL_f32x4(x < -104.0f, ET_K_f32x4(0.0f), p);
 #if defined(__AVX512VL__) && __has_builtin(__builtin_ia32_scalefps128_mask)
     p = __builtin_ia32_scalefps128_mask(p, k, p, 0xff);
 #else
-    const f32x4 up = ET_SEL_f32x4(c < -0x1.5d589ep+6f, ET_K_f32x4(64.0f), ET_K_f32x4(0.0f));
-    const f32x4 down = ET_SEL_f32x4(c < -0x1.5d589ep+6f, ET_K_f32x4(0x1p-64f), ET_K_f32x4(1.0f));
-    p = ET_SCALE_f32x4(p, t + up) * down;
+    const i32x4 half = ET_BITS_f32x4(t) >> 1;
+    p = p * ET_SCALE_f32x4(ET_K_f32x4(0.0f), ET_VAL_f32x4(half));
+    ET_KEEP_f32x4(p);
+    p = p * ET_SCALE_f32x4(ET_K_f32x4(0.0f), ET_VAL_f32x4(ET_BITS_f32x4(t) - half));
 #endif
-    p = ET_SEL_f32x4(x > -104.0f, p, ET_K_f32x4(0.0f));
-    y = ET_SEL_f32x4(x <= 0x1.62e42ep+6f, p, x + __builtin_inff());
+    y = p;
     *v = y;
-}
-static inline __attribute__((always_inline)) void sample__vmax_f32x4(f32x4 *a, const f32x4 *b)
-{
-#if defined(__SSE__) && !defined(__clang__) && __has_builtin(__builtin_ia32_maxps)
-    *a = __builtin_ia32_maxps(*b, *a);
-#else
-    const i32x4 m = (i32x4)(*b > *a);
-    *a = (f32x4)(((i32x4)*b & m) | ((i32x4)*a & ~m));
-#endif
 }
 #ifndef ET_SHUFFLE_f32x4
 #if __has_builtin(__builtin_shufflevector)

@@ -12,6 +12,8 @@ static inline float sample__reinterpret_i32_f32(int32_t a)
     union { int32_t from; float to; } bits = {a};
     return bits.to;
 }
+static inline float sample__max_f32(float a, float b) { return b > a ? b : a; }
+static inline float sample__min_f32(float a, float b) { return b < a ? b : a; }
 #define ET_SEL_f32(m, a, b) ((m) ? (a) : (b))
 #define ET_K_f32(c) (c)
 #define ET_BITS_f32(x) sample__reinterpret_f32_i32(x)
@@ -49,33 +51,35 @@ static inline float sample__reinterpret_i32_f32(int32_t a)
 #define ET_KEEP_f32(x) __asm__("" : "+m"(x))
 #endif
 /* e^x, at most 1.5 ULP from the exact value. x = n ln 2 + r with ln 2 in two parts (Cody and Waite), e^r by a
-   polynomial of degree 7 (Cephes, expf). */
+   polynomial of degree 6. */
 static inline float sample__exp_f32(float x)
 {
     ET_IN_ORDER
     float y;
-    float c = ET_SEL_f32(x < 0x1.62e42ep+6f, x, ET_K_f32(0x1.62e42ep+6f));
-    c = ET_SEL_f32(c > -104.0f, c, ET_K_f32(0.0f));
-    float t = c * 0x1.715476p+0f + 0x1.8p+23f;
+    const float low = ET_K_f32(-104.0f), high = ET_K_f32(89.0f);
+    float c = x;
+    c = sample__max_f32(c, low);
+    c = sample__min_f32(c, high);
+    float t = c * 0x1.715476p+0f + 0x1.8001fcp+23f;
     ET_KEEP_f32(t);
-    const float k = t - 0x1.8p+23f;
+    const float k = t - 0x1.8001fcp+23f;
     float r = c - k * 0x1.63p-1f;
     ET_KEEP_f32(r);
     r = r + k * 0x1.bd0106p-13f;
-    float p = 0x1.a0d2cep-13f * r + 0x1.6e879cp-10f;
-    p = p * r + 0x1.11121p-7f;
-    p = p * r + 0x1.555502p-5f;
-    p = p * r + 0x1.555554p-3f;
-    p = p * r + 0.5f;
-    p = p * (r * r) + r + 1.0f;
-    const float up = ET_SEL_f32(c < -0x1.5d589ep+6f, ET_K_f32(64.0f), ET_K_f32(0.0f));
-    const float down = ET_SEL_f32(c < -0x1.5d589ep+6f, ET_K_f32(0x1p-64f), ET_K_f32(1.0f));
-    p = ET_SCALE_f32(p, t + up) * down;
-    p = ET_SEL_f32(x > -104.0f, p, ET_K_f32(0.0f));
-    y = ET_SEL_f32(x <= 0x1.62e42ep+6f, p, x + __builtin_inff());
+    float p = 0x1.6a2352p-10f * r + 0x1.123a6cp-7f;
+    p = p * r + 0x1.5558f4p-5f;
+    p = p * r + 0x1.555490p-3f;
+    p = p * r + 0x1.fffffcp-2f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    p = ET_SEL_f32(x < -104.0f, ET_K_f32(0.0f), p);
+    const int32_t half = ET_BITS_f32(t) >> 1;
+    p = p * ET_SCALE_f32(ET_K_f32(0.0f), ET_VAL_f32(half));
+    ET_KEEP_f32(p);
+    p = p * ET_SCALE_f32(ET_K_f32(0.0f), ET_VAL_f32(ET_BITS_f32(t) - half));
+    y = p;
     return y;
 }
-static inline float sample__max_f32(float a, float b) { return b > a ? b : a; }
 
 void sample_softmax(const float *restrict x, float *restrict softmax);
 

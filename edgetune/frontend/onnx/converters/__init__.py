@@ -7,8 +7,9 @@ They write plain elementwise operators, so that layouts pass through and fusion 
 from edgetune.frontend.onnx.converters.accumulate_fp32 import Elu, MatMul, Selu
 from edgetune.frontend.onnx.converters.conversion import Cast
 from edgetune.frontend.onnx.converters.elementwise import Clip, Dropout, Max, Mean, Min, Sum
-from edgetune.frontend.onnx.converters.normalisation import BatchNormalization
+from edgetune.frontend.onnx.converters.normalisation import LRN, BatchNormalization
 from edgetune.frontend.onnx.converters.pooling import AveragePool, LpPool, MaxPool
+from edgetune.frontend.onnx.converters.positions import ArgMax, ArgMin
 from edgetune.frontend.onnx.converters.quantisation import DequantizeLinear, QuantizeLinear
 from edgetune.frontend.onnx.converters.rearranging import BitCast, DeformConv, ReverseSequence, TensorScatter
 from edgetune.frontend.onnx.converters.reductions import ReduceMax, ReduceMin
@@ -21,6 +22,8 @@ OWN_CONVERTERS: dict[str, type] = {
     converter.__name__: converter
     for converter in (
         *(
+            ArgMax,
+            ArgMin,
             ReduceMax,
             ReduceMin,
             Mod,
@@ -35,6 +38,7 @@ OWN_CONVERTERS: dict[str, type] = {
             DequantizeLinear,
             Dropout,
             Elu,
+            LRN,
             LpPool,
             MatMul,
             MaxPool,

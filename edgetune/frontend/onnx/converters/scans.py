@@ -30,13 +30,18 @@ def constant_value(operator: str, what: str, value: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Scan:
-    """A running sum or product: `combine` reduces terms, `join` two values, and `neutral` changes neither."""
+    """A running sum or product: `combine` reduces terms, `join` two values, and `neutral` changes neither.
+
+    The sum of a block alone may overflow where the running sum does not. So blocks are summed from `scale` times their
+    elements, a power of two, and the result is divided by it: exact but for elements close to the smallest number.
+    """
 
     combine: Callable[..., Any]
     join: Callable[[Any, Any], Any]
     neutral: int
     exclusive: bool
     reverse: bool
+    scale: float = 1.0
 
     def along(self, x: te.Tensor, axis: int, name: str = "scan") -> te.Tensor:
         """Each element from all that precede it: quadratic work, but parallel and without state."""
@@ -57,12 +62,24 @@ class Scan:
         """The combination of all elements along `axis`."""
         k = te.reduce_axis((0, x.shape[axis]), "k")
         others = [*x.shape[:axis], *x.shape[axis + 1 :]]
-        return te.compute(others, lambda *i: self.combine(x(*i[:axis], k, *i[axis:]), axis=k), name="totals")
+        return te.compute(
+            others, lambda *i: self.combine(_times(x(*i[:axis], k, *i[axis:]), self.scale, x), axis=k), name="totals"
+        )
 
     def joined(self, x: te.Tensor, before: te.Tensor, axis: int) -> te.Tensor:
         """The scan along `axis` of each block, and what precedes the block: `before` lacks the axis."""
-        own = self.along(x, axis, "own")
-        return te.compute(x.shape, lambda *i: self.join(before(*i[:axis], *i[axis + 1 :]), own(*i)), name="scan")
+        scaled = x if self.scale == 1 else te.compute(x.shape, lambda *i: _times(x(*i), self.scale, x), "scaled")
+        own = self.along(scaled, axis, "own")
+
+        def whole(*i: Any) -> Any:
+            return _times(self.join(before(*i[:axis], *i[axis + 1 :]), own(*i)), 1 / self.scale, x)
+
+        return te.compute(x.shape, whole, name="scan")
+
+
+def _times(value: Any, factor: float, like: te.Tensor) -> Any:
+    """`value` of the type of `like`, times `factor`."""
+    return value if factor == 1 else value * tirx.const(factor, str(like.dtype))
 
 
 def block_of(extent: int, lanes: int) -> int:
@@ -101,9 +118,15 @@ class CumSum(tvm_onnx.OnnxOpConverter):
             return bb.emit_te(scan.along, x, axis)
         split = [*shape[:axis], shape[axis] // block, block, *shape[axis + 1 :]]
         blocks = bb.emit(relax.op.reshape(x, split))
+        scan = replace(scan, scale=cls.scale(shape[axis], str(x.ty.dtype)))
         totals = bb.emit_te(scan.totals, blocks, axis + 1)
         before = bb.emit_te(replace(scan, exclusive=True).along, totals, axis)
         return relax.op.reshape(bb.emit_te(scan.joined, blocks, before, axis + 1), shape)
+
+    @classmethod
+    def scale(cls, extent: int, dtype: str) -> float:
+        """A power of two by which the sum of any `extent` floats is one; 1 for integers, which wrap."""
+        return 0.5 ** extent.bit_length() if dtype.startswith("float") else 1.0
 
 
 class CumProd(CumSum):

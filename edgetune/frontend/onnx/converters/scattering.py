@@ -132,8 +132,8 @@ class ScatterND(tvm_onnx.OnnxOpConverter):
 class MaxUnpool(tvm_onnx.OnnxOpConverter):
     """Puts each maximum back to where MaxPool found it; zeros elsewhere.
 
-    An index lies in the window of its maximum, so an element of the result looks only at the windows that cover it. A
-    maximum of minus infinity, or of the lowest number, becomes zero.
+    An index lies in the window of its maximum, so an element of the result looks only at the windows that cover it
+    for the last one that names it.
     """
 
     @classmethod
@@ -148,25 +148,38 @@ class MaxUnpool(tvm_onnx.OnnxOpConverter):
             result = [int(extent) for extent in constant_value("MaxUnpool", "output_shape", inputs[2]).reshape(-1)]
 
         def unpooled(values: te.Tensor, indices: te.Tensor) -> te.Tensor:
-            dtype = str(values.dtype)
             covering = [te.reduce_axis((0, -(-kernel[a] // strides[a])), f"k{a}") for a in range(rank)]
+
+            def window(i: tuple[Any, ...], counts: list[Any]) -> list[Any]:
+                """The place of the window that `counts` windows precede the last one over i."""
+                return [(i[2 + a] + pads[a]) // strides[a] - k for a, k in enumerate(counts)]
+
+            def inside(i: tuple[Any, ...], places: list[Any]) -> tuple[Any, ...]:
+                return (*i[:2], *(tirx.max(0, tirx.min(w, pooled[a] - 1)) for a, w in enumerate(places)))
 
             def found(*i: Any) -> Any:
                 place = tirx.const(0, str(indices.dtype))
                 for index, extent in zip(i, (images, channels, *whole), strict=True):
                     place = place * extent + index.astype(str(indices.dtype))
-                windows = [(i[2 + a] + pads[a]) // strides[a] - k for a, k in enumerate(covering)]
-                there = [tirx.all(w >= 0, w < pooled[a], i[2 + a] < whole[a]) for a, w in enumerate(windows)]
-                at = (*i[:2], *(tirx.max(0, tirx.min(w, pooled[a] - 1)) for a, w in enumerate(windows)))
-                here = tirx.all(*there, indices(*at).equal(place))
-                return te.max(tirx.if_then_else(here, values(*at), tirx.min_value(dtype)), axis=covering)
+                places = window(i, [axis.var for axis in covering])
+                there = [tirx.all(w >= 0, w < pooled[a], i[2 + a] < whole[a]) for a, w in enumerate(places)]
+                number = tirx.const(0, "int32")
+                for axis in covering:
+                    number = number * axis.dom.extent + axis.var
+                here = tirx.all(*there, indices(*inside(i, places)).equal(place))
+                return te.max(tirx.if_then_else(here, number, tirx.const(-1, "int32")), axis=covering)
 
-            largest = te.compute(result, found, "largest")
-            nothing = tirx.min_value(dtype)
-            return te.compute(
-                result,
-                lambda *i: tirx.if_then_else(largest(*i) > nothing, largest(*i), tirx.const(0, dtype)),
-                "unpooled",
-            )
+            last = te.compute(result, found, "last")
+
+            def value(*i: Any) -> Any:
+                counts: list[Any] = []
+                rest = tirx.max(last(*i), 0)
+                for axis in reversed(covering):
+                    counts.insert(0, rest % axis.dom.extent)
+                    rest = rest // axis.dom.extent
+                maximum = values(*inside(i, window(i, counts)))
+                return tirx.if_then_else(last(*i) >= 0, maximum, tirx.const(0, str(values.dtype)))
+
+            return te.compute(result, value, "unpooled")
 
         return bb.emit_te(unpooled, inputs[0], inputs[1])
