@@ -29,6 +29,7 @@ class CBareMetal(CBackend):
     joins_attention = True
     transport = "agent"  # no other is there yet, and none is asked
     untimed = "edgetune has no way yet to time candidates without an operating system"
+    bundles = ""
 
     def target_fault(self, target: BoardKind) -> KeyFault | None:
         """Demand a memory map."""

@@ -20,6 +20,7 @@ class CLinux(CBackend):
     joins_attention = True
     transport = "agent"
     untimed = ""
+    bundles = "libraries"
 
     def target_fault(self, target: BoardKind) -> KeyFault | None:
         """Refuse a GPU."""

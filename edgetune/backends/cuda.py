@@ -41,6 +41,7 @@ class Cuda:
     transport = "gpu"
     rounds = True
     untimed = "candidates travel to a GPU and back as a folder (`--via bundle`, or `edgetune bundle export --help`)"
+    bundles = "cubins"
 
     def precisions(self, target: BoardKind) -> tuple[Precision, ...]:
         """Return fp32, and the types of 16 bits that the tensor cores of `target` multiply."""

@@ -11,13 +11,14 @@ import tarfile
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from edgetune.boards.gpu_health import ERRORS, OTHERS, SAMPLES, WATCH, health_faults
-from edgetune.boards.holder import Holder
 from edgetune.boards.lock import LOCK_TIMEOUT_S, timing_lock
-from edgetune.bundle.manifest import MOST_RESULT_BYTES, RESULTS
-from edgetune.bundle.running import BY_STATUS, check_files, run_bundle, why_it_ended
+from edgetune.boards.holder import Holder
+from edgetune.bundle.kinds.kind import BUNDLE, RoundHost
+from edgetune.bundle.manifest import MOST_RESULT_BYTES, RESULTS, BundleManifest
+from edgetune.bundle.running import BY_STATUS, check_files, run_bundle, runner_files, why_it_ended
 from edgetune.config.boards_file import BoardAddress
 from edgetune.errors import BoardBusy, BoardUnavailable, BundleInvalid, ToolchainMissing, UsageError
 from edgetune.events import Event
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from edgetune.config.settings import Settings
     from edgetune.pipeline.compile_input import Events
 
-BUNDLE = "bundle"
-"""Rounds are carried to a GPU and back."""
-
 _SLICE_S = 120
 """Seconds after which results are fetched: more than a candidate takes, so that each slice has at least one result."""
 
@@ -42,17 +40,6 @@ _COPY_S, _SHELL_S = 300.0, 60.0
 _NO_COMPILER = 127
 
 
-class GpuHost(Protocol):
-    """A machine whose GPU times candidates."""
-
-    def run(self, bundle: Path) -> None:
-        """Try all candidates of a bundle that have no result yet; the results are in the bundle afterwards.
-
-        Nobody else times there meanwhile. What makes times doubtful is told as warnings. Raises what `run_bundle`
-        raises, BoardLost, and BoardBusy where another run has the lock for `LOCK_TIMEOUT_S`.
-        """
-
-
 class ThisMachine:
     """The GPU of this machine."""
 
@@ -60,7 +47,7 @@ class ThisMachine:
         self._events = events
 
     def run(self, bundle: Path) -> None:
-        """See `GpuHost`."""
+        """See `RoundHost`."""
         with tempfile.TemporaryDirectory(prefix="edgetune-") as place:
             with timing_lock(self._events):
                 watch = subprocess.Popen(["/bin/sh", "-c", f"{WATCH}\nread -r end"], stdin=subprocess.PIPE, cwd=place)
@@ -79,23 +66,23 @@ class BehindSsh:
         self._reach, self._events, self._lock_timeout_s = reach, events, lock_timeout_s
 
     def run(self, bundle: Path) -> None:
-        """See `GpuHost`. Results are fetched as they come, so that a lost link loses few of them."""
-        check_files(bundle)
+        """See `RoundHost`. Results are fetched as they come, so that a lost link loses few of them."""
+        manifest = check_files(bundle)
         self._reach.connect()
         try:
-            self._run(bundle)
+            self._run(bundle, manifest)
         finally:
             self._reach.close()
 
-    def _run(self, bundle: Path) -> None:
+    def _run(self, bundle: Path, manifest: BundleManifest) -> None:
         with tempfile.TemporaryDirectory(prefix="edgetune-") as place:
             packed = Path(place) / "bundle.tar"
-            packed.write_bytes(_packed(bundle))
+            packed.write_bytes(_packed(bundle, manifest))
             there = self._reach.put(packed, _COPY_S)
         folder = shlex.quote(f"{there}-files")
         compiling = (
             "c=$(command -v cc || command -v gcc) || exit 127; "
-            "$c -O2 runner.c -o runner -ldl -lm && $c -O2 hold.c lock.c -o hold"
+            f"$c -O2 {_RUNNER}/*.c -o runner -ldl -lm && $c -O2 hold.c lock.c -o hold"
         )
         made = self._reach.run(f"mkdir -p {folder} && cd {folder} && tar xf {there} && {compiling}", _COPY_S)
         if made.status:
@@ -153,7 +140,8 @@ class BehindSsh:
         return done.stdout if done.status == 0 else None
 
 
-_FILES = "files"
+_FILES, _RUNNER = "files", "runner-files"
+_HOLD = ("bundle/hold.c", "agent/lock.c", "agent/lock.h")
 
 
 def check_via(settings: Settings, via: str | None) -> GpuTarget:
@@ -181,7 +169,7 @@ def check_via(settings: Settings, via: str | None) -> GpuTarget:
     return target
 
 
-def gpu_host(settings: Settings, via: str | None, events: Events) -> GpuHost | None:
+def gpu_host(settings: Settings, via: str | None, events: Events) -> RoundHost | None:
     """The host that runs rounds at once; None where they are carried. `check_via` finds no fault."""
     addresses = settings.addresses if via is None else () if via == BUNDLE else (_address(via),)
     if addresses:
@@ -205,11 +193,13 @@ def _address(text: str) -> BoardAddress:
         raise UsageError(f"--via must be 'bundle' or USER@HOST, not '{text}': correct it") from None
 
 
-def _packed(bundle: Path) -> bytes:
+def _packed(bundle: Path, manifest: BundleManifest) -> bytes:
     """A tar file of a bundle and the runner, with what results there are."""
     held = io.BytesIO()
     with tarfile.open(fileobj=held, mode="w") as tar:
-        for source in ("bundle/runner.c", "bundle/hold.c", "agent/lock.c", "agent/lock.h"):
+        for path in runner_files(manifest):
+            tar.add(path, f"{_RUNNER}/{path.name}")
+        for source in _HOLD:
             tar.add(templates_dir() / source, Path(source).name)
         for path in sorted(path for path in bundle.rglob("*") if path.is_file() and not path.is_symlink()):
             tar.add(path, f"{_FILES}/{path.relative_to(bundle)}")

@@ -27,7 +27,11 @@ _MOST_SAMPLES = 1000
 _MOST_REASONS = 20
 _PRINTABLE = re.compile(r"[ -~]*")
 _LOWEST, _HIGHEST = 1.0, 1e13  # nanoseconds of a sample
-_TRUST = "timed by the runner of a bundle, on a machine whose clocks nobody watched"
+_TRUST = {
+    "C": "timed by the runner of a bundle, on a machine whose clocks nobody watched",
+    "D": "timed by the runner of a bundle under an emulator, which says nothing about a real core",
+}
+_EMULATED = "emulated, "  # what the runner for CPUs says of itself first
 
 
 @dataclass
@@ -95,6 +99,7 @@ def parse_result(line: str, known: dict[str, BundledCandidate], manifest: Bundle
     if len(times) > _MOST_SAMPLES:
         raise ValueError("it has too many samples")
     ordered = sorted(times)
+    grade = "D" if manifest.emulated or told.startswith(_EMULATED) else "C"
     return Record(
         workload=candidate.workload,
         workload_name=candidate.workload_name,
@@ -116,8 +121,8 @@ def parse_result(line: str, known: dict[str, BundledCandidate], manifest: Bundle
         scratch_bytes=candidate.scratch_bytes,
         code_bytes=candidate.code_bytes,
         environment={
-            "trust": "C",
-            "trust_reason": _TRUST,
+            "trust": grade,
+            "trust_reason": _TRUST[grade],
             "bundle": bundle,
             "caches": manifest.caches,
             "device": told if status == "ok" else None,

@@ -16,7 +16,7 @@ from edgetune.records.record import Count, Hash, Name
 from edgetune.yaml_reader.messages import complaint
 
 MANIFEST, RESULTS, PLAN = "BUNDLE.json", "results.txt", "plan.txt"
-VERSION = 3
+VERSION = 4
 MOST_MANIFEST_BYTES, MOST_RESULT_BYTES = 64 << 20, 64 << 20
 MOST_CANDIDATES = 100_000
 
@@ -47,7 +47,9 @@ class BundleManifest(_Strict):
     target_fingerprint: Name
     toolchain: Name
     seed: Count
+    kind: Name
     caches: Literal["warm", "cold"]
+    emulated: bool
     plan_sha256: Hash
     candidates: Annotated[list[BundledCandidate], Field(max_length=MOST_CANDIDATES)]
 

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgetune.backends.cuda import record_key
-from edgetune.bundle.export import MOST_BYTES, BundleRequest, TriedAlready, export_bundle
-from edgetune.bundle.gpu_host import BUNDLE, GpuHost, check_via, gpu_host
+from edgetune.bundle.export import MOST_BYTES, BundleRequest, export_bundle
 from edgetune.bundle.import_results import import_bundle, refuse_nothing
+from edgetune.bundle.kinds import CandidateKind, kind_of
+from edgetune.bundle.kinds.kind import BUNDLE, RoundHost, TriedAlready
 from edgetune.bundle.manifest import RESULTS, BundleManifest, read_manifest
 from edgetune.codegen import CODEGEN_VERSION
 from edgetune.config.settings import Settings
@@ -29,8 +29,7 @@ from edgetune.pipeline.compile_input import Events, load
 from edgetune.pipeline.flavours import flavours_of
 from edgetune.pipeline.tune_and_build import PackageBuild, build_input
 from edgetune.records import RecordStore
-from edgetune.target.cuda_toolkit import gpu_fingerprint, nvcc_id
-from edgetune.target.gpu import GpuTarget
+from edgetune.target.board_kind import BoardKind
 
 _MOST_IN_ROUND = 16  # candidates of each kernel
 _FASTEST = 4  # records whose neighbours a round tries
@@ -60,12 +59,13 @@ def tune_via_bundles(
 
     Rounds lie in a folder beside the package, called like it with `-rounds`. They run on the host with the SSH address
     `via`; where that is None, on the board of the settings, or on this machine if that has no address; where it is
-    "bundle", on this machine if it has a GPU, and else they are carried over. Raises UsageError for a board without a
-    GPU and for a budget of time where rounds are carried, BoardUnavailable where this machine has no GPU, and what
-    `export_bundle`, `import_bundle`, `GpuHost.run` and `build_input` raise.
+    "bundle", on this machine if it has a GPU, and else they are carried over. Raises UsageError for a board whose
+    candidates cannot travel and for a budget of time where rounds are carried, BoardUnavailable where a GPU is asked
+    for and this machine has none, and what `export_bundle`, `import_bundle`, `RoundHost.run` and `build_input` raise.
     """
-    target = check_via(settings, via)
-    host = gpu_host(settings, via, events)
+    target, kind = settings.target, kind_of(settings.target)
+    kind.check_via(settings, via)
+    host = kind.host(settings, via, events)
     require_threads(target, settings.threads)
     require_precision(target, settings.precision)
     check_output_folder(settings.out)
@@ -73,7 +73,7 @@ def tune_via_bundles(
     subject = load(settings, events, model)
     folder = settings.out.with_name(f"{settings.out.name}-rounds")
     with RecordStore.open(settings.db) as store:
-        search = _Rounds(subject.program, target, settings.seed, folder, store, events, host)
+        search = _Rounds(subject.program, (kind, target), settings.seed, folder, store, events, host)
         waiting = search.run(settings.budget_trials, settings.budget_seconds)
         records, rounds = search.records(), len(search.folders())
     return ViaBundles(records, rounds, waiting, build_input(subject, settings, events))
@@ -85,16 +85,17 @@ class _Rounds:
     def __init__(
         self,
         program: Program,
-        target: GpuTarget,
+        where: tuple[CandidateKind, BoardKind],
         seed: int,
         folder: Path,
         store: RecordStore,
         events: Events,
-        host: GpuHost | None,
+        host: RoundHost | None,
     ) -> None:
-        self._program, self._target, self._seed = program, target, seed
+        self._program, self._seed = program, seed
+        self._kind, self._target = where
         self._folder, self._store, self._events = folder, store, events
-        self._keys = {kernel.workload: record_key(kernel, target) for kernel in program.kernels}
+        self._keys = {kernel.workload: self._kind.record_key(kernel, self._target) for kernel in program.kernels}
         self._host = host
 
     def run(self, trials: int | None, seconds: float | None) -> Path | None:
@@ -140,8 +141,8 @@ class _Rounds:
 
     def _comparable(self, manifest: BundleManifest) -> bool:
         """Whether the times of a round are of today's compiler, printer and target."""
-        today = (nvcc_id(self._target), CODEGEN_VERSION, gpu_fingerprint(self._target))
-        return (manifest.toolchain, manifest.codegen_version, manifest.target_fingerprint) == today
+        today = (*self._kind.identity(self._target), CODEGEN_VERSION)
+        return (manifest.target_fingerprint, manifest.toolchain, manifest.codegen_version) == today
 
     def _export(self, left: int) -> bool:
         """Write the next round; whether it has a candidate."""
@@ -168,4 +169,5 @@ class _Rounds:
     def _known(self, kernel: Kernel) -> TriedAlready:
         key = self._keys[kernel.workload]
         best = self._store.best(key, _FASTEST)
-        return TriedAlready(frozenset(self._store.seen(key)), tuple(record.trace for record in best))
+        times = tuple((record.trace, record.median_ns) for record in self._store.all(key))
+        return TriedAlready(frozenset(self._store.seen(key)), tuple(record.trace for record in best), times)

@@ -8,6 +8,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from edgetune.bundle.kinds import KINDS
+from edgetune.bundle.kinds.kind import RUNNER
 from edgetune.bundle.manifest import (
     MOST_MANIFEST_BYTES,
     MOST_RESULT_BYTES,
@@ -21,14 +23,13 @@ from edgetune.errors import BoardBusy, BoardUnavailable, BoardUnfit, BundleInval
 from edgetune.resources import templates_dir
 
 BY_STATUS: dict[int, type[EdgetuneError]] = {3: BoardUnavailable, 4: BoardUnfit, 5: BundleInvalid, 6: BoardBusy}
-_FOLDERS = ("cubins", "data")
 _MOST_FILE_BYTES = 4 << 30
 
 
 def run_bundle(folder: Path) -> dict[str, object]:
     """Try all candidates of a bundle that have no result yet; returns counts.
 
-    The runner is edgetune's own, not that of the folder. Raises BundleInvalid, BoardUnavailable where there is no GPU,
+    The runner is edgetune's own, not that of the folder. Raises BundleInvalid, BoardUnavailable where a GPU is missing,
     BoardUnfit for another part, BoardBusy, ToolchainMissing.
     """
     manifest = check_files(folder)
@@ -37,9 +38,10 @@ def run_bundle(folder: Path) -> dict[str, object]:
         raise ToolchainMissing("there is no C compiler for the runner of the bundle: `apt install gcc` installs one")
     with tempfile.TemporaryDirectory(prefix="edgetune-") as place:
         runner = Path(place) / "runner"
-        source = templates_dir() / "bundle/runner.c"
+        files = [shutil.copy(path, place) for path in runner_files(manifest)]
+        sources = [str(file) for file in files if str(file).endswith(".c")]
         built = subprocess.run(
-            [compiler, "-O2", str(source), "-o", str(runner), "-ldl", "-lm"],
+            [compiler, "-O2", *sources, "-o", str(runner), "-ldl", "-lm"],
             capture_output=True,
             text=True,
             check=False,
@@ -59,11 +61,20 @@ def check_files(folder: Path) -> BundleManifest:
     plan = read_limited(folder, PLAN, MOST_MANIFEST_BYTES)
     if hashlib.sha256(plan).hexdigest() != manifest.plan_sha256:
         raise BundleInvalid(f"{folder / PLAN} was changed after it was written: copy the bundle again")
-    for name in _FOLDERS:
+    runner_files(manifest)
+    for name in (manifest.kind, "data"):
         for path in sorted((folder / name).iterdir()) if (folder / name).is_dir() else []:
             if hashlib.sha256(read_limited(folder / name, path.name, _MOST_FILE_BYTES)).hexdigest() != path.name:
                 raise BundleInvalid(f"{path} was changed after it was written: copy the bundle again")
     return manifest
+
+
+def runner_files(manifest: BundleManifest) -> list[Path]:
+    """The files of which `cc -O2 *.c -o runner -ldl -lm` makes the runner; raises BundleInvalid for an unknown kind."""
+    kind = KINDS.get(manifest.kind)
+    if kind is None:
+        raise BundleInvalid(f"the bundle has candidates of an unknown kind '{manifest.kind}': export it again")
+    return [templates_dir() / name for name in (*RUNNER, *kind.runner)]
 
 
 def why_it_ended(status: int, said: str) -> str:

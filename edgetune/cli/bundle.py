@@ -1,4 +1,4 @@
-"""``edgetune bundle export|run|import``: candidates for a GPU of another machine, as a folder that travels."""
+"""``edgetune bundle export|run|import``: candidates for another machine, as a folder that travels."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 @click.group("bundle")
 def command() -> None:
-    """Export candidates for a GPU of another machine, run them there, import their times."""
+    """Export candidates for another machine, run them there, import their times."""
 
 
 @command.command("export")
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option("--board", required=True, help="A target with a GPU, such as cuda-generic.")
+@click.option("--board", required=True, help="A target, such as rpi4 or cuda-generic.")
 @click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="The folder to write.")
 @click.option("--candidates", type=click.IntRange(1, 1000), default=16, show_default=True, help="Most of each kernel.")
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Of random decisions.")
@@ -39,22 +39,24 @@ def command() -> None:
 def export(
     output: Output, /, model: Path, board: str, out: Path, candidates: int, seed: int, precision: Precision, cold: bool
 ) -> None:
-    """Write a bundle of MODEL's kernels to a folder, compiled for the target; this machine needs no GPU."""
+    """Write a bundle of MODEL's kernels to a folder, compiled for the target; this machine needs no such board."""
     from edgetune.errors import OutputRefused, UsageError
     from edgetune.pipeline.boards import load_board
     from edgetune.target.gpu import GpuTarget, with_cold_caches
 
     target = load_board(board).target
-    if not isinstance(target, GpuTarget):
-        raise UsageError(f"board '{board}' has no GPU: `edgetune tune --board {board}` times candidates without one")
-    target = with_cold_caches(target) if cold else target
+    if cold and not isinstance(target, GpuTarget):
+        raise UsageError(f"board '{board}' has no GPU: write 'caches: cold' into its file instead of --cold")
+    target = with_cold_caches(target) if cold and isinstance(target, GpuTarget) else target
     from edgetune.bundle.export import BundleRequest, export_bundle
+    from edgetune.bundle.kinds import kind_of
     from edgetune.cli.progress import show_progress
     from edgetune.config.stack import check_stack
     from edgetune.graph.precision import with_precision
     from edgetune.pipeline.backends import backend_of, require_precision
     from edgetune.pipeline.model_formats import read_model
 
+    kind_of(target)
     require_precision(target, precision)
     check_stack()
     with show_progress(output, f"bundle for {board}") as events:
@@ -71,7 +73,7 @@ def export(
 @click.argument("folder", type=click.Path(path_type=Path))
 @output_options
 def run(output: Output, /, folder: Path) -> None:
-    """Check and time the candidates of the bundle FOLDER on the GPU of this machine; goes on where it ended."""
+    """Check and time the candidates of the bundle FOLDER on this machine, of its target; goes on where it ended."""
     from edgetune.bundle.running import run_bundle
 
     output.result(run_bundle(folder), title=f"bundle {folder}")

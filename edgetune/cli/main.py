@@ -65,7 +65,7 @@ VERBS = {
     "explain": "Show the record, time and schedule of a kernel, and why it won.",
     "records": "List, show, export, import and prune records of measurements.",
     "boards": "List, add, remove, check, trust and set up boards, and open shells on them.",
-    "bundle": "Export candidates for a GPU of another machine, run them there, import their times.",
+    "bundle": "Export candidates for another machine, run them there, import their times.",
     "nightly": "Tune, verify and compare every model of a farm on every board, night after night.",
     "doctor": "Check this installation; each fault comes with the command that fixes it.",
     "completion": "Print the completion script of a shell.",

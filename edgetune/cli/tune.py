@@ -39,7 +39,7 @@ GRADES = (
 @click.option(
     "--via",
     metavar="bundle|USER@HOST",
-    help="Time on a GPU elsewhere: bundle writes rounds as folders to carry, USER@HOST is a host behind SSH.",
+    help="Time elsewhere: bundle writes rounds as folders to carry, USER@HOST is a host with a GPU behind SSH.",
 )
 @COLD
 @output_options
@@ -91,10 +91,10 @@ def command(output: Output, /, via: str | None, cold: bool, **flags: Any) -> Non
 
 
 def _via_bundles(output: Output, settings: Settings, model: Model, via: str | None) -> None:
-    from edgetune.bundle.gpu_host import check_via
+    from edgetune.bundle.kinds import kind_of
     from edgetune.config.stack import check_stack
 
-    check_via(settings, via)
+    kind_of(settings.target).check_via(settings, via)
     check_stack()
     from edgetune.bundle.rounds import tune_via_bundles
     from edgetune.cli.progress import show_progress
@@ -105,6 +105,6 @@ def _via_bundles(output: Output, settings: Settings, model: Model, via: str | No
     output.result(result.to_json(), title=title)
     if result.waiting is not None:
         output.note(
-            f"carry {result.waiting} to a machine with the GPU, `edgetune bundle run` it there, carry it back to the "
+            f"carry {result.waiting} to a machine of the target, `edgetune bundle run` it there, carry it back to the "
             "same place, and give the same command again"
         )

@@ -115,13 +115,15 @@ def make_case(spec: KernelSpec, folder: Path, job: ReferenceJob) -> Case:
     paths = []
     for index, param in enumerate(spec.params):
         paths.append(folder / f"array_{index}.npy")
-        np.save(paths[-1], _with_gaps(param, outputs[index]) if param.role == "output" else arrays[index])
+        np.save(paths[-1], with_gaps(param, outputs[index]) if param.role == "output" else arrays[index])
     return Case(
         kernel_key=spec.key,
         arrays=tuple(paths),
         roles=tuple(PART if param.role == "output" and param.rows else param.role for param in spec.params),
         tolerances=tuple(
-            _of_whole(param, tolerance_of(param, text, _own(param, outputs[index]))) if param.role == "output" else None
+            of_whole(param, tolerance_of(param, text, own_elements(param, outputs[index])))
+            if param.role == "output"
+            else None
             for index, param in enumerate(spec.params)
         ),
     )
@@ -153,7 +155,7 @@ def _draw(spec: KernelSpec, job: ReferenceJob, *, positive: bool) -> dict[int, n
         if param.role == "output":
             continue
         # The gaps of this tensor hold data of another one, maybe NaN: a candidate must not compute with it.
-        drawn = _with_gaps(param, random_input(param, spec.params, generator, positive=positive))
+        drawn = with_gaps(param, random_input(param, spec.params, generator, positive=positive))
         given = job.constants.get(index)
         arrays[index] = drawn if given is None else np.load(given).astype(param.dtype).reshape(param.shape)
     return arrays
@@ -193,28 +195,28 @@ def _compute_guarded(
     return {index: view.copy() for index, view in shared.items()} if code == 0 else None
 
 
-def _own(param: Param, array: np.ndarray) -> np.ndarray:
+def own_elements(param: Param, array: np.ndarray) -> np.ndarray:
     """Return the elements of `array` that the kernel may touch."""
     return array.reshape(-1) if param.rows is None else array.reshape(-1)[param.elements]
 
 
-def _of_whole(param: Param, tolerance: Tolerance) -> Tolerance:
+def of_whole(param: Param, tolerance: Tolerance) -> Tolerance:
     """Convert `tolerance` of the own elements to one of the whole array, gaps included, with as many elements off."""
     if param.rows is None or tolerance.share >= 1:
         return tolerance
     return replace(tolerance, share=tolerance.share * param.rows.share)
 
 
-def _with_gaps(param: Param, output: np.ndarray) -> np.ndarray:
+def with_gaps(param: Param, output: np.ndarray) -> np.ndarray:
     """Return `output` with the gaps filled as every candidate finds them."""
     if param.rows is None:
         return output
     filled = np.frombuffer(bytes([gap_fill(param.dtype)]) * output.nbytes, output.dtype).copy()
-    filled[param.elements] = _own(param, output)
+    filled[param.elements] = own_elements(param, output)
     return filled.reshape(output.shape)
 
 
 def _mostly_special(params: tuple[Param, ...], outputs: dict[int, np.ndarray]) -> bool:
-    own = [_own(params[index], array) for index, array in outputs.items()]
+    own = [own_elements(params[index], array) for index, array in outputs.items()]
     floats = [array for array in own if array.dtype.kind == "f" and array.size]
     return any(float(np.mean(~np.isfinite(array))) > _MOST_SPECIAL for array in floats)

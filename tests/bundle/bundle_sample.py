@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,8 @@ import numpy as np
 import onnx
 
 from edgetune.bundle.export import BundleRequest, export_bundle
+from edgetune.bundle.kinds import KINDS
+from edgetune.bundle.kinds.kind import RUNNER
 from edgetune.pipeline.model_formats import read_model
 from edgetune.resources import templates_dir
 from tests.cuda.cpu_check import gpu
@@ -46,11 +49,18 @@ def compiled(folder: Path) -> tuple[Path, Path]:
     """The runner, and the stub of the driver."""
     runner, stub = folder / "runner", folder / "libcuda.so"
     strict = ["-O2", "-Wall", "-Wextra", "-Werror", "-Wno-format-truncation"]
-    subprocess.run(
-        ["gcc", *strict, str(templates_dir() / "bundle/runner.c"), "-o", str(runner), "-ldl", "-lm"], check=True
-    )
+    sources = runner_sources(folder, "cubins")
+    subprocess.run(["gcc", *strict, *sources, "-o", str(runner), "-ldl", "-lm"], check=True)
     subprocess.run(["gcc", *strict, "-shared", "-fPIC", str(STUB), "-o", str(stub)], check=True)
     return runner, stub
+
+
+def runner_sources(folder: Path, kind: str) -> list[str]:
+    """The C files of the runner for a kind of candidates, with their headers beside them in a folder of their own."""
+    place = folder / f"runner-{kind}"
+    place.mkdir(exist_ok=True)
+    files = [shutil.copy(templates_dir() / name, place) for name in (*RUNNER, *KINDS[kind].runner)]
+    return [str(file) for file in files if str(file).endswith(".c")]
 
 
 def environment(stub: Path, **facts: str) -> dict[str, str]:

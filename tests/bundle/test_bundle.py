@@ -110,7 +110,7 @@ def test_a_candidate_that_crashes_or_is_wrong_leaves_the_others_unharmed(
 @pytest.mark.nvcc
 def test_a_candidate_that_hangs_is_ended(bundle: Path, whole: Path) -> None:
     plan = bundle / "plan.txt"
-    plan.write_text(plan.read_text().replace("timeout 20\n", "timeout 1\n", 1))
+    plan.write_text(plan.read_text().replace("timeout 20 ", "timeout 1 ", 1))
     done = subprocess.run(
         [str(whole / "runner"), str(bundle)], env=environment(whole / "libcuda.so", STUB_FAULT="hang"), check=False
     )

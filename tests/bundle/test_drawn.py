@@ -9,9 +9,10 @@ import numpy as np
 import onnx
 import pytest
 
-from edgetune.bundle import export as export_module
 from edgetune.bundle.drawn import Axis, Drawn, axes_of, drawn_input
-from edgetune.bundle.export import BundleRequest, TriedAlready, export_bundle
+from edgetune.bundle.export import BundleRequest, export_bundle
+from edgetune.bundle.kinds import cubins
+from edgetune.bundle.kinds.kind import TriedAlready
 from edgetune.bundle.manifest import RESULTS, read_manifest
 from edgetune.bundle.plan import LEAST_ROOM
 from edgetune.bundle.running import run_bundle
@@ -19,14 +20,15 @@ from edgetune.events import Event
 from edgetune.graph.precision import with_precision
 from edgetune.graph.program import Kernel, Param
 from edgetune.pipeline.model_formats import read_model
-from edgetune.resources import templates_dir
-from tests.bundle.bundle_sample import MODEL, compiled, environment, export, saved
+from tests.bundle.bundle_sample import MODEL, compiled, environment, export, runner_sources, saved
 from tests.cuda.cpu_check import gpu
 
 _MAIN = """
 #define main runner
 #include "%s"
 #undef main
+
+const Member member;
 
 int main(void)
 {
@@ -49,8 +51,9 @@ TYPES = ["float64", "float32", "float16", "bfloat16", "bool", "int8", "uint8", "
 def drawing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program that draws what the lines of a plan say."""
     folder = tmp_path_factory.mktemp("drawing")
-    (folder / "main.c").write_text(_MAIN % (templates_dir() / "bundle/runner.c"))
-    subprocess.run(["gcc", "-O2", "main.c", "-o", "main", "-ldl", "-lm"], cwd=folder, check=True)
+    common = runner_sources(folder, "cubins")[0]
+    (folder / "main.c").write_text(_MAIN % common)
+    subprocess.run(["gcc", "-O2", "main.c", "-o", "main", "-lm"], cwd=folder, check=True)
     return folder / "main"
 
 
@@ -160,7 +163,7 @@ def test_a_full_bundle_leaves_the_rest_to_the_next(tmp_path: Path) -> None:
 
 @pytest.mark.nvcc
 def test_outputs_that_no_bundle_holds_are_told_before_nvcc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(export_module, "compile_text", None)
+    monkeypatch.setattr(cubins, "compile_text", None)
     program, events = read_model(MODEL).program(), list[Event]()
     request = BundleRequest(1, 1, most_bytes=LEAST_ROOM)
     counts = export_bundle(program, gpu(), tmp_path / "sent", request, events.append)
