@@ -96,6 +96,7 @@ def export_bundle(
         (folder / MANIFEST).write_text(manifest_text(manifest.model_copy(update={"plan_sha256": digest})), "ascii")
         for name in (*RUNNER, *kind.runner):
             shutil.copy(templates_dir() / name, folder)
+        kind.build_runner(target, folder)
         total = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     return {**counts, "bytes": total}
 

@@ -37,7 +37,7 @@ _ROLES = {
     "uint16": "Z",
 }  # of outputs; all others are compared exactly
 
-_REST = 64 << 10  # bytes of the runner and of the manifest's head
+_REST = 192 << 10  # bytes of the runner, compiled as well, and of the manifest's head
 LEAST_ROOM = _REST + (64 << 10)
 """Bytes of a bundle with one usual candidate, beside its references."""
 

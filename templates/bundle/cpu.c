@@ -101,7 +101,7 @@ static int emulated(void)
 static int keep_on_core(void)
 {
     cpu_set_t set;
-    int core = CPU_SETSIZE - 1;
+    size_t core = CPU_SETSIZE - 1;
 
     if (sched_getaffinity(0, sizeof set, &set))
         return -1;
@@ -109,7 +109,7 @@ static int keep_on_core(void)
         core--;
     CPU_ZERO(&set);
     CPU_SET(core, &set);
-    return sched_setaffinity(0, sizeof set, &set) ? -1 : core;
+    return sched_setaffinity(0, sizeof set, &set) ? -1 : (int)core;
 }
 
 static void check(int ok, const char *what)

@@ -46,7 +46,7 @@ _AGENT = ("-O2", "-fPIE", "-fno-stack-protector", "-U_FORTIFY_SOURCE", "-DEDGETU
 # On old boards dlopen is in libdl; only there does the program look for it under that name.
 _LINK = ("-pie", "-nostartfiles", "-Wl,-e,_start", "-s", "-Wl,--no-as-needed", "-l:libdl.so.2")
 _PLUGIN = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-s")
-_ABI = ("--target", "--sysroot", "-mabi", "-mfloat-abi", "-march=rv")  # flags that linking needs too
+ABI = ("--target", "--sysroot", "-mabi", "-mfloat-abi", "-march=rv")  # flags that linking needs too
 _TIMEOUT_S = 120.0
 
 
@@ -57,7 +57,7 @@ def agent_folder() -> Path:
 
 def build_agent(target: Target, cache: Path | None = None, defines: Sequence[str] = ()) -> Path:
     """Return the agent for boards of `target`, stripped; raises ToolchainMissing. `defines` are macros for tests."""
-    flags = [*(flag for flag in target.compiler.cflags if flag.startswith(_ABI)), *(f"-D{name}" for name in defines)]
+    flags = [*(flag for flag in target.compiler.cflags if flag.startswith(ABI)), *(f"-D{name}" for name in defines)]
     sources = [agent_folder() / name for name in SOURCES]
     return _built("agent", target.compiler.cc, [*flags, *WARNINGS, *_AGENT], sources, list(_LINK), cache, target)
 

@@ -55,6 +55,10 @@ class Cubins:
         found = re.match(r"nvcc-(\d+)\.", nvcc_id(gpu))
         return f"capability {gpu.compute_capability} toolkit {int(found[1]) if found else 0}"
 
+    def build_runner(self, target: BoardKind, folder: Path) -> None:
+        """Compile nothing: a GPU does not tell which CPU is beside it."""
+        del target, folder
+
     def cold_bytes(self, target: BoardKind) -> int:
         """Return 1 for cold caches: the runner asks the driver for the size of L2."""
         return int(_gpu(target).caches == "cold")

@@ -95,6 +95,9 @@ class CandidateKind(Protocol):
     def head(self, target: BoardKind) -> str:
         """Return the words of its own in the first line of the plan."""
 
+    def build_runner(self, target: BoardKind, folder: Path) -> None:
+        """Compile the runner in `folder` as `runner`, where machines of `target` are known; raises ToolchainMissing."""
+
     def cold_bytes(self, target: BoardKind) -> int:
         """Return what the plan says of cold caches: 0 where they stay warm."""
 

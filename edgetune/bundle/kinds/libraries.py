@@ -7,19 +7,22 @@ times of the kernel that came back.
 from __future__ import annotations
 
 import hashlib
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgetune.boards.agent.build import ABI
 from edgetune.bundle.kinds.kind import BUNDLE, CandidateMaker, Compiled, RoundHost, TriedAlready
-from edgetune.errors import CompileFailed, KernelFailed, UsageError
+from edgetune.errors import CompileFailed, KernelFailed, ToolchainMissing, UsageError
 from edgetune.measure.compiler import builder_of
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.identity import target_fingerprint, toolchain_id
 from edgetune.target.isa.cpu_features import CpuidCheck
 from edgetune.target.target import Target, with_cpu
+from edgetune.target.tool_process import run_tool
 
 if TYPE_CHECKING:
     from edgetune.config.settings import Settings
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from edgetune.pipeline.compile_input import Events
     from edgetune.records import RecordKey
 
-_TIMEOUT_S = 30.0
+_TIMEOUT_S, _RUNNER_S = 30.0, 120.0
 _STRIPPED = ("-Wl,-s", "-Wl,--build-id=none")
 """Flags of the linker: no names of temporary files travel, and two exports have the same bytes."""
 
@@ -56,6 +59,21 @@ class Libraries:
         bits = "".join(f" {_cpuid(check)}" for check in needed.cpuid)
         features = f"features {','.join(needed.names) or '-'} hwcap {needed.hwcap:x} {needed.hwcap2:x}"
         return f"isa {cpu.isa} {features} xcr0 {needed.xcr0:x} cpuid {len(needed.cpuid)}{bits}"
+
+    def build_runner(self, target: BoardKind, folder: Path) -> None:
+        """Compile it with the target's compiler, as boards behind an air gap may have none."""
+        cc, flags = with_cpu(target).compiler.cc, with_cpu(target).compiler.cflags
+        sources = [path.name for path in sorted(folder.glob("*.c"))]
+        abi = [flag for flag in flags if flag.startswith(ABI)]
+        command = [cc, *abi, "-O2", *_STRIPPED, *sources, "-o", "runner", "-ldl", "-lm"]
+        try:
+            done = run_tool(command, timeout_s=_RUNNER_S, folder=folder)
+        except subprocess.TimeoutExpired as error:
+            raise ToolchainMissing(
+                f"{cc} did not compile the runner of the bundle within {_RUNNER_S:g} s: try the compiler by hand"
+            ) from error
+        if done.returncode:
+            raise ToolchainMissing(f"{cc} cannot compile the runner of the bundle: {done.stderr.strip()[:200]}")
 
     def cold_bytes(self, target: BoardKind) -> int:
         """Return the bytes that are swept before each timed call."""
