@@ -407,5 +407,8 @@ int main(int count, char **arguments)
             stop(BAD_BUNDLE, "plan.txt is damaged: copy the bundle again");
         }
     }
+    fclose(plan);
+    fclose(results);
+    free(known);
     return 0;
 }

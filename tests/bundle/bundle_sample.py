@@ -49,10 +49,15 @@ def compiled(folder: Path) -> tuple[Path, Path]:
     """The runner, and the stub of the driver."""
     runner, stub = folder / "runner", folder / "libcuda.so"
     strict = ["-O2", "-Wall", "-Wextra", "-Werror", "-Wno-format-truncation"]
-    sources = runner_sources(folder, "cubins")
-    subprocess.run(["gcc", *strict, *sources, "-o", str(runner), "-ldl", "-lm"], check=True)
+    compile_runner(runner_sources(folder, "cubins"), runner)
     subprocess.run(["gcc", *strict, "-shared", "-fPIC", str(STUB), "-o", str(stub)], check=True)
     return runner, stub
+
+
+def compile_runner(sources: Sequence[str], runner: Path, *flags: str, cc: str = "gcc") -> None:
+    """Compile a runner without a warning."""
+    strict = ["-O2", "-Wall", "-Wextra", "-Wconversion", "-Werror", *flags]
+    subprocess.run([cc, *strict, *sources, "-o", str(runner), "-ldl", "-lm"], check=True)
 
 
 def runner_sources(folder: Path, kind: str) -> list[str]:

@@ -136,7 +136,11 @@ def test_a_neighbour_differs_in_one_decision() -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--board", "host", "--trials", "1"], "board 'host' has no GPU, and --via is for GPUs: leave out --via"),
+        (["--board", "host"], "give the candidates of all kernels with --trials"),
+        (
+            ["--board", "mps2-an500", "--trials", "1"],
+            "no bundle can be made for board 'mps2-an500': edgetune has no way",
+        ),
         (["--board", "cuda-generic"], "give the candidates of all kernels with --trials"),
     ],
 )

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from edgetune.schedule.source import WeightLayout
 from edgetune.target.board_kind import BoardKind
 
 if TYPE_CHECKING:
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from edgetune.graph.program import Kernel, Program
     from edgetune.pipeline.compile_input import Events
     from edgetune.records import RecordKey
+    from edgetune.schedule.source import WeightLayout
 
 BUNDLE = "bundle"
 """Rounds are carried to another machine and back."""

@@ -1,0 +1,53 @@
+"""A bundle of a small model with candidates for the CPU of this machine, and libraries that do harm."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from edgetune.bundle.export import BundleRequest, export_bundle
+from edgetune.pipeline.model_formats import read_model
+from edgetune.target.target import load_target
+from tests.bundle.bundle_sample import saved
+
+HARMFUL = {
+    "wrong_result": "float *y = buffers[2]; y[0] = 12345.0f;",
+    "crashed": "*(volatile int *)buffers[0] = 1;",
+    "timeout": "for (;;) buffers = *(void *const *const volatile *)&buffers;",
+}
+"""Bodies of candidates whose buffers are an input, a weight and an output, and what becomes of them."""
+
+
+def model(folder: Path) -> Path:
+    """A product of two kernels."""
+    weights = np.random.default_rng(0).standard_normal((64, 96), np.float32)
+    return saved(folder / "small.onnx", ["p = MatMul x w", "y = Softmax p"], [("y", onnx.TensorProto.FLOAT)], w=weights)
+
+
+def export_libraries(folder: Path, out: Path, board: str = "host", candidates: int = 3) -> None:
+    """Write a bundle of `model` for a board with a CPU."""
+    program = read_model(model(folder)).program()
+    export_bundle(program, load_target(board), out, BundleRequest(candidates, seed=1), lambda _: None)
+
+
+def replace_library(bundle: Path, number: int, body: str) -> None:
+    """Put a library with the C statements `body` in the place of a candidate's; the plan has its hash."""
+    plan = bundle / "plan.txt"
+    lines = plan.read_text().splitlines()
+    at = [i for i, line in enumerate(lines) if line.startswith("candidate ")][number]
+    source, library = bundle.parent / "harm.c", bundle.parent / "harm.so"
+    text = f"void edgetune_call(void *const *buffers);\nvoid edgetune_call(void *const *buffers) {{ {body} }}\n"
+    source.write_text(text)
+    subprocess.run(["gcc", "-O1", "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
+    _name(bundle, library.read_bytes(), lines, at)
+    plan.write_text("\n".join([*lines, ""]))
+
+
+def _name(bundle: Path, library: bytes, lines: list[str], at: int) -> None:
+    name = hashlib.sha256(library).hexdigest()
+    (bundle / "libraries" / name).write_bytes(library)
+    lines[at] = f"{lines[at].rpartition(' ')[0]} {name}"

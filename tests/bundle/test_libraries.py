@@ -1,0 +1,202 @@
+"""Bundles of shared libraries for CPUs: there and back on this machine and under an emulator, with harm on the way."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgetune.bundle.export import BundleRequest, export_bundle
+from edgetune.bundle.import_results import import_bundle
+from edgetune.bundle.kinds import KINDS
+from edgetune.bundle.manifest import RESULTS, read_manifest
+from edgetune.bundle.plan import LEAST_ROOM
+from edgetune.bundle.running import run_bundle
+from edgetune.errors import BoardUnfit, BundleInvalid
+from edgetune.events import Event
+from edgetune.pipeline.model_formats import read_model
+from edgetune.records import RecordStore
+from edgetune.target.target import load_target
+from tests.bundle.bundle_sample import compile_runner, runner_sources
+from tests.bundle.library_sample import HARMFUL, export_libraries, model, replace_library
+from tests.distribution_sample import edgetune
+
+EMULATOR = ("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("libraries")
+    export_libraries(folder, folder / "sent")
+    return folder
+
+
+@pytest.fixture
+def bundle(whole: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(whole / "sent", tmp_path / "sent"))
+
+
+def statuses(bundle: Path) -> list[str]:
+    return [line.split()[2] for line in (bundle / RESULTS).read_text().splitlines()]
+
+
+def run_there(bundle: Path, *emulator: str) -> subprocess.CompletedProcess[str]:
+    """Run the compiled runner of the bundle: a board needs nothing else."""
+    return subprocess.run([*emulator, "./runner"], cwd=bundle, capture_output=True, text=True, check=False)
+
+
+def test_every_library_comes_back_once_however_often_it_is_run_and_imported(bundle: Path, tmp_path: Path) -> None:
+    number = len(read_manifest(bundle)[0].candidates)
+    assert number > 2
+    assert run_there(bundle).returncode == 0
+    assert run_bundle(bundle)["results"] == number
+    with RecordStore.open(tmp_path / "records.db") as store:
+        for imported in (number, 0):
+            counts = import_bundle(bundle, store)
+            assert (counts.imported, counts.known, counts.refused) == (imported, number - imported, 0)
+        rows = store.list()
+    assert len(rows) == number
+    assert {(row["status"], row["environment"]["trust"]) for row in rows} == {("ok", "C")}
+
+
+def test_a_bundle_for_arm_runs_under_an_emulator_which_its_records_tell(tmp_path: Path) -> None:
+    export_libraries(tmp_path, tmp_path / "sent", "rpi4", candidates=2)
+    with pytest.raises(BoardUnfit, match="the candidates are for aarch64, and this runner was compiled for"):
+        run_bundle(tmp_path / "sent")
+    done = run_there(tmp_path / "sent", *EMULATOR)
+    assert (done.returncode, done.stderr) == (0, "")
+    with RecordStore.open(tmp_path / "records.db") as store:
+        assert import_bundle(tmp_path / "sent", store).missing == 0
+        rows = store.list()
+    assert {(row["status"], row["environment"]["trust"]) for row in rows} == {("ok", "D")}
+    assert {row["target"] for row in rows} == {"rpi4"}
+
+
+def tuned(folder: Path, trials: int) -> dict[str, Any]:
+    words = ["--board", "host", "--via", "bundle", "--trials", str(trials), "--db", "r.db", "-o", "out", "--json"]
+    done = edgetune(["tune", "small.onnx", *words], cwd=folder)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_a_search_goes_on_with_what_came_back_and_packages_use_it(tmp_path: Path) -> None:
+    model(tmp_path)
+    found = tuned(tmp_path, 4)
+    assert (found["records"], found["measured_kernels"]) == (0, 0)
+    assert found["waiting"] == str(tmp_path / "out-rounds/round-1")
+    assert run_there(Path(found["waiting"])).returncode == 0
+    found = tuned(tmp_path, 8)
+    assert (found["records"], found["measured_kernels"], found["rounds"]) == (4, 2, 2)
+    names = [one.candidate for i in (1, 2) for one in read_manifest(tmp_path / f"out-rounds/round-{i}")[0].candidates]
+    assert len(names) == len(set(names)) > 4
+    built = edgetune(["build", "small.onnx", "--board", "host", "--db", "r.db", "-o", "built", "--json"], cwd=tmp_path)
+    assert built.returncode == 0, built.stderr
+    assert json.loads(built.stdout)["measured_kernels"] == 2
+
+
+def test_a_library_that_crashes_hangs_or_is_wrong_leaves_the_others_unharmed(bundle: Path, tmp_path: Path) -> None:
+    for number, body in enumerate(HARMFUL.values()):
+        replace_library(bundle, number, body)
+    plan = bundle / "plan.txt"
+    plan.write_text(plan.read_text().replace("timeout 20 ", "timeout 2 ", 1))
+    assert run_there(bundle).returncode == 0
+    found = statuses(bundle)
+    assert found[:3] == list(HARMFUL)
+    assert set(found[3:]) == {"ok"}
+    with RecordStore.open(tmp_path / "records.db") as store:
+        counts = import_bundle(bundle, store)
+    assert (counts.imported, counts.refused) == (len(found), 0)
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ("((volatile char *)buffers[2])[-1] = 0;", "wrong_result"),
+        ("((volatile float *)buffers[2])[96] = 0;", "crashed"),
+        ("(void)((volatile float *)buffers[0])[64];", "crashed"),
+    ],
+)
+def test_a_library_that_touches_memory_beside_its_buffers_is_found(bundle: Path, body: str, status: str) -> None:
+    replace_library(bundle, 0, body)
+    assert run_there(bundle).returncode == 0
+    assert statuses(bundle)[0] == status
+
+
+def test_a_file_that_is_no_library_is_a_result(bundle: Path) -> None:
+    name = (bundle / "plan.txt").read_text().splitlines()[1].split()[2]
+    (bundle / "libraries" / name).write_bytes(b"no library")
+    with pytest.raises(BundleInvalid, match="was changed after it was written"):
+        run_bundle(bundle)
+    assert run_there(bundle).returncode == 0
+    assert statuses(bundle)[0] == "crashed"
+    assert set(statuses(bundle)[1:]) == {"ok"}
+
+
+def test_a_cpu_that_lacks_a_feature_of_the_target_is_refused(bundle: Path) -> None:
+    plan = bundle / "plan.txt"
+    more = "features sve9 hwcap ffffffffffffffff ffffffffffffffff xcr0 0 cpuid 1 1:0:ecx:ffffffff\n"
+    plan.write_text(re.sub("features .*\n", more, plan.read_text(), count=1))
+    done = run_there(bundle)
+    said = "bundle: the candidates need sve9, which this CPU lacks: export a bundle for it\n"
+    assert (done.returncode, done.stderr) == (4, said)
+
+
+def test_no_sample_of_a_library_is_lost_or_counted_twice_where_the_runner_is_killed(
+    bundle: Path, tmp_path: Path
+) -> None:
+    number = len(read_manifest(bundle)[0].candidates)
+    moments = random.Random(1)  # noqa: S311
+    with RecordStore.open(tmp_path / "records.db") as store:
+        stored = 0
+        for _ in range(10):
+            with subprocess.Popen(["./runner"], cwd=bundle) as runner:
+                time.sleep(moments.random() * 0.1)
+                runner.kill()
+            if (bundle / RESULTS).exists():
+                counts = import_bundle(bundle, store)
+                assert counts.refused == 0
+                stored += counts.imported
+        assert run_there(bundle).returncode == 0
+        stored += import_bundle(bundle, store).imported
+        assert stored == len(store.list()) == number
+    lines = (bundle / RESULTS).read_text().splitlines()
+    assert len({line.split()[0] for line in lines}) == len(lines) == number
+
+
+def test_libraries_that_do_not_fit_wait_for_another_round(tmp_path: Path) -> None:
+    program, events, most = read_model(model(tmp_path)).program(), list[Event](), LEAST_ROOM + (4 << 10)
+    request = BundleRequest(20, 1, most_bytes=most)
+    counts = export_bundle(program, load_target("host"), tmp_path / "sent", request, events.append)
+    size = sum(path.stat().st_size for path in (tmp_path / "sent").rglob("*") if path.is_file())
+    assert counts["bytes"] == size <= most
+    assert 0 < int(str(counts["candidates"])) < 20
+    assert any("the bundle is full" in str(event.data.get("message")) for event in events)
+
+
+def test_two_exports_of_libraries_are_the_same_bytes(whole: Path, tmp_path: Path) -> None:
+    export_libraries(tmp_path, tmp_path / "sent")
+    for path in sorted(path for path in (whole / "sent").rglob("*") if path.is_file()):
+        assert (tmp_path / "sent" / path.relative_to(whole / "sent")).read_bytes() == path.read_bytes(), path
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("cc", ["gcc", "clang-19"])
+def test_both_compilers_take_the_runners_without_a_warning(tmp_path: Path, kind: str, cc: str) -> None:
+    compile_runner(runner_sources(tmp_path, kind), tmp_path / "runner", cc=cc)
+
+
+def test_the_runner_is_clean_under_sanitizers(bundle: Path) -> None:
+    replace_library(bundle, 0, HARMFUL["wrong_result"])
+    flags = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    compile_runner(runner_sources(bundle.parent, "libraries"), bundle / "runner", *flags)
+    done = run_there(bundle)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert statuses(bundle) == ["wrong_result"] + ["ok"] * (len(statuses(bundle)) - 1)
