@@ -38,7 +38,7 @@ class Cubins:
     """See `CandidateKind`."""
 
     name = "cubins"
-    runner = ("bundle/cuda.c",)
+    runner: tuple[str, ...] = ("bundle/cuda.c",)
     elsewhere = "on a GPU of this machine, or with --via USER@HOST on one behind SSH"
 
     def fault(self, target: BoardKind) -> str:

@@ -41,7 +41,7 @@ class Libraries:
     """See `CandidateKind`."""
 
     name = "libraries"
-    runner = ("bundle/cpu.c", "agent/fence.c", "agent/fence.h")
+    runner: tuple[str, ...] = ("bundle/cpu.c", "agent/fence.c", "agent/fence.h")
     elsewhere = "on a board that this machine reaches"
 
     def fault(self, target: BoardKind) -> str:
