@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgetune.boards.gpu_health import ERRORS, OTHERS, SAMPLES, WATCH, health_faults
-from edgetune.boards.lock import LOCK_TIMEOUT_S, timing_lock
 from edgetune.boards.holder import Holder
+from edgetune.boards.lock import LOCK_TIMEOUT_S, timing_lock
 from edgetune.bundle.kinds.kind import BUNDLE, RoundHost
 from edgetune.bundle.manifest import MOST_RESULT_BYTES, RESULTS, BundleManifest
 from edgetune.bundle.running import BY_STATUS, check_files, run_bundle, runner_files, why_it_ended

@@ -156,7 +156,7 @@ def test_a_holder_ends_as_its_command_and_takes_it_along(tmp_path: Path, monkeyp
 
 @pytest.mark.nvcc
 def test_a_host_without_a_compiler_is_told(bundle: Path, bench: Bench) -> None:
-    board = bench.board({"cc -O2 *.c -o runner -ldl -lm": "missing"})
+    board = bench.board({"cc -O2 runner-files/*.c -o runner -ldl -lm": "missing"})
     with pytest.raises(ToolchainMissing, match="shelf-1 has no C compiler"):
         behind_ssh(bench, board).run(bundle)
 
