@@ -48,15 +48,16 @@ def export(
     if cold and not isinstance(target, GpuTarget):
         raise UsageError(f"board '{board}' has no GPU: write 'caches: cold' into its file instead of --cold")
     target = with_cold_caches(target) if cold and isinstance(target, GpuTarget) else target
-    from edgetune.bundle.export import BundleRequest, export_bundle
     from edgetune.bundle.kinds import kind_of
+
+    kind_of(target)
+    from edgetune.bundle.export import BundleRequest, export_bundle
     from edgetune.cli.progress import show_progress
     from edgetune.config.stack import check_stack
     from edgetune.graph.precision import with_precision
     from edgetune.pipeline.backends import backend_of, require_precision
     from edgetune.pipeline.model_formats import read_model
 
-    kind_of(target)
     require_precision(target, precision)
     check_stack()
     with show_progress(output, f"bundle for {board}") as events:
