@@ -29,7 +29,7 @@ _PRINTABLE = re.compile(r"[ -~]*")
 _LOWEST, _HIGHEST = 1.0, 1e13  # nanoseconds of a sample
 _TRUST = {
     "C": "timed by the runner of a bundle, on a machine whose clocks nobody watched",
-    "D": "timed by the runner of a bundle under an emulator, which says nothing about a real core",
+    "D": "timed by the runner of a bundle under an emulator, whose times are not those of a core",
 }
 _EMULATED = "emulated, "  # what the runner for CPUs says of itself first
 
