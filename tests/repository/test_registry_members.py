@@ -22,6 +22,7 @@ HOMONYMS = {
         "edgetune/schedule/sketches/limits.py",
     },
     "agent": {"edgetune/cli/progress.py"},  # a kind of event
+    "gpu": {"edgetune/package/manifest_model.py", "edgetune/target/target.py"},  # the key `kind` of a target
 }
 """Files that compare with the name of a member, and mean something else."""
 
