@@ -46,11 +46,11 @@ def command(output: Output, /) -> None:
 
 
 def _target_row(target: BoardKind, boards: int) -> dict[str, object]:
-    from edgetune.pipeline.backends import untimed
+    from edgetune.pipeline.backends import packages_only
     from edgetune.pipeline.boards import own_transport
 
     own = own_transport(target)
-    unnamed = "no" if untimed(target) else "needs an address"
+    unnamed = "no" if packages_only(target) else "needs an address"
     named = f"{boards} board{'s' if boards > 1 else ''}"
     return {
         "name": target.name,

@@ -85,3 +85,19 @@ def test_a_maximum_of_minus_infinity_goes_back_as_it_is() -> None:
     expected[[0, 3, 9, 15]] = -np.inf, lowest, 0, np.nan
     found = run_program(to_program(import_onnx(model)), feed)["y"]
     np.testing.assert_array_equal(found.reshape(-1), expected)
+
+
+def test_of_maxima_with_one_index_the_last_window_is_kept() -> None:
+    """As an assignment of one after the other leaves it; a decoder may unpool other features than were pooled."""
+    rng = np.random.default_rng(0)
+    node = helper.make_node("MaxUnpool", ["m", "i"], ["y"], kernel_shape=[3, 3], strides=[1, 2])
+    maxima = rng.standard_normal((1, 2, 4, 3)).astype(np.float32)
+    rows, columns = np.meshgrid(np.arange(4), np.arange(3), indexing="ij")
+    places = np.stack([42 * channel + (rows // 2 * 2 + 1) * 7 + 2 * columns + 1 for channel in range(2)])
+    feed: dict[str, np.ndarray] = {"m": maxima, "i": places[np.newaxis].astype(np.int64)}
+    model = model_of(node, feed, ("y", [1, 2, 6, 7], TensorProto.FLOAT))
+    expected = np.zeros(2 * 42, np.float32)
+    for place, maximum in zip(feed["i"].reshape(-1), maxima.reshape(-1), strict=True):
+        expected[place] = maximum
+    assert (expected != 0).sum() < maxima.size
+    np.testing.assert_array_equal(run_program(to_program(import_onnx(model)), feed)["y"].reshape(-1), expected)

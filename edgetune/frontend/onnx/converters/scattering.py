@@ -165,7 +165,7 @@ class MaxUnpool(tvm_onnx.OnnxOpConverter):
                 there = [tirx.all(w >= 0, w < pooled[a], i[2 + a] < whole[a]) for a, w in enumerate(places)]
                 number = tirx.const(0, "int32")
                 for axis in covering:
-                    number = number * axis.dom.extent + axis.var
+                    number = number * axis.dom.extent + (axis.dom.extent - 1 - axis.var)
                 here = tirx.all(*there, indices(*inside(i, places)).equal(place))
                 return te.max(tirx.if_then_else(here, number, tirx.const(-1, "int32")), axis=covering)
 
@@ -175,7 +175,7 @@ class MaxUnpool(tvm_onnx.OnnxOpConverter):
                 counts: list[Any] = []
                 rest = tirx.max(last(*i), 0)
                 for axis in reversed(covering):
-                    counts.insert(0, rest % axis.dom.extent)
+                    counts.insert(0, axis.dom.extent - 1 - rest % axis.dom.extent)
                     rest = rest // axis.dom.extent
                 maximum = values(*inside(i, window(i, counts)))
                 return tirx.if_then_else(last(*i) >= 0, maximum, tirx.const(0, str(values.dtype)))
