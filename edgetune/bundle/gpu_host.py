@@ -18,13 +18,13 @@ from edgetune.boards.holder import Holder
 from edgetune.boards.lock import LOCK_TIMEOUT_S, timing_lock
 from edgetune.bundle.kinds.kind import BUNDLE, RoundHost
 from edgetune.bundle.manifest import MOST_RESULT_BYTES, RESULTS, BundleManifest
-from edgetune.bundle.running import BY_STATUS, check_files, run_bundle, runner_files, why_it_ended
+from edgetune.bundle.running import check_files, error_of, run_bundle, runner_files, why_it_ended
 from edgetune.config.boards_file import BoardAddress
-from edgetune.errors import BoardBusy, BoardUnavailable, BundleInvalid, ToolchainMissing, UsageError
+from edgetune.errors import BoardBusy, BoardUnavailable, ToolchainMissing, UsageError
 from edgetune.events import Event
+from edgetune.pipeline.backends import backend_of
 from edgetune.resources import templates_dir
 from edgetune.target.cuda_toolkit import has_gpu
-from edgetune.target.gpu import GpuTarget
 
 if TYPE_CHECKING:
     from edgetune.boards.reach import CommandResult, Reach
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _SLICE_S = 120
 """Seconds after which results are fetched: more than a candidate takes, so that each slice has at least one result."""
 
-_KILLED, _TAKEN = 137, 75  # as hold.c ends
+_OUT_OF_TIME, _TAKEN = 124, 75  # as hold.c ends
 _RETRY_S = 5.0
 _COPY_S, _SHELL_S = 300.0, 60.0
 _NO_COMPILER = 127
@@ -95,15 +95,13 @@ class BehindSsh:
             done = self._slice(folder)
             before = _whole_lines(bundle)
             self._fetch(folder, bundle)
-            if done.status != _KILLED:
+            if done.status != _OUT_OF_TIME:
                 break
             if _whole_lines(bundle) <= before:
                 raise BoardUnavailable(f"{self._reach.name} times no candidate within {_SLICE_S} s: look at its GPU")
         files = [self._file(f"{folder}/{name}") for name in (SAMPLES, OTHERS, ERRORS)]
         if done.status:
-            raise BY_STATUS.get(done.status, BundleInvalid)(
-                f"{self._reach.name}: {why_it_ended(done.status, done.stderr)}"
-            )
+            raise error_of(done.status)(f"{self._reach.name}: {why_it_ended(done.status, done.stderr)}")
         _tell(self._events, f"the GPU of {self._reach.name}", *files)
 
     def _slice(self, folder: str) -> CommandResult:
@@ -144,15 +142,18 @@ _FILES, _RUNNER = "files", "runner-files"
 _HOLD = ("bundle/hold.c", "agent/lock.c", "agent/lock.h")
 
 
-def check_via(settings: Settings, via: str | None) -> GpuTarget:
-    """The target of a search `via` a bundle, an SSH address, or, where that is None, the board or this machine.
+def check_via(settings: Settings, via: str | None) -> None:
+    """Check a search `via` a bundle, an SSH address, or, where that is None, the board or this machine.
 
-    Raises UsageError for a board without a GPU, for a budget of time where rounds are carried, for a wrong address, and
-    for several boards; BoardUnavailable where this machine has no GPU and the board no address.
+    Raises UsageError for a budget of time where rounds are carried, for a wrong address, for a transport that times no
+    rounds, and for several boards; BoardUnavailable where this machine has no GPU and the board no address.
     """
     target = settings.target
-    if not isinstance(target, GpuTarget):
-        raise UsageError(f"board '{target.name}' has no GPU, and --via is for GPUs: leave out --via")
+    if settings.rpc not in {None, backend_of(target).transport}:
+        raise UsageError(
+            f"--rpc {settings.rpc} times no candidates of '{target.name}': leave it out, also in EDGETUNE_RPC and "
+            "edgetune.yaml"
+        )
     if via == BUNDLE and settings.budget_trials is None:
         raise UsageError("nobody here sees how long a bundle runs: give the candidates of all kernels with --trials")
     if via not in {BUNDLE, None}:
@@ -166,7 +167,6 @@ def check_via(settings: Settings, via: str | None) -> GpuTarget:
             f"timed on a host behind SSH (`--via USER@HOST`, or `edgetune boards add NAME --target {target.name} --ssh "
             "USER@HOST`)"
         )
-    return target
 
 
 def gpu_host(settings: Settings, via: str | None, events: Events) -> RoundHost | None:

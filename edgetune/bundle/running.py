@@ -24,6 +24,7 @@ from edgetune.resources import templates_dir
 
 BY_STATUS: dict[int, type[EdgetuneError]] = {3: BoardUnavailable, 4: BoardUnfit, 5: BundleInvalid, 6: BoardBusy}
 _MOST_FILE_BYTES = 4 << 30
+_NOT_STARTED, _KILLED = 126, 128
 
 
 def run_bundle(folder: Path) -> dict[str, object]:
@@ -50,7 +51,7 @@ def run_bundle(folder: Path) -> dict[str, object]:
             raise ToolchainMissing(f"{compiler} cannot compile the runner of the bundle: {built.stderr.strip()[:200]}")
         done = subprocess.run([str(runner), str(folder.absolute())], stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        raise BY_STATUS.get(done.returncode, BundleInvalid)(why_it_ended(done.returncode, done.stderr))
+        raise error_of(done.returncode)(why_it_ended(done.returncode, done.stderr))
     found = read_limited(folder, RESULTS, MOST_RESULT_BYTES).count(b"\n")
     return {"folder": folder, "candidates": len(manifest.candidates), "results": found}
 
@@ -77,8 +78,15 @@ def runner_files(manifest: BundleManifest) -> list[Path]:
     return [templates_dir() / name for name in (*RUNNER, *kind.runner)]
 
 
+def error_of(status: int) -> type[EdgetuneError]:
+    """The class of error of a runner that ended with a `status`: a shell's 126 and more say nothing of the bundle."""
+    return BoardUnavailable if status >= _NOT_STARTED else BY_STATUS.get(status, BundleInvalid)
+
+
 def why_it_ended(status: int, said: str) -> str:
-    """What a runner said before it ended with a `status`, in one line of printable characters."""
-    lines = [line for line in said.strip().splitlines() if line.startswith("bundle: ")]
-    first = lines[0].removeprefix("bundle: ") if lines else f"the runner ended with status {status}"
+    """What a runner, or what started it, said before it ended with a `status`: one line of printable characters."""
+    lines = [line.partition(": ")[2] for line in said.strip().splitlines() if line.startswith(("bundle: ", "hold: "))]
+    first = lines[0] if lines else f"the runner ended with status {status}"
+    if status > _KILLED:
+        first = f"the runner was killed by signal {status - _KILLED}: look for lack of memory there (`dmesg`)"
     return "".join(letter if letter.isprintable() else "?" for letter in first[:400])

@@ -2,7 +2,7 @@
 /*
  * Runs a command while it holds the lock of this machine, which is that of edgetune's agent (lock.h):
  *     ./hold OWNER SECONDS COMMAND [ARGUMENT ...]
- * ends with the status of the command, or after SECONDS with 137. Where somebody else has the lock it runs nothing, says
+ * ends with the status of the command, or after SECONDS with 124. Where somebody else has the lock it runs nothing, says
  * who on stderr, and ends with 75. A command whose holder is killed is killed as well.
  */
 #define _GNU_SOURCE
@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WRONG_USE = 2, TAKEN = 75, NO_COMMAND = 127, KILLED = 128, LOOK_MS = 20 };
+enum { WRONG_USE = 2, TAKEN = 75, OUT_OF_TIME = 124, NO_COMMAND = 127, KILLED = 128, LOOK_MS = 20 };
 
 static double now_s(void)
 {
@@ -44,7 +44,7 @@ static pid_t start(char **words)
 int main(int count, char **values)
 {
     char holder[OWNER_BYTES];
-    int status = 0;
+    int status = 0, late = 0;
 
     if (count < 4) {
         fprintf(stderr, "hold: give OWNER SECONDS COMMAND\n");
@@ -64,10 +64,14 @@ int main(int count, char **values)
     }
     while (waitpid(child, &status, WNOHANG) == 0) {
         struct pollfd visitor = {lock, POLLIN, 0}; /* a lock of -2, of a system without such sockets, is ignored */
-        if (now_s() >= end)
+        if (now_s() >= end) {
             kill(child, SIGKILL);
+            late = 1;
+        }
         if (poll(&visitor, 1, LOOK_MS) > 0 && lock >= 0)
             lock_tell(lock, values[1], end - now_s());
     }
+    if (late && WIFSIGNALED(status))
+        return OUT_OF_TIME;
     return WIFEXITED(status) ? WEXITSTATUS(status) : KILLED + WTERMSIG(status);
 }

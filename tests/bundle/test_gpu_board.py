@@ -89,7 +89,19 @@ def test_of_several_gpus_one_is_named_and_a_way_that_is_given_needs_none(bench: 
     settings = resolve_settings(CommandLineFlags(model=MODEL, board="cuda-generic", trials=2), {}, tmp_path)
     with pytest.raises(UsageError, match="'cuda-generic' has several boards: give one of lab-2, lab-gpu"):
         check_via(settings, None)
-    assert check_via(settings, "bundle") == check_via(settings, "pi@elsewhere") == settings.target
+    check_via(settings, "bundle")
+    check_via(settings, "pi@elsewhere")
+
+
+def test_a_transport_that_times_no_rounds_is_refused(bench: Bench, tmp_path: Path) -> None:
+    add(bench)
+    ours, other = (
+        resolve_settings(CommandLineFlags(model=MODEL, board="lab-gpu", trials=2, rpc=rpc), {}, tmp_path)
+        for rpc in ("gpu", "tvm")
+    )
+    check_via(ours, None)
+    with pytest.raises(UsageError, match="--rpc tvm times no candidates of 'cuda-generic': leave it out"):
+        check_via(other, None)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,15 @@ from edgetune.boards.gpu_health import health_faults
 from edgetune.bundle.gpu_host import BehindSsh, ThisMachine
 from edgetune.bundle.import_results import import_bundle
 from edgetune.bundle.manifest import RESULTS, read_manifest
-from edgetune.errors import BoardBusy, BoardUnfit, ToolchainMissing
+from edgetune.bundle.running import error_of, why_it_ended
+from edgetune.errors import (
+    BoardBusy,
+    BoardUnavailable,
+    BoardUnfit,
+    BundleInvalid,
+    EdgetuneError,
+    ToolchainMissing,
+)
 from edgetune.events import Event
 from edgetune.records import RecordStore
 from tests.boards.ssh_bench import Bench, opened
@@ -139,7 +147,8 @@ def test_a_holder_ends_as_its_command_and_takes_it_along(tmp_path: Path, monkeyp
         return subprocess.run([hold, *words], check=False, stderr=subprocess.DEVNULL).returncode
 
     assert [status("me", "9", "sh", "-c", "exit 4"), status("me", "9", "no-such-program")] == [4, 127]
-    assert status("me", "0.1", "sleep", "9") == 137
+    assert status("me", "0.1", "sleep", "9") == 124
+    assert status("me", "9", "sh", "-c", "kill -9 $$") == 137
     script = f"echo $$ >pid; {hold} you 9 true; echo $? >taken; exec sleep 60"
     with subprocess.Popen([hold, "me", "60", "sh", "-c", script], cwd=tmp_path, stderr=subprocess.PIPE) as first:
         assert first.stderr is not None
@@ -152,6 +161,23 @@ def test_a_holder_ends_as_its_command_and_takes_it_along(tmp_path: Path, monkeyp
     while command.exists() and " Z " not in (command / "stat").read_text():
         time.sleep(0.01)
     assert status("me", "9", "true") == 0
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "error", "sentence"),
+    [
+        (5, "noise\nbundle: plan.txt was changed\n", BundleInvalid, "plan.txt was changed"),
+        (2, "", BundleInvalid, "the runner ended with status 2"),
+        (127, "hold: ./runner cannot be started: Permission denied\n", BoardUnavailable, "./runner cannot be started"),
+        (126, "sh: ./hold: Permission denied\n", BoardUnavailable, "the runner ended with status 126"),
+        (137, "", BoardUnavailable, "the runner was killed by signal 9: look for lack of memory there"),
+    ],
+)
+def test_what_is_wrong_with_a_host_is_not_said_of_the_bundle(
+    status: int, said: str, error: type[EdgetuneError], sentence: str
+) -> None:
+    assert error_of(status) is error
+    assert why_it_ended(status, said).startswith(sentence)
 
 
 @pytest.mark.nvcc

@@ -36,6 +36,7 @@ def by_definition(x: np.ndarray, size: int, beta: float) -> np.ndarray:
         ((2, 6, 5), 2, 0.75),
         ((3, 5), 3, 0.6),
         ((1, 4, 2, 3, 2), 1, 0.75),
+        ((2, 4, 3, 0), 3, 0.75),
     ],
 )
 def test_it_is_what_onnx_defines(shape: tuple[int, ...], size: int, beta: float) -> None:

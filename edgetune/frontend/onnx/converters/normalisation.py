@@ -55,6 +55,8 @@ class LRN(tvm_onnx.OnnxOpConverter):
     def _impl_v1(cls, bb: relax.BlockBuilder, inputs: Any, attr: dict[str, Any], params: Any) -> relax.Expr:
         x, size = inputs[0], int(attr["size"])
         shape = [int(extent) for extent in x.ty.shape]
+        if 0 in shape:
+            return x
         before = (size - 1) // 2
         behind = size - 1 - before
         squares = relax.op.multiply(x, x)

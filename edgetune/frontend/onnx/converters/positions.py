@@ -1,7 +1,8 @@
 """ArgMax and ArgMin where results lie side by side: an extreme, then the first place that holds it.
 
 TVM's reduction carries value and place together, which nothing computes in lanes. Two reductions of one number each
-have lanes along the results, and plain operators let layouts pass through.
+have lanes along the results, and plain operators let layouts pass through. Where an element is NaN, which ONNX leaves
+open, the result is some place of the axis.
 """
 
 from __future__ import annotations
