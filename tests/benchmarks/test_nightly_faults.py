@@ -20,7 +20,7 @@ def night(folder: Path, *, records: int = TRIALS * len(BOARDS), most: int = 1, w
     page.write_text(" ".join(BOARDS))
     farm: Any = SimpleNamespace(
         folder=folder,
-        rows=lambda: [SimpleNamespace(verdict=Verdict(word)) for _ in BOARDS],
+        rows=lambda: [SimpleNamespace(verdict=Verdict(word), cell=SimpleNamespace(board=board)) for board in BOARDS],
         measured=lambda: records,
         most_measured=lambda: most,
     )
@@ -30,6 +30,12 @@ def night(folder: Path, *, records: int = TRIALS * len(BOARDS), most: int = 1, w
 
 def test_a_whole_night_is_not_harmed(tmp_path: Path) -> None:
     assert _harm(night(tmp_path), "host killed", 45.0, Counter()) == ""
+
+
+def test_a_page_without_one_of_the_boards_is_harm(tmp_path: Path) -> None:
+    begun = night(tmp_path)
+    (tmp_path / "out/pages/2026-01-01/index.html").write_text(BOARDS[0])
+    assert _harm(begun, "host killed", None, Counter()) == "no page with all cells"
 
 
 @pytest.mark.parametrize(
