@@ -38,7 +38,8 @@ class BoardKind(Checked):
     caches: Literal["warm", "cold"] = Field(
         default="warm",
         description="State of the caches when kernels are timed: warm, or cold (flushed before every call), for "
-        "models that run rarely. Only for boards with the agent and for GPUs; warm and cold times share no records.",
+        "models that run rarely. Only for boards with the agent, for GPUs and in bundles; warm and cold times share no "
+        "records.",
     )
     defaults: Preferences = Field(
         default=Preferences(), description="Settings for this board that other sources override."

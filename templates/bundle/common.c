@@ -42,12 +42,13 @@ _Noreturn void stop(int code, const char *format, ...)
 /* Ends the process of a candidate with its result. */
 _Noreturn void answer_with(const char *format, ...)
 {
-    char line[LINE];
+    char line[RESULT];
     va_list arguments;
     int length;
 
     va_start(arguments, format);
     length = vsnprintf(line, sizeof line, format, arguments);
+    length = length < (int)sizeof line ? length : (int)sizeof line - 1;
     if (length > 0 && write(answer, line, (size_t)length) != length)
         _exit(1);
     _exit(0);
@@ -330,7 +331,7 @@ static int is_hash(const char *name)
 
 static void tried(FILE *results, const char *known)
 {
-    char line[LINE], whole[LINE + 256], start[2 * HASH + 2];
+    char line[RESULT], whole[LINE + 1], start[2 * HASH + 2];
 
     snprintf(start, sizeof start, "%s %s ", candidate.hash, bundle);
     for (const char *at = known; (at = strstr(at, start)); at++)

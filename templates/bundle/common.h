@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MOST_BUFFERS = 64, MOST_AXES = 12, SAMPLES = 11, LINE = 4096, HASH = 65 };
+enum { MOST_BUFFERS = 64, MOST_AXES = 12, SAMPLES = 11, LINE = 4096, HASH = 65, RESULT = LINE - 2 * HASH };
 enum { UNAVAILABLE = 3, OTHER_PART = 4, BAD_BUNDLE = 5, BUSY = 6 };
 
 /* An array that is drawn here: its type (o: float, d: double, h: float16, b: bfloat16, or the bytes of an integer), the

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import onnx
@@ -28,10 +29,12 @@ def model(folder: Path) -> Path:
     return saved(folder / "small.onnx", ["p = MatMul x w", "y = Softmax p"], [("y", onnx.TensorProto.FLOAT)], w=weights)
 
 
-def export_libraries(folder: Path, out: Path, board: str = "host", candidates: int = 3) -> None:
+def export_libraries(
+    folder: Path, out: Path, board: str = "host", candidates: int = 3, caches: Literal["warm", "cold"] = "warm"
+) -> None:
     """Write a bundle of `model` for a board with a CPU."""
-    program = read_model(model(folder)).program()
-    export_bundle(program, load_target(board), out, BundleRequest(candidates, seed=1), lambda _: None)
+    program, target = read_model(model(folder)).program(), load_target(board).model_copy(update={"caches": caches})
+    export_bundle(program, target, out, BundleRequest(candidates, seed=1), lambda _: None)
 
 
 def replace_library(bundle: Path, number: int, body: str) -> None:

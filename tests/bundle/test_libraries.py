@@ -28,6 +28,9 @@ from tests.bundle.bundle_sample import compile_runner, runner_sources
 from tests.bundle.library_sample import HARMFUL, export_libraries, model, replace_library
 from tests.distribution_sample import edgetune
 
+MISSING = "missing" * 900
+"""A symbol that fills more than a line of results."""
+
 EMULATOR = ("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu")
 
 
@@ -77,6 +80,17 @@ def test_a_bundle_for_arm_runs_under_an_emulator_which_its_records_tell(tmp_path
         rows = store.list()
     assert {(row["status"], row["environment"]["trust"]) for row in rows} == {("ok", "D")}
     assert {row["target"] for row in rows} == {"rpi4"}
+
+
+def test_each_sample_of_cold_caches_is_one_call_after_a_sweep(tmp_path: Path) -> None:
+    """Of kernels so short that a sweep for each call of a long sample takes more than a candidate's time."""
+    export_libraries(tmp_path, tmp_path / "sent", candidates=2, caches="cold")
+    assert run_there(tmp_path / "sent").returncode == 0
+    lines = [line.split() for line in (tmp_path / "sent" / RESULTS).read_text().splitlines()]
+    assert {(status, repeats) for _, _, status, repeats, *_ in lines} == {("ok", "1")}
+    with RecordStore.open(tmp_path / "records.db") as store:
+        assert import_bundle(tmp_path / "sent", store).imported == len(lines) > 2
+        assert {row["environment"]["caches"] for row in store.list()} == {"cold"}
 
 
 def tuned(folder: Path, trials: int) -> dict[str, Any]:
@@ -193,10 +207,13 @@ def test_both_compilers_take_the_runners_without_a_warning(tmp_path: Path, kind:
     compile_runner(runner_sources(tmp_path, kind), tmp_path / "runner", cc=cc)
 
 
-def test_the_runner_is_clean_under_sanitizers(bundle: Path) -> None:
+def test_the_runner_is_clean_under_sanitizers(bundle: Path, tmp_path: Path) -> None:
     replace_library(bundle, 0, HARMFUL["wrong_result"])
+    replace_library(bundle, 1, f"extern void {MISSING}(void); {MISSING}();")
     flags = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
     compile_runner(runner_sources(bundle.parent, "libraries"), bundle / "runner", *flags)
     done = run_there(bundle)
     assert (done.returncode, done.stderr) == (0, "")
-    assert statuses(bundle) == ["wrong_result"] + ["ok"] * (len(statuses(bundle)) - 1)
+    assert statuses(bundle) == ["wrong_result", "crashed"] + ["ok"] * (len(statuses(bundle)) - 2)
+    with RecordStore.open(tmp_path / "records.db") as store:
+        assert import_bundle(bundle, store).refused == 0
