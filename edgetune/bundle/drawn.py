@@ -2,7 +2,7 @@
 
 Element `i` comes from a hash of the seed and `i` (splitmix64), so that a packed weight is drawn in the order of its
 packed layout. Numbers are few bits times a power of two: no value is rounded, here or there, and both have the same
-bits. A checksum in the plan proves it before the first launch. `templates/bundle/common.c` has the same in C.
+bits. A checksum in the plan proves it before the first launch. `templates/bundle/draw.c` has the same in C.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the runners of all bundles share: the plan, drawn inputs, the check of outputs, guarded processes, results. A
- * runner is `common.c` and one file with a `member`, which runs the candidates of one kind:
+ * runner is `common.c`, `draw.c` and one file with a `member`, which runs the candidates of one kind:
  *     cc -O2 *.c -o runner -ldl -lm && ./runner
  * Each candidate runs in a process of its own. Each result is one line of results.txt, on disk before the next candidate
  * starts: start the runner again after any end, and it goes on.
@@ -61,6 +61,7 @@ extern size_t cold; /* of the plan: 0 where caches stay warm; else what it means
 
 _Noreturn void stop(int code, const char *format, ...);        /* ends all, with a sentence */
 _Noreturn void answer_with(const char *format, ...);           /* ends the process of a candidate with its result */
+void need(const void *memory);                                 /* ends the process of a candidate where there is none */
 unsigned char *read_file(const char *folder, const char *hash, size_t *bytes);
 int reads_drawing(const char *line, Buffer *buffer);
 unsigned char *drawn(const Buffer *buffer);

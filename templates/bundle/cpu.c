@@ -7,12 +7,15 @@
 #include "common.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -31,7 +34,7 @@ static const char own_isa[] = "riscv64";
 static const char own_isa[] = "another instruction set";
 #endif
 
-enum { MOST_CHECKS = 16, CACHE_LINE = 64 };
+enum { MOST_CHECKS = 16, CACHE_LINE = 64, MOST_CORES = 1 << 20 };
 
 typedef void (*Entry)(void *const *buffers);
 
@@ -79,6 +82,19 @@ static int has_features(void)
 }
 #endif
 
+/* A file system without execution refuses every library: that is no fault of a candidate. */
+static void check_execution(void)
+{
+    const int file = open("plan.txt", O_RDONLY | O_CLOEXEC);
+    void *code = file < 0 ? MAP_FAILED : mmap(NULL, 1, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0);
+
+    if (code == MAP_FAILED)
+        stop(UNAVAILABLE, "this machine runs no code from the folder of the bundle (%s): copy it to a file system that is "
+             "mounted without noexec", strerror(errno));
+    munmap(code, 1);
+    close(file);
+}
+
 static void probe(void)
 {
     if (strcmp(isa, own_isa))
@@ -86,6 +102,7 @@ static void probe(void)
              "target, with a compiler of its own", isa, own_isa);
     if (!has_features())
         stop(OTHER_PART, "the candidates need %s, which this CPU lacks: export a bundle for it", names);
+    check_execution();
 }
 
 /* Whether an emulator runs this program: it says that it is the program, except where it does not look. */
@@ -97,19 +114,30 @@ static int emulated(void)
            && readlink("/proc/thread-self/exe", thread, sizeof thread - 1) > 0 && strcmp(own, thread);
 }
 
-/* Keeps this process on the last core that it may use: the first ones serve interrupts. */
+/* Keeps this process on the last core that it may use, and returns it: the first ones serve interrupts. */
 static int keep_on_core(void)
 {
-    cpu_set_t set;
-    size_t core = CPU_SETSIZE - 1;
+    size_t cores = CPU_SETSIZE, bytes, core;
+    cpu_set_t *set;
 
-    if (sched_getaffinity(0, sizeof set, &set))
-        return -1;
-    while (core > 0 && !CPU_ISSET(core, &set))
+    for (;; cores *= 2) { /* a kernel for more cores than the set holds refuses it */
+        bytes = CPU_ALLOC_SIZE(cores);
+        set = CPU_ALLOC(cores);
+        if (set && sched_getaffinity(0, bytes, set) == 0)
+            break;
+        if (!set || errno != EINVAL || cores >= MOST_CORES)
+            stop(UNAVAILABLE, "this machine does not tell on which cores a process may run (%s): run the bundle elsewhere",
+                 strerror(errno));
+        CPU_FREE(set);
+    }
+    for (core = 8 * bytes - 1; core > 0 && !CPU_ISSET_S(core, bytes, set);)
         core--;
-    CPU_ZERO(&set);
-    CPU_SET(core, &set);
-    return sched_setaffinity(0, sizeof set, &set) ? -1 : (int)core;
+    CPU_ZERO_S(bytes, set);
+    CPU_SET_S(core, bytes, set);
+    if (sched_setaffinity(0, bytes, set))
+        stop(UNAVAILABLE, "a candidate cannot be kept on core %zu (%s): run the bundle where it can", core, strerror(errno));
+    CPU_FREE(set);
+    return (int)core;
 }
 
 static void check(int ok, const char *what)

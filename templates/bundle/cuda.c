@@ -158,7 +158,8 @@ static double worst_error(void)
         if (!is_output(buffer))
             continue;
         got = malloc(buffer->bytes);
-        check(!got || cuda.to_host(got, place[i], buffer->bytes), "reading an output");
+        need(got);
+        check(cuda.to_host(got, place[i], buffer->bytes), "reading an output");
         worst = fmax(worst, error_of_output(buffer, got));
         free(got);
     }

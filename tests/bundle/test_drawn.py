@@ -25,7 +25,7 @@ from tests.cuda.cpu_check import gpu
 
 _MAIN = """
 #define main runner
-#include "%s"
+#include "common.c"
 #undef main
 
 const Member member;
@@ -51,10 +51,10 @@ TYPES = ["float64", "float32", "float16", "bfloat16", "bool", "int8", "uint8", "
 def drawing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program that draws what the lines of a plan say."""
     folder = tmp_path_factory.mktemp("drawing")
-    common = runner_sources(folder, "cubins")[0]
-    (folder / "main.c").write_text(_MAIN % common)
-    subprocess.run(["gcc", "-O2", "main.c", "-o", "main", "-lm"], cwd=folder, check=True)
-    return folder / "main"
+    place = Path(runner_sources(folder, "cubins")[0]).parent
+    (place / "main.c").write_text(_MAIN)
+    subprocess.run(["gcc", "-O2", "main.c", "draw.c", "-o", "main", "-lm"], cwd=place, check=True)
+    return place / "main"
 
 
 @pytest.mark.parametrize("dtype", TYPES)

@@ -50,9 +50,21 @@ def statuses(bundle: Path) -> list[str]:
     return [line.split()[2] for line in (bundle / RESULTS).read_text().splitlines()]
 
 
+def lines_of(bundle: Path) -> int:
+    return (bundle / RESULTS).read_text().count("\n") if (bundle / RESULTS).exists() else 0
+
+
 def run_there(bundle: Path, *emulator: str) -> subprocess.CompletedProcess[str]:
     """Run the compiled runner of the bundle: a board needs nothing else."""
     return subprocess.run([*emulator, "./runner"], cwd=bundle, capture_output=True, text=True, check=False)
+
+
+def preload(bundle: Path, stand_in: str) -> str:
+    """The environment variable that puts C functions in the place of those of the C library."""
+    library = bundle.parent / "stand_in.so"
+    command = ["gcc", "-fno-builtin", "-shared", "-fPIC", "-xc", "-", "-o", str(library)]
+    subprocess.run(command, input=f"#include <errno.h>\n{stand_in}", text=True, check=True)
+    return f"LD_PRELOAD={library}"
 
 
 def test_every_library_comes_back_once_however_often_it_is_run_and_imported(bundle: Path, tmp_path: Path) -> None:
@@ -120,10 +132,14 @@ def test_a_library_that_crashes_hangs_or_is_wrong_leaves_the_others_unharmed(bun
     for number, body in enumerate(HARMFUL.values()):
         replace_library(bundle, number, body)
     plan = bundle / "plan.txt"
-    plan.write_text(plan.read_text().replace("timeout 20 ", "timeout 2 ", 1))
-    assert run_there(bundle).returncode == 0
+    text = plan.read_text()
+    head, *candidates = re.split("(?m)^(?=candidate )", text)
+    hangs = candidates[list(HARMFUL).index("timeout")]
+    for part in (head.replace("timeout 20 ", "timeout 1 ") + hangs, text):
+        plan.write_text(part)
+        assert run_there(bundle).returncode == 0
     found = statuses(bundle)
-    assert found[:3] == list(HARMFUL)
+    assert found[:3] == ["timeout", "wrong_result", "crashed"]
     assert set(found[3:]) == {"ok"}
     with RecordStore.open(tmp_path / "records.db") as store:
         counts = import_bundle(bundle, store)
@@ -163,21 +179,77 @@ def test_a_cpu_that_lacks_a_feature_of_the_target_is_refused(bundle: Path) -> No
     assert (done.returncode, done.stderr) == (4, said)
 
 
+@pytest.mark.parametrize(
+    ("call", "fault", "status", "sentence"),
+    [
+        (
+            "void *mmap",
+            "EPERM",
+            3,
+            "this machine runs no code from the folder of the bundle (Operation not permitted): ",
+        ),
+        ("int fork", "EAGAIN", 1, "no process can be started: Resource temporarily unavailable"),
+        ("int sched_setaffinity", "EPERM", 3, "a candidate cannot be kept on core "),
+    ],
+)
+def test_a_fault_of_the_machine_is_no_result_of_a_candidate(
+    bundle: Path, call: str, fault: str, status: int, sentence: str
+) -> None:
+    stand_in = f"{call}(void) {{ errno = {fault}; return {'(void *)' if '*' in call else ''}-1; }}"
+    done = run_there(bundle, "env", preload(bundle, stand_in))
+    assert done.returncode == status
+    assert done.stderr.startswith(f"bundle: {sentence}")
+    assert lines_of(bundle) == 0
+    assert run_there(bundle).returncode == 0
+    assert set(statuses(bundle)) == {"ok"}
+
+
+def test_a_machine_of_more_cores_than_a_set_of_the_c_library_keeps_candidates_on_its_last(bundle: Path) -> None:
+    stand_in = """
+        int sched_setaffinity(void) { return 0; }
+        int sched_getaffinity(int process, unsigned long size, unsigned char *set)
+        {
+            for (unsigned long i = 0; i < size; i++)
+                set[i] = size > 128 && i == 1500 / 8 ? 1 << 1500 % 8 : 0;
+            errno = EINVAL;
+            return size > 128 ? 0 : -1;
+        }"""
+    done = run_there(bundle, "env", preload(bundle, stand_in))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {line.rpartition(" ")[2] for line in (bundle / RESULTS).read_text().splitlines()} == {"1500"}
+
+
+def test_a_candidate_without_memory_is_told_and_leaves_the_others_unharmed(bundle: Path) -> None:
+    plan = bundle / "plan.txt"
+    huge = f"drawn o {1 << 62} 1 0 1 0 1 {1 << 60}:0:1"
+    plan.write_text(re.sub("(?m)^drawn .*$", huge, plan.read_text(), count=1))
+    done = run_there(bundle)
+    assert (done.returncode, done.stderr) == (0, "")
+    first = (bundle / RESULTS).read_text().splitlines()[0]
+    assert first.split(" ", 2)[2] == "crashed 0 - 0 no memory"
+    assert set(statuses(bundle)[1:]) == {"ok"}
+
+
 def test_no_sample_of_a_library_is_lost_or_counted_twice_where_the_runner_is_killed(
     bundle: Path, tmp_path: Path
 ) -> None:
     number = len(read_manifest(bundle)[0].candidates)
+    replace_library(
+        bundle, number - 1, "extern int sleep(unsigned); sleep(3);"
+    )  # nobody comes to the end before a kill
     moments = random.Random(1)  # noqa: S311
     with RecordStore.open(tmp_path / "records.db") as store:
         stored = 0
-        for _ in range(10):
+        for kills in range(10):
             with subprocess.Popen(["./runner"], cwd=bundle) as runner:
+                while kills == 0 and not lines_of(bundle) and runner.poll() is None:
+                    time.sleep(0.001)
                 time.sleep(moments.random() * 0.1)
                 runner.kill()
-            if (bundle / RESULTS).exists():
-                counts = import_bundle(bundle, store)
-                assert counts.refused == 0
-                stored += counts.imported
+            counts = import_bundle(bundle, store)
+            assert counts.refused == 0
+            stored += counts.imported
+            assert kills or 0 < stored < number
         assert run_there(bundle).returncode == 0
         stored += import_bundle(bundle, store).imported
         assert stored == len(store.list()) == number

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 BUNDLE = "bundle"
 """Rounds are carried to another machine and back."""
 
-RUNNER = ("bundle/common.c", "bundle/common.h", "accuracy.h")
+RUNNER = ("bundle/common.c", "bundle/common.h", "bundle/draw.c", "accuracy.h")
 """The files that the runners of all kinds have, below the folder of templates."""
 
 
