@@ -15,9 +15,12 @@ from edgetune.target.gpu import GpuTarget
 _PATIENCE_S = 30.0
 _MOST = 200  # letters of an answer
 
+DEVICES = "/dev/nvidia0 /dev/nvhost-gpu /dev/nvgpu"
+"""Device files, of which a machine with an NVIDIA GPU has one."""
+
 # Prints "key value" lines. EDGETUNE_CUDA_DRIVER names a driver, and so a GPU, as it does for the runner of a bundle.
 _PROBE = f"""\
-for file in /dev/nvidia0 /dev/nvhost-gpu /dev/nvgpu "$EDGETUNE_CUDA_DRIVER"; do
+for file in $devices "$EDGETUNE_CUDA_DRIVER"; do
   [ -n "$file" ] && [ -e "$file" ] && echo "device $file"
 done
 file=$(command -v cc || command -v gcc) && echo "compiler $file"
@@ -39,7 +42,7 @@ def inspect_gpu(reach: Reach, target: BoardKind, name: str) -> Iterator[Finding]
     Stops where there is none, or another one than the target's.
     """
     try:
-        done = reach.run(_PROBE, _PATIENCE_S)
+        done = reach.run(f'devices="{DEVICES}"\n{_PROBE}', _PATIENCE_S)
     except BoardUnavailable as error:
         yield Finding("shell", False, error.message, f"edgetune boards shell {name}", True, error.exit_code)
         return
