@@ -8,12 +8,12 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgetune._version import __version__
 from edgetune.bundle.kinds import kind_of
-from edgetune.bundle.kinds.kind import RUNNER, CandidateKind, Compiled, TriedAlready
+from edgetune.bundle.kinds.kind import RUNNER, CandidateKind, Compiled, PackageRules, TriedAlready
 from edgetune.bundle.manifest import (
     MANIFEST,
     PLAN,
@@ -42,7 +42,7 @@ _MOST_BUFFERS = 63
 class BundleRequest:
     """What a bundle shall have: at most so many candidates of each kernel, `most` in all, and that many bytes.
 
-    None is no limit. Candidates that are `known` are left out.
+    None is no limit. Candidates that are `known`, or break the `rules` of the package, are left out.
     """
 
     candidates: int
@@ -50,6 +50,7 @@ class BundleRequest:
     known: Callable[[Kernel], TriedAlready] = lambda _: TriedAlready()
     most: int | None = None
     most_bytes: int | None = MOST_BYTES
+    rules: PackageRules = field(default_factory=PackageRules)
 
 
 def export_bundle(
@@ -112,7 +113,7 @@ def _filled(
     kernels = list({kernel.workload: kernel for kernel in program.kernels}.values())
     tried = [request.known(kernel) for kernel in kernels]
     refused = left_out = 0
-    kind, maker = where[0], where[0].maker(program, where[1])
+    kind, maker = where[0], where[0].maker(program, where[1], request.rules)
     order = sorted(range(len(kernels)), key=lambda number: len(tried[number].names))
     for place, number in enumerate(order):
         kernel = kernels[number]

@@ -20,6 +20,7 @@ from edgetune.bundle.manifest import (
 )
 from edgetune.errors import BundleInvalid
 from edgetune.records import STATUSES, Record, RecordStore, Status
+from edgetune.target.preferences import Grade
 
 _FIELDS = 7
 _MOST_LINE = 4096
@@ -27,7 +28,8 @@ _MOST_SAMPLES = 1000
 _MOST_REASONS = 20
 _PRINTABLE = re.compile(r"[ -~]*")
 _LOWEST, _HIGHEST = 1.0, 1e13  # nanoseconds of a sample
-_TRUST = {
+BEST_GRADE: Grade = "C"
+_TRUST: dict[Grade, str] = {
     "C": "timed by the runner of a bundle, on a machine whose clocks nobody watched",
     "D": "timed by the runner of a bundle under an emulator, whose times are not those of a core",
 }
@@ -99,7 +101,7 @@ def parse_result(line: str, known: dict[str, BundledCandidate], manifest: Bundle
     if len(times) > _MOST_SAMPLES:
         raise ValueError("it has too many samples")
     ordered = sorted(times)
-    grade = "D" if manifest.emulated or told.startswith(_EMULATED) else "C"
+    grade: Grade = "D" if manifest.emulated or told.startswith(_EMULATED) else BEST_GRADE
     return Record(
         workload=candidate.workload,
         workload_name=candidate.workload_name,

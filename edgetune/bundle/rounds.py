@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgetune.bundle.export import MOST_BYTES, BundleRequest, export_bundle
-from edgetune.bundle.import_results import import_bundle, refuse_nothing
+from edgetune.bundle.import_results import BEST_GRADE, import_bundle, refuse_nothing
 from edgetune.bundle.kinds import CandidateKind, kind_of
-from edgetune.bundle.kinds.kind import BUNDLE, RoundHost, TriedAlready
+from edgetune.bundle.kinds.kind import BUNDLE, PackageRules, RoundHost, TriedAlready
 from edgetune.bundle.manifest import RESULTS, BundleManifest, read_manifest
 from edgetune.codegen import CODEGEN_VERSION
 from edgetune.config.settings import Settings
+from edgetune.errors import UsageError
 from edgetune.events import Event
 from edgetune.frontend.model_format import Model
 from edgetune.graph.program import Kernel, Program
@@ -30,6 +31,7 @@ from edgetune.pipeline.flavours import flavours_of
 from edgetune.pipeline.tune_and_build import PackageBuild, build_input
 from edgetune.records import RecordStore
 from edgetune.target.board_kind import BoardKind
+from edgetune.target.toolchain import require_trust
 
 _MOST_IN_ROUND = 16  # candidates of each kernel
 _FASTEST = 4  # records whose neighbours a round tries
@@ -60,20 +62,28 @@ def tune_via_bundles(
     Rounds lie in a folder beside the package, called like it with `-rounds`. They run on the host with the SSH address
     `via`; where that is None, on the board of the settings, or on this machine if that has no address; where it is
     "bundle", on this machine if it has a GPU, and else they are carried over. Raises UsageError for a board whose
-    candidates cannot travel and for a budget of time where rounds are carried, BoardUnavailable where a GPU is asked
-    for and this machine has none, and what `export_bundle`, `import_bundle`, `RoundHost.run` and `build_input` raise.
+    candidates cannot travel, for a trust grade that no bundle has, and for a budget of time where rounds are carried,
+    BoardUnavailable where a GPU is asked for and this machine has none, and what `export_bundle`, `import_bundle`,
+    `RoundHost.run` and `build_input` raise.
     """
     target, kind = settings.target, kind_of(settings.target)
     kind.check_via(settings, via)
     host = kind.host(settings, via, events)
     require_threads(target, settings.threads)
     require_precision(target, settings.precision)
+    require_trust(target, settings.min_trust)
+    if settings.min_trust < BEST_GRADE:
+        raise UsageError(
+            f"times from a bundle never have a better trust grade than {BEST_GRADE}, as nobody watches the clocks of "
+            f"that machine: use --min-trust {BEST_GRADE} instead of {settings.min_trust}"
+        )
     check_output_folder(settings.out)
     flavours_of(settings)
     subject = load(settings, events, model)
     folder = settings.out.with_name(f"{settings.out.name}-rounds")
     with RecordStore.open(settings.db) as store:
-        search = _Rounds(subject.program, (kind, target), settings.seed, folder, store, events, host)
+        rules = PackageRules(settings.winograd, settings.threads)
+        search = _Rounds(subject.program, (kind, target), (settings.seed, rules), folder, store, events, host)
         waiting = search.run(settings.budget_trials, settings.budget_seconds)
         records, rounds = search.records(), len(search.folders())
     return ViaBundles(records, rounds, waiting, build_input(subject, settings, events))
@@ -86,13 +96,14 @@ class _Rounds:
         self,
         program: Program,
         where: tuple[CandidateKind, BoardKind],
-        seed: int,
+        how: tuple[int, PackageRules],
         folder: Path,
         store: RecordStore,
         events: Events,
         host: RoundHost | None,
     ) -> None:
-        self._program, self._seed = program, seed
+        self._program = program
+        self._seed, self._rules = how
         self._kind, self._target = where
         self._folder, self._store, self._events = folder, store, events
         self._keys = {kernel.workload: self._kind.record_key(kernel, self._target) for kernel in program.kernels}
@@ -160,6 +171,7 @@ class _Rounds:
                 known=self._known,
                 most=left,
                 most_bytes=MOST_BYTES if self._host is None else None,
+                rules=self._rules,
             ),
             self._events,
         )

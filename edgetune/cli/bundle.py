@@ -74,10 +74,18 @@ def export(
 @click.argument("folder", type=click.Path(path_type=Path))
 @output_options
 def run(output: Output, /, folder: Path) -> None:
-    """Check and time the candidates of the bundle FOLDER on this machine, of its target; goes on where it ended."""
-    from edgetune.bundle.running import run_bundle
+    """Check and time the candidates of the bundle FOLDER on this machine, of its target; goes on where it ended.
 
-    output.result(run_bundle(folder), title=f"bundle {folder}")
+    They are code that runs as you do: run only bundles that you trust.
+    """
+    from edgetune.boards.lock import timing_lock
+    from edgetune.bundle.running import check_files, run_bundle
+    from edgetune.cli.progress import show_progress
+
+    check_files(folder)  # nobody waits for a folder that is no bundle
+    with show_progress(output, f"bundle {folder}") as events, timing_lock(events):
+        counts = run_bundle(folder)
+    output.result(counts, title=f"bundle {folder}")
 
 
 @command.command("import")

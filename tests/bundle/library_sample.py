@@ -29,6 +29,21 @@ def model(folder: Path) -> Path:
     return saved(folder / "small.onnx", ["p = MatMul x w", "y = Softmax p"], [("y", onnx.TensorProto.FLOAT)], w=weights)
 
 
+def convolution(folder: Path) -> Path:
+    """A convolution for which Winograd's algorithm needs fewer products."""
+    weights = np.random.default_rng(0).standard_normal((32, 32, 3, 3), np.float32)
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])],
+        "convolution",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 32, 16, 16])],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 32, 16, 16])],
+        [onnx.numpy_helper.from_array(weights, "w")],
+    )
+    opset = [onnx.helper.make_opsetid("", 20)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=10), folder / "convolution.onnx")
+    return folder / "convolution.onnx"
+
+
 def export_libraries(
     folder: Path, out: Path, board: str = "host", candidates: int = 3, caches: Literal["warm", "cold"] = "warm"
 ) -> None:

@@ -9,23 +9,30 @@ import shutil
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from click.testing import CliRunner
 
+from edgetune.boards import lock
 from edgetune.bundle.export import BundleRequest, export_bundle
 from edgetune.bundle.import_results import import_bundle
 from edgetune.bundle.kinds import KINDS
+from edgetune.bundle.kinds.kind import PackageRules
+from edgetune.bundle.kinds.libraries import _Maker
 from edgetune.bundle.manifest import RESULTS, read_manifest
 from edgetune.bundle.plan import LEAST_ROOM
 from edgetune.bundle.running import run_bundle
-from edgetune.errors import BoardUnfit, BundleInvalid
+from edgetune.cli.bundle import command
+from edgetune.errors import BoardBusy, BoardUnfit, BundleInvalid, UsageError
 from edgetune.events import Event
+from edgetune.graph.memory.plan import scratch_limits
 from edgetune.pipeline.model_formats import read_model
 from edgetune.records import RecordStore
-from edgetune.target.target import load_target
+from edgetune.schedule.algorithms.schedule_text import WINOGRAD, algorithm_of
+from edgetune.target.target import load_target, with_cpu
 from tests.bundle.bundle_sample import compile_runner, runner_sources
-from tests.bundle.library_sample import HARMFUL, export_libraries, model, replace_library
+from tests.bundle.library_sample import HARMFUL, convolution, export_libraries, model, replace_library
 from tests.distribution_sample import edgetune
 
 MISSING = "missing" * 900
@@ -255,6 +262,47 @@ def test_no_sample_of_a_library_is_lost_or_counted_twice_where_the_runner_is_kil
         assert stored == len(store.list()) == number
     lines = (bundle / RESULTS).read_text().splitlines()
     assert len({line.split()[0] for line in lines}) == len(lines) == number
+
+
+@pytest.mark.parametrize("winograd", ["f4", "off"])
+def test_candidates_keep_to_the_algorithms_that_the_package_allows(
+    tmp_path: Path, winograd: Literal["f4", "off"]
+) -> None:
+    program, rules = read_model(convolution(tmp_path)).program(), PackageRules(winograd)
+    export_bundle(program, load_target("host"), tmp_path / "sent", BundleRequest(4, 1, rules=rules), lambda _: None)
+    found = {algorithm_of(one.trace) for one in read_manifest(tmp_path / "sent")[0].candidates}
+    assert bool(found & set(WINOGRAD)) == (winograd == "f4")
+
+
+def test_each_thread_of_a_package_has_its_share_of_the_scratch(tmp_path: Path) -> None:
+    program, target = read_model(convolution(tmp_path)).program(), with_cpu(load_target("host"))
+    one, four = (_Maker(program, target, PackageRules(threads=threads))._limits for threads in (1, 4))
+    allowed = {program.kernels[i].workload: limit for i, limit in scratch_limits(program, 4).items()}
+    assert four == {workload: limit // 4 for workload, limit in allowed.items()} != one
+
+
+def test_a_trust_grade_that_no_bundle_has_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    model(tmp_path)
+    words = ["--board", "host", "--via", "bundle", "--trials", "4", "--db", "r.db", "-o", "out", "--min-trust", "B"]
+    done = edgetune(["tune", "small.onnx", *words], cwd=tmp_path)
+    assert done.returncode == UsageError.exit_code
+    assert "times from a bundle never have a better trust grade than C, " in done.stderr
+    assert "use --min-trust C instead of B" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["small.onnx"]
+
+
+def test_a_bundle_runs_under_the_lock_of_this_machine(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "lock_path", lambda: tmp_path / "timing.lock")
+    monkeypatch.setattr(lock, "LOCK_TIMEOUT_S", 0.1)
+    with lock.timing_lock():
+        done = CliRunner().invoke(command, ["run", str(bundle)])
+    assert isinstance(done.exception, BoardBusy)
+    assert lines_of(bundle) == 0
+    done = CliRunner().invoke(command, ["run", str(bundle)])
+    assert done.exit_code == 0, done.output
+    assert set(statuses(bundle)) == {"ok"}
 
 
 def test_libraries_that_do_not_fit_wait_for_another_round(tmp_path: Path) -> None:

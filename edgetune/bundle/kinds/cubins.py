@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgetune.bundle.kinds.kind import CandidateMaker, Compiled, RoundHost, TriedAlready
+from edgetune.bundle.kinds.kind import CandidateMaker, Compiled, PackageRules, RoundHost, TriedAlready
 from edgetune.errors import CompileFailed, KernelFailed, UsageError
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.cuda_toolkit import gpu_fingerprint, nvcc_id, require_nvcc
@@ -70,9 +70,9 @@ class Cubins:
 
         return record_key(kernel, _gpu(target))
 
-    def maker(self, program: Program, target: BoardKind) -> CandidateMaker:
-        """Return a maker that compiles with nvcc."""
-        del program
+    def maker(self, program: Program, target: BoardKind, rules: PackageRules) -> CandidateMaker:
+        """Return a maker that compiles with nvcc; there are no threads, and no other algorithms."""
+        del program, rules
         return _Maker(_gpu(target))
 
     def check_via(self, settings: Settings, via: str | None) -> None:

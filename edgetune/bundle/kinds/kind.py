@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from edgetune.target.board_kind import BoardKind
+from edgetune.target.preferences import Winograd
 
 if TYPE_CHECKING:
     from edgetune.config.settings import Settings
@@ -21,6 +22,14 @@ BUNDLE = "bundle"
 
 RUNNER = ("bundle/common.c", "bundle/common.h", "bundle/draw.c", "accuracy.h")
 """The files that the runners of all kinds have, below the folder of templates."""
+
+
+@dataclass(frozen=True)
+class PackageRules:
+    """What the package allows its kernels: the largest `winograd` tiles ("off": none), and scratch of `threads`."""
+
+    winograd: Winograd = "f4"
+    threads: int = 1
 
 
 @dataclass(frozen=True)
@@ -104,7 +113,7 @@ class CandidateKind(Protocol):
     def record_key(self, kernel: Kernel, target: BoardKind) -> RecordKey:
         """Return the key of a kernel's records."""
 
-    def maker(self, program: Program, target: BoardKind) -> CandidateMaker:
+    def maker(self, program: Program, target: BoardKind, rules: PackageRules) -> CandidateMaker:
         """Return the maker of candidates; raises ToolchainMissing."""
 
     def check_via(self, settings: Settings, via: str | None) -> None:

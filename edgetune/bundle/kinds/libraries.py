@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgetune.boards.agent.build import ABI
-from edgetune.bundle.kinds.kind import BUNDLE, CandidateMaker, Compiled, RoundHost, TriedAlready
+from edgetune.bundle.kinds.kind import BUNDLE, CandidateMaker, Compiled, PackageRules, RoundHost, TriedAlready
 from edgetune.errors import CompileFailed, KernelFailed, ToolchainMissing, UsageError
 from edgetune.measure.compiler import builder_of
 from edgetune.target.board_kind import BoardKind
@@ -85,9 +85,9 @@ class Libraries:
 
         return record_key(kernel, with_cpu(target))
 
-    def maker(self, program: Program, target: BoardKind) -> CandidateMaker:
+    def maker(self, program: Program, target: BoardKind, rules: PackageRules) -> CandidateMaker:
         """Return a maker that compiles with the target's compiler."""
-        return _Maker(program, with_cpu(target))
+        return _Maker(program, with_cpu(target), rules)
 
     def check_via(self, settings: Settings, via: str | None) -> None:
         """Take carried rounds alone, with a budget of candidates."""
@@ -113,15 +113,21 @@ LIBRARIES = Libraries()
 class _Maker:
     """See `CandidateMaker`."""
 
-    def __init__(self, program: Program, target: Target) -> None:
+    def __init__(self, program: Program, target: Target, rules: PackageRules) -> None:
         from edgetune.graph.memory.plan import scratch_limits
         from edgetune.pipeline.in_model_cost import streams
+        from edgetune.schedule.algorithms.schedule_text import allowed_algorithms
 
         self._target = target
         self._builder = builder_of(target)
         plain = self._builder.toolchain(target, _TIMEOUT_S)
         self._toolchain = replace(plain, link_flags=(*plain.link_flags, *_STRIPPED))
-        self._limits = {program.kernels[i].workload: limit for i, limit in scratch_limits(program).items()}
+        # Kernels are timed on one thread; in the package each thread has its own scratch.
+        self._limits = {
+            program.kernels[i].workload: limit // rules.threads
+            for i, limit in scratch_limits(program, rules.threads).items()
+        }
+        self._forms = allowed_algorithms(rules.winograd)
         self._streamed = streams(program, target)
 
     def candidates(self, kernel: Kernel, most: int, seed: int, tried: TriedAlready) -> Iterator[Compiled]:
@@ -144,7 +150,6 @@ class _Maker:
 
     def _texts(self, kernel: Kernel, most: int, seed: int, tried: TriedAlready) -> Iterator[str]:
         """Schedules to try, as a search on the board would propose them."""
-        from edgetune.schedule.algorithms.schedule_text import FORMS
         from edgetune.schedule.default_algorithms import default_schedule
         from edgetune.search.cost_model import CostModel
         from edgetune.search.search import AlgorithmsSearch
@@ -152,7 +157,7 @@ class _Maker:
         from edgetune.search.wiring import other_spaces, space_of
 
         limit = self._limits[kernel.workload]
-        task = TuneTask(kernel, limit, frozenset(FORMS), streamed=self._streamed)
+        task = TuneTask(kernel, limit, self._forms, streamed=self._streamed)
         known = {trace for trace, _ in tried.times}
         first = default_schedule(kernel.function, self._target, limit, task.forms, streamed=task.streamed)[0]
         if first not in known:
