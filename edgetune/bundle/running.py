@@ -49,7 +49,13 @@ def run_bundle(folder: Path) -> dict[str, object]:
         )
         if built.returncode:
             raise ToolchainMissing(f"{compiler} cannot compile the runner of the bundle: {built.stderr.strip()[:200]}")
-        done = subprocess.run([str(runner), str(folder.absolute())], stderr=subprocess.PIPE, text=True, check=False)
+        try:
+            done = subprocess.run([str(runner), str(folder.absolute())], stderr=subprocess.PIPE, text=True, check=False)
+        except PermissionError as error:
+            raise BoardUnavailable(
+                f"no program runs from {tempfile.gettempdir()} ({error.strerror}): set TMPDIR to a folder on a file "
+                "system that is mounted without noexec"
+            ) from error
     if done.returncode:
         raise error_of(done.returncode)(why_it_ended(done.returncode, done.stderr))
     found = read_limited(folder, RESULTS, MOST_RESULT_BYTES).count(b"\n")

@@ -24,7 +24,7 @@ from edgetune.bundle.manifest import RESULTS, read_manifest
 from edgetune.bundle.plan import LEAST_ROOM
 from edgetune.bundle.running import run_bundle
 from edgetune.cli.bundle import command
-from edgetune.errors import BoardBusy, BoardUnfit, BundleInvalid, UsageError
+from edgetune.errors import BoardBusy, BoardUnavailable, BoardUnfit, BundleInvalid, UsageError
 from edgetune.events import Event
 from edgetune.graph.memory.plan import scratch_limits
 from edgetune.pipeline.model_formats import read_model
@@ -337,3 +337,17 @@ def test_the_runner_is_clean_under_sanitizers(bundle: Path, tmp_path: Path) -> N
     assert statuses(bundle) == ["wrong_result", "crashed"] + ["ok"] * (len(statuses(bundle)) - 2)
     with RecordStore.open(tmp_path / "records.db") as store:
         assert import_bundle(bundle, store).refused == 0
+
+
+def test_a_folder_for_the_runner_that_runs_no_program_is_told(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where TMPDIR is mounted noexec: here the compiler leaves a program that nobody may run."""
+    compiler = tmp_path / "bin" / "cc"
+    compiler.parent.mkdir()
+    compiler.write_text('#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\n: >"$2"\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{compiler.parent}:/usr/bin:/bin")
+    with pytest.raises(BoardUnavailable, match=r"no program runs from /.*: set TMPDIR to a folder on a file system"):
+        run_bundle(bundle)
+    assert not (bundle / RESULTS).exists()
