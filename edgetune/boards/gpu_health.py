@@ -61,7 +61,7 @@ class GpuSample:
 
     @property
     def words(self) -> str:
-        """Clock and temperature, as far as they are told."""
+        """The clock and the temperature, each where nvidia-smi prints a number."""
         clock = "clock not told" if self.clock is None else f"{self.clock:g} MHz"
         most = "" if self.highest is None else f" of {self.highest:g}"
         return f"{clock}{most}" + ("" if self.degrees is None else f", {self.degrees:g} degrees")

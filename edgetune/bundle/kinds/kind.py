@@ -79,7 +79,7 @@ class RoundHost(Protocol):
     def run(self, bundle: Path) -> None:
         """Try all candidates of a bundle that have no result yet; the results are in the bundle afterwards.
 
-        Nobody else times there meanwhile. What makes times doubtful is told as warnings. Raises what `run_bundle`
+        The host holds its timing lock. Events warn of what makes times doubtful. Raises what `run_bundle`
         raises, BoardLost, and BoardBusy where another run times there for too long.
         """
 

@@ -4,7 +4,7 @@
  * cuda_runtime.h.
  *
  * A copy is there once the thread that began it has waited for its group, and for other threads after a barrier that
- * follows. Until then the words that it fills are NaN, and whoever touches them ends the program. So does a thread that
+ * follows. Until then the words that it fills are NaN, and an access to them ends the program. So does a thread that
  * ends before it has waited.
  */
 #ifndef CUDA_ON_CPU_PIPELINE_H

@@ -179,7 +179,7 @@ inline const std::function<void()> *body;
 inline bool backwards;
 
 /* The last threads that touched a word of memory, and the epochs: how often all threads had been let run. Atomic
- * functions are told apart: they wait for one another. */
+ * functions are recorded separately, as they need no order among themselves. */
 struct Shadow {
     uint64_t written, read, updated;
     unsigned writer, reader, updater;

@@ -47,8 +47,8 @@ class BatchNormalization(tvm_onnx.BatchNormalization):
 class LRN(tvm_onnx.OnnxOpConverter):
     """x / (bias + alpha * m)^beta, where m is the mean of squares over `size` channels, those outside being 0.
 
-    Of an even size, the longer part is behind the channel, as ONNX defines it. A power of 3/4, the default, is made of
-    two square roots: `s` is not negative wherever a power of it is a number.
+    An even size takes one more channel behind than before, as ONNX defines it. The default power, 3/4, is computed by
+    two square roots: where the base is negative, both give NaN.
     """
 
     @classmethod

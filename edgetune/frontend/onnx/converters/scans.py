@@ -33,7 +33,7 @@ class Scan:
     """A running sum or product: `combine` reduces terms, `join` two values, and `neutral` changes neither.
 
     The sum of a block alone may overflow where the running sum does not. So blocks are summed from `scale` times their
-    elements, a power of two, and the result is divided by it: exact but for elements close to the smallest number.
+    elements, a power of two, and the result is divided by it. Only elements near the smallest normal number lose bits.
     """
 
     combine: Callable[..., Any]
