@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -111,7 +112,7 @@ def _accept(store: NightStore, cell: Cell) -> None:
 
 def _verdict(size: SampleNight, number: int, cell: Cell, index: int, random: np.random.Generator) -> Verdict:
     left = size.nights - 1 - index
-    health = _health(size, cell, left, int(cell.board.rpartition("-")[2]) + index)
+    health = _health(size, cell.board, cell.kind, left, int(cell.board.rpartition("-")[2]) + index)
     if size.lost and cell.board == "shelf-1":
         return Verdict("not measured", f"{INFRASTRUCTURE}board {cell.board} was lost 3 times: {_CHECK} {cell.board}")
     if health["fault"]:
@@ -152,13 +153,14 @@ def _verdict(size: SampleNight, number: int, cell: Cell, index: int, random: np.
     return Verdict(word, "nothing to compare with yet" if word == "first" else "", facts=found)  # type: ignore[arg-type]
 
 
-def _health(size: SampleNight, cell: Cell, left: int, seed: int) -> dict[str, Any]:
+@lru_cache(maxsize=64)
+def _health(size: SampleNight, board: str, kind: str, left: int, seed: int) -> dict[str, Any]:
     """What the check of a board found: one has taken longer for twelve nights, another one fails."""
-    counts = cell.kind.startswith("qemu")
+    counts = kind.startswith("qemu")
     noise = 0.0 if counts else float(np.random.default_rng(seed).normal(0, 0.004))
-    drifted = 1.07 if size.red and cell.board == "shelf-1" and left < 12 else 1.0
+    drifted = 1.07 if size.red and board == "shelf-1" and left < 12 else 1.0
     costs = {CANARY: 42_000.0 * (1 + noise) * drifted, REFERENCE: 120_000.0 * (1 + noise)}
-    fault = _THROTTLED if size.lost and cell.board == "shelf-2" else ""
+    fault = _THROTTLED if size.lost and board == "shelf-2" else ""
     ratios = {CANARY: drifted * (1 + noise), REFERENCE: 1 + noise}
     pinned = dict.fromkeys(costs, "1" * 64)
     unit = "instructions" if counts else "ns"

@@ -149,11 +149,11 @@ def in_turns(
 
 def judge(differences: np.ndarray, limit: float, alpha: float) -> JudgedRatio:
     """Judge differences of logarithms, one of each turn (Student's t)."""
-    from scipy import stats
+    from scipy import special
 
     mean = float(np.mean(differences))
     half = _half_width(differences)
-    p = float(2 * stats.t.sf(abs(mean) / _error(differences), len(differences) - 1))
+    p = float(2 * special.stdtr(len(differences) - 1, -abs(mean) / _error(differences)))
     bound = math.log1p(limit)
     word: Word = "cannot tell"
     if p < alpha and abs(mean) > bound:
@@ -175,9 +175,9 @@ def _error(differences: np.ndarray) -> float:
 @lru_cache(maxsize=MOST_TURNS)
 def quantile(freedom: int) -> float:
     """Half of the width of an interval with `COVERAGE`, in errors of a mean with that many degrees of freedom."""
-    from scipy import stats
+    from scipy import special
 
-    return float(stats.t.ppf((1 + COVERAGE) / 2, freedom))
+    return float(special.stdtrit(freedom, (1 + COVERAGE) / 2))
 
 
 def _exact(old: float, new: float) -> JudgedRatio:

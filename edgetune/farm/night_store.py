@@ -156,14 +156,11 @@ class NightStore:
                 return None
             night = _night(connection, number)
             begin_snapshot(self._database, connection, night.farm, night.night)
-            written: list[tuple[int, Cell]] = []
-            for position, cell in enumerate(cells):
-                values: dict[str, object] = {"night_id": number, "position": position, "cell": cell.name, "attempt": 0}
-                values |= {"model": cell.model, "board": cell.board, "kind": cell.kind, "settings": cell.settings}
-                values["searches"] = int(cell.searches)
-                identity = connection.execute(insert(night_cells).values(values).returning(night_cells.c.id))
-                written.append((identity.scalar_one(), cell))
-            also(connection, written)
+            chosen = list(cells)
+            rows = [_columns(number, position, cell) for position, cell in enumerate(chosen)]
+            all_rows = insert(night_cells).returning(night_cells.c.id, sort_by_parameter_order=True)
+            written = connection.scalars(all_rows, rows).all() if rows else []
+            also(connection, list(zip(written, chosen, strict=True)))
             return night
 
     def finish(self, night: Night) -> bool:
@@ -393,6 +390,12 @@ def _judge(connection: Connection, number: int, attempt: int, verdict: Verdict) 
     }
     connection.execute(insert(verdicts).values(values))
     return True
+
+
+def _columns(night: int, position: int, cell: Cell) -> dict[str, object]:
+    """Columns of a cell that no attempt has begun."""
+    own = {"cell": cell.name, "model": cell.model, "board": cell.board, "kind": cell.kind, "settings": cell.settings}
+    return {"night_id": night, "position": position, "attempt": 0, "searches": int(cell.searches), **own}
 
 
 def _acceptance(values: Mapping[str, Any]) -> dict[str, Any]:
