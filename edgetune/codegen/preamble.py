@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from edgetune.codegen import barriers, horizontal_reduction, polynomials, vector_snippets
+from edgetune.codegen import barriers, horizontal_reduction, polynomials, transposition_snippets, vector_snippets
 from edgetune.codegen.dtypes import by_short, storage_type
 from edgetune.codegen.multiply_add import multiply_add
 from edgetune.codegen.package_names import with_prefix
@@ -61,6 +61,14 @@ _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
     "nearbyint": (_macro_types, vector_snippets.rounding),
     "sqrt": (lambda rest: [f"type:{rest}"], vector_snippets.square_root),
     "every_second": (lambda rest: [*_macro_types(rest), f"type:{rest}u"], vector_snippets.every_second),
+    **{
+        kind: (partial(transposition_snippets.needed, kind), partial(transposition_snippets.function, kind))
+        for kind in transposition_snippets.KINDS
+    },
+    "put": (lambda rest: [f"type:{rest}u"], transposition_snippets.put),
+    "shuffle_two": (lambda rest: [f"type:{rest}", f"type:i{rest[1:]}"], transposition_snippets.shuffle_two),
+    "turn": (transposition_snippets.types_needed, transposition_snippets.turn),
+    "turn_quads": (transposition_snippets.types_needed, transposition_snippets.turn_quads),
     "vmax": (_extreme_types, partial(vector_snippets.min_max, "max")),
     "vmin": (_extreme_types, partial(vector_snippets.min_max, "min")),
     **{

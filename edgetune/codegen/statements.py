@@ -19,6 +19,7 @@ from edgetune.codegen.memory import Survey, is_one, pieces
 from edgetune.codegen.names import plain_name
 from edgetune.codegen.register_tiles import tile_places
 from edgetune.codegen.text import ATOM, Text
+from edgetune.codegen.transposition import printed_transposition
 from edgetune.codegen.traverse import loads_in, variables_in
 from edgetune.codegen.vector_calls import calls_functions, has_vector_form
 from edgetune.codegen.vectors import VectorPrinter
@@ -91,6 +92,8 @@ class StatementPrinter(VectorPrinter):
             self.statement(s)
 
     def _for(self, s: Stmt) -> None:
+        if printed_transposition(self, s):
+            return
         of, _ = element_and_lanes(s.loop_var.ty)
         low, extent = self.scalar(s.min), self.scalar(s.extent)
         if self.shared is not None and s.loop_var.same_as(self.shared.variable):

@@ -15,9 +15,11 @@ from tvm.tirx import IntImm
 from edgetune.errors import UnsupportedOperator, UsageError
 from edgetune.frontend.tensor_expression.normal_form import normal_form
 from edgetune.frontend.tensor_expression.parts import PartOfExpression, divisions_of
+from edgetune.frontend.tensor_expression.reciprocals import with_reciprocals
 from edgetune.graph.long_sums import split_long_sums
 from edgetune.graph.macs import multiply_accumulates
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Param, Program, Role, TensorSpec, byte_size
+from edgetune.graph.running_reductions import shorten_running_reductions
 from edgetune.graph.separable_windows import separate_windows
 from edgetune.graph.tvm_types import PrimFunc
 from edgetune.graph.workload import workload_hash
@@ -133,11 +135,12 @@ def _function(tensors: Sequence[te.Tensor], name: str, params: Sequence[Param]) 
         lines = str(error).strip().splitlines()
         reason = lines[-1] if lines else type(error).__name__
         raise UnsupportedOperator(f"TVM cannot make a function of {name} ({reason}): rewrite its expression") from error
-    return normal_form(function, [index for index, param in enumerate(params) if param.role == "constant"])
+    weights = [index for index, param in enumerate(params) if param.role == "constant"]
+    return with_reciprocals(normal_form(function, weights))
 
 
 def _kernel(name: str, function: PrimFunc, params: tuple[Param, ...], source: str) -> Kernel:
-    function = split_long_sums(separate_windows(function))
+    function = split_long_sums(shorten_running_reductions(separate_windows(function)))
     weights = [index for index, param in enumerate(params) if param.role == "constant"]
     free = [index for index in weights if len(params[index].shape) > 1]
     if free:

@@ -13,6 +13,9 @@ from tvm import DataType, ir, s_tir, tirx
 
 from edgetune.graph.tvm_types import BufferStore, Expr, For, IterVar, Node, PrimFunc, SBlock, Stmt, TvmBuffer, Var
 
+COMPUTED_ONCE = "edgetune.computed_once"
+"""Annotation of a block that no reader computes again."""
+
 MOST_LANES = "edgetune.most_lanes"
 """Attribute of a function: the most elements of its vectors."""
 

@@ -21,6 +21,7 @@ from edgetune.schedule.sketches.inlining import inline_all
 from edgetune.schedule.sketches.padded_vectors import has_padded_vectors
 from edgetune.schedule.sketches.row_reduction import steps_by_one, steps_in_blocks
 from edgetune.schedule.sketches.tile import lanes_for
+from edgetune.schedule.sketches.transposition import transpose
 
 MAX_VECTORS = 8
 _FEWEST_LANES = 4
@@ -46,7 +47,7 @@ def apply_elementwise(sch: Schedule, analysis: BlockAnalysis, native_lanes: int,
 def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide: Decisions) -> None:
     """Vectorise the innermost loops of a spatial stage, if adjacent elements are contiguous."""
     loops = sch.get_loops(sch.get_sblock(stage.name))[-len(stage.spatial) :] if stage.spatial else []
-    if not loops or stage.reduction:
+    if not loops or stage.reduction or transpose(sch, stage, loops, native_lanes):
         return
     if stage.branches_along(stage.spatial[-1]):
         fixed = isinstance(sch.get(loops[-1]).extent, tirx.IntImm)  # not the part of a row that a window needs

@@ -8,7 +8,13 @@ from tvm import ir
 from tvm.s_tir import Schedule
 
 from edgetune.graph.tvm_types import Expr
-from edgetune.schedule.sketches.block_analysis import BlockAnalysis, BlockStage, expressions, stores
+from edgetune.schedule.sketches.block_analysis import (
+    COMPUTED_ONCE,
+    BlockAnalysis,
+    BlockStage,
+    expressions,
+    stores,
+)
 
 _COSTLY = ("exp", "log", "tanh", "erf", "pow", "sqrt", "sin", "cos", "tan", "sigmoid", "asin", "acos", "atan")
 
@@ -26,7 +32,7 @@ def inline_all(sch: Schedule, names: Iterable[str]) -> list[str]:
 
 def cheap_to_repeat(analysis: BlockAnalysis, stage: BlockStage) -> bool:
     """Whether each reader may compute a stage again: it has one reader that runs once per element, or little work."""
-    if stage.reduction:
+    if stage.reduction or COMPUTED_ONCE in stage.block.annotations:
         return False
     readers = [other for other in analysis.stages if other is not stage and _reads(other, stage)]
     if stage.spatial and stage.branches_along(stage.spatial[-1]) and any(reader.reduction for reader in readers):

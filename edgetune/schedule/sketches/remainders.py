@@ -1,22 +1,25 @@
 """Remainders: a vectorised loop over an extent that its lanes do not divide becomes whole vectors, then narrower ones.
 
 A schedule splits 100 elements into 7 vectors of 16 lanes, with the condition that an element is one of the 100. Here
-they become 6 vectors of 16 lanes and one of 4, without a condition.
+they become 6 vectors of 16 lanes and one of 4, without a condition. A function of the elements takes as long for four
+lanes as for all: where more than one part would be left over, the last vector is whole and overlaps the one before.
 """
 
 from __future__ import annotations
 
 from tvm import s_tir, sym, tirx
 
-from edgetune.graph.tvm_types import Expr, For, Stmt
+from edgetune.graph.tvm_types import Expr, For, SBlock, Stmt
 from edgetune.schedule.sketches.block_analysis import is_one, is_zero
+from edgetune.schedule.sketches.elementwise import calls_function
 from edgetune.schedule.sketches.idle_steps import substituted
 
 
-def peel_remainder(loop: For) -> Stmt:
+def peel_remainder(loop: For, *, overlapping: bool = False) -> Stmt:
     """`loop` over vectors with a condition for its last one: all whole vectors, and the rest by halves.
 
-    `loop` itself where it is no such loop.
+    `overlapping`: the rest of a function of the elements is a whole vector, which computes some again. The result then
+    takes no operand's memory. `loop` itself where it is no such loop.
     """
     inner = loop.body
     if not isinstance(inner, tirx.For) or int(inner.kind) != int(tirx.ForKind.VECTORIZED):
@@ -31,12 +34,21 @@ def peel_remainder(loop: For) -> Stmt:
     count, whole = _like(loop.min, vectors), _with_lanes(loop, loop.loop_var, lanes, 0)
     parts: list[Stmt] = [tirx.For(loop.loop_var, loop.min, count, loop.kind, whole, annotations=loop.annotations)]
     first = 0
+    if overlapping and rest & (rest - 1) and _is_function(realize.block):
+        return tirx.SeqStmt([*parts, _with_lanes(loop, _like(loop.min, 0), lanes, total - lanes)])
     while rest:
         width = 1 << (rest.bit_length() - 1)
         parts.append(_with_lanes(loop, count, width, first))
         first += width
         rest -= width
     return tirx.SeqStmt(parts)
+
+
+def _is_function(block: SBlock) -> bool:
+    """Whether a block calls a function of what it does not write itself."""
+    written = [region.source for region in block.writes]
+    own = any(region.source.same_as(one) for region in block.reads for one in written)
+    return not own and block.init is None and calls_function(block)
 
 
 def _bound(predicate: Expr, loop: For, inner: For) -> int | None:

@@ -1,0 +1,228 @@
+"""C of transpositions: functions of the preamble that turn squares of vectors in registers.
+
+All compute to[i * to_row + j] = from[j * from_row + i] for i below `rows` and j below `columns`. `transpose` is for rows
+and columns of a vector or more, `split_rows` for fewer rows, `join_rows` for fewer columns; `split_quads` and
+`join_quads` for at most four of them in vectors of eight. Of these, a vector is longer than a row: it reads into the
+rows that follow, or spills into them before they are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_INLINE = "static inline __attribute__((always_inline)) void "
+KINDS = ("transpose", "split_rows", "join_rows", "split_quads", "join_quads")
+
+
+def needed(kind: str, rest: str) -> list[str]:
+    """Snippets that the function of a kind needs."""
+    turn = f"turn_quads:{rest}" if kind.endswith("quads") else f"turn:{rest}"
+    more = {"transpose": ["min:i32"], "join": [f"put:{rest}"]}.get(kind.partition("_")[0], [])
+    return [turn, f"type:{rest}u", *more]
+
+
+def types_needed(rest: str) -> list[str]:
+    """Snippets that `turn` and `turn_quads` need."""
+    return [f"type:{rest}", f"type:i{rest[1:]}", f"shuffle_two:{rest}"]
+
+
+def function(kind: str, rest: str) -> str:
+    """The function `@kind_f32x8(float *to, int32_t to_row, const float *from, int32_t from_row, rows, columns)`."""
+    lanes = int(rest.partition("x")[2])
+    quads = kind.endswith("quads")
+    body = {"transpose": _squares, "split": _split, "join": _join}[kind.partition("_")[0]](rest, lanes, quads)
+    comment = _COMMENTS[kind.partition("_")[0]].format(n=lanes)
+    name = f"{_INLINE}@{kind}_{rest}("
+    parameters = "float *restrict to, int32_t to_row, const float *restrict from, int32_t from_row,"
+    return f"{comment}{name}\n    {parameters} int32_t rows, int32_t columns)\n{{\n{body}}}\n"
+
+
+_COMMENTS = {
+    "transpose": """/* to[i * to_row + j] = from[j * from_row + i] for i < rows and j < columns, in squares of {n} by {n}, of which the last
+   ones overlap those before them. */
+""",
+    "split": """/* to[i * to_row + j] = from[j * from_row + i] for i < rows and j < columns: {n} short rows at once, each read with what
+   follows it. */
+""",
+    "join": """/* to[i * to_row + j] = from[j * from_row + i] for i < rows and j < columns: {n} short rows at once. What is left over of
+   a vector spills into rows that are written later. */
+""",
+}
+
+
+def _squares(rest: str, lanes: int, _quads: bool) -> str:
+    return f"""    if (rows < {lanes} || columns < {lanes}) {{
+        for (int32_t i = 0; i < rows; i++) {{
+            for (int32_t j = 0; j < columns; j++) to[i * to_row + j] = from[j * from_row + i];
+        }}
+        return;
+    }}
+    for (int32_t block = 0; block < rows; block += {2 * lanes}) {{
+        for (int32_t column = 0; column < columns; column += {lanes}) {{
+            const int32_t j = @min_i32(column, columns - {lanes});
+            for (int32_t row = block; row < @min_i32(block + {2 * lanes}, rows); row += {lanes}) {{
+                const int32_t i = @min_i32(row, rows - {lanes});
+                const float *restrict const in = &from[j * from_row + i];
+                float *restrict const out = &to[i * to_row + j];
+                {rest} v[{lanes}] = {{
+{_listed([_load(rest, "in", _times(row, "from_row")) for row in range(lanes)], 20)}
+                }};
+                @turn_{rest}(v);
+{_lines([f"*({rest}u *)&out[{_times(row, 'to_row')}] = v[{row}];" for row in range(lanes)], 16)}
+            }}
+        }}
+    }}
+"""
+
+
+def _split(rest: str, lanes: int, quads: bool) -> str:
+    values = [_load(rest, "in", _times(row, "from_row")) for row in range(lanes)]
+    low = ", ".join(map(str, [*range(4), *range(lanes, lanes + 4)]))
+    pairs = [f"v[{row}] = ET_JOIN_{rest}(v[{row}], v[{row + 4}], {low});" for row in range(4)] if quads else []
+    turn = f"@turn_quads_{rest}(v);" if quads else f"@turn_{rest}(v);"
+    outputs = range(4 if quads else lanes - 1)
+    stores = [f"if ({row} < rows) *({rest}u *)&to[{_plus(_times(row, 'to_row'), 'j')}] = v[{row}];" for row in outputs]
+    return f"""    const int32_t elements = (columns - 1) * from_row + rows; /* of `from` */
+    int32_t j = 0;
+    for (; j + {lanes} <= columns && (j + {lanes - 1}) * from_row + {lanes} <= elements; j += {lanes}) {{
+        const float *restrict const in = &from[j * from_row];
+        {rest} v[{lanes}] = {{
+{_listed(values, 12)}
+        }};
+{_lines([*pairs, turn, *stores], 8)}
+    }}
+    for (; j < columns; j++) {{
+        for (int32_t i = 0; i < rows; i++) to[i * to_row + j] = from[j * from_row + i];
+    }}
+"""
+
+
+def _join(rest: str, lanes: int, quads: bool) -> str:
+    inputs = range(4 if quads else lanes)
+    values = [f"{row} < columns ? ({rest}){_load(rest, 'in', _times(row, 'from_row'))} : zero" for row in inputs]
+    high = ", ".join(map(str, [*range(4, 8), *range(4, 8)]))
+    halves = [f"v[{row + 4}] = ET_JOIN_{rest}(v[{row}], v[{row}], {high});" for row in range(4)] if quads else []
+    turn = f"@turn_quads_{rest}(v);" if quads else f"@turn_{rest}(v);"
+    stores = [f"@put_{rest}(out, {row}, columns, &v[{row}]);" for row in range(lanes)]
+    return f"""    const {rest} zero = {{0}};
+    int32_t i = 0;
+    for (; i + {lanes} <= rows && to_row == columns; i += {lanes}) {{
+        const float *restrict const in = &from[i];
+        float *restrict const out = &to[i * columns];
+        {rest} v[{lanes}] = {{
+{_listed(values, 12)}
+        }};
+{_lines([turn, *halves, *stores], 8)}
+    }}
+    for (; i < rows; i++) {{
+        for (int32_t j = 0; j < columns; j++) to[i * to_row + j] = from[j * from_row + i];
+    }}
+"""
+
+
+def put(rest: str) -> str:
+    """`void @put_f32x8(float *block, int32_t row, int32_t columns, const f32x8 *v)`: a row of a block of eight."""
+    lanes = int(rest.partition("x")[2])
+    return f"""{_INLINE}@put_{rest}(float *block, int32_t row, int32_t columns, const {rest} *v)
+{{
+    if (row * columns + {lanes} <= {lanes} * columns) {{
+        *({rest}u *)&block[row * columns] = *v;
+        return;
+    }}
+    for (int32_t j = 0; j < columns; j++) block[row * columns + j] = (*v)[j];
+}}
+"""
+
+
+def _times(number: int, distance: str) -> str:
+    return "0" if number == 0 else distance if number == 1 else f"{number} * {distance}"
+
+
+def _plus(place: str, more: str) -> str:
+    return more if place == "0" else f"{place} + {more}"
+
+
+def _load(rest: str, name: str, place: str) -> str:
+    return f"*(const {rest}u *)&{name}[{place}]"
+
+
+def _listed(values: Sequence[str], indent: int) -> str:
+    return ",\n".join(f"{' ' * indent}{value}" for value in values)
+
+
+def _lines(statements: Sequence[str], indent: int) -> str:
+    return "\n".join(f"{' ' * indent}{one}" for one in statements)
+
+
+def shuffle_two(rest: str) -> str:
+    """The macro `ET_JOIN_f32x8(a, b, ...)`: a vector of the lanes of two others that the numbers name."""
+    ints = f"i{rest[1:]}"
+    return (
+        f"#if __has_builtin(__builtin_shufflevector)\n"
+        f"#define ET_JOIN_{rest}(a, b, ...) __builtin_shufflevector((a), (b), __VA_ARGS__)\n"
+        f"#else\n#define ET_JOIN_{rest}(a, b, ...) __builtin_shuffle((a), (b), ({ints}){{__VA_ARGS__}})\n#endif\n"
+    )
+
+
+def turn(rest: str) -> str:
+    """`void @turn_f32x8(f32x8 *v)`: row i of a square becomes column i."""
+    lanes = int(rest.partition("x")[2])
+    return _turned(f"/* Row i of {lanes} rows becomes column i. */\n", "turn", rest, lanes)
+
+
+def turn_quads(rest: str) -> str:
+    """`void @turn_quads_f32x8(f32x8 *v)`: row i of four rows becomes column i, in both halves of the vectors."""
+    return _turned("/* Row i of four rows becomes column i, in each half. */\n", "turn_quads", rest, 4)
+
+
+def _turned(comment: str, name: str, rest: str, rows: int) -> str:
+    """Pairs of vectors are interleaved by elements, by pairs of elements, then by halves."""
+    lanes = int(rest.partition("x")[2])
+    text = f"{comment}{_INLINE}@{name}_{rest}({rest} *v)\n{{\n"
+    names = [f"v[{row}]" for row in range(rows)]
+    distance, letter = 1, "a"
+    while distance < rows:
+        low, high = _places(lanes, distance)
+        new = list(names)
+        for row in range(rows):
+            if row & distance:
+                continue
+            pair = f"{names[row]}, {names[row + distance]}"
+            for at, places in ((row, low), (row + distance, high)):
+                new[at] = f"{letter}{at}"
+                text += f"    const {rest} {new[at]} = ET_JOIN_{rest}({pair}, {', '.join(map(str, places))});\n"
+        names, distance, letter = new, distance * 2, chr(ord(letter) + 1)
+    text += "".join(f"    v[{column}] = {names[row]};\n" for column, row in enumerate(_order(rows)))
+    return f"{text}}}\n"
+
+
+def _places(lanes: int, distance: int) -> tuple[list[int], list[int]]:
+    """Places of the shuffles that join two vectors: of four lanes each, or their halves."""
+    if distance == 4:
+        return [0, 1, 2, 3, 8, 9, 10, 11], [4, 5, 6, 7, 12, 13, 14, 15]
+    low: list[int] = []
+    high: list[int] = []
+    for quad in range(0, lanes, 4):
+        a, b = [quad + lane for lane in range(4)], [lanes + quad + lane for lane in range(4)]
+        if distance == 1:
+            low += [a[0], b[0], a[1], b[1]]
+            high += [a[2], b[2], a[3], b[3]]
+        else:
+            low += [*a[:2], *b[:2]]
+            high += [*a[2:], *b[2:]]
+    return low, high
+
+
+def _order(lanes: int) -> list[int]:
+    """The vector that holds each column after all rounds."""
+    values = [[(row, lane) for lane in range(lanes)] for row in range(lanes)]
+    distance = 1
+    while distance < lanes:
+        low, high = _places(lanes, distance)
+        new = list(values)
+        for row in range(lanes):
+            if not row & distance:
+                both = values[row] + values[row + distance]
+                new[row], new[row + distance] = [both[p] for p in low], [both[p] for p in high]
+        values, distance = new, distance * 2
+    return [next(row for row in range(lanes) if values[row][0] == (0, column)) for column in range(lanes)]

@@ -1,0 +1,160 @@
+"""Running reductions: the sum or extreme of all elements up to each one, from windows instead of a triangle.
+
+The definition takes n / 2 steps for each element. With B elements in a window, W[j] reduces x[j], .. x[j + B - 1], and
+the result is the reduction of W[i], W[i + B], .. of a row that is padded by what changes no result: about 2 B + n / B
+steps, and lanes lie side by side in both stages (compare W. D. Hillis and G. L. Steele, Data Parallel Algorithms, CACM
+29:12, 1986, where each window is twice as long as the one before).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import log2
+
+from tvm import sym, tirx
+
+from edgetune.graph.reduction_stage import (
+    Axis,
+    ReductionStage,
+    buffer_of,
+    mentions,
+    reduction_of,
+    variable,
+    with_places,
+    with_stages,
+)
+from edgetune.graph.tvm_types import Expr, PrimFunc, Stmt
+
+_FEWEST_TERMS = 48
+_LEAST_STEPS = 1 << 16
+_LANES = 8
+"""Elements of windows and results are a multiple of this: whole vectors of AVX2, and so of NEON."""
+
+_SLACK = {
+    tirx.LE: lambda node: node.b - node.a,
+    tirx.LT: lambda node: node.b - node.a - 1,
+    tirx.GE: lambda node: node.a - node.b,
+    tirx.GT: lambda node: node.a - node.b - 1,
+}
+
+
+@dataclass(frozen=True)
+class Running:
+    """A reduction of `value`, an expression of `term`, over its places up to that of `result`, or from that on.
+
+    With `offset` c, these are the places k <= i + c, or k >= i + c where it is `later`. `idle` stands for all others.
+    """
+
+    result: Axis
+    term: Axis
+    value: Expr
+    idle: Expr
+    offset: int
+    later: bool
+
+
+def shorten_running_reductions(function: PrimFunc) -> PrimFunc:
+    """`function` with three stages instead of each running sum, maximum or minimum along the last axis."""
+    return with_stages(function, _stages)
+
+
+def _stages(statement: Stmt) -> list[ReductionStage]:
+    whole = reduction_of(statement)
+    found = None if whole is None else running(whole)
+    return [] if whole is None or found is None else _windows(whole, found)
+
+
+def running(whole: ReductionStage) -> Running | None:
+    """The running reduction that a stage is; None for any other stage."""
+    if len(whole.summed) != 1 or not whole.spatial or str(whole.out.ty.dtype) != "float32":
+        return None
+    (term,), result, select = whole.summed, whole.spatial[-1], whole.term
+    fixed = isinstance(whole.first, tirx.FloatImm) and isinstance(select, tirx.Select)
+    if not fixed or type(select.condition) not in _SLACK or term[1] < _FEWEST_TERMS or term[1] != result[1]:
+        return None
+    if whole.elements * whole.terms < _LEAST_STEPS or not isinstance(select.false_value, tirx.FloatImm):
+        return None
+    sums = whole.combine is tirx.Add
+    if sums and (float(select.false_value.value) != 0.0 or float(whole.first.value) != 0.0):
+        return None
+    value = select.true_value
+    if mentions(value, result[0]) or not mentions(value, term[0]) or not whole.at[-1].same_as(result[0]):
+        return None
+    if not all(one.same_as(axis[0]) for one, axis in zip(whole.at, whole.spatial, strict=True)):
+        return None
+    return _of_condition(select, result, term)
+
+
+def _of_condition(select: Expr, result: Axis, term: Axis) -> Running | None:
+    slack = _SLACK[type(select.condition)](select.condition)
+    analyzer = sym.Analyzer()
+    for later, sign in ((False, 1), (True, -1)):
+        offset = analyzer.simplify(slack - sign * (result[0] - term[0]))
+        if isinstance(offset, tirx.IntImm):
+            shift = sign * int(offset.value)
+            if abs(shift) <= 1:
+                return Running(result, term, select.true_value, select.false_value, shift, later)
+    return None
+
+
+def _windows(whole: ReductionStage, found: Running) -> list[ReductionStage]:
+    """The padded rows, the windows in them, and the results of windows side by side.
+
+    A row that is no whole number of vectors is computed in whole ones. The last stage copies what is wanted of them, and
+    compares it with the number that stands for terms that are left out.
+    """
+    count, dtype = found.term[1], whole.index_type
+    width = _width(count)
+    windows = -(-(count + 1) // width)
+    results = _whole(count)
+    before = 0 if found.later else windows * width - 1 - found.offset
+    lead = _whole(before)
+    begin = lead - before  # where the window of the first result begins
+    length = results + (windows - 1) * width
+    others = whole.spatial[:-1]
+
+    def stage(word: str, extent: int, summed: tuple[Axis, ...] = ()) -> ReductionStage:
+        """A stage with its own axes, which still lacks its term; its last axis is as long as `extent`."""
+        axes = [(variable(str(one.name), dtype), size) for one, size in others]
+        spatial = (*axes, (variable(word, dtype), extent))
+        name, out = f"{whole.name}_{word}", buffer_of(f"{whole.out.name}_{word}", spatial)
+        return replace(whole, name=name, out=out, at=tuple(one for one, _ in spatial), spatial=spatial, summed=summed)
+
+    padded = stage("row", begin + length + width - 1)
+    *rows, place = padded.at
+    source = place + found.offset if found.later else place - lead
+    at = {old: new for (old, _), new in zip(others, rows, strict=True)} | {found.term[0]: source}
+    inside = source < count if found.later else tirx.all(source >= 0, source < count)
+    padded = replace(padded, term=tirx.if_then_else(inside, with_places(found.value, at), whole.first))
+    step = (variable("step", dtype), width)
+    inner = stage("windows", length, (step,))
+    *rows, place = inner.at
+    inner = replace(inner, term=tirx.BufferLoad(padded.out, [*rows, place + step[0] + begin if begin else place + step[0]]))
+    number = (variable("number", dtype), windows)
+    copied = results > count or _idle_counts(whole, found)
+    outer = stage("vectors", results) if copied else whole
+    *rows, place = outer.at
+    outer = replace(outer, summed=(number,), term=tirx.BufferLoad(inner.out, [*rows, place + number[0] * width]))
+    if not copied:
+        return [padded, inner, outer]
+    result: Expr = tirx.BufferLoad(outer.out, list(whole.at))
+    if _idle_counts(whole, found):
+        place = whole.at[-1]
+        left_out = place > -found.offset if found.later else place < count - 1 - found.offset
+        result = whole.combine(result, tirx.Select(left_out, found.idle, whole.first))
+    return [padded, inner, outer, replace(whole, summed=(), term=result)]
+
+
+def _idle_counts(whole: ReductionStage, found: Running) -> bool:
+    """Whether the number that stands for terms left out may be a result: it lies beyond what an extreme begins with."""
+    idle, first = float(found.idle.value), float(whole.first.value)
+    return idle > first if whole.combine is tirx.Max else idle < first if whole.combine is tirx.Min else False
+
+
+def _width(count: int) -> int:
+    """A power of two near the root of half of the elements, where a result takes the fewest steps."""
+    return max(_LANES, 1 << round(log2(count / 2) / 2))
+
+
+def _whole(elements: int) -> int:
+    return -(-elements // _LANES) * _LANES

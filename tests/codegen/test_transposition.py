@@ -1,0 +1,88 @@
+"""Copies in another order are calls that turn squares of vectors, exact for all extents, and read nothing outside."""
+
+from __future__ import annotations
+
+import tempfile
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tvm import te
+
+from edgetune.codegen import emit_kernel
+from edgetune.schedule.algorithms.apply import replay
+from edgetune.schedule.default_schedule import default_trace
+from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
+from tests.sketch_samples import prim_func
+
+CHANNELS_LAST = (0, 2, 3, 1)
+
+
+def transposed(shape: tuple[int, ...], order: tuple[int, ...]) -> Any:
+    """The axis `n` of the result is the axis `order[n]` of x."""
+    x = te.placeholder(shape, name="x")
+
+    def value(*place: Any) -> Any:
+        return x(*(place[order.index(axis)] for axis in range(len(shape))))
+
+    return prim_func([x], te.compute([shape[axis] for axis in order], value, "y"))
+
+
+def source_of(shape: tuple[int, ...], order: tuple[int, ...], bits: int) -> Any:
+    function, target = transposed(shape, order), wide_target(bits)
+    return emit_kernel(replay(function, default_trace(function, target)[0]), target, "k"), target
+
+
+def check(shape: tuple[int, ...], order: tuple[int, ...], bits: int, folder: Path, cc: str = "gcc") -> None:
+    source, target = source_of(shape, order, bits)
+    values = np.arange(prod(shape), dtype=np.float32).reshape(shape)
+    wanted = values.transpose(order)
+    found = run_kernel(source, target, [values, np.zeros_like(wanted, order="C")], folder, cc=cc, extra=SANITIZERS)[-1]
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("cc", ["gcc", "clang-19"])
+@pytest.mark.parametrize("bits", [512, 256, 128])
+@pytest.mark.parametrize(
+    ("shape", "order", "kind"),
+    [
+        ((31, 45), (1, 0), "transpose"),
+        ((2, 9, 5, 8), CHANNELS_LAST, "transpose"),
+        ((2, 5, 8, 9), (0, 3, 1, 2), "transpose"),
+        ((50, 3), (1, 0), "split"),
+        ((3, 50), (1, 0), "join"),
+    ],
+)
+def test_a_copy_is_a_call(
+    shape: tuple[int, ...], order: tuple[int, ...], kind: str, bits: int, cc: str, tmp_path: Path
+) -> None:
+    """Pixels are one axis; sanitizers and exact results show that no edge is lost."""
+    source, target = source_of(shape, order, bits)
+    assert f"{kind}" in source.definition
+    assert "for (int32_t l" not in source.definition, "rows and columns are no loops"
+    compile_strictly(source, target, tmp_path, cc)
+    check(shape, order, bits, tmp_path, cc)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.integers(1, 20), min_size=2, max_size=4),
+    st.randoms(use_true_random=False),
+    st.sampled_from([512, 256, 128]),
+)
+def test_all_orders_of_all_extents(extents: list[int], random: Any, bits: int) -> None:
+    order = list(range(len(extents)))
+    random.shuffle(order)
+    with tempfile.TemporaryDirectory() as folder:
+        check(tuple(extents), tuple(order), bits, Path(folder))
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(2, 40), st.integers(2, 40), st.sampled_from([256, 128]))
+def test_all_matrices(rows: int, columns: int, bits: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        check((rows, columns), (1, 0), bits, Path(folder))
