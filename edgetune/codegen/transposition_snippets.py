@@ -1,7 +1,7 @@
 """C of transpositions: functions of the preamble that turn squares of vectors in registers.
 
-All compute to[i * to_row + j] = from[j * from_row + i] for i below `rows` and j below `columns`. `transpose` is for rows
-and columns of a vector or more, `split_rows` for fewer rows, `join_rows` for fewer columns; `split_quads` and
+All compute to[i * to_row + j] = from[j * from_row + i] for i below `rows` and j below `columns`. `transpose` is for
+rows and columns of a vector or more, `split_rows` for fewer rows, `join_rows` for fewer columns; `split_quads` and
 `join_quads` for at most four of them in vectors of eight. Of these, a vector is longer than a row: it reads into the
 rows that follow, or spills into them before they are written.
 """
@@ -31,22 +31,17 @@ def function(kind: str, rest: str) -> str:
     lanes = int(rest.partition("x")[2])
     quads = kind.endswith("quads")
     body = {"transpose": _squares, "split": _split, "join": _join}[kind.partition("_")[0]](rest, lanes, quads)
-    comment = _COMMENTS[kind.partition("_")[0]].format(n=lanes)
+    how = _COMMENTS[kind.partition("_")[0]].format(n=lanes)
+    comment = f"/* to[i * to_row + j] = from[j * from_row + i] for i < rows and j < columns,\n   {how} */\n"
     name = f"{_INLINE}@{kind}_{rest}("
     parameters = "float *restrict to, int32_t to_row, const float *restrict from, int32_t from_row,"
     return f"{comment}{name}\n    {parameters} int32_t rows, int32_t columns)\n{{\n{body}}}\n"
 
 
 _COMMENTS = {
-    "transpose": """/* to[i * to_row + j] = from[j * from_row + i] for i < rows and j < columns, in squares of {n} by {n}, of which the last
-   ones overlap those before them. */
-""",
-    "split": """/* to[i * to_row + j] = from[j * from_row + i] for i < rows and j < columns: {n} short rows at once, each read with what
-   follows it. */
-""",
-    "join": """/* to[i * to_row + j] = from[j * from_row + i] for i < rows and j < columns: {n} short rows at once. What is left over of
-   a vector spills into rows that are written later. */
-""",
+    "transpose": "in squares of {n} by {n}, of which the last ones overlap.",
+    "split": "{n} short rows at once, each read with what follows it.",
+    "join": "{n} short rows at once; what is left over spills into rows that are written later.",
 }
 
 
@@ -83,15 +78,16 @@ def _split(rest: str, lanes: int, quads: bool) -> str:
     outputs = range(4 if quads else lanes - 1)
     stores = [f"if ({row} < rows) *({rest}u *)&to[{_plus(_times(row, 'to_row'), 'j')}] = v[{row}];" for row in outputs]
     return f"""    const int32_t elements = (columns - 1) * from_row + rows; /* of `from` */
-    int32_t j = 0;
-    for (; j + {lanes} <= columns && (j + {lanes - 1}) * from_row + {lanes} <= elements; j += {lanes}) {{
+    int32_t whole = columns - columns % {lanes};
+    if (whole > 0 && (whole - 1) * from_row + {lanes} > elements) whole -= {lanes};
+    for (int32_t j = 0; j < whole; j += {lanes}) {{
         const float *restrict const in = &from[j * from_row];
         {rest} v[{lanes}] = {{
 {_listed(values, 12)}
         }};
 {_lines([*pairs, turn, *stores], 8)}
     }}
-    for (; j < columns; j++) {{
+    for (int32_t j = whole; j < columns; j++) {{
         for (int32_t i = 0; i < rows; i++) to[i * to_row + j] = from[j * from_row + i];
     }}
 """
@@ -105,8 +101,8 @@ def _join(rest: str, lanes: int, quads: bool) -> str:
     turn = f"@turn_quads_{rest}(v);" if quads else f"@turn_{rest}(v);"
     stores = [f"@put_{rest}(out, {row}, columns, &v[{row}]);" for row in range(lanes)]
     return f"""    const {rest} zero = {{0}};
-    int32_t i = 0;
-    for (; i + {lanes} <= rows && to_row == columns; i += {lanes}) {{
+    const int32_t whole = to_row == columns ? rows - rows % {lanes} : 0;
+    for (int32_t i = 0; i < whole; i += {lanes}) {{
         const float *restrict const in = &from[i];
         float *restrict const out = &to[i * columns];
         {rest} v[{lanes}] = {{
@@ -114,7 +110,7 @@ def _join(rest: str, lanes: int, quads: bool) -> str:
         }};
 {_lines([turn, *halves, *stores], 8)}
     }}
-    for (; i < rows; i++) {{
+    for (int32_t i = whole; i < rows; i++) {{
         for (int32_t j = 0; j < columns; j++) to[i * to_row + j] = from[j * from_row + i];
     }}
 """

@@ -100,8 +100,8 @@ def _of_condition(select: Expr, result: Axis, term: Axis) -> Running | None:
 def _windows(whole: ReductionStage, found: Running) -> list[ReductionStage]:
     """The padded rows, the windows in them, and the results of windows side by side.
 
-    A row that is no whole number of vectors is computed in whole ones. The last stage copies what is wanted of them, and
-    compares it with the number that stands for terms that are left out.
+    A row that is no whole number of vectors is computed in whole ones. The last stage copies what is wanted of them,
+    and compares it with the number that stands for terms that are left out.
     """
     count, dtype = found.term[1], whole.index_type
     width = _width(count)
@@ -129,7 +129,9 @@ def _windows(whole: ReductionStage, found: Running) -> list[ReductionStage]:
     step = (variable("step", dtype), width)
     inner = stage("windows", length, (step,))
     *rows, place = inner.at
-    inner = replace(inner, term=tirx.BufferLoad(padded.out, [*rows, place + step[0] + begin if begin else place + step[0]]))
+    inner = replace(
+        inner, term=tirx.BufferLoad(padded.out, [*rows, place + step[0] + begin if begin else place + step[0]])
+    )
     number = (variable("number", dtype), windows)
     copied = results > count or _idle_counts(whole, found)
     outer = stage("vectors", results) if copied else whole

@@ -16,7 +16,7 @@ from edgetune.codegen import emit_kernel
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.default_algorithms import default_schedule
-from tests.codegen_run import compile_strictly, run_kernel, wide_target
+from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
 from tests.schedule.test_sketches import check
 from tests.sketch_samples import board, prim_func, random_arguments, run_plain
 
@@ -56,3 +56,33 @@ def test_the_rest_is_narrower_vectors(length: int, widths: list[int], tmp_path: 
         compile_strictly(source, target, tmp_path, cc)
         result = run_kernel(source, target, arrays, tmp_path, cc=cc)[-1]
         np.testing.assert_array_equal(result, run_plain(function, arrays))
+
+
+def centred(count: int, length: int) -> Any:
+    """Exponentials of a row's gaps to its sum, which other reductions read."""
+    x = te.placeholder((count, length), name="x")
+    i, j = te.reduce_axis((0, length), "i"), te.reduce_axis((0, length), "j")
+    total = te.compute((count,), lambda r: te.sum(x[r, i], axis=i), "total")
+    powers = te.compute((count, length), lambda r, c: te.exp(x[r, c] - total[r]), "powers")
+    return prim_func([x], te.compute((count,), lambda r: te.sum(powers[r, j] * powers[r, j], axis=j), "out"))
+
+
+@pytest.mark.parametrize(("length", "widths"), [(31, [8]), (29, [8]), (28, [8, 4]), (33, [8, 1]), (24, [8])])
+def test_the_rest_of_a_function_is_a_vector_that_overlaps(length: int, widths: list[int], tmp_path: Path) -> None:
+    """31 exponentials are 4 vectors of 8, not 3 and pieces of 4, 2 and 1."""
+    function, target = centred(6, length), wide_target(256)
+    source = emit_kernel(apply_schedule(function, default_schedule(function, target, 0, FORMS)[0]).module, target, "k")
+    found = {int(width or 1) for width in re.findall(r"@exp_f32(?:x(\d+))?\(", source.definition)}
+    assert found == set(widths)
+    arrays = random_arguments(function)
+    compile_strictly(source, target, tmp_path, "gcc")
+    result = run_kernel(source, target, arrays, tmp_path, extra=SANITIZERS)[-1]
+    np.testing.assert_allclose(result, run_plain(function, arrays), rtol=2e-5)
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    st.sampled_from([1, 3, 8]), st.integers(2, 70), st.sampled_from([board(512, 32), board(256, 16), board(128, 32)])
+)
+def test_overlapping_functions_mean_what_plain_loops_mean(count: int, length: int, target: Any) -> None:
+    assert check(centred(count, length), target, length) > 0

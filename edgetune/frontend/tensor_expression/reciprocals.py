@@ -152,7 +152,13 @@ def _multiplied(statement: Stmt, pairs: Sequence[tuple[TvmBuffer, TvmBuffer]]) -
             if region.source.same_as(total)
         ]
         return s_tir.SBlock(
-            block.iter_vars, [*kept, *added], block.writes, block.name_hint, body, block.init, annotations=block.annotations
+            block.iter_vars,
+            [*kept, *added],
+            block.writes,
+            block.name_hint,
+            body,
+            block.init,
+            annotations=block.annotations,
         )
 
     return tvm_ffi.structural_map(statement, (s_tir.SBlock, rewrite))

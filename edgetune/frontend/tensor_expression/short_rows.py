@@ -27,6 +27,13 @@ from edgetune.schedule.sketches.elementwise import calls_function
 _WIDEST = 16
 """Lanes of the widest vectors."""
 
+_NARROW = 8
+"""Lanes of a vector that rows of more than one are no multiple of; narrower rest takes as long as a vector."""
+
+_LONGEST = 32
+_MOST_ELEMENTS = 1 << 17
+"""Elements of longer rows up to which L2 holds them: beyond it, copies cost more than rests of vectors."""
+
 _FEWEST_ROWS = 64
 _LEAST_ELEMENTS = 1 << 12
 """Elements of the results below which calls of more kernels cost more than lanes save."""
@@ -43,7 +50,7 @@ def with_rows_as_lanes(
     """
     last = stages[-1]
     extents = last.spatial_extents
-    if len(extents) < 2 or prod(extents) < _LEAST_ELEMENTS or not _is_short(extents[-1]):
+    if len(extents) < 2 or prod(extents) < _LEAST_ELEMENTS or not _is_short(extents[-1], prod(extents)):
         return []
     if not any(stage.reduction_extents == extents[-1:] for stage in stages) or not any(map(_is_costly, stages)):
         return []
@@ -66,8 +73,10 @@ def with_rows_as_lanes(
     return [*copies, made, [orders.copy_back(written[-1])]]
 
 
-def _is_short(extent: int) -> bool:
-    """Whether elements fill no vector, and no part of one that is a power of two."""
+def _is_short(extent: int, elements: int) -> bool:
+    """Whether a row fills no vector and no part of one that is a power of two, or a few vectors and a rest."""
+    if extent > _WIDEST:
+        return extent < _LONGEST and extent % _NARROW > 0 and elements <= _MOST_ELEMENTS
     return 1 < extent < _WIDEST and extent & (extent - 1) != 0
 
 

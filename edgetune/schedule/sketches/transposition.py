@@ -28,7 +28,7 @@ def transpose(sch: Schedule, stage: BlockStage, loops: Sequence[LoopRV], native_
         return False
     written = [number for number in range(len(extents)) if extents[number] > 1]
     order = [number for number in order if extents[number] > 1]
-    if len(written) < 2 or order[-1] == written[-1] or sorted(order) != written:
+    if not written or sorted(order) != written or order[-1] == written[-1]:
         return False
     rows, columns = _neighbours(order, written, order[-1]), _neighbours(written, order, written[-1])
     sizes = [prod(extents[number] for number in group) for group in (rows, columns)]

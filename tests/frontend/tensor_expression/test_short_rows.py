@@ -55,7 +55,9 @@ def made(expression: Expression, *shapes: tuple[int, ...]) -> tuple[Program, lis
         (softmax, (1000, 7), True),
         (softmax, (2, 127, 31, 3), True),
         (softmax, (1000, 8), False),  # whole vectors, or half of one
-        (softmax, (1000, 31), False),
+        (softmax, (1000, 31), True),
+        (softmax, (1000, 24), False),  # three vectors
+        (softmax, (8000, 31), False),  # L2 holds no copies
         (softmax, (31, 7), False),  # few rows
         (row_sums, (1000, 7), False),  # no function and no division
         (relu, (1000, 7), False),  # no row matters
