@@ -124,7 +124,8 @@ def _windows(whole: ReductionStage, found: Running) -> list[ReductionStage]:
     *rows, place = padded.at
     source = place + found.offset if found.later else place - lead
     at = {old: new for (old, _), new in zip(others, rows, strict=True)} | {found.term[0]: source}
-    inside = source < count if found.later else tirx.all(source >= 0, source < count)
+    within = source < count
+    inside = within if found.later and found.offset >= 0 else tirx.all(source >= 0, within)
     padded = replace(padded, term=tirx.if_then_else(inside, with_places(found.value, at), whole.first))
     step = (variable("step", dtype), width)
     inner = stage("windows", length, (step,))

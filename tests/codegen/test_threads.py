@@ -24,13 +24,14 @@ from edgetune.events import Event
 from edgetune.graph.program import Buffer, Call, Kernel, Param, Program
 from edgetune.package.provenance import KernelProvenance
 from edgetune.pipeline.link import Choice, print_kernels
-from edgetune.schedule.algorithms.apply import apply_schedule
+from edgetune.schedule.algorithms.apply import apply_schedule, replay
 from edgetune.schedule.algorithms.catalogue import algorithm_named
 from edgetune.schedule.algorithms.schedule_text import schedule_text
-from edgetune.schedule.default_schedule import best_guess
+from edgetune.schedule.default_schedule import best_guess, default_trace
 from tests import codegen_samples as samples
 from tests.attention_sample import Attention
 from tests.codegen.test_prefetch_weights_l2 import CASES, asked_for, by_tiles
+from tests.codegen.test_transposition import transposed as of_order
 from tests.codegen_run import compile_strictly, run_kernel, wide_target
 from tests.schedule.test_remainders import rows
 from tests.sketch_samples import conv2d
@@ -79,6 +80,12 @@ def with_remainder(*, own: bool) -> Any:
     return apply_schedule(function, found[0]).module
 
 
+def transposed(rows: int, columns: int) -> Any:
+    """A copy in another order, of which a thread may get less than a square of vectors."""
+    function, board = of_order((rows, columns), (1, 0)), wide_target(256)
+    return replay(function, default_trace(function, board)[0])
+
+
 KERNELS: dict[str, Callable[[], Any]] = {
     "attention": attention,
     "overlapping": overlapping,
@@ -92,6 +99,9 @@ KERNELS: dict[str, Callable[[], Any]] = {
     "odd_rows": lambda: by_tiles(*CASES["odd_rows"][1]).module,
     "remainder_of_each_row": lambda: with_remainder(own=False),
     "remainder_of_all": lambda: with_remainder(own=True),
+    "transposed": lambda: transposed(90, 70),
+    "short_rows": lambda: transposed(900, 3),
+    "long_rows": lambda: transposed(5, 900),
 }
 
 

@@ -16,6 +16,7 @@ from tvm import te
 from edgetune.codegen import emit_kernel
 from edgetune.schedule.algorithms.apply import replay
 from edgetune.schedule.default_schedule import default_trace
+from edgetune.target.target import load_target
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
 from tests.sketch_samples import prim_func
 
@@ -86,3 +87,16 @@ def test_all_orders_of_all_extents(extents: list[int], random: Any, bits: int) -
 def test_all_matrices(rows: int, columns: int, bits: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         check((rows, columns), (1, 0), bits, Path(folder))
+
+
+@pytest.mark.parametrize("board", ["generic-aarch64", "generic-armv7", "generic-riscv64"])
+@pytest.mark.parametrize(("shape", "order"), [((21, 13), (1, 0)), ((50, 3), (1, 0)), ((3, 50), (1, 0))])
+def test_other_machines_agree(shape: tuple[int, int], order: tuple[int, int], board: str, tmp_path: Path) -> None:
+    """Vectors of four lanes, of which GCC alone makes shuffles; RISC-V without vectors has loops."""
+    target, function = load_target(board), transposed(shape, order)
+    source = emit_kernel(replay(function, default_trace(function, target)[0]), target, "k")
+    values = np.arange(prod(shape), dtype=np.float32).reshape(shape)
+    wanted = values.transpose(order)
+    compile_strictly(source, target, tmp_path, target.compiler.cc)
+    found = run_kernel(source, target, [values, np.zeros_like(wanted, order="C")], tmp_path)[-1]
+    np.testing.assert_array_equal(found, wanted)

@@ -21,6 +21,8 @@ COMPARISONS = {
     "before": lambda i, k: k < i,
     "from": lambda i, k: i <= k,
     "after": lambda i, k: k > i,
+    "up to the next": lambda i, k: k < i + 2,
+    "from the last": lambda i, k: k + 1 >= i,
 }
 REDUCED = {"sum": te.sum, "largest": te.max, "smallest": te.min}
 

@@ -36,7 +36,8 @@ def transpose(sch: Schedule, stage: BlockStage, loops: Sequence[LoopRV], native_
         return False
     outer = [loop for number, loop in enumerate(loops) if number not in (*rows, *columns)]
     inner = [[loops[number] for number in group] for group in (rows, columns)]
-    sch.reorder(*outer, *inner[0], *inner[1])
+    inner.sort(key=lambda group: prod(int(sch.get(loop).extent.value) for loop in group), reverse=True)
+    sch.reorder(*outer, *inner[0], *inner[1])  # the longer one is outside, for threads share it
     for group in inner:
         if len(group) > 1:
             sch.fuse(*group)
