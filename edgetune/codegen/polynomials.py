@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 import textwrap
 
+from edgetune.codegen.lockstep import taken_in_turns
 from edgetune.codegen.vector_snippets import either, instructions, lanes_of
 
 ULP_BOUND = {"exp": 1.5, "log": 2.0, "tanh": 2.5, "sigmoid": 3.0, "erf": 2.0}
@@ -227,6 +228,20 @@ def function(name: str, short: str) -> str:
         f"{comment}static inline __attribute__((always_inline)) void @{name}_{short}({short} *v)\n{{\n"
         f"{order}    const {short} x = *v;\n    {short} y;\n{body}    *v = y;\n}}\n"
     )
+
+
+def exponentials(rest: str) -> str:
+    """`void @exp_each_f32x8x5(f32x8 *v0, f32x8 *v1, ..)`: exponentials of several vectors, step by step in turns."""
+    short, _, number = rest.rpartition("x")
+    count = int(number)
+    found = instructions(lambda isa: isa.scaling, lanes_of(short))
+    scaled = either([(one.condition(), one.code()) for one in found], _SCALED)
+    steps = instantiated(BODIES["exp"].replace(_SCALED, scaled), short).lstrip("\n")
+    body = taken_in_turns(f"    const {short} x = *v;\n    {short} y;\n{steps}    *v = y;\n", count)
+    parameters = ", ".join(f"{short} *v{one}" for one in range(count))
+    comment = f"/* e^x of {count} vectors, as @exp_{short}. In turns, no step waits for the one before it. */\n"
+    head = f"static inline __attribute__((always_inline)) void @exp_each_{rest}({parameters})"
+    return f"{comment}{head}\n{{\n    ET_IN_ORDER\n{body}}}\n"
 
 
 def converter(kind: str, short: str) -> str:

@@ -40,6 +40,11 @@ def _kept_type(rest: str) -> list[str]:
     return ["order:all"] if rest == "f32" else [f"type:{rest}", "order:all"]
 
 
+def _exponentials_need(rest: str) -> list[str]:
+    short = rest.rpartition("x")[0]
+    return [f"macros:{short}", f"keep:{short}", *polynomials.extremes("exp", short)]
+
+
 def _macro_types(rest: str) -> list[str]:
     return [] if rest == "f32" else [f"type:{rest}", f"type:i{rest[1:]}"]
 
@@ -54,6 +59,7 @@ _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
     "macros": (_macro_types, polynomials.macros),
     "order": (lambda _: [], lambda _: barriers.ORDER),
     "keep": (_kept_type, barriers.keep),
+    "exp_each": (_exponentials_need, polynomials.exponentials),
     "chars": (lambda _: [], lambda _: vector_snippets.CHARS),
     "widen": (vector_snippets.needed_types, vector_snippets.widen),
     "narrow": (vector_snippets.needed_types, vector_snippets.narrow),
