@@ -73,5 +73,5 @@ def taken_in_turns(body: str, count: int) -> str:
         if line.startswith("#") or "low =" in line or not line.strip() or "ET_IN_ORDER" in line:
             made.append(line)
             continue
-        made += [words.sub(lambda word, own=number: f"{word[1]}{own}", line) for number in range(count)]
+        made += [words.sub(rf"\g<1>{number}", line) for number in range(count)]
     return "\n".join(made) + "\n"

@@ -50,8 +50,8 @@ def test_the_bits_are_those_of_single_calls(name: str, tmp_path: Path, monkeypat
     compile_strictly(together, target, tmp_path / "together", target.compiler.cc)
     if name == "wide":
         compile_strictly(together, target, tmp_path / "together", "clang-19")
-    found = [run_kernel(s, target, arrays, tmp_path / s.symbol)[-1] for s in (together, alone)]
-    np.testing.assert_array_equal(*found)
+    found, wanted = (run_kernel(s, target, arrays, tmp_path / s.symbol)[-1] for s in (together, alone))
+    np.testing.assert_array_equal(found, wanted)
 
 
 def exponential(kind: str, value: str, target: str, function: str = "exp") -> list[str]:

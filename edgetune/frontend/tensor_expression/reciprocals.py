@@ -51,7 +51,9 @@ def with_reciprocals(function: PrimFunc) -> PrimFunc:
 
 def _is_total(total: ReductionStage, before: Sequence[Stmt]) -> bool:
     """Whether a sum is that of exp(x - m), with m the largest x that is summed."""
-    if total.combine is not tirx.Add or float(getattr(total.first, "value", 1)) != 0.0 or len(total.summed) != 1:
+    if total.combine is not tirx.Add or len(total.summed) != 1 or str(total.out.ty.dtype) != "float32":
+        return False
+    if not isinstance(total.first, tirx.FloatImm) or float(total.first.value) != 0.0:
         return False
     term = total.term
     if isinstance(term, ir.TensorLoad):

@@ -16,8 +16,8 @@ from tests.schedule.test_sketches import check
 from tests.sketch_samples import board, prim_func, random_arguments, run_plain
 
 
-def softmax(shape: tuple[int, ...], axis: int = -1) -> Any:
-    x = te.placeholder(shape, name="x")
+def softmax(shape: tuple[int, ...], axis: int = -1, dtype: str = "float32") -> Any:
+    x = te.placeholder(shape, dtype, name="x")
     return normal_form(prim_func([x], topi.nn.softmax(x, axis=axis)), [])
 
 
@@ -64,8 +64,14 @@ def test_one_that_is_written_by_hand() -> None:
 
 @pytest.mark.parametrize(
     "function",
-    [by_hand((8, 20), shift=1), by_hand((8, 20), offset=95.0), by_hand((8, 20), largest=False), softmax((30, 2))],
-    ids=["the largest of fewer", "another gap", "the smallest", "rows of two"],
+    [
+        by_hand((8, 20), shift=1),
+        by_hand((8, 20), offset=95.0),
+        by_hand((8, 20), largest=False),
+        softmax((30, 2)),
+        softmax((8, 20), dtype="float64"),
+    ],
+    ids=["the largest of fewer", "another gap", "the smallest", "rows of two", "another type"],
 )
 def test_other_divisors_stay(function: Any) -> None:
     """Such a sum may be tiny, so that its reciprocal is infinite."""
