@@ -1,7 +1,7 @@
 """Lockstep: exponentials of several vectors side by side are computed by one call, step by step in turns.
 
-Each step of a polynomial waits for the one before it, about 60 cycles in all. A core looks ahead over two or three of
-them. In turns, steps of five vectors fill that time: with AVX2 they take 10 cycles each instead of 13.
+Each step of a polynomial waits for the one before it, and a core looks ahead over two or three polynomials at most. In
+turns, the steps of five vectors fill that time.
 """
 
 from __future__ import annotations
