@@ -11,6 +11,7 @@ from edgetune.yaml_reader.checked import Checked
 from edgetune.yaml_reader.quantities import ByteCount
 
 Count = Annotated[StrictInt, Field(ge=1)]
+_ASYNCHRONOUS = 80  # compute capability from which copies into shared memory are asynchronous
 TensorCoreType = Literal["fp16", "bf16", "tf32", "int8", "fp8"]
 
 
@@ -50,6 +51,11 @@ class GpuTarget(BoardKind):
     def arch(self) -> str:
         """Its name for nvcc, such as sm_75."""
         return f"sm_{self.compute_capability}"
+
+    @property
+    def copies_asynchronously(self) -> bool:
+        """Whether it copies into shared memory while threads go on (CUDA Programming Guide: from 8.0 on)."""
+        return self.compute_capability >= _ASYNCHRONOUS
 
     @property
     def most_shared_bytes(self) -> int:

@@ -28,9 +28,10 @@ def rounded(of: Element, code: str) -> str:
 def headers(text: str) -> str:
     """The lines that include what the types in `text` need; the CPU check has them in its cuda_runtime.h.
 
-    Those of fragments are for `edgetune.codegen.cuda.tiles`.
+    Those of fragments are for `edgetune.codegen.cuda.tiles`, those of copies for `edgetune.codegen.cuda.async_copies`.
     """
     found = [header for name, _, _, header in _TYPES.values() if f"{name} *" in text]
     found += ["mma.h"] if "tile_sums " in text else []
+    found += ["cuda_pipeline_primitives.h"] if "wait_for_copies(" in text else []
     lines = "".join(f"#include <{header}>\n" for header in found)
     return f"#ifndef CUDA_ON_CPU\n{lines}#endif\n" if lines else ""

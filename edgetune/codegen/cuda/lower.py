@@ -15,6 +15,7 @@ from math import prod
 import tvm
 from tvm import ir, s_tir, tirx
 
+from edgetune.codegen.cuda.copies_ahead import with_copies_ahead
 from edgetune.codegen.cuda.tiles import has_tiles
 from edgetune.codegen.cuda.warp_reduction import with_warp_reductions
 from edgetune.codegen.infinite_extrema import register_infinite_extrema
@@ -81,7 +82,8 @@ def lower_launches(mod: IRModule, arch: str, shared_bytes: int) -> LoweredLaunch
             hoisted = flat.with_body(hoist_initialisation(flat.body))
             plain = sole_function(_simplified()(tvm.IRModule({"main": hoisted})))
             shuffled = with_warp_reductions(plain)
-            function = sole_function(_with_barriers(target)(tvm.IRModule({"main": shuffled})))
+            waiting = sole_function(_with_barriers(target)(tvm.IRModule({"main": shuffled})))
+            function = sole_function(_with_constants()(tvm.IRModule({"main": with_copies_ahead(waiting)})))
     except TVM_REFUSALS as error:
         lines = str(error).strip().splitlines()
         raise KernelFailed(f"lowering failed: {lines[-1] if lines else type(error).__name__}") from error
@@ -167,9 +169,13 @@ def _with_barriers(target: TvmTarget) -> Pass:
             tirx.transform.BindTarget(target),
             s_tir.transform.ThreadSync("shared"),
             s_tir.transform.LowerThreadAllreduce(),
-            tirx.transform.CommonSubexprElim(),
         ]
     )
+
+
+@cache
+def _with_constants() -> Pass:
+    return tvm.transform.Sequential([tirx.transform.CommonSubexprElim()])
 
 
 def _flattened(node: Stmt) -> Iterator[Stmt]:

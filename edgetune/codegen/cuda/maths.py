@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from edgetune.codegen.cuda.async_copies import SNIPPETS as COPY_SNIPPETS
+from edgetune.codegen.cuda.async_copies import copy_functions
 from edgetune.codegen.cuda.tiles import SNIPPETS as TILE_SNIPPETS
 from edgetune.codegen.cuda.tiles import tile_functions
 from edgetune.codegen.cuda.warp_reduction import SNIPPETS, warp_function
@@ -69,6 +71,8 @@ def _text(snippet: str) -> str:
         return _DYNAMIC_TILES
     if kind in SNIPPETS:
         return warp_function(kind, rest)
+    if kind in COPY_SNIPPETS:
+        return copy_functions(kind, rest)
     if kind in TILE_SNIPPETS:
         return tile_functions(kind, rest)
     text = scalar_snippet(kind, rest, has_float16=False)

@@ -17,6 +17,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from edgetune.codegen.context import BufferStorage, Context
+from edgetune.codegen.cuda.async_copies import ASYNCHRONOUS, SIZES, group_call
 from edgetune.codegen.cuda.half import cuda_type, rounded, widened
 from edgetune.codegen.cuda.lower import thread_variable
 from edgetune.codegen.cuda.names import buffer_name
@@ -31,7 +32,16 @@ from edgetune.codegen.cuda.tiles import (
     tile_count,
     tile_type,
 )
-from edgetune.codegen.cuda.vector_access import VECTOR_BYTES, VectorAccess, VectorFinder, VectorLoop, same, vector_type
+from edgetune.codegen.cuda.unrolling import unrolled_loops
+from edgetune.codegen.cuda.vector_access import (
+    VECTOR_BYTES,
+    VectorAccess,
+    VectorFinder,
+    VectorLoop,
+    padded,
+    same,
+    vector_type,
+)
 from edgetune.codegen.cuda.warp_reduction import is_shuffled, shuffle_name, wide_sums
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.intrinsics import operator
@@ -39,13 +49,12 @@ from edgetune.codegen.literals import plus
 from edgetune.codegen.memory import Survey, size_of
 from edgetune.codegen.statements import ACCUMULATOR, Layout, StatementPrinter
 from edgetune.codegen.text import ATOM, LOOSE, UNARY, Text, compared
-from edgetune.codegen.traverse import children, expressions, loads_in, variables_in
+from edgetune.codegen.traverse import children, expressions, loads_in
 from edgetune.errors import KernelFailed
 from edgetune.graph.tvm_types import Expr, Stmt, TvmBuffer, Var
 
 _SHORT = {"blockIdx": "block", "threadIdx": "thread"}
 _COMPARISONS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
-_MOST_UNROLLED = 64  # copies of a loop's body, those of loops around it included
 
 
 class CudaPrinter(StatementPrinter):
@@ -70,6 +79,7 @@ class CudaPrinter(StatementPrinter):
         self._bound: dict[Var, Expr] = {}  # constants
         self.vectors: set[TvmBuffer] = set()
         self._loops = 0
+        self._asynchronous = False  # whether copies into shared memory are begun without waiting
         self._touches_shared = False  # a statement printed so far
         self._statement_by_type[tirx.AttrStmt] = self._attribute
         self._by_type[tirx.And] = self._all
@@ -114,7 +124,9 @@ class CudaPrinter(StatementPrinter):
     def _attribute(self, s: Stmt) -> None:
         if s.attr_key == "virtual_thread":
             raise KernelFailed("a virtual thread is left after lowering")
+        self._asynchronous |= s.attr_key == ASYNCHRONOUS
         self.statement(s.body)
+        self._asynchronous &= s.attr_key != ASYNCHRONOUS
 
     def _for(self, s: Stmt) -> None:
         loop = VectorLoop.of(s)
@@ -138,6 +150,12 @@ class CudaPrinter(StatementPrinter):
         condition, source = copied
         of, _ = element_and_lanes(stored.buffer.ty.dtype)
         lanes = min(stored.lanes, source.lanes)
+        if self._asynchronous:
+            given = "" if condition is None else f", {self.scalar(condition).code}"
+            for first in range(0, loop.count, lanes):
+                at = (self._vector_at(access, first) for access in (stored, source))
+                self._begin_copy(lanes * of.bytes, *at, given)
+            return True
         chosen = "" if condition is None else f"{self.scalar(condition).at(UNARY)} ? "
         other = "" if condition is None else f" : {vector_type(of, lanes)}{{}}"
         for first in range(0, loop.count, lanes):
@@ -181,10 +199,32 @@ class CudaPrinter(StatementPrinter):
     def _vector(self, access: VectorAccess, first: int, lanes: int) -> str:
         """The lvalue of the vector from element `first` of an access on."""
         place = self.place(access.buffer)
-        at = plus(self.scalar(access.first), first, element_and_lanes(access.first.ty)[0])
         const = "" if place.written else "const "
+        return f"*({const}{vector_type(place.of, lanes)} *){self._vector_at(access, first)}"
+
+    def _vector_at(self, access: VectorAccess, first: int) -> str:
+        """The address of the vector from element `first` of an access on."""
+        at = plus(self.scalar(access.first), first, element_and_lanes(access.first.ty)[0])
         self.vectors.add(access.buffer)
-        return f"*({const}{vector_type(place.of, lanes)} *)&{place.name}[{at.code}]"
+        return f"&{self.place(access.buffer).name}[{at.code}]"
+
+    def _begin_copy(self, nbytes: int, to: str, source: str, given: str) -> None:
+        """Begin a copy into shared memory; `given` is the condition under which there is something to copy."""
+        if nbytes not in SIZES:
+            raise KernelFailed(f"{nbytes} bytes cannot be copied asynchronously, only {', '.join(map(str, SIZES))}")
+        self.context.emit(f"{self.context.need(f'copy_async:{nbytes}')}({to}, {source}{given});")
+        self._touches_shared = True
+
+    def _copied_element(self, s: Stmt) -> None:
+        """Begin the copy of one element."""
+        condition, value = padded(s.value)
+        if not isinstance(value, ir.TensorLoad) or self.place(value.source).of != self.place(s.buffer).of:
+            raise KernelFailed("what is computed cannot be copied asynchronously")
+        given = "" if condition is None else f", {self.scalar(condition).code}"
+        to, source = (
+            f"&{self.element_text(one, at)}" for one, at in ((s.buffer, s.indices), (value.source, value.indices))
+        )
+        self._begin_copy(self.place(s.buffer).of.bytes, to, source, given)
 
     def element_text(self, buffer: TvmBuffer, indices: Sequence[Expr]) -> str:
         """The lvalue of one element: in the array of a thread where its vector is there."""
@@ -231,6 +271,11 @@ class CudaPrinter(StatementPrinter):
             if self._touches_shared or self._loops:  # before that, nothing waits for another thread
                 self.context.emit("__syncthreads();")
             return
+        if (call := group_call(s.value)) is not None:
+            name, given = call
+            self.context.preamble.add(name)
+            self.context.emit(f"@{name}({given});")
+            return
         super()._evaluate(s)
 
     def _store(self, s: Stmt) -> None:
@@ -240,6 +285,9 @@ class CudaPrinter(StatementPrinter):
         if (on_tiles := TileStatement.of(s)) is not None:
             number = TileNumbers(self.context.analyzer, self._bound)
             self.context.emit(on_tiles.text(lambda buffer, index: self.element_text(buffer, [index]), number))
+            return
+        if self._asynchronous:
+            self._copied_element(s)
             return
         if same(value) or self._is_own(s):  # what a sum over threads leaves
             return
@@ -334,51 +382,3 @@ def _thread_variables(node: Stmt) -> dict[Var, str]:
     for child in children(node):
         found |= _thread_variables(child)
     return found
-
-
-def unrolled_loops(body: Stmt) -> set[Var]:
-    """Variables of loops that index a buffer of one thread; a register has no address, so these must be unrolled."""
-    indices: set[Var] = set()
-    _local_indices(body, indices)
-    found: set[Var] = set()
-    _unrolled(body, indices, 1, found)
-    return found
-
-
-def _unrolled(node: Stmt, indices: set[Var], copies: int, found: set[Var]) -> None:
-    if isinstance(node, tirx.For) and node.loop_var in indices and isinstance(node.extent, tirx.IntImm):
-        copies *= int(node.extent.value)
-        if copies <= _MOST_UNROLLED:
-            found.add(node.loop_var)
-    for child in children(node):
-        _unrolled(child, indices, copies, found)
-
-
-def _local_indices(node: Stmt, found: set[Var], bound: dict[Var, Expr] | None = None) -> None:
-    """Variables in indices of local buffers, directly or through constants of common subexpressions."""
-    bound = {} if bound is None else bound
-    if isinstance(node, tirx.Bind):
-        bound[node.var] = node.value
-    loads = loads_in(expressions(node))
-    if isinstance(node, tirx.BufferStore):
-        loads += loads_in(node.indices)
-        if _is_local(node.buffer):
-            _expanded(node.indices, bound, found)
-    for load in loads:
-        if _is_local(load.source):
-            _expanded(load.indices, bound, found)
-    for child in children(node):
-        _local_indices(child, found, bound)
-
-
-def _expanded(indices: list[Expr], bound: dict[Var, Expr], found: set[Var]) -> None:
-    used: set[Var] = set()
-    variables_in(indices, used)
-    for variable in used - found:
-        found.add(variable)
-        if variable in bound:
-            _expanded([bound[variable]], bound, found)
-
-
-def _is_local(buffer: TvmBuffer) -> bool:
-    return str(buffer.scope()) == LOCAL or is_tile(buffer)

@@ -6,7 +6,7 @@ and a constant.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import tvm_ffi
 from tvm import ir, tirx
@@ -23,10 +23,10 @@ def tidied(body: Stmt) -> Stmt:
     """The same statements with fewer conditions and constants."""
     products: dict[Var, Expr] = {}
     rest = _without_products(body, products)
-    return _joined(_with(rest, products))
+    return _joined(with_values(rest, products))
 
 
-def _with(node: Node, values: dict[Var, Expr]) -> Node:
+def with_values(node: Node, values: Mapping[Var, Expr]) -> Node:
     """`node` with values in the places of variables."""
     return tvm_ffi.structural_map(node, (ir.Var, lambda variable: values.get(variable, variable)))
 
@@ -67,7 +67,7 @@ def _copied(value: Expr) -> TvmBuffer | None:
 def _without_products(node: Stmt, products: dict[Var, Expr]) -> Stmt:
     """`node` without the constants that are an index times, or over, a number, which go to `products`."""
     if isinstance(node, tirx.Bind) and _is_product(node.value) and str(node.var.name).startswith("cse_v"):
-        products[node.var] = _with(node.value, products)
+        products[node.var] = with_values(node.value, products)
         return tirx.Evaluate(tirx.IntImm("int32", 0))
     return rebuilt(node, [_without_products(child, products) for child in children(node)])
 

@@ -14,7 +14,7 @@ import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 
 from edgetune.codegen.context import Context
-from edgetune.codegen.cuda.tidy import statements_in
+from edgetune.codegen.cuda.tidy import statements_in, with_values
 from edgetune.codegen.cuda.tile_intrinsics import ELEMENTS, LEFT, RIGHT, SUMS, TILE
 from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.traverse import children
@@ -171,7 +171,7 @@ class TileNumbers:
 
     def __call__(self, index: Expr, pitch: int) -> Expr:
         """The number of the tile whose first element has an index."""
-        whole = _with_values(index, self.values)
+        whole = with_values(index, self.values)
         return self.bounds.simplify(whole // (TILE * pitch) * (pitch // TILE) + whole % pitch // TILE)
 
 
@@ -195,7 +195,7 @@ def tile_loops(body: Stmt) -> dict[Var, str]:
             continue
         for buffer, index, pitch in statement.touched:
             if is_tile(buffer):
-                whole = _with_values(index, values)
+                whole = with_values(index, values)
                 for variable in loops:
                     if (along := _along(whole, variable, pitch, str(buffer.scope()))) is not None:
                         found.setdefault(variable, along)
@@ -220,11 +220,6 @@ def _with_loops(node: Stmt, loops: tuple[Var, ...]) -> Iterator[tuple[tuple[Var,
         loops = (*loops, node.loop_var)
     for child in children(node):
         yield from _with_loops(child, loops)
-
-
-def _with_values(e: Expr, values: Mapping[Var, Expr]) -> Expr:
-    """An expression with values in the places of constants."""
-    return tvm_ffi.structural_map(e, (ir.Var, lambda variable: values.get(variable, variable)))
 
 
 def stored_sums(body: Stmt) -> set[TvmBuffer]:

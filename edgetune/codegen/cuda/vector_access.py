@@ -92,11 +92,7 @@ class VectorFinder:
 
     def copied(self, loop: VectorLoop) -> tuple[Expr | None, VectorAccess] | None:
         """What the loop copies as vectors, and the condition under which it does: elsewhere it writes zeroes."""
-        value, condition = loop.store.value, None
-        if isinstance(value, ir.Call) and operator(value) == "if_then_else" and _is_zero(value.args[2]):
-            condition, value = value.args[0], value.args[1]
-        elif isinstance(value, tirx.Select) and _is_zero(value.false_value):
-            condition, value = value.condition, value.true_value
+        condition, value = padded(loop.store.value)
         if not isinstance(value, ir.TensorLoad) or value.source == loop.store.buffer:
             return None
         used: set[Var] = set()
@@ -118,6 +114,15 @@ class VectorFinder:
                 return VectorAccess(buffer, indices[0], sym.Analyzer().simplify(parts[1]), width)
             width //= 2
         return None
+
+
+def padded(value: Expr) -> tuple[Expr | None, Expr]:
+    """The condition under which a value is not zero, None where there is none, and what it is then."""
+    if isinstance(value, ir.Call) and operator(value) == "if_then_else" and _is_zero(value.args[2]):
+        return value.args[0], value.args[1]
+    if isinstance(value, tirx.Select) and _is_zero(value.false_value):
+        return value.condition, value.true_value
+    return None, value
 
 
 def vector_type(of: Element, lanes: int) -> str:

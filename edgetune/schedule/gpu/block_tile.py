@@ -18,11 +18,21 @@ from tvm import sym
 from tvm.s_tir import Schedule
 
 from edgetune.graph.tvm_types import BufferRegion, ExprRV, LoopRV, SBlockRV
+from edgetune.schedule.gpu.copy_stages import (
+    CopyStages,
+    copies_words,
+    is_of_words,
+    stage_options,
+    stages_fault,
+    stages_of,
+    waits,
+)
 from edgetune.schedule.gpu.design import (
     MOST_SUMS,
     MOST_THREADS_Z,
     WARP,
     BlockLimits,
+    Choice,
     LoopSplit,
     Sizes,
     bind_copy,
@@ -79,8 +89,13 @@ class BlockTile:
         found = {"row": self.tile.row, "pixel": self.tile.pixel, "channel": self.tile.channel}
         return {name: axis for name, axis in found.items() if axis is not None}
 
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """Splits of loops, then stages of copies where the target copies asynchronously."""
+        return (*self.splits, *([CopyStages()] if self._runs_ahead else []))
+
     @cached_property
-    def choices(self) -> tuple[LoopSplit, ...]:
+    def splits(self) -> tuple[LoopSplit, ...]:
         """Blocks, threads and registers of each axis; outer and inner steps of the sums."""
         extents = self.tile.anchor.spatial_extents
         spatial = [LoopSplit(name, extents[axis], 3, _MOST[name]) for name, axis in self.axes.items()]
@@ -109,18 +124,24 @@ class BlockTile:
         for number, read in enumerate(tile.anchor.reads()):
             if any(read.source.same_as(weight) for weight in packed):
                 pack_last(sch, anchor, tile.anchor, number, tile.channel)
-        at, step, threads = self._loops(sch, anchor, sizes)
+        at, outer_sums, threads = self._loops(sch, anchor, sizes)
         sch.reverse_compute_at(last, at, preserve_unit_loops=True)
+        step = outer_sums[-1]
+        if self._runs_ahead:
+            step = sch.fuse(*outer_sums)
+            CopyStages().annotate(sch, step, sizes)
         self._stage(sch, anchor, at, step, threads)
-        sch.decompose_reduction(anchor, self._first_sum(sch, anchor))
+        sch.decompose_reduction(anchor, step if self._runs_ahead else self._first_sum(sch, anchor))
 
-    def _loops(self, sch: Schedule, anchor: SBlockRV, sizes: Sizes | None) -> tuple[LoopRV, LoopRV, dict[str, ExprRV]]:
-        """Split, order and bind the loops of the sums: the innermost bound loop, the last outer sum, the threads."""
+    def _loops(
+        self, sch: Schedule, anchor: SBlockRV, sizes: Sizes | None
+    ) -> tuple[LoopRV, list[LoopRV], dict[str, ExprRV]]:
+        """Split, order and bind the loops of the sums: the innermost bound loop, the outer sums, the threads."""
         loops = sch.get_loops(anchor)
         rank = len(self.tile.anchor.spatial)
         grid, inner, outer_sums, inner_sums, registers = {}, {}, [], [], []
         extents: dict[str, ExprRV] = {}
-        by_name = {choice.name: choice for choice in self.choices}
+        by_name = {split.name: split for split in self.splits}
         thread_axes = _AXES[-len(self.axes) :]
         for (name, axis), thread in zip(self.axes.items(), thread_axes, strict=True):
             (grid[axis], inner[thread], own), factors = by_name[name].split(sch, loops[axis], sizes)
@@ -140,7 +161,7 @@ class BlockTile:
             sch.bind(loop, axis_name)
         for thread, loop in inner.items():
             sch.bind(loop, thread)
-        return inner["threadIdx.x"], outer_sums[-1], extents
+        return inner["threadIdx.x"], outer_sums, extents
 
     def _stage(self, sch: Schedule, anchor: SBlockRV, block: LoopRV, step: LoopRV, threads: dict[str, ExprRV]) -> None:
         """Copy operands into shared memory."""
@@ -169,6 +190,17 @@ class BlockTile:
             if stage.name in self.tile.before and stage.block.writes[0].source.same_as(inputs[0].source):
                 return stage.name
         return None
+
+    @cached_property
+    def _runs_ahead(self) -> bool:
+        """Whether steps copy what asynchronous copies can: whole words, unchanged or zero."""
+        in_steps = self.staging.weights or self.staging.input == "step"
+        if not (self.limits.copies_asynchronously and in_steps):
+            return False
+        copied = self._copied_stage() if self.staging.input == "step" else None
+        if copied and not copies_words(self.analysis, self.tile.before, copied):
+            return False
+        return all(is_of_words(read.source) for read in self.tile.anchor.reads())
 
     def _is_shared_by_pixels(self, read: BufferRegion) -> bool:
         """Whether all pixels read the same elements of an operand."""
@@ -231,7 +263,13 @@ class BlockTile:
         outputs = prod(self.tile.anchor.spatial_extents[axis] for axis in self.axes.values())
         registers = int(_SUM_REGISTERS * sums) + operands + _OTHER_REGISTERS
         fewest = min(WARP, max(1, outputs // 2))
-        return self.limits.fault(threads, registers, FLOAT * sum(self._copied_elements(sizes)), fewest)
+        steps = prod(sizes[f"sum{number}"][0] for number in range(len(self.tile.anchor.reduction)))
+        return stages_fault(sizes, steps) or self.limits.fault(threads, registers, self._shared_bytes(sizes), fewest)
+
+    def _shared_bytes(self, sizes: Sizes) -> int:
+        """Bytes of shared memory, of all stages."""
+        once, steps = self._copied_elements(sizes)
+        return FLOAT * (once + stages_of(sizes) * steps)
 
     def _counts(self, sizes: Sizes) -> tuple[int, int, int]:
         """Threads of a block; sums and operands of a thread."""
@@ -262,9 +300,10 @@ class BlockTile:
         wait = _FAR if self.tile.pixel is None else _NEAR * (2 - staged)
         step = max((sums + loads + 2) * warps / 4, sums + loads + 8 + wait)
         rounds = ceil(copied / threads) * outer + ceil(once / threads)
-        waits = _LATENCY * ((outer if copied else 0) + (1 if once else 0)) + (0 if staged else _LATENCY)
-        block = outer * inner * step + max(rounds * 8 * warps / 4, rounds * 8) + waits
-        held = self.limits.held(threads, FLOAT * (once + copied))
+        waited = waits(_LATENCY, outer, stages_of(sizes), inner * step) if copied else 0.0
+        waited += _LATENCY * (bool(once) + (not staged))
+        block = outer * inner * step + max(rounds * 8 * warps / 4, rounds * 8) + waited
+        held = self.limits.held(threads, self._shared_bytes(sizes))
         turns = ceil(blocks / self.limits.multiprocessors)
         return float(turns * block / min(held, turns) ** _OVERLAP)
 
@@ -290,11 +329,12 @@ class BlockTile:
             threads, held, _ = self._counts(sizes)
             if held <= _LIKELY_SUMS and min(WARP, outputs // 2) <= threads <= _LIKELY_THREADS:
                 for long in _steps(sums[depth], _MOST_DEPTH) if self._steps_matter else (1,):
-                    yield sizes | {
+                    split = {
                         f"sum{number}": (extent // part, part)
                         for number, extent in enumerate(sums)
                         for part in (long if number == depth else extent if extent <= _MOST_WINDOW else 1,)
                     }
+                    yield from ({**sizes, **split, **stages} for stages in stage_options(self._runs_ahead))
 
     @property
     def _steps_matter(self) -> bool:

@@ -27,7 +27,21 @@ _VECTOR_BITS = 128  # the widest access of one thread
 PACKED = "meta_schedule.layout_rewrite_preproc"
 
 Sizes = Mapping[str, tuple[int, ...]]
-"""By decision, the extents of the loops into which it splits one loop, the outermost first."""
+"""By decision, the extents of the loops into which it splits one loop, the outermost first; or one number."""
+
+
+class Choice(Protocol):
+    """A decision of a design."""
+
+    @property
+    def name(self) -> str:
+        """In `Sizes`."""
+
+    def options(self) -> Iterator[tuple[int, ...]]:
+        """All decisions."""
+
+    def read(self, decision: object) -> tuple[int, ...]:
+        """The sizes that a decision of a trace means. Raises TypeError where it is none of this kind."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +62,12 @@ class LoopSplit:
     def options(self) -> Iterator[tuple[int, ...]]:
         """All decisions."""
         yield from _factors(self.extent, self.parts, self.limit)
+
+    def read(self, decision: object) -> tuple[int, ...]:
+        """The extents of the loops. Raises TypeError where a decision is no such thing."""
+        if not isinstance(decision, list | tuple):
+            raise TypeError(f"the decision about {self.name} is {decision!r}, not the extents of loops")
+        return tuple(int(extent) for extent in decision)
 
 
 def _factors(extent: int, parts: int, limit: int) -> Iterator[tuple[int, ...]]:
@@ -71,7 +91,7 @@ def divisors(number: int) -> list[int]:
 class BlockLimits:
     """What one block of a target has; registers and threads are those of a multiprocessor.
 
-    `tensor_cores` names the types that its tensor cores multiply.
+    `tensor_cores` names the types that its tensor cores multiply. `copies_asynchronously`: see `GpuTarget`.
     """
 
     shared_bytes: int
@@ -80,6 +100,7 @@ class BlockLimits:
     threads: int
     shared_bytes_per_multiprocessor: int
     tensor_cores: tuple[str, ...] = ()
+    copies_asynchronously: bool = False
 
     @classmethod
     def of(cls, target: GpuTarget) -> BlockLimits:
@@ -91,6 +112,7 @@ class BlockLimits:
             target.threads_per_multiprocessor,
             target.shared_bytes_per_multiprocessor,
             target.tensor_cores,
+            target.copies_asynchronously,
         )
 
     def held(self, threads: int, shared_bytes: int) -> int:
@@ -120,7 +142,7 @@ class Design(Protocol):
         """For people."""
 
     @property
-    def choices(self) -> tuple[LoopSplit, ...]:
+    def choices(self) -> tuple[Choice, ...]:
         """The decisions, in the order of the trace."""
 
     def apply(self, sch: Schedule, sizes: Sizes | None) -> None:
@@ -137,13 +159,8 @@ class Design(Protocol):
 
 
 def sizes_of(design: Design, decisions: Sequence[object]) -> dict[str, tuple[int, ...]]:
-    """The decisions of a design by name; they stand in the order of its trace."""
-    found = {}
-    for choice, decision in zip(design.choices, decisions, strict=True):
-        if not isinstance(decision, tuple):
-            raise TypeError(f"a decision of {design.name} is {decision!r}, not the extents of loops")
-        found[choice.name] = decision
-    return found
+    """The decisions of a design by name; they stand in the order of its trace. Raises TypeError for other ones."""
+    return {choice.name: choice.read(decision) for choice, decision in zip(design.choices, decisions, strict=True)}
 
 
 def first_choice(design: Design) -> Sizes | None:

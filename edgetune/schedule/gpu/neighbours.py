@@ -35,12 +35,15 @@ def neighbours(
 def design_of(function: PrimFunc, target: GpuTarget, text: str) -> tuple[Design, Sizes] | None:
     """The design and the decisions of which a trace is made; None where it is a trace of none."""
     try:
-        decisions = [tuple(int(part) for part in decision) for _, decision in json.loads(text)[1]]
+        decisions = [decision for _, decision in json.loads(text)[1]]
     except (ValueError, TypeError, IndexError, KeyError):
         return None
     for design in gpu_designs(function, target):
         if len(design.choices) == len(decisions):
-            sizes = sizes_of(design, decisions)
+            try:
+                sizes = sizes_of(design, decisions)
+            except TypeError:
+                continue
             if all(sizes[choice.name] in set(choice.options()) for choice in design.choices):
                 sch = scheduled(function, design, sizes)
                 if sch is not None and trace_text(sch.trace) == text:
